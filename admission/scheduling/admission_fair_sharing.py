@@ -58,7 +58,7 @@ class FairUsage:
         return Consumption(consumed=_without_zeros(consumed), updated_us=known.updated_us)
 
     def restore(self, key: LocalQueueKey, known: Consumption | None, now_us: int) -> None:
-        """Takes over what a LocalQueue's status says.
+        """Take over what a LocalQueue's status says.
 
         Without past usage it is reckoned from now on: a status that tells of none is not
         rewritten as time passes, so its age says nothing.
@@ -73,11 +73,11 @@ class FairUsage:
         self._expect(self._known[key])
 
     def open(self) -> None:
-        """A LocalQueue appeared: it is sampled for the first time when next one looks."""
+        """Add a LocalQueue, which is sampled for the first time when next one looks."""
         self._due_us = None
 
     def drop(self, key: LocalQueueKey) -> None:
-        """Forgets a LocalQueue."""
+        """Forget a LocalQueue."""
         self._known.pop(key, None)
 
     def rank(self, key: LocalQueueKey, weight: int) -> Rank:
@@ -89,7 +89,7 @@ class FairUsage:
         return consumption.rank(consumed, weight, self._config)
 
     def sample(self, key: LocalQueueKey, now_us: int) -> None:
-        """Brings a LocalQueue up to date if its last sample is too old."""
+        """Bring a LocalQueue up to date if its last sample is too old."""
         if self._config is None or not now_us:  # somebody does not know the time
             return
         known = self._known.get(key)
@@ -102,7 +102,7 @@ class FairUsage:
         self._expect(known)
 
     def sample_due(self, keys: Iterable[LocalQueueKey], now_us: int) -> None:
-        """Brings all LocalQueues up to date whose last sample is too old."""
+        """Bring all LocalQueues up to date whose last sample is too old."""
         if self._config is None or (self._due_us is not None and now_us < self._due_us):
             return
         self._due_us, self._wakes = None, False
@@ -117,7 +117,7 @@ class FairUsage:
     def reserved(
         self, workload: Workload, pod_sets: tuple[PodSetAssignment, ...], *, granted: bool
     ) -> None:
-        """Charges a LocalQueue for a reservation, until it is admitted or given up.
+        """Charge a LocalQueue for a reservation, until it is admitted or given up.
 
         Args:
             workload: who got it.
@@ -133,7 +133,7 @@ class FairUsage:
         self._charges.setdefault(workload.queue, {})[workload.key] = _Charge(charged, granted)
 
     def admitted(self, workload: Workload, now_us: int) -> None:
-        """Turns the charge for a workload into consumption."""
+        """Turn the charge for a workload into consumption."""
         charged = self.released(workload)
         self._wakes = True
         if self._config is None or charged is None or self._config.half_life_us == 0:
@@ -146,7 +146,7 @@ class FairUsage:
         self._expect(self._known[key])
 
     def released(self, workload: Workload) -> _Amounts | None:
-        """Drops the charge for a workload, if there is one."""
+        """Drop the charge for a workload, if there is one."""
         pending = self._charges.get(workload.queue)
         charged = None if pending is None else pending.pop(workload.key, None)
         if pending is not None and not pending:

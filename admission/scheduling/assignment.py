@@ -144,7 +144,7 @@ class Assignment:
         return self.refusal or WaitReason.NO_MATCHING_FLAVOR
 
     def note_reason(self, reason: WaitReason | None) -> None:
-        """Remembers the reason of a resource group; the most hopeless one counts."""
+        """Remember the reason of a resource group; the most hopeless one counts."""
         if reason is not None and (
             self.refusal is None or SEVERITY[reason] > SEVERITY[self.refusal]
         ):
@@ -185,7 +185,7 @@ class Assignment:
         return conditions.no_flavors((one.demand.pod_set.name, one.messages) for one in refused)
 
     def to_pod_sets(self) -> tuple[PodSetAssignment, ...]:
-        """The assignment as the workload's status keeps it."""
+        """Return the assignment as the workload's status keeps it."""
         return tuple(_assigned(one) for one in self.pod_sets)
 
 

@@ -22,7 +22,7 @@ def find(
     unready: bool = False,
     paused: bool = False,
 ) -> Wait | None:
-    """The first blocker; None when the workload competes.
+    """Return the first blocker; None when the workload competes.
 
     Args:
         workload: a workload without quota.

@@ -34,7 +34,7 @@ Holdings = dict[Scope, dict[ResourceName, int]]
 
 
 def count(holdings: Holdings, workload: ReservingWorkload, sign: int) -> None:
-    """Adds what a workload holds (1) or takes it off (-1)."""
+    """Add what a workload holds (1) or take it off (-1)."""
     if workload.surges:
         return
     for scope in _scopes(workload):

@@ -25,11 +25,11 @@ class Changes:
         self._edited: dict[int, Node] = {}
 
     def queue(self, name: ClusterQueueName) -> None:
-        """A ClusterQueue changed."""
+        """Note that a ClusterQueue changed."""
         self._queues.add(name)
 
     def local(self, key: LocalQueueKey) -> None:
-        """A LocalQueue changed."""
+        """Note that a LocalQueue changed."""
         self._locals.add(key)
 
     def tree(self, node: Node | None) -> None:
@@ -52,7 +52,7 @@ class Changes:
             self._cohorts.add(node.name)
 
     def take(self, *, shares: bool) -> Changed:
-        """Hands out what was collected, and starts anew.
+        """Return what was collected, and start anew.
 
         Args:
             shares: shares are shown: after an edit they differ in the whole tree.

@@ -51,7 +51,7 @@ def _alpha(elapsed_us: int, half_life_us: int) -> Fraction:
 
 
 def to_nanos(amounts: Mapping[ResourceName, int]) -> dict[ResourceName, int]:
-    """Canonical amounts in units of 1e-9."""
+    """Return canonical amounts in units of 1e-9."""
     return {
         r: value * (_MILLI_IN_NANO if r == quantity.CPU else NANO) for r, value in amounts.items()
     }
@@ -60,7 +60,7 @@ def to_nanos(amounts: Mapping[ResourceName, int]) -> dict[ResourceName, int]:
 def sampled(
     known: Consumption, running: Nanos, now_us: int, config: AdmissionFairSharing
 ) -> Consumption:
-    """The consumption brought up to date, given what runs since the last time."""
+    """Return the consumption brought up to date, given what runs since the last time."""
     if config.half_life_us == 0:
         return Consumption(updated_us=now_us)
     alpha = _alpha(max(0, now_us - known.updated_us), config.half_life_us)
@@ -78,7 +78,7 @@ def penalty(requests: Nanos, config: AdmissionFairSharing) -> dict[ResourceName,
 
 
 def added(left: Nanos, right: Nanos) -> dict[ResourceName, int]:
-    """Sum of two consumptions."""
+    """Return the sum of two consumptions."""
     return {r: left.get(r, 0) + right.get(r, 0) for r in {**left, **right}}
 
 

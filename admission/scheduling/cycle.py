@@ -22,7 +22,7 @@ from admission.scheduling.snapshot import Snapshot
 
 
 def run(snapshot: Snapshot, heads: Iterable[Head]) -> tuple[Verdict, ...]:
-    """Decides about all heads; the snapshot is left as it was.
+    """Decide about all heads; the snapshot is left as it was.
 
     1. Nominate each head against the untouched snapshot.
     2. Order the nominees.

@@ -20,7 +20,7 @@ MAX_HOLDERS: Final = 5
 
 
 def requests(head: Head) -> tuple[tuple[PodSetName, Mapping[ResourceName, int]], ...]:
-    """The total of each pod set."""
+    """Return the total of each pod set."""
     return tuple((one.pod_set.name, one.requests) for one in head.demands)
 
 

@@ -108,7 +108,7 @@ class Assigner:
         self._known: list[tuple[Need, tuple[Target, ...]]] = []
 
     def assign(self, demanded: Sequence[Demand]) -> Assignment:
-        """Flavors for all pod sets; stops at the first that gets none."""
+        """Return flavors for all pod sets; stops at the first that gets none."""
         result = Assignment()
         if PODS in self._queue.group_of:
             demanded = tuple(one.with_pods() for one in demanded)
@@ -298,7 +298,7 @@ class Assigner:
         return fair and policies.reclaim_within_cohort != PreemptionPolicy.NEVER
 
     def victims(self, need: Need) -> tuple[Target, ...]:
-        """Victims for a need; remembered, as one resource alone often is the whole workload."""
+        """Return victims for a need; cached, as one resource alone often is the whole workload."""
         for known, found in self._known:
             if known.short == need.short and known.requests == need.requests:
                 return found

@@ -70,7 +70,7 @@ class Verdict:
 
 
 def result_of(verdicts: Iterable[Verdict]) -> CycleResult:
-    """The verdicts of one cycle, by what was decided."""
+    """Return the verdicts of one cycle, by what was decided."""
     admitted: list[Admit] = []
     evicted: list[Evict] = []
     waiting: list[Wait] = []

@@ -68,21 +68,21 @@ class Node:
         self.height = 0
 
     def ancestors(self) -> Iterator["CohortNode"]:
-        """The cohorts above, nearest first."""
+        """Yield the cohorts above, nearest first."""
         node = self.parent
         while node is not None:
             yield node
             node = node.parent
 
     def root(self) -> "Node":
-        """The top of the tree; the node itself when nothing is above."""
+        """Return the top of the tree; the node itself when nothing is above."""
         node: Node = self
         while node.parent is not None:
             node = node.parent
         return node
 
     def derive_guaranteed(self) -> None:
-        """Sets what is never lent: the subtree's quota above the lending limit."""
+        """Set what is never lent: the subtree's quota above the lending limit."""
         self.guaranteed = {
             fr: kept
             for fr, own in self.quotas.items()
@@ -132,7 +132,7 @@ class QueueNode(Node):
         self.group_of: dict[str, ResourceGroup] = {}
 
     def path(self) -> str:
-        """``/root/.../cohort/queue``, as preemption messages show it."""
+        """Return ``/root/.../cohort/queue``, as preemption messages show it."""
         names = [self.name, *(node.name for node in self.ancestors())]
         return "/" + "/".join(reversed(names))
 
@@ -158,12 +158,12 @@ class CohortNode(Node):
         self.queues: dict[ClusterQueueName, QueueNode] = {}
 
     def children(self) -> Iterator[Node]:
-        """Child cohorts, then child ClusterQueues."""
+        """Yield child cohorts, then child ClusterQueues."""
         yield from self.cohorts.values()
         yield from self.queues.values()
 
     def leaves(self) -> Iterator[QueueNode]:
-        """Every ClusterQueue of the subtree."""
+        """Yield every ClusterQueue of the subtree."""
         yield from self.queues.values()
         for cohort in self.cohorts.values():
             yield from cohort.leaves()
@@ -185,7 +185,7 @@ class Forest:
         self._touched: dict[int, Node] = {}
 
     def set_queue(self, spec: ClusterQueue) -> QueueNode:
-        """Adds or replaces a ClusterQueue; what it holds stays."""
+        """Add or replace a ClusterQueue; what it holds stays."""
         node = self.queues.get(spec.name)
         if node is None:
             node = self.queues[spec.name] = QueueNode(spec.name, spec)
@@ -199,14 +199,14 @@ class Forest:
         return node
 
     def drop_queue(self, name: ClusterQueueName) -> None:
-        """Removes a ClusterQueue with its usage."""
+        """Remove a ClusterQueue with its usage."""
         node = self.queues.pop(name)
         self._hang_queue(node, None)
         self._touched.pop(id(node), None)
         self.cyclic.discard(name)
 
     def set_cohort(self, spec: Cohort) -> CohortNode:
-        """Adds or replaces a Cohort object."""
+        """Add or replace a Cohort object."""
         node = self._cohort(spec.name)
         node.spec = spec
         node.weight = spec.fair_weight
@@ -215,7 +215,7 @@ class Forest:
         return node
 
     def drop_cohort(self, name: CohortName) -> None:
-        """Removes a Cohort object; with children it stays, without quota and parent."""
+        """Remove a Cohort object; with children it stays, without quota and parent."""
         node = self.cohorts[name]
         node.spec = None
         node.weight = DEFAULT_WEIGHT
@@ -224,11 +224,11 @@ class Forest:
         self._prune(node)
 
     def touch(self, node: Node) -> None:
-        """Marks a node whose tree must be recomputed."""
+        """Mark a node whose tree must be recomputed."""
         self._touched[id(node)] = node
 
     def refresh(self) -> None:
-        """Recomputes the trees of all touched nodes."""
+        """Recompute the trees of all touched nodes."""
         if not self._touched:
             return
         touched, self._touched = self._touched, {}
@@ -340,7 +340,7 @@ def _merge_used(usage: dict[FlavorResource, int], child: Node) -> None:
 
 
 def members(top: Node) -> list[Node]:
-    """Every node below and including the top; also where the tree is a cycle."""
+    """Return every node below and including the top; also where the tree is a cycle."""
     seen = {id(top): top}
     stack = [top]
     while stack:

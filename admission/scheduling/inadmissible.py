@@ -44,7 +44,7 @@ class InadmissibleRequeues:
         return min(due, default=None)
 
     def take(self, forest: Forest, now_us: int) -> set[ClusterQueueName]:
-        """Names of the ClusterQueues whose retry is due."""
+        """Return the names of the ClusterQueues whose retry is due."""
         if not (self._queues or self._trees or self._cohorts):
             return set()
         names = set(self._due(self._queues, now_us))

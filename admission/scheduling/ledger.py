@@ -29,7 +29,7 @@ class Tally:
     leaving: dict[FlavorResource, int] = field(default_factory=dict)
 
     def count(self, workload: ReservingWorkload, sign: int) -> None:
-        """Adds a workload (1) or takes it out (-1)."""
+        """Add a workload (1) or remove it (-1)."""
         counted = not workload.is_pod
         self.reserving += sign * counted
         self.admitted += sign * (workload.admitted and counted)
@@ -71,15 +71,15 @@ class Ledger:
         return dict(self._workloads)
 
     def tally(self, key: LocalQueueKey) -> Tally:
-        """Sums of one LocalQueue."""
+        """Return the sums of one LocalQueue."""
         return self._locals.get(key, Tally())
 
     def tally_of_queue(self, name: ClusterQueueName) -> Tally:
-        """Sums of one ClusterQueue."""
+        """Return the sums of one ClusterQueue."""
         return self._queues.get(name, Tally())
 
     def hold(self, new: ReservingWorkload, now_us: int) -> None:
-        """Counts a workload as it is now, instead of as it was before."""
+        """Count a workload as it is now, instead of as it was before."""
         old = self._workloads.get(new.key)
         if old is not None:
             self._note_update(old)
@@ -91,7 +91,7 @@ class Ledger:
         self._insert(new)
 
     def release(self, key: WorkloadKey, now_us: int) -> bool:
-        """Frees what a workload holds; says whether it held anything."""
+        """Free what a workload holds; return whether it held anything."""
         old = self._workloads.get(key)
         if old is None:
             return False
@@ -101,12 +101,12 @@ class Ledger:
         return True
 
     def attach(self, node: QueueNode) -> None:
-        """A ClusterQueue appeared: counts what was waiting for it."""
+        """Add a ClusterQueue: count what was waiting for it."""
         for workload in self._homeless.pop(node.name, {}).values():
             quota.hold(node, workload)
 
     def detach(self, node: QueueNode) -> None:
-        """A ClusterQueue goes: its workloads wait for one of that name."""
+        """Remove a ClusterQueue: its workloads wait for one of that name."""
         if node.workloads:
             self._homeless[node.name] = dict(node.workloads)
 

@@ -298,7 +298,7 @@ class Together:
     )
 
     def in_flavor(self, flavor: FlavorName, resource: ResourceName) -> int:
-        """The amount of a resource, were the pods to run in a flavor."""
+        """Return the amount of a resource, were the pods to run in a flavor."""
         differing = self.requests_by_flavor.get(flavor, {})
         return differing.get(resource, self.requests.get(resource, 0))
 

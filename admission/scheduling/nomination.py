@@ -44,7 +44,7 @@ class Nominee:
 
 
 def nominate(snapshot: Snapshot, head: Head) -> Nominee:
-    """The best assignment of a head in the snapshot as it is.
+    """Return the best assignment of a head in the snapshot as it is.
 
     1. Refuse what may not be admitted at all.
     2. Assign flavors to the full workload, with victims where needed.
@@ -59,7 +59,7 @@ def nominate(snapshot: Snapshot, head: Head) -> Nominee:
 
 
 def renominate(snapshot: Snapshot, nominee: Nominee, claimed: Sequence[Target]) -> Nominee:
-    """The assignment again, in the same flavors, once the claimed victims are gone.
+    """Return the assignment again, in the same flavors, once the claimed victims are gone.
 
     A fit then is a deferred one: the victims are not gone yet.
     """
@@ -143,7 +143,7 @@ def _try(
 
 
 def preemptor_of(head: Head, queue: QueueNode) -> Preemptor:
-    """The head as somebody who wants room."""
+    """Return the head as a preemptor."""
     workload = head.workload
     return Preemptor(
         key=workload.key,

@@ -239,28 +239,28 @@ class PendingQueue:
         return None
 
     def count_classes(self) -> tuple[int, int]:
-        """Groups of equal workloads with somebody to be tried, and the others."""
+        """Return how many groups of equal workloads have one to be tried, and how many do not."""
         active = sum(
             not group.is_parked and group.first() is not None for group in self._classes.values()
         )
         return active, sum(bool(group.members) for group in self._classes.values()) - active
 
     def get(self, key: WorkloadKey) -> Pending | None:
-        """The waiting workload of that identity."""
+        """Return the waiting workload of that identity."""
         return self._items.get(key)
 
     def items(self) -> Iterator[Pending]:
-        """All waiting workloads, in no order."""
+        """Yield all waiting workloads, in no order."""
         return iter(self._items.values())
 
     def add(self, item: Pending, now_us: int) -> None:
-        """Queues a workload that is new or changed; parked while its backoff or class is."""
+        """Queue a workload that is new or changed; parked while its backoff or class is."""
         ready = item.ready_at_us()
         item.parked = ready is None or ready > now_us
         self._insert(item)
 
     def remove(self, key: WorkloadKey, *, left: bool = True) -> Pending | None:
-        """Takes a workload out; ``left`` for good, so that it is no longer the preemptor."""
+        """Remove a workload; ``left`` for good, so that it is no longer the preemptor."""
         item = self._items.pop(key, None)
         if item is None:
             return None
@@ -280,7 +280,7 @@ class PendingQueue:
         return item
 
     def head(self) -> Pending | None:
-        """The workload to be tried next."""
+        """Return the workload to be tried next."""
         if self.ranking is not None:
             return self._ranked_head()
         if (preemptor := self._preemptor()) is not None:
@@ -317,7 +317,7 @@ class PendingQueue:
         *,
         for_equals: bool = True,
     ) -> tuple[WorkloadKey, ...]:
-        """Puts a workload that was tried in vain where it belongs.
+        """Put a workload that was tried in vain where it belongs.
 
         Args:
             item: the workload, still queued, with its new scan memory.
@@ -365,7 +365,7 @@ class PendingQueue:
         return item.memory is not None and item.memory.unfinished
 
     def retry(self, now_us: int) -> bool:
-        """Frees every parked workload whose backoff is over; says whether any was there."""
+        """Free every parked workload whose backoff is over; return whether there was any."""
         freed = dict.fromkeys(self._parked_classes)
         self._parked_classes.clear()
         for equivalence in freed:
@@ -412,7 +412,7 @@ class PendingQueue:
         heapq.heappush(self._heap, group.entry)
 
     def wake(self, key: WorkloadKey, now_us: int) -> None:
-        """Frees one workload whose backoff is over."""
+        """Free one workload whose backoff is over."""
         item = self._items.get(key)
         ready = item.ready_at_us() if item is not None else None
         if item is not None and item.parked and ready is not None and ready <= now_us:
@@ -420,12 +420,12 @@ class PendingQueue:
             self._enter(item.equivalence)
 
     def active(self) -> list[Pending]:
-        """Workloads that may be tried, in order."""
+        """Return the workloads that may be tried, in order."""
         found = [item for item in self._items.values() if self._is_active(item)]
         return sorted(found, key=self._shown_order)
 
     def parked(self) -> list[Pending]:
-        """Workloads that wait for an event, in order."""
+        """Return the workloads that wait for an event, in order."""
         found = [item for item in self._items.values() if not self._is_active(item)]
         return sorted(found, key=self._shown_order)
 
@@ -460,7 +460,7 @@ class PendingQueue:
         return _SAME if self.ranking is None else self.ranking(item.workload.queue)
 
     def line(self) -> PendingSnapshot:
-        """All waiting workloads as they are now."""
+        """Return all waiting workloads as they are now."""
         ranking = self.ranking
         return PendingSnapshot(
             members=tuple(self._items.values()),
@@ -469,7 +469,7 @@ class PendingQueue:
         )
 
     def bypassed(self, key: WorkloadKey) -> Wait | None:
-        """The result of the class that parks a workload; None when that is not the cause."""
+        """Return the result of the class that parks a workload; None if that is not the cause."""
         item = self._items[key]
         group = self._classes[item.equivalence]
         if item.parked or not group.is_parked or group.result is None:
@@ -528,7 +528,7 @@ class PendingQueues:
         self._backoffs: list[tuple[int, WorkloadKey]] = []
 
     def open(self, spec: ClusterQueue, ranking: Ranking | None, now_us: int) -> None:
-        """Makes the pending queue of a ClusterQueue, or adapts it to a changed one."""
+        """Create the pending queue of a ClusterQueue, or adapt it to a changed one."""
         old = self.queues.get(spec.name)
         if old is not None and (old.strategy, old.ranking) == (spec.queueing_strategy, ranking):
             return
@@ -537,14 +537,14 @@ class PendingQueues:
             new.add(item, now_us)
 
     def close(self, name: ClusterQueueName) -> None:
-        """Drops the pending queue of a ClusterQueue with its workloads."""
+        """Drop the pending queue of a ClusterQueue with its workloads."""
         for item in self.queues.pop(name).items():
             del self._where[item.workload.key]
         self._busy.pop(name, None)
         self._moved.pop(name, None)
 
     def get(self, key: WorkloadKey) -> Pending | None:
-        """The waiting workload of that identity."""
+        """Return the waiting workload of that identity."""
         name = self._where.get(key)
         return None if name is None else self.queues[name].get(key)
 
@@ -571,7 +571,7 @@ class PendingQueues:
         return found
 
     def put(self, item: Pending, name: ClusterQueueName, now_us: int) -> None:
-        """Queues a workload, instead of an earlier form of it."""
+        """Queue a workload, instead of an earlier form of it."""
         key = item.workload.key
         if self._where.get(key) != name:
             self.take(key)
@@ -590,7 +590,7 @@ class PendingQueues:
             heapq.heappush(self._backoffs, (ready, key))
 
     def take(self, key: WorkloadKey) -> None:
-        """Takes a workload out of its line, if it stands in one."""
+        """Remove a workload from its queue, if it is in one."""
         name = self._where.pop(key, None)
         if name is not None:
             self.queues[name].remove(key)
@@ -598,17 +598,17 @@ class PendingQueues:
             self._changes.queue(name)
 
     def stir(self, name: ClusterQueueName) -> None:
-        """A queue may have somebody to send again."""
+        """Note that a queue may have a head again."""
         if name in self.queues:
             self._busy[name] = None
 
     def retry(self, name: ClusterQueueName, now_us: int) -> None:
-        """Frees the parked workloads of a queue."""
+        """Free the parked workloads of a queue."""
         if name in self.queues and self.queues[name].retry(now_us):
             self._busy[name] = None
 
     def end_backoffs(self, now_us: int) -> None:
-        """Frees workloads whose backoff is over."""
+        """Free workloads whose backoff is over."""
         while self._backoffs and self._backoffs[0][0] <= now_us:
             _, key = heapq.heappop(self._backoffs)
             if (name := self._where.get(key)) is not None:
@@ -624,7 +624,7 @@ class PendingQueues:
         return any(self._head(name) is not None for name in list(self._busy))
 
     def heads(self, most: int | None) -> list[tuple[ClusterQueueName, Pending]]:
-        """The heads to be decided now: of whole trees, and about as many as asked.
+        """Return the heads to be decided now: of whole trees, and about as many as asked.
 
         Trees that were served go to the end of the line.
         """

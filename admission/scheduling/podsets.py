@@ -35,7 +35,7 @@ class Demand:
     counted: tuple[ResourceName, ...] = ()
 
     def in_flavor(self, flavor: FlavorName, resource: ResourceName) -> int:
-        """The total of a resource, were the pods to run in a flavor.
+        """Return the total of a resource, were the pods to run in a flavor.
 
         Counted when asked: few of a queue's flavors are looked at, and most pods cost the same in
         all of them.
@@ -52,11 +52,11 @@ class Demand:
         return total
 
     def scaled(self, count: int) -> "Demand":
-        """The demand of fewer pods."""
+        """Return the demand of fewer pods."""
         return demand_of(self.pod_set, count)
 
     def with_pods(self) -> "Demand":
-        """The demand with the number of pods as a resource."""
+        """Return the demand with the number of pods as a resource."""
         return Demand(self.pod_set, self.count, {**self.requests, PODS: self.count}, (PODS,))
 
 
@@ -64,7 +64,7 @@ _NOTHING: Final[Mapping[ResourceName, int]] = {}
 
 
 def demands(workload: Workload) -> tuple[Demand, ...]:
-    """The demand of each pod set at its effective count, in the order of the spec."""
+    """Return the demand of each pod set at its effective count, in the order of the spec."""
     return tuple(_demand(pod_set) for pod_set in workload.pod_sets)
 
 
@@ -109,7 +109,7 @@ def exceeds(workload: Workload) -> bool:
 
 
 def reduced(demanded: Sequence[Demand], step: int) -> tuple[Demand, ...]:
-    """The demands after ``step`` of ``partial_steps`` reductions."""
+    """Return the demands after ``step`` of ``partial_steps`` reductions."""
     steps = partial_steps(demanded)
     return tuple(
         one.scaled(one.count - _reducible(one) * step // steps) if _reducible(one) else one
@@ -128,7 +128,7 @@ def _reducible(demanded: Demand) -> int:
 
 
 def groups(demanded: Sequence[Demand]) -> tuple[tuple[Demand, ...], ...]:
-    """Pod sets that must get the same flavors, in the order of their first member."""
+    """Return pod sets that must get the same flavors, in the order of their first member."""
     found: dict[Hashable, list[Demand]] = {}
     for index, one in enumerate(demanded):
         found.setdefault(one.pod_set.group or index, []).append(one)
@@ -136,7 +136,7 @@ def groups(demanded: Sequence[Demand]) -> tuple[tuple[Demand, ...], ...]:
 
 
 def queue_timestamp(workload: Workload, *, by_eviction: bool = True) -> int:
-    """The time that orders workloads of equal priority, in microseconds.
+    """Return the time that orders workloads of equal priority, in microseconds.
 
     The creation time, except after an eviction by an admission check or, with ``by_eviction``,
     by pods that were not ready in time: then the time of the eviction. Preempted workloads so
@@ -152,7 +152,7 @@ def queue_timestamp(workload: Workload, *, by_eviction: bool = True) -> int:
 
 
 def equivalence_key(workload: Workload) -> Hashable:
-    """Equal for workloads of a queue that decisions cannot tell apart.
+    """Return a key that is equal for workloads of a queue that decisions cannot tell apart.
 
     When one of them does not fit, neither do the others.
     """
@@ -191,7 +191,7 @@ def _frozen(values: Mapping[ResourceName, int] | Mapping[str, str]) -> Hashable:
 
 
 def in_visiting_order(resources: Iterable[ResourceName]) -> list[ResourceName]:
-    """Resources in the order in which their groups are looked at.
+    """Return resources in the order in which their groups are looked at.
 
     Any fixed order would do for the decision; the first group that fails is the one reported, so
     this is Kueue's: by the 64-bit FNV-1a hash of the name.

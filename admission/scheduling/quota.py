@@ -17,7 +17,7 @@ from admission.scheduling.reserving import ReservingWorkload
 
 
 def nominal(node: Node, fr: FlavorResource) -> int:
-    """The node's own nominal quota."""
+    """Return the node's own nominal quota."""
     own = node.quotas.get(fr)
     return 0 if own is None else own.nominal
 
@@ -37,7 +37,7 @@ def local_available(node: Node, fr: FlavorResource) -> int:
 
 
 def add_usage(node: Node, fr: FlavorResource, value: int) -> None:
-    """Counts usage here, and above as far as it exceeds what the node never lends."""
+    """Add usage here, and above as far as it exceeds what the node never lends."""
     above: Node | None = node
     while above is not None and value > 0:
         node, above = above, above.parent
@@ -47,7 +47,7 @@ def add_usage(node: Node, fr: FlavorResource, value: int) -> None:
 
 
 def remove_usage(node: Node, fr: FlavorResource, value: int) -> None:
-    """The inverse of ``add_usage``."""
+    """Remove usage: the inverse of ``add_usage``."""
     above: Node | None = node
     while above is not None and value > 0:
         node, above = above, above.parent
@@ -57,19 +57,19 @@ def remove_usage(node: Node, fr: FlavorResource, value: int) -> None:
 
 
 def add_all(node: Node, usage: Mapping[FlavorResource, int]) -> None:
-    """Counts a whole usage."""
+    """Add a whole usage."""
     for fr, value in usage.items():
         add_usage(node, fr, value)
 
 
 def remove_all(node: Node, usage: Mapping[FlavorResource, int]) -> None:
-    """Takes a whole usage back."""
+    """Remove a whole usage."""
     for fr, value in usage.items():
         remove_usage(node, fr, value)
 
 
 def hold(queue: QueueNode, workload: ReservingWorkload) -> None:
-    """Counts a workload in its queue."""
+    """Count a workload in its queue."""
     queue.workloads[workload.key] = workload
     caps.count(queue.holdings, workload, 1)
     if workload.surges:
@@ -79,7 +79,7 @@ def hold(queue: QueueNode, workload: ReservingWorkload) -> None:
 
 
 def release(queue: QueueNode, key: WorkloadKey) -> None:
-    """Stops counting a workload."""
+    """Stop counting a workload."""
     workload = queue.workloads.pop(key)
     caps.count(queue.holdings, workload, -1)
     if workload.surges:
@@ -131,7 +131,7 @@ def _borrowable(node: Node, fr: FlavorResource, limit: int) -> int:
 
 
 def potential(node: Node, fr: FlavorResource) -> int:
-    """The most the node could ever take, were nothing in use."""
+    """Return the most the node could ever take, were nothing in use."""
     known = node.potential.get(fr)
     if known is None:
         known = node.potential[fr] = _potential(node, fr)
@@ -150,7 +150,7 @@ def _potential(node: Node, fr: FlavorResource) -> int:
 
 
 def borrow_height(node: Node, fr: FlavorResource, value: int) -> tuple[int, bool]:
-    """Height of the lowest subtree whose own quota holds the value on top of its usage.
+    """Return the height of the lowest subtree whose own quota holds usage and value together.
 
     Returns:
         The height, 0 when the node itself holds it, and whether a larger subtree is above, from
@@ -180,7 +180,7 @@ def borrow_height(node: Node, fr: FlavorResource, value: int) -> tuple[int, bool
 def to_take_back(
     forest: Forest, may_take: Callable[[WorkloadKey], bool]
 ) -> tuple[WorkloadKey, ...]:
-    """Newest reservations first, queue by queue in order of their names.
+    """Return the newest reservations first, queue by queue in order of their names.
 
     The forest is as before when this returns.
 

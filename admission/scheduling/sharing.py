@@ -28,7 +28,7 @@ def keys(workload: Workload) -> frozenset[str]:
 
 
 def flavor_of(key: str, workload: Workload, reservation: Reservation) -> FlavorName | None:
-    """In which flavor something shared is held; None where that cannot be told."""
+    """Return in which flavor something shared is held; None where that cannot be told."""
     assigned = {one.name: one for one in reservation.pod_sets}
     for pod_set in workload.pod_sets:
         held = assigned.get(pod_set.name)
@@ -44,7 +44,7 @@ def relieved(
     held: Mapping[str, FlavorName | None],
     groups: Iterable[ResourceGroup],
 ) -> Workload:
-    """A waiting workload without the charge for what others hold already, in their flavors.
+    """Return a waiting workload without the charge for what others hold already, in their flavors.
 
     Args:
         workload: as it asks.
@@ -76,7 +76,7 @@ def _relieved(
 
 
 def in_full(verdict: Verdict, asked: Workload) -> Verdict:
-    """An admission that states what the pods use, where it was decided without a charge.
+    """Return an admission that states what the pods use, where it was decided without a charge.
 
     Args:
         verdict: of the workload as it was relieved.
@@ -126,7 +126,7 @@ class Sharing:
         self._concerned: dict[WorkloadKey, None] = {}
 
     def note(self, workload: Workload, reservation: Reservation | None) -> None:
-        """Takes a workload as it is now, for good or as it is assumed to be.
+        """Take a workload as it is now, for good or as it is assumed to be.
 
         Args:
             workload: as it asks.
@@ -149,14 +149,14 @@ class Sharing:
         self._concern_others(before, key)
 
     def drop(self, key: WorkloadKey) -> None:
-        """Forgets a workload."""
+        """Forget a workload."""
         before = {one: self._charged(one) for one in self._keys.get(key, ())}
         self._forget(key)
         self._concerned.pop(key, None)
         self._concern_others(before, key)
 
     def take_concerned(self) -> tuple[WorkloadKey, ...]:
-        """Workloads that are counted otherwise for what was noted since the last call."""
+        """Return workloads that are counted otherwise for what was noted since the last call."""
         found = tuple(self._concerned)
         self._concerned.clear()
         return found
@@ -171,7 +171,7 @@ class Sharing:
         return found
 
     def relieved(self, workload: Workload, queue: QueueNode) -> Workload:
-        """A waiting workload as it is counted in a ClusterQueue."""
+        """Return a waiting workload as it is counted in a ClusterQueue."""
         held = self.waived(workload.key)
         if not held:
             return workload

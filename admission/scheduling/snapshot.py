@@ -56,22 +56,22 @@ class Snapshot:
     _added: list[tuple[QueueNode, Mapping[FlavorResource, int]]] = field(default_factory=list)
 
     def queue(self, name: ClusterQueueName) -> QueueNode:
-        """The ClusterQueue of that name."""
+        """Return the ClusterQueue of that name."""
         return self.forest.queues[name]
 
     def remove(self, workload: ReservingWorkload) -> None:
-        """Takes a workload out until ``restore``."""
+        """Take a workload out until ``restore``."""
         self.removed.add(workload.key)
         quota.remove_all(self.queue(workload.cluster_queue), workload.usage)
 
     def restore(self, workload: ReservingWorkload) -> None:
-        """Puts a removed workload back."""
+        """Put a removed workload back."""
         self.removed.discard(workload.key)
         quota.add_all(self.queue(workload.cluster_queue), workload.usage)
 
     @contextmanager
     def without(self, workloads: Iterable[ReservingWorkload]) -> Iterator[None]:
-        """The world without some workloads, for the length of a with statement."""
+        """Leave some workloads out of the snapshot, for the length of a with statement."""
         gone = [workload for workload in workloads if workload.key not in self.removed]
         for workload in gone:
             self.remove(workload)
@@ -82,19 +82,19 @@ class Snapshot:
                 self.restore(workload)
 
     def add(self, queue: QueueNode, usage: Mapping[FlavorResource, int]) -> None:
-        """Counts the usage of an entry for the rest of the cycle."""
+        """Count the usage of an entry for the rest of the cycle."""
         quota.add_all(queue, usage)
         self._added.append((queue, usage))
 
     def hold_back(self, queue: QueueNode, usage: Mapping[FlavorResource, int]) -> None:
-        """Counts what an entry that waits keeps for itself for the rest of the cycle."""
+        """Count what an entry that waits keeps for itself for the rest of the cycle."""
         self.add(queue, usage)
         for fr, value in usage.items():
             key = queue.name, fr
             self.held_back[key] = self.held_back.get(key, 0) + value
 
     def rollback(self) -> None:
-        """Takes back everything that ``add`` and ``hold_back`` counted."""
+        """Take back everything that ``add`` and ``hold_back`` counted."""
         for queue, usage in reversed(self._added):
             quota.remove_all(queue, usage)
         self._added.clear()

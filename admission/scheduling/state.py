@@ -98,7 +98,7 @@ class State:
     # ---------------------------------------------------------------------- flavors and checks
 
     def set_resource_flavor(self, flavor: ResourceFlavor, now_us: int = 0) -> None:
-        """Adds or replaces a flavor."""
+        """Add or replace a flavor."""
         old = self._supplies.flavors.get(flavor.name)
         if old == flavor:
             return
@@ -110,36 +110,36 @@ class State:
                     self._requeues.queue(name, now_us)
 
     def drop_resource_flavor(self, name: FlavorName) -> None:
-        """Forgets a flavor; ClusterQueues that list it become inactive."""
+        """Forget a flavor; ClusterQueues that list it become inactive."""
         if self._supplies.flavors.pop(name, None) is not None:
             self._check_activity = True
 
     def set_admission_check(self, name: str, *, active: bool, controller: str = "") -> None:
-        """Adds or replaces an admission check."""
+        """Add or replace an admission check."""
         check = Check(active, controller)
         if self._supplies.checks.get(name) != check:
             self._supplies.checks[name] = check
             self._check_activity = True
 
     def drop_admission_check(self, name: str) -> None:
-        """Forgets an admission check; ClusterQueues that need it become inactive."""
+        """Forget an admission check; ClusterQueues that need it become inactive."""
         if self._supplies.checks.pop(name, None) is not None:
             self._check_activity = True
 
     def set_topology(self, name: str) -> None:
-        """Adds a Topology."""
+        """Add a Topology."""
         self._supplies.topologies.add(name)
         self._check_activity = True
 
     def drop_topology(self, name: str) -> None:
-        """Forgets a Topology; ClusterQueues with a flavor that names it become inactive."""
+        """Forget a Topology; ClusterQueues with a flavor that names it become inactive."""
         self._supplies.topologies.discard(name)
         self._check_activity = True
 
     # -------------------------------------------------------------------------- queues, cohorts
 
     def set_cluster_queue(self, queue: ClusterQueue, now_us: int = 0) -> None:
-        """Adds or replaces a ClusterQueue."""
+        """Add or replace a ClusterQueue."""
         node = self.forest.queues.get(queue.name)
         if node is not None and node.spec == queue:
             return
@@ -167,7 +167,7 @@ class State:
             self._requeues.cohort(node.declared.name, now_us)
 
     def drop_cluster_queue(self, name: ClusterQueueName, now_us: int = 0) -> None:
-        """Forgets a ClusterQueue; its workloads wait for one of that name."""
+        """Forget a ClusterQueue; its workloads wait for one of that name."""
         node = self.forest.queues.get(name)
         if node is None:
             return
@@ -184,7 +184,7 @@ class State:
         return [local for local in self._local_queues.values() if local.cluster_queue == name]
 
     def set_cohort(self, cohort: Cohort, now_us: int = 0) -> None:
-        """Adds or replaces a Cohort object."""
+        """Add or replace a Cohort object."""
         node = self.forest.cohorts.get(cohort.name)
         if node is not None and node.spec == cohort:
             return
@@ -194,7 +194,7 @@ class State:
         self._requeues.cohort(cohort.name, now_us)
 
     def drop_cohort(self, name: CohortName, now_us: int = 0) -> None:
-        """Forgets a Cohort object; it stays as an implicit cohort while it has children."""
+        """Forget a Cohort object; it stays as an implicit cohort while it has children."""
         node = self.forest.cohorts.get(name)
         if node is not None and node.spec is not None:
             self._leaves(node, now_us)
@@ -203,7 +203,7 @@ class State:
             self._check_activity = True
 
     def set_local_queue(self, queue: LocalQueue, now_us: int = 0) -> None:
-        """Adds or replaces a LocalQueue."""
+        """Add or replace a LocalQueue."""
         old = self._local_queues.get(queue.key)
         if old == queue:
             return
@@ -220,7 +220,7 @@ class State:
             self._requeues.queue(queue.cluster_queue, now_us)
 
     def drop_local_queue(self, key: LocalQueueKey) -> None:
-        """Forgets a LocalQueue; its pending workloads are not queued any more."""
+        """Forget a LocalQueue; its pending workloads are not queued any more."""
         old = self._local_queues.pop(key, None)
         if old is not None:
             self._changes.queue(old.cluster_queue)
@@ -230,7 +230,7 @@ class State:
                 self._queues.take(member)
 
     def set_namespace(self, name: str, labels: Mapping[str, str], now_us: int = 0) -> None:
-        """Adds or replaces a namespace."""
+        """Add or replace a namespace."""
         if self._namespaces.get(name) == labels:
             return
         self._namespaces[name] = dict(labels)
@@ -239,13 +239,13 @@ class State:
                 self._requeues.queue(local.cluster_queue, now_us)
 
     def drop_namespace(self, name: str) -> None:
-        """Forgets a namespace."""
+        """Forget a namespace."""
         self._namespaces.pop(name, None)
 
     # -------------------------------------------------------------------------------- workloads
 
     def set_workload(self, workload: Workload, now_us: int = 0) -> None:
-        """Adds or replaces a workload: usage with a reservation, else queued.
+        """Add or replace a workload: it is usage with a reservation, else queued.
 
         A value without reservation does not undo an assumed one, unless the workload ended or
         was deactivated; a value with one replaces it.
@@ -272,7 +272,7 @@ class State:
         self._place(workload, now_us, old)
 
     def drop_workload(self, key: WorkloadKey, now_us: int = 0) -> None:
-        """Forgets a workload."""
+        """Forget a workload."""
         workload = self._workloads.pop(key, None)
         if workload is None:
             return
@@ -303,7 +303,7 @@ class State:
             del self._of_local[workload.queue]
 
     def forget(self, key: WorkloadKey, now_us: int = 0) -> None:
-        """Undoes the assumption of an admission that was certainly not written."""
+        """Undo the assumption of an admission that was certainly not written."""
         if self._assumed.pop(key, None) is not None:
             self._place(self._workloads[key], now_us)
 
@@ -347,7 +347,7 @@ class State:
         return running.charged(workload, node.spec, flavors, node_labels, now_us)
 
     def workload(self, key: WorkloadKey) -> Workload | None:
-        """The workload as last told, with an assumed reservation if there is one."""
+        """Return the workload as last told, with an assumed reservation if there is one."""
         workload = self._workloads.get(key)
         if workload is not None and key in self._assumed:
             return replace(workload, reservation=self._assumed[key])
@@ -515,13 +515,13 @@ class State:
         return self.config.one_at_a_time and self._ledger.unready > 0
 
     def next_wakeup_us(self) -> int | None:
-        """The earliest end of a backoff, retry batch or sample; None when nothing is timed."""
+        """Return the earliest end of a backoff, retry batch or sample; None if none is timed."""
         others = self._queues.next_backoff_us(), self._fair_usage.next_us()
         times = (self._requeues.next_us(), *others)
         return min((time_us for time_us in times if time_us is not None), default=None)
 
     def run_cycle(self, now_us: int) -> CycleResult:
-        """Decides about the heads of all queues; winners count as usage from now on."""
+        """Decide about the heads of all queues; winners count as usage from now on."""
         self._settle(now_us)
         chosen = self._queues.heads(self.config.heads_per_cycle)
         if not chosen:
@@ -550,7 +550,7 @@ class State:
     def take_over(
         self, key: WorkloadKey, predecessor: WorkloadKey, now_us: int, *, surges: bool = False
     ) -> Admit | None:
-        """Gives a workload that waits what another one holds, before anybody else is tried.
+        """Give a waiting workload what another one holds, before anybody else is tried.
 
         It gets no more than that, in the same flavors, and the other one is forgotten. Or it gets
         as much surge quota, and can move to the quota of the other one when that has ended.
@@ -754,7 +754,7 @@ class State:
         return self._queues.take_moved()
 
     def cluster_queue_status(self, name: ClusterQueueName) -> ClusterQueueStatus:
-        """Status of a ClusterQueue.
+        """Return the status of a ClusterQueue.
 
         Raises:
             KeyError: there is no such ClusterQueue.
@@ -774,7 +774,7 @@ class State:
         return self._ledger.tally_of_queue(name).reserving
 
     def local_queue_status(self, key: LocalQueueKey) -> LocalQueueStatus:
-        """Status of a LocalQueue.
+        """Return the status of a LocalQueue.
 
         Raises:
             KeyError: there is no such LocalQueue.
@@ -809,7 +809,7 @@ class State:
     def restore_consumption(
         self, key: LocalQueueKey, known: Consumption | None, now_us: int
     ) -> None:
-        """Takes over past usage from a LocalQueue's status, which may tell of none."""
+        """Take over past usage from a LocalQueue's status, which may tell of none."""
         self._fair_usage.restore(key, known, now_us)
 
     @property
@@ -819,18 +819,18 @@ class State:
         return 0 if found is None else found.sampling_us
 
     def cohorts_of(self, name: str) -> tuple[CohortName, ...]:
-        """Names of all cohorts above a ClusterQueue, nearest first."""
+        """Return the names of all cohorts above a ClusterQueue, nearest first."""
         self.forest.refresh()
         node = self.forest.queues.get(ClusterQueueName(name))
         return () if node is None else tuple(cohort.name for cohort in node.ancestors())
 
     def fair_usage(self, key: LocalQueueKey) -> float:
-        """Past usage of a LocalQueue, weighted; infinite for one without weight."""
+        """Return the past usage of a LocalQueue, weighted; infinite for one without weight."""
         endless, value = self._rank(key)
         return math.inf if endless else float(value)
 
     def cohort_status(self, name: CohortName) -> status.CohortStatus | None:
-        """Status of a cohort, also of one without an object; None when there is none."""
+        """Return the status of a cohort, also of one without an object; None if there is none."""
         self.forest.refresh()
         node = self.forest.cohorts.get(name)
         if node is None:
@@ -851,7 +851,7 @@ class State:
         return () if node is None else tuple(node.workloads.values())
 
     def pending_order(self, name: ClusterQueueName) -> tuple[WorkloadKey, ...]:
-        """Waiting workloads of a ClusterQueue in the order in which they are tried."""
+        """Return the waiting workloads of a ClusterQueue in the order in which they are tried."""
         queue = self._queues.queues.get(name)
         if queue is None:
             return ()

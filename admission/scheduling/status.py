@@ -87,7 +87,7 @@ class CohortStatus:
 def of_cluster_queue(
     node: QueueNode, tally: Tally, *, line: PendingQueue, blocked: InactiveReasons, fair: bool
 ) -> QueueStatus:
-    """Status of a ClusterQueue; ``blocked`` as `Dependencies` gave it."""
+    """Return the status of a ClusterQueue; ``blocked`` as `Dependencies` gave it."""
     text = conditions.admits_nothing(blocked) if blocked else conditions.CAN_ADMIT
     active_classes, parked_classes = line.count_classes()
     reservation = _laid_out(node, tally.reservation)
@@ -116,7 +116,7 @@ def of_cluster_queue(
 def of_local_queue(
     local: LocalQueue, node: QueueNode | None, tally: Tally, *, pending: int, blocked: bool
 ) -> QueueStatus:
-    """Status of a LocalQueue over its ClusterQueue, which may be missing or ``blocked``."""
+    """Return the status of a LocalQueue whose ClusterQueue may be missing or ``blocked``."""
     stopped = local.stop_policy != StopPolicy.NONE
     text = _of_local(stopped=stopped, missing=node is None, blocked=blocked)
     active = text is conditions.CAN_SUBMIT
@@ -178,12 +178,12 @@ def _borrowed(node: QueueNode, amounts: Amounts) -> Amounts:
 
 
 def queues_of(cohort: CohortNode) -> Iterator[ClusterQueueName]:
-    """Names of the ClusterQueues of a subtree."""
+    """Yield the names of the ClusterQueues of a subtree."""
     return (node.name for node in members(cohort) if isinstance(node, QueueNode))
 
 
 def of_cohort(node: CohortNode, tallies: Iterable[Tally], *, fair: bool) -> CohortStatus:
-    """Status of a cohort, given the sums of the ClusterQueues of its subtree."""
+    """Return the status of a cohort, given the sums of the ClusterQueues of its subtree."""
     reservation: dict[FlavorResource, int] = {}
     admitted = 0
     for tally in tallies:

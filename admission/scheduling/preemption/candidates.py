@@ -82,7 +82,7 @@ def allowed(policy: PreemptionPolicy, preemptor: Preemptor, workload: ReservingW
 def of_queue(
     snapshot: Snapshot, preemptor: Preemptor, need: Need, queue: QueueNode
 ) -> Iterator[ReservingWorkload]:
-    """Victims in one ClusterQueue that policy allows; none in an inactive one."""
+    """Yield victims in one ClusterQueue that policy allows; none in an inactive one."""
     policies = preemptor.queue.spec.preemption
     own = queue is preemptor.queue
     policy = policies.within_cluster_queue if own else policies.reclaim_within_cohort
@@ -182,7 +182,7 @@ def fits(queue: QueueNode, requests: Mapping[FlavorResource, int], *, borrowing:
 def minimise(
     snapshot: Snapshot, preemptor: Preemptor, need: Need, targets: list[Target], *, borrowing: bool
 ) -> tuple[Target, ...]:
-    """Drops victims that turn out not to be needed.
+    """Return the victims without those that turn out not to be needed.
 
     All targets are removed from the snapshot when called; all are back afterwards. The last one
     stays a victim: without it the workload did not fit.

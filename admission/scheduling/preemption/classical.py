@@ -48,7 +48,7 @@ class _Classes:
 
 
 def targets(snapshot: Snapshot, preemptor: Preemptor, need: Need) -> tuple[Target, ...]:
-    """Victims that make room, in the order of their choice; none if there is no way.
+    """Return victims that make room, in the order of their choice; none if there is no way.
 
     Those within their minimum run time are tried after all others, if these do not suffice.
     """

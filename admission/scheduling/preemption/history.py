@@ -88,7 +88,7 @@ class PreemptionHistory:
         return frozenset((*self._spared.get(lineage, ()), *others))
 
     def note(self, preemptor: WorkloadKey, victim: WorkloadKey) -> None:
-        """The victim is to leave for the preemptor."""
+        """Record that the victim is to leave for the preemptor."""
         self._stay(victim)
         self._left_for[victim] = preemptor
         self._victims.setdefault(preemptor, set()).add(victim)
@@ -98,7 +98,7 @@ class PreemptionHistory:
         return self._left_for.get(victim)
 
     def has_quota(self, key: WorkloadKey) -> None:
-        """A workload got quota: those that left for it need not wait for it any more."""
+        """Record that a workload got quota: those that left for it need not wait any more."""
         self._stay(key)
         for victim in self._victims.pop(key, ()):
             del self._left_for[victim]
@@ -113,6 +113,6 @@ class PreemptionHistory:
                 del self._victims[preemptor]
 
     def forget(self, key: WorkloadKey) -> None:
-        """A workload is gone, as preemptor and as victim."""
+        """Forget a workload that is gone, as preemptor and as victim."""
         self._drop(key)
         self.has_quota(key)

@@ -7,7 +7,7 @@ from admission.scheduling.snapshot import Snapshot
 
 
 def choose(snapshot: Snapshot, preemptor: Preemptor, need: Need) -> tuple[Target, ...]:
-    """Victims that make room for a workload, in the order of their choice; none if no way."""
+    """Return victims that make room for a workload, in the order of choice; none if no way."""
     policies = preemptor.queue.spec.preemption
     if (
         policies.within_cluster_queue == PreemptionPolicy.NEVER
