@@ -360,7 +360,7 @@ class Core:
                 self._lead()
 
     def step(self) -> float | None:
-        """Does what is to be done now.
+        """Do what is to be done now.
 
         Returns:
             Seconds after which to call again even without a message; None: not before one.
@@ -503,7 +503,7 @@ class Core:
         )
 
     def workloads(self, keys: Iterable[WorkloadKey]) -> tuple[Workload | None, ...]:
-        """Workloads as last seen, in the order of the keys; None for one that is gone."""
+        """Return Workloads as last seen, in the order of the keys; None for one that is gone."""
         return tuple(self._workloads.get(key) for key in keys)
 
     # ------------------------------------------------------------------------------- seeing

@@ -44,11 +44,11 @@ class Effects:
         self._clock = clock
 
     def changed(self, old: Workload | None, new: Workload, preemption: Evict | None) -> None:
-        """Takes a change of a Workload, whoever wrote it; see `Trace.changed`."""
+        """Take a change of a Workload, whoever wrote it; see `Trace.changed`."""
         self._trace.changed(old, new, preemption)
 
     def done(self, key: WorkloadKey, outcome: Outcome) -> None:
-        """Takes a write that took effect; call before what it changed is seen."""
+        """Take a write that took effect; call before what it changed is seen."""
         self._trace.written(key, outcome, self._workloads.get(key))
         match outcome.request.operation:
             case Operation.CREATE_WORKLOAD:

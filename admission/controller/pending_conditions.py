@@ -103,7 +103,7 @@ class PendingConditions:
         self._comparing: deque[WorkloadKey] = deque()
 
     def note(self, key: WorkloadKey) -> None:
-        """Notes why a Workload waits, as far as that is known without a cycle."""
+        """Record why a Workload waits, as far as that is known without a cycle."""
         blocked = self._state.blocker(key, int(self._clock.now().timestamp() * 1_000_000))
         now = self._clock.monotonic()
         if blocked is not None:
@@ -116,7 +116,7 @@ class PendingConditions:
                 self._explainer.tell(self._state.bypassed(key) or _unjudged(key), now)
 
     def send(self) -> None:
-        """Sends what is due; what may not be sent yet stays due.
+        """Send what is due; what may not be sent yet stays due.
 
         There is a pause between texts unless nothing but texts and statuses is written.
         """
@@ -132,7 +132,7 @@ class PendingConditions:
             self._tell(key, now)
 
     def next_due(self) -> float | None:
-        """Monotonic time when the next text may be due."""
+        """Return the monotonic time when the next text may be due."""
         moments = [self._explainer.next_due()]
         if not self._due[_Rank.NEWS]:
             moments.append(self._waiting_events.next_due())

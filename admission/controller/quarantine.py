@@ -54,7 +54,7 @@ class Quarantine:
         return iter(tuple(self._versions))
 
     def on_update(self, found: Undecodable) -> None:
-        """Takes a Workload that cannot be decoded; says so once per version of it."""
+        """Take a Workload that cannot be decoded; report it once per version."""
         key = WorkloadKey(found.namespace, found.name)
         known = self._versions.get(key)
         if not found.name or found.deleted or self._workloads.get(key) is not None:
@@ -70,11 +70,11 @@ class Quarantine:
         self._events.event(_reference(key, held), unreadable)
 
     def release(self, key: WorkloadKey) -> None:
-        """The Workload could be read."""
+        """Release a Workload that could be read."""
         self._versions.pop(key, None)
 
     def listed(self, change: Change[Any]) -> tuple[WorkloadKey, ...]:
-        """Takes a change after it was applied; returns those that are gone for sure."""
+        """Take a change after it was applied; return those that are gone for sure."""
         if not isinstance(change, Replaced):
             return ()
         there = {WorkloadKey(one.namespace, one.name) for one in change.undecodable}

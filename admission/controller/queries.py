@@ -76,7 +76,7 @@ class Reader(Protocol):
         ...
 
     def workloads(self, keys: Iterable[WorkloadKey]) -> tuple[Workload | None, ...]:
-        """Workloads as last seen, in the order of the keys; None for one that is gone."""
+        """Return Workloads as last seen, in the order of the keys; None for one that is gone."""
         ...
 
 
@@ -93,7 +93,7 @@ class Query(Generic[Answer]):
     answer: Future[Answer] = field(default_factory=Future)
 
     def run(self, reader: Reader) -> None:
-        """Answers; never raises."""
+        """Answer the question; never raises."""
         if not self.answer.set_running_or_notify_cancel():
             return
         try:

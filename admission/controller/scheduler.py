@@ -92,11 +92,11 @@ class Scheduler:
         self.on_change: OnChange = _ignore
 
     def changed(self) -> None:
-        """Something that cycles depend on has changed."""
+        """Record that something that cycles depend on has changed."""
         self._flow.hurry_cycle()
 
     def on_update(self, view: Workload) -> None:
-        """Takes a Workload as it is now."""
+        """Take a Workload as it is now."""
         key = view.key()
         before = self._unpriced.get(key)
         self._take(view, before)
@@ -107,7 +107,7 @@ class Scheduler:
             self._state.forget(key, self._now_us())  # it was decided for what it asked before
 
     def translate_again(self, found: Iterable[Workload]) -> None:
-        """Takes Workloads that have not changed, though their surroundings have.
+        """Take Workloads that have not changed themselves, but whose context has.
 
         What was decided stands: its write may be under way, and nothing would refuse it.
         """
@@ -115,7 +115,7 @@ class Scheduler:
             self._take(view, None)
 
     def hold(self, view: Workload, *, stays: bool) -> None:
-        """Takes a Workload of which only what it holds may be read.
+        """Take a Workload of which only what it holds may be read.
 
         Args:
             view: the Workload, or as much of it as can be read.
@@ -248,7 +248,7 @@ class Scheduler:
         self.changed()
 
     def reprice(self) -> None:
-        """Counts Workloads anew whose queue counts GPUs otherwise than before."""
+        """Count Workloads anew whose queue counts GPUs otherwise than before."""
         is_stale = self._prices.take_stale()
         if is_stale is None:
             return
@@ -258,7 +258,7 @@ class Scheduler:
         self.changed()
 
     def on_delete(self, key: WorkloadKey) -> None:
-        """The Workload is gone."""
+        """Handle the deletion of a Workload."""
         before = self._unpriced.pop(key, None)
         self._admits.pop(key, None)
         self._evicts.pop(key, None)
@@ -359,7 +359,7 @@ class Scheduler:
         return found
 
     def run(self) -> tuple[WorkloadKey, ...]:
-        """Runs one cycle if it is time; returns the Workloads it decided something about."""
+        """Run one cycle if it is time; return the Workloads it decided something about."""
         now = self._clock.monotonic()
         if now < self._flow.cycle_at(self.open_decisions):
             return ()
@@ -384,7 +384,7 @@ class Scheduler:
         return len(self._admits) + len(self._evicts)
 
     def next_due_in(self) -> float | None:
-        """Seconds until the next cycle may have work; None when only a change brings any."""
+        """Return seconds until the next cycle may have work; None if only a change brings any."""
         now_us = self._now_us()
         if self._state.has_work(now_us):
             return max(0.0, self._flow.cycle_at(self.open_decisions) - self._clock.monotonic())
@@ -398,11 +398,11 @@ class Scheduler:
         }  # fmt: skip
 
     def preemption_of(self, key: WorkloadKey) -> decisions.Evict | None:
-        """The last decision to evict a Workload for another one."""
+        """Return the last decision to evict a Workload for another one."""
         return self._preemptions.get(key)
 
     def request_for(self, workload: Workload) -> ApiRequest | None:
-        """The write of an open decision about a Workload."""
+        """Return the write of an open decision about a Workload."""
         key, now = workload.key(), self._clock.now()
         if key in self._take_backs and not workload.is_pending():
             status = evictions.withdraw(workload, conditions.RESERVED_TWICE, now)
@@ -435,7 +435,7 @@ class Scheduler:
         return self._evicts.get(key)
 
     def complete(self, key: WorkloadKey, outcome: Outcome) -> None:
-        """Takes what came of the write of a decision; call before the answer is seen.
+        """Take the result of writing a decision; call before the answer is seen.
 
         A conflict alone keeps the decision where the Workload still waits: what changed was
         beside the point, and the write is made again for the new version.

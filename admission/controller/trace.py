@@ -44,7 +44,7 @@ class Trace:
         new: Workload,
         preemption: decisions.Evict | None = None,
     ) -> None:
-        """Tells what is different from the last sight of a Workload; nothing of the first one.
+        """Log what is different from the last sight of a Workload; nothing of the first one.
 
         Args:
             old: as last seen.
@@ -72,7 +72,7 @@ class Trace:
             self._tell("workload finished", new, conditions.FINISHED, holding=new)
 
     def written(self, key: WorkloadKey, outcome: Outcome, workload: Workload | None) -> None:
-        """Tells of a write that took effect.
+        """Log a write that took effect.
 
         Args:
             key: of the Workload that it is about.

@@ -143,7 +143,7 @@ class Capacities:
     # ---------------------------------------------------------------------------------- seeing
 
     def set_flavor(self, name: str, node_labels: Mapping[str, str]) -> None:
-        """Adds a flavor, or changes which nodes are its own."""
+        """Add a flavor, or change which nodes belong to it."""
         if self._flavors.get(name) == node_labels:
             return
         self._flavors[name] = dict(node_labels)
@@ -155,13 +155,13 @@ class Capacities:
                 found.add(node.capacity, 1)
 
     def drop_flavor(self, name: str) -> None:
-        """Forgets a flavor."""
+        """Forget a flavor."""
         if self._flavors.pop(name, None) is not None:
             del self._sums[name]
             self._note(name)
 
     def set_node(self, facts: NodeFacts, now_us: int) -> None:
-        """Takes a node as it is reported now."""
+        """Take a node as it is reported now."""
         known = self._nodes.get(facts.name)
         if known is not None and known.reported == facts and facts.name not in self._unsettled:
             return
@@ -188,19 +188,19 @@ class Capacities:
     def set_devices(
         self, name: str, devices: tuple[DeviceReading, ...] | None, now_us: int
     ) -> None:
-        """Takes the list of a node's agent; None if there is none any more."""
+        """Take the list of a node's agent; None if there is none any more."""
         known = self._nodes.get(name)
         if known is not None:
             self.set_node(replace(known.reported, devices=devices), now_us)
 
     def set_published(self, name: str, published: Published | None, now_us: int) -> None:
-        """Takes what a node's DRA driver publishes; None if there is none any more."""
+        """Take what a node's DRA driver publishes; None if there is none any more."""
         known = self._nodes.get(name)
         if known is not None:
             self.set_node(replace(known.reported, published=published), now_us)
 
     def set_allocated(self, name: str, ours: frozenset[str], outside: frozenset[str]) -> None:
-        """Takes which published GPUs of a node are held by claims.
+        """Take which published GPUs of a node are held by claims.
 
         Args:
             name: of the node.
@@ -217,7 +217,7 @@ class Capacities:
         self._restock(name)
 
     def drop_node(self, name: str) -> None:
-        """Forgets a node."""
+        """Forget a node."""
         known = self._nodes.pop(name, None)
         self._unsettled.discard(name)
         if known is not None:
@@ -262,7 +262,7 @@ class Capacities:
         return {} if entry is None else entry.facts.labels
 
     def set_listed(self, outside: Mapping[str, Amounts]) -> None:
-        """Takes what pods that are not watched hold, by node; replaces all that was known."""
+        """Take what pods that are not watched hold, by node; replace all that was known."""
         self.complete = True
         before, self._outside = self._outside, outside
         for name in sorted({*before, *outside}):
@@ -270,7 +270,7 @@ class Capacities:
                 self._restock(name)
 
     def settle(self, now_us: int) -> None:
-        """Believes changes that have lasted."""
+        """Apply changes that have lasted long enough."""
         for name in sorted(self._unsettled):
             self.set_node(self._nodes[name].reported, now_us)
 
@@ -290,16 +290,16 @@ class Capacities:
         return bool(self._nodes)
 
     def take_changed(self) -> frozenset[str]:
-        """Flavors whose capacity has changed since the last call, or that came or went."""
+        """Return the flavors whose capacity changed since the last call, or that came or went."""
         found, self._changed = frozenset(self._changed), set()
         return found
 
     def flavors(self) -> tuple[str, ...]:
-        """All flavors, sorted."""
+        """Return all flavors, sorted."""
         return tuple(sorted(self._flavors))
 
     def capacity(self, flavor: str) -> GpuCapacity:
-        """The GPUs of a flavor; valid until the next change."""
+        """Return the GPUs of a flavor; valid until the next change."""
         found = self._sums.get(flavor)
         return _EMPTY if found is None else found.capacity()
 

@@ -20,7 +20,7 @@ class Publisher:
         capacities: Mapping[str, GpuCapacity],
         fragments: Mapping[str, Mapping[str, Fragmentation]],
     ) -> None:
-        """Shows all flavors as they are now."""
+        """Publish the metrics of all flavors as they are now."""
         self._set(
             metrics.FLAVOR_MISMATCHED,
             {flavor: capacity.mismatched for flavor, capacity in capacities.items()},

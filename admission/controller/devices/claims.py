@@ -37,11 +37,11 @@ class Allocations(Protocol):
     """A component that counts the devices allocated to claims."""
 
     def on_claim_update(self, claim: resource_claim.ResourceClaim) -> None:
-        """Takes a ResourceClaim as it is now."""
+        """Take a ResourceClaim as it is now."""
         ...
 
     def on_claim_delete(self, claim: views.Object) -> None:
-        """A ResourceClaim is gone."""
+        """Handle the deletion of a ResourceClaim."""
         ...
 
 
@@ -101,7 +101,7 @@ class Claims:
         return self._known
 
     def on_workload_update(self, view: Workload) -> None:
-        """Notes on what a Workload depends."""
+        """Record what a Workload depends on."""
         specs = [one.template.spec for one in view.spec.pod_sets or ()]
         key = view.key()
         if not any(map(resource_claim.concerned, specs)):
@@ -117,7 +117,7 @@ class Claims:
                 self._users.setdefault(name, {})[key] = None
 
     def on_workload_delete(self, key: WorkloadKey) -> None:
-        """Forgets a Workload."""
+        """Forget a Workload."""
         for name in self._names.pop(key, ()):
             users = self._users[name]
             del users[key]
@@ -154,7 +154,7 @@ class Claims:
         return changed
 
     def take_stale(self) -> Mapping[WorkloadKey, None]:
-        """Workloads that must be translated again for what has changed since, oldest first."""
+        """Return Workloads to be translated again for what has changed since, oldest first."""
         stale, self._stale = self._stale, {}
         return stale
 

@@ -92,7 +92,7 @@ class Guard:
         self._dirty = False
 
     def set_queue(self, view: ClusterQueue, queue: model.ClusterQueue) -> None:
-        """Takes a ClusterQueue as it is written."""
+        """Take a ClusterQueue as it is written."""
         key = _Key(_QUEUE, queue.name)
         if view.metadata.annotation(names.CAPACITY_GUARD) == names.CAPACITY_GUARD_ENFORCE:
             self._annotated.add(queue.name)
@@ -103,7 +103,7 @@ class Guard:
         self._state.set_cluster_queue(self._limited(queue, key) if key in self._capped else queue)
 
     def hold_queue(self, name: str) -> None:
-        """Lets a ClusterQueue admit nothing more, if it is known, and keeps its quota."""
+        """Let a ClusterQueue admit nothing more, if it is known, and keep its quota."""
         known = self._queues.get(name)
         if known is None:
             return
@@ -112,35 +112,35 @@ class Guard:
         self._state.set_cluster_queue(self._limited(held, key) if key in self._capped else held)
 
     def drop_queue(self, name: str) -> None:
-        """Forgets a ClusterQueue."""
+        """Forget a ClusterQueue."""
         self._queues.pop(name, None)
         self._annotated.discard(name)
         self._forget(_Key(_QUEUE, name))
         self._state.drop_cluster_queue(ClusterQueueName(name))
 
     def set_cohort(self, cohort: model.Cohort) -> None:
-        """Takes a Cohort as it is written."""
+        """Take a Cohort as it is written."""
         key = _Key(_COHORT, cohort.name)
         self._cohorts[cohort.name] = cohort
         self._promise(key, cohort.resource_groups)
         self._state.set_cohort(self._limited(cohort, key) if key in self._capped else cohort)
 
     def drop_cohort(self, name: str) -> None:
-        """Forgets a Cohort."""
+        """Forget a Cohort."""
         self._cohorts.pop(name, None)
         self._forget(_Key(_COHORT, name))
         self._state.drop_cohort(CohortName(name))
 
     def set_flavor(self, name: str, node_labels: Mapping[str, str]) -> None:
-        """Takes which nodes a flavor selects."""
+        """Take which nodes a flavor selects."""
         self._capacities.set_flavor(name, node_labels)
 
     def drop_flavor(self, name: str) -> None:
-        """Forgets a flavor."""
+        """Forget a flavor."""
         self._capacities.drop_flavor(name)
 
     def settle(self) -> frozenset[str]:
-        """Hands out capacity anew if anything changed; ClusterQueues whose text may differ."""
+        """Distribute capacity anew if anything changed; return queues whose text may differ."""
         knows = self._capacities.any_nodes, self._capacities.complete
         flavors, first = self._changed_flavors(), knows != self._knows
         if not flavors and not self._dirty and not first:
@@ -160,12 +160,12 @@ class Guard:
         )
 
     def take_present(self) -> dict[str, Present | None]:
-        """ClusterQueues that are held to other devices than before; None: to none any more."""
+        """Return ClusterQueues whose device names changed; None for one no longer guarded."""
         changed, self._present_changed = sorted(self._present_changed), set()
         return {name: self._present.get(name) for name in changed}
 
     def shortages(self, queue: str) -> tuple[Shortage, ...] | None:
-        """Quota of a ClusterQueue without GPUs behind it; None where nothing can be said.
+        """Return the quota of a ClusterQueue without GPUs behind it; None where it is unknown.
 
         That is: it promises no GPUs, no node with GPUs was ever seen, or it is not known yet what
         pods of others hold.
@@ -193,11 +193,11 @@ class Guard:
         return tuple(found)
 
     def promised(self, queue: str) -> tuple[FlavorResource, ...]:
-        """GPUs for which a ClusterQueue has quota, sorted."""
+        """Return the GPUs for which a ClusterQueue has quota, sorted."""
         return tuple(sorted(self._promises.get(_Key(_QUEUE, queue), ())))
 
     def promising(self, flavors: Iterable[str]) -> frozenset[str]:
-        """ClusterQueues that have quota for GPUs in one of the flavors."""
+        """Return the ClusterQueues that have quota for GPUs in one of the flavors."""
         return frozenset(
             key.name
             for key, pairs in self._promises.items()

@@ -117,7 +117,7 @@ class NodeInventory:
         return dict(self._capacities.node_labels(name))
 
     def on_pod_delete(self, uid: str) -> None:
-        """A pod is gone, or is none of ours any more."""
+        """Handle a pod that is gone, or is none of ours any more."""
         self._capacities.set_pod(uid, "", {})
         self._pods.pop(uid, None)
 
@@ -131,25 +131,25 @@ class NodeInventory:
         return self._capacities.page(first, most, self._pods)
 
     def listed(self, found: Listed) -> None:
-        """Takes what pods that are not watched hold."""
+        """Take what pods that are not watched hold."""
         self._capacities.set_listed(found.outside)
         for node in self._slice_inventory.set_outside(found.claims):
             self._set_allocated(node)
 
     def on_claim_update(self, claim: resource_claim.ResourceClaim) -> None:
-        """Takes a ResourceClaim, which may have been given GPUs."""
+        """Take a ResourceClaim, which may have been given GPUs."""
         for node in self._slice_inventory.set_claim(
             informers.key_of(claim), resource_claim.given(claim)
         ):
             self._set_allocated(node)
 
     def on_claim_delete(self, claim: views.Object) -> None:
-        """A ResourceClaim is gone, and what it held is free."""
+        """Handle the deletion of a ResourceClaim: what it held is free."""
         for node in self._slice_inventory.set_claim(informers.key_of(claim), ()):
             self._set_allocated(node)
 
     def settle(self) -> frozenset[str]:
-        """Draws the consequences of what was seen; ClusterQueues whose condition may differ."""
+        """Process what was seen; return the ClusterQueues whose condition may differ."""
         due = self._capacities.settles_at_us()
         if due is not None and due <= self._now_us():
             self._capacities.settle(self._now_us())
@@ -157,16 +157,16 @@ class NodeInventory:
         return self._guard.settle()
 
     def take_present(self) -> dict[str, Present | None]:
-        """ClusterQueues that are held to other devices than before; None: to none any more."""
+        """Return ClusterQueues whose device names changed; None for one no longer guarded."""
         return self._guard.take_present()
 
     def take_reworded(self) -> frozenset[str]:
-        """ClusterQueues whose condition reads otherwise though no amount of theirs has changed."""
+        """Return ClusterQueues whose condition has another text but the same amounts."""
         found, self._reworded = frozenset(self._reworded), set()
         return found
 
     def next_due_in(self) -> float | None:
-        """Seconds until `settle` has something to do without any message."""
+        """Return the seconds until `settle` has something to do without any message."""
         settles, publishes = self._capacities.settles_at_us(), self._publishes_in()
         moments = [] if publishes is None else [publishes]
         if settles is not None:

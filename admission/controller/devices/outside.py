@@ -71,15 +71,15 @@ class Lister:
         self._last: Listed | None = None
 
     def start(self) -> None:
-        """Looks at once, and then at intervals."""
+        """Look at once, and then at intervals."""
         self._rounds.start()
 
     def stop(self) -> None:
-        """Ends it; does not wait for a request that is under way."""
+        """Stop looking; does not wait for a request that is under way."""
         self._rounds.stop()
 
     def look(self) -> bool:
-        """Looks once; whether that was possible."""
+        """Look once; return whether that was possible."""
         try:
             found = look(self._api)
         except KubeError as error:

@@ -56,7 +56,7 @@ class ResourceAdjustments:
         )
 
     def take_stale(self) -> Callable[[Workload], bool] | None:
-        """Tests whether a Workload must be translated again; None if none must.
+        """Return a test whether a Workload must be translated again; None if none must.
 
         It is asked once: the next answer covers what has changed since.
         """

@@ -27,7 +27,7 @@ class SliceInventory:
         self._outside: frozenset[ObjectKey] = frozenset()
 
     def put(self, view: resource_slice.ResourceSlice) -> tuple[str, ...]:
-        """Takes a slice; nodes that have other devices than before."""
+        """Take a slice; return the nodes that have other devices than before."""
         name, part = view.metadata.name, resource_slice.part(view)
         node = (view.spec.node_name or "") if part is not None else ""
         left = self.drop(name) if self._node_of_slice.get(name, node) != node else ()
@@ -39,7 +39,7 @@ class SliceInventory:
         return (*left, *self._look_at(node))
 
     def drop(self, name: str) -> tuple[str, ...]:
-        """A slice is gone; nodes that have other devices than before."""
+        """Remove a slice; return the nodes that have other devices than before."""
         node = self._node_of_slice.pop(name, "")
         if not node:
             return ()
@@ -52,11 +52,11 @@ class SliceInventory:
         return self._look_at(node)
 
     def published(self, node: str) -> Published | None:
-        """The GPUs of a node; None where no driver publishes any."""
+        """Return the GPUs of a node; None where no driver publishes any."""
         return self._published.get(node)
 
     def set_claim(self, key: ObjectKey, given: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
-        """Takes what a claim holds now, by pool and device; nodes where that has changed."""
+        """Take what a claim holds now, by pool and device; return the nodes where that changed."""
         before = self._given.get(key, ())
         if before == given:
             return ()
@@ -73,12 +73,12 @@ class SliceInventory:
         return self._nodes_of(pool for pool, _ in (*before, *given))
 
     def set_outside(self, claims: frozenset[ObjectKey]) -> tuple[str, ...]:
-        """Takes the claims of pods that no queue admitted; nodes where that changes anything."""
+        """Take claims of pods that no queue admitted; return nodes where that changes anything."""
         changed, self._outside = self._outside ^ claims, claims
         return self._nodes_of(pool for key in changed for pool, _ in self._given.get(key, ()))
 
     def allocated(self, node: str) -> tuple[frozenset[str], frozenset[str]]:
-        """Devices of a node that claims hold: for admitted pods, and for others."""
+        """Return the devices of a node that claims hold: for admitted pods, and for others."""
         ours: set[str] = set()
         outside: set[str] = set()
         for pool in sorted({part.pool for part in self._parts.get(node, {}).values()}):

@@ -76,18 +76,18 @@ class Accounting:
         self._skipped: set[str] = set()
 
     def ask_cohorts_of(self, cohorts_above: Callable[[str], Iterable[str]]) -> None:
-        """Takes who knows the names of all cohorts above a ClusterQueue."""
+        """Set the function that returns the names of all cohorts above a ClusterQueue."""
         self._cohorts_above = cohorts_above
 
     def lead(self) -> None:
-        """This process decides from now on."""
+        """Start counting as the leader."""
         if self.role == "follower":
             self.role = "leader"
 
     # ------------------------------------------------------------------------------ workloads
 
     def observe(self, old: Workload | None, new: Workload) -> None:
-        """Counts what is different from the last sight of a Workload."""
+        """Count what is different from the last sight of a Workload."""
         self.census.on_update(new)
         if old is None or old.metadata.uid != new.metadata.uid:
             return
@@ -105,14 +105,14 @@ class Accounting:
             self._count_release(new, _queue(old), freed)
 
     def on_delete(self, key: WorkloadKey, last: Workload | None, now: datetime) -> None:
-        """A Workload is gone, and with it the quota that it held when it was last seen."""
+        """Handle the deletion of a Workload, and with it of the quota that it last held."""
         self.census.on_delete(key)
         ended = last is None or last.status.is_true(conditions.FINISHED)
         if last is not None and not ended and last.status.is_true(conditions.QUOTA_RESERVED):
             self._count_release(last, _queue(last), now)
 
     def created(self, kind: str, owner: views.ObjectMeta, now: datetime) -> None:
-        """Counts the creation of a Workload, by the kind of its owner."""
+        """Count the creation of a Workload, by the kind of its owner."""
         if owner.creation_timestamp and owner.generation <= 1:
             waited = (now - clock.from_wire(owner.creation_timestamp)).total_seconds()
             metrics.WORKLOAD_CREATION_LATENCY_SECONDS.labels(kind, self.role).observe(
@@ -120,7 +120,7 @@ class Accounting:
             )
 
     def released(self, workload: Workload, *, is_group: bool, now: datetime) -> None:
-        """Counts a pod whose scheduling gate was taken off."""
+        """Count a pod whose scheduling gate was taken off."""
         admitted = times.moment(workload, conditions.ADMITTED)
         if admitted is None:
             return
@@ -214,11 +214,11 @@ class Accounting:
     # -------------------------------------------------------------------------------- cycles
 
     def preempted(self, preempting_cluster_queue: str, reason: str) -> None:
-        """Counts one victim."""
+        """Count one victim."""
         metrics.PREEMPTED_WORKLOADS.labels(preempting_cluster_queue, reason, self.role).inc()
 
     def cycle(self, result: CycleResult) -> None:
-        """Counts what the Workloads of one cycle were in each other's way."""
+        """Count victims chosen anew and preemptions skipped in one cycle."""
         for queue, outcome in result.recomputed:
             metrics.PREEMPTION_TARGET_RECOMPUTATIONS.labels(queue, outcome, self.role).inc()
         skips = dict.fromkeys(self._skipped, 0)
@@ -233,20 +233,20 @@ class Accounting:
 
     @staticmethod
     def forget_cluster_queue(name: str) -> None:
-        """Removes the series of a ClusterQueue that is gone."""
+        """Remove the series of a ClusterQueue that is gone."""
         for metric in _BY_QUEUE:
             metric.remove_by_labels({"cluster_queue": name})
         metrics.PREEMPTED_WORKLOADS.remove_by_labels({"preempting_cluster_queue": name})
 
     @staticmethod
     def forget_local_queue(namespace: str, name: str) -> None:
-        """Removes the series of a LocalQueue that is gone."""
+        """Remove the series of a LocalQueue that is gone."""
         for metric in _BY_LOCAL:
             metric.remove_by_labels({"name": name, "namespace": namespace})
 
     @staticmethod
     def forget_cohort(name: str) -> None:
-        """Removes the series of a cohort that is gone."""
+        """Remove the series of a cohort that is gone."""
         metrics.COHORT_SUBTREE_ADMITTED_WORKLOADS.remove_by_labels({"cohort": name})
 
 

@@ -48,7 +48,7 @@ class Census:
         self._changed: set[LocalQueueKey] = set()
 
     def on_update(self, workload: Workload) -> None:
-        """Takes a Workload as it is now."""
+        """Take a Workload as it is now."""
         metadata = workload.metadata
         key = WorkloadKey(metadata.namespace, metadata.name)
         kind = _kind_of(workload)
@@ -67,7 +67,7 @@ class Census:
         return self._shared.setdefault(entry, entry)
 
     def on_delete(self, key: WorkloadKey) -> None:
-        """The Workload is gone."""
+        """Handle the deletion of a Workload."""
         entry = self._entries.pop(key, None)
         if entry is None:
             return
@@ -81,13 +81,13 @@ class Census:
         self._changed.add(queue)
 
     def take_changed(self) -> frozenset[LocalQueueKey]:
-        """LocalQueues whose numbers differ since the last call."""
+        """Return the LocalQueues whose numbers differ since the last call."""
         changed = frozenset(self._changed)
         self._changed.clear()
         return changed
 
     def count(self, queues: Iterable[LocalQueueKey]) -> Count:
-        """The numbers of some LocalQueues together."""
+        """Return the numbers of some LocalQueues together."""
         total: Counter[Unadmitted] = Counter()
         for queue in queues:
             total.update(self._counts.get(queue, {}))

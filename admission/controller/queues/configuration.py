@@ -107,7 +107,7 @@ class Configuration:
         }
 
     def find(self, kind: str, namespace: str, name: str) -> views.Object | None:
-        """A flavor, queue, cohort, check or topology as last seen."""
+        """Return a flavor, queue, cohort, check or topology as last seen."""
         if kind == resources.LOCAL_QUEUES.kind:
             return self.local_queues.get(LocalQueueKey(namespace, name))
         return self._by_kind[kind].get(name)
@@ -142,7 +142,7 @@ class Configuration:
         return self.managed.enforces(self.namespaces.get(namespace, {}), has_queue=has_queue)
 
     def behind(self, cluster_queue: str) -> Iterable[LocalQueueKey]:
-        """LocalQueues that point to a ClusterQueue."""
+        """Return the LocalQueues that point to a ClusterQueue."""
         return self._behind.get(cluster_queue, {})
 
     def _repoint(self, key: LocalQueueKey, old: str, new: str) -> None:

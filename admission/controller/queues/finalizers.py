@@ -39,7 +39,7 @@ RESOURCES: Final = {
 
 
 def wanted(metadata: views.ObjectMeta, *, is_in_use: bool) -> tuple[str, ...] | None:
-    """The finalizers that the object should have instead; None where it has the right ones.
+    """Return the finalizers that the object should have instead; None where it has the right ones.
 
     An object that is being deleted cannot get a finalizer any more.
     """
@@ -76,12 +76,12 @@ class Finalizers:
         self._marked: dict[QueueKey, None] = {}
 
     def mark(self, key: QueueKey) -> None:
-        """The object may have the wrong finalizers; other kinds are passed over."""
+        """Mark an object that may have the wrong finalizers; other kinds are ignored."""
         if key.kind in RESOURCES:
             self._marked[key] = None
 
     def send(self) -> None:
-        """Sends the writes that are needed; what is busy stays marked."""
+        """Send the writes that are needed; what is busy stays marked."""
         for key in tuple(self._marked):
             if not self._flow.is_busy(key):
                 del self._marked[key]

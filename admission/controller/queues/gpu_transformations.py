@@ -31,7 +31,7 @@ class GpuTransformations:
         self._log = logs.get("prices")
 
     def priced(self, workload: model.Workload) -> model.Workload:
-        """A Workload as the ClusterQueue counts it in which it waits or holds quota."""
+        """Return a Workload as counted by the ClusterQueue in which it waits or holds quota."""
         return gpu_transformation.priced(workload, self._by_queue.get(self._queue_of(workload)))
 
     def condition(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
@@ -52,12 +52,12 @@ class GpuTransformations:
         )
 
     def take_reworded(self) -> frozenset[str]:
-        """ClusterQueues whose condition may have changed since the last call."""
+        """Return the ClusterQueues whose condition may have changed since the last call."""
         found, self._reworded = frozenset(self._reworded), set()
         return found
 
     def hold_to(self, queue: str, present: Present | None) -> None:
-        """Takes which devices a guarded ClusterQueue's nodes have; None for one without guard."""
+        """Set the device names on a guarded ClusterQueue's nodes; None for one without guard."""
         if present is None:
             self._present.pop(queue, None)
         else:
@@ -65,7 +65,7 @@ class GpuTransformations:
         self._update(queue)
 
     def changed(self, resource: Resource, view: views.Object) -> None:
-        """Takes a change of what admins set; notes whose Workloads are counted otherwise."""
+        """Take a change of what admins set; note whose Workloads are counted otherwise."""
         name = view.metadata.name
         if resource is resources.CLUSTER_QUEUES:
             self._update(name)
@@ -77,7 +77,7 @@ class GpuTransformations:
                     self._update(queue)
 
     def take_stale(self) -> Callable[[model.Workload], bool] | None:
-        """Tests whether a Workload must be priced again; None if none must.
+        """Return a test whether a Workload must be priced again; None if none must.
 
         It is asked once: the next answer covers what has changed since.
         """

@@ -39,7 +39,7 @@ class Surroundings(NamedTuple):
 
 
 def cluster_queue(view: ClusterQueue, status: QueueStatus, around: Surroundings) -> None:
-    """Sets the gauges of a ClusterQueue."""
+    """Set the gauges of a ClusterQueue."""
     samples = [*_counts(view, status, around), *_amounts(view, status, around.role)]
     if around.is_readable:
         samples += _limits(view, around.role)
@@ -116,7 +116,7 @@ def _limits(view: ClusterQueue, role: str) -> Iterator[Sample]:
 
 
 def local_queue(view: LocalQueue, status: QueueStatus, around: Surroundings) -> None:
-    """Sets the gauges of a LocalQueue."""
+    """Set the gauges of a LocalQueue."""
     key = (view.metadata.name, view.metadata.namespace)
     _SERIES.put(("LocalQueue", *key), _of_local(key, view, status, around))
 
@@ -150,7 +150,7 @@ def _of_local(
 
 
 def cohort(name: str, status: CohortStatus, role: str) -> None:
-    """Sets the gauges of a cohort."""
+    """Set the gauges of a cohort."""
     _SERIES.put(("Cohort", name), _of_cohort(name, status, role))
 
 
@@ -170,17 +170,17 @@ def _of_cohort(name: str, status: CohortStatus, role: str) -> Iterator[Sample]:
 
 
 def forget_cluster_queue(name: str) -> None:
-    """Removes the series of a ClusterQueue that is gone."""
+    """Remove the series of a ClusterQueue that is gone."""
     _SERIES.drop(("ClusterQueue", name))
 
 
 def forget_local_queue(namespace: str, name: str) -> None:
-    """Removes the series of a LocalQueue that is gone."""
+    """Remove the series of a LocalQueue that is gone."""
     _SERIES.drop(("LocalQueue", name, namespace))
 
 
 def forget_cohort(name: str) -> None:
-    """Removes the series of a cohort that is gone."""
+    """Remove the series of a cohort that is gone."""
     _SERIES.drop(("Cohort", name))
 
 

@@ -41,7 +41,7 @@ def cluster_queue(
     now: datetime,
     about_gpus: Iterable[views.Condition] = (),
 ) -> dict[str, Any]:
-    """Status of a ClusterQueue; ``borrowed`` stands beside each total.
+    """Return the status of a ClusterQueue; ``borrowed`` stands beside each total.
 
     Args:
         view: the ClusterQueue.
@@ -64,7 +64,7 @@ def local_queue(
     consumption: Consumption | None = None,
     interval_us: int = 0,
 ) -> dict[str, Any]:
-    """Status of a LocalQueue.
+    """Return the status of a LocalQueue.
 
     Past usage is brought up to date where the status is written anyway, and for its own sake
     once in an interval. While the queue is not active, it stays as it was last told.
@@ -101,12 +101,12 @@ def _readable_consumption(view: LocalQueue) -> Consumption | None:
 
 
 def cohort(status: CohortStatus | None) -> dict[str, Any]:
-    """Status of a Cohort: its share, with fair sharing."""
+    """Return the status of a Cohort: its share, with fair sharing."""
     return {"fairSharing": _share(None if status is None else status.weighted_share)}
 
 
 def unreadable(known: QueueStatus | None, problem: str) -> QueueStatus:
-    """Status of a queue whose spec cannot be taken in; it admits nothing.
+    """Return the status of a queue whose spec cannot be read; it admits nothing.
 
     Args:
         known: status by the last spec that could; None when there was none.
@@ -119,7 +119,7 @@ def unreadable(known: QueueStatus | None, problem: str) -> QueueStatus:
 
 
 def changed(document: Mapping[str, Any], found: views.View) -> dict[str, Any] | None:
-    """The whole status once the members of the document are written; None stands for no member.
+    """Return the whole status once the document's members are written; None removes a member.
 
     Returns None where that is what it is already.
     """
@@ -135,7 +135,7 @@ def changed(document: Mapping[str, Any], found: views.View) -> dict[str, Any] | 
 
 
 def consumption_of(view: LocalQueue) -> Consumption | None:
-    """Past usage as the status tells it, in units of 1e-9; None where it tells none.
+    """Return the past usage in a status, in units of 1e-9; None where it has none.
 
     Raises:
         ValueError: a quantity or the time cannot be read.

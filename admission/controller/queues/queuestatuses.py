@@ -72,7 +72,7 @@ class QueueStatuses:
         self._finalizers = Finalizers(state, configuration, flow)
 
     def restore(self) -> None:
-        """Takes over the past usage that an earlier leader has left in the LocalQueues."""
+        """Take over the past usage that an earlier leader has left in the LocalQueues."""
         for key in sorted(self._configuration.local_queues):
             try:
                 known = queuestatus.consumption_of(self._configuration.local_queues[key])
@@ -84,7 +84,7 @@ class QueueStatuses:
             self._state.restore_consumption(key, known, self._now_us())
 
     def collect(self) -> None:
-        """Asks who has something new to tell."""
+        """Collect the objects whose status may have changed."""
         changed = self._state.take_changed()
         for queue in sorted(changed.cluster_queues):
             self.mark(QueueKey(_CLUSTER_QUEUE, "", queue))
@@ -105,17 +105,17 @@ class QueueStatuses:
             self.mark(QueueKey(_CLUSTER_QUEUE, "", local.spec.cluster_queue))
 
     def mark(self, key: QueueKey) -> None:
-        """Status and finalizers may be stale."""
+        """Mark an object whose status and finalizers may be stale."""
         self._finalizers.mark(key)
         if key.kind in _WITH_STATUS:
             self._queue.mark(key, self._clock.monotonic())
 
     def next_due(self, room_at: float) -> float | None:
-        """Moment of the monotonic clock at which `send` has something to do."""
+        """Return the moment of the monotonic clock at which `send` has something to do."""
         return self._queue.next_due(room_at)
 
     def send(self, room_at: float) -> None:
-        """Sends the writes that are due, as long as there is room for them.
+        """Send the writes that are due, as long as there is room for them.
 
         Many may be due at once, so none is taken up that would stand in the way of others.
         """
@@ -131,7 +131,7 @@ class QueueStatuses:
                 self._send(key)
 
     def complete(self, key: QueueKey, outcome: Outcome) -> None:
-        """Takes what came of a write; what the object is now was answered, or read.
+        """Take the result of a write; what the object is now was answered, or read.
 
         One that is gone since, or was seen later already, is not taken back.
         """

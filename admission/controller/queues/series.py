@@ -21,7 +21,7 @@ class Series:
         self._owned: dict[Hashable, set[tuple[Gauge, tuple[str, ...]]]] = {}
 
     def put(self, owner: Hashable, samples: Iterable[Sample]) -> None:
-        """Sets all series of an object; what it had before and has no more is removed."""
+        """Set all series of an object, and remove those that it had before and has no more."""
         now = set()
         for gauge, labels, value in samples:
             gauge.labels(*labels).set(value)
@@ -31,6 +31,6 @@ class Series:
         self._owned[owner] = now
 
     def drop(self, owner: Hashable) -> None:
-        """Removes all series of an object."""
+        """Remove all series of an object."""
         for gauge, labels in self._owned.pop(owner, ()):
             gauge.remove(*labels)

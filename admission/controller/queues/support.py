@@ -19,7 +19,7 @@ class Support:
         self._configuration = configuration
 
     def condition(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
-        """``SpecSupported=False`` with the fields; None where all of them have an effect.
+        """Return ``SpecSupported=False`` with the fields; None where all of them have an effect.
 
         A cap that cannot be read comes first, as nothing is admitted until it is mended.
         """

@@ -20,7 +20,7 @@ def _ignore(*_: object) -> None:
 
 
 def key_of(value: views.Object) -> tuple[str, str]:
-    """Namespace and name."""
+    """Return namespace and name."""
     return value.metadata.namespace, value.metadata.name
 
 
@@ -64,7 +64,7 @@ class Informer(Generic[Value]):
         self.on_reverted: Callable[[], None] = _ignore
 
     def apply(self, change: Change[Value]) -> None:
-        """Takes a change."""
+        """Take a change."""
         if isinstance(change, Replaced):
             unreadable = {(one.namespace, one.name) for one in change.undecodable}
             self._replace(change.items, unreadable, change.version)
@@ -79,7 +79,7 @@ class Informer(Generic[Value]):
         self.synced = False
 
     def on_update(self, value: Value) -> None:
-        """Takes an object from the answer to a request, as if it had been watched."""
+        """Take an object from the answer to a request, as if it had been watched."""
         self._set(value)
 
     def _replace(

@@ -26,11 +26,11 @@ class Observed(Generic[Key, Value]):
         self._deleted: OrderedDict[str, float] = OrderedDict()
 
     def get(self, key: Key) -> Value | None:
-        """The object as last seen."""
+        """Return the object as last seen."""
         return self._objects.get(key)
 
     def put(self, key: Key, value: Value) -> bool:
-        """Takes a sight of an object; false if a newer one is known, also another of its key."""
+        """Store a version; return false if a newer one is known, also of another of its key."""
         if version(value) <= self._deleted.get(value.metadata.uid, -1):
             return False
         known = self._objects.get(key)
@@ -43,11 +43,11 @@ class Observed(Generic[Key, Value]):
         return True
 
     def reread(self, key: Key, value: Value) -> None:
-        """Takes another reading of the version that is known."""
+        """Store another reading of the version that is known."""
         self._objects[key] = value
 
     def remove(self, key: Key, uid: str, last: views.Object | None = None) -> bool:
-        """Takes the news that the object with that uid is gone; false if it was not here.
+        """Remove the object with that uid; return false if it was not here.
 
         Args:
             key: the object's key.
@@ -74,7 +74,7 @@ class Observed(Generic[Key, Value]):
 
 
 def version(value: views.Object) -> int:
-    """The resourceVersion as a number.
+    """Return the resourceVersion as a number.
 
     Kubernetes promises comparable resourceVersions for one resource since 1.35 and etcd-backed
     servers have always had them; a text that is no number counts as newest, so it is never lost.

@@ -50,7 +50,7 @@ class Brake:
         self._log = logs.get("brake")
 
     def lead(self) -> None:
-        """This process leads from now on, and has allowed nothing yet."""
+        """Start as the leader that has allowed nothing yet."""
         self._empty_us = self._now_us()
 
     def on_namespace_update(self, view: views.Object) -> None:

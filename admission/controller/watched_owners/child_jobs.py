@@ -78,7 +78,7 @@ class ChildJobs:
         self._look_at((key, *self.below(metadata.uid)))
 
     def on_delete(self, view: views.Object) -> None:
-        """The Job is gone, or its label is; a later version with the label may come again."""
+        """Handle a Job that is gone or lost its label; a later version with the label may come."""
         key, uid = batch_job.KIND.key_of(view), view.metadata.uid
         known = self._jobs.get(key)
         if known is None or not self._jobs.remove(key, uid, view):

@@ -87,7 +87,7 @@ class OwnerEvents:
         self._tell_change(key, owner, events.STOP_HELD_BACK, event)
 
     def forget(self, key: WorkloadKey) -> None:
-        """The owner of a key is gone."""
+        """Forget the owner of a key, which is gone."""
         for reason in _LASTING:
             self._said.pop((key, reason), None)
 

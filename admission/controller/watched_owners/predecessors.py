@@ -147,7 +147,7 @@ class Predecessors:
         return self._is_leaving(one.key)
 
     def forget_pod(self, key: WorkloadKey) -> None:
-        """The pod is gone whose Workload was to be made: another one may take over its part."""
+        """Forget a pod that is gone before its Workload was made; another may take its part."""
         one = self._promised.pop(key, None)
         if one is not None:
             self._heirs.pop(one.uid, None)

@@ -31,7 +31,7 @@ class ForeignReservations:
         self._fresh.add(key)
 
     def ask(self) -> tuple[WorkloadKey, ...]:
-        """Doubt who wrote the fresh ones, and return them, sorted."""
+        """Mark the fresh ones as of unknown author, and return them, sorted."""
         found = tuple(sorted(self._fresh))
         self._unattributed.update(found)
         self._fresh.clear()
@@ -53,7 +53,7 @@ class ForeignReservations:
             self.is_late = True
 
     def forget(self, key: WorkloadKey) -> None:
-        """The Workload is gone."""
+        """Forget a Workload that is gone."""
         self._fresh.discard(key)
         self._unattributed.discard(key)
 

@@ -25,7 +25,7 @@ class State(StrEnum):
 
 
 def required(queue: ClusterQueue, workload: Workload) -> tuple[str, ...]:
-    """Names of the checks that a Workload needs in a ClusterQueue, sorted.
+    """Return the names of the checks that a Workload needs in a ClusterQueue, sorted.
 
     Without an admission those that hold for every flavor of the queue, with one those that touch
     an assigned flavor.
@@ -46,7 +46,7 @@ def required(queue: ClusterQueue, workload: Workload) -> tuple[str, ...]:
 
 
 def synced(workload: Workload, names: Iterable[str], now: datetime) -> list[dict[str, Any]] | None:
-    """States for exactly the needed checks, new ones Pending; None where they are so already.
+    """Return states for exactly the needed checks, new ones Pending; None where they are so.
 
     In whatever order: who applies a state may put it elsewhere, and would again.
     """
@@ -67,7 +67,7 @@ def all_ready(workload: Workload, names: Iterable[str]) -> bool:
 
 
 def in_state(workload: Workload, state: State) -> tuple[AdmissionCheckState, ...]:
-    """The checks in a state, by name."""
+    """Return the checks in a state, by name."""
     found = workload.status.admission_checks or ()
     return tuple(sorted((c for c in found if c.state == state), key=lambda check: check.name))
 
@@ -89,7 +89,7 @@ def retry_at(found: Iterable[AdmissionCheckState]) -> datetime | None:
 
 
 def reset(workload: Workload, now: datetime) -> list[dict[str, Any]] | None:
-    """All checks Pending again after an eviction; None where there are none.
+    """Return all checks as Pending again after an eviction; None where there are none.
 
     A check that asked for a retry counts it; updates for pods are dropped.
     """
@@ -100,7 +100,7 @@ def reset(workload: Workload, now: datetime) -> list[dict[str, Any]] | None:
 
 
 def to_wire(check: AdmissionCheckState) -> dict[str, Any]:
-    """A state as it is written; absent members are left out."""
+    """Return a state as it is written; absent members are left out."""
     document: dict[str, Any] = msgspec.to_builtins(check)
     return {key: value for key, value in document.items() if value is not None}
 

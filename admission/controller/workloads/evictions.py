@@ -86,7 +86,7 @@ def evict(
     cause: str = "",
     past: model.PastPreemptions | None = None,
 ) -> dict[str, Any]:
-    """The Workload must give its quota back; its checks start anew, and the eviction is counted.
+    """Return a status without quota: its checks start anew, and the eviction is counted.
 
     Args:
         workload: as it is.
@@ -133,12 +133,12 @@ def clear(workload: Workload, now: datetime, *, stays: bool = True) -> dict[str,
 
 
 def withdraw(workload: Workload, text: Text, now: datetime) -> dict[str, Any]:
-    """A reservation that may not stand is taken back; nothing of the Workload has run."""
+    """Return a status whose reservation is taken back; nothing of the Workload has run."""
     return _without_quota(workload, text, now)
 
 
 def requeue(workload: Workload, text: Text, *, again: bool, now: datetime) -> views.Condition:
-    """The condition Requeued: whether the Workload may be tried again."""
+    """Return the condition Requeued: whether the Workload may be tried again."""
     return condition_list.make(
         conditions.REQUEUED,
         text,
@@ -154,7 +154,7 @@ def admitted_seconds(workload: Workload, now: datetime) -> int:
 
 
 def time_admitted(workload: Workload, now: datetime) -> dict[str, int]:
-    """Goes with Admitted=False: how long the Workload was admitted so far, if it was just now.
+    """Return, for Admitted=False, how long the Workload was admitted if it was just now.
 
     Also where that took less than a second: zero tells an end from an admission that never was.
     """

@@ -23,11 +23,11 @@ class Following:
         self._due.update(keys)
 
     def forget(self, key: WorkloadKey) -> None:
-        """The Workload is gone."""
+        """Forget a Workload that is gone."""
         self._due.discard(key)
 
     def priority(self, workload: Workload, classes: Mapping[str, int]) -> int | None:
-        """The value that a Workload has to take over; None, from then on, once it has it.
+        """Return the value that a Workload has to take over; None, from then on, once it has it.
 
         Args:
             workload: as it is.

@@ -13,7 +13,7 @@ from admission.owners.workload import changes_for
 
 
 def request_for(workload: Workload, change: Change) -> ApiRequest | None:
-    """The write of a change; None for the owner of a kind that we do not know."""
+    """Return the write of a change; None for the owner of a kind that we do not know."""
     if change.operation is Operation.DELETE_OWNER:
         owner = workload.metadata.controller()
         resource = owner and resources.of_kind(owner.api_version, owner.kind)

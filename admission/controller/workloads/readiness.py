@@ -51,7 +51,7 @@ def waiting(
 
 
 def tell(workload: Workload, around: Surroundings) -> Change | None:
-    """The condition PodsReady of a Workload whose pods we know.
+    """Return the condition PodsReady of a Workload whose pods we know.
 
     Where there is no limit it is written only of pods that cannot run, and once they do.
     """
@@ -114,7 +114,7 @@ def _cannot_run(workload: Workload, around: Surroundings, members: MemberCounts)
 
 
 def tell_refusal(workload: Workload, around: Surroundings) -> Change | None:
-    """The condition StartRefused of a Workload whose owner the API server does not let start."""
+    """Return the condition StartRefused of a Workload whose owner the server does not start."""
     known = workload.status.condition(conditions.START_REFUSED)
     if not around.refusal or not rules.is_settled(workload):
         if known is None:
@@ -155,7 +155,7 @@ def told_at(workload: Workload, around: Surroundings) -> datetime | None:
 
 
 def limit(workload: Workload, around: Surroundings) -> Change | None:
-    """A Workload whose pods are not ready in time is evicted, and at last deactivated."""
+    """Return the eviction of a Workload whose pods are not ready in time, at last deactivation."""
     settings, end = around.waiting, due(workload, around.waiting)
     if settings is None or end is None or end > around.now or around.pods_ready:
         return None  # pods that are ready and not told yet were in time, for all that is known

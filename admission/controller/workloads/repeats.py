@@ -15,7 +15,7 @@ from admission.owners.workload import gates_of
 
 
 def of_reservation(workload: Workload) -> Iterator[Event]:
-    """A Workload just got quota, and perhaps its admission with it."""
+    """Yield events of a Workload that just got quota, and perhaps its admission with it."""
     admission = workload.status.admission
     if admission is None:
         return
@@ -27,7 +27,7 @@ def of_reservation(workload: Workload) -> Iterator[Event]:
 
 
 def of_gates(workload: Workload) -> Iterator[Event]:
-    """The reason was just written for which a Workload has no quota; gates may be that."""
+    """Yield events of the reason just written why a Workload has no quota, such as its gates."""
     found = workload.status.condition(conditions.QUOTA_RESERVED)
     is_waiting = found is not None and found.status != "True"
     if found is not None and is_waiting and found.reason == WaitReason.ADMISSION_GATED:

@@ -37,7 +37,7 @@ def end(workload: Workload, around: Surroundings) -> Change | None:
 
 
 def finish_orphan(workload: Workload, around: Surroundings) -> Change | None:
-    """A Workload that was made for a Job, but has no owner, is over."""
+    """Return the end of a Workload that was made for a Job, but has no owner."""
     if workload.metadata.owner_references or not workload.metadata.label(names.JOB_UID_LABEL):
         return None
     status = statuses.finish(workload, *conditions.OWNER_NOT_FOUND, around.now)
@@ -45,7 +45,7 @@ def finish_orphan(workload: Workload, around: Surroundings) -> Change | None:
 
 
 def delete_owner(workload: Workload, around: Surroundings) -> Change | None:
-    """The owner of a Workload that the program deactivated is deleted after a while."""
+    """Return the deletion, after a while, of the owner of a Workload that we deactivated."""
     moment = _owner_end(workload, around.settings.object_retention_policies.workloads)
     if moment is None or moment > around.now:
         return None

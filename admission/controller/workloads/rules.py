@@ -89,7 +89,7 @@ def target(
     now: datetime,
     event: Event | None = None,
 ) -> Change:
-    """The Workload is to be deactivated."""
+    """Return the change that deactivates a Workload."""
     condition = condition_list.make(
         conditions.DEACTIVATION_TARGET,
         text,
@@ -101,7 +101,7 @@ def target(
 
 
 def eviction(workload: Workload, status: dict[str, Any], text: Text) -> Change:
-    """An eviction; one of a Workload without quota is no news."""
+    """Return an eviction; one of a Workload without quota is no news."""
     reserved = workload.status.is_true(conditions.QUOTA_RESERVED)
     event = events.evicted(*text) if reserved else None
     return Change(operation=Operation.EVICT, status=status, event=event)

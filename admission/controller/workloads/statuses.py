@@ -17,7 +17,7 @@ from admission.scheduling import decisions
 
 
 def reserve(workload: Workload, admit: decisions.Admit, now: datetime) -> dict[str, Any]:
-    """Quota is reserved; without an open admission check it is admitted in the same write."""
+    """Return a status with quota; without an open admission check it is also admitted."""
     generation = workload.metadata.generation
     is_open = not checks.all_ready(workload, admit.checks)
     reserved = condition_list.make(
@@ -72,7 +72,7 @@ def _surges(workload: Workload, cluster_queue: str | None, now: datetime) -> vie
 
 
 def finish(workload: Workload, reason: str, message: str, now: datetime) -> dict[str, Any]:
-    """The Workload has ended; its quota is free."""
+    """Return the status of a Workload that has ended; its quota is free."""
     return {
         "conditions": condition_list.merged(
             workload,

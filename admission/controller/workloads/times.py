@@ -8,7 +8,7 @@ from admission.objects.workload import Workload
 
 
 def moment(workload: Workload, kind: str, *, status: str = "True") -> datetime | None:
-    """Since when a condition has the status; None where it has another one."""
+    """Return since when a condition has the status; None where it has another one."""
     found = workload.status.condition(kind)
     if found is None or found.status != status or not found.last_transition_time:
         return None
@@ -16,7 +16,7 @@ def moment(workload: Workload, kind: str, *, status: str = "True") -> datetime |
 
 
 def seconds_between(workload: Workload, start: str, end: str) -> float:
-    """Seconds between two conditions; 0 where the first one is missing."""
+    """Return the seconds between two conditions; 0 where the first one is missing."""
     began, ended = moment(workload, start), moment(workload, end)
     if began is None or ended is None:
         return 0.0
@@ -24,7 +24,7 @@ def seconds_between(workload: Workload, start: str, end: str) -> float:
 
 
 def seconds_queued(workload: Workload, kind: str) -> float:
-    """Seconds from creation, or from the last requeueing, to a condition."""
+    """Return the seconds from creation, or from the last requeueing, to a condition."""
     requeued, ended = moment(workload, conditions.REQUEUED), moment(workload, kind)
     created = workload.metadata.creation_timestamp
     began = requeued or (clock.from_wire(created) if created else None)
@@ -34,7 +34,7 @@ def seconds_queued(workload: Workload, kind: str) -> float:
 
 
 def seconds_true(workload: Workload, kind: str, now: datetime) -> float:
-    """For how long a condition has been True; 0 where it is not."""
+    """Return for how long a condition has been True; 0 where it is not."""
     began = moment(workload, kind)
     return 0.0 if began is None else max(0.0, (now - began).total_seconds())
 

@@ -32,7 +32,7 @@ _AFTER_BACKOFF: Final = frozenset(
 
 
 def next_change(workload: Workload, around: Surroundings) -> Change | None:
-    """The first change that a rule asks for."""
+    """Return the first change that a rule asks for."""
     if workload.metadata.deletion_timestamp or workload.status.is_true(conditions.FINISHED):
         return retention.end(workload, around)
     for rule in _RULES:

@@ -30,7 +30,7 @@ class WorkloadIndex:
         """The same, by that key."""
 
     def get(self, key: WorkloadKey) -> Workload | None:
-        """The Workload as last seen."""
+        """Return the Workload as last seen."""
         return self._seen.get(key)
 
     def by_uid(self, uid: str) -> Workload | None:
@@ -43,7 +43,7 @@ class WorkloadIndex:
         return iter(self._seen)
 
     def on_update(self, workload: Workload) -> WorkloadKey | None:
-        """Takes a sight of a Workload; None if it was an old one."""
+        """Take a version of a Workload; return None if it was an old one."""
         key = workload.key()
         known = self._seen.get(key)
         if not self._seen.put(key, workload):
@@ -56,7 +56,7 @@ class WorkloadIndex:
         return key
 
     def on_delete(self, key: WorkloadKey, uid: str) -> bool:
-        """The Workload is gone; false if it was not here."""
+        """Handle the deletion of a Workload; return false if it was not here."""
         is_gone = self._seen.remove(key, uid)
         if is_gone:
             self._keys.pop(uid, None)
@@ -109,18 +109,18 @@ class WorkloadIndex:
         return api_requests.find_workload(key, name)
 
     def note_not_found(self, key: WorkloadKey) -> None:
-        """A read found no Workload; whether the kind still exists is to be asked next."""
+        """Note that a read found no Workload; whether the kind exists is to be asked next."""
         self._not_found.add(key)
 
     def note_kind(self, key: WorkloadKey, *, exists: bool) -> None:
-        """A read said whether the kind exists; without it nothing is certain."""
+        """Note whether a read found that the kind exists; without it nothing is certain."""
         if exists:
             self._absent.add(key)
         else:
             self._not_found.discard(key)
 
     def doubt_absence(self, key: WorkloadKey) -> None:
-        """The Workload of a key, or the one that its owner names, is there, or may be again."""
+        """Note that the Workload of a key, or that its owner names, may be there, or be again."""
         self._absent.discard(key)
         self._not_found.discard(key)
 

@@ -197,7 +197,7 @@ def workload_reference(workload: Workload) -> dict[str, str]:
 def create_workload(
     key: names.WorkloadKey, document: dict[str, Any], events: tuple[Event, ...] = ()
 ) -> ApiRequest:
-    """Creates a Workload; one that exists already is read instead."""
+    """Return the creation of a Workload; one that exists already is read instead."""
     return ApiRequest(
         key=key,
         operation=Operation.CREATE_WORKLOAD,
@@ -218,7 +218,7 @@ def read(
     metadata: views.ObjectMeta,
     into: type[Any] = dict,
 ) -> ApiRequest:
-    """Reads an object."""
+    """Return the read of an object."""
     return ApiRequest(
         key=key,
         operation=operation,
@@ -232,13 +232,13 @@ def read(
 
 
 def find_workload(key: names.WorkloadKey, name: str = "") -> ApiRequest:
-    """Reads a Workload, to be certain whether it exists; one of another name than the lane's."""
+    """Return the read that finds out whether a Workload exists, perhaps one of another name."""
     sought = views.ObjectMeta(namespace=key.namespace, name=name or key.name)
     return read(key, Operation.FIND_WORKLOAD, WORKLOADS, sought, WORKLOAD_VIEW)
 
 
 def read_workload(key: names.WorkloadKey, workload: Workload) -> ApiRequest:
-    """Reads a Workload whole, to compare it with the owner that names it."""
+    """Return the read of a whole Workload, to compare it with the owner that names it."""
     return read(key, Operation.READ_WORKLOAD, WORKLOADS, workload.metadata)
 
 
@@ -249,7 +249,7 @@ def find_writer(workload: Workload) -> ApiRequest:
 
 
 def find_kind(key: names.WorkloadKey) -> ApiRequest:
-    """Reads whether Workloads exist as a kind: at an uninstallation they all vanish with it."""
+    """Return the read whether the kind Workload exists: an uninstallation removes all with it."""
     sought = views.ObjectMeta(name=WORKLOADS.qualified)
     return read(key, Operation.FIND_KIND, CRDS, sought, views.Object)
 
@@ -260,7 +260,7 @@ def set_workload_status(
     changes: dict[str, Any],
     events: tuple[Event, ...] = (),
 ) -> ApiRequest:
-    """Changes the status of exactly the version of the Workload that was decided on.
+    """Return the status change of exactly the version of the Workload that was decided on.
 
     Where every member that the status has is given anew, it is replaced, which costs the API
     server less than a patch (ADR 0071).
@@ -281,14 +281,14 @@ def set_workload_status(
 def patch_workload_spec(
     workload: Workload, operation: Operation, spec: dict[str, Any]
 ) -> ApiRequest:
-    """Changes the spec of exactly this version of the Workload."""
+    """Return the spec change of exactly this version of the Workload."""
     return patch_workload(workload, operation, {"spec": spec})
 
 
 def set_finalizers(
     workload: Workload, operation: Operation, finalizers: Sequence[str]
 ) -> ApiRequest:
-    """Changes the finalizers of exactly this version of the Workload."""
+    """Return the change of the finalizers of exactly this version of the Workload."""
     changes = {"metadata": {"finalizers": list(finalizers) or None}}
     return patch_workload(workload, operation, changes)
 
@@ -300,7 +300,7 @@ def patch_workload(
     subresource: str = "",
     events: tuple[Event, ...] = (),
 ) -> ApiRequest:
-    """Changes members of exactly this version of the Workload."""
+    """Return the change of members of exactly this version of the Workload."""
     patch = _patch_of(workload.metadata, changes)
     request = _on_workload(workload, operation, Verb.PATCH)
     return replace(request, patch=patch, subresource=subresource, events=events)
@@ -309,7 +309,7 @@ def patch_workload(
 def delete_owner(
     workload: Workload, owner: views.OwnerReference, resource: Resource
 ) -> ApiRequest:
-    """Deletes exactly the object that controls the Workload; what it made goes after it."""
+    """Return the deletion of exactly the Workload's controller; what it made goes after it."""
     metadata = workload.metadata
     return ApiRequest(
         key=names.WorkloadKey(metadata.namespace, metadata.name),
@@ -324,14 +324,14 @@ def delete_owner(
 
 
 def delete_workload(workload: Workload, events: tuple[Event, ...] = ()) -> ApiRequest:
-    """Deletes exactly that Workload."""
+    """Return the deletion of exactly that Workload."""
     return replace(_on_workload(workload, Operation.DELETE_WORKLOAD, Verb.DELETE), events=events)
 
 
 def replace_queue_status(
     key: QueueKey, resource: Resource, view: views.Object, status: dict[str, Any]
 ) -> ApiRequest:
-    """Replaces the status of exactly this version of a ClusterQueue, LocalQueue or Cohort."""
+    """Return the new status of exactly this version of a ClusterQueue, LocalQueue or Cohort."""
     request = _on(view, key, resource, Operation.QUEUE_STATUS, Verb.REPLACE)
     return replace(request, document=_with_status(view.metadata, status), subresource="status")
 
@@ -343,7 +343,7 @@ def patch_queue(
     view: views.Object,
     changes: dict[str, Any],
 ) -> ApiRequest:
-    """Changes members of exactly this version of a queue, or of what queues refer to."""
+    """Return the change of members of exactly this version of a queue, or what it refers to."""
     request = _on(view, key, resource, operation, Verb.PATCH)
     return replace(request, patch=_patch_of(view.metadata, changes))
 

@@ -482,17 +482,17 @@ class StatusQueue:
         """A heap by the end of the rest; some are unmarked since."""
 
     def mark(self, key: QueueKey, now: float) -> None:
-        """The status may have changed."""
+        """Mark an object whose status may have changed."""
         if key not in self._marks:
             self._add(key, now, now)
 
     def forget(self, key: QueueKey) -> None:
-        """The object is gone."""
+        """Forget an object that is gone."""
         self._remove(key)
         self._next.pop(key, None)
 
     def due(self, now: float, room_at: float) -> list[QueueKey]:
-        """Marked keys whose turn has come, in the order in which they were marked.
+        """Return marked keys whose turn has come, in the order in which they were marked.
 
         Args:
             now: the present.
@@ -511,12 +511,12 @@ class StatusQueue:
         return [mark.key for mark in self._waiting[:last]]
 
     def take(self, key: QueueKey, now: float) -> None:
-        """Unmarks a key; its next turn is after the interval."""
+        """Unmark a key; its next turn is after the interval."""
         self._remove(key)
         self._next[key] = now + self._stretched
 
     def postpone(self, key: QueueKey, now: float) -> None:
-        """Gives a key its next turn after the interval; it waits from when it was marked."""
+        """Give a key its next turn after the interval; it waits from when it was marked."""
         self._next[key] = now + self._stretched
         marked = self._remove(key)
         if marked is not None:

@@ -36,7 +36,7 @@ class Writer(Protocol):
     """Takes writes; each one's outcome is reported once, from any thread."""
 
     def submit(self, request: ApiRequest) -> None:
-        """Sends the write, soon."""
+        """Queue the write to be sent soon."""
         ...
 
 
@@ -62,11 +62,11 @@ class Sender:
         return self._unknown_at
 
     def note_unknown(self) -> None:
-        """Takes a request of which nobody can tell whether it took effect."""
+        """Take a request of which nobody can tell whether it took effect."""
         self._unknown_at = self._clock.monotonic()
 
     def send(self, request: ApiRequest) -> Outcome:
-        """Sends the write, a few times if need be; never raises for what a server can do."""
+        """Send the write, with a few retries if needed; never raises for what a server can do."""
         for attempt in range(_ATTEMPTS):
             if not self._may_write():
                 return Outcome(request=request, result=Result.DROPPED)
@@ -194,7 +194,7 @@ class WriterPool:
             self._start_thread()
 
     def stop(self, timeout_seconds: float) -> bool:
-        """Ends the threads after what was submitted; writes not yet sent are dropped.
+        """End the threads after what was submitted; writes not yet sent are dropped.
 
         Returns:
             Whether all threads have ended, so that none waits for an answer.
