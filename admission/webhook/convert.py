@@ -59,7 +59,7 @@ class Converter:
     max_body_bytes: int = MAX_BODY_BYTES
 
     def convert(self, body: bytes, content_type: str) -> bytes:
-        """The answer to a ConversionReview; an object that cannot be converted is one.
+        """Return the answer to a ConversionReview; an object that cannot be converted is one.
 
         Raises:
             MalformedError: the body is no ConversionReview.
@@ -75,13 +75,13 @@ class Converter:
         return _ENCODER.encode(answer)
 
     def refuse(self, error: MalformedError) -> str:
-        """Counts a request that is no ConversionReview; the text for its sender."""
+        """Count a request that is no ConversionReview; return the text for its sender."""
         _log.warning("review_malformed", path=PATH, code=error.code, error=error.message)
         self.metrics.reviewed(PATH, "malformed", 0)
         return f"{error.message}\n"
 
     def failed(self, error: MalformedError) -> bytes:
-        """The answer to a ConversionReview of which not all was read, but its uid."""
+        """Return the answer to a ConversionReview of which not all was read, but its uid."""
         result = {"status": "Failure", "message": error.message}
         response = {"uid": error.uid, "convertedObjects": [], "result": result}
         return _ENCODER.encode(

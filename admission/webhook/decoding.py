@@ -63,7 +63,7 @@ class Identified(Protocol):
 
     @property
     def uid(self) -> str:
-        """Repeated in the answer."""
+        """The uid, which is repeated in the answer."""
         ...
 
 
@@ -164,7 +164,7 @@ class Questions(Generic[Object]):
         self._decoder = decoder
 
     def read(self, body: bytes, content_type: str, *, max_bytes: int) -> Request[Object]:
-        """The question of a review.
+        """Return the question of a review.
 
         Args:
             body: as received, at least what fits the limit.
@@ -188,7 +188,7 @@ class Questions(Generic[Object]):
 def read(
     decoder: msgspec.json.Decoder[Decoded], body: bytes, content_type: str, *, max_bytes: int
 ) -> Decoded:
-    """The body as what the decoder makes of it.
+    """Return the body as what the decoder makes of it.
 
     Raises:
         MalformedError: the body is too large, of another type, empty, or cannot be read.
@@ -209,7 +209,7 @@ def read(
 
 
 def check_envelope(api_version: str, kind: str, request: Identified | None) -> None:
-    """Whether it is an AdmissionReview v1 that can be answered.
+    """Check that it is an AdmissionReview v1 that can be answered.
 
     Raises:
         MalformedError: it is not.
@@ -225,7 +225,7 @@ def check_envelope(api_version: str, kind: str, request: Identified | None) -> N
 
 
 def too_large(max_bytes: int, prefix: bytes = b"") -> MalformedError:
-    """The error for a body over the limit, of which the first bytes are known."""
+    """Return the error for a body over the limit, of which the first bytes are known."""
     rule = f"request body is larger than {max_bytes} bytes"
     return MalformedError(TOO_LARGE, rule, uid_in(prefix))
 
@@ -264,7 +264,7 @@ def _text(quoted: str) -> str:
 
 
 def describe(request: Request[Object]) -> dict[str, Any]:
-    """Fields that identify a review in a log line."""
+    """Return fields that identify a review in a log line."""
     found = request.object or request.old_object
     metadata = found.metadata if found is not None else views.ObjectMeta()
     return {

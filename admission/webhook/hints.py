@@ -124,7 +124,7 @@ def refused(error: FieldError) -> str:
 def unheld(
     pod: Pod, placement: Placement, context: Context, knowledge: Knowledge
 ) -> tuple[str, ...]:
-    """Warnings about a pod that is let through without a queue."""
+    """Return warnings about a pod that is let through without a queue."""
     if placement.standing is not Standing.UNMANAGED:
         return ()
     if not pod.spec.node_name:
@@ -135,7 +135,7 @@ def unheld(
 
 
 def owned(old: Pod | None, new: Pod, rules: Rules) -> tuple[str, ...]:
-    """Warning about a pod that is marked as managed though its owner is held as a whole.
+    """Return the warning about a pod marked as managed whose owner is held as a whole.
 
     Source: kueue pkg/controller/jobs/pod/pod_webhook.go (warningForPodManagedLabel).
 
@@ -159,7 +159,7 @@ def owned(old: Pod | None, new: Pod, rules: Rules) -> tuple[str, ...]:
 def about_queue(
     placement: Placement, context: Context, knowledge: Knowledge
 ) -> tuple[ClusterQueue | None, tuple[str, ...]]:
-    """The ClusterQueue of a queue, if it can be reached, and why it admits nothing."""
+    """Return the ClusterQueue of a queue, if it can be reached, and why it admits nothing."""
     if not placement.queue or not knowledge.synced:
         return None, ()
     local_queue = knowledge.local_queue(context.namespace, placement.queue)

@@ -89,7 +89,7 @@ DEFAULTED: Final[Mapping[str, Defaults]] = {
 
 
 def named(kind: str) -> GroupVersionKind:
-    """The version of a kind that rules are written for."""
+    """Return the version of a kind that rules are written for."""
     return GroupVersionKind(names.KUEUE_GROUP, VERSION, kind)
 
 
@@ -138,7 +138,7 @@ class KindReviewer:
     max_body_bytes: int = decoding.MAX_BODY_BYTES
 
     def review(self, path: str, body: bytes, content_type: str) -> bytes:
-        """The answer to the bytes posted to one of PATHS; never raises."""
+        """Return the answer to the bytes posted to one of PATHS; never raises."""
         start = self.clock.monotonic()
         kind, is_mutating = _PATHS[path]
         try:
@@ -150,7 +150,7 @@ class KindReviewer:
         return answer
 
     def refuse(self, path: str, error: MalformedError) -> bytes:
-        """The answer to a request that is no review."""
+        """Return the answer to a request that is no review."""
         _log.warning("review_malformed", path=path, code=error.code, error=error.message)
         self.metrics.reviewed(path, "malformed", 0)
         return responses.errored(error.uid, error.code, error.message)

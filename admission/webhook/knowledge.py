@@ -66,7 +66,7 @@ class ClusterKnowledge:
     # ------------------------------------------------------------------------------- writers
 
     def replace(self, kind: Resource, items: Iterable[views.Object], version: str = "") -> None:
-        """Takes a complete list, as of a resourceVersion: what is not in it is gone."""
+        """Take a complete list, as of a resourceVersion: what is not in it is gone."""
         grouped: dict[str, dict[str, views.Object]] = {}
         for item in items:
             grouped.setdefault(item.metadata.namespace, {})[item.metadata.name] = item
@@ -81,13 +81,13 @@ class ClusterKnowledge:
             self._versions[kind] = version
 
     def unserved(self, kind: Resource) -> None:
-        """Takes that a kind is not served any more: what is known of it is old."""
+        """Note that a kind is not served any more: what is known of it is old."""
         with self._write:
             self._check(kind)
             self._missing |= {kind}
 
     def upsert(self, kind: Resource, item: views.Object) -> None:
-        """Takes one object as it is now; a change that no review could notice costs nothing."""
+        """Take one object as it is now; a change that no review could notice costs nothing."""
         namespace, name = item.metadata.namespace, item.metadata.name
         with self._write:
             self._check(kind)
@@ -99,7 +99,7 @@ class ClusterKnowledge:
             self._versions[kind] = item.metadata.resource_version
 
     def delete(self, kind: Resource, item: views.Object) -> None:
-        """Takes the deletion of one object."""
+        """Take the deletion of one object."""
         namespace, name = item.metadata.namespace, item.metadata.name
         with self._write:
             self._check(kind)
@@ -141,7 +141,7 @@ class ClusterKnowledge:
         return not self._missing
 
     def unsynced(self) -> tuple[str, ...]:
-        """The kinds that were not listed yet, or are not served any more, sorted."""
+        """Return the kinds that were not listed yet, or are not served any more, sorted."""
         return tuple(sorted(kind.qualified for kind in self._missing))
 
     def count(self, kind: Resource) -> int:
@@ -149,24 +149,24 @@ class ClusterKnowledge:
         return sum(len(objects) for objects in self._kinds[kind].values())
 
     def version(self, kind: Resource) -> str:
-        """Version of the last list or change of a kind; empty before the first list."""
+        """Return the version of the last list or change of a kind; empty before the first list."""
         return self._versions.get(kind, "")
 
     def namespace(self, name: str) -> views.Namespace | None:
-        """The namespace; None if it was never seen."""
+        """Return the namespace; None if it was never seen."""
         return cast("views.Namespace | None", self._get(resources.NAMESPACES, "", name))
 
     def local_queue(self, namespace: str, name: str) -> LocalQueue | None:
-        """The LocalQueue; None if it does not exist or was not seen yet."""
+        """Return the LocalQueue; None if it does not exist or was not seen yet."""
         found = self._get(resources.LOCAL_QUEUES, namespace, name)
         return cast("LocalQueue | None", found)
 
     def local_queue_names(self, namespace: str) -> tuple[str, ...]:
-        """Names of the namespace's LocalQueues, sorted."""
+        """Return the names of the namespace's LocalQueues, sorted."""
         return tuple(sorted(self._kinds[resources.LOCAL_QUEUES].get(namespace, _EMPTY)))
 
     def cluster_queue(self, name: str) -> ClusterQueue | None:
-        """The ClusterQueue."""
+        """Return the ClusterQueue."""
         return cast("ClusterQueue | None", self._get(resources.CLUSTER_QUEUES, "", name))
 
     def queue_facts(self, queue: ClusterQueue) -> QueueFacts:
@@ -174,26 +174,26 @@ class ClusterKnowledge:
         return self._facts.facts(queue, self)
 
     def most(self, queue: str, flavor: str, resource: str) -> int | None:
-        """The most that a ClusterQueue could take of a flavor; None where it is not known."""
+        """Return the most that a ClusterQueue could take of a flavor; None where not known."""
         return self._reach.most(queue, flavor, resource)
 
     def resource_flavor(self, name: str) -> ResourceFlavor | None:
-        """The ResourceFlavor."""
+        """Return the ResourceFlavor."""
         found = self._get(resources.RESOURCE_FLAVORS, "", name)
         return cast("ResourceFlavor | None", found)
 
     def workload_priority_class(self, name: str) -> WorkloadPriorityClass | None:
-        """The WorkloadPriorityClass."""
+        """Return the WorkloadPriorityClass."""
         found = self._get(resources.WORKLOAD_PRIORITY_CLASSES, "", name)
         return cast("WorkloadPriorityClass | None", found)
 
     def limit_ranges(self, namespace: str) -> tuple[views.LimitRange, ...]:
-        """The namespace's LimitRanges, sorted by name."""
+        """Return the namespace's LimitRanges, sorted by name."""
         found = self._kinds[resources.LIMIT_RANGES].get(namespace, _EMPTY)
         return tuple(cast("views.LimitRange", found[name]) for name in sorted(found))
 
     def resource_quotas(self, namespace: str) -> tuple[NamespaceQuota, ...]:
-        """The namespace's core ResourceQuotas, sorted by name."""
+        """Return the namespace's core ResourceQuotas, sorted by name."""
         found = self._kinds[resources.RESOURCE_QUOTAS].get(namespace, _EMPTY)
         return tuple(cast("NamespaceQuota", found[name]) for name in sorted(found))
 
@@ -239,7 +239,7 @@ def describe(queue: ClusterQueue, knowledge: Knowledge) -> QueueFacts:
 
 
 def flavors(queue: ClusterQueue) -> Iterator[FlavorQuotas]:
-    """All flavors of the queue, group by group, in the order in which each group tries them."""
+    """Yield all flavors of the queue, by group, in the order in which each group tries them."""
     for group in queue.spec.resource_groups or ():
         yield from group.flavors
 
@@ -264,7 +264,7 @@ class FactsCache:
         return entry.facts
 
     def forget(self, name: str) -> None:
-        """Drops what is kept of a queue that is gone."""
+        """Drop what is kept of a queue that is gone."""
         self._entries.pop(name, None)
 
 
@@ -282,7 +282,7 @@ class _Entry(NamedTuple):
 
 
 def ceilings(quotas: FlavorQuotas, *, has_cohort: bool) -> dict[str, int]:
-    """The most that one Workload may ever get in a flavor, by resource; missing = not bounded.
+    """Return the most that one Workload may ever get in a flavor, by resource; missing: unbounded.
 
     Without a cohort that is the nominal quota; in a cohort the borrowing limit comes on top, and
     without one only the cohort bounds it, which the webhook does not know.
@@ -329,7 +329,7 @@ class Reach:
         self._forest = Forest()
 
     def set_queue(self, view: ClusterQueue) -> None:
-        """Takes a ClusterQueue as it is now; nothing is known of one that cannot be read."""
+        """Take a ClusterQueue as it is now; nothing is known of one that cannot be read."""
         try:
             spec = cluster_queue.scheduling_value(view)
         except InvalidValueError:
@@ -341,13 +341,13 @@ class Reach:
                 self._forest.set_queue(spec)
 
     def drop_queue(self, name: str) -> None:
-        """Takes the deletion of a ClusterQueue."""
+        """Take the deletion of a ClusterQueue."""
         with self._lock:
             if name in self._forest.queues:
                 self._forest.drop_queue(ClusterQueueName(name))
 
     def set_cohort(self, view: Cohort) -> None:
-        """Takes a Cohort as it is now; one that cannot be read counts as without an object."""
+        """Take a Cohort as it is now; one that cannot be read counts as without an object."""
         try:
             spec = cohort.scheduling_value(view)
         except InvalidValueError:
@@ -359,14 +359,14 @@ class Reach:
                 self._forest.set_cohort(spec)
 
     def drop_cohort(self, name: str) -> None:
-        """Takes the deletion of a Cohort."""
+        """Take the deletion of a Cohort."""
         with self._lock:
             known = self._forest.cohorts.get(CohortName(name))
             if known is not None and known.spec is not None:
                 self._forest.drop_cohort(CohortName(name))
 
     def most(self, queue: str, flavor: str, resource: str) -> int | None:
-        """The most that the queue could take were nothing in use; None for an unknown queue.
+        """Return the most that the queue could take were nothing in use; None if unknown.
 
         A queue on a cycle of cohorts admits nothing; what it could take is not known either.
         """

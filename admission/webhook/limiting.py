@@ -52,7 +52,7 @@ def judge(
     quotas: Sequence[NamespaceQuota],
     catalogue: Catalogue,
 ) -> Verdict:
-    """Every limit of the namespace that the pod breaks, and what its limits do unasked.
+    """Return every limit of the namespace that the pod breaks, and what its limits do unasked.
 
     The texts about LimitRanges are the API server's. Its plugin stops at the first LimitRange
     that fails; here every one has its say.

@@ -49,11 +49,11 @@ class Change:
     has_default_queue: bool
 
     def labels(self, key: str) -> tuple[str, str]:
-        """The label before and after; empty where it is absent."""
+        """Return the label before and after; empty where it is absent."""
         return self.old.metadata.label(key), self.new.metadata.label(key)
 
     def annotations(self, key: str) -> tuple[str, str]:
-        """The annotation before and after; empty where it is absent."""
+        """Return the annotation before and after; empty where it is absent."""
         return self.old.metadata.annotation(key), self.new.metadata.annotation(key)
 
 
@@ -354,12 +354,12 @@ CHANGED: Final[tuple[Row[Change], ...]] = (
 
 
 def create_errors(pod: Pod) -> list[FieldError]:
-    """Broken rules of a new pod."""
+    """Return the broken rules of a new pod."""
     return [*rule_checks.errors(CREATED, pod), *rule_checks.errors(ALWAYS, pod)]
 
 
 def update_errors(old: Pod, new: Pod, *, has_default_queue: bool) -> list[FieldError]:
-    """Broken rules of a changed pod.
+    """Return the broken rules of a changed pod.
 
     Args:
         old: as stored.

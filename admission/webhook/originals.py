@@ -22,7 +22,7 @@ _DECODER: Final = structs.decoder(dict[str, Stated])
 
 
 def read(pod: Pod) -> dict[str, Stated]:
-    """The credible records by container name; empty where there are none, or garbage."""
+    """Return the credible records by container name; empty where there are none, or garbage."""
     text = pod.metadata.annotation(names.ORIGINAL_RESOURCES)
     if not text:
         return {}
@@ -38,7 +38,7 @@ def read(pod: Pod) -> dict[str, Stated]:
 
 
 def write(pod: Pod, changed: Iterable[Container]) -> dict[str, str]:
-    """The annotation after a rewrite: what was recorded before, and what changes now.
+    """Return the annotation after a rewrite: what was recorded before, and what changes now.
 
     Args:
         pod: as reviewed.
@@ -52,7 +52,7 @@ def write(pod: Pod, changed: Iterable[Container]) -> dict[str, str]:
 
 
 def whole(container: Container, recorded: Stated) -> Stated:
-    """All resources of a container as they were first: GPUs as recorded, the rest as it is."""
+    """Return all resources of a container as they were first: GPUs as recorded, the rest as is."""
     return Stated(
         requests={**_rest(container.requests), **(recorded.requests or {})},
         limits={**_rest(container.limits), **(recorded.limits or {})},
@@ -69,7 +69,7 @@ def returned(container: Container, recorded: Stated) -> tuple[str, ...]:
 
 
 def devices(stated: Stated) -> dict[str, int]:
-    """GPU amounts that are not 0, by name; a missing request equals the limit."""
+    """Return GPU amounts that are not 0, by name; a missing request equals the limit."""
     amounts = {**(stated.limits or {}), **(stated.requests or {})}
     found = {
         name: quantity.to_canonical(name, str(text))

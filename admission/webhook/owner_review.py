@@ -62,7 +62,7 @@ class _Prepared:
 
 
 def mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge) -> Outcome:
-    """Prepares an owner that is being created: queue, suspension, GPU resource names.
+    """Prepare an owner that is being created: queue, suspension, GPU resource names.
 
     Doing it twice equals doing it once, so the API server may ask again.
     """
@@ -129,7 +129,7 @@ def mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
 def validate(
     old: Reviewed | None, new: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
 ) -> Outcome:
-    """Judges an owner as it would be stored.
+    """Judge an owner as it would be stored.
 
     Args:
         old: as stored so far, of the same kind; None when it is being created.
@@ -391,7 +391,7 @@ def _filled(template: Pod, ranges: Sequence[LimitRange]) -> Pod:
 
 
 def at_template(template: Template, operations: Sequence[Operation]) -> Iterator[Operation]:
-    """Operations on a pod, at its place in the owner."""
+    """Yield operations on a pod, at its place in the owner."""
     pointer = template.path.pointer()
     if not template.has_metadata and any(one["path"].startswith(_METADATA) for one in operations):
         yield {"op": "add", "path": f"{pointer}/metadata", "value": {}}
@@ -408,7 +408,7 @@ def in_template(template: Template, error: FieldError) -> FieldError:
 
 
 def unreadable(error: msgspec.ValidationError) -> Outcome:
-    """An object that the API server's schema of its kind would refuse, too."""
+    """Return the answer for an object that the schema of its kind would refuse, too."""
     broken = fielderrors.invalid(FieldPath.of("spec"), fielderrors.OMITTED, str(error))
     return Outcome(standing=Standing.FREE, errors=(broken,))
 
@@ -470,7 +470,7 @@ def _mark(template: Template) -> str:
 
 
 def protect(old: Reviewed, new: Reviewed, context: Context, rules: Rules) -> Outcome:
-    """Judges a change of an owner by somebody who may not write the status of Workloads.
+    """Judge a change of an owner by somebody who may not write the status of Workloads.
 
     Pods of a template with the mark of an admission pass without a gate, and are counted as they
     were when it was given. What would let more of them through is refused (ADR 0134).

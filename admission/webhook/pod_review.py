@@ -50,7 +50,7 @@ class Outcome:
 
 
 def mutate(pod: Pod, context: Context, rules: Rules, knowledge: Knowledge) -> Outcome:
-    """Prepares a pod that is being created: queue, gate, GPU resource names.
+    """Prepare a pod that is being created: queue, gate, GPU resource names.
 
     Doing it twice equals doing it once, so the API server may ask again.
 
@@ -103,7 +103,7 @@ def _hints(
 def validate(
     old: Pod | None, new: Pod, context: Context, rules: Rules, knowledge: Knowledge
 ) -> Outcome:
-    """Judges a pod as it would be stored.
+    """Judge a pod as it would be stored.
 
     Args:
         old: as stored so far; None when it is being created.
@@ -237,7 +237,7 @@ def _labels(pod: Pod, placement: Placement, rules: Rules, knowledge: Knowledge) 
 def missing_tolerations(
     spec: PodSpec, wants: tuple[str, ...], rules: Rules
 ) -> tuple[views.Toleration, ...]:
-    """The toleration of GPU nodes, in the form of the ExtendedResourceToleration plugin.
+    """Return the toleration of GPU nodes, in the form of the ExtendedResourceToleration plugin.
 
     That plugin tolerates the exact resource name only, so a pod that asks for a MIG slice gets
     none for the taint ``nvidia.com/gpu``.

@@ -29,7 +29,7 @@ _LIMIT_NEEDED: Final = "Limit must be set for non overcommitable resources"
 
 
 def managed_names(pod: Pod, managed: ManagedResources) -> tuple[str, ...]:
-    """Managed resources the pod asks for, sorted; an amount of zero asks for nothing."""
+    """Return managed resources the pod asks for, sorted; an amount of zero asks for nothing."""
     found = {
         name
         for _, _, container in pod.located_containers()
@@ -60,7 +60,7 @@ def too_many(pod: Pod) -> list[FieldError]:
 
 
 def errors(pod: Pod, managed: ManagedResources) -> list[FieldError]:
-    """Rules of GPU requests that the pod breaks, in the API server's own words."""
+    """Return the rules of GPU requests that the pod breaks, in the API server's own words."""
     found: list[FieldError] = []
     for member, index, container in pod.located_containers():
         path = reviewed_pod.container_path(member, index).child("resources")

@@ -29,12 +29,12 @@ _encoder = msgspec.json.Encoder()
 
 
 def allowed(uid: str, warnings: Iterable[str] = ()) -> bytes:
-    """The request may go on as it is."""
+    """Return the answer that the request may go on as it is."""
     return _review(uid, {"allowed": True}, warnings)
 
 
 def patched(uid: str, operations: Sequence[Operation], warnings: Iterable[str] = ()) -> bytes:
-    """The request may go on with the operations applied; without any it is ``allowed``."""
+    """Return the answer with operations to apply; without any it is ``allowed``."""
     if not operations:
         return allowed(uid, warnings)
     patch = base64.b64encode(_encoder.encode(operations)).decode()
@@ -42,18 +42,18 @@ def patched(uid: str, operations: Sequence[Operation], warnings: Iterable[str] =
 
 
 def denied(uid: str, message: str, warnings: Iterable[str] = ()) -> bytes:
-    """The request breaks a rule: 403."""
+    """Return the answer that the request breaks a rule: 403."""
     return errored(uid, 403, message, warnings)
 
 
 def errored(uid: str, code: int, message: str, warnings: Iterable[str] = ()) -> bytes:
-    """The request is refused with the HTTP status ``code`` for the client."""
+    """Return the refusal of the request with the HTTP status ``code`` for the client."""
     status = {"code": code, "reason": _REASONS.get(code, "Unknown"), "message": message}
     return _review(uid, {"allowed": False, "status": status}, warnings)
 
 
 def fit_warnings(warnings: Iterable[str]) -> list[str]:
-    """Distinct warnings, each cut to its limit; those beyond the total are left out."""
+    """Return distinct warnings, each cut to its limit; those beyond the total are left out."""
     kept: list[str] = []
     room = WARNINGS_MAX
     for warning in dict.fromkeys(warnings):

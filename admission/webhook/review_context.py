@@ -58,19 +58,19 @@ class Knowledge(Protocol):
         ...
 
     def namespace(self, name: str) -> views.Namespace | None:
-        """The namespace; None if it was never seen."""
+        """Return the namespace; None if it was never seen."""
         ...
 
     def local_queue(self, namespace: str, name: str) -> LocalQueue | None:
-        """The LocalQueue; None if it does not exist or was not seen yet."""
+        """Return the LocalQueue; None if it does not exist or was not seen yet."""
         ...
 
     def local_queue_names(self, namespace: str) -> tuple[str, ...]:
-        """Names of the namespace's LocalQueues, sorted."""
+        """Return the names of the namespace's LocalQueues, sorted."""
         ...
 
     def cluster_queue(self, name: str) -> ClusterQueue | None:
-        """The ClusterQueue."""
+        """Return the ClusterQueue."""
         ...
 
     def queue_facts(self, queue: ClusterQueue) -> QueueFacts:
@@ -78,26 +78,26 @@ class Knowledge(Protocol):
         ...
 
     def most(self, queue: str, flavor: str, resource: str) -> int | None:
-        """The most that a ClusterQueue could take of a flavor, borrowing included.
+        """Return the most that a ClusterQueue could take of a flavor, borrowing included.
 
         Return None where it is not known.
         """
         ...
 
     def resource_flavor(self, name: str) -> ResourceFlavor | None:
-        """The ResourceFlavor."""
+        """Return the ResourceFlavor."""
         ...
 
     def workload_priority_class(self, name: str) -> WorkloadPriorityClass | None:
-        """The WorkloadPriorityClass."""
+        """Return the WorkloadPriorityClass."""
         ...
 
     def limit_ranges(self, namespace: str) -> tuple[views.LimitRange, ...]:
-        """The namespace's LimitRanges, sorted by name."""
+        """Return the namespace's LimitRanges, sorted by name."""
         ...
 
     def resource_quotas(self, namespace: str) -> tuple[NamespaceQuota, ...]:
-        """The namespace's core ResourceQuotas, sorted by name."""
+        """Return the namespace's core ResourceQuotas, sorted by name."""
         ...
 
 

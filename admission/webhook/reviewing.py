@@ -78,7 +78,7 @@ class Reviewer(ABC, Generic[Object]):
         """Return the outcome of a review; what it raises is answered as an internal error."""
 
     def review(self, path: str, body: bytes, content_type: str) -> bytes:
-        """The answer to the bytes posted to one of the kind's paths; never raises."""
+        """Return the answer to the bytes posted to one of the kind's paths; never raises."""
         start = self.clock.monotonic()
         try:
             request = self.questions.read(body, content_type, max_bytes=self.max_body_bytes)
@@ -89,7 +89,7 @@ class Reviewer(ABC, Generic[Object]):
         return answer
 
     def refuse(self, path: str, error: MalformedError) -> bytes:
-        """The answer to a request that is no review."""
+        """Return the answer to a request that is no review."""
         _log.warning("review_malformed", path=path, code=error.code, error=error.message)
         self.metrics.reviewed(path, "malformed", 0)
         return responses.errored(error.uid, error.code, error.message)
@@ -152,7 +152,7 @@ class PodReviewer(Reviewer[Pod]):
 
 
 def owner_kind(held: HeldKind | ServingKind) -> GroupVersionKind:
-    """The kind as reviews name it."""
+    """Return the kind as reviews name it."""
     return GroupVersionKind(held.kind.group, held.kind.version, held.kind.name)
 
 

@@ -67,7 +67,7 @@ def rewrite(
     knowledge: Knowledge,
     ranges: Sequence[LimitRange] = (),
 ) -> Rewritten:
-    """The pod with its GPU requests in the names of the flavor that is to hold it.
+    """Return the pod with its GPU requests in the names of the flavor that is to hold it.
 
     What a pod asked for first is kept in the annotation ``original-resources``: JSON, by
     container, with requests and limits. A pod without wishes whose queue is not known yet is left
@@ -113,7 +113,7 @@ def rewrite(
 
 
 def add_operations(patch: PatchBuilder, rewritten: Rewritten) -> None:
-    """Adds what turns the requests of the reviewed pod into the rewritten ones."""
+    """Add what turns the requests of the reviewed pod into the rewritten ones."""
     for member, index, before in rewritten.changed:
         after = _container(rewritten.pod, member, index)
         path = patches.pointer("spec", member, index, "resources")
@@ -234,7 +234,7 @@ def _renamed(pod: Pod, result: Rewrite) -> Pod:
 
 
 def with_resources(pod: Pod, stated: Mapping[str, views.ResourceRequirements]) -> Pod:
-    """The pod with other resources in some containers; their names are unique in a pod."""
+    """Return the pod with other resources in some containers; their names are unique in a pod."""
     if not stated:
         return pod
 

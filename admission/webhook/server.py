@@ -35,7 +35,7 @@ class Certificate(Protocol):
         ...
 
     def expiries(self) -> Mapping[str, float]:
-        """Seconds since 1970 at which certificates expire, by what they are."""
+        """Return when certificates expire, in seconds since 1970, by what they are."""
         ...
 
 
@@ -46,7 +46,7 @@ def create_app(
     clock: Clock | None = None,
     certificate: Certificate | None = None,
 ) -> Flask:
-    """The webhook as a WSGI application.
+    """Return the webhook as a WSGI application.
 
     A review is always answered with HTTP 200 and an AdmissionReview: any other status reads to
     the API server as "webhook failed" and hides the message.
@@ -85,7 +85,7 @@ def create_app(
 
 
 def rules_of(settings: Settings) -> Rules:
-    """The part of the settings that reviews need, compiled."""
+    """Return the part of the settings that reviews need, compiled."""
     return Rules(
         managed=resources.managed(settings.gpu.managed_resources),
         namespaces=settings.managed_namespaces,
@@ -167,7 +167,7 @@ def _known(knowledge: ClusterKnowledge) -> str:
 
 
 def create_probes(knowledge: ClusterKnowledge, certificate: Certificate | None = None) -> Flask:
-    """Health and readiness alone, for an address without TLS; arguments as of `create_app`."""
+    """Return the app of health and readiness alone, without TLS; arguments as of `create_app`."""
     app = Flask("gpu-admission-probes", static_folder=None)
     _add_probes(app, knowledge, certificate)
     return app

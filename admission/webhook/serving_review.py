@@ -44,7 +44,7 @@ _FIXED: Final = "field is immutable while there are replicas: scale to 0 first"
 def mutate(
     old: Serving | None, new: Serving, context: Context, rules: Rules, knowledge: Knowledge
 ) -> Outcome:
-    """Puts the queue of an owner, and what belongs to it, on its pod templates.
+    """Put the queue of an owner, and what belongs to it, on its pod templates.
 
     Doing it twice equals doing it once, so the API server may ask again.
 
@@ -175,7 +175,7 @@ def _about_rollout(
 
 
 def validate(old: Serving | None, new: Serving, context: Context, rules: Rules) -> Outcome:
-    """Judges an owner as it would be stored; arguments as of `mutate`."""
+    """Judge an owner as it would be stored; arguments as of `mutate`."""
     if _is_of_another(new, context, rules):
         return _FREE
     try:

@@ -229,7 +229,7 @@ ANNOTATIONS: Final[tuple[Row[Annotations], ...]] = (
 
 
 def errors(annotations: Annotations) -> list[FieldError]:
-    """Broken rules of the topology annotations of one pod."""
+    """Return the broken rules of the topology annotations of one pod."""
     if not any(key in annotations for key in KEYS):
         return []
     return rule_checks.errors(ANNOTATIONS, annotations)

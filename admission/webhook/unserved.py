@@ -30,12 +30,12 @@ _NO_TOPOLOGY: Final = (
 
 
 def errors(pod: Pod) -> list[FieldError]:
-    """Requests of a new pod, or of the template of a new Job, that cannot be kept."""
+    """Return requests of a new pod, or of the template of a new Job, that cannot be kept."""
     return list(_required_topology(pod))
 
 
 def warnings(pod: Pod) -> tuple[str, ...]:
-    """Requests of a new pod, or of the template of a new Job, that have no effect."""
+    """Return requests of a new pod, or of the template of a new Job, that have no effect."""
     annotations = pod.metadata.annotations or {}
     if not _REFUSED.isdisjoint(annotations):
         return ()  # the error says so
