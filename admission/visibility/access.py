@@ -43,7 +43,7 @@ class Target:
     name: str = ""
 
     def attributes(self) -> dict[str, Any]:
-        """Part of the spec of a SubjectAccessReview."""
+        """Return part of the spec of a SubjectAccessReview."""
         if self.path:
             return {"nonResourceAttributes": {"path": self.path, "verb": self.verb}}
         found = {
@@ -68,7 +68,7 @@ class Access:
         )
 
     def check(self, caller: Caller, target: Target) -> None:
-        """Returns if the user may.
+        """Return if the user may; raise if not.
 
         Raises:
             RefusedError: the user may not.

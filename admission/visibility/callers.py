@@ -69,7 +69,7 @@ class FrontProxy:
 
     @classmethod
     def of(cls, data: Mapping[str, str]) -> "FrontProxy | None":
-        """Reads the ConfigMap's data; None where this API server passes no requests on.
+        """Read the ConfigMap's data; return None where this API server passes no requests on.
 
         Raises:
             msgspec.DecodeError: a list in it is none.
@@ -87,7 +87,7 @@ class FrontProxy:
         )
 
     def caller(self, peer: str | None, headers: Headers) -> Caller | None:
-        """The user in whose name a request is passed on; None if it is not.
+        """Return the user in whose name a request is passed on; None if it is not.
 
         Args:
             peer: common name of the client certificate, which the authority signed; None if the
@@ -125,7 +125,7 @@ class Reviews(Protocol):
     """The part of an API server that answers reviews."""
 
     def create(self, resource: Resource, obj: Mapping[str, Any], /) -> Document:
-        """Sends a review; the answer is in its status."""
+        """Send a review; the answer is in its status."""
         ...
 
 
@@ -137,7 +137,7 @@ class Tokens:
         self._known: Memory[bytes, Caller | None] = Memory(clock, _REMEMBERED_SECONDS)
 
     def caller(self, headers: Headers) -> Caller | None:
-        """The owner of the request's token; None if it has none that is good.
+        """Return the owner of the request's token; None if it has none that is good.
 
         Raises:
             KubeError: the API server refused or did not answer.

@@ -78,7 +78,7 @@ RELEASED: Final = names.PODSET_LABEL
 
 
 def read(api: Api, wanted: Wanted) -> Objects:
-    """Reads what the caller may read.
+    """Read what the caller may read.
 
     Raises:
         KubeError: the API server did not answer, or does not serve Kueue's kinds.

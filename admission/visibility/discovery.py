@@ -23,17 +23,17 @@ _POSITION: Final = {"type": "integer", "format": "int32"}
 
 
 def groups() -> dict[str, Any]:
-    """``/apis``."""
+    """Return the document of ``/apis``."""
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group()]}
 
 
 def group() -> dict[str, Any]:
-    """``/apis/GROUP``."""
+    """Return the document of ``/apis/GROUP``."""
     return {"kind": "APIGroup", "apiVersion": "v1", **_group()}
 
 
 def resources(version: str) -> dict[str, Any]:
-    """``/apis/GROUP/VERSION``."""
+    """Return the document of ``/apis/GROUP/VERSION``."""
     found: list[dict[str, Any]] = []
     for plural, singular, namespaced in _QUEUES:
         common = {"namespaced": namespaced, "kind": lists.KIND}
@@ -50,7 +50,7 @@ def resources(version: str) -> dict[str, Any]:
 
 
 def aggregated() -> dict[str, Any]:
-    """``/apis`` for those who accept everything at once."""
+    """Return the document of ``/apis`` for those who accept everything at once."""
     versions = [
         {"version": version, "freshness": "Current", "resources": _aggregated_resources(version)}
         for version in lists.VERSIONS
@@ -72,7 +72,7 @@ def accepts_aggregated(accept: str) -> bool:
 
 
 def openapi_v2() -> dict[str, Any]:
-    """``/openapi/v2``."""
+    """Return the document of ``/openapi/v2``."""
     paths: dict[str, Any] = {}
     definitions: dict[str, Any] = {}
     for version in lists.VERSIONS:
@@ -87,7 +87,7 @@ def openapi_v2() -> dict[str, Any]:
 
 
 def openapi_v3() -> dict[str, Any]:
-    """``/openapi/v3``: where the document of each version is."""
+    """Return the document of ``/openapi/v3``: where the document of each version is."""
     paths = {}
     for version in lists.VERSIONS:
         digest = hashlib.sha256(msgspec.json.encode(openapi_v3_of(version))).hexdigest()
@@ -97,7 +97,7 @@ def openapi_v3() -> dict[str, Any]:
 
 
 def openapi_v3_of(version: str) -> dict[str, Any]:
-    """The document of one version."""
+    """Return the document of one version."""
     return {
         "openapi": "3.0.0",
         "info": {"title": _TITLE, "version": version},

@@ -28,7 +28,7 @@ class Source(Protocol):
     """Where lists come from."""
 
     def line(self, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:
-        """A copy of the line of the ClusterQueue, or of the LocalQueue's one; None: no such queue.
+        """Return the pending Workloads of a ClusterQueue or of one LocalQueue; None: no queue.
 
         Raises:
             RefusedError: it cannot be told now.
@@ -36,7 +36,7 @@ class Source(Protocol):
         ...
 
     def workloads(self, keys: tuple[WorkloadKey, ...]) -> tuple[Workload | None, ...]:
-        """Workloads by identity; None for one that is gone.
+        """Return Workloads by identity; None for one that is gone.
 
         Raises:
             RefusedError: it cannot be told now.
@@ -61,7 +61,7 @@ class Place(NamedTuple):
 
 
 def window(offset: str | None, limit: str | None) -> Window:
-    """Reads the parameters of a request.
+    """Read the parameters of a request.
 
     Raises:
         RefusedError: one of them is no number of 64 bits.
@@ -85,7 +85,7 @@ def _number(text: str | None) -> int:
 
 
 def of_cluster_queue(source: Source, name: str, wanted: Window, version: str) -> dict[str, Any]:
-    """The Workloads that wait in a ClusterQueue.
+    """Return the Workloads that wait in a ClusterQueue.
 
     Raises:
         RefusedError: there is no such ClusterQueue, or it cannot be told now.
@@ -99,7 +99,7 @@ def of_cluster_queue(source: Source, name: str, wanted: Window, version: str) ->
 def of_local_queue(
     source: Source, key: LocalQueueKey, wanted: Window, version: str
 ) -> dict[str, Any]:
-    """The Workloads of a LocalQueue that wait, with their places in the ClusterQueue, too.
+    """Return the waiting Workloads of a LocalQueue, also with their places in the ClusterQueue.
 
     Raises:
         RefusedError: there is no such LocalQueue or it is stopped, or it cannot be told now.

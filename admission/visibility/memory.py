@@ -26,7 +26,7 @@ class Memory(Generic[Key, Value]):
         self._known: OrderedDict[Key, tuple[float, Value]] = OrderedDict()
 
     def get(self, key: Key, fetch: Callable[[], Value]) -> Value:
-        """The remembered answer, or a new one; what ``fetch`` raises is not remembered."""
+        """Return the remembered answer, or a new one; what ``fetch`` raises is not remembered."""
         with self._lock:
             known = self._known.get(key)
             if known is not None and self._clock.monotonic() < known[0]:

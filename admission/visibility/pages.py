@@ -42,7 +42,7 @@ _LOCAL_QUEUES: Final = "localqueues"
 def create_app(
     source: Source, api: Reviews, clock: Clock, front_proxy: Callable[[], FrontProxy | None]
 ) -> flask.Flask:
-    """The API as a WSGI application behind TLS, which fills in `PEER` and `HEADERS`.
+    """Return the API as a WSGI application behind TLS, which fills in `PEER` and `HEADERS`.
 
     Args:
         source: of lists.
@@ -76,7 +76,7 @@ def create_app(
 
 
 def add_lists(app: flask.Flask, source: Source) -> None:
-    """The same lists on our own pages, ``/api/...``, for everybody who can reach them."""
+    """Add the same lists to our own pages, ``/api/...``, for everybody who can reach them."""
     version = lists.VERSIONS[0]
     app.register_error_handler(RefusedError, _refused)
     shown = _Shown(source)

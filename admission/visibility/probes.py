@@ -15,7 +15,7 @@ Probe = Callable[[], str]
 def create_app(
     *, alive: Probe, ready: Probe, note: str = "", lists: Source | None = None
 ) -> flask.Flask:
-    """The pages as a WSGI application.
+    """Return the pages as a WSGI application.
 
     Args:
         alive: fails where only a restart helps.

@@ -36,7 +36,7 @@ class RefusedError(AdmissionError):
         self.retry_after = retry_after
 
     def document(self) -> dict[str, Any]:
-        """The Status."""
+        """Return the Status."""
         details = dict(self.details)
         if self.retry_after:
             details["retryAfterSeconds"] = self.retry_after
@@ -58,7 +58,7 @@ def unauthorized() -> RefusedError:
 
 
 def forbidden(message: str, details: dict[str, Any]) -> RefusedError:
-    """The API server says that the user may not."""
+    """Return the error that the API server says that the user may not."""
     return RefusedError(HTTPStatus.FORBIDDEN, "Forbidden", message, details)
 
 
@@ -79,30 +79,30 @@ def unknown_queue(kind: str, name: str) -> RefusedError:
 
 
 def unknown_path() -> RefusedError:
-    """Nothing is served there."""
+    """Return the error that nothing is served there."""
     message = "the server could not find the requested resource"
     return RefusedError(HTTPStatus.NOT_FOUND, "NotFound", message)
 
 
 def unknown_method() -> RefusedError:
-    """Lists can only be read."""
+    """Return the error that lists can only be read."""
     message = "the server does not allow this method on the requested resource"
     return RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
 
 
 def bad_request(message: str) -> RefusedError:
-    """A parameter cannot be read."""
+    """Return the error that a parameter cannot be read."""
     return RefusedError(HTTPStatus.BAD_REQUEST, "BadRequest", message)
 
 
 def internal(message: str) -> RefusedError:
-    """Something here, or at the API server, does not work."""
+    """Return the error that something here, or at the API server, does not work."""
     text = f"Internal error occurred: {message}"
     return RefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", text)
 
 
 def not_ready(message: str) -> RefusedError:
-    """The controller cannot say it at this moment."""
+    """Return the error that the controller cannot say it at this moment."""
     return RefusedError(
         HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailable", message, retry_after=1
     )

@@ -55,7 +55,7 @@ class Source(lists.Source, Protocol):
     """Where pages come from: what the controller knows, at most a second old."""
 
     def revision(self) -> int:
-        """A number that grows whenever something may differ from before.
+        """Return a number that grows whenever something may differ from before.
 
         Raises:
             RefusedError: it cannot be told now.
@@ -63,7 +63,7 @@ class Source(lists.Source, Protocol):
         ...
 
     def overview(self) -> Overview:
-        """Quota of all queues and cohorts, and its use.
+        """Return the quota of all queues and cohorts, and its use.
 
         Raises:
             RefusedError: it cannot be told now.
@@ -79,7 +79,7 @@ class Source(lists.Source, Protocol):
         ...
 
     def waits(self, keys: tuple[WorkloadKey, ...]) -> tuple[Wait | None, ...]:
-        """Why Workloads wait; None for one that does not, or was not tried yet.
+        """Return why Workloads wait; None for one that does not, or was not tried yet.
 
         Raises:
             RefusedError: it cannot be told now.
@@ -87,7 +87,7 @@ class Source(lists.Source, Protocol):
         ...
 
     def gpu_nodes(self, first: int, most: int) -> tuple[int, tuple[GpuNode, ...]]:
-        """How many nodes with GPUs there are, and some of them in the order of names.
+        """Return how many nodes with GPUs there are, and some of them in the order of names.
 
         Raises:
             RefusedError: it cannot be told now.
@@ -104,7 +104,7 @@ def create_app(
     *,
     is_secure: bool,
 ) -> flask.Flask:
-    """The dashboard as a WSGI application.
+    """Return the dashboard as a WSGI application.
 
     Args:
         source: of what is shown.

@@ -51,7 +51,7 @@ class Part:
 
     @property
     def text(self) -> str:
-        """For people who do not see it."""
+        """The text for people who do not see the map."""
         who = {_FREE: "free", _HELD: "held", _OUTSIDE: "held outside of quota"}[self.state]
         by = f" by {self.holder}" if self.holder else ""
         return f"{self.label}: {who}{by}{', sick' if self.sick else ''}"
