@@ -33,7 +33,7 @@ class AddressError(AdmissionError):
 
 
 def check_free(addresses: Mapping[str, Address | None]) -> None:
-    """Listens on each address for a moment.
+    """Listen on each address for a moment; raises if one is in use.
 
     Args:
         addresses: by the option that chooses them; None and port 0 are always free.

@@ -176,11 +176,11 @@ class Rotation:
         self._rounds = Rounds("certificates", self._round, self._failed)
 
     def start(self) -> None:
-        """Renews from now on, in a thread of its own."""
+        """Start to renew, in a thread of its own."""
         self._rounds.start()
 
     def stop(self) -> None:
-        """Begins no other round."""
+        """Start no further round."""
         self._rounds.stop()
 
     def unready(self) -> str:
@@ -196,7 +196,7 @@ class Rotation:
         )
 
     def pause_seconds(self) -> float:
-        """Seconds between two rounds."""
+        """Return the seconds between two rounds."""
         life = min(self._lifetimes.serving, self._lifetimes.authority).total_seconds()
         return min(max(life / _ROUNDS_IN_A_LIFE, _SHORTEST_ROUND_SECONDS), _LONGEST_ROUND_SECONDS)
 
@@ -407,11 +407,11 @@ class ServedCertificate:
         self._rounds = Rounds("served-certificate", self._round, self._failed)
 
     def start(self) -> None:
-        """Looks at once and then again and again, in a thread of its own."""
+        """Look at once and then again and again, in a thread of its own."""
         self._rounds.start()
 
     def expiries(self) -> dict[str, float]:
-        """Seconds since 1970 at which certificates expire, by what they are."""
+        """Return when certificates expire, in seconds since 1970, by what they are."""
         found = {SERVING: self._ends.serving, AUTHORITY: self._ends.authority}
         return {name: end.timestamp() for name, end in found.items() if end is not None}
 
@@ -440,7 +440,7 @@ class ServedCertificate:
         return ""
 
     def step(self) -> None:
-        """Reads what is served, and whom the API server trusts.
+        """Read what is served, and whom the API server trusts.
 
         Raises:
             KubeError: the API server cannot be asked; what was known stays.

@@ -19,7 +19,7 @@ class Target:
     context: str | None = None
 
     def namespace(self) -> str:
-        """The namespace that is meant where none is named.
+        """Return the namespace that is meant where none is named.
 
         Raises:
             KubeError: the kubeconfig cannot be read or used.
@@ -27,7 +27,7 @@ class Target:
         return credentials.namespace(self.kubeconfig, context=self.context)
 
     def check(self) -> None:
-        """Reads the kubeconfig, and asks no server.
+        """Read the kubeconfig, and ask no server.
 
         Raises:
             KubeError: the kubeconfig cannot be read or used.
@@ -41,7 +41,7 @@ class Target:
         timeout_seconds: float,
         silence_seconds: float = client.SILENCE_SECONDS,
     ) -> Client:
-        """A client that keeps up to that many connections open.
+        """Return a client that keeps up to that many connections open.
 
         Args:
             connections: kept open; each watch holds one.

@@ -45,7 +45,7 @@ class ContextCache:
         self._context: ssl.SSLContext | None = None
 
     def front(self) -> ssl.SSLContext:
-        """A context for the listening socket, which gives each connection the current one.
+        """Return a context for the listening socket, which gives each connection the current one.
 
         The library asks the callback for every handshake, also without a server name.
 
@@ -65,7 +65,7 @@ class ContextCache:
         return context
 
     def current(self) -> ssl.SSLContext:
-        """The context for the next connection; costs two stat calls while nothing changes.
+        """Return the context for the next connection; costs two stat calls while nothing changes.
 
         Raises:
             OSError: as of `front`, and there is no earlier context.

@@ -216,7 +216,7 @@ class Controller:
         old.writers.stop(0)
 
     def start(self) -> None:
-        """Starts all threads; decides nothing before it leads, but knows everything by then."""
+        """Start all threads; decides nothing before it leads, but knows everything by then."""
         metrics.PAUSED.set(self._paused)
         metrics.LEADER.set_function(self._decides)
         if self._paused:
@@ -243,7 +243,7 @@ class Controller:
         return self._leads and not self._stopping.is_set() and self._leadership.may_write()
 
     def ask(self, question: Callable[[Reader], Answer], within_seconds: float) -> Answer:
-        """Has the core answer a question between two messages; from any other thread.
+        """Have the core answer a question between two messages; from any other thread.
 
         Raises:
             TimeoutError: it did not get to it in time; it will not any more.
@@ -256,7 +256,7 @@ class Controller:
             query.answer.cancel()
 
     def serve_pages(self, address: Address, certificates: CertificateFiles | None = None) -> int:
-        """Serves health, readiness and metrics; returns the port.
+        """Serve health, readiness and metrics; return the port.
 
         With certificates the pages have TLS, and the API server says who may read metrics.
 
@@ -289,7 +289,7 @@ class Controller:
         return self._view.watches.unready() or self._rotation.unready()
 
     def stop(self) -> None:
-        """Stops; writes that were sent are finished, others are left to the next start."""
+        """Stop; writes that were sent are finished, others are left to the next start."""
         self._stopping.set()
         self._rotation.stop()
         with self._changing:
@@ -356,7 +356,7 @@ class Controller:
 
 
 def settle_memory() -> None:
-    """Takes what was listed out of the garbage collector's sight.
+    """Take what was listed out of the garbage collector's sight.
 
     It lives as long as the process; walking it again and again would stop all threads for longer
     than a scheduling cycle takes.

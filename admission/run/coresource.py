@@ -33,15 +33,15 @@ class CoreSource:
         self._ask_core = ask
 
     def line(self, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:
-        """A copy of the line of a queue."""
+        """Return a copy of the pending Workloads of a queue."""
         return self._synced(lambda reader: reader.line(queue))
 
     def revision(self) -> int:
-        """A number that grows whenever something may differ from before."""
+        """Return a number that grows whenever something may differ from before."""
         return self._synced(lambda reader: reader.revision)
 
     def overview(self) -> Overview:
-        """Quota of all queues and cohorts, and its use."""
+        """Return the quota of all queues and cohorts, and its use."""
         return self._synced(lambda reader: reader.overview())
 
     def holders(self, queue: ClusterQueueName) -> tuple[ReservingWorkload, ...]:
@@ -49,15 +49,15 @@ class CoreSource:
         return self._synced(lambda reader: reader.holders(queue))
 
     def waits(self, keys: tuple[WorkloadKey, ...]) -> tuple[Wait | None, ...]:
-        """Why Workloads wait."""
+        """Return why Workloads wait."""
         return self._synced(lambda reader: reader.waits(keys))
 
     def gpu_nodes(self, first: int, most: int) -> tuple[int, tuple[GpuNode, ...]]:
-        """How many nodes with GPUs there are, and some of them."""
+        """Return how many nodes with GPUs there are, and some of them."""
         return self._synced(lambda reader: reader.gpu_nodes(first, most))
 
     def workloads(self, keys: tuple[WorkloadKey, ...]) -> tuple[Workload | None, ...]:
-        """Workloads by identity, in slices that do not hold the core up."""
+        """Return Workloads by identity, in slices that do not hold the core up."""
         found: list[Workload | None] = []
         for start in range(0, len(keys), _SLICE):
             found += self._some(keys[start : start + _SLICE])

@@ -107,7 +107,7 @@ class DashboardServer:
         self._server.serve("dashboard")
 
     def stop(self) -> None:
-        """Frees the port; requests that are being answered end with the process."""
+        """Free the port; requests that are being answered end with the process."""
         self._ending.set()
         self._server.shutdown()
         self._server.server_close()

@@ -44,7 +44,7 @@ class Checked:
 
 
 def check(text: str, catalogue: Catalogue, product: Product | None = None) -> tuple[Checked, ...]:
-    """Every configuration of a text, in its order.
+    """Return every configuration of a text, in its order.
 
     Args:
         text: of a YAML file with one or several documents.
@@ -70,7 +70,7 @@ def check(text: str, catalogue: Catalogue, product: Product | None = None) -> tu
 def check_documents(
     documents: Iterable[Any], catalogue: Catalogue, product: Product | None = None
 ) -> tuple[Checked, ...]:
-    """Every configuration in parsed documents, in their order; other arguments as of `check`."""
+    """Return every configuration in parsed documents, in order; other arguments as of `check`."""
     checker = _Checker(catalogue, product)
     return tuple(
         one

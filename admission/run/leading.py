@@ -26,7 +26,7 @@ class Leadership(Protocol):
         ...
 
     def start(self, begin: Callable[[], None]) -> None:
-        """Calls ``begin`` once, from another thread, when this process leads."""
+        """Call ``begin`` once, from another thread, when this process leads."""
         ...
 
     def may_write(self) -> bool:
@@ -39,7 +39,7 @@ class Leadership(Protocol):
         ...
 
     def stop(self, *, is_drained: bool) -> None:
-        """Gives leadership back; nothing may be written any more.
+        """Give leadership back; nothing may be written any more.
 
         Args:
             is_drained: whether every request that was sent is answered.
@@ -54,14 +54,14 @@ class Alone:
     lost = False
 
     def start(self, begin: Callable[[], None]) -> None:
-        """Nothing to wait for."""
+        """Do nothing: there is nothing to wait for."""
 
     def may_write(self) -> bool:
-        """Always."""
+        """Return true, always."""
         return True
 
     def stop(self, *, is_drained: bool) -> None:
-        """Nothing to give back."""
+        """Do nothing: there is nothing to give back."""
 
 
 class Elected:
@@ -106,7 +106,7 @@ class Elected:
         self._log = logs.get("leading")
 
     def start(self, begin: Callable[[], None]) -> None:
-        """Runs for the Lease in a thread of its own."""
+        """Run for the Lease in a thread of its own."""
 
         def started() -> None:
             threading.Thread(
@@ -127,7 +127,7 @@ class Elected:
         return self._clock.monotonic() + self._timeout < self._election.is_leader_until()
 
     def stop(self, *, is_drained: bool) -> None:
-        """Gives the Lease back.
+        """Give the Lease back.
 
         One that has not begun yet may have had a leader before it with a request under way.
         """

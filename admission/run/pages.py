@@ -73,7 +73,7 @@ class BoundedServer(ThreadingMixIn, WSGIServer):
         self._open: dict[Any, float] = {}
 
     def serve(self, name: str) -> None:
-        """Serves in a thread of its own."""
+        """Serve in a thread of its own."""
         threading.Thread(
             target=self.serve_forever, args=(_LOOK_SECONDS,), name=name, daemon=True
         ).start()
@@ -101,7 +101,7 @@ class BoundedServer(ThreadingMixIn, WSGIServer):
 
     @override
     def service_actions(self) -> None:
-        """Breaks off connections that take too long."""
+        """Close connections that take too long."""
         now = self._clock.monotonic()
         with self._guard:
             late = [request for request, until in self._open.items() if until < now]
@@ -123,7 +123,7 @@ class BoundedServer(ThreadingMixIn, WSGIServer):
 
     @override
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that broke off, or shows a strange certificate, is no bug."""
+        """Ignore a client that broke off, or shows a strange certificate: it is no bug."""
         error = sys.exception()
         if isinstance(error, OSError):
             _log.info("connection failed", client=client_address[0], error=str(error))
@@ -142,7 +142,7 @@ class QuietHandler(WSGIRequestHandler):
 
     @override
     def log_message(self, format: str, *args: Any) -> None:
-        """Probes and scrapes are not news."""
+        """Log nothing: probes and scrapes are not news."""
 
 
 class PageServer:
@@ -171,6 +171,6 @@ class PageServer:
         self._server.serve("pages")
 
     def stop(self) -> None:
-        """Stops serving and frees the port."""
+        """Stop serving and free the port."""
         self._server.shutdown()
         self._server.server_close()

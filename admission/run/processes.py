@@ -33,7 +33,7 @@ def run_controller(
     certificates: Path | None = None,
     dashboard: Address | None = None,
 ) -> None:
-    """Runs a controller until SIGTERM or SIGINT, or until its core thread ends.
+    """Run a controller until SIGTERM or SIGINT, or until its core thread ends.
 
     Args:
         target: its API server.

@@ -75,7 +75,7 @@ def serve(
     first_request_seconds: float = FIRST_REQUEST_SECONDS,
     client_authority: Path | None = None,
 ) -> None:
-    """Serves until SIGTERM or SIGINT, then finishes what is in flight.
+    """Serve until SIGTERM or SIGINT, then finish what is in flight.
 
     Args:
         app: makes the WSGI application; called in the serving process.

@@ -7,7 +7,7 @@ from types import FrameType
 
 
 def exit_on_terminate() -> None:
-    """Has SIGTERM and SIGHUP end the program as an exception does: what it started is stopped.
+    """Make SIGTERM and SIGHUP end the program by an exception, so that what it started is stopped.
 
     Call in the main thread.
     """
@@ -21,7 +21,7 @@ def exit_on_terminate() -> None:
 
 
 def stop_event() -> threading.Event:
-    """An event that SIGTERM and SIGINT set; call in the main thread."""
+    """Return an event that SIGTERM and SIGINT set; call in the main thread."""
     stopping = threading.Event()
 
     def handle(_number: int, _frame: FrameType | None) -> None:

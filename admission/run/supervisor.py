@@ -67,7 +67,7 @@ class Supervisor:
         self._commands = commands
 
     def run(self) -> None:
-        """Returns after both have stopped."""
+        """Run both processes; return after both have stopped."""
         stopping = signals.stop_event()
         children = [_Child(name, arguments) for name, arguments in self._commands.items()]
         try:

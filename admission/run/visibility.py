@@ -47,19 +47,19 @@ class FrontProxies:
         return self._current
 
     def authority(self) -> str:
-        """PEM text of who signs its client certificate; empty if unknown."""
+        """Return the PEM text of who signs its client certificate; empty if unknown."""
         return "" if self._current is None else self._current.authority
 
     def start(self) -> None:
-        """Reads in a thread of its own."""
+        """Read in a thread of its own."""
         self._rounds.start()
 
     def stop(self) -> None:
-        """Reads no more."""
+        """Stop reading."""
         self._rounds.stop()
 
     def read(self) -> bool:
-        """Reads once; false where it could not be read. What was known stays then."""
+        """Read once; return false where it could not be read. What was known stays then."""
         name, namespace = callers.CONFIG_MAP, callers.CONFIG_MAP_NAMESPACE
         try:
             found = self._api.get(resources.CONFIG_MAPS, name, namespace)
@@ -101,7 +101,7 @@ class VisibilityServer:
         self._server: BoundedServer | None = None
 
     def start(self, address: Address, directory: Path) -> int:
-        """Serves, from when the directory holds a certificate; returns the port.
+        """Serve, from when the directory holds a certificate; return the port.
 
         Raises:
             OSError: the address cannot be bound.
@@ -116,7 +116,7 @@ class VisibilityServer:
         return self._server.server_port
 
     def stop(self) -> None:
-        """Frees the port; requests that are being answered end with the process."""
+        """Free the port; requests that are being answered end with the process."""
         self.proxies.stop()
         if self._server is not None:
             self._server.shutdown()

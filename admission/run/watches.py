@@ -62,17 +62,17 @@ class OptionalWatch:
         return self.is_absent or self.reflector.has_synced
 
     def start(self) -> None:
-        """Asks in a thread of its own, and follows in the same."""
+        """Ask in a thread of its own, and follow in the same."""
         self._rounds.start()
 
     def stop(self) -> None:
-        """Ends it at once."""
+        """Stop at once."""
         self._rounds.stop()
         for one in self._versions:
             one.stop()
 
     def ask(self) -> float | None:
-        """Asks whether the kind can be listed; seconds until the next time, None if it can."""
+        """Ask whether the kind can be listed; return seconds to the next try, None if it can."""
         refusals = []
         for one in self._versions:
             try:
@@ -144,13 +144,13 @@ class Watches:
         self._others = [self._optional_watch(*one) for one in watched.OPTIONAL.items()]
 
     def start(self) -> None:
-        """Lists and follows everything."""
+        """List and watch everything."""
         self._follow()
         for watch in self._others:
             watch.start()
 
     def restart(self, first: Message) -> None:
-        """Lists everything anew that a leader may have written to.
+        """List everything anew that a leader may have written to.
 
         Args:
             first: told before anything of the new lists, and after all that was seen earlier.
@@ -166,7 +166,7 @@ class Watches:
             self._follow()
 
     def stop(self) -> None:
-        """Ends all watches; nothing is put afterwards, from another thread."""
+        """End all watches; nothing is put afterwards, from another thread."""
         with self._lock:
             self._is_stopped = True
             for reflector in self._needed:

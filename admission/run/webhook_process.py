@@ -32,7 +32,7 @@ _ANY = {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound
 def serve(
     target: Target, address: Address, directory: Path, settings: Settings, log_level: str
 ) -> None:
-    """Serves until SIGTERM or SIGINT.
+    """Serve until SIGTERM or SIGINT.
 
     Args:
         target: API server whose queues, flavors and namespaces the reviews look up.
@@ -86,7 +86,7 @@ def serve(
 def certificate_files(
     directory: Path, host: str, clock: Clock, lifetimes: Lifetimes
 ) -> files.CertificateFiles:
-    """The directory's certificates as they are, or new ones for the host where there are none."""
+    """Return the certificates of the directory, or new ones for the host where there are none."""
     present = files.CertificateFiles.of(directory)
     if present.certificate.exists() and present.key.exists():
         return present
@@ -101,7 +101,7 @@ def reflector(
     known: ClusterKnowledge,
     connectivity: Connectivity | None = None,
 ) -> Reflector[Any]:
-    """A reflector that keeps one kind of the knowledge current."""
+    """Return a reflector that keeps one kind of the knowledge current."""
 
     def sink(change: Replaced[Any] | Upserted[Any] | Deleted[Any]) -> None:
         if isinstance(change, Replaced):
