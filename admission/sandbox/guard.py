@@ -21,7 +21,7 @@ from admission.sandbox.embedded.reviews import Operation, Reviewer
 
 
 def reviewer(api: Api, settings: Settings) -> Reviewer:
-    """Judges new pods as their namespace's label says.
+    """Return a reviewer that judges new pods as their namespace's label says.
 
     Args:
         api: where the namespaces are.

@@ -80,7 +80,7 @@ class StoreServer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stops serving; open watches end with their connections."""
+        """Stop serving; open watches end with their connections."""
         self._server.shutdown()
         self._server.server_close()
 

@@ -89,7 +89,7 @@ class Store(Api):
             self.create(resources.PRIORITY_CLASSES, document)
 
     def as_user(self, name: str) -> Self:
-        """The same store, for another user of admission reviews (``userInfo.username``)."""
+        """Return the same store, for another user of admission reviews (``userInfo.username``)."""
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         other._user = name  # noqa: SLF001  # a copy of ourselves
@@ -102,7 +102,7 @@ class Store(Api):
         return other
 
     def compact(self) -> None:
-        """Forgets history: watches from a past version and continue tokens get 410."""
+        """Forget history: watches from a past version and continue tokens get 410."""
         self._journal.compact()
         self._pages.forget()
 

@@ -105,7 +105,7 @@ class Sandbox:
         self._folder.cleanup()
 
     def wait(self) -> None:
-        """Returns when the processes have ended, or on Ctrl-C."""
+        """Wait until the processes have ended, or for Ctrl-C."""
         try:
             if self._process is not None:
                 self._process.wait()

@@ -24,7 +24,7 @@ class Kubelet:
         self._started: dict[PodKey, float] = {}
 
     def tick(self, now: float) -> None:
-        """Starts and ends what is due at a moment of the monotonic clock."""
+        """Start and end what is due at a moment of the monotonic clock."""
         for pod in self._api.list(resources.PODS).items:
             key = (pod["metadata"]["namespace"], pod["metadata"]["name"])
             phase = pod.get("status", {}).get("phase", "Pending")

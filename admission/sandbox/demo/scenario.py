@@ -130,7 +130,7 @@ class DemoEvent:
         return f"node {self.node}: its GPU is {'sick (XID error)' if self.sick else 'well again'}"
 
     def conditions(self) -> list[dict[str, str]]:
-        """Conditions that the node reports from then on."""
+        """Return the conditions that the node reports from then on."""
         sick = {"type": "XIDErrors", "status": str(self.sick), "reason": "Xid79"}
         return [{"type": "Ready", "status": "True"}, sick]
 
@@ -144,7 +144,7 @@ NEVER_FITS: Final = "too-big"
 
 
 def objects() -> list[Document]:
-    """Namespaces, flavors and queues of the sample cluster."""
+    """Return the namespaces, flavors and queues of the sample cluster."""
     text = importlib.resources.files(__package__).joinpath("cluster.yaml").read_text()
     spaces: list[dict[str, Any]] = [
         {

@@ -61,7 +61,7 @@ class QueueSight:
 
 
 def look_at_queues(api: Api) -> list[QueueSight]:
-    """All ClusterQueues, by name."""
+    """Return all ClusterQueues, by name."""
     found = api.list(resources.CLUSTER_QUEUES).items
     return [_queue(one) for one in sorted(found, key=lambda one: str(one["metadata"]["name"]))]
 
@@ -85,7 +85,7 @@ def _queue(queue: Document) -> QueueSight:
 
 
 def look(api: Api) -> list[Sight]:
-    """All pods, in order of creation."""
+    """Return all pods, in order of creation."""
     workloads = {
         workload["metadata"]["ownerReferences"][0]["uid"]: workload
         for workload in api.list(resources.WORKLOADS).items

@@ -42,7 +42,7 @@ class Moment:
 
 
 def play(sandbox: Sandbox, clock: Clock) -> Iterator[Moment]:
-    """Creates, runs and ends the pods; the last moment is when nothing more can happen."""
+    """Create, run and end the pods; the last moment is when nothing more can happen."""
     store = sandbox.store
     for document in scenario.objects():
         resource = resources.of_kind(document["apiVersion"], document["kind"])

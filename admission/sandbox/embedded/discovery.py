@@ -32,7 +32,7 @@ _MINOR: Final = "36"
 
 
 def documents(resources: Iterable[Resource]) -> Mapping[str, dict[str, Any]]:
-    """Everything that is said about what is served, by path."""
+    """Return everything that is said about what is served, by path."""
     by_version: dict[str, list[Resource]] = {}
     for one in resources:
         by_version.setdefault(one.api_version, []).append(one)

@@ -19,7 +19,7 @@ ORPHAN: Final = "Orphan"
 
 
 def collect(journal: Journal, delete: Delete, owner_uid: str) -> None:
-    """Deletes what an object that is gone owned alone; the rest only loses the reference."""
+    """Delete what an object that is gone owned alone; the rest only loses the reference."""
     for resource, key in journal.dependents(owner_uid):
         stored = journal.get(resource, key)
         if stored is None:
@@ -31,7 +31,7 @@ def collect(journal: Journal, delete: Delete, owner_uid: str) -> None:
 
 
 def orphan(journal: Journal, owner_uid: str) -> None:
-    """Takes the references to an owner off its dependents, so that they stay."""
+    """Take the references to an owner off its dependents, so that they stay."""
     for resource, key in journal.dependents(owner_uid):
         stored = journal.get(resource, key)
         if stored is not None:
@@ -57,7 +57,7 @@ def _disown(journal: Journal, resource: Resource, stored: Stored, without: str =
 
 
 def empty_namespace(journal: Journal, delete: Delete, namespace: str) -> bool:
-    """Deletes what lives in a namespace; whether nothing is left."""
+    """Delete what lives in a namespace; return whether nothing is left."""
     for resource in tuple(journal.resources()):
         if resource.namespaced:
             for stored in journal.snapshot(resource, namespace)[0]:

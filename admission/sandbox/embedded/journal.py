@@ -47,7 +47,7 @@ class Stored:
     raw: bytes
 
     def document(self) -> Document:
-        """A fresh copy as a document."""
+        """Return a fresh copy as a document."""
         document: Document = msgspec.json.decode(self.raw)
         return document
 
@@ -64,7 +64,7 @@ class Change:
     after: Stored | None
 
     def seen(self, wanted: Callable[[Stored], bool]) -> tuple[EventType, Stored] | None:
-        """The event that a watch with a selector gets: leaving the selection is a DELETED."""
+        """Return the event for a watch with a selector: leaving the selection is a DELETED."""
         was = self.before is not None and wanted(self.before)
         if self.after is not None and wanted(self.after):
             return (EventType.MODIFIED if was else EventType.ADDED), self.after
@@ -105,19 +105,19 @@ class Journal:
         return self._version
 
     def get(self, resource: Resource, key: Key) -> Stored | None:
-        """The current version of an object."""
+        """Return the current version of an object."""
         with self.lock:
             return self._tables[resource].objects.get(key)
 
     def snapshot(self, resource: Resource, namespace: str) -> tuple[tuple[Stored, ...], int]:
-        """The objects of a namespace (empty: of all), in order, and the version they show."""
+        """Return the objects of a namespace (empty: of all), in order, and their version."""
         with self.lock:
             table = self._tables[resource].objects
             keys = sorted(key for key in table if not namespace or key.namespace == namespace)
             return tuple(table[key] for key in keys), self._version
 
     def put(self, resource: Resource, document: Document) -> Stored:
-        """Stores a document as the next version and returns it."""
+        """Store a document as the next version and return it."""
         with self.lock:
             self._version += 1
             after = encode(document, self._version)
@@ -128,7 +128,7 @@ class Journal:
             return after
 
     def remove(self, resource: Resource, key: Key) -> Stored:
-        """Removes an object; returns its last state, under the version of the removal."""
+        """Remove an object; return its last state, under the version of the removal."""
         with self.lock:
             self._version += 1
             last = self._tables[resource].objects.pop(key)
@@ -143,23 +143,23 @@ class Journal:
             return self._uids.get(uid)
 
     def dependents(self, uid: str) -> tuple[tuple[Resource, Key], ...]:
-        """Objects that name the uid as an owner, in a fixed order."""
+        """Return the objects that name the uid as an owner, in a fixed order."""
         with self.lock:
             found = self._dependents.get(uid, ())
             return tuple(sorted(found, key=lambda item: (item[0].qualified, item[1])))
 
     def resources(self) -> Iterator[Resource]:
-        """Every resource that has a table."""
+        """Yield every resource that has a table."""
         return iter(self._tables)
 
     def floor(self, resource: Resource) -> int:
-        """The newest version whose successors may be forgotten; watches start at it or later."""
+        """Return the newest version after which history may be forgotten; watches start there."""
         return self._tables[resource].floor
 
     def changes_after(
         self, resource: Resource, version: int, timeout: float, stopped: Callable[[], bool]
     ) -> tuple[Change, ...] | None:
-        """Changes after a version, waiting up to ``timeout`` seconds for the first.
+        """Return changes after a version, waiting up to ``timeout`` seconds for the first.
 
         Returns None if the version is so old that changes after it were forgotten.
         """
@@ -176,12 +176,12 @@ class Journal:
             return tuple(reversed(newer))
 
     def wake(self, resource: Resource) -> None:
-        """Makes those who wait in `changes_after` look whether they were stopped."""
+        """Make those who wait in `changes_after` look whether they were stopped."""
         with self.lock:
             self._tables[resource].changed.notify_all()
 
     def compact(self) -> None:
-        """Forgets all history, as an API server does after some minutes."""
+        """Forget all history, as an API server does after some minutes."""
         with self.lock:
             for table in self._tables.values():
                 table.history.clear()
@@ -208,7 +208,7 @@ class Journal:
 
 
 def encode(document: Document, version: int) -> Stored:
-    """A document as stored under a version; `UNSTORED` gives it none."""
+    """Return a document as stored under a version; `UNSTORED` gives it none."""
     metadata = document["metadata"]
     if version != UNSTORED:
         metadata["resourceVersion"] = str(version)

@@ -33,7 +33,7 @@ _LEFT_OUT_WHEN_EMPTY: Final = ("labels", "annotations", "finalizers", "ownerRefe
 
 
 def complete(resource: Resource, obj: Mapping[str, Any]) -> Document:
-    """A document with apiVersion, kind and metadata, those of the resource where it had none.
+    """Return a document with apiVersion, kind and metadata, by default those of the resource.
 
     Raises:
         BadRequestError: it says it is of another kind.
@@ -48,7 +48,7 @@ def complete(resource: Resource, obj: Mapping[str, Any]) -> Document:
 
 
 def tidy(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata without empty and null members and without managedFields, which are not kept."""
+    """Return metadata without empty and null members, and without managedFields."""
     kept = {key: value for key, value in metadata.items() if value is not None}
     kept.pop("managedFields", None)
     for key in _LEFT_OUT_WHEN_EMPTY:
@@ -58,7 +58,7 @@ def tidy(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def locate(resource: Resource, document: Document, namespace: str) -> None:
-    """Puts a document into the namespace of the request.
+    """Put a document into the namespace of the request.
 
     Raises:
         BadRequestError: it names another, or none at all is given.
@@ -77,13 +77,13 @@ def locate(resource: Resource, document: Document, namespace: str) -> None:
 
 
 def wipe(document: Document) -> None:
-    """Drops what a client may not choose for a new object."""
+    """Drop what a client may not choose for a new object."""
     for key in _SYSTEM:
         document["metadata"].pop(key, None)
 
 
 def name(document: Document, rng: random.Random) -> None:
-    """Makes a name from generateName where there is none."""
+    """Make a name from generateName where there is none."""
     metadata = document["metadata"]
     if not metadata.get("name") and metadata.get("generateName"):
         suffix = "".join(rng.choices(_SUFFIX_LETTERS, k=_SUFFIX_LENGTH))
@@ -91,7 +91,7 @@ def name(document: Document, rng: random.Random) -> None:
 
 
 def stamp(document: Document, rng: random.Random, now: str, *, generation: bool) -> None:
-    """Gives a new object its identity."""
+    """Give a new object its identity."""
     metadata = document["metadata"]
     metadata["uid"] = str(uuid.UUID(int=rng.getrandbits(128), version=4))
     metadata["creationTimestamp"] = now
@@ -100,7 +100,7 @@ def stamp(document: Document, rng: random.Random, now: str, *, generation: bool)
 
 
 def keep_system_fields(new: Document, old: Document) -> None:
-    """Undoes changes of what only the server writes."""
+    """Undo changes of what only the server writes."""
     for key in _SYSTEM:
         if key in old["metadata"]:
             new["metadata"][key] = old["metadata"][key]
@@ -109,7 +109,7 @@ def keep_system_fields(new: Document, old: Document) -> None:
 
 
 def creation_rules(resource: Resource, document: Document) -> Iterator[FieldError]:
-    """Broken rules of the metadata of a new object."""
+    """Yield the broken rules of the metadata of a new object."""
     found = document["metadata"].get("name", "")
     if not found:
         yield refusals.required("metadata.name", "name or generateName is required")
@@ -122,7 +122,7 @@ def creation_rules(resource: Resource, document: Document) -> Iterator[FieldErro
 
 
 def update_rules(new: Document, old: Document) -> Iterator[FieldError]:
-    """Broken rules of changed metadata."""
+    """Yield the broken rules of changed metadata."""
     if new["metadata"].get("uid", old["metadata"]["uid"]) != old["metadata"]["uid"]:
         yield refusals.invalid_value(
             "metadata.uid", new["metadata"]["uid"], "field is immutable"
@@ -146,7 +146,7 @@ def is_deleting(document: Document) -> bool:
 
 
 def without_nulls(value: Any) -> Any:
-    """A document without null members, as typed kinds are stored."""
+    """Return a document without null members, as typed kinds are stored."""
     if isinstance(value, dict):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
@@ -155,7 +155,7 @@ def without_nulls(value: Any) -> Any:
 
 
 def bump_generation(new: Document, old: Document) -> None:
-    """Counts a change of anything but metadata and status."""
+    """Count a change of anything but metadata and status."""
     if _wanted_state(new) != _wanted_state(old):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 

@@ -27,7 +27,7 @@ class Pages:
     def split(
         self, items: tuple[Stored, ...], version: int, limit: int
     ) -> tuple[tuple[Stored, ...], str]:
-        """The first page and the token of the rest; no token if all fit."""
+        """Return the first page and the token of the rest; no token if all fit."""
         if not limit or len(items) <= limit:
             return items, ""
         with self._lock:
@@ -57,6 +57,6 @@ class Pages:
         raise refusals.bad_request("invalid continue token: continue key is not valid")
 
     def forget(self) -> None:
-        """Makes every token too old."""
+        """Expire every token."""
         with self._lock:
             self._rest.clear()

@@ -13,7 +13,7 @@ from admission.sandbox.embedded import refusals
 
 
 def check(patch: Patch) -> None:
-    """Refuses server-side apply.
+    """Raise if the patch is a server-side apply.
 
     Raises:
         ApiError: 415.
@@ -27,7 +27,7 @@ def check(patch: Patch) -> None:
 
 
 def apply(patch: Patch, document: Document) -> Document:
-    """The patched document; the given one may be changed in place.
+    """Return the patched document; the given one may be changed in place.
 
     Raises:
         ApiError: the patch is malformed or does not apply.
@@ -44,7 +44,7 @@ def apply(patch: Patch, document: Document) -> Document:
 
 
 def merge(target: Any, change: Any) -> Any:
-    """RFC 7386: null deletes, objects merge, everything else replaces."""
+    """Return the document merged by RFC 7386: null deletes, objects merge, the rest replaces."""
     if not isinstance(change, dict):
         return change
     merged = dict(target) if isinstance(target, dict) else {}

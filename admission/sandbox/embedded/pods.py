@@ -50,12 +50,12 @@ _IMMUTABLE: Final = (
 
 
 def initial(document: Document) -> None:
-    """Wipes the status: a new pod is pending."""
+    """Reset the status: a new pod is pending."""
     document["status"] = {"phase": "Pending"}
 
 
 def defaults(document: Document) -> None:
-    """Sets what the API server and its default admission plugins set; in place."""
+    """Set what the API server and its default admission plugins set; in place."""
     spec = document.get("spec")
     if not isinstance(spec, dict):
         return
@@ -84,7 +84,7 @@ def gated_condition(now: str) -> dict[str, Any]:
 
 
 def rules(document: Document, old: Document | None) -> tuple[FieldError, ...]:
-    """Broken rules of a new pod (``old`` is None) or of an update."""
+    """Return the broken rules of a new pod (``old`` is None) or of an update."""
     spec = document.get("spec") or {}
     if old is None:
         return tuple(_creation(spec))

@@ -21,13 +21,13 @@ _SYSTEM_CLASSES: Final = {
 
 
 def system_classes() -> Iterator[Document]:
-    """The classes that every cluster has."""
+    """Yield the classes that every cluster has."""
     for name, value in _SYSTEM_CLASSES.items():
         yield {"metadata": {"name": name}, "value": value, "preemptionPolicy": _PREEMPTION}
 
 
 def resolve(journal: Journal, pod: Document) -> None:
-    """Sets the priority of the pod's class, or else its own, the default class's, or 0; in place.
+    """Set in place the priority of the pod's class, or its own, the default class's, or 0.
 
     Raises:
         ForbiddenError: there is no such class, or it has another priority than the pod.

@@ -33,17 +33,17 @@ class FieldError:
 
 
 def required(field: str, detail: str = "") -> FieldError:
-    """A field that must be set."""
+    """Return the error of a field that must be set."""
     return FieldError(field, f"Required value: {detail}" if detail else "Required value")
 
 
 def forbidden(field: str, detail: str) -> FieldError:
-    """A field that may not be what it is."""
+    """Return the error of a field that may not be what it is."""
     return FieldError(field, f"Forbidden: {detail}")
 
 
 def invalid_value(field: str, value: object, detail: str) -> FieldError:
-    """A value that breaks a rule."""
+    """Return the error of a value that breaks a rule."""
     shown = json.dumps(value, separators=(",", ":"), sort_keys=True)
     return FieldError(field, f"Invalid value: {shown}: {detail}")
 
@@ -59,7 +59,7 @@ _CAUSES = {
 
 
 def invalid(resource: Resource, name: str, broken: Sequence[FieldError]) -> ApiError:
-    """422: the object breaks rules of its kind."""
+    """Return 422: the object breaks rules of its kind."""
     unique = tuple(dict.fromkeys(broken))
     text = ", ".join(str(error) for error in unique)
     shown = f"[{text}]" if len(unique) > 1 else text
@@ -77,20 +77,20 @@ def invalid(resource: Resource, name: str, broken: Sequence[FieldError]) -> ApiE
 
 
 def not_found(resource: Resource, name: str) -> ApiError:
-    """404: no such object."""
+    """Return 404: no such object."""
     return errors.make(
         404, f'{resource.qualified} "{name}" not found', details=_details(resource, name)
     )
 
 
 def not_served(resource: Resource) -> ApiError:
-    """404: no such resource."""
+    """Return 404: no such resource."""
     return errors.make(404, f"the server could not find the requested resource "
                             f"({resource.qualified}, {resource.version})")  # fmt: skip
 
 
 def already_exists(resource: Resource, name: str) -> ApiError:
-    """409: the name is taken."""
+    """Return 409: the name is taken."""
     return errors.make(
         409,
         f'{resource.qualified} "{name}" already exists',
@@ -100,7 +100,7 @@ def already_exists(resource: Resource, name: str) -> ApiError:
 
 
 def conflict(resource: Resource, name: str, why: str = "") -> ApiError:
-    """409: a precondition failed; by default that of the resourceVersion."""
+    """Return 409: a precondition failed; by default that of the resourceVersion."""
     why = why or (
         "the object has been modified; please apply your changes to the latest version and "
         "try again"
@@ -113,7 +113,7 @@ def conflict(resource: Resource, name: str, why: str = "") -> ApiError:
 
 
 def denied(resource: Resource, name: str, why: str) -> ApiError:
-    """403: an admission rule refused."""
+    """Return 403: an admission rule refused."""
     return errors.make(
         403,
         f'{resource.qualified} "{name}" is forbidden: {why}',
@@ -122,22 +122,22 @@ def denied(resource: Resource, name: str, why: str) -> ApiError:
 
 
 def bad_request(message: str) -> ApiError:
-    """400: the request itself is wrong."""
+    """Return 400: the request itself is wrong."""
     return errors.make(400, message)
 
 
 def internal(message: str) -> ApiError:
-    """500."""
+    """Return 500."""
     return errors.make(500, message)
 
 
 def expired(message: str) -> ApiError:
-    """410: too old."""
+    """Return 410: too old."""
     return errors.make(410, message)
 
 
 def unprocessable() -> ApiError:
-    """422: a JSON patch that does not apply; the API server does not say which operation."""
+    """Return 422: a JSON patch does not apply; the API server does not say which operation."""
     return errors.make(422, "the server rejected our request due to an error in our request")
 
 

@@ -74,7 +74,7 @@ class Write:
     dry_run: bool = False
 
     def request(self, obj: Document | None) -> dict[str, Any]:
-        """The AdmissionRequest for the object as it is now."""
+        """Return the AdmissionRequest for the object as it is now."""
         kind = {
             "group": self.resource.group,
             "version": self.resource.version,
@@ -114,7 +114,7 @@ def run(
     mutating: bool,
     warn: Callable[[str], None],
 ) -> Document | None:
-    """Asks every reviewer of one phase in order; returns the object as they leave it.
+    """Ask every reviewer of one phase in order; return the object as they leave it.
 
     Raises:
         ApiError: one denied (its own status code, 403 by default) or could not be asked (500).

@@ -25,7 +25,7 @@ _METADATA_FIELDS: Final = ("metadata.name", "metadata.namespace")
 
 
 def parse(text: str) -> tuple[Requirement, ...]:
-    """The requirements of a label selector; of an empty text none.
+    """Return the requirements of a label selector; of an empty text none.
 
     Raises:
         BadRequestError: the text is no selector.
@@ -41,7 +41,7 @@ def parse(text: str) -> tuple[Requirement, ...]:
 
 
 def wanted(label_selector: str, field_selector: str, fields: tuple[str, ...]) -> Wanted:
-    """A test of both selectors; ``fields`` are the paths of the kind besides name and namespace.
+    """Return a test of both selectors; ``fields`` are the kind's paths besides name and namespace.
 
     Raises:
         BadRequestError: a selector cannot be read or asks for a field that is not served.

@@ -57,7 +57,7 @@ class Stream(WatchStream[T], Generic[T]):
 
     @override
     def close(self) -> None:
-        """Ends the iteration at once."""
+        """End the iteration at once."""
         self._closed.set()
         self._journal.wake(self._resource)
 

@@ -53,7 +53,7 @@ class Writes:
     def create(
         self, kind: Kind, document: Document, user: str, *, dry_run: bool = False
     ) -> Stored:
-        """Stores a new object; a dry run only returns what would be stored, without a version."""
+        """Store a new object; a dry run only returns what would be stored, without a version."""
         resource, meta = kind.resource, document["metadata"]
         self._check_namespace(kind, meta.get("namespace", ""), meta.get("name", ""))
         if meta.get("resourceVersion"):
@@ -85,7 +85,7 @@ class Writes:
         *,
         dry_run: bool = False,
     ) -> Stored:
-        """Changes an object; returns the version that holds then, old if nothing changed.
+        """Change an object; return the version that holds then, old if nothing changed.
 
         A dry run changes nothing and returns what would be stored, under the old version.
 
@@ -112,7 +112,7 @@ class Writes:
         orphan: bool = False,
         dry_run: bool = False,
     ) -> None:
-        """Deletes an object, or marks it as deleted while finalizers hold it.
+        """Delete an object, or mark it as deleted while finalizers hold it.
 
         A dry run only checks and reviews.
         """
