@@ -35,11 +35,11 @@ class Pair:
     key: ec.EllipticCurvePrivateKey
 
     def certificate_pem(self) -> bytes:
-        """The certificate as PEM text."""
+        """Return the certificate as PEM text."""
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
     def key_pem(self) -> bytes:
-        """The private key as unencrypted PKCS #8 PEM text."""
+        """Return the private key as unencrypted PKCS #8 PEM text."""
         return self.key.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,
@@ -48,7 +48,7 @@ class Pair:
 
 
 def issue_authority(now: datetime, lifetime: timedelta = AUTHORITY_LIFETIME) -> Pair:
-    """A new self-signed authority that may sign end-entity certificates only.
+    """Return a new self-signed authority that may sign end-entity certificates only.
 
     Args:
         now: aware moment of issue; validity begins a tenth of the lifetime earlier, at most
@@ -70,7 +70,7 @@ def issue_serving(
     now: datetime,
     lifetime: timedelta = SERVING_LIFETIME,
 ) -> Pair:
-    """A new serving certificate for the hosts, never valid longer than its authority.
+    """Return a new serving certificate for the hosts, never valid longer than its authority.
 
     Args:
         authority: the pair that signs.
@@ -103,7 +103,7 @@ def issue_serving(
 
 
 def parse_pair(certificate_pem: bytes, key_pem: bytes) -> Pair:
-    """Reads a pair; of a bundle of certificates the first counts.
+    """Read a pair; of a bundle of certificates the first counts.
 
     Raises:
         ValueError: no PEM, no key on an elliptic curve, or the key of another certificate.
@@ -118,7 +118,7 @@ def parse_pair(certificate_pem: bytes, key_pem: bytes) -> Pair:
 
 
 def hosts_of(certificate: x509.Certificate) -> frozenset[str]:
-    """The DNS names and IP addresses a certificate is for, as ``normalise_hosts`` writes them."""
+    """Return DNS names and IP addresses of a certificate, as ``normalise_hosts`` writes them."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -128,7 +128,7 @@ def hosts_of(certificate: x509.Certificate) -> frozenset[str]:
 
 
 def is_issued_by(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
-    """Whether the issuer's name and key are those that signed the certificate."""
+    """Return whether the issuer's name and key are those that signed the certificate."""
     try:
         certificate.verify_directly_issued_by(issuer)
     except Exception:  # noqa: BLE001 - the library raises InvalidSignature, ValueError, TypeError
@@ -137,7 +137,7 @@ def is_issued_by(certificate: x509.Certificate, issuer: x509.Certificate) -> boo
 
 
 def normalise_hosts(hosts: Iterable[str]) -> tuple[str, ...]:
-    """The distinct hosts in order of first use: DNS names in lower case, bare IP addresses.
+    """Return the distinct hosts in order of first use: DNS names in lower case, bare IP addresses.
 
     Raises:
         ValueError: no host at all, or an empty one.

@@ -38,7 +38,7 @@ class CertificateFiles:
 
     @classmethod
     def of(cls, directory: Path) -> "CertificateFiles":
-        """The files of a directory."""
+        """Return the files of a directory."""
         return cls(
             ca=directory / rotation.AUTHORITIES,
             certificate=directory / rotation.CERTIFICATE,
@@ -52,7 +52,7 @@ def ensure(
     now: datetime,
     lifetimes: Lifetimes = Lifetimes(),  # noqa: B008 - a value
 ) -> CertificateFiles:
-    """Makes sure the directory holds a serving certificate that is good for the hosts.
+    """Make sure that the directory holds a serving certificate that is good for the hosts.
 
     See `certs.rotation` for when what is renewed.
 
@@ -79,7 +79,7 @@ def ensure(
 
 
 def read(directory: Path) -> dict[str, bytes]:
-    """What the directory holds; files that cannot be read are left out."""
+    """Return what the directory holds; files that cannot be read are left out."""
     found = {}
     for name in rotation.NAMES:
         with contextlib.suppress(OSError):
@@ -88,7 +88,7 @@ def read(directory: Path) -> dict[str, bytes]:
 
 
 def write(directory: Path, content: Mapping[str, bytes]) -> None:
-    """Replaces what has changed, each file in one step.
+    """Replace what has changed, each file in one step.
 
     Clients learn of new authorities from ``ca.crt``, so that comes before what they sign. A reader
     between key and certificate sees a pair that does not match and keeps what it has.
@@ -109,7 +109,7 @@ def write(directory: Path, content: Mapping[str, bytes]) -> None:
 
 @contextlib.contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Keeps other processes out that renew the directory.
+    """Keep out other processes that renew the directory.
 
     Raises:
         OSError: the directory is not writable.

@@ -85,11 +85,11 @@ class Holding:
     serving: Pair | None = None
 
     def bundle(self) -> bytes:
-        """The authorities' certificates as PEM text: what clients trust."""
+        """Return the authorities' certificates as PEM text: what clients trust."""
         return b"".join(_pem(one.certificate) for one in self.authorities)
 
     def issuer(self) -> Authority | None:
-        """Who signed the serving certificate."""
+        """Return who signed the serving certificate."""
         if self.serving is None:
             return None
         certificate = self.serving.certificate
@@ -99,7 +99,7 @@ class Holding:
         return next(signers, None)
 
     def end(self) -> datetime | None:
-        """When clients stop to accept the serving certificate; None where they do not."""
+        """Return when clients stop accepting the serving certificate; None where they do not."""
         issuer = self.issuer()
         if self.serving is None or issuer is None:
             return None
@@ -107,7 +107,7 @@ class Holding:
 
 
 def read(content: Mapping[str, bytes]) -> Holding:
-    """Reads what files or a Secret hold; what cannot be read counts as absent.
+    """Read what files or a Secret hold; what cannot be read counts as absent.
 
     The keys of the authorities stand one after the other and are told by their public halves.
     """
@@ -125,14 +125,14 @@ def read(content: Mapping[str, bytes]) -> Holding:
 
 
 def hosts_of(held: Holding) -> tuple[str, ...]:
-    """DNS names and IP addresses of the serving certificate, sorted."""
+    """Return the DNS names and IP addresses of the serving certificate, sorted."""
     return (
         () if held.serving is None else tuple(sorted(authority.hosts_of(held.serving.certificate)))
     )
 
 
 def write(held: Holding) -> dict[str, bytes]:
-    """The content of files or of a Secret; `read` gives the same back.
+    """Return the content of files or of a Secret; `read` gives the same back.
 
     Raises:
         ValueError: there is no serving certificate.
@@ -153,7 +153,7 @@ def write(held: Holding) -> dict[str, bytes]:
 
 
 def is_foreign(content: Mapping[str, bytes]) -> bool:
-    """Whether somebody else issues: there is a certificate, and no authority's key beside it."""
+    """Return whether somebody else issues: a certificate is held without its authority's key."""
     return bool(content.get(CERTIFICATE)) and not content.get(AUTHORITY_KEYS)
 
 
@@ -164,7 +164,7 @@ def renew(
     lifetimes: Lifetimes,
     trusted: Collection[str] | None = None,
 ) -> Holding:
-    """What is to be held now; equal to ``held`` where nothing is due.
+    """Return what is to be held now; equal to ``held`` where nothing is due.
 
     Args:
         held: what is held.
@@ -196,7 +196,7 @@ def renew(
 
 
 def is_due(held: Holding, hosts: Iterable[str], now: datetime) -> bool:
-    """Whether the serving certificate is to be renewed: old, unusable, or for other hosts."""
+    """Return whether the serving certificate is to be renewed: old, unusable, other hosts."""
     if held.serving is None or not _is_usable(held, now):
         return True
     certificate = held.serving.certificate
@@ -207,7 +207,7 @@ def is_due(held: Holding, hosts: Iterable[str], now: datetime) -> bool:
 
 
 def is_expiring(certificate_pem: bytes, end: datetime, now: datetime) -> bool:
-    """Whether somebody has to be told that a certificate ends: 30 days or a quarter of its life.
+    """Return whether to warn of a certificate's end: 30 days, or a quarter of its life, are left.
 
     Args:
         certificate_pem: whose life counts.
@@ -223,7 +223,7 @@ def is_expiring(certificate_pem: bytes, end: datetime, now: datetime) -> bool:
 
 
 def life(certificate_pem: bytes) -> timedelta:
-    """From the start of a certificate's validity to its end.
+    """Return the time from the start of a certificate's validity to its end.
 
     Raises:
         ValueError: no certificate in the text.
@@ -246,12 +246,12 @@ class Ends:
 
     @property
     def accepted(self) -> datetime | None:
-        """When clients stop to accept the serving certificate, as far as it is known."""
+        """When clients stop accepting the serving certificate, as far as it is known."""
         return min((end for end in (self.serving, self.authority) if end), default=None)
 
 
 def ends(content: Mapping[str, bytes]) -> Ends:
-    """When what files or a Secret hold expires, whoever has issued it."""
+    """Return when what files or a Secret hold expires, whoever has issued it."""
     try:
         leaf = _first(content.get(CERTIFICATE, b""))
     except (ValueError, IndexError):
@@ -265,12 +265,12 @@ def ends(content: Mapping[str, bytes]) -> Ends:
 
 
 def is_private(content: Mapping[str, bytes]) -> bool:
-    """Whether the authority of the certificate is among what is held, so no public one."""
+    """Return whether the certificate's authority is among what is held, so no public one."""
     return ends(content).authority is not None
 
 
 def accepted_until(chain_pem: bytes, trusted_pem: bytes) -> datetime | None:
-    """When clients stop to accept a server's chain; None where they do not trust it at all.
+    """Return when clients stop accepting a server's chain; None where they do not trust it at all.
 
     Args:
         chain_pem: the serving certificate, then those between it and the authority.
@@ -299,12 +299,12 @@ def accepted_until(chain_pem: bytes, trusted_pem: bytes) -> datetime | None:
 
 
 def fingerprints(bundle_pem: bytes) -> frozenset[str]:
-    """Fingerprints of the certificates of a bundle; none where it cannot be read."""
+    """Return the fingerprints of the certificates of a bundle; none where it cannot be read."""
     return frozenset(map(fingerprint, _certificates(bundle_pem)))
 
 
 def fingerprint(certificate: x509.Certificate) -> str:
-    """SHA-256 of a certificate as hexadecimal digits."""
+    """Return the SHA-256 of a certificate as hexadecimal digits."""
     return certificate.fingerprint(hashes.SHA256()).hex()
 
 
