@@ -1,4 +1,4 @@
-"""Values that every other package may use: quantities, amounts, selectors, clock, errors, threads.
+"""Types that every other package may use: quantities, amounts, selectors, clock, errors, threads.
 
 Also names of labels, annotations and resources; metrics; logs; reasons and texts of conditions and
 events; which namespaces are managed, what a pod requests, and patches, field errors and the syntax

@@ -1,4 +1,4 @@
-"""Time as a value that is passed in, so that tests own it."""
+"""The clock that is passed to whatever needs the time, so that tests can set it."""
 
 import time
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Root of the program's exceptions.
+"""The base classes of the program's exceptions.
 
 AdmissionError
   ├── InvalidValueError   a text or object breaks a rule; names the field

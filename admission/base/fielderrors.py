@@ -73,7 +73,7 @@ _WITHOUT_VALUE: Final = {ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_
 
 
 class Omission(Enum):
-    """Stands for a value that is not shown although its type would show one."""
+    """A marker for a value that is not shown although its type would show one."""
 
     OMITTED = "omitted"
 

@@ -1,4 +1,4 @@
-"""Results of a pure function, kept for the next caller with the same question."""
+"""Cached results of a pure function."""
 
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 class Memo(Generic[T]):
-    """A bounded table of results; emptied when it is full, because pods come in runs of equals.
+    """A bounded cache; emptied when full, because many equal pods are created in a row.
 
     Safe to use from several threads: at worst a result is computed twice.
     """

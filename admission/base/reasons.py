@@ -33,7 +33,7 @@ GUIDE: Final = "docs/guides/why-does-it-wait.md"
 
 
 class Code(StrEnum):
-    """What programs tell reasons apart by; where Kueue has a reason for it, that one."""
+    """The code by which programs tell reasons apart; it is Kueue's reason where Kueue has one."""
 
     # quota
     WAITING_FOR_QUOTA = WaitReason.WAITING_FOR_QUOTA.value

@@ -1,11 +1,11 @@
-"""Something that is done again and again, in a thread of its own."""
+"""A function that a thread calls at intervals."""
 
 import threading
 from collections.abc import Callable
 
 
 class Rounds:
-    """Runs rounds until it is stopped; one that fails does not end the thread."""
+    """A thread that runs rounds until it is stopped; a round that fails does not end it."""
 
     def __init__(
         self, name: str, do: Callable[[], float | None], failed: Callable[[Exception], float]
