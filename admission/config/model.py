@@ -1,4 +1,4 @@
-"""Base of the models of configuration files, and the marks of their fields."""
+"""The base class of the models of configuration files, and the markers of their fields."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
