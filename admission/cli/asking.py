@@ -1,4 +1,4 @@
-"""What commands that ask a cluster have in common: whom they ask, and how they say it."""
+"""The common parts of commands that query a cluster: the connection and the output."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -37,7 +37,7 @@ limit_option: Final[Callable[[Any], Any]] = click.option(
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A cluster that is asked.
+    """The cluster that a command queries.
 
     Attributes:
         api: its API server.

@@ -1,4 +1,4 @@
-"""How commands speak: people get tables and sentences, machines get JSON, failures get advice."""
+"""The output of commands: tables and sentences or JSON, and errors with the next step."""
 
 import errno
 import json
