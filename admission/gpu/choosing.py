@@ -1,4 +1,4 @@
-"""Which of a flavor's offers answers a container's request for GPUs, or why none does."""
+"""The device of a flavor that meets a container's request for GPUs, or why none does."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

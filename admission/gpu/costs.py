@@ -1,4 +1,4 @@
-"""GPUs in one currency: what device names cost in GPU memory and GPU slices, per flavor.
+"""The cost of device names in GPU memory and GPU slices, per flavor.
 
 The same name costs differently on different products, so amounts exist per flavor only. A
 ``FlavorCosts`` is made once per flavor and answers per pod from a small table.

@@ -1,4 +1,4 @@
-"""GPU requests in the words of other programs: what each means, and what quota makes of it.
+"""GPU resource names of other programs: what each means, and how quota counts it.
 
 A pod that asks for such a resource and for none that is managed is not ours, so no quota counts
 it. The table is the one place that knows the names; the policies that warn, the documentation

@@ -1,4 +1,4 @@
-"""Which devices and nodes count as healthy, and when a change is believed.
+"""Which devices and nodes count as healthy, and how long a change must last to count.
 
 Source: k8s-device-plugin internal/rm/health.go (XIDs it ignores); Koordinator Device API;
 AKS and EKS node conditions.
@@ -176,7 +176,7 @@ def judge_node(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """An amount that is believed, and a change that is not believed yet.
+    """The amount that counts now, and a change that has not lasted long enough yet.
 
     Attributes:
         amount: what counts now.

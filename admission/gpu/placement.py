@@ -33,7 +33,7 @@ Vector = tuple[int, ...]
 
 
 class Fit(Enum):
-    """The three answers."""
+    """Whether a set of instances fits: one of three answers."""
 
     NEVER = "never"
     NOT_NOW = "not-now"

@@ -1,4 +1,4 @@
-"""What a pod's annotations wish for: a MIG profile or least memory, per pod or per container.
+"""GPU requests in a pod's annotations: a MIG profile or a minimum of memory.
 
 ``gpu-admission.dev/mig-profile: 1g.10gb`` speaks for every container that asks for a GPU,
 ``gpu-admission.dev/mig-profile.<container>`` for one and wins; ``gpu-memory`` likewise.
@@ -37,7 +37,7 @@ class GpuAnnotations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """Wishes by container name, and what is wrong with the annotations.
+    """Requests of the annotations by container name, and the errors in the annotations.
 
     Attributes:
         by_container: a wish for every container of the pod; an empty one where there is none.
