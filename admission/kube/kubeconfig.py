@@ -1,4 +1,4 @@
-"""Kubeconfigs that say everything themselves: a server, and a token or a client certificate.
+"""Kubeconfigs that need no plugin: a server, and a token or a client certificate.
 
 Most kubeconfigs are read by the package ``kubernetes``, whose import takes longer than a whole
 answer of ``kubectl gpu``. `read` takes the plain ones, and gives the package all others: several

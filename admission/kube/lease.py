@@ -1,4 +1,4 @@
-"""Leader election by a Lease: who may write quota decisions, and until when.
+"""Leader election by a Lease: which process may write quota decisions, and until when.
 
 The leader's own deadline is on the monotonic clock, counted from before the write that renewed
 the Lease, so it ends before anybody else may take the Lease, also when this process was paused.

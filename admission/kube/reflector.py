@@ -1,4 +1,4 @@
-"""Follows one kind of objects: lists them, watches what changes, and never gives up.
+"""Lists and watches one kind of objects, and retries after every failure.
 
 What is seen goes to a sink, in order, from one thread. An object that cannot be decoded is
 reported and left out; it never stops the rest.
@@ -88,7 +88,7 @@ _UNSERVED_TOLD: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Replaced(Generic[T]):
-    """Everything there is, after a list; what is not in it is gone.
+    """All objects of the kind, after a list; an object that is not in it is gone.
 
     Attributes:
         items: the objects.
