@@ -1,4 +1,4 @@
-"""What an installation consists of, written into a cluster and taken out again.
+"""The objects of an installation, and how they are installed and uninstalled.
 
 Manifests, roles, webhook configurations, policies in the API server, their modes, backups.
 """

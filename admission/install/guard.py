@@ -1,4 +1,4 @@
-"""Policies in the API server against ways around quota that no request for GPUs shows.
+"""Policies in the API server against pods that reach GPUs without asking for them.
 
 The policies are the template ``guard``; their rules are those of ``admission.gpu.bypass``, in CEL.
 What happens is the namespace's choice, by its label ``gpu-admission.dev/bypass``: ``deny``,

@@ -1,4 +1,4 @@
-"""What an installation consists of, put into a cluster and taken out again."""
+"""Installs the program's objects in a cluster, and uninstalls them."""
 
 import base64
 from collections.abc import Callable, Iterable, Iterator

@@ -35,7 +35,7 @@ DEFAULT: Final = DENY
 
 
 class ModesError(AdmissionError):
-    """It cannot be told what holds."""
+    """The modes in force cannot be determined."""
 
 
 def of(mode: str, settings: Settings) -> Modes:

@@ -86,7 +86,7 @@ class ClusterNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Team:
-    """Who shares.
+    """A team that gets a ClusterQueue.
 
     Attributes:
         name: of the ClusterQueue.
@@ -126,7 +126,7 @@ class Flavor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supply:
-    """What there is to share.
+    """The capacity that is divided between teams.
 
     Attributes:
         flavors: of GPUs, in the order in which a queue tries them.
@@ -161,7 +161,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposed:
-    """An object, and why it is so.
+    """A proposed object, and why it is proposed.
 
     Attributes:
         document: the object.
