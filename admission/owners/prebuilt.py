@@ -1,4 +1,4 @@
-"""Workloads that an owner names for its own, rather than that one is made for it.
+"""Prebuilt Workloads: an owner names one instead of getting one made.
 
 The name is an annotation or, where that is absent, a label. Such a Workload is adopted: it gets
 its owner for a controller, and from then on what it stands for is no longer read from it.
@@ -20,7 +20,7 @@ _AMOUNTS: Final = frozenset({"requests", "limits"})
 
 
 class Named:
-    """Which owners name which Workload; each by the key that a Workload of ours would have."""
+    """The prebuilt Workload of each owner, by the key that a Workload of ours would have."""
 
     def __init__(self) -> None:
         self._owners: dict[WorkloadKey, set[WorkloadKey]] = {}

@@ -25,7 +25,7 @@ IMMUTABLE: Final = "field is immutable"
 
 
 class Beside(msgspec.Struct, frozen=True, gc=False):
-    """An entry beside a pod template that also applies to its pods.
+    """A field next to a pod template that also applies to its pods.
 
     Attributes:
         at: the list in which it stands.
