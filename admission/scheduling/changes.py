@@ -1,4 +1,4 @@
-"""Which statuses may have changed since somebody last asked."""
+"""The objects whose status may have changed since the last call."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class Changed:
 
 
 class Changes:
-    """Collects names until they are taken."""
+    """Collects the names of these objects until they are taken."""
 
     def __init__(self) -> None:
         self._queues: set[ClusterQueueName] = set()

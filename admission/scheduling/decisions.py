@@ -1,4 +1,4 @@
-"""What a cycle decides, as values, each with the numbers behind it.
+"""The decisions of a cycle as values, each with the numbers behind it.
 
 Source: kueue pkg/scheduler (requeue reasons), pkg/workload (condition reasons and messages).
 """
@@ -61,7 +61,7 @@ class Recomputation(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admit:
-    """Quota for a workload.
+    """A decision to give quota to a workload.
 
     Attributes:
         pod_sets: flavors and usage, one per pod set, in the order of the spec.
@@ -81,7 +81,7 @@ class Admit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evict:
-    """A victim that must give its quota back.
+    """A decision to evict a victim, which must give its quota back.
 
     Attributes:
         workload: the victim.
@@ -133,7 +133,7 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """A workload that got nothing this time.
+    """A decision not to give a workload quota in this cycle.
 
     Attributes:
         reason: of the condition QuotaReserved=False.

@@ -1,4 +1,4 @@
-"""What a cycle takes in and gives back: heads of queues and verdicts about them."""
+"""The input and output of a cycle: heads of queues, and verdicts about them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Events that let parked workloads try again, gathered and merged by quota tree.
+"""Events that requeue inadmissible workloads, merged by quota tree.
 
 Source: kueue pkg/cache/queue/manager.go (QueueInadmissibleWorkloads, batched by one second).
 """
@@ -12,7 +12,7 @@ _Name = TypeVar("_Name", ClusterQueueName, CohortName)
 
 
 class InadmissibleRequeues:
-    """InadmissibleRequeues that are due at some time, each once.
+    """The requeues of inadmissible workloads that are due at some time, each once.
 
     Due is also what lies further ahead than anything is gathered: then the clock was set back.
 

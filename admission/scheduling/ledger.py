@@ -42,7 +42,7 @@ class Tally:
 
 
 class Ledger:
-    """Workloads with quota; those of missing ClusterQueues wait until one of the name comes.
+    """Workloads with quota; those of a missing ClusterQueue are counted once it exists.
 
     Attributes:
         unready: number of workloads whose pods are not all ready.

@@ -1,4 +1,4 @@
-"""What decisions are made of: flavors, queues, cohorts and workloads, as immutable values.
+"""The objects that decisions use: flavors, queues, cohorts, workloads; immutable values.
 
 Amounts are integers in the canonical unit of their resource (``base.amount``), times are
 microseconds since the epoch. Values compare by content, so "did it change" is ``old != new``.
@@ -247,7 +247,7 @@ class ClusterQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalQueue:
-    """A team's way into a ClusterQueue.
+    """A queue in a namespace that points to a ClusterQueue.
 
     Attributes:
         fair_weight: in units of 1e-9; for admission fair sharing.
@@ -270,7 +270,7 @@ class LocalQueue:
 
 
 class User(NamedTuple):
-    """Who asks for workloads.
+    """The user who requested a workload.
 
     Attributes:
         name: of the user or service account.

@@ -1,4 +1,4 @@
-"""Nomination: what one head could get, were it alone.
+"""Nomination: the flavors that one head would get if it were the only one in the cycle.
 
 Source: kueue pkg/scheduler/scheduler.go (nominate, getAssignments, recompute).
 """
@@ -23,7 +23,7 @@ from admission.scheduling.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nominee:
-    """A head with what it could get.
+    """A head with its assignment.
 
     Attributes:
         borrowing: of the assignment.

@@ -1,4 +1,4 @@
-"""One cycle's world: the live quota trees with an undo log.
+"""The snapshot of one cycle: the live quota trees with an undo log.
 
 Nothing is copied. What-if questions remove workloads and put them back; entries that were
 processed earlier in the cycle stay added until ``rollback``.

@@ -1,4 +1,4 @@
-"""The world as the controller knows it: objects, usage, queues and the scheduling cycle.
+"""The state of the scheduler: objects, usage, queues and the scheduling cycle.
 
 One thread owns a State; nothing here locks or does I/O. Objects may arrive in any order.
 """

@@ -1,1 +1,1 @@
-"""Choice of the workloads that must go so that a workload fits. Chooses only; evicts nobody."""
+"""Chooses the workloads to preempt so that a workload fits; evicts none itself."""

@@ -1,4 +1,4 @@
-"""Who may be preempted by whom, and in which order candidates are tried.
+"""The workloads that a workload may preempt, and the order in which they are tried.
 
 Source: kueue pkg/scheduler/preemption/common (policy.go, ordering.go).
 """
@@ -27,7 +27,7 @@ from admission.scheduling.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preemptor:
-    """The workload that wants room.
+    """The workload that needs quota.
 
     Attributes:
         spared: workloads that it may not take.

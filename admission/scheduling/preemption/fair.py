@@ -1,4 +1,4 @@
-"""Preemption under fair sharing: rob whoever is furthest above its fair share.
+"""Preemption with fair sharing: from the queue that is furthest above its fair share.
 
 Source: kueue pkg/scheduler/preemption/fairsharing, KEP 1714 (rules S2-a, S2-b).
 """

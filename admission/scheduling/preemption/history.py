@@ -1,4 +1,4 @@
-"""Who preempted whom how often, so that two workloads cannot evict each other for ever.
+"""Past preemptions by pair, so that two workloads cannot evict each other for ever.
 
 Every eviction uses up one of finitely many chances, so preemption among given workloads comes to
 an end whatever the policies are. What is past is a value of each workload
@@ -50,7 +50,7 @@ def with_one(
 
 
 class PreemptionHistory:
-    """The past preemptions of all workloads, by preemptor; and who left for whom."""
+    """The past preemptions of all workloads by preemptor, and the preemptor of each victim."""
 
     def __init__(self) -> None:
         self._past: dict[WorkloadKey, PastPreemptions] = {}

@@ -1,4 +1,4 @@
-"""The one entrance to the choice of victims."""
+"""The choice of victims, by classical preemption or by fair sharing."""
 
 from admission.scheduling.model import PreemptionPolicy
 from admission.scheduling.preemption import classical, fair
