@@ -92,7 +92,7 @@ _OF_QUEUES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A watch saw something."""
+    """A message: a watch saw a change."""
 
     resource: Resource
     change: Change[Any]
@@ -113,7 +113,7 @@ Message = Observed | Unserved | Unreadable | Outcome | Lead | Listed | Query[Any
 
 
 class Core:
-    """Everything the controller knows and is about to do; owned by one thread.
+    """The state and the pending work of the controller; owned by one thread.
 
     Attributes:
         is_reverted: the API server is in an earlier state than what is known; nothing is decided

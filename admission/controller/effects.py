@@ -1,4 +1,4 @@
-"""What is counted, told and logged of a write about a Workload or its owner that took effect."""
+"""Metrics, events and log lines about a write to a Workload or its owner that took effect."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -26,7 +26,7 @@ from admission.scheduling.decisions import Evict
 
 
 class Effects:
-    """Knows whose writes they are."""
+    """Reports writes that took effect."""
 
     def __init__(
         self,

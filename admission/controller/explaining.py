@@ -1,4 +1,4 @@
-"""When a waiting Workload's reason is due: after a second, on a new reason, else rarely.
+"""When to write why a Workload waits: after a second, on a new reason, otherwise rarely.
 
 What only people change is no matter of numbers, and is due at once. Numbers, and a place in the
 queue, are due at most once in a while. An event is due when a Workload has waited for some time,
@@ -75,7 +75,7 @@ class _Entry:
 
 
 class Explainer:
-    """Latest reason of each waiting Workload, and which of them are due to be written or told.
+    """The latest reason of each waiting Workload, and which reasons are due to be written.
 
     Times are seconds of the monotonic clock.
     """

@@ -1,4 +1,4 @@
-"""Writes down why Workloads wait, whenever there is nothing better to write."""
+"""Writes the conditions that say why Workloads wait, when no other write is due."""
 
 import heapq
 import math

@@ -30,7 +30,7 @@ class Unreadable:
 
 
 class Quarantine:
-    """Which Workloads cannot be read, by key."""
+    """The Workloads that cannot be decoded, by key."""
 
     def __init__(self, scheduling: Scheduler, workloads: WorkloadIndex, events: Events) -> None:
         """Prepares it with nobody inside.

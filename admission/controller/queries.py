@@ -1,4 +1,4 @@
-"""Questions of other threads to the core, answered on its own thread between two messages.
+"""Queries from other threads to the core, answered on its thread between two messages.
 
 An answer holds what never changes, and is made in a single pass over one queue at most: who asks
 does the sorting and the writing.

@@ -28,7 +28,7 @@ FindSubject = Callable[[WorkloadKey], tuple[Owners[Any, Any], Subject] | None]
 
 
 class WaitingEvents:
-    """Whose events are due, in the order in which they are told: few at a time."""
+    """The objects whose events are due, in the order of writing; a few are written at a time."""
 
     def __init__(
         self,

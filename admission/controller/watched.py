@@ -1,4 +1,4 @@
-"""Which kinds the controller follows, and as what."""
+"""The kinds that the controller watches, and the type that each is decoded into."""
 
 from collections.abc import Mapping
 from typing import Final

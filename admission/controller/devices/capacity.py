@@ -1,4 +1,4 @@
-"""What GPUs really exist, per flavor: healthy, sick, held by pods of nobody's, free.
+"""The GPUs that exist in each flavor: healthy, unhealthy, held outside of quota, free.
 
 Every amount is kept per node and summed per flavor as nodes change, so that the cost of a change
 does not grow with the cluster. Resources are the device names that nodes offer, and GPU memory

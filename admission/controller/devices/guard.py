@@ -1,4 +1,4 @@
-"""Promised against real: which quota has no GPUs behind it, and quota held to what exists.
+"""The capacity guard: quota without GPUs behind it, and quota capped to the GPUs that exist.
 
 Capacity is handed out to ClusterQueues and Cohorts as they promise it: first to trees without
 guard, whose promises are kept whatever happens, then to guarded ones, by name. What a queue gets
@@ -74,7 +74,7 @@ class Shortage:
 
 
 class Guard:
-    """Holds ClusterQueues and Cohorts against capacity, and passes them on to the state."""
+    """Compares ClusterQueues and Cohorts with capacity, and passes them on to the state."""
 
     def __init__(self, state: State, capacities: Capacities) -> None:
         self._state = state

@@ -16,7 +16,7 @@ _LONG_AGO: Final = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
 
 
 class LostNodes:
-    """Since when nodes are not ready. Nodes must have been listed before it is asked."""
+    """The times since which nodes are not ready. Nodes must be listed before a lookup."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, datetime | None] = {}

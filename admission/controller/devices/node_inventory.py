@@ -66,7 +66,7 @@ _NOTHING_SEEN: Final = _Seen({}, ())
 
 
 class NodeInventory:
-    """Takes what is seen of GPUs, and says what follows for ClusterQueues.
+    """Tracks the GPUs of nodes, and what follows from them for ClusterQueues.
 
     Attributes:
         informers: what watches must be told to, by resource.

@@ -1,4 +1,4 @@
-"""GPUs held by pods that are not watched: listed now and then, as nothing depends on the second.
+"""GPUs held by pods that are not watched; listed at intervals, as exact timing does not matter.
 
 A watch of all pods of a cluster would cost more than everything else the controller does. A pod
 that no queue has admitted is listed at most ``interval_seconds`` after it was bound; only pods
@@ -58,7 +58,7 @@ def _add(held: dict[str, dict[str, int]], pod: views.Pod) -> None:
 
 
 class Lister:
-    """Looks at intervals, in a thread of its own, and tells what has changed."""
+    """Lists these pods at intervals, in a thread of its own, and reports what has changed."""
 
     def __init__(
         self, api: Api, tell: Callable[[Listed], object], interval_seconds: float

@@ -1,4 +1,4 @@
-"""Kueue's counters and histograms: what happened to Workloads, seen from how they changed.
+"""Kueue's counters and histograms, computed from how Workloads changed.
 
 A Workload that is seen for the first time is not counted: what happened to it before, another
 process has counted.
@@ -62,7 +62,7 @@ def _nothing_above(_: str) -> Iterable[str]:
 
 
 class Accounting:
-    """Counts what happens to Workloads.
+    """Updates the counters and histograms of Workloads.
 
     Attributes:
         role: ``leader``, ``follower`` or ``standalone``.

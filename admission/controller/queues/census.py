@@ -1,4 +1,4 @@
-"""How many Workloads of each LocalQueue have no admission yet and why, and how many have ended.
+"""Counts of each LocalQueue's Workloads: not admitted, with the reason, and finished.
 
 Source: kueue pkg/metrics/metrics.go (unadmitted_workloads, finished_workloads) for the labels.
 """

@@ -1,4 +1,4 @@
-"""The finalizer that holds what ClusterQueues are made of, and them, while it is in use.
+"""The finalizer that keeps ClusterQueues and the objects they refer to while they are in use.
 
 A new ClusterQueue or ResourceFlavor gets it in the review; here it is added where that was
 missed, and taken off once a deleted object is free. What holds what:
@@ -67,7 +67,7 @@ def asks_for(queue: ClusterQueue, check: str) -> bool:
 
 
 class Finalizers:
-    """Which objects may have the wrong finalizers, and the writes that mend them."""
+    """The objects that may have the wrong finalizers, and the writes that correct them."""
 
     def __init__(self, state: State, configuration: Configuration, flow: FlowControl) -> None:
         self._state = state

@@ -18,7 +18,7 @@ from admission.scheduling import model
 
 
 class GpuTransformations:
-    """Prices of all ClusterQueues."""
+    """The GPU transformations of all ClusterQueues."""
 
     def __init__(self, configuration: Configuration, catalogue: Catalogue) -> None:
         self._configuration = configuration

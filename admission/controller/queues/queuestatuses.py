@@ -48,7 +48,7 @@ AboutGpus = Callable[[ClusterQueue, datetime], views.Condition | None]
 
 
 class QueueStatuses:
-    """Which statuses are stale, and the writes that mend them."""
+    """The statuses that are stale, and the writes that update them."""
 
     def __init__(
         self,

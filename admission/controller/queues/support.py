@@ -13,7 +13,7 @@ _MOST_FLAVORS: Final = 5
 
 
 class Support:
-    """Knows which fields Kueue serves and this program does not (ADR 0091)."""
+    """The fields that Kueue serves and this program does not (ADR 0091)."""
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration

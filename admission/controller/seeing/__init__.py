@@ -1,1 +1,1 @@
-"""What was seen of objects: each as its newest version, whoever told of it."""
+"""The caches of watched objects: the newest version of each, from a watch or from an answer."""

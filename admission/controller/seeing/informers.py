@@ -1,4 +1,4 @@
-"""Keeps what the state knows of one kind equal to what was watched."""
+"""Keeps the state of one kind in step with its watch."""
 
 from collections.abc import Callable, Container, Iterable
 from typing import Generic, TypeAlias, TypeVar
@@ -25,7 +25,7 @@ def key_of(value: views.Object) -> tuple[str, str]:
 
 
 class Informer(Generic[Value]):
-    """Passes on the objects of one kind one by one; a relist becomes its differences.
+    """Passes on changes of one kind object by object; of a relist, only the differences.
 
     Keeps only the metadata of each, to know what a relist left out.
 

@@ -1,4 +1,4 @@
-"""Objects as last seen, where neither an older event nor a late answer undoes a newer sight.
+"""A cache in which neither an older event nor a late answer replaces a newer version.
 
 An object reaches the controller twice: by the watch, and as the answer to its own write. The two
 arrive in any order. ``resourceVersion`` orders the versions of one object; a deleted object stays

@@ -1,4 +1,4 @@
-"""Holds stops of what runs back where there are too many of them in a short time.
+"""Limits how many running pods and Jobs are stopped in a short time.
 
 Whatever makes the controller want to stop much of what runs at once, a mistake of people or of
 this program, there is time to look and to prevent it (ADR 0121).
@@ -24,7 +24,7 @@ _MINUTE_US: Final = 60_000_000
 
 
 class Brake:
-    """Which stops may be written now, and which are held back.
+    """Decides which stops may be written now, and which are held back.
 
     A stop is allowed every ``60 s / per_minute``; what is not used adds up to as many as
     ``per_minute``. Nothing is allowed when this process begins to lead: one that ends again and

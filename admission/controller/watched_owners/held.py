@@ -1,4 +1,4 @@
-"""Owners whose pods another controller makes: it may be late to see that they were stopped."""
+"""Owners whose pods another controller creates, which may see late that they were stopped."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What only batch/v1 Jobs have: Jobs that they control."""
+"""The part that only batch/v1 Jobs need: the Jobs that they control."""
 
 from collections.abc import Callable, Iterable
 

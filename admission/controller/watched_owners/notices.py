@@ -1,4 +1,4 @@
-"""Lets what is preempted run on for as long as its queue says, and says until when (ADR 0156).
+"""The notice before preemption: until when preempted Workloads may run on (ADR 0156).
 
 The end is derived from the eviction and from what the queues say now, so that it is the same for
 every leader.
@@ -36,7 +36,7 @@ _DRAIN: Final = "HoldAndDrain"
 
 
 class Notices:
-    """Until when Workloads run on that are preempted, and what says so."""
+    """The times until which preempted Workloads run on, and the texts that say so."""
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ _LASTING: Final = (
 
 
 class OwnerEvents:
-    """Tells of what was done once, and of what lasts each time that it reads otherwise."""
+    """Reports an action once, and a lasting state each time that its text changes."""
 
     def __init__(self, events: Events, resource: Resource) -> None:
         self._events = events

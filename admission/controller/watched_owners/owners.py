@@ -1,4 +1,4 @@
-"""What is written about owners of one kind and their Workloads, and told of them.
+"""Writes and events about owners of one kind and their Workloads.
 
 Source: kueue pkg/controller/jobframework/reconciler.go.
 """

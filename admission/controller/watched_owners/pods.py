@@ -1,4 +1,4 @@
-"""What only pods have: those in doubt, and a condition that says what they wait for.
+"""The part that only pods need: pods in doubt, and the condition that says what they wait for.
 
 Source: kueue pkg/controller/jobs/pod.
 """
@@ -45,7 +45,7 @@ from admission.scheduling.decisions import Wait
 
 
 class Pods(Owners[views.Pod, views.PodDocument]):
-    """Single pods. What is watched of pods comes here, and goes on to their groups.
+    """Single pods. Takes all changes of watched pods, and passes those of groups on.
 
     Attributes:
         groups: the pods of groups.

@@ -1,4 +1,4 @@
-"""Pods that are gone, in whose place others come: what is remembered of their preemptions.
+"""Deleted pods that others replace, and the preemptions that are remembered of them.
 
 The Workload of a single pod goes with the pod. Its past preemptions are taken over by the
 Workload of a pod that its controller makes instead (ADR 0155).

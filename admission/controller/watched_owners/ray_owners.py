@@ -1,4 +1,4 @@
-"""What only RayJobs and RayServices have: their RayClusters say how many pods they have.
+"""The part that only RayJobs and RayServices need: pod counts from their RayClusters.
 
 See ADR 0170.
 """

@@ -1,4 +1,4 @@
-"""Deployments whose pods are replaced: what earlier pods hold, and who takes it over.
+"""Rolling updates of Deployments: the quota of earlier pods, and the pods that take it over.
 
 A pod that has ended leaves its quota to the pod that its Deployment makes instead: where the
 earlier pod goes first, nobody else gets it meanwhile (ADR 0141). Where the later pod comes first,
@@ -30,7 +30,7 @@ KEPT: Final = "kept for the replacement of "
 
 
 class Ledger(Protocol):
-    """What is charged."""
+    """What the scheduler charges to Workloads."""
 
     on_change: Callable[[WorkloadKey, model.Workload | None, model.Workload | None], None]
 

@@ -51,7 +51,7 @@ _NAMED: Final = 3
 
 
 class Ledger(Protocol):
-    """What is charged."""
+    """What the scheduler charges to Workloads."""
 
     def charged_pods(self, key: WorkloadKey, pod_set: str) -> int:
         """Return for how many pods of a pod set a Workload is charged; all if it is empty."""

@@ -1,4 +1,4 @@
-"""What only SparkApplications have: pods that are gated, and started within the admission.
+"""The part that only SparkApplications need: gated pods, started within the admission.
 
 See ADR 0150.
 """

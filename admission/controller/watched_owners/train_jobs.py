@@ -1,4 +1,4 @@
-"""What only TrainJobs have: the JobSet that the trainer makes of one says what its pods are.
+"""The part that only TrainJobs need: pods as defined by the JobSet that the trainer creates.
 
 See ADR 0149.
 """

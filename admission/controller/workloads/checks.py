@@ -1,4 +1,4 @@
-"""Admission checks of a Workload: which it needs, how they stand, what follows.
+"""Admission checks of a Workload: the ones it needs, their states, and what follows.
 
 Source: kueue pkg/workload/admissionchecks.go and pkg/controller/core/workload_controller.go.
 """

@@ -1,4 +1,4 @@
-"""Taking quota back: what an eviction, its end and a withdrawn reservation write.
+"""The status that is written for an eviction, for its end, and for a withdrawn reservation.
 
 Every function returns the ``status`` member of a merge patch. Source: kueue pkg/workload/evict
 and pkg/controller/jobframework/reconciler.go.

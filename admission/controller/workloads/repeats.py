@@ -1,4 +1,4 @@
-"""Events that say again what the conditions of a Workload say.
+"""Events with the texts of a Workload's conditions.
 
 Source: kueue pkg/scheduler/scheduler.go and pkg/controller/core/workload_controller.go. What a
 Workload waits for besides gates is told by `waiting_events`.

@@ -1,4 +1,4 @@
-"""What is written into the status of a Workload at each turn of its life.
+"""The status of a Workload at each change of its state.
 
 Every function returns the ``status`` member of a merge patch; lists in it are whole. Source:
 kueue pkg/workload/workload.go and pkg/workload/evict.

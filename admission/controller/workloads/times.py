@@ -1,4 +1,4 @@
-"""Moments and spans of time that the conditions of a Workload tell, to the second."""
+"""Times and durations from the conditions of a Workload, to the second."""
 
 from datetime import datetime, timedelta
 

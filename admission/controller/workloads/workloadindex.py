@@ -1,4 +1,4 @@
-"""Workloads as last seen, by key, and what reads said of those that are not here."""
+"""Workloads as last seen, by key, and the results of reads of those that are missing."""
 
 from collections.abc import Iterator
 

@@ -1,1 +1,1 @@
-"""What is written to the API server: which writes, whose turn it is, and how many at once."""
+"""Writes to the API server: their content, their order, and how many are sent at once."""

@@ -1,4 +1,4 @@
-"""Writes as values: what is to be sent to the API server, and what came of it."""
+"""Requests to the API server as values, and their results."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
