@@ -83,7 +83,7 @@ class Received:
 
 
 class Budget:
-    """Bytes that all requests share; who comes first is served first."""
+    """A limit on the bytes of all requests together; first come, first served."""
 
     def __init__(self, total: int) -> None:
         self._free = total

@@ -1,4 +1,4 @@
-"""The webhook's own small cache: what reviews look up, kept current by watches.
+"""The webhook's cache of what reviews look up, kept current by watches.
 
 Writers replace whole mappings and never change one in place, so a review on another thread reads
 without a lock and sees each kind as it was at one moment.

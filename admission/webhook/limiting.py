@@ -1,4 +1,4 @@
-"""What the namespace's LimitRanges and ResourceQuotas have against a pod, before it takes quota.
+"""Checks of a pod against its namespace's LimitRanges and ResourceQuotas, before it takes quota.
 
 The API server's own plugins know only the names that a pod has in the end, so a rewrite could
 slip past what they limit. Here the pod is judged in three views: by the names it was given, by

@@ -1,4 +1,4 @@
-"""Which pods are ours, and which queue they go to.
+"""Which pods are managed, and the queue of each.
 
 A pod is ours with a queue label, or when it asks for a managed resource in a namespace with a
 LocalQueue named ``default``. Differs from Kueue, where such a LocalQueue takes every pod of the

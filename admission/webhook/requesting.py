@@ -1,4 +1,4 @@
-"""Who asks for what is queued: the user who creates the topmost object of which a review tells.
+"""The requester: the user who creates the topmost owner that a review sees.
 
 The name is an annotation (ADR 0164). Reviews write it when an object is created, over whatever it
 says. Nobody else sets or changes it: rules here for objects that are reviewed, and policies of the
