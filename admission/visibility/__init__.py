@@ -1,4 +1,4 @@
-"""Answers to people: why a pod waits, who waits in a queue, and the controller's pages over HTTP.
+"""Why a pod waits, which Workloads a queue has, and the controller's pages over HTTP.
 
 `why` reads objects from the API server. The lists of waiting Workloads are Kueue's visibility API,
 and the same on our pages: they are made in the thread of the request from one copy of one queue's

@@ -1,4 +1,4 @@
-"""Who may ask what: the API server decides, by SubjectAccessReviews.
+"""Authorization of requests by the API server, with SubjectAccessReviews.
 
 Source: k8s.io/apiserver pkg/server/options/authorization.go (10 s for each answer, nothing asked
 about system:masters), pkg/endpoints/handlers/responsewriters/errors.go (the message).

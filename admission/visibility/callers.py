@@ -1,4 +1,4 @@
-"""Who asks: the user in whose name an API server passes a request on, or the owner of a token.
+"""Authentication: the user whose request an API server passes on, or the owner of a token.
 
 Source: k8s.io/apiserver pkg/authentication/request/headerrequest (what the ConfigMap
 ``extension-apiserver-authentication`` means), pkg/authentication/token/cache.

@@ -1,4 +1,4 @@
-"""Pages of a queue's line, and their form on the wire.
+"""Pages of the pending Workloads of a queue, and their wire format.
 
 Source: kueue pkg/visibility/storage; apis/visibility/v1beta2/types.go. Departure: Kueue counts
 places in LocalQueues of one name together, whatever their namespaces.
@@ -25,7 +25,7 @@ _INT64: Final = 2**63
 
 
 class Source(Protocol):
-    """Where lists come from."""
+    """The source of lists of pending Workloads."""
 
     def line(self, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:
         """Return the pending Workloads of a ClusterQueue or of one LocalQueue; None: no queue.

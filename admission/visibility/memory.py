@@ -1,4 +1,4 @@
-"""Answers of the API server that are good for some seconds."""
+"""A cache of answers of the API server, valid for some seconds."""
 
 import threading
 from collections import OrderedDict
@@ -14,7 +14,7 @@ Value = TypeVar("Value")
 
 
 class Memory(Generic[Key, Value]):
-    """A bounded number of answers, each for a while; any thread may ask.
+    """A bounded cache whose entries expire; any thread may use it.
 
     An answer that another thread is waiting for may be fetched twice.
     """

@@ -1,4 +1,4 @@
-"""For what a Workload or pod was made, and who asked for it."""
+"""The owner and the requester of a Workload or pod."""
 
 from typing import Final
 

@@ -11,7 +11,7 @@ from admission.base.errors import AdmissionError
 
 
 class RefusedError(AdmissionError):
-    """A request that gets no list.
+    """A request that is refused.
 
     Attributes:
         code: HTTP status.

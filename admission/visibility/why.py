@@ -1,4 +1,4 @@
-"""Why a pod, its owner, a Workload or a ClusterQueue stands where it stands.
+"""Why a pod, its owner, a Workload or a ClusterQueue is in its present state.
 
 `explain` returns plain data, `document` the same as JSON; docs/commands.md documents it. What is
 said comes from the catalogue (`admission.base.reasons`): of what waits it is what the controller
@@ -39,7 +39,7 @@ _NOTHING_SAID: Final = Text("", "")
 
 
 class State(StrEnum):
-    """Where something is, as far as quota goes."""
+    """The state of an object with respect to quota."""
 
     NOT_MANAGED = "not managed"
     NO_WORKLOAD = "without Workload"

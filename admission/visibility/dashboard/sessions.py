@@ -1,4 +1,4 @@
-"""Who looks at the dashboard, and what this caller may see.
+"""The callers of the dashboard, and what each may see.
 
 A browser sends the bearer token in a cookie that no script can read; nothing is kept here. A proxy
 in front sends it as a header. The API server says whose it is, and what its owner may.
