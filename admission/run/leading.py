@@ -18,7 +18,7 @@ from admission.objects import views
 
 
 class Leadership(Protocol):
-    """Tells when to begin, whether a write may still be sent, and when all is over."""
+    """Leadership of this process: when it begins, whether a write may be sent, when it ends."""
 
     @property
     def at_once(self) -> bool:

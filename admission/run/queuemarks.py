@@ -23,7 +23,7 @@ _MARK: Final = "true"
 
 
 class QueueMarks:
-    """Knows which namespaces have a LocalQueue and which are labelled; the leader mends it."""
+    """Tracks the namespaces that have a LocalQueue or the label; the leader corrects the label."""
 
     def __init__(self, api: Api, may_write: Callable[[], bool]) -> None:
         """Know nothing yet.

@@ -1,4 +1,4 @@
-"""Two processes as one: starts them, starts again what ends, stops both."""
+"""Runs two processes as one: starts both, restarts one that ends, and stops both."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Packs what somebody else needs to help into one file: bounded, and without secrets.
+"""Collects the information for a support request in one file: bounded, and without secrets.
 
 No Secret is read for it. What is left out, and why, stands in ``left-out.txt`` of the file.
 """
