@@ -1,4 +1,4 @@
-"""What goes when its owner or its namespace goes.
+"""Garbage collection: deletes dependents of deleted owners, and the content of namespaces.
 
 A real cluster does this in the background within a second or so; here it is one step with the
 deletion. Foreground deletion is treated as background.

@@ -1,4 +1,4 @@
-"""The seam for admission webhooks: who reviews a write, and how the answer counts.
+"""The interface for admission webhooks: who reviews a write, and what the answer does.
 
 Source: k8s.io/apiserver pkg/admission/plugin/webhook, admission.k8s.io/v1.
 """

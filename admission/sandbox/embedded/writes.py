@@ -1,4 +1,4 @@
-"""The way of a write through the embedded store.
+"""Creates, updates and deletes in the embedded store.
 
 Reviews run outside the lock, as they may be slow and may read the store; the write then holds
 only if the object is still the one that was reviewed, else it starts again.
