@@ -55,7 +55,7 @@ TERMINATION_TARGET: Final = "TerminationTarget"
 
 
 def quota_reserved(cluster_queue: str) -> Text:
-    """Return what a Workload says that holds quota."""
+    """Return the reason and message of a Workload that holds quota."""
     return Text("QuotaReserved", f"Quota reserved in ClusterQueue {cluster_queue}")
 
 
@@ -148,7 +148,7 @@ class CapPlace(NamedTuple):
 
 
 def cap_reached(place: CapPlace, resource: str, *, asked: str, most: str, held: str) -> Text:
-    """Return why a Workload waits that is over a cap now; amounts for people."""
+    """Return why a Workload that is over a cap now waits; amounts are for people."""
     amounts = f"{held} of at most {most} {resource}"
     cap = f"queue {place.queue} ({place.annotation})"
     if not place.user:
@@ -162,7 +162,7 @@ def cap_reached(place: CapPlace, resource: str, *, asked: str, most: str, held: 
 
 
 def exceeds_cap(place: CapPlace, resource: str, *, asked: str, most: str) -> Text:
-    """Return why a Workload never starts that asks for more than a cap; amounts for people."""
+    """Return why a Workload that asks for more than a cap never starts; amounts are for people."""
     who = "a user may" if place.user else "all its work may"
     cap = f"queue {place.queue} ({place.annotation})"
     message = f"Too big: asks {asked} {resource}, {who} hold at most {most} in {cap}"
@@ -170,7 +170,7 @@ def exceeds_cap(place: CapPlace, resource: str, *, asked: str, most: str) -> Tex
 
 
 def evicted_before(message: str) -> Text:
-    """Return why a Workload has no quota that was just evicted.
+    """Return why a Workload that was just evicted has no quota.
 
     Args:
         message: of the condition Evicted.
@@ -184,18 +184,18 @@ def misconfigured(problem: str) -> Text:
 
 
 def no_namespace(name: str) -> Text:
-    """Return why a Workload has no quota whose namespace is not there."""
+    """Return why a Workload whose namespace does not exist has no quota."""
     message = f'workload namespace "{name}" does not exist: Namespace "{name}" not found'
     return misconfigured(message)
 
 
 def no_local_queue(name: str) -> Text:
-    """Return why a Workload has no quota that names no LocalQueue that exists."""
+    """Return why a Workload that names no existing LocalQueue has no quota."""
     return misconfigured(f"LocalQueue {name} doesn't exist")
 
 
 def no_cluster_queue(name: str) -> Text:
-    """Return why a Workload has no quota whose LocalQueue names no ClusterQueue that exists."""
+    """Return why a Workload whose LocalQueue names no existing ClusterQueue has no quota."""
     return misconfigured(f"ClusterQueue {name} doesn't exist")
 
 
@@ -205,7 +205,7 @@ def inactive_local_queue(name: str) -> Text:
 
 
 def inactive_cluster_queue(name: str) -> Text:
-    """Return why a Workload has no quota whose ClusterQueue admits nothing."""
+    """Return why a Workload whose ClusterQueue admits nothing has no quota."""
     return Text(WaitReason.SUSPENDED, f"ClusterQueue {name} is inactive")
 
 

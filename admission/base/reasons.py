@@ -834,7 +834,7 @@ def evicted(text: Text, *, until: str = "") -> Text:
 
 
 def preemption_notice(message: str) -> Text:
-    """Return what is said of something that is preempted and runs on; see `conditions`."""
+    """Return the text about a workload that is preempted and runs on; see `conditions`."""
     return Text(Code.PREEMPTION_NOTICE, sentence(message))
 
 
@@ -859,7 +859,7 @@ def no_pods() -> Text:
 
 
 def of_pods(text: Text, waiting: int, total: int) -> Text:
-    """Return what the pods of an owner wait for that are admitted by themselves.
+    """Return what the pods of an owner wait for; each is admitted by itself.
 
     Args:
         text: what the first of those says that wait.
@@ -873,12 +873,12 @@ def of_pods(text: Text, waiting: int, total: int) -> Text:
 
 
 def stop_held_back(message: str) -> Text:
-    """Return that something is to be stopped, and the stop is held back; see `conditions`."""
+    """Return that a workload is to be stopped, and the stop is held back; see `conditions`."""
     return Text(Code.STOP_HELD_BACK, sentence(message))
 
 
 def charged_running(cluster_queue: str) -> Text:
-    """Return that something runs whose quota was charged afterwards."""
+    """Return that a workload runs whose quota was charged afterwards."""
     head = (
         f"Runs, and is charged to ClusterQueue {name(cluster_queue)} though it did not wait there"
     )

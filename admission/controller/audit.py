@@ -102,7 +102,7 @@ def expected(
     release_on_deletion: bool = False,
     kinds: Kinds = integrations.DEFAULT,
 ) -> Expected:
-    """Return what is to be charged for what the API server shows.
+    """Return the charges that follow from the objects of the API server.
 
     Args:
         listed: what it shows.

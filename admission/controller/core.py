@@ -481,7 +481,7 @@ class Core:
         return self._state.overview()
 
     def holders(self, queue: ClusterQueueName) -> tuple[ReservingWorkload, ...]:
-        """Return what holds quota of a ClusterQueue, in no order."""
+        """Return the Workloads that hold quota of a ClusterQueue, in no order."""
         return self._state.holders(queue)
 
     def waits(self, keys: Iterable[WorkloadKey]) -> tuple[Wait | None, ...]:

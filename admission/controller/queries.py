@@ -60,7 +60,7 @@ class Reader(Protocol):
         ...
 
     def holders(self, queue: ClusterQueueName) -> tuple[ReservingWorkload, ...]:
-        """Return what holds quota of a ClusterQueue, in no order."""
+        """Return the Workloads that hold quota of a ClusterQueue, in no order."""
         ...
 
     def waits(self, keys: Iterable[WorkloadKey]) -> tuple[Wait | None, ...]:
@@ -72,7 +72,7 @@ class Reader(Protocol):
         ...
 
     def counted(self) -> Counted:
-        """Return what is charged now, as copies."""
+        """Return the present charges, as copies."""
         ...
 
     def workloads(self, keys: Iterable[WorkloadKey]) -> tuple[Workload | None, ...]:

@@ -63,7 +63,7 @@ class WaitingEvents:
             self._due[key] = None
 
     def take(self) -> WorkloadKey | None:
-        """Return who is to be told next, and forget it; None while there is no room for more."""
+        """Return the next key with a due event, and forget it; None while no more may be sent."""
         if not self._due or not self._pace.has_room():
             return None
         key = next(iter(self._due))

@@ -81,7 +81,7 @@ class FairUsage:
         self._known.pop(key, None)
 
     def rank(self, key: LocalQueueKey, weight: int) -> Rank:
-        """Return where a LocalQueue stands among those of its ClusterQueue; lower goes first."""
+        """Return the rank of a LocalQueue in its ClusterQueue; lower goes first."""
         assert self._config is not None
         consumed = self._known.get(key, Consumption()).consumed
         for pending in self._charges.get(key, {}).values():

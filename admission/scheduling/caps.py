@@ -85,7 +85,7 @@ class Cap:
         return self.most - self.held
 
     def reason(self, asked: int) -> Text:
-        """Return why a workload waits that asks for so much."""
+        """Return why a workload that asks for this amount waits."""
         local, user = self.scope
         where = conditions.CapPlace(
             self.cluster_queue,
@@ -144,7 +144,7 @@ def of(
 
 
 def broken(caps: Caps, resource: ResourceName, asked: int) -> Text | None:
-    """Return why so much of a resource may not be held; None if it may.
+    """Return why this amount of a resource may not be held; None if it may.
 
     A cap that is too low for ever comes before one that others use up; of two such the one that
     leaves less.

@@ -83,7 +83,7 @@ def added(left: Nanos, right: Nanos) -> dict[ResourceName, int]:
 
 
 def rank(consumed: Nanos, weight: int, config: AdmissionFairSharing) -> Rank:
-    """Return where a LocalQueue of that weight (in units of 1e-9) stands; lower goes first."""
+    """Return the rank of a LocalQueue of that weight (in units of 1e-9); lower goes first."""
     if weight <= 0:
         return True, Fraction(0)
     total = sum(value * config.weights.get(r, DEFAULT_WEIGHT) for r, value in consumed.items())

@@ -50,7 +50,7 @@ class Share:
 
     @property
     def order(self) -> Order:
-        """Return what sorts this share among others."""
+        """Return the sort key of this share."""
         if self.weight == 0 and self.ratio > 0:
             return math.inf, self.ratio
         return (self.ratio / self.weight, 0.0) if self.ratio else (0.0, 0.0)

@@ -482,7 +482,7 @@ class Workload:
 
     @property
     def lineage(self) -> str:
-        """Return what it has in common with workloads that come in its place.
+        """Return the identity that it shares with the workloads that replace it.
 
         Anybody can write the UID of an object of another namespace into a pod.
         """

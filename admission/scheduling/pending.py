@@ -96,7 +96,7 @@ class Pending:
         preempted_for: WorkloadKey | None,
         limits: Caps,
     ) -> Head:
-        """Return what a cycle decides about.
+        """Return the head as a cycle takes it.
 
         Args:
             cluster_queue: in which it waits.
@@ -183,7 +183,7 @@ class PendingSnapshot:
     ranks: Mapping[LocalQueueKey, Rank] | None = None
 
     def sort_key(self) -> Callable[[Pending], Any]:
-        """Return what sorts the members as they are tried."""
+        """Return the key that sorts members in the order in which they are tried."""
         return _ORDER if self.ranks is None and self.first is None else self._place
 
     def _place(self, item: Pending) -> tuple[Rank, bool, OrderKey]:

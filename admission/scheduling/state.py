@@ -321,7 +321,7 @@ class State:
         dict[WorkloadKey, ReservingWorkload],
         dict[ClusterQueueName, dict[FlavorResource, int]],
     ]:
-        """Return what is charged one by one, and the usage of each ClusterQueue, as copies."""
+        """Return each charge and the usage of each ClusterQueue, as copies."""
         sums: dict[ClusterQueueName, dict[FlavorResource, int]] = {}
         for name, node in self.forest.queues.items():
             sums[name] = dict(node.usage)
@@ -745,7 +745,7 @@ class State:
         return self._queues.place(key)
 
     def waiting_in(self, name: ClusterQueueName) -> tuple[WorkloadKey, ...]:
-        """Return who waits in a ClusterQueue, in no order."""
+        """Return the pending Workloads of a ClusterQueue, in no order."""
         queue = self._queues.queues.get(name)
         return () if queue is None else tuple(item.workload.key for item in queue.items())
 
@@ -846,7 +846,7 @@ class State:
         )
 
     def holders(self, name: ClusterQueueName) -> tuple[ReservingWorkload, ...]:
-        """Return what holds quota of a ClusterQueue, in no order."""
+        """Return the Workloads that hold quota of a ClusterQueue, in no order."""
         node = self.forest.queues.get(name)
         return () if node is None else tuple(node.workloads.values())
 

@@ -26,7 +26,7 @@ _FIELDS: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
 
 def look(api: Api, page_size: int = PAGE) -> Listed:
-    """Return what pods that are not watched hold now.
+    """Return the GPUs that pods that are not watched hold now.
 
     Raises:
         KubeError: a page could not be had.

@@ -93,7 +93,7 @@ class Brake:
         self._let(key)
 
     def take_due(self) -> tuple[WorkloadKey, ...]:
-        """Return who was held back and may be stopped now, longest held first."""
+        """Return the owners that were held back and may be stopped now, longest held first."""
         if not self._held:
             return ()
         return tuple(self._held if self._is_open() else islice(self._held, self._free()))
@@ -105,7 +105,7 @@ class Brake:
         return (self._step_us - (self._now_us() - self._empty_us) % self._step_us) / 1e6
 
     def text(self, why: Text) -> str:
-        """Return what is said of an owner that is not stopped yet."""
+        """Return the text about an owner whose stop is held back."""
         return conditions.stop_held_back(why, self._most).message
 
     def mark(self, workload: Workload, why: Text, told: Event) -> ApiRequest | None:

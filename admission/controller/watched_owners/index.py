@@ -74,7 +74,7 @@ class OwnerIndex(Generic[View, Document]):
         return self._views.get(key)
 
     def subject(self, key: WorkloadKey) -> Subject | None:
-        """Return what there is under a key, or None if it is no business of this kind.
+        """Return the objects under a key, or None if the key is not of this kind.
 
         An owner that names its Workload has two keys: that of the Workload once it has adopted
         it, and the one that a Workload of ours would have.
@@ -111,7 +111,7 @@ class OwnerIndex(Generic[View, Document]):
         return was_admitted or (is_its and known is not None and slices.is_alike(workload, known))
 
     def named_by(self, owner: views.Object) -> Workload | None:
-        """Return what there is under the name of a Workload that an owner gives."""
+        """Return the objects under the name of a Workload that an owner gives."""
         named = self._kind.prebuilt_key(owner)
         return None if named is None else self._workloads.get(named)
 

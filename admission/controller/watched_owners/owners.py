@@ -49,7 +49,7 @@ _OF_NAMED: Final = frozenset({Step.ADOPT_WORKLOAD, Step.AWAIT_WORKLOAD})
 
 
 def resource_of(kind: Kind) -> Resource:
-    """Return where the owners of a kind are."""
+    """Return the API resource of a kind of owners."""
     known = resources.of_kind(kind.api_version, kind.name)
     return known or Resource(kind.group, kind.version, kind.plural, kind.name)
 

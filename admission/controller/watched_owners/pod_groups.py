@@ -769,7 +769,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
 
 @cache
 def resources_of_gangs() -> Mapping[Resource, GangKind]:
-    """Return where the PodGroups of each kind are."""
+    """Return the API resource of each kind of PodGroups."""
     return {Resource(one.group, one.version, gangs.PLURAL, gangs.KIND): one for one in gangs.KINDS}
 
 

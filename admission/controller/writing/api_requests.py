@@ -190,7 +190,7 @@ def reference(resource: Resource, metadata: views.ObjectMeta) -> dict[str, str]:
 
 
 def workload_reference(workload: Workload) -> dict[str, str]:
-    """Return what an event about a Workload refers to."""
+    """Return the reference to a Workload that its events carry."""
     return reference(WORKLOADS, workload.metadata)
 
 

@@ -117,7 +117,7 @@ OrderKey = tuple[bool, bool, int, int, str]
 
 
 def order_key(preemptor: Preemptor, workload: ReservingWorkload) -> OrderKey:
-    """Return what sorts candidates of different ClusterQueues.
+    """Return the sort key of candidates of different ClusterQueues.
 
     1. already evicted, 2. of other ClusterQueues than the preemptor's, 3. lower priority,
     4. newer reservation, 5. UID.
