@@ -1,5 +1,6 @@
 """What every test may use: control plane, log; and how hypothesis draws its examples."""
 
+import os
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -7,6 +8,9 @@ import structlog
 from hypothesis import HealthCheck, settings
 
 from admission.base import logs
+
+# Processes that run tests side by side are told of a terminal of 80 columns; commands have a pipe.
+os.environ.pop("COLUMNS", None)
 
 pytest_plugins = ["tests.controlplane.plugin"]
 

@@ -303,7 +303,8 @@ def test_a_single_pod_that_no_node_takes_says_so_soon_and_once() -> None:
         "to give the quota back; what it asks of a node cannot be changed"
     )
     assert told(world) == [note]
-    assert why.explain(world.store, "ml", "train").message == text
+    answer = why.explain(world.store, "ml", "train").message
+    assert answer == f"Admitted, but 0 of 1 pods are scheduled: {NO_NODE}"
 
     say(world, unscheduled(world, "0/4 nodes are available: 4 Insufficient nvidia.com/gpu."))
     later(world, 60)

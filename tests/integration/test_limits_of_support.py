@@ -213,7 +213,9 @@ def test_each_of_several_equal_pods_says_the_numbers(system: System) -> None:
     for name in ("a", "b", "c"):
         condition = system.wait_condition(team, name)
         assert condition["reason"] == "WaitingForQuota"
-        assert f"needs 2 {team}, 0 free of 2; held by {team} (2)" in condition["message"]
+        needs, _, rest = condition["message"].partition("; ")
+        assert needs == f"Waits: needs 2 {team}, 0 free of 2"
+        assert f"held by {team} (2)" in rest
     for workload in system.api.get(queued.path("workloads", ns=team))["items"]:
         told = queued.condition(workload, "QuotaReserved")
         assert told is not None
