@@ -139,8 +139,8 @@ CATALOGUE: Final[Mapping[Code, Reason]] = MappingProxyType(
         ),
         Code.NO_MATCHING_FLAVOR: Reason(
             "No flavor of its queue matches",
-            "change nodeSelector, affinity or tolerations: it never starts as it is; ask an "
-            "administrator for the flavors, or see kubectl gpu why clusterqueue/{queue}",
+            "create it again with another nodeSelector, affinity or tolerations: it never starts "
+            "as it is; the flavors: an administrator, or kubectl gpu why clusterqueue/{queue}",
         ),
         Code.RESOURCE_NOT_COVERED: Reason(
             "Its queue has no quota for one of its resources",

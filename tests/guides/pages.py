@@ -102,6 +102,14 @@ def is_shown(printed: tuple[str, ...], actual: str) -> bool:
     )
 
 
+def as_created(printed: str) -> str:
+    """Return what ``kubectl apply`` prints again, as it would have printed the first time.
+
+    An API server that does not answer in time can end the first try half done.
+    """
+    return re.sub(r" (unchanged|configured)$", " created", printed, flags=re.MULTILINE)
+
+
 def _pattern(printed: tuple[str, ...]) -> str:
     shown = "\n".join(_normal(line) for line in printed)
     parts = re.split(r"^\.\.\.$", shown, flags=re.MULTILINE)

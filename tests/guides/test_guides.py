@@ -71,7 +71,8 @@ class Reader:
         def is_shown() -> bool:
             nonlocal last
             last = self.done(command.text).stdout
-            return pages.is_shown(command.printed, last)
+            shown = pages.is_shown(command.printed, last)
+            return shown or pages.is_shown(command.printed, pages.as_created(last))
 
         try:
             waiting.until(is_shown)
@@ -161,3 +162,4 @@ def test_what_a_command_prints_is_compared_with_what_a_guide_shows() -> None:
     assert pages.is_shown(("workload pod-...",), "workload pod-a-1f\n")
     assert not pages.is_shown(("a", "z"), "a\nb\nz\n")
     assert not pages.is_shown((), "error\n")
+    assert pages.is_shown(("namespace/a created",), pages.as_created("namespace/a unchanged\n"))

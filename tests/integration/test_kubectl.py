@@ -223,4 +223,4 @@ def test_kubectl_finds_its_gpu_command(system: Reviewed, tmp_path: Path) -> None
     assert json.loads(done.stdout)["state"] == "not managed"
     gone = run(system, "gpu", "why", "gone", "-n", "default", path=str(tmp_path))
     assert (gone.returncode, gone.stdout) == (1, "")
-    assert 'pods "gone" not found' in gone.stderr
+    assert "no pod 'gone' in namespace default" in gone.stderr

@@ -460,7 +460,7 @@ CASES = (
          " (max-per-user).", "ask for less, or have the cap of the queue raised"),
     Case(no_flavor, Code.NO_MATCHING_FLAVOR,
          "Matches no flavor of queue {ns}: {ns} is on other nodes than the pod selects.",
-         "change nodeSelector"),
+         "create it again with another nodeSelector"),
     Case(not_covered, Code.RESOURCE_NOT_COVERED,
          "Never starts as it is: queue {ns} has no quota for cpu.", "coveredResources"),
     Case(no_local_queue, Code.LOCAL_QUEUE_NOT_FOUND,
