@@ -62,6 +62,7 @@ interop: $(READY) controlplane ## run the real operators of other frameworks (AR
 alerts: $(READY) controlplane ## compile Prometheus if needed and test alerts and boards with it
 	$(BIN)/python -m tests.observability.programs
 	$(BIN)/pytest -n0 tests/observability $(ARGS)
+	$(BIN)/python -m tests.chaos.storm --seed 16 --minutes 1 --alerts
 
 crds: $(READY) ## write the CustomResourceDefinitions of admission.objects to crds/
 	$(BIN)/python -m admission.objects.crds --out crds

@@ -94,7 +94,10 @@ DRA_NODES: Final = ("dra-0", "dra-1")
 
 def node(name: str) -> Json:
     """Return a node of the site: with 8 GPUs by name, or with 8 that claims ask for."""
-    return nodes.make_gpu_node(name, gpus=0 if name in DRA_NODES else 8, product=PRODUCT)
+    if name not in DRA_NODES:
+        return nodes.make_gpu_node(name, gpus=8, product=PRODUCT)
+    found = {"nvidia.com/gpu.count": "8"}  # feature discovery sees them without a device plugin
+    return nodes.make_gpu_node(name, gpus=0, product=PRODUCT, labels=found)
 
 
 def unready() -> Json:
@@ -209,9 +212,13 @@ class Site(System):
         # Programs run in a folder of the cluster, and one of ours is a module beside this one.
         self.cluster.program(name).start({"PYTHONPATH": str(_ROOT)})
 
+    def url(self, name: str) -> str:
+        """Return where one of our programs serves its pages."""
+        return self._ready_urls[name]
+
     def is_ready_program(self, name: str) -> bool:
         """Return whether one of our programs says that it is ready."""
-        return self.probe(self._ready_urls[name], "/readyz") == 200
+        return self.probe(self.url(name), "/readyz") == 200
 
     def _add_nodes(self) -> None:
         for name in (*NODES, *DRA_NODES):
@@ -221,6 +228,14 @@ class Site(System):
         self.api.post(f"{DRA}/deviceclasses", body)
         for name in DRA_NODES:
             self._publish(name)
+
+    def mend_nodes(self) -> None:
+        """Have every node again, ready and without a taint."""
+        for name in (*NODES, *DRA_NODES):
+            if self.api.lacks(f"/api/v1/nodes/{name}"):
+                self.api.post("/api/v1/nodes", node(name))
+            change = {"metadata": {"labels": {DOWN: None}}, "spec": {"taints": None}}
+            self.api.patch(f"/api/v1/nodes/{name}", change)
 
     def _publish(self, name: str) -> None:
         """Publish the devices of a node that claims ask for."""

@@ -21,7 +21,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ from typing import Final
 from admission.base import names
 from admission.base.clock import SystemClock
 from admission.install import rbac
-from tests.chaos import actions, site
+from tests.chaos import actions, alerts, site
 from tests.chaos.actions import KINDS, Made
 from tests.chaos.checker import Checker
 from tests.chaos.site import CONTROLLERS, HELPERS, LOST_NODE_SECONDS, SERVERS, WEBHOOK, Site
@@ -39,6 +39,7 @@ from tests.chaos.watching import Feed, Times
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
 from tests.integration.installed import KUEUE
+from tests.observability.asking import Asked
 
 DEFAULT_SEED: Final = 1
 DEFAULT_MINUTES: Final = 10.0
@@ -129,12 +130,14 @@ class Options:
         seconds: how long actions are started.
         kinds: names of the kinds of actions.
         settle_seconds: how long settling may take.
+        alerts: whether Prometheus watches, and no alert may fire once all is calm.
     """
 
     seed: int
     seconds: float
     kinds: Collection[str]
     settle_seconds: float = SETTLE_SECONDS
+    alerts: bool = False
 
 
 @dataclass(kw_only=True)
@@ -156,6 +159,7 @@ class Report:
         stopped: running pods, Jobs and PyTorchJobs that the controller stopped without a decision.
         restarts: programs that ended by themselves, by name.
         drifts: differences that an audit of the controller found.
+        alerts: alerts that fired though all was calm.
         faults: what went wrong with the storm itself.
     """
 
@@ -173,10 +177,11 @@ class Report:
     stopped: list[str] = field(default_factory=list)
     restarts: dict[str, int] = field(default_factory=dict)
     drifts: list[str] = field(default_factory=list)
+    alerts: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
     UNSAFE = ("violations", "leaked", "uncharged", "stopped", "drifts")
-    FOUND = (*UNSAFE, "stuck", "half", "faults")
+    FOUND = (*UNSAFE, "stuck", "half", "alerts", "faults")
 
     @property
     def is_good(self) -> bool:
@@ -251,6 +256,7 @@ class Storm:
         self._checker = Checker(
             {team.name: team.name for team in site.TEAMS}, lost_node_seconds=LOST_NODE_SECONDS
         )
+        self._folder = folder
         self._audit = folder / "audit.log"
         path = folder / f"storm-{options.seed}.jsonl"
         self._log = path.open("a")
@@ -386,11 +392,17 @@ class Storm:
         self._operator.start()
         try:
             self._await(lambda: not self._feed.behind, 30, "all watches connected")
-            self._started = self._steady()
-            self._rage()
-            self._heal()
-            self._settle()
-            self._empty()
+            with ExitStack() as stack:
+                asked = None
+                if self._options.alerts:
+                    asked = stack.enter_context(alerts.watched(self._site, self._folder))
+                self._started = self._steady()
+                self._rage()
+                self._heal()
+                self._settle()
+                if asked is not None:
+                    self._stay_calm(asked)
+                self._empty()
             self._pool.shutdown()
         finally:
             self._pool.shutdown(wait=False, cancel_futures=True)
@@ -474,6 +486,7 @@ class Storm:
             self._now = due.at
             due.run()
             self._tick()
+        self._pool.submit(self._site.mend_nodes).result()  # a restore brings old faults back
         if behind := self._feed.behind:
             self.report.faults.append(f"heal: not watched: {', '.join(behind)}")
         try:
@@ -501,6 +514,14 @@ class Storm:
             },
             "settle",
         )
+
+    def _stay_calm(self, asked: Asked) -> None:
+        """Do nothing for a while; report which alerts fire then."""
+        self._progress(f"during: {', '.join(alerts.firing(asked)) or 'no alert'}")
+        until = self._steady() + alerts.CALM_SECONDS
+        while self._steady() < until:
+            self._tick()
+        self.report.alerts = alerts.firing(asked)
 
     def _end_lingering(self) -> None:
         """End the containers of all pods that are being deleted, as kubelets do at last."""
@@ -699,6 +720,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--without", default="", help="kinds of actions to leave out, with commas")
     parser.add_argument("--folder", type=Path, help="for the logs; default: a new temporary one")
+    parser.add_argument(
+        "--alerts", action="store_true",
+        help="run Prometheus beside it (`make alerts` compiles it); no alert may fire in calm",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     given = parser.parse_args(arguments)
     try:
@@ -709,7 +734,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"--minutes: {given.minutes} is not above 0 and at most {LONGEST_MINUTES}")
     folder = given.folder or Path(tempfile.mkdtemp(prefix="storm-"))
     folder.mkdir(parents=True, exist_ok=True)
-    options = Options(seed=given.seed, seconds=given.minutes * 60, kinds=kinds)
+    options = Options(
+        seed=given.seed, seconds=given.minutes * 60, kinds=kinds, alerts=given.alerts
+    )
     report = rage(options, folder, lambda line: print(line, file=sys.stderr, flush=True))
     print(json.dumps(asdict(report), indent=2) if given.json else report.text())
     return 0 if report.is_good else 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos import actions, storm
+from tests.chaos import actions, alerts, storm
 from tests.chaos.actions import KINDS, Made, Planned
 from tests.chaos.storm import Options, Report
 from tests.controlplane.rest import Rest
@@ -82,6 +82,17 @@ def test_kinds_are_chosen_by_name() -> None:
     assert storm.chosen("pod,job", "job") == {"pod"}
     with pytest.raises(ValueError, match="there is no kind 'rain'"):
         storm.chosen("rain", "")
+
+
+def test_an_hour_of_the_rules_is_a_minute_beside_a_storm() -> None:
+    rule = {
+        "alert": "Late", "for": "30m",
+        "expr": "rate(a[10m]) > 0 unless a offset 1h or increase(a[24h]) > 3 * 3600",
+    }  # fmt: skip
+    (group,) = alerts.hasty({"groups": [{"name": "all", "rules": [rule]}]})["groups"]
+
+    expr = "rate(a[10s]) > 0 unless a offset 60s or increase(a[1440s]) > 3 * 3600"
+    assert group["rules"] == [{"alert": "Late", "for": "30s", "expr": expr}]
 
 
 def test_the_same_seed_gives_the_same_storm() -> None:

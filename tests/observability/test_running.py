@@ -1,10 +1,7 @@
 """What rules and boards ask for is there on a running system, and their queries return data."""
 
 import re
-import subprocess
 import threading
-import urllib.parse
-import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +9,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import yaml
 from typing_extensions import override
@@ -20,10 +16,10 @@ from typing_extensions import override
 from admission.base import names
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
-from tests.controlplane.processes import free_port
 from tests.controlplane.rest import RestError
 from tests.integration.installed import KUEUE, Installed
-from tests.observability import boards, files, promql
+from tests.observability import asking, boards, files, promql
+from tests.observability.asking import Asked
 
 A100 = "NVIDIA-A100-SXM4-80GB"
 CONFIG = (
@@ -213,34 +209,7 @@ def served(page: Callable[[str], str]) -> Iterator[int]:
         thread.join()
 
 
-class Asked:
-    """A Prometheus that scrapes every second and evaluates the rules as often."""
-
-    def __init__(self, port: int) -> None:
-        self._url = f"http://127.0.0.1:{port}"
-
-    def is_ready(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"{self._url}/-/ready", timeout=5) as answer:
-                return bool(answer.status == 200)
-        except OSError:
-            return False
-
-    def query(self, expr: str) -> list[dict[str, Any]]:
-        """Series and values of an expression, now."""
-        text = urllib.parse.urlencode({"query": expr})
-        url = f"{self._url}/api/v1/query?{text}"
-        with urllib.request.urlopen(url, timeout=30) as answer:
-            found = msgspec.json.decode(answer.read())
-        series: list[dict[str, Any]] = found["data"]["result"]
-        return series
-
-
-def configuration(busy: Busy, folder: Path, port: int) -> Path:
-    rules = files.rules()
-    for group in rules["groups"]:
-        group["interval"] = "1s"
-    (folder / "rules.yaml").write_text(yaml.safe_dump(rules))
+def scrapes(busy: Busy, port: int) -> list[dict[str, Any]]:
     (monitor, webhook) = yaml.safe_load_all((files.FOLDER / "monitors.yaml").read_text("utf-8"))
     honors = monitor["spec"]["podMetricsEndpoints"][0]["honorLabels"]
     assert webhook["spec"]["endpoints"][0]["honorLabels"] is honors
@@ -250,47 +219,29 @@ def configuration(busy: Busy, folder: Path, port: int) -> Path:
         return {"job_name": name, "honor_labels": honors, "static_configs": targets, **more}
 
     authority = str(busy.system.certificates / "ca.crt")
-    found = {
-        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
-        "rule_files": ["rules.yaml"],
-        "scrape_configs": [
-            job("controller", f"127.0.0.1:{busy.system.metrics_port}"),
-            job("webhook", f"127.0.0.1:{busy.system.webhook_port}", scheme="https",
-                tls_config={"ca_file": authority, "server_name": "127.0.0.1"}),
-            job("apiserver", f"127.0.0.1:{port}", metrics_path="/apiserver"),
-            job("dcgm", f"127.0.0.1:{port}", metrics_path="/dcgm"),
-        ],
-    }  # fmt: skip
-    path = folder / "prometheus.yaml"
-    path.write_text(yaml.safe_dump(found))
-    return path
+    return [
+        job("controller", f"127.0.0.1:{busy.system.metrics_port}"),
+        job("webhook", f"127.0.0.1:{busy.system.webhook_port}", scheme="https",
+            tls_config={"ca_file": authority, "server_name": "127.0.0.1"}),
+        job("apiserver", f"127.0.0.1:{port}", metrics_path="/apiserver"),
+        job("dcgm", f"127.0.0.1:{port}", metrics_path="/dcgm"),
+    ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def asked(
     prometheus: Path, busy: Busy, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Asked]:
-    folder, port = tmp_path_factory.mktemp("prometheus"), free_port()
-    log = folder / "log"
-    with served(busy.page) as pages, log.open("wb") as out:
-        process = subprocess.Popen(
-            [
-                str(prometheus), f"--config.file={configuration(busy, folder, pages)}",
-                f"--storage.tsdb.path={folder / 'data'}", f"--web.listen-address=127.0.0.1:{port}",
-            ],
-            stdout=out, stderr=out, cwd=folder,
-        )  # fmt: skip
-        found = Asked(port)
-        try:
-            waiting.until(found.is_ready, what=f"Prometheus ready, see {log}")
-            waiting.until(
-                lambda: len(found.query("count_over_time(up[1h]) > 3 and up == 1")) == 4,
-                what="everything scraped several times",
-            )
-            yield found
-        finally:
-            process.terminate()
-            process.wait(30)
+    folder = tmp_path_factory.mktemp("prometheus")
+    with (
+        served(busy.page) as port,
+        asking.running(prometheus, folder, scrapes(busy, port), files.rules()) as found,
+    ):
+        waiting.until(
+            lambda: len(found.query("count_over_time(up[1h]) > 3 and up == 1")) == 4,
+            what="everything scraped several times",
+        )
+        yield found
 
 
 def as_grafana_asks(expr: str) -> str:
