@@ -95,10 +95,12 @@ class JobOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
         view: the Job.
         may_start_pods: whether the Job controller may still make pods of it though it is
             suspended; see `is_stopped`.
+        has_earlier_pods: see `Suspends.with_earlier_pods`.
     """
 
     view: batch.Job
     may_start_pods: bool = False
+    has_earlier_pods: bool = False
 
     @property
     @override
@@ -116,7 +118,7 @@ class JobOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
 
     @override
     def is_active(self) -> bool:
-        return is_active(self.view) or self.may_start_pods
+        return is_active(self.view) or self.may_start_pods or self.has_earlier_pods
 
     @override
     def is_ready(self) -> bool:
@@ -196,6 +198,10 @@ class JobOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
         return replace(self, may_start_pods=True)
 
     @override
+    def with_earlier_pods(self) -> Owner:
+        return replace(self, has_earlier_pods=True)
+
+    @override
     def let_go(self) -> Workload | None:
         return let_go(self.view)
 
@@ -209,7 +215,9 @@ class JobOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
 
     @override
     def lacks_injection(self) -> bool:
-        return not (self.is_held() or is_injected(self.view) or self.is_ready())
+        if self.is_held() or self.is_ready():
+            return False
+        return self.has_earlier_pods or not is_injected(self.view)
 
     @override
     def suspend(self) -> patches.Patch:

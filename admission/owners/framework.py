@@ -373,6 +373,14 @@ class Suspends(Protocol):
         """Return it as one whose controller may still make pods, though it is suspended."""
         ...
 
+    def with_earlier_pods(self) -> Owner:
+        """Return it as one that has gated pods which were made before it was admitted.
+
+        They never run: they lack what the admission gives. Its controller deletes them while it is
+        suspended.
+        """
+        ...
+
     def let_go(self) -> Workload | None:
         """Return what an owner asks for that was admitted and runs, or None if it does not run.
 

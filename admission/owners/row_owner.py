@@ -427,11 +427,13 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
         row: its kind.
         view: the owner.
         may_start_pods: whether its controller may still make pods of it though it is suspended.
+        has_earlier_pods: see `Suspends.with_earlier_pods`.
     """
 
     row: Row
     view: Held
     may_start_pods: bool = False
+    has_earlier_pods: bool = False
 
     @property
     @override
@@ -449,7 +451,9 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
 
     @override
     def is_active(self) -> bool:
-        return self.may_start_pods or any(self._says(one) is not None for one in self.row.active)
+        if self.may_start_pods or self.has_earlier_pods:
+            return True
+        return any(self._says(one) is not None for one in self.row.active)
 
     @override
     def is_ready(self) -> bool:
@@ -545,7 +549,9 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
 
     @override
     def lacks_injection(self) -> bool:
-        return not (self.is_held() or self.is_injected() or self.is_ready())
+        if self.is_held() or self.is_ready():
+            return False
+        return self.has_earlier_pods or not self.is_injected()
 
     @override
     def suspend(self) -> patches.Patch:
@@ -596,6 +602,10 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
     @override
     def as_starting(self) -> Owner:
         return replace(self, may_start_pods=True)
+
+    @override
+    def with_earlier_pods(self) -> Owner:
+        return replace(self, has_earlier_pods=True)
 
     @override
     def let_go(self) -> Workload | None:

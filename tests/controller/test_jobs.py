@@ -1,5 +1,6 @@
 """Jobs on the embedded store: queued as a whole, started, stopped, restored, finished."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from admission.objects.workload import Workload
 from admission.owners import batch_job
 from tests.builders.cluster import make_core_class, make_namespace, make_node
 from tests.builders.jobs import queued_job
-from tests.builders.pods import make_pod
+from tests.builders.pods import make_pod, queued_pod
 from tests.builders.queues import make_class, make_cluster_queue, make_flavor, make_local_queue
 from tests.controller.world import WORKLOAD_KIND, World, ready_world
 
@@ -362,6 +363,51 @@ def test_a_job_that_its_user_starts_just_as_it_is_admitted_starts_anew():
     annotations = stored(world)["spec"]["template"]["metadata"]["annotations"]
     assert annotations[names.WORKLOAD_ANNOTATION] == workload(world).metadata.name
     assert used(world) == "2"
+
+
+def pod_of(job: Document, name: str) -> Document:
+    """A pod that the Job controller made while nobody had admitted the Job."""
+    pod = queued_pod(name)
+    controller = {
+        "apiVersion": "batch/v1", "kind": "Job", "name": job["metadata"]["name"],
+        "uid": job["metadata"]["uid"], "controller": True,
+    }  # fmt: skip
+    pod["metadata"]["ownerReferences"] = [controller]
+    return pod
+
+
+def disown(world: World) -> None:
+    patch = patches.merge({"metadata": {"ownerReferences": None}})
+    world.store.patch(resources.PODS, "early", patch, "ml")
+
+
+@pytest.mark.parametrize("remove", [lambda world: world.delete_pod("early"), disown])
+def test_a_job_with_pods_of_a_start_before_its_admission_is_stopped_until_they_are_gone(
+    remove: Callable[[World], None],
+):
+    """The Job controller need not see a Job stopped that is started again at once."""
+    world = started(ready_world(), queued_job())
+    world.add(pod_of(stored(world), "early"))
+    world.settle()
+    assert not is_running(world)
+    report(world, active=0)
+    world.pass_time(60)
+    world.settle()
+    assert (is_running(world), used(world)) == (False, "2")
+
+    remove(world)
+    world.settle()
+    assert is_running(world)
+
+
+def test_a_gated_pod_that_an_admitted_job_made_does_not_stop_it():
+    """Users may put a gate into the template of their Job."""
+    world = started(ready_world(), queued_job())
+    pod = pod_of(stored(world), "later")
+    pod["metadata"]["labels"][names.PODSET_LABEL] = batch_job.POD_SET
+    world.add(pod)
+    world.settle()
+    assert is_running(world)
 
 
 def test_a_running_job_that_takes_more_pods_than_it_was_given_starts_anew():

@@ -56,6 +56,8 @@ class HeldOwners(Owners[View, Document]):
         self._queue = queue
         self._stopped_at: dict[str, datetime] = {}
         """When owners were first seen stopped whose controller may not have seen it, by UID."""
+        self._earlier: dict[str, set[WorkloadKey]] = {}
+        """Gated pods that were made before their owner was admitted, by its UID."""
 
     @override
     def on_update(self, found: views.Object) -> None:
@@ -77,12 +79,36 @@ class HeldOwners(Owners[View, Document]):
         self._running.on_owner_update(self._kind.key_of(gone), None)
         self._stopped_at.pop(gone.metadata.uid, None)
 
+    def on_earlier_pod(
+        self, pod: WorkloadKey, owner: views.OwnerReference, *, waits: bool
+    ) -> None:
+        """Take whether a gated pod waits that was made before its owner was admitted.
+
+        Args:
+            pod: the key of the pod.
+            owner: its controller, of whatever kind.
+            waits: whether it does now.
+        """
+        if not self._kind.is_of(owner) or waits == (pod in self._earlier.get(owner.uid, ())):
+            return
+        pods = self._earlier.setdefault(owner.uid, set())
+        if waits:
+            pods.add(pod)
+        else:
+            pods.remove(pod)
+        if not pods:
+            del self._earlier[owner.uid]
+        self._look_at((self._key_of_owner(pod.namespace, owner),))
+
+    def _key_of_owner(self, namespace: str, owner: views.OwnerReference) -> WorkloadKey:
+        metadata = views.ObjectMeta(namespace=namespace, name=owner.name, uid=owner.uid)
+        return self._kind.key_of(views.Object(metadata=metadata))
+
     def is_held(self, namespace: str, owner: views.OwnerReference) -> bool:
         """Return whether an owner is there that has a queue: its pods wait for it."""
         if not self._kind.is_of(owner):
             return False
-        metadata = views.ObjectMeta(namespace=namespace, name=owner.name, uid=owner.uid)
-        found = self.index.get(self._kind.key_of(views.Object(metadata=metadata)))
+        found = self.index.get(self._key_of_owner(namespace, owner))
         is_managed = self._configuration.manages(namespace)
         return found is not None and found.metadata.uid == owner.uid and is_managed
 
@@ -90,10 +116,13 @@ class HeldOwners(Owners[View, Document]):
         """Return an owner; it counts as running until its controller knows that it was stopped.
 
         A start that is taken back at once may never be seen by that controller, so that it says
-        nothing: then the time decides.
+        nothing: then the time decides. Nor may it see an owner stopped that is started again at
+        once: then the pods of the first start stay, so these have to be gone before.
         """
         owner = self._as_owner(view)
         suspends, uid = owner.suspends(), view.metadata.uid
+        if suspends is not None and uid in self._earlier and owner.grows() is None:
+            return suspends.with_earlier_pods()
         if suspends is None or not owner.is_held() or suspends.is_stopped():
             self._stopped_at.pop(uid, None)
             return owner

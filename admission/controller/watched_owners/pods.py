@@ -104,6 +104,8 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         self._refusals = refusals
         self._beyond: dict[WorkloadKey, dict[WorkloadKey, None]] = {}
         """Pods that were admitted beyond a PodGroup, by its Workload."""
+        self._earlier: dict[WorkloadKey, views.OwnerReference] = {}
+        """Controllers of gated pods that no admission has made."""
 
     @override
     def on_update(self, found: views.Object) -> None:
@@ -116,6 +118,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         pod = self.groups.on_pod_update(found) if is_of_group else self.index.on_update(found)
         if pod is not None:
             self._note_beyond(pod)
+            self._note_earlier(pod, is_there=not is_of_group)
             kind = pod_group.KIND if is_of_group else self._kind
             self._endings.on_update(pod, kind.key_of(pod))
             self._inventory.on_pod_update(pod)
@@ -123,6 +126,20 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             self._rollouts.on_update(pod, ended=self._has_ended(pod))
         elif not is_ours:
             self._lose_label(found)
+
+    def _note_earlier(self, pod: views.Pod, *, is_there: bool) -> None:
+        """Tell owners that are held as a whole of a gated pod that no admission has made."""
+        key, controller = self._kind.key_of(pod), None
+        if is_there and pod_owner.is_gated(pod) and not pod.metadata.label(names.PODSET_LABEL):
+            controller = pod.metadata.controller()
+        told = self._earlier.pop(key, None)
+        if controller is not None:
+            self._earlier[key] = controller
+        for one in self._held:
+            if told is not None and (controller is None or told.uid != controller.uid):
+                one.on_earlier_pod(key, told, waits=False)
+            if controller is not None:
+                one.on_earlier_pod(key, controller, waits=True)
 
     def _note_beyond(self, pod: views.Pod) -> None:
         group = pod_owner.beyond(pod)
@@ -193,6 +210,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         if known is not None and known.metadata.uid == gone.metadata.uid:
             self._endings.on_delete(known)
             self._forget_beyond(known)
+            self._note_earlier(known, is_there=False)
             self._rollouts.on_delete(gone.metadata.uid)
 
     @override
