@@ -502,6 +502,9 @@ def ranked(name: str, priority: int) -> str:
     return f"{name} (priority {priority})"
 
 
+_LOST_QUOTA: Final = "it has lost its quota"
+
+
 def stop_held_back(why: Text, per_minute: int) -> Text:
     """Return why an owner still runs that is to be stopped.
 
@@ -509,10 +512,11 @@ def stop_held_back(why: Text, per_minute: int) -> Text:
         why: it is to be stopped.
         per_minute: stops that are allowed in a minute.
     """
+    message = why.message.rstrip(".") or _LOST_QUOTA
     return Text(
         "TooManyStops",
-        f"It still runs and is to be stopped ({why.reason}: {why.message}). More than "
-        f"{per_minute} stops a minute are held back; an administrator lets them go with: "
+        f"It still runs and is to be stopped: {message}. Stops "
+        f"beyond {per_minute} a minute are held back; an administrator lets them go with: "
         "gpu-admission stops allow",
     )
 

@@ -80,7 +80,7 @@ def test_what_is_held_back_says_so_until_it_is_stopped() -> None:
     evict_all(world)
     found = mark(world, MANY[0])
     assert (found.status, found.reason) == ("True", "TooManyStops")
-    assert "WorkloadEvictedDueToNodeFailures: by a test" in found.message
+    assert found.message.startswith("It still runs and is to be stopped: by a test. Stops beyond")
     assert "gpu-admission stops allow" in found.message
     assert (MANY[0], "StopHeldBack") in {told[:2] for told in world.events.recorded}
 

@@ -520,8 +520,8 @@ CASES = (
          "kubectl gpu top {ns}"),
     Case(lost, Code.EVICTED, "node n is gone.", "it goes back to the queue by itself"),
     Case(held_back, Code.STOP_HELD_BACK,
-         "It still runs and is to be stopped (.*NodeFailures: node n is gone). More than 1 stops a"
-         " minute are held back; .*", "gpu-admission stops allow", BRAKE),
+         "It still runs and is to be stopped: node n is gone. Stops beyond 1 a minute are held"
+         " back; .*", "gpu-admission stops allow", BRAKE),
     Case(paused, Code.ADMISSION_PAUSED,
          "Waits: admission is paused by an administrator; it keeps its place.",
          "an administrator resumes it", PAUSED),
