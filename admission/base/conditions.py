@@ -624,10 +624,7 @@ class MemberCounts(NamedTuple):
             why = f": {self.why}" if self.why else ""
             return f"{self.scheduled} of {self.asked} pods are scheduled{why}"
         if self.lost_nodes:
-            return (
-                f"{self.ready} of {self.asked} pods are ready: "
-                f"node {self.lost_nodes[0]} is not ready"
-            )
+            return f"{self.ready} of {self.asked} pods are ready: {_not_ready(self.lost_nodes)}"
         return f"{self.ready} of {self.asked} pods are ready"
 
     @property
@@ -639,6 +636,22 @@ class MemberCounts(NamedTuple):
     def is_stuck(self) -> bool:
         """Return whether a pod is missing, or has no node, or is on one that is not ready."""
         return self.scheduled < self.asked or bool(self.lost_nodes)
+
+
+_NODES_NAMED: Final = 3
+_NOT_READY: Final = re.compile(r"pods are ready: node.* not ready")
+
+
+def _not_ready(nodes: Sequence[str]) -> str:
+    """Return which nodes are not ready."""
+    more = len(nodes) - _NODES_NAMED
+    named = ", ".join(nodes[:_NODES_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f"node {named} is not ready" if len(nodes) == 1 else f"nodes {named} are not ready"
+
+
+def says_lost_node(message: str) -> bool:
+    """Return whether a message with counts says that a node is not ready."""
+    return _NOT_READY.search(message) is not None
 
 
 def pods_ready(reason: PodsReadyReason, counts: MemberCounts | None = None) -> Text:
@@ -919,6 +932,14 @@ def shortage(
         f"{resource} in flavor {flavor}: quota promises {promised}, {exist} exist "
         f"({', '.join(parts)})"
     )
+
+
+_SHORT_FLAVOR: Final = re.compile(r"\S+ in flavor (\S+): quota promises ")
+
+
+def short_flavors(message: str) -> frozenset[str]:
+    """Return the flavors of which a ClusterQueue says that it promises more than exists."""
+    return frozenset(_SHORT_FLAVOR.findall(message))
 
 
 AND_MORE_NODES: Final = "and more nodes"

@@ -6,15 +6,19 @@ AdmissionError
 Each boundary adds its own small tree (see ``admission.kube.errors``).
 """
 
+from admission.base.answers import ErrorCode
+
 
 class AdmissionError(Exception):
     """Base of every exception that this program raises on purpose.
 
     Attributes:
         advice: what to do about it; empty where nothing is known.
+        error_code: by which programs tell it apart from others; None where it has none of its own.
     """
 
     advice: str = ""
+    error_code: ErrorCode | None = None
 
 
 class InvalidValueError(AdmissionError, ValueError):

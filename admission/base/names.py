@@ -183,3 +183,12 @@ GPU_TAINT_KEY: Final = "nvidia.com/gpu"
 # Names of what an installation creates
 SYSTEM_NAMESPACE: Final = "gpu-admission-system"
 LEASE_NAME: Final = "gpu-admission"
+VIEWER_ROLES: Final = {
+    kind: f"gpu-admission-{kind.lower()}-viewer-role"
+    for kind in (
+        "ClusterQueue", "Cohort", "Job", "LocalQueue", "ResourceFlavor", "Topology", "Workload",
+    )
+}  # fmt: skip
+"""ClusterRoles that let people read a kind."""
+PENDING_VIEWER_ROLE: Final = "gpu-admission-pending-workloads-lq-viewer-role"
+"""The ClusterRole that lets people read who waits in a LocalQueue."""

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from admission.base import conditions, names, quantity
-from admission.base.conditions import EvictionReason, Text, WaitReason
+from admission.base.conditions import EvictionReason, MemberCounts, Text, WaitReason
 from admission.base.errors import InvalidValueError
 
 MOST: Final = 200
@@ -262,7 +262,7 @@ CATALOGUE: Final[Mapping[Code, Reason]] = MappingProxyType(
             f"to put it in a queue, create it anew with the label {names.QUEUE_LABEL}",
         ),
         Code.QUEUE_READY: Reason(
-            "The ClusterQueue admits", "who waits in it: kubectl gpu queue {queue}{at}"
+            "The queue admits", "who waits in it: kubectl gpu queue {queue}{at}"
         ),
         Code.QUEUE_STOPPED: Reason(
             "The ClusterQueue is stopped",
@@ -287,6 +287,17 @@ CATALOGUE: Final[Mapping[Code, Reason]] = MappingProxyType(
     }
 )
 """Every reason, in the order of the guide."""
+
+
+NEVER_STARTS: Final = frozenset(
+    {
+        Code.EXCEEDS_MAX_QUOTA,
+        Code.EXCEEDS_CAP,
+        Code.NO_MATCHING_FLAVOR,
+        Code.RESOURCE_NOT_COVERED,
+    }
+)
+"""Reasons of what never starts as it is, whoever else ends."""
 
 
 class _Blank(dict[str, str]):
@@ -723,6 +734,35 @@ _OF_QUOTA: Final = frozenset(
 )
 
 
+class Told(NamedTuple):
+    """What the condition of a Workload says of one resource in one flavor; canonical units.
+
+    Attributes:
+        resource: of which it is short.
+        flavor: in which.
+        more: how much more of it would have to be free; None where it never will be.
+        reach: the most that the ClusterQueue could ever give; None where that is not said.
+    """
+
+    resource: str
+    flavor: str
+    more: int | None = None
+    reach: int | None = None
+
+
+def told_amounts(message: str) -> tuple[Told, ...]:
+    """Return the amounts in the message of QuotaReserved=False, in the order of the message."""
+    found = [
+        (match.start(), Told(match[1], match[2], more=_value(match[1], match[3])))
+        for match in _NOT_UNUSED.finditer(message)
+    ]
+    found += [
+        (match.start(), Told(match[1], match[2], reach=_value(match[1], match[5])))
+        for match in _OVER_MOST.finditer(message)
+    ]
+    return tuple(dict.fromkeys(one for _, one in sorted(found)))
+
+
 def _sum(resource: str, before: str, more: str) -> str:
     return quantity.from_canonical(resource, _value(resource, before) + _value(resource, more))
 
@@ -815,8 +855,16 @@ def pods_not_running(message: str) -> Text:
     Args:
         message: of the condition PodsReady, with the counts.
     """
-    counts = message.partition(": ")[2] or message
-    return Text(Code.PODS_NOT_RUNNING, sentence(f"Admitted, but {counts}"))
+    return _not_running(message.partition(": ")[2] or message)
+
+
+def members_not_running(counts: MemberCounts) -> Text:
+    """Return that the pods of an owner are admitted one by one and do not run."""
+    return _not_running(counts.text)
+
+
+def _not_running(what: str) -> Text:
+    return Text(Code.PODS_NOT_RUNNING, sentence(f"Admitted, but {what}"))
 
 
 def evicted(text: Text, *, until: str = "") -> Text:
@@ -867,9 +915,8 @@ def of_pods(text: Text, waiting: int, total: int) -> Text:
         total: how many there are.
     """
     wait = "waits" if waiting == 1 else "wait"
-    return Text(
-        text.reason, sentence(f"{waiting} of {_counted(total, 'pod')} {wait}: {text.message}")
-    )
+    why = text.message.removeprefix("Waits: ")
+    return Text(text.reason, sentence(f"{waiting} of {_counted(total, 'pod')} {wait}: {why}"))
 
 
 def stop_held_back(message: str) -> Text:
@@ -917,6 +964,38 @@ def _without_its_name(why: str) -> str:
     return why if why.startswith(("is ", "references ")) else f"cannot: {why}"
 
 
+_OF_LOCAL_QUEUE: Final[Mapping[str, Code]] = MappingProxyType(
+    {
+        conditions.CAN_SUBMIT.reason: Code.QUEUE_READY,
+        conditions.LOCAL_QUEUE_STOPPED.reason: Code.LOCAL_QUEUE_STOPPED,
+        conditions.CLUSTER_QUEUE_MISSING.reason: Code.CLUSTER_QUEUE_NOT_FOUND,
+        conditions.CLUSTER_QUEUE_INACTIVE.reason: Code.CLUSTER_QUEUE_INACTIVE,
+    }
+)
+
+
+def local_queue(text: Text, cluster_queue: str) -> Text:
+    """Return what the condition Active of a LocalQueue says, for people.
+
+    Args:
+        text: its reason and message.
+        cluster_queue: behind it.
+    """
+    code = _OF_LOCAL_QUEUE.get(text.reason, Code.QUEUE_UNSUPPORTED)
+    behind = f"ClusterQueue {name(cluster_queue)}"
+    match code:
+        case Code.QUEUE_READY:
+            return Text(code, sentence(f"Admits workloads through {behind}"))
+        case Code.LOCAL_QUEUE_STOPPED:
+            return Text(code, sentence("Admits nothing: it is stopped"))
+        case Code.CLUSTER_QUEUE_NOT_FOUND:
+            return Text(code, sentence(f"Admits nothing: {behind} does not exist"))
+        case Code.CLUSTER_QUEUE_INACTIVE:
+            return Text(code, sentence(f"Admits nothing: {behind} admits nothing at present"))
+        case _:
+            return Text(code, sentence(f"Admits nothing: {text.message}"))
+
+
 def cluster_queue_in_use(workloads: int, holders: Iterable[str]) -> Text:
     """Return that a ClusterQueue is being deleted, and what holds it.
 
@@ -950,6 +1029,27 @@ _EXACT_PLACES: Final = 10
 def exact_place(number: int) -> str:
     """Return a place in a queue, exactly: ``41st``."""
     return _ordinal(number)
+
+
+class ToldPlace(NamedTuple):
+    """A place as a sentence of this catalogue says it.
+
+    Attributes:
+        number: from 1.
+        is_about: whether it was rounded.
+    """
+
+    number: int
+    is_about: bool
+
+
+_PLACE_IN: Final = re.compile(r"(about )?(\d[\d,]*)(?:st|nd|rd|th) in queue ")
+
+
+def told_place(message: str) -> ToldPlace | None:
+    """Return the place that a sentence of this catalogue says; None where it says none."""
+    found = _PLACE_IN.search(message)
+    return found and ToldPlace(int(found[2].replace(",", "")), bool(found[1]))
 
 
 def _ordinal(number: int) -> str:

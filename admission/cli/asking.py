@@ -1,6 +1,6 @@
 """The common parts of commands that query a cluster: the connection and the output."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -64,6 +64,19 @@ def asked(kubeconfig: str | None, context: str | None, namespace: str | None) ->
             yield Asked(api, namespace)
 
 
+def queue_names(read: Read, namespace: str) -> list[str]:
+    """Return how the queues that may be read are typed: LocalQueues of the own namespace bare."""
+    return [
+        *read.known_queues,
+        *(name if at == namespace else f"{at}/{name}" for at, name in read.locals_),
+    ]
+
+
+def never_start(count: int) -> str:
+    """Return ``1 of them never starts as it is``."""
+    return f"{count:,} of them never start{'s as it is' if count == 1 else ' as they are'}"
+
+
 def say(lines: Iterable[str]) -> None:
     """Print lines; what users wrote in them prints nothing but its characters."""
     for line in lines:
@@ -73,8 +86,20 @@ def say(lines: Iterable[str]) -> None:
 def not_shown(missing: Iterable[str], most: int) -> list[str]:
     """Return notes of what could not be read; those for the same reason are one note."""
     kinds: dict[str, list[str]] = {}
+    roles: dict[str, list[str]] = {}
     for text in missing:
-        plural, between, why = text.partition(_NOT_SHOWN)
+        known, _, role = text.partition(cluster.SHOWN_BY)
+        plural, between, why = known.partition(_NOT_SHOWN)
         kinds.setdefault(f"{between}{why}", []).append(plural)
-    notes = (f"note: {', '.join(plurals)}{why}" for why, plurals in kinds.items())
+        roles.setdefault(f"{between}{why}", []).extend([role] if role else [])
+    notes = (
+        f"note: {', '.join(plurals)}{why}{_shown_by(roles[why])}" for why, plurals in kinds.items()
+    )
     return [line for note in notes for line in tables.sentence(note, most, "  ")]
+
+
+def _shown_by(roles: Sequence[str]) -> str:
+    if not roles:
+        return ""
+    plural = "s" if len(roles) > 1 else ""
+    return f"; shown by ClusterRole{plural} {', '.join(roles)}"

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
+from admission.base import answers
+from admission.base.answers import ErrorCode
 from admission.base.errors import AdmissionError
 from admission.kube import errors
 
@@ -35,6 +37,15 @@ _ADVICE: Final = (
     ),
     (errors.TooManyRequestsError, "the API server is overloaded; try again in a minute"),
     (errors.ServerError, "the API server, or what it depends on, failed; see its log"),
+)
+_CODES: Final = (
+    (errors.ConfigurationError, ErrorCode.INVALID_KUBECONFIG),
+    (errors.TransportError, ErrorCode.UNREACHABLE),
+    (errors.UnauthorizedError, ErrorCode.UNAUTHORIZED),
+    (errors.ForbiddenError, ErrorCode.FORBIDDEN),
+    (errors.NotFoundError, ErrorCode.NOT_FOUND),
+    (errors.TooManyRequestsError, ErrorCode.OVERLOADED),
+    (errors.ServerError, ErrorCode.SERVER_FAILED),
 )
 _IN_USE: Final = "another process listens there; end it, or choose another address"
 
@@ -92,13 +103,31 @@ def one_line(text: str) -> str:
     return text if text.isascii() and text.isprintable() else text.translate(_SHOWN)
 
 
-def fail(message: str, advice: str = "") -> NoReturn:
-    """End the command with exit code 1, a message, and what to do next."""
+def fail(message: str, advice: str = "", *, code: ErrorCode = ErrorCode.OTHER) -> NoReturn:
+    """End the command with exit code 1, a message, and what to do next.
+
+    With ``-o json``, standard output has the same as a document.
+    """
+    if _wants_json():
+        print_json(
+            {
+                "apiVersion": answers.API_VERSION,
+                "kind": "Error",
+                "code": code,
+                "message": message,
+                "next": advice,
+            }
+        )
     lines = map(one_line, message.split("\n"))  # errors in a file have several
     click.echo("\n".join((f"error: {next(lines)}", *lines)), err=True)
     if advice:
-        click.echo(f"hint: {advice}", err=True)
+        click.echo(f"hint: {one_line(advice)}", err=True)
     sys.exit(FAILED)
+
+
+def _wants_json() -> bool:
+    context = click.get_current_context(silent=True)
+    return context is not None and context.params.get("form") == "json"
 
 
 @contextmanager
@@ -111,7 +140,13 @@ def reported(advice: str = "") -> Iterator[None]:
     try:
         yield
     except (AdmissionError, OSError) as error:
-        fail(str(error), _advice(error) or advice)
+        fail(str(error), _advice(error) or advice, code=_code(error))
+
+
+def _code(error: Exception) -> ErrorCode:
+    if isinstance(error, AdmissionError) and error.error_code:
+        return error.error_code
+    return next((code for kind, code in _CODES if isinstance(error, kind)), ErrorCode.OTHER)
 
 
 def _advice(error: Exception) -> str:

@@ -6,6 +6,7 @@ from typing import Final
 import click
 
 from admission.base import quantity
+from admission.base.answers import ErrorCode
 from admission.base.clock import SystemClock
 from admission.cli import asking, output, tables
 from admission.cli.asking import Asked
@@ -13,10 +14,13 @@ from admission.cli.kubectl import EXITS
 from admission.cli.tables import Column
 from admission.visibility import owning, waiting
 from admission.visibility.cluster import Read
+from admission.visibility.subjects import similar
 from admission.visibility.waiting import Place, Queue
 
+_STARTS: Final = "STARTS"
 _COLUMNS: Final = (
     Column("PLACE", right=True),
+    Column(_STARTS),
     Column("WORKLOAD"),
     Column("ASKS"),
     Column("AGE", right=True),
@@ -88,7 +92,9 @@ def _one(target: Asked, read: Read, name: str) -> Queue:
     if name not in read.known_queues and not behind:
         output.fail(
             f"there is no queue {name!r} that you may read",
-            "see those there are: kubectl get clusterqueues; kubectl get localqueues -A",
+            f"{similar(name, asking.queue_names(read, target.namespace))}see those there are: "
+            "kubectl get clusterqueues; kubectl get localqueues -A",
+            code=ErrorCode.NOT_FOUND,
         )
     if name in read.known_queues:
         return _queue(target, read, name)
@@ -109,10 +115,17 @@ def _lines(found: Queue, limit: int, most: int) -> Iterator[str]:
         return
     if found.hidden:
         verdict += f", {found.hidden:,} of them in namespaces that you may not read"
+    never = [one for one in found.waiting if one.never]
+    if never:
+        verdict += f"; {asking.never_start(len(never))}"
     yield from tables.sentence(verdict, most, "  ")
     shown = found.waiting[:limit] if limit else found.waiting
     if shown:
-        yield from tables.table(_COLUMNS, [_row(one) for one in shown], most)
+        columns, rows = _COLUMNS, [_row(one) for one in shown]
+        if not never:  # all start some time
+            columns = tuple(one for one in columns if one.head != _STARTS)
+            rows = [(row[0], *row[2:]) for row in rows]
+        yield from tables.table(columns, rows, most)
     if len(shown) < len(found.waiting):
         rest = len(found.waiting) - len(shown)
         yield from tables.sentence(f"and {rest:,} more; all of them: --limit 0", most, "  ")
@@ -132,6 +145,7 @@ def _row(one: Place) -> tuple[str, ...]:
     )
     return (
         str(one.place),
+        "never" if one.never else "",
         f"{one.namespace}/{one.workload}",
         asks or "nothing",
         tables.age(one.since, SystemClock().now()),

@@ -2,17 +2,20 @@
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 import click
 
-from admission.base import amount, quantity
+from admission.base import amount, names, quantity
+from admission.base.answers import ErrorCode
 from admission.cli import asking, output, tables
 from admission.cli.asking import Asked
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import Column
 from admission.visibility import cluster, quota_use
-from admission.visibility.quota_use import CohortUse, Line, Use, Waiting
+from admission.visibility.quota_use import CohortUse, Line, LocalLine, LocalUse, Use, Waiting
+from admission.visibility.subjects import similar
 
 _NONE: Final = "-"
 _QUEUES: Final = (
@@ -36,11 +39,13 @@ _FLAVORS: Final = (
 )
 _LOCAL: Final = (
     Column("LOCALQUEUE"),
-    Column("CLUSTERQUEUE", goes=1),
+    Column("CLUSTERQUEUE", goes=2),
     Column("FLAVOR"),
     Column("USED", right=True),
+    Column("ADMITTED", right=True, goes=1),
     Column("PENDING", right=True),
 )
+_OF_CLUSTER: Final = ("ClusterQueues", "Cohorts", "ResourceFlavors", "Nodes")
 
 
 @click.command(
@@ -55,6 +60,7 @@ Examples:
 Columns:
   NOMINAL    its own quota; for a Cohort, of everything below it
   USED       quota reserved by Workloads
+  ADMITTED   of a LocalQueue: the part of USED whose Workloads are admitted
   BORROWED   the part of USED that belongs to others
   LENT       own quota that others use now
   RELEASING  the part of USED that will be free soon
@@ -86,7 +92,8 @@ def top(
 ) -> None:
     """Show quota and its use, by ClusterQueue, Cohort and flavor.
 
-    QUEUE is a ClusterQueue or a Cohort; the default is all of them.
+    QUEUE is a ClusterQueue or a Cohort; the default is all of them. Who may not read ClusterQueues
+    sees what the LocalQueues say.
     """
     with asking.asked(kubeconfig, context, namespace) as target:
         while True:
@@ -108,9 +115,11 @@ def _of(target: Asked, queue: str | None) -> Use:
         return use
     found = _below(use, queue)
     if found is None:
+        known = [one.name for one in (*use.queues, *use.cohorts)]
         output.fail(
             f"there is no ClusterQueue and no Cohort {queue!r} that you may read",
-            "see those there are: kubectl get clusterqueues,cohorts",
+            f"{similar(queue, known)}see those there are: kubectl get clusterqueues,cohorts",
+            code=ErrorCode.NOT_FOUND,
         )
     return found
 
@@ -125,22 +134,32 @@ def _below(use: Use, name: str) -> Use | None:
         cohorts |= more
     queues = tuple(one for one in use.queues if one.name == name or one.cohort in cohorts)
     if not queues and not cohorts:
-        return None
+        return None if use.queues else _behind(use, name)
     flavors = {line.flavor for one in queues for line in one.lines}
-    names = {one.name for one in queues}
+    own = {one.name for one in queues}
     return Use(
         queues=queues,
         cohorts=tuple(one for one in use.cohorts if one.name in cohorts),
         flavors=tuple(one for one in use.flavors if one.name in flavors),
-        local_queues=tuple(one for one in use.local_queues if one.cluster_queue in names),
+        local_queues=tuple(one for one in use.local_queues if one.cluster_queue in own),
         missing=use.missing,
     )
 
 
+def _behind(use: Use, name: str) -> Use | None:
+    """The LocalQueues before a ClusterQueue that may not be read, or the one of that name."""
+    own = tuple(
+        one
+        for one in use.local_queues
+        if name in {one.cluster_queue, one.name, f"{one.namespace}/{one.name}"}
+    )
+    return replace(use, local_queues=own) if own else None
+
+
 def _lines(use: Use, most: int, *, every: bool) -> Iterator[str]:
     if not use.queues:
-        yield from _local_lines(use, most)
-        yield from asking.not_shown(use.missing, most)
+        yield from _local_lines(use, most, every=every)
+        yield from asking.not_shown(_without_totals(use.missing), most)
         return
     for number, resource in enumerate(_resources(use, every=every)):
         if number:
@@ -159,6 +178,8 @@ def _resources(use: Use, *, every: bool) -> list[str]:
     """The resources to show: GPUs, and all others if they are wanted or there are no GPUs."""
     found = {line.resource for one in use.queues for line in one.lines}
     found |= {line.resource for one in use.cohorts for line in one.lines}
+    if not use.queues:
+        found |= {line.resource for one in use.local_queues for line in one.lines}
     gpus = {one for one in found if quota_use.is_gpu(one)}
     return sorted(found if every or not gpus else gpus, key=quota_use.order_of)
 
@@ -270,8 +291,8 @@ def _pending(found: Waiting, resource: str) -> str:
     return _some(resource, found.resources.get(resource, 0))
 
 
-def _local_lines(use: Use, most: int) -> Iterator[str]:
-    """What a user sees who may not read ClusterQueues."""
+def _local_lines(use: Use, most: int, *, every: bool) -> Iterator[str]:
+    """What a user sees who may not read ClusterQueues: what the LocalQueues say."""
     if not use.local_queues:
         yield from tables.sentence(
             "There is no queue that you may read. An administrator makes them: "
@@ -279,18 +300,54 @@ def _local_lines(use: Use, most: int) -> Iterator[str]:
             most,
         )
         return
-    rows = [
-        (
-            f"{one.namespace}/{one.name}",
-            one.cluster_queue,
-            line.flavor,
-            f"{_text(line.resource, line.used)} {line.resource}",
-            _pending(one.pending, line.resource),
-        )
-        for one in use.local_queues
-        for line in one.lines or (Line(flavor=_NONE, resource=""),)
-    ]
-    yield from tables.table(_LOCAL, rows, most)
+    resources = _resources(use, every=every)
+    for number, resource in enumerate(resources):
+        if number:
+            yield ""
+        yield from tables.sentence(_local_verdict(use, resource), most, "  ")
+        rows = [row for one in use.local_queues for row in _local_rows(one, resource)]
+        yield from tables.table(_LOCAL, rows, most)
+    for one in use.local_queues if not resources else ():
+        text = f"LocalQueue {one.namespace}/{one.name} holds nothing of ClusterQueue "
+        yield from tables.sentence(f"{text}{one.cluster_queue}", most, "  ")
+
+
+def _local_verdict(use: Use, resource: str) -> str:
+    lines = [x for one in use.local_queues for x in one.lines if x.resource == resource]
+    parts = [f"{_text(resource, sum(one.used for one in lines))} used by your LocalQueues"]
+    waiting = sum(one.pending.workloads for one in use.local_queues)
+    if waiting:
+        verb = "waits" if waiting == 1 else "wait"
+        parts.append(f"{tables.counted(waiting, 'Workload')} {verb}")
+    return f"{resource}: {', '.join(parts)}"
+
+
+def _local_rows(one: LocalUse, resource: str) -> Iterator[Sequence[str]]:
+    """One row where there is one flavor; else one with the sums and one for each."""
+    own = [line for line in one.lines if line.resource == resource]
+    if not own:
+        return
+    name, waits = f"{one.namespace}/{one.name}", _pending(one.pending, resource)
+    flavor = own[0].flavor if len(own) == 1 else f"{len(own)} flavors"
+    yield _local_row((name, one.cluster_queue, flavor), own, waits)
+    for line in own if len(own) > 1 else ():
+        yield _local_row(("", "", line.flavor), [line], "")
+
+
+def _local_row(head: Sequence[str], lines: Sequence[LocalLine], waits: str) -> Sequence[str]:
+    resource = lines[0].resource
+    used, admitted = sum(one.used for one in lines), sum(one.admitted for one in lines)
+    return (*head, _text(resource, used), _some(resource, admitted), waits)
+
+
+def _without_totals(missing: Iterable[str]) -> Iterator[str]:
+    """Yield what could not be read; the kinds that have totals and free quota are one sentence."""
+    found = list(missing)
+    of_cluster = [one for one in found if one.startswith(_OF_CLUSTER)]
+    if of_cluster:
+        role = cluster.SHOWN_BY + names.VIEWER_ROLES["ClusterQueue"]
+        yield f"Total and free quota are not shown: you may not list ClusterQueues{role}"
+    yield from (one for one in found if one not in of_cluster)
 
 
 def _text(resource: str, value: int) -> str:

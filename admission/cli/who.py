@@ -7,15 +7,19 @@ from typing import Final
 import click
 
 from admission.base import clock, names, quantity
+from admission.base.answers import ErrorCode
 from admission.cli import asking, output, tables
 from admission.cli.asking import Asked
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import Column
 from admission.kube import errors, resources
 from admission.objects import views
-from admission.visibility import cluster, holders, quota_use
+from admission.visibility import cluster, holders, quota_use, waiting
+from admission.visibility.cluster import Read
 from admission.visibility.holders import Held, Holder
 from admission.visibility.quota_use import NodeGpus
+from admission.visibility.subjects import similar
+from admission.visibility.waiting import Place
 
 _COLUMNS: Final = (
     Column("WORKLOAD"),
@@ -28,6 +32,8 @@ _COLUMNS: Final = (
     Column("STATE"),
     Column("NODES", goes=2),
 )
+_MOST_NODES: Final = 500
+_NEVER_SHOWN: Final = 3
 _KINDS: Final = ("node", "queue", "user")
 
 
@@ -39,6 +45,7 @@ class _Found:
     holders: tuple[Holder, ...]
     missing: tuple[str, ...]
     node: NodeGpus | None = None
+    never: tuple[Place, ...] = ()
 
 
 @click.command(
@@ -81,6 +88,7 @@ def who(
         output.print_json(
             {"subject": {"kind": found.kind, "name": name}}
             | holders.document(found.holders, found.missing)
+            | {"neverStart": [_never_document(one) for one in found.never]}
         )
         return
     asking.say(_lines(found, name, limit, tables.width()))
@@ -94,17 +102,24 @@ def _found(target: Asked, name: str, kind: str | None) -> _Found:
     is_local = bool(read.cluster_queue_of(namespace or target.namespace, local))
     is_queue = name in read.known_queues or is_local
     by_user = holders.of_user(every, name)
-    meant = {"node": node is not None, "queue": is_queue, "user": bool(by_user)}
+    never = waiting.never_starting(read)
+    of_user = tuple(one for one in never if one.requester == name)
+    meant = {"node": node is not None, "queue": is_queue, "user": bool(by_user or of_user)}
     kinds = [kind] if kind else [one for one in _KINDS if meant[one]]
     if len(kinds) > 1:
         output.fail(
             f"{name!r} is a {' and a '.join(kinds)}",
             "say which is meant: " + " or ".join(f"--as {one}" for one in kinds),
+            code=ErrorCode.AMBIGUOUS,
         )
     if not kinds or not (meant[kinds[0]] or kinds == ["user"]):
+        known = [*asking.queue_names(read, target.namespace), *_node_names(target)]
+        known += [one.requester for one in every]
         output.fail(
             f"{name!r} is no {kind or 'node, queue or user'} that holds something you may read",
-            "see nodes and queues: kubectl get nodes; kubectl gpu top; kubectl gpu queue",
+            f"{similar(name, known)}see nodes and queues: kubectl get nodes; kubectl gpu top; "
+            "kubectl gpu queue",
+            code=ErrorCode.NOT_FOUND,
         )
     match kinds[0]:
         case "node":
@@ -114,9 +129,25 @@ def _found(target: Asked, name: str, kind: str | None) -> _Found:
             queue = (
                 name if name in read.known_queues else f"{namespace or target.namespace}/{local}"
             )
-            return _Found("queue", holders.in_queue(every, queue), read.missing)
+            waits = tuple(one for one in never if queue in _queues_of(read, one))
+            return _Found("queue", holders.in_queue(every, queue), read.missing, never=waits)
         case _:
-            return _Found("user", by_user, read.missing)
+            return _Found("user", by_user, read.missing, never=of_user)
+
+
+def _queues_of(read: Read, one: Place) -> tuple[str, str]:
+    """The ClusterQueue and the LocalQueue in which a Workload waits."""
+    behind = read.cluster_queue_of(one.namespace, one.local_queue)
+    return behind, f"{one.namespace}/{one.local_queue}"
+
+
+def _never_document(one: Place) -> dict[str, str]:
+    return {
+        "namespace": one.namespace,
+        "workload": one.workload,
+        "reason": one.reason,
+        "message": one.message,
+    }
 
 
 def _node(target: Asked, name: str) -> views.Node | None:
@@ -125,6 +156,15 @@ def _node(target: Asked, name: str) -> views.Node | None:
         return target.api.get(resources.NODES, name.partition("/")[0], into=views.Node)
     except (errors.NotFoundError, errors.ForbiddenError, errors.InvalidError):
         return None
+
+
+def _node_names(target: Asked) -> list[str]:
+    """The names of nodes that may be listed."""
+    try:
+        found = target.api.list(resources.NODES, limit=_MOST_NODES).items
+    except errors.ApiError:
+        return []
+    return [one["metadata"]["name"] for one in found]
 
 
 def _on_node(target: Asked, node: views.Node) -> _Found:
@@ -144,6 +184,12 @@ def _lines(found: _Found, name: str, limit: int, most: int) -> Iterator[str]:
         rest = len(found.holders) - len(shown)
         yield from tables.sentence(f"and {rest:,} more; all of them: --limit 0", most, "  ")
     yield from _taken_back(found.holders, most)
+    for one in found.never[:_NEVER_SHOWN]:
+        text = f"note: {one.namespace}/{one.workload} waits and never starts as it is: "
+        yield from tables.sentence(f"{text}{one.message}", most, "  ")
+    if len(found.never) > _NEVER_SHOWN:
+        rest = len(found.never) - _NEVER_SHOWN
+        yield from tables.sentence(f"note: {rest:,} more never start: -o json", most, "  ")
     if found.kind == "node" and "/" in name and found.holders:
         yield from tables.sentence(
             "note: which GPU of a node a pod has is decided on the node and not told to the API "

@@ -15,6 +15,7 @@ from admission.visibility.why import Answer, Numbers, State
 
 _WIDE: Final = "wide"
 _PARTS_SHOWN: Final = 20
+_NODES_SHOWN: Final = 5
 _QUOTA: Final = (
     Column("FLAVOR"),
     Column("RESOURCE", goes=3),
@@ -35,6 +36,7 @@ Examples:
   kubectl gpu why deployment/chat -n serving
   kubectl gpu why workload/job-train-1f2e3 -o wide
   kubectl gpu why clusterqueue/research         # why it admits nothing, or what holds it
+  kubectl gpu why localqueue/default            # whether it admits, what it holds, who waits
   kubectl gpu why train-0 -o json
 
 {EXITS}"""
@@ -57,9 +59,9 @@ def why(
 ) -> None:
     """Say where something stands: admitted and on what, or waiting, why, and what to do.
 
-    KIND is pod, an owner such as job or deployment, workload or clusterqueue, as kubectl takes it:
-    singular, plural, short, or with its API group. A name alone is that of a pod or, if there is
-    none, of whatever else has the name.
+    KIND is pod, an owner such as job or deployment, workload, localqueue or clusterqueue, as
+    kubectl takes it: singular, plural, short, or with its API group. A name alone is that of a
+    pod or, if there is none, of whatever else has the name.
     """
     with asking.asked(kubeconfig, context, namespace) as target:
         answer = visibility_why.explain(target.api, target.namespace, what)
@@ -105,19 +107,28 @@ def _rows(answer: Answer) -> dict[str, str]:
         "state": f"{answer.state} for {age}" if age else str(answer.state),
         "queue": _queue(answer),
         "flavors": flavors,
+        "nodes": _nodes(answer),
         "workload": answer.workload,
     }
     return {head: text for head, text in rows.items() if text}
 
 
+def _nodes(answer: Answer) -> str:
+    """Return on which nodes it is, and how many of its pods are there."""
+    nodes, count = tables.listed(answer.nodes, _NODES_SHOWN), sum(answer.nodes.values())
+    return f"{count:,} pods on {nodes}" if count > 1 else nodes
+
+
 def _queue(answer: Answer) -> str:
-    if answer.state in {State.ACTIVE, State.INACTIVE, State.ENDING}:
-        return f"{tables.counted(answer.waiting, 'Workload')} wait" if answer.waiting else ""
     names = " -> ".join(name for name in (answer.queue, answer.cluster_queue) if name)
+    if answer.state in {State.ACTIVE, State.INACTIVE, State.ENDING}:
+        verb = "waits" if answer.waiting == 1 else "wait"
+        waits = f"{tables.counted(answer.waiting, 'Workload')} {verb}" if answer.waiting else ""
+        return ", ".join(filter(None, [names if answer.queue else "", waits]))
     if answer.place is None:
         return names
     of = f" of {answer.waiting:,}" if answer.waiting else ""
-    return f"{names}, {reasons.exact_place(answer.place)}{of}"
+    return f"{names}, {visibility_why.place_text(answer)}{of}"
 
 
 def _wide(answer: Answer) -> dict[str, str]:
@@ -128,10 +139,15 @@ def _wide(answer: Answer) -> dict[str, str]:
 
 def _quota_row(one: Numbers) -> tuple[str, ...]:
     amounts = (one.asks, one.free, one.reach, one.nominal)
+    is_known = one.nominal is not None
     held = (f"{queue} ({quantity.in_words(one.resource, used)})" for queue, used in one.holders)
     return (
         one.flavor,
         one.resource,
-        *(quota_use.amount_text(one.resource, value) or "any" for value in amounts),
-        reasons.listed(held) or "-",
+        *(_amount(one.resource, value) for value in amounts),
+        reasons.listed(held) or ("-" if is_known else "?"),
     )
+
+
+def _amount(resource: str, value: int | None) -> str:
+    return "?" if value is None else quota_use.amount_text(resource, value) or "any"

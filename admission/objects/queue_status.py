@@ -1,8 +1,12 @@
 """What the statuses of ClusterQueue and LocalQueue share."""
 
-from typing import Annotated
+from collections.abc import Iterable
+from typing import Annotated, Any
 
-from admission.objects import markers
+import msgspec
+
+from admission.base.names import FlavorName, FlavorResource, ResourceName
+from admission.objects import markers, values
 from admission.objects.fields import REQUIRED, Int32, Int64
 from admission.objects.viewbase import Condition, View
 
@@ -31,3 +35,17 @@ class QueueStatus(View, frozen=True, kw_only=True):
 
     admitted_workloads: Int32 | None = None
     """Workloads that are admitted and not finished."""
+
+
+def reserved(found: Iterable[Any] | None) -> dict[FlavorResource, int]:
+    """Return what the status of a ClusterQueue or LocalQueue says is reserved.
+
+    What cannot be read counts as 0.
+    """
+    return {
+        FlavorResource(
+            FlavorName(flavor["name"]), ResourceName(one["name"])
+        ): values.amount_or_zero(one["name"], one.get("total") or "0")
+        for flavor in msgspec.to_builtins(found or ())
+        for one in flavor.get("resources") or ()
+    }

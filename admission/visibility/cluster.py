@@ -1,25 +1,24 @@
 """The objects that answers about a cluster are made from, read with the rights of who asks."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
-
-import msgspec
+from typing import Final, TypeVar
 
 from admission.base import conditions, names
 from admission.base.errors import InvalidValueError
-from admission.base.names import FlavorName, FlavorResource, ResourceName, WorkloadKey
+from admission.base.names import WorkloadKey
 from admission.kube import errors, resources
 from admission.kube.api import PAGE, Api
 from admission.kube.resources import Resource
 from admission.objects import cluster_queue as cluster_queues
 from admission.objects import cohort as cohorts
-from admission.objects import values, views
+from admission.objects import views
 from admission.objects import workload as workloads
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort
 from admission.objects.local_queue import LocalQueue
+from admission.objects.queue_status import reserved
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.workload import Workload
 from admission.scheduling import model, reserving
@@ -76,6 +75,16 @@ class Wanted:
 RELEASED: Final = names.PODSET_LABEL
 """Selects the pods that an admission has started."""
 
+SHOWN_BY: Final = "; shown by ClusterRole "
+"""What comes between what may not be read and the role that would allow it."""
+
+
+def not_listed(resource: Resource) -> str:
+    """Return that a kind is not shown, and the role that would show it."""
+    role = names.VIEWER_ROLES.get(resource.kind)
+    how = f"{SHOWN_BY}{role}" if role else ""
+    return f"{resource.kind}s are not shown: you may not list them{how}"
+
 
 def read(api: Api, wanted: Wanted) -> Objects:
     """Read what the caller may read.
@@ -122,7 +131,7 @@ class _Lists:
             pass
         plural = f"{resource.kind}s"
         if not resource.namespaced:
-            self._missing.append(f"{plural} are not shown: you may not list them")
+            self._missing.append(not_listed(resource))
             return ()
         try:
             found = tuple(self._pages(resource, kind, self._namespace, labels, fields))
@@ -234,20 +243,6 @@ def relate(objects: Objects) -> Read:
         pods_of=_pods_of(objects.pods),
         unreadable=tuple(unreadable),
     )
-
-
-def reserved(found: Iterable[Any] | None) -> dict[FlavorResource, int]:
-    """Return what the status of a ClusterQueue or LocalQueue says is reserved.
-
-    What cannot be read counts as 0.
-    """
-    return {
-        FlavorResource(
-            FlavorName(flavor["name"]), ResourceName(one["name"])
-        ): values.amount_or_zero(one["name"], one.get("total", "0"))
-        for flavor in msgspec.to_builtins(found or ())
-        for one in flavor.get("resources", ())
-    }
 
 
 _View = TypeVar("_View", bound=views.Object)

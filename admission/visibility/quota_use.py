@@ -9,18 +9,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from admission.base import amount, conditions, names, quantity
+from admission.base import amount, answers, conditions, names, quantity
 from admission.base.names import FlavorName, FlavorResource, ResourceName
 from admission.gpu import capacity, catalogue, costs, resources
 from admission.gpu.health import HealthPolicy
 from admission.objects import nodes, pods, values, views
 from admission.objects.local_queue import LocalQueue
+from admission.objects.queue_status import reserved
 from admission.objects.workload import Workload
 from admission.scheduling import model, quota
 from admission.scheduling.hierarchy import CohortNode, Node, QueueNode, members
-from admission.visibility.cluster import Read, reserved
+from admission.visibility.cluster import Read
 
-API_VERSION: Final = f"{names.OWN_DOMAIN}/v1"
+API_VERSION: Final = answers.API_VERSION
 """Version of the form of every answer in JSON."""
 
 
@@ -141,6 +142,23 @@ class FlavorUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LocalLine:
+    """What a LocalQueue has of one resource in one flavor.
+
+    Attributes:
+        flavor: the flavor.
+        resource: the resource.
+        used: reserved by its Workloads, admitted or not.
+        admitted: the part of `used` whose Workloads are admitted.
+    """
+
+    flavor: str
+    resource: str
+    used: int = 0
+    admitted: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LocalUse:
     """A LocalQueue.
 
@@ -148,7 +166,7 @@ class LocalUse:
         namespace: of it.
         name: of it.
         cluster_queue: behind it.
-        lines: what is used of it; nothing else of a `Line` is set.
+        lines: what is used of it, as its status says.
         pending: who waits.
         admitted: Workloads that are admitted.
     """
@@ -156,7 +174,7 @@ class LocalUse:
     namespace: str
     name: str
     cluster_queue: str
-    lines: tuple[Line, ...]
+    lines: tuple[LocalLine, ...]
     pending: Waiting
     admitted: int
 
@@ -493,12 +511,18 @@ def _flavor(
 
 
 def _local(view: LocalQueue, waiting: _Waiting) -> LocalUse:
+    admitted = reserved(view.status.flavors_usage)
     return LocalUse(
         namespace=view.metadata.namespace,
         name=view.metadata.name,
         cluster_queue=view.spec.cluster_queue,
         lines=tuple(
-            Line(flavor=pair.flavor, resource=pair.resource, used=n)
+            LocalLine(
+                flavor=pair.flavor,
+                resource=pair.resource,
+                used=n,
+                admitted=admitted.get(pair, 0),
+            )
             for pair, n in reserved(view.status.flavors_reservation).items()
         ),
         pending=waiting.of_local(view),
@@ -563,6 +587,7 @@ def document(use: Use) -> dict[str, Any]:
                         "flavor": line.flavor,
                         "resource": line.resource,
                         "used": amount_text(line.resource, line.used),
+                        "admitted": amount_text(line.resource, line.admitted),
                     }
                     for line in one.lines
                 ],

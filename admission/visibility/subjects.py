@@ -1,10 +1,12 @@
 """What is asked about: ``[KIND/]NAME`` as people type it, and the object that it names."""
 
-from collections.abc import Iterator
+import difflib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from admission.base.answers import ErrorCode
 from admission.base.errors import AdmissionError
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
@@ -20,9 +22,16 @@ _SHORT: Final = {
     "rs": "replicasets",
     "lws": "leaderworkersets",
     "cq": "clusterqueues",
+    "lq": "localqueues",
+    "queue": "localqueues",
+    "queues": "localqueues",
     "wl": "workloads",
     "vcjob": "jobs.batch.volcano.sh",
     "rj": "rayjobs",
+    "flavor": "resourceflavors",
+    "flavors": "resourceflavors",
+    "rf": "resourceflavors",
+    "no": "nodes",
 }
 """Short names that kubectl takes, too."""
 
@@ -30,9 +39,10 @@ _SHORT: Final = {
 class SubjectError(AdmissionError):
     """What was typed names no kind, no object, or several."""
 
-    def __init__(self, message: str, advice: str) -> None:
+    def __init__(self, message: str, advice: str, code: ErrorCode) -> None:
         super().__init__(message)
         self.advice = advice
+        self.error_code = code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +82,20 @@ def kinds() -> tuple[Resource, ...]:
         resources.REPLICA_SETS,
         resources.WORKLOADS,
         resources.CLUSTER_QUEUES,
+        resources.LOCAL_QUEUES,
     ]
     return tuple(dict.fromkeys(found))
+
+
+_ELSEWHERE: Final = {
+    resources.COHORTS: "its quota and its ClusterQueues: kubectl gpu top {name}",
+    resources.RESOURCE_FLAVORS: (
+        "its quota, its nodes and sick GPUs: kubectl gpu top; it: kubectl describe resourceflavor "
+        "{name}"
+    ),
+    resources.NODES: "who holds its GPUs: kubectl gpu who {name}",
+}
+"""Kinds that neither wait nor admit, and where they are shown."""
 
 
 def _serving(one: ServingKind) -> Resource:
@@ -90,7 +112,7 @@ def find(api: Api, namespace: str, what: str) -> Subject:
     """Return the object that ``[KIND/]NAME`` names.
 
     A name alone is that of a pod or, if there is no such pod, of the only other object of the
-    namespace with that name.
+    namespace with that name, a LocalQueue last.
 
     Raises:
         NotFoundError: there is no such object.
@@ -100,32 +122,49 @@ def find(api: Api, namespace: str, what: str) -> Subject:
     kind, _, name = what.rpartition("/")
     if not name:
         raise SubjectError(
-            f"{what!r} has no name", "say KIND/NAME, such as job/train, or the name alone"
-        )
+            f"{what!r} has no name", "say KIND/NAME, such as job/train, or the name alone",
+            ErrorCode.UNKNOWN_KIND,
+        )  # fmt: skip
     if kind:
         among = of_kind(kind)
         if not among:
             return _of_other_kind(api, namespace, kind, name)
-        return _only(name, list(_named(api, namespace, among, name)), among, namespace)
+        return _only(api, name, list(_named(api, namespace, among, name)), among, namespace)
     try:
         return _get(api, resources.PODS, namespace, name)
     except errors.NotFoundError:
-        others = tuple(one for one in kinds() if one.namespaced and one != resources.PODS)
-    return _only(name, list(_named(api, namespace, others, name)), others, namespace)
+        others = tuple(one for one in kinds() if one.namespaced and one not in _LAST_OF_NAME)
+    found = list(_named(api, namespace, others, name))
+    if not found:  # a LocalQueue is often called as what is in it
+        found = list(_named(api, namespace, (resources.LOCAL_QUEUES,), name))
+    return _only(api, name, found, others, namespace)
+
+
+_LAST_OF_NAME: Final = (resources.PODS, resources.LOCAL_QUEUES)
 
 
 def of_kind(typed: str) -> tuple[Resource, ...]:
     """Return the known kinds that a word means, as kubectl takes it: ``job``, ``jobs.batch``."""
+    return _called(typed, kinds())
+
+
+def _called(typed: str, among: Iterable[Resource]) -> tuple[Resource, ...]:
     word = _SHORT.get(typed.lower(), typed.lower())
-    return tuple(one for one in kinds() if word in _words(one))
+    return tuple(one for one in among if word in _words(one))
 
 
 def _of_other_kind(api: Api, namespace: str, typed: str, name: str) -> Subject:
     """Return the Workload of an owner of a kind that an installation has added.
 
     Raises:
-        SubjectError: no Workload of the namespace has such an owner.
+        SubjectError: no Workload of the namespace has such an owner, or the kind is shown
+            elsewhere.
     """
+    for one in _called(typed, _ELSEWHERE):
+        advice = _ELSEWHERE[one].format(name=name)
+        raise SubjectError(
+            f"a {one.kind} neither waits nor admits", advice, ErrorCode.UNKNOWN_KIND
+        )
     word = typed.lower().partition(".")[0]
     for one in api.list(resources.WORKLOADS, namespace).items:
         for owner in one["metadata"].get("ownerReferences", []):
@@ -137,6 +176,7 @@ def _of_other_kind(api: Api, namespace: str, typed: str, name: str) -> Subject:
         f"kind {typed!r} is not known, and no Workload of namespace {namespace} has such an owner "
         f"named {name!r}",
         f"kinds that are known: {known}",
+        ErrorCode.UNKNOWN_KIND,
     )
 
 
@@ -164,25 +204,59 @@ def _get(api: Api, resource: Resource, namespace: str, name: str) -> Subject:
     return Subject(resource=resource, document=found)
 
 
-def _only(name: str, found: list[Subject], among: tuple[Resource, ...], namespace: str) -> Subject:
+def _only(
+    api: Api, name: str, found: list[Subject], among: tuple[Resource, ...], namespace: str
+) -> Subject:
     if len(found) == 1:
         return found[0]
     if found:
         listed = ", ".join(f"{_typed(one.resource)}/{one.name}" for one in found)
-        raise SubjectError(f"{name!r} may be any of {listed}", "say which one")
+        raise SubjectError(
+            f"{name!r} may be any of {listed}", "say which one", ErrorCode.AMBIGUOUS
+        )
     of, is_one_word = among[0], len({one.kind for one in among}) == 1
     where = f" in namespace {namespace}" if of.namespaced else ""
     if not is_one_word:
+        meant = similar(name, _listed(api, namespace, _LIKELY))
         raise SubjectError(
             f"no pod {name!r}{where}, nor anything else of that name that can wait",
-            f"see those there are: kubectl get pods,jobs,workloads -n {namespace}",
+            f"{meant}see those there are: kubectl get pods,jobs,workloads -n {namespace}",
+            ErrorCode.NOT_FOUND,
         )
     plural = of.qualified if len(among) == 1 else of.plural
     option = f" -n {namespace}" if of.namespaced else ""
+    meant = similar(name, _listed(api, namespace, among))
     raise SubjectError(
         f'{plural} "{name}" not found{where}',
-        f"see those there are: kubectl get {plural}{option}",
+        f"{meant}see those there are: kubectl get {plural}{option}",
+        ErrorCode.NOT_FOUND,
     )
+
+
+_LIKELY: Final = (
+    resources.PODS, resources.JOBS, resources.DEPLOYMENTS, resources.WORKLOADS,
+    resources.LOCAL_QUEUES,
+)  # fmt: skip
+"""Kinds of which names are looked through for one that was mistyped."""
+_MOST_NAMES: Final = 500
+_MOST_SIMILAR: Final = 3
+
+
+def _listed(api: Api, namespace: str, among: Iterable[Resource]) -> Iterator[str]:
+    """Yield the names of objects that may be listed, some of each kind."""
+    for one in among:
+        at = namespace if one.namespaced else ""
+        try:
+            found = api.list(one, at, limit=_MOST_NAMES).items
+        except errors.ApiError:
+            continue  # it is not served, or may not be listed
+        yield from (each["metadata"]["name"] for each in found)
+
+
+def similar(name: str, known: Iterable[str]) -> str:
+    """Return ``did you mean train or train-2? ``; empty where no name is similar."""
+    found = difflib.get_close_matches(name, sorted(set(known)), n=_MOST_SIMILAR)
+    return f"did you mean {' or '.join(found)}? " if found else ""
 
 
 def _typed(one: Resource) -> str:

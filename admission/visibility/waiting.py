@@ -8,12 +8,20 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from admission.base import conditions, names, reasons
-from admission.base.names import WorkloadKey
+from admission.base.conditions import Text
+from admission.base.names import (
+    ClusterQueueName,
+    FlavorName,
+    FlavorResource,
+    ResourceName,
+    WorkloadKey,
+)
+from admission.base.reasons import Code
 from admission.kube import errors
 from admission.kube.api import Api
 from admission.kube.resources import Resource
 from admission.objects.workload import Workload
-from admission.scheduling import model, podsets
+from admission.scheduling import model, podsets, quota
 from admission.visibility import owning, quota_use
 from admission.visibility.cluster import Read
 
@@ -26,7 +34,7 @@ class Place:
     """A Workload that waits.
 
     Attributes:
-        place: in the ClusterQueue, from 1.
+        place: in the ClusterQueue, from 1; 0 where it was not looked for.
         local_place: in its LocalQueue, from 1.
         namespace: of the Workload.
         workload: name of the Workload.
@@ -37,6 +45,8 @@ class Place:
         since: when it was created, RFC 3339.
         asks: what it asks for, by resource.
         message: why it waits, a sentence of the catalogue; empty where it was not tried yet.
+        reason: its code in the catalogue; empty likewise.
+        never: whether it never starts as it is, whoever else ends.
     """
 
     place: int
@@ -50,6 +60,8 @@ class Place:
     since: str
     asks: Mapping[str, int]
     message: str
+    reason: str = ""
+    never: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +138,13 @@ def of(
     )
 
 
+def never_starting(read: Read) -> tuple[Place, ...]:
+    """Return all that wait and never start as they are, by namespace and name, without places."""
+    wants = {key: one for key, one in read.values.items() if one.wants_quota}
+    found = _places(read, wants, ((0, key) for key in sorted(wants)))
+    return tuple(one for one in found if one.never)
+
+
 def in_local_queue(found: Queue, namespace: str, name: str) -> Queue:
     """Return those of a ClusterQueue that wait in one LocalQueue, at their places there."""
     own = (one for one in found.waiting if (one.namespace, one.local_queue) == (namespace, name))
@@ -146,6 +165,7 @@ def _places(
         value, view = waiting[key], read.workloads[key]
         local = value.queue.namespace, value.queue.name
         seen[local] = seen.get(local, 0) + 1
+        said = _said(view)
         yield Place(
             place=place,
             local_place=seen[local],
@@ -157,15 +177,38 @@ def _places(
             priority=value.priority,
             since=view.metadata.creation_timestamp or "",
             asks=quota_use.asks(view, value),
-            message=_message(view),
+            message=said.message,
+            reason=said.reason,
+            never=_never_starts(read, view, said.reason),
         )
 
 
-def _message(view: Workload) -> str:
+def _said(view: Workload) -> Text:
     found = view.status.condition(conditions.QUOTA_RESERVED)
     if found is None or found.status == "True":
-        return ""
-    return reasons.of_condition(found.reason, found.message).message
+        return Text("", "")
+    return reasons.of_condition(found.reason, found.message)
+
+
+def _never_starts(read: Read, view: Workload, reason: str) -> bool:
+    """Return whether a Workload never starts as it is.
+
+    One that is too big only while GPUs are sick or missing does: the ClusterQueue is promised more
+    than the controller lets it reach.
+    """
+    if reason != Code.EXCEEDS_MAX_QUOTA:
+        return reason in reasons.NEVER_STARTS
+    found = view.status.condition(conditions.QUOTA_RESERVED)
+    queue = read.cluster_queue_of(view.metadata.namespace, view.spec.queue_name or "")
+    node = read.forest.queues.get(ClusterQueueName(queue))
+    if node is None or found is None:
+        return True
+    return all(
+        quota.potential(node, FlavorResource(FlavorName(one.flavor), ResourceName(one.resource)))
+        <= one.reach
+        for one in reasons.told_amounts(found.message)
+        if one.reach is not None
+    )
 
 
 def document(found: Iterable[Queue], missing: Iterable[str]) -> dict[str, Any]:
@@ -191,6 +234,8 @@ def document(found: Iterable[Queue], missing: Iterable[str]) -> dict[str, Any]:
                         "since": one.since,
                         "asks": quota_use.amounts_document(one.asks),
                         "message": one.message,
+                        "reason": one.reason,
+                        "neverStarts": one.never,
                     }
                     for one in queue.waiting
                 ],

@@ -1,16 +1,18 @@
-"""Why a pod, its owner, a Workload or a ClusterQueue is in its present state.
+"""Why a pod, its owner, a Workload, a LocalQueue or a ClusterQueue is in its present state.
 
 `explain` returns plain data, `document` the same as JSON; docs/commands.md documents it. What is
 said comes from the catalogue (`admission.base.reasons`): of what waits it is what the controller
 wrote on it; of what has no such condition it is what the Workload says and the queues have.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from admission.base import conditions, names, reasons, structs
+from admission.base import clock, conditions, names, quantity, reasons, structs
 from admission.base.conditions import Text, WaitReason
 from admission.base.errors import InvalidValueError
 from admission.base.names import FlavorResource, PodSetName, ResourceName, WorkloadKey
@@ -19,16 +21,20 @@ from admission.kube import errors, resources
 from admission.kube.api import Api, Document
 from admission.objects import values, views
 from admission.objects import workload as workloads
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.local_queue import LocalQueue
 from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
 from admission.scheduling import explain as numbers
 from admission.scheduling import quota
 from admission.scheduling.decisions import Shortage
 from admission.scheduling.hierarchy import CohortNode, QueueNode
-from admission.visibility import cluster, quota_use, subjects, waiting
+from admission.visibility import cluster, quota_use, subjects, waiting, without_queues
 from admission.visibility.cluster import Wanted
 from admission.visibility.subjects import Subject
+from admission.visibility.without_queues import Asked, LastEvent
 
+_AS_LOCAL_QUEUE: Final = structs.converter(LocalQueue)
 _AS_OBJECT: Final = structs.converter(views.Object)
 _AS_WORKLOAD: Final = structs.converter(Workload)
 _FEW: Final = 500
@@ -59,18 +65,18 @@ class Numbers:
 
     Attributes:
         asks: what is asked for.
-        free: what the ClusterQueue could take now, borrowed or not.
-        reach: the most that it could ever take.
-        nominal: its own quota.
+        free: what the ClusterQueue could take now, borrowed or not; None where it is not known.
+        reach: the most that it could ever take; None likewise.
+        nominal: its own quota; None likewise.
         holders: ClusterQueues that use it, with how much, largest first.
     """
 
     flavor: str
     resource: str
     asks: int
-    free: int
-    reach: int
-    nominal: int
+    free: int | None = None
+    reach: int | None = None
+    nominal: int | None = None
     holders: tuple[tuple[str, int], ...] = ()
 
 
@@ -108,7 +114,10 @@ class Answer:
         cluster_queue: where it was admitted, or where it waits; empty if unknown.
         workload: name of its Workload; empty where there is none.
         flavors: assigned flavor by resource.
+        nodes: how many pods are on each node, of a pod or of an owner whose pods are admitted one
+            by one; sorted.
         place: in the ClusterQueue, from 1; None where it is not known or it does not wait.
+        is_about: whether the place was said some time ago, or rounded.
         waiting: how many wait in the ClusterQueue; None where that is not known.
         numbers: what it asks for, and what there is.
         parts: pods of the owner that are admitted one by one; Workloads that hold a ClusterQueue.
@@ -129,7 +138,9 @@ class Answer:
     cluster_queue: str = ""
     workload: str = ""
     flavors: Mapping[str, str]
+    nodes: Mapping[str, int] = field(default_factory=dict)
     place: int | None = None
+    is_about: bool = False
     waiting: int | None = None
     numbers: tuple[Numbers, ...] = ()
     parts: tuple[Part, ...] = ()
@@ -148,6 +159,8 @@ def explain(api: Api, namespace: str, what: str) -> Answer:
     subject = subjects.find(api, namespace, what)
     if subject.resource == resources.CLUSTER_QUEUES:
         return _of_cluster_queue(api, namespace, subject)
+    if subject.resource == resources.LOCAL_QUEUES:
+        return _of_local_queue(api, subject)
     if subject.resource == resources.WORKLOADS:
         return _of_workload(api, subject, subject.document, {})
     if subject.resource == resources.PODS:
@@ -171,7 +184,9 @@ def _of_pod(api: Api, subject: Subject, *, in_full: bool = True) -> Answer:
     workload = _workload_of_pod(api, subject, named)
     if workload is None:
         return _without_workload(subject, own)
-    return _of_workload(api, subject, workload, own, in_full=in_full)
+    answer = _of_workload(api, subject, workload, own, in_full=in_full)
+    node = _node(pod)
+    return replace(answer, nodes={node: 1}) if node else answer
 
 
 def _workload_of_pod(api: Api, subject: Subject, named: str | None) -> Document | None:
@@ -263,15 +278,19 @@ def _of_pods(api: Api, subject: Subject, selector: str) -> Answer:
         Part(name=f"pod/{one.name}", state=one.state, reason=one.reason, message=one.message)
         for one in found
     )
-    worst = next((one for one in found if one.state not in _FINE), None)
-    if worst is None and not found:
+    if not found:
         return _answer(subject, State.NO_WORKLOAD, reasons.no_pods(), local=_queue_label(
             subject.document))  # fmt: skip
+    nodes = dict(sorted(Counter(node for one in found for node in one.nodes).items()))
+    worst = next((one for one in found if one.state not in _FINE), None)
     if worst is None:
-        first = found[0]
-        answer = _answer(subject, first.state, Text(first.reason, first.message),
+        first = next((one for one in found if one.reason not in _RUNNING), found[0])
+        text = Text(first.reason, first.message)
+        if first.reason == Code.PODS_NOT_RUNNING:
+            text = reasons.members_not_running(_counts(subject, pods, found))
+        answer = _answer(subject, first.state, text,
                          local=first.queue, cluster_queue=first.cluster_queue)  # fmt: skip
-        return replace(answer, parts=parts)
+        return replace(answer, parts=parts, nodes=nodes)
     pod = next(one for one in pods if one["metadata"]["name"] == worst.name)
     told = _of_pod(api, Subject(resource=resources.PODS, document=pod))
     count = sum(one.state not in _FINE for one in found)
@@ -281,11 +300,51 @@ def _of_pods(api: Api, subject: Subject, selector: str) -> Answer:
         kind=subject.resource.kind,
         name=subject.name,
         message=text.message,
+        nodes=nodes,
         parts=parts,
     )
 
 
 _FINE: Final = frozenset({State.ADMITTED, State.FINISHED, State.NOT_MANAGED})
+_RUNNING: Final = frozenset({Code.ADMITTED, Code.CHARGED_RUNNING, Code.FINISHED, Code.NOT_MANAGED})
+"""Reasons of pods that need no step."""
+
+
+def _counts(
+    subject: Subject, pods: Sequence[Document], found: Sequence[Answer]
+) -> conditions.MemberCounts:
+    """Return how many pods of an owner there are, and what keeps the others.
+
+    Args:
+        subject: the owner.
+        pods: of it.
+        found: where each of them stands.
+    """
+    alive = [one for one in pods if _is_alive(one)]
+    asked = subject.document.get("spec", {}).get("replicas")
+    on_lost = {one.name for one in found if conditions.says_lost_node(one.message)}
+    why = (_condition(one, "PodScheduled").get("message", "") for one in alive if not _node(one))
+    lost = {_node(one) for one in alive if one["metadata"]["name"] in on_lost} - {""}
+    return conditions.MemberCounts(
+        asked=max(len(alive), asked if isinstance(asked, int) else 0),
+        created=len(alive),
+        scheduled=sum(bool(_node(one)) for one in alive),
+        ready=sum(
+            bool(_true(one, "Ready")) and one["metadata"]["name"] not in on_lost for one in alive
+        ),
+        why=next(filter(None, why), ""),
+        lost_nodes=tuple(sorted(lost)),
+    )
+
+
+def _is_alive(pod: Document) -> bool:
+    has_ended = pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
+    return not has_ended and not pod["metadata"].get("deletionTimestamp")
+
+
+def _node(pod: Document) -> str:
+    found: str = pod.get("spec", {}).get("nodeName") or ""
+    return found
 
 
 def _ended(document: Document) -> Text | None:
@@ -341,7 +400,7 @@ def _of_workload(
     is_waiting = not admission and state in {State.WAITING, State.EVICTED}
     if not in_full or not is_waiting or not queue:
         return answer
-    return _with_numbers(api, answer, workload, is_told=own.get("status") == "False")
+    return _with_numbers(api, answer, subject, workload, own)
 
 
 def _text(
@@ -445,28 +504,137 @@ _OF_QUOTA: Final = frozenset(
 """Reasons beside which the numbers and the place matter."""
 
 
-def _with_numbers(api: Api, answer: Answer, workload: Document, *, is_told: bool) -> Answer:
+def _with_numbers(
+    api: Api, answer: Answer, subject: Subject, workload: Document, own: Mapping[str, Any]
+) -> Answer:
     """Return the answer with what there is and the place, as far as the caller may read it."""
     read = cluster.relate(cluster.read(api, Wanted(namespace=answer.namespace, workloads=False)))
     node = read.forest.queues.get(names.ClusterQueueName(answer.cluster_queue))
     view = read.queues.get(answer.cluster_queue)
+    is_told = own.get("status") == "False"
     if node is None or view is None:
-        return replace(answer, missing=read.missing)
-    answer = replace(answer, notes=_releasing(view.status.conditions))
+        answer = replace(answer, missing=read.missing)
+        may_read = cluster.not_listed(resources.CLUSTER_QUEUES) not in read.missing
+        if may_read or answer.reason not in _OF_QUOTA:
+            return answer
+        event = None if is_told else _last_event(api, answer, subject, workload)
+        return _without_queues(api, answer, workload, event, is_told=is_told)
+    answer = replace(answer, notes=tuple(_releasing(view.status.conditions)))
     if answer.reason == Code.CLUSTER_QUEUE_INACTIVE:
         return replace(answer, notes=_why_inactive(view.status.conditions))
     if answer.reason not in _OF_QUOTA:
         return answer
     shortages = _shortages(node, workload)
     found = tuple(_numbers(one) for one in shortages)
+    sick = _sick(view.status.conditions, {one.flavor for one in found})
+    answer = replace(answer, notes=(*answer.notes, *sick))
     place, count = _place(api, answer, view.status.pending_workloads or 0)
-    answer = replace(answer, numbers=found, place=place, waiting=count)
+    answer = replace(answer, numbers=found, waiting=count)
+    answer = _at_place(answer, place, answer.message)
     lacking = [one for one in shortages if one.missing]
     if is_told or answer.reason not in _FROM_NUMBERS or not lacking:
         return answer
-    at = reasons.exact_place(place) if place else ""
-    text = numbers.of_shortages(lacking, answer.cluster_queue, place=at)
+    text = numbers.of_shortages(lacking, answer.cluster_queue, place=place_text(answer))
     return _saying(answer, text)
+
+
+def _at_place(answer: Answer, place: int | None, said: str) -> Answer:
+    """Return the answer with a place; one that is not known may have been said some time ago."""
+    if place is not None:
+        return replace(answer, place=place)
+    told = reasons.told_place(said)
+    return answer if told is None else replace(answer, place=told.number, is_about=True)
+
+
+def place_text(answer: Answer) -> str:
+    """Return the place in words, such as ``about 40th``; empty where it is not known."""
+    if answer.place is None:
+        return ""
+    return f"{'about ' if answer.is_about else ''}{reasons.exact_place(answer.place)}"
+
+
+def _last_event(
+    api: Api, answer: Answer, subject: Subject, workload: Document
+) -> LastEvent | None:
+    """Return what the last event said of what the Workload stands for, since it waits."""
+    regarding = subject.document["metadata"]
+    if subject.resource == resources.WORKLOADS:
+        owners = regarding.get("ownerReferences") or [regarding]
+        regarding = owners[0]
+    found = without_queues.last_event(api, answer.namespace, regarding["uid"], answer.reason)
+    if found is None or not found.at:
+        return None
+    began = answer.since or workload["metadata"].get("creationTimestamp", "")
+    is_old = bool(began) and clock.from_wire(found.at) < clock.from_wire(began)
+    return None if is_old else found
+
+
+def _without_queues(
+    api: Api, answer: Answer, workload: Document, event: LastEvent | None, *, is_told: bool
+) -> Answer:
+    """Return the answer with what is known of quota and place without reading ClusterQueues.
+
+    Args:
+        api: is asked with the rights of the caller.
+        answer: so far.
+        workload: that waits.
+        event: what was said last of what it stands for.
+        is_told: whether the message is our own condition, which has the numbers.
+    """
+    queue = without_queues.local_queue(api, answer.namespace, answer.queue)
+    found = tuple(without_queues.amounts(_asked(workload), answer.said.message, queue))
+    said = event.message if event is not None else answer.message
+    key = WorkloadKey(answer.namespace, answer.workload)
+    places = without_queues.place(api, key, answer.queue)
+    answer = _at_place(answer, places.place, said)
+    notes = [*answer.notes]
+    if event is not None:
+        notes.append(f"its event said at {event.at[:19]}Z: {event.message}")
+    if queue is not None:
+        notes.append(_use_of(queue))
+    missing = [*answer.missing]
+    if places.is_refused:
+        missing.append(
+            f"The exact place is not shown: you may not read who waits in LocalQueue "
+            f"{answer.queue}{cluster.SHOWN_BY}{names.PENDING_VIEWER_ROLE}"
+        )
+    answer = replace(
+        answer,
+        numbers=tuple(
+            Numbers(flavor=one.flavor, resource=one.resource, asks=one.asks, free=one.free,
+                    reach=one.reach)
+            for one in found
+        ),
+        notes=tuple(notes),
+        missing=tuple(missing),
+    )  # fmt: skip
+    if is_told:
+        return answer
+    at, queue_name = place_text(answer), answer.cluster_queue
+    if answer.reason == Code.PENDING_EVALUATION:
+        return _saying(answer, reasons.not_judged(at, queue_name))
+    lacks = [_lack(one, one.free) for one in found if one.free is not None]
+    if answer.reason != Code.WAITING_FOR_QUOTA or not lacks:
+        return answer
+    return _saying(answer, reasons.waits_for_quota(lacks, queue_name, place=at))
+
+
+def _lack(one: Asked, free: int) -> reasons.Lack:
+    return reasons.Lack(
+        resource=one.resource,
+        flavor=one.flavor,
+        asks=quantity.in_words(one.resource, one.asks),
+        free=quantity.in_words(one.resource, free),
+        reach="" if one.reach is None else quantity.in_words(one.resource, one.reach),
+    )
+
+
+def _use_of(queue: LocalQueue) -> str:
+    """Return what a LocalQueue holds, and how many wait in it."""
+    held = reasons.listed(without_queues.holds(queue)) or "nothing"
+    pending = queue.status.pending_workloads or 0
+    waits = "1 Workload waits" if pending == 1 else f"{pending or 'no'} Workloads wait"
+    return f"LocalQueue {queue.metadata.name} holds {held}; {waits} in it"
 
 
 _FROM_NUMBERS: Final = frozenset({Code.WAITING_FOR_QUOTA, Code.EXCEEDS_MAX_QUOTA})
@@ -564,15 +732,26 @@ def _why_inactive(found: Iterable[Any] | None) -> tuple[str, ...]:
     )
 
 
-def _releasing(found: Iterable[Any] | None) -> tuple[str, ...]:
-    return tuple(
-        one.message
-        for one in found or ()
-        if one.type == conditions.RELEASING and one.status == "True"
-    )
+def _releasing(found: Iterable[Any] | None) -> Iterator[str]:
+    for one in found or ():
+        if one.type == conditions.RELEASING and one.status == "True":
+            yield one.message
 
 
-# --------------------------------------------------------------------------------- ClusterQueues
+def _sick(found: Iterable[Any] | None, flavors: AbstractSet[str]) -> Iterator[str]:
+    """Yield which GPUs of flavors are promised and sick or missing, and on which nodes.
+
+    Args:
+        found: conditions of the ClusterQueue.
+        flavors: that matter.
+    """
+    for one in found or ():
+        is_short = one.type == conditions.CAPACITY_SUFFICIENT and one.status == "False"
+        if is_short and not conditions.short_flavors(one.message).isdisjoint(flavors):
+            yield f"GPUs are missing: {one.message}"
+
+
+# ----------------------------------------------------------------- ClusterQueues, LocalQueues
 
 _ALSO: Final = (
     (conditions.CAPACITY_SUFFICIENT, "False"),
@@ -606,6 +785,39 @@ def _of_cluster_queue(api: Api, namespace: str, subject: Subject) -> Answer:
     if not queue["metadata"].get("deletionTimestamp"):
         return answer
     return _of_ending(api, namespace, answer, queue)
+
+
+def _of_local_queue(api: Api, subject: Subject) -> Answer:
+    """Return whether a LocalQueue admits, through which ClusterQueue, what it holds, who waits."""
+    queue = _AS_LOCAL_QUEUE(subject.document)
+    active = _condition(subject.document, conditions.ACTIVE)
+    said = Text(active.get("reason", ""), active.get("message", ""))
+    behind = queue.spec.cluster_queue
+    text, state = reasons.local_queue(said, behind), State.INACTIVE
+    if not active:
+        text, state = reasons.no_workload(), State.NO_WORKLOAD
+    elif active.get("status") == "True":
+        state = State.ACTIVE
+    answer = _answer(subject, state, text, local=subject.name, cluster_queue=behind)
+    notes = [_use_of(queue)]
+    if text.reason == Code.CLUSTER_QUEUE_INACTIVE:
+        notes += _why_not_behind(api, behind)
+    return replace(
+        answer,
+        since=active.get("lastTransitionTime", ""),
+        said=said,
+        notes=tuple(notes),
+        waiting=queue.status.pending_workloads,
+    )
+
+
+def _why_not_behind(api: Api, cluster_queue: str) -> tuple[str, ...]:
+    """Return why the ClusterQueue behind a LocalQueue admits nothing, if that may be read."""
+    try:
+        found = api.get(resources.CLUSTER_QUEUES, cluster_queue, into=ClusterQueue)
+    except (errors.NotFoundError, errors.ForbiddenError, errors.DecodeError):
+        return ()
+    return _why_inactive(found.status.conditions)
 
 
 def _of_ending(api: Api, namespace: str, answer: Answer, queue: Document) -> Answer:
@@ -704,7 +916,9 @@ def document(answer: Answer) -> dict[str, Any]:
         "clusterQueue": answer.cluster_queue,
         "workload": answer.workload,
         "flavors": dict(answer.flavors),
+        "nodes": dict(answer.nodes),
         "place": answer.place,
+        "placeIsAbout": answer.is_about,
         "waiting": answer.waiting,
         "quota": [_numbers_document(one) for one in answer.numbers],
         "parts": [

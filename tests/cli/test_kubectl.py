@@ -142,7 +142,9 @@ def test_an_admitted_pod_is_told_its_flavors(world: World) -> None:
         "clusterQueue": "cq",
         "workload": "w",
         "flavors": {"nvidia.com/gpu": "a100"},
+        "nodes": {},
         "place": None,
+        "placeIsAbout": False,
         "waiting": None,
         "quota": [],
         "parts": [],
@@ -228,10 +230,9 @@ def test_the_namespace_is_that_of_the_context_unless_one_is_named(world: World) 
     ("arguments", "error"),
     [
         (("gone",), "error: no pod 'gone' in namespace"),
-        (("gone", "-o", "json"), "error: no pod 'gone' in namespace"),
         (("p", "--context", "nowhere"), "error: no access to an API server from"),
     ],
-    ids=["no such pod", "in JSON too", "no such context"],
+    ids=["no such pod", "no such context"],
 )
 def test_without_an_answer_it_exits_with_1(
     world: World, arguments: tuple[str, ...], error: str
@@ -239,6 +240,41 @@ def test_without_an_answer_it_exits_with_1(
     result = world.ask(*arguments)
     assert (result.exit_code, result.stdout) == (1, "")
     assert error in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("gone",), "NotFound", "no pod 'gone' in namespace team"),
+        (("pod/gone",), "NotFound", 'pods "gone" not found in namespace team'),
+        (("cohort/all",), "UnknownKind", "a Cohort neither waits nor admits"),
+        (("p", "--context", "nowhere"), "InvalidKubeconfig", "no access to an API server"),
+    ],
+    ids=["nothing of the name", "no such pod", "a kind that does not wait", "no such context"],
+)
+def test_an_error_is_a_document_where_json_is_asked_for(
+    world: World, arguments: tuple[str, ...], code: str, message: str
+) -> None:
+    result = world.ask(*arguments, "-o", "json")
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)
+    assert found.keys() == {"apiVersion", "kind", "code", "message", "next"}
+    assert (found["apiVersion"], found["kind"], found["code"]) == (
+        "gpu-admission.dev/v1", "Error", code,
+    )  # fmt: skip
+    assert found["message"].startswith(message)
+    assert found["next"]
+    assert result.stderr.startswith(f"error: {message}")
+
+
+@pytest.mark.parametrize("what", ["trian-0", "pod/train-O", "job/trian"])
+def test_a_mistyped_name_is_answered_with_similar_ones(world: World, what: str) -> None:
+    world.add_pod("train-0", labels=OURS)
+    add_job(world)
+    meant = "train" if what.startswith("job") else "train-0"
+    hint = world.ask(what).stderr.splitlines()[1]
+    assert hint.startswith(f"hint: did you mean {meant}")
+    assert "did you mean" not in world.ask("nothing-alike").stderr
 
 
 def test_a_missing_kubeconfig_is_an_error(tmp_path: Path) -> None:
@@ -368,11 +404,46 @@ def test_a_deployment_lists_its_pods_and_says_why_the_first_waits(world: World) 
     world.add_workload("w-1", second, WAITS)
     answer = world.told("deploy/chat")
     assert answer["subject"] == {"kind": "Deployment", "namespace": "team", "name": "chat"}
-    assert answer["message"] == "1 of 2 pods waits: Waits: needs 1 a100."
+    assert answer["message"] == "1 of 2 pods waits: needs 1 a100."
     assert [(one["name"], one["state"]) for one in answer["parts"]] == [
         ("pod/chat-0", "admitted"),
         ("pod/chat-1", "waiting"),
     ]
+
+
+def add_deployment(world: World, *nodes: str, are_ready: bool) -> None:
+    """A Deployment with an admitted pod on each node; the nodes are ready or not."""
+    selector = {"selector": {"matchLabels": {"app": "chat"}}, "replicas": len(nodes)}
+    metadata = {"name": "chat", "namespace": "team"}
+    made = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": selector}
+    world.store.create(resources.DEPLOYMENTS, made)
+    for number, node in enumerate(nodes):
+        name = f"chat-{number}"
+        pod = make_pod(name, namespace="team", labels={**OURS, "app": "chat"}, nodeName=node)
+        uid = world.store.create(resources.PODS, pod)["metadata"]["uid"]
+        counts = conditions.MemberCounts(1, 1, 1, 0, lost_nodes=(node,))
+        text = conditions.pods_ready(conditions.PodsReadyReason.STARTED)
+        if not are_ready:
+            text = conditions.pods_ready(conditions.PodsReadyReason.WAIT_FOR_START, counts)
+        told = condition(conditions.PODS_READY, str(are_ready), *text)
+        world.add_workload(f"w-{number}", uid, HOLDS, ADMITTED, told, admission=ADMISSION)
+
+
+def test_the_pods_of_a_deployment_are_counted_together_with_all_their_nodes(world: World) -> None:
+    add_deployment(world, "gpu-1", "gpu-0", are_ready=False)
+    answer = world.told("deploy/chat")
+    assert answer["reason"] == "PodsNotRunning"
+    assert answer["message"] == (
+        "Admitted, but 0 of 2 pods are ready: nodes gpu-0, gpu-1 are not ready."
+    )
+    assert answer["nodes"] == {"gpu-0": 1, "gpu-1": 1}
+
+
+def test_a_deployment_that_runs_names_how_many_pods_are_on_which_nodes(world: World) -> None:
+    add_deployment(world, "gpu-0", "gpu-1", "gpu-0", are_ready=True)
+    lines = world.ask("deploy/chat").stdout.splitlines()
+    assert lines[0] == "Admitted by ClusterQueue cq on a100."
+    assert "  nodes       3 pods on gpu-0, gpu-1" in lines
 
 
 @pytest.mark.parametrize(
@@ -420,3 +491,58 @@ def test_a_queue_that_promises_more_than_there_is_says_so(world: World) -> None:
     answer = world.told("clusterqueue/cq")
     assert (answer["state"], answer["message"]) == ("active", "Admits workloads.")
     assert answer["notes"] == ["promises 16, 8 exist"]
+
+
+SHORT = (
+    "nvidia.com/gpu in flavor a100: quota promises 16, 8 exist (8 healthy, 8 sick); n2: not Ready"
+)
+
+
+@pytest.mark.parametrize(
+    ("flavor", "notes"),
+    [("a100", [f"GPUs are missing: {SHORT}"]), ("h100", [])],
+    ids=["of its flavor", "of another flavor"],
+)
+def test_what_waits_is_told_which_nodes_of_its_flavor_are_sick(
+    world: World, flavor: str, notes: list[str]
+) -> None:
+    told = SHORT.replace("flavor a100", f"flavor {flavor}")
+    short = condition(conditions.CAPACITY_SUFFICIENT, "False", "QuotaExceedsCapacity", told)
+    add_queue(world, flavorsReservation=used("13"), pendingWorkloads=1, conditions=[short])
+    uid = add_job(world, **{names.QUEUE_LABEL: "lq"})
+    world.add_workload("job-train", uid, WAITS, resourceRequests=REQUESTS)
+    assert world.told("train")["notes"] == notes
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "reason", "message"),
+    [
+        (conditions.CAN_SUBMIT, "active", "QueueReady",
+         "Admits workloads through ClusterQueue cq."),
+        (conditions.LOCAL_QUEUE_STOPPED, "inactive", "LocalQueueStopped",
+         "Admits nothing: it is stopped."),
+        (conditions.CLUSTER_QUEUE_MISSING, "inactive", "ClusterQueueNotFound",
+         "Admits nothing: ClusterQueue cq does not exist."),
+        (conditions.CLUSTER_QUEUE_INACTIVE, "inactive", "ClusterQueueInactive",
+         "Admits nothing: ClusterQueue cq admits nothing at present."),
+    ],
+    ids=["it admits", "it is stopped", "no ClusterQueue", "the ClusterQueue is stopped"],
+)  # fmt: skip
+def test_a_local_queue_is_told_whether_it_admits_what_it_holds_and_who_waits(
+    world: World, text: conditions.Text, state: str, reason: str, message: str
+) -> None:
+    stopped = condition("Active", "False", "Stopped", "Can't admit new workloads: is stopped.")
+    add_queue(world, conditions=[stopped])
+    made = world.store.get(resources.LOCAL_QUEUES, "lq", "team")
+    said = condition("Active", "True" if state == "active" else "False", *text)
+    status = {"conditions": [said], "pendingWorkloads": 2, "flavorsReservation": [
+        {"name": "a100", "resources": [{"name": "nvidia.com/gpu", "total": "4"}]},
+    ]}  # fmt: skip
+    world.store.replace(resources.LOCAL_QUEUES, {**made, "status": status}, subresource="status")
+    answer = world.told("lq/lq")
+    assert (answer["state"], answer["reason"], answer["message"]) == (state, reason, message)
+    assert (answer["clusterQueue"], answer["waiting"]) == ("cq", 2)
+    assert answer["notes"][0] == "LocalQueue lq holds 4 a100; 2 Workloads wait in it"
+    behind = ["Admits nothing: it is stopped."] if reason == "ClusterQueueInactive" else []
+    assert answer["notes"][1:] == behind
+    assert "  queue       lq -> cq, 2 Workloads wait" in world.ask("lq").stdout.splitlines()

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from admission.base import names
 from admission.controller import watched
 from admission.install import cabundles, rbac
 from admission.kube import resources
@@ -67,3 +68,10 @@ def test_without_rotation_the_controller_has_no_right_on_certificates() -> None:
     assert named | {rbac.CERTIFICATES_ROLE} == {
         one["metadata"]["name"] for one in rbac.documents()
     }
+
+
+def test_the_roles_that_commands_name_to_people_are_installed() -> None:
+    installed = {
+        one["metadata"]["name"] for one in rbac.documents() if one["kind"] == "ClusterRole"
+    }
+    assert {*names.VIEWER_ROLES.values(), names.PENDING_VIEWER_ROLE} <= installed

@@ -76,6 +76,7 @@ _BUILT_IN: Final = {
     resources.NODES: Kind(
         resource=resources.NODES, status=True, fields=("spec.unschedulable",)
     ),
+    resources.EVENTS: Kind(resource=resources.EVENTS, fields=("reason", "regarding.uid")),
 }  # fmt: skip
 _WITH_STATUS: Final = frozenset({
     resources.DEPLOYMENTS, resources.REPLICA_SETS, resources.JOBS, resources.CRDS,
