@@ -1,6 +1,6 @@
 """``kubectl gpu queue``: who waits at which place."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import click
@@ -121,7 +121,8 @@ def _lines(found: Queue, limit: int, most: int) -> Iterator[str]:
     yield from tables.sentence(verdict, most, "  ")
     shown = found.waiting[:limit] if limit else found.waiting
     if shown:
-        columns, rows = _COLUMNS, [_row(one) for one in shown]
+        columns: Sequence[Column] = _COLUMNS
+        rows: Sequence[Sequence[str]] = [_row(one) for one in shown]
         if not never:  # all start some time
             columns = tuple(one for one in columns if one.head != _STARTS)
             rows = [(row[0], *row[2:]) for row in rows]

@@ -115,7 +115,7 @@ def _of(target: Asked, queue: str | None) -> Use:
         return use
     found = _below(use, queue)
     if found is None:
-        known = [one.name for one in (*use.queues, *use.cohorts)]
+        known = [*(one.name for one in use.queues), *(one.name for one in use.cohorts)]
         output.fail(
             f"there is no ClusterQueue and no Cohort {queue!r} that you may read",
             f"{similar(queue, known)}see those there are: kubectl get clusterqueues,cohorts",

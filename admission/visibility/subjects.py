@@ -160,10 +160,10 @@ def _of_other_kind(api: Api, namespace: str, typed: str, name: str) -> Subject:
         SubjectError: no Workload of the namespace has such an owner, or the kind is shown
             elsewhere.
     """
-    for one in _called(typed, _ELSEWHERE):
-        advice = _ELSEWHERE[one].format(name=name)
+    for other in _called(typed, _ELSEWHERE):
+        advice = _ELSEWHERE[other].format(name=name)
         raise SubjectError(
-            f"a {one.kind} neither waits nor admits", advice, ErrorCode.UNKNOWN_KIND
+            f"a {other.kind} neither waits nor admits", advice, ErrorCode.UNKNOWN_KIND
         )
     word = typed.lower().partition(".")[0]
     for one in api.list(resources.WORKLOADS, namespace).items:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from admission.base import names
+from admission.base import conditions, names
 from admission.cli import asking
 from admission.cli import main as whole
 from admission.cli.kubectl import main
@@ -18,10 +18,11 @@ from admission.objects import crds
 from admission.sandbox.rest import StoreServer
 from admission.sandbox.store import Store
 from tests.builders.cluster import make_namespace
-from tests.builders.metadata import Document
+from tests.builders.metadata import Document, make_condition
 from tests.builders.queues import make_flavor, make_local_queue
 from tests.cli.test_kubectl import KUBECONFIG
 from tests.visibility.clusters import GPU, gpu_node, holding, pod, queue, waiting
+from tests.visibility.rights import OfTeam
 
 KINDS = {
     "ClusterQueue": resources.CLUSTER_QUEUES,
@@ -231,6 +232,118 @@ def test_they_are_commands_of_both_programs_with_examples_and_exit_codes(command
         assert result.exit_code == 0
         assert f"kubectl gpu {command}" in result.stdout
         assert "Exit codes:" in result.stdout
+
+
+def test_a_mistyped_queue_is_answered_with_similar_ones(world: World) -> None:
+    for command in ("top", "queue", "who"):
+        hint = world.ask(command, "reserch").stderr.splitlines()[1]
+        assert hint.startswith("hint: did you mean research"), command
+    assert world.ask("who", "nn1").stderr.splitlines()[1].startswith("hint: did you mean n1? ")
+
+
+@pytest.mark.parametrize("command", ["top", "queue", "who"])
+def test_an_error_is_a_document_where_json_is_asked_for(world: World, command: str) -> None:
+    result = world.ask(command, "gone", "-o", "json")
+    found = json.loads(result.stdout)
+    assert (result.exit_code, found["kind"], found["code"]) == (1, "Error", "NotFound")
+    assert result.stderr.startswith(f"error: {found['message']}")
+
+
+TOO_BIG = conditions.insufficient_quota(GPU, "a100", "0", "64", "10")
+GUARDED = conditions.insufficient_quota(GPU, "a100", "0", "9", "8")
+
+
+def never(name: str, reason: str, message: str) -> Document:
+    made = waiting(name, "research", 1)
+    made["status"]["conditions"] = [make_condition("QuotaReserved", "False", reason, message)]
+    made["metadata"]["annotations"] = {names.REQUESTER: "bob"}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "is_never"),
+    [
+        ("ExceedsMaxQuota", TOO_BIG, True),
+        ("ExceedsMaxQuota", GUARDED, False),
+        ("NoMatchingFlavor", "flavor a100 doesn't match node affinity", True),
+        ("WaitingForQuota", "resource cpu unavailable in ClusterQueue", True),
+        ("WaitingForQuota", conditions.insufficient_unused_quota(GPU, "a100", "2"), False),
+    ],
+    ids=["too big", "too big while GPUs are sick", "no flavor", "no quota for cpu", "it waits"],
+)
+def test_what_never_starts_as_it_is_is_marked(
+    world: World, reason: str, message: str, is_never: bool
+) -> None:
+    world.add(never("big", reason, message))
+    try:
+        lines = world.lines("queue", "research")
+        (row,) = (cells(line) for line in lines if "ml/big" in line)
+        assert ("never" in row[:2]) is is_never
+        assert ("1 of them never starts as it is" in lines[0]) is is_never
+        (found,) = world.told("queue", "research")["clusterQueues"]
+        marks = {one["workload"]: one["neverStarts"] for one in found["waiting"]}
+        assert marks == {"soon": False, "late": False, "big": is_never}
+        note = "note: ml/big waits and never starts as it is: "
+        assert any(one.startswith(note) for one in world.lines("who", "research")) is is_never
+        assert [one["workload"] for one in world.told("who", "research")["neverStart"]] == [
+            "big"
+        ] * is_never
+    finally:
+        world.store.delete(resources.WORKLOADS, "big", "ml")
+
+
+@pytest.fixture
+def team(world: World, tmp_path: Path) -> Iterator[World]:
+    """The same as a user of the team ``ml`` sees it."""
+    restricted: Any = OfTeam(world.store, "ml")
+    served = StoreServer(restricted, resources.BUILT_IN + resources.CUSTOM)
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(KUBECONFIG.format(url=served.url))
+    yield World(world.store, kubeconfig)
+    served.stop()
+
+
+def test_top_shows_a_team_what_its_local_queues_say(world: World, team: World) -> None:
+    stored = world.store.get(resources.LOCAL_QUEUES, "research", "ml")
+
+    def of(amount: str) -> list[Document]:
+        return [{"name": "a100", "resources": [{"name": GPU, "total": amount}]}]
+
+    status = {"pendingWorkloads": 2, "flavorsReservation": of("4"), "flavorsUsage": of("3")}
+    world.store.replace(resources.LOCAL_QUEUES, {**stored, "status": status}, subresource="status")
+    lines = team.lines("top", "-n", "ml")
+    assert lines[0] == f"{GPU}: 4 used by your LocalQueues, 2 Workloads wait"
+    assert [cells(line) for line in lines[1:3]] == [
+        ["LOCALQUEUE", "CLUSTERQUEUE", "FLAVOR", "USED", "ADMITTED", "PENDING"],
+        ["ml/research", "research", "a100", "4", "3", "3"],
+    ]
+    notes = [line for line in lines if line.startswith("note: ")]
+    assert notes[0] == (
+        "note: Total and free quota are not shown: you may not list ClusterQueues; shown by "
+        "ClusterRole gpu-admission-clusterqueue-viewer-role"
+    )
+    assert not any("Cohorts" in one or "Nodes" in one for one in notes)
+    assert team.lines("top", "research", "-n", "ml")[1:3] == lines[1:3]
+    (found,) = (
+        one for one in team.told("top", "-n", "ml")["localQueues"] if one["name"] == "research"
+    )
+    assert found["used"] == [{"flavor": "a100", "resource": GPU, "used": "4", "admitted": "3"}]
+
+
+def test_why_names_to_a_team_the_roles_that_would_show_more_in_one_note(
+    world: World, team: World
+) -> None:
+    short = conditions.insufficient_unused_quota(GPU, "a100", "2")
+    world.add(never("small", "WaitingForQuota", short))
+    try:
+        lines = team.lines("why", "workload/small", "-n", "ml")
+    finally:
+        world.store.delete(resources.WORKLOADS, "small", "ml")
+    assert cells(lines[6]) == ["a100", GPU, "1", "0", "?", "?", "?"]
+    assert lines[-2] == (
+        "note: ClusterQueues, Cohorts are not shown: you may not list them; shown by ClusterRoles "
+        "gpu-admission-clusterqueue-viewer-role, gpu-admission-cohort-viewer-role"
+    )
 
 
 def test_what_may_not_be_listed_is_one_note_for_each_reason() -> None:
