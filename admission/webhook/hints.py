@@ -268,7 +268,7 @@ def _behind(
     waiting = queue.status.pending_workloads or 0
     if waiting <= 0:
         return
-    if _goes_past(queue) and _has_room(_asked(parts), queue, knowledge.queue_facts(queue)):
+    if _goes_past(queue) and _has_room(_asked(parts), queue, knowledge):
         return
     others = "1 other" if waiting == 1 else f"about {_rounded(waiting)} others"
     where = f"ClusterQueue {queue.metadata.name}"
@@ -286,33 +286,20 @@ def _goes_past(queue: ClusterQueue) -> bool:
     return queue.spec.queueing_strategy != model.QueueingStrategy.STRICT_FIFO
 
 
-def _has_room(asked: Mapping[str, int], queue: ClusterQueue, facts: QueueFacts) -> bool:
-    """Return whether the queue's own quota has room for all of it, by its status."""
-    reserved = {
-        (flavor.get("name"), one.get("name")): one.get("total", "0")
-        for flavor in queue.status.flavors_reservation or ()
-        for one in flavor.get("resources") or ()
-    }
+def _has_room(asked: Mapping[str, int], queue: ClusterQueue, knowledge: Knowledge) -> bool:
+    """Return whether all of it fits now, borrowing included, by what the statuses say."""
     for group in queue.spec.resource_groups or ():
         wanted = {r: asked[r] for r in group.covered_resources if r in asked}
-        free = (
+        fits = (
             all(
-                value + _canonical(r, reserved.get((flavor.name, r), "0"))
-                <= facts.nominal[flavor.name].get(r, 0)
-                for r, value in wanted.items()
+                value <= (knowledge.free(queue.metadata.name, flavor.name, resource) or 0)
+                for resource, value in wanted.items()
             )
             for flavor in group.flavors
         )
-        if wanted and not any(free):
+        if wanted and not any(fits):
             return False
     return True
-
-
-def _canonical(resource: str, text: str | int) -> int:
-    try:
-        return quantity.to_canonical(resource, str(text))
-    except InvalidValueError:
-        return 0  # no API server stores it
 
 
 def _asked(parts: Sequence[Part]) -> dict[str, int]:

@@ -22,7 +22,14 @@ from admission.base.selectors import Predicate
 from admission.gpu.capabilities import QueueOffer
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import cluster_queue, cohort, resource_flavor, values, views
+from admission.objects import (
+    cluster_queue,
+    cohort,
+    queue_status,
+    resource_flavor,
+    values,
+    views,
+)
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort
 from admission.objects.local_queue import LocalQueue
@@ -177,6 +184,10 @@ class ClusterKnowledge:
         """Return the most that a ClusterQueue could take of a flavor; None where not known."""
         return self._reach.most(queue, flavor, resource)
 
+    def free(self, queue: str, flavor: str, resource: str) -> int | None:
+        """Return what a ClusterQueue could take of a flavor now; None where not known."""
+        return self._reach.free(queue, flavor, resource)
+
     def resource_flavor(self, name: str) -> ResourceFlavor | None:
         """Return the ResourceFlavor."""
         found = self._get(resources.RESOURCE_FLAVORS, "", name)
@@ -318,15 +329,17 @@ def _canonical(resource: str, value: str | int) -> int:
 class Reach:
     """The most that a ClusterQueue could take of a flavor, with all that its cohort could lend it.
 
-    It keeps ClusterQueues and Cohorts by name, without anything that is in use. The trees are kept
-    edit by edit; an edit costs nothing until somebody asks, and then only the tree that it touched
-    is computed again. Only requests above a queue's own quota ask. Safe to use from several
-    threads.
+    And what it could take now, by what the statuses say is in use. It keeps ClusterQueues and
+    Cohorts by name. The trees are kept edit by edit; an edit costs nothing until somebody asks,
+    and then only the tree that it touched is computed again. Only requests above a queue's own
+    quota, and those behind which others wait, ask. Safe to use from several threads.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._forest = Forest()
+        self._unread: dict[ClusterQueueName, ClusterQueue] = {}
+        """ClusterQueues whose status was not read since it came."""
 
     def set_queue(self, view: ClusterQueue) -> None:
         """Take a ClusterQueue as it is now; nothing is known of one that cannot be read."""
@@ -339,10 +352,12 @@ class Reach:
             known = self._forest.queues.get(spec.name)
             if known is None or known.spec != spec:
                 self._forest.set_queue(spec)
+            self._unread[spec.name] = view
 
     def drop_queue(self, name: str) -> None:
         """Take the deletion of a ClusterQueue."""
         with self._lock:
+            self._unread.pop(ClusterQueueName(name), None)
             if name in self._forest.queues:
                 self._forest.drop_queue(ClusterQueueName(name))
 
@@ -377,3 +392,18 @@ class Reach:
                 return None
             pair = FlavorResource(FlavorName(flavor), ResourceName(resource))
             return quota.potential(node, pair)
+
+    def free(self, queue: str, flavor: str, resource: str) -> int | None:
+        """Return what the queue could take now, borrowing included; None if unknown."""
+        with self._lock:
+            self._forest.refresh()
+            for name, view in self._unread.items():
+                changed = self._forest.queues[name]
+                quota.remove_all(changed, dict(changed.usage))
+                quota.add_all(changed, queue_status.reserved(view.status.flavors_reservation))
+            self._unread.clear()
+            node = self._forest.queues.get(ClusterQueueName(queue))
+            if node is None or node.name in self._forest.cyclic:
+                return None
+            pair = FlavorResource(FlavorName(flavor), ResourceName(resource))
+            return max(0, quota.available(node, pair))

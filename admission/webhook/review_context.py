@@ -84,6 +84,13 @@ class Knowledge(Protocol):
         """
         ...
 
+    def free(self, queue: str, flavor: str, resource: str) -> int | None:
+        """Return what a ClusterQueue could take of a flavor now, borrowing included.
+
+        Return None where it is not known.
+        """
+        ...
+
     def resource_flavor(self, name: str) -> ResourceFlavor | None:
         """Return the ResourceFlavor."""
         ...

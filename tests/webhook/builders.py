@@ -67,12 +67,18 @@ class Cluster:
         return knowledge.describe(queue, self)
 
     def most(self, queue: str, flavor: str, resource: str) -> int | None:
+        return self._reach().most(queue, flavor, resource)
+
+    def free(self, queue: str, flavor: str, resource: str) -> int | None:
+        return self._reach().free(queue, flavor, resource)
+
+    def _reach(self) -> Reach:
         found = Reach()
         for one in self.cluster_queues.values():
             found.set_queue(one)
         for cohort in self.cohorts.values():
             found.set_cohort(cohort)
-        return found.most(queue, flavor, resource)
+        return found
 
     def resource_flavor(self, name: str) -> ResourceFlavor | None:
         return self.flavors.get(name)

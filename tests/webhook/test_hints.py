@@ -258,3 +258,38 @@ def test_a_pod_held_for_its_parent_is_warned_about_at_its_creation_only():
 )
 def test_other_pods_are_not_warned_about_their_owner(owner: dict[str, Any], label: str):
     assert judged(owner, labels={MANAGED: label}) == ()
+
+
+def status(reserved: int, pending: int = 0) -> dict[str, Any]:
+    used = [{"name": "a", "resources": [{"name": GPU, "total": str(reserved)}]}]
+    return {"flavorsReservation": used, "pendingWorkloads": pending}
+
+
+@pytest.mark.parametrize(
+    ("own", "lent", "strategy", "waits"),
+    [
+        (0, 0, "BestEffortFIFO", False),
+        (8, 8, "BestEffortFIFO", False),
+        (8, 16, "BestEffortFIFO", True),
+        (4, 20, "BestEffortFIFO", True),
+        (0, 0, "StrictFIFO", True),
+    ],
+    ids=[
+        "own quota is free", "it can be borrowed", "all is in use", "own quota is lent",
+        "nobody is passed",
+    ],
+)  # fmt: skip
+def test_others_are_told_of_only_where_a_pod_does_not_fit_now(
+    own: int, lent: int, strategy: str, waits: bool
+) -> None:
+    quotas = {"a": {GPU: "8"}}
+    queue = cluster_queue_view(
+        quotas, cohortName="all", queueingStrategy=strategy, status=status(own, pending=3)
+    )
+    cluster = make_world(queue)
+    lender = cluster_queue_view(
+        {"a": {GPU: "16"}}, name="lender", cohortName="all", status=status(lent)
+    )
+    cluster.cluster_queues = {**cluster.cluster_queues, "lender": lender}
+    found = [text for text in warnings(cluster) if text.startswith("May wait behind")]
+    assert bool(found) is waits

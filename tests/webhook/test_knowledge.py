@@ -14,7 +14,7 @@ from admission.objects.resource_group import FlavorQuotas, ResourceGroup
 from admission.objects.resource_quota import NamespaceQuota
 from admission.webhook import knowledge
 from admission.webhook.knowledge import ClusterKnowledge
-from tests.builders.queues import local_queue_view, make_local_queue
+from tests.builders.queues import cluster_queue_view, local_queue_view, make_local_queue
 from tests.webhook import reviews
 
 
@@ -141,3 +141,23 @@ def test_a_verbose_readiness_says_of_which_moment_each_kind_is():
     assert "[+]localqueues.kueue.x-k8s.io: 0 known, version 9" in lines
     assert "[+]clusterqueues.kueue.x-k8s.io: 0 known, version 5" in lines
     assert len(lines) == len(knowledge.WATCHED) + 1
+
+
+def test_what_is_free_follows_the_statuses_and_the_cohort() -> None:
+    def queue(name: str, used: int) -> ClusterQueue:
+        reserved = [{"name": "a", "resources": [{"name": "gpu", "total": str(used)}]}]
+        status = {"flavorsReservation": reserved}
+        quotas = {"a": {"gpu": "8"}}
+        return cluster_queue_view(quotas, name=name, cohortName="all", status=status)
+
+    reach = knowledge.Reach()
+    for name, used in (("own", 6), ("other", 0)):
+        reach.set_queue(queue(name, used))
+    assert reach.free("own", "a", "gpu") == 10
+    reach.set_queue(queue("other", 12))
+    assert reach.free("own", "a", "gpu") == 0
+    reach.set_queue(queue("other", 3))
+    assert (reach.free("own", "a", "gpu"), reach.most("own", "a", "gpu")) == (7, 16)
+    reach.drop_queue("other")
+    assert reach.free("own", "a", "gpu") == 2
+    assert reach.free("gone", "a", "gpu") is None
