@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from admission.base import conditions, names, quantity
+from admission.base.amount import UNLIMITED
 from admission.base.conditions import CapPlace
 from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import FieldError
@@ -348,6 +349,65 @@ def _wanted(pod: Pod) -> Mapping[str, int]:
 
 def _is_covered(resource: str, queue: ClusterQueue) -> bool:
     return any(resource in group.covered_resources for group in queue.spec.resource_groups or ())
+
+
+# ---------------------------------------------------------------------------------------- replicas
+
+
+def too_many(
+    replica: Sequence[Part],
+    replicas: int,
+    placement: Placement,
+    context: Context,
+    knowledge: Knowledge,
+) -> tuple[str, ...]:
+    """Return a warning about an owner of which not all replicas can ever run at once.
+
+    Each of them is admitted by itself. Nothing is said where not even one fits: `queued` does.
+
+    Args:
+        replica: the pods of one replica.
+        replicas: how many are wanted.
+        placement: its queue.
+        context: its namespace.
+        knowledge: what was last seen of the cluster.
+    """
+    queue, about = about_queue(placement, context, knowledge)
+    if queue is None or about or replicas < 2:  # noqa: PLR2004 - one replica is not too many
+        return ()
+    name = queue.metadata.name
+    asked, most = _asked(replica), replicas
+    for group in queue.spec.resource_groups or ():
+        wanted = {r: asked[r] for r in group.covered_resources if asked.get(r)}
+        reach = [
+            {r: knowledge.most(name, flavor.name, r) for r in wanted} for flavor in group.flavors
+        ]
+        if wanted:
+            most = min(most, _at_once(wanted, reach, is_one_pod=len(replica) == 1))
+    if not 0 < most < replicas:
+        return ()
+    return (
+        (
+            f"Too many: {most} of {replicas} replicas can run at once in ClusterQueue {name}."
+            " Ask for fewer, or have the quota raised"
+        ),
+    )
+
+
+def _at_once(
+    wanted: Mapping[str, int], reach: Sequence[Mapping[str, int | None]], *, is_one_pod: bool
+) -> int:
+    """Return how many replicas all flavors of a group together can hold; never too few.
+
+    Args:
+        wanted: by one replica.
+        reach: of each flavor; None for what is not known.
+        is_one_pod: whether a replica is one pod, which gets one flavor.
+    """
+    known = [{r: UNLIMITED if most is None else most for r, most in one.items()} for one in reach]
+    if is_one_pod:
+        return sum(min(one[r] // value for r, value in wanted.items()) for one in known)
+    return min(sum(one[r] for one in known) // value for r, value in wanted.items())
 
 
 # ----------------------------------------------------------------------------------------- too big

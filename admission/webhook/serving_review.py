@@ -8,7 +8,7 @@ exists is not rolled out anew.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -39,6 +39,16 @@ _COPIED: Final = (serving.DEPLOYMENT, serving.STATEFUL_SET)
 """Kinds of which policies keep who created them in their pod templates."""
 _FREE: Final = Outcome(standing=Standing.FREE)
 _FIXED: Final = "field is immutable while there are replicas: scale to 0 first"
+
+
+class _Hints(NamedTuple):
+    """Warnings about each pod, and about all replicas together."""
+
+    about_pods: tuple[str, ...] = ()
+    about_replicas: tuple[str, ...] = ()
+
+
+_NO_HINTS: Final = _Hints()
 
 
 def mutate(
@@ -85,7 +95,13 @@ def mutate(
     )
     found, _ = hints.about_queue(placement, context, knowledge)
     is_new = old is None or _queue(old) != queue
-    warnings = _hints(new, templates, placement, context, rules, knowledge) if is_new else ()
+    is_larger = old is not None and _replicas(new) > _replicas(old)
+    hinted = (
+        _hints(new, templates, placement, context, rules, knowledge)
+        if is_new or is_larger
+        else _NO_HINTS
+    )
+    warnings = (*(hinted.about_pods if is_new else ()), *hinted.about_replicas)
     if old is None or old.spec != new.spec:
         warnings = (*warnings, *_about_rollout(new, templates, found, rules))
     return Outcome(standing=Standing.QUEUED, operations=operations, warnings=warnings)
@@ -122,7 +138,7 @@ def _hints(
     context: Context,
     rules: Rules,
     knowledge: Knowledge,
-) -> tuple[str, ...]:
+) -> _Hints:
     """Return warnings about pods that nobody has created yet: their own reviews tell nobody."""
     ranges = limit_range.read(knowledge.limit_ranges(context.namespace))
     parts, refused = [], []
@@ -138,7 +154,14 @@ def _hints(
         else:
             count = _count(owner, one)
             parts.append(hints.Part(pod=pod, written=one.pod, name=name, count=count))
-    return (*refused, *hints.queued(parts, placement, context, knowledge))
+    many: tuple[str, ...] = ()
+    if parts and not refused and owner.of is not serving.STATEFUL_SET:
+        many = hints.too_many(parts, _replicas(owner), placement, context, knowledge)
+    return _Hints((*refused, *hints.queued(parts, placement, context, knowledge)), many)
+
+
+def _replicas(owner: Serving) -> int:
+    return owner.number(serving.REPLICAS, 1)
 
 
 def _count(owner: Serving, template: Template) -> int:

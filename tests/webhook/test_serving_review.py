@@ -14,6 +14,7 @@ from admission.webhook import serving_review
 from admission.webhook.pod_review import Outcome
 from admission.webhook.review_context import Context
 from tests.builders.pods import make_pod
+from tests.builders.queues import cluster_queue_view, flavor_view
 from tests.webhook.builders import NOW_US, RULES, Cluster, make_cluster
 
 Deployment = serving.document(serving.DEPLOYMENT)
@@ -236,3 +237,47 @@ def test_who_writes_a_deployment_that_surges_is_told_what_a_rolling_update_needs
     image["spec"]["template"]["spec"]["containers"][0]["image"] = "serve:2"
     assert mutate(image, cluster, old=document).warnings == tuple(warnings)
     assert mutate(document, cluster, old=document).warnings == ()
+
+
+def queue_with(**flavors: int) -> Cluster:
+    """A cluster whose LocalQueue ``batch`` has so many GPUs of each flavor."""
+    quotas = {name: {names.GPU_RESOURCE: str(gpus)} for name, gpus in flavors.items()}
+    found = cluster_queue_view(quotas, name="gpus")
+    views = {name: flavor_view(name) for name in flavors}
+    return make_cluster("batch", cluster_queues={"gpus": found}, flavors=views)
+
+
+@pytest.mark.parametrize(
+    ("flavors", "replicas", "gpus", "at_once"),
+    [
+        ({"a": 8}, 4, 2, 0),
+        ({"a": 8}, 5, 2, 4),
+        ({"a": 3, "b": 3}, 3, 2, 2),
+        ({"a": 8, "b": 8}, 8, 2, 0),
+        ({"a": 8}, 3, 9, 0),
+    ],
+    ids=[
+        "all fit", "some do", "a pod gets one flavor", "all fit in two flavors",
+        "not even one fits, which is told otherwise",
+    ],
+)  # fmt: skip
+def test_who_asks_for_more_replicas_than_can_ever_run_is_told_how_many_can(
+    flavors: dict[str, int], replicas: int, gpus: int, at_once: int
+) -> None:
+    document = make_deployment(gpus=gpus)
+    document["spec"] |= {"replicas": replicas, "strategy": {"type": "Recreate"}}
+    expected = (
+        f"Too many: {at_once} of {replicas} replicas can run at once in ClusterQueue gpus. Ask for"
+        " fewer, or have the quota raised"
+    )
+    found = mutate(document, queue_with(**flavors)).warnings
+    assert [text for text in found if text.startswith("Too many")] == [expected] * bool(at_once)
+
+
+@pytest.mark.parametrize(("before", "told"), [(2, True), (8, False), (9, False)])
+def test_a_deployment_that_grows_beyond_its_queue_is_told_again(before: int, told: bool) -> None:
+    old, new = make_deployment(), make_deployment()
+    old["spec"] |= {"replicas": before, "strategy": {"type": "Recreate"}}
+    new["spec"] |= {"replicas": 8, "strategy": {"type": "Recreate"}}
+    found = mutate(new, queue_with(a=4), old=old).warnings
+    assert [text.partition(" can")[0] for text in found] == ["Too many: 4 of 8 replicas"] * told

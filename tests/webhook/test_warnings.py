@@ -28,7 +28,15 @@ from tests.webhook import reviews
 GPU, MIG = names.GPU_RESOURCE, "nvidia.com/mig-1g.10gb"
 LABEL = names.QUEUE_LABEL
 OLD = "2025-01-01T00:00:00Z"
-VERDICTS = ("Too big: ", "Rewritten: ", "May wait ", "No queue: ", "Waits: ", "Never starts: ")
+VERDICTS = (
+    "Too big: ",
+    "Rewritten: ",
+    "May wait ",
+    "No queue: ",
+    "Waits: ",
+    "Never starts: ",
+    "Too many: ",
+)
 Document = dict[str, Any]
 
 
