@@ -153,13 +153,22 @@ def last_event(api: Api, namespace: str, uid: str, reason: str) -> LastEvent | N
     Raises:
         KubeError: the API server did not answer.
     """
-    selector = f"regarding.uid={uid},reason={reason}"
-    try:
-        found = api.list(resources.EVENTS, namespace, field_selector=selector).items
-    except errors.ApiError:
-        return None  # they may not be listed, or not selected by that
-    told = sorted(((_time(one), one.get("note", "")) for one in found), reverse=True)
-    return next((LastEvent(message=note, at=at) for at, note in told if note), None)
+    for resource, regarding, note in _EVENTS:
+        selector = f"{regarding}.uid={uid},reason={reason}"
+        try:
+            found = api.list(resource, namespace, field_selector=selector).items
+        except errors.ApiError:
+            continue  # they may not be listed, or are not served in this form
+        told = sorted(((_time(one), one.get(note, "")) for one in found), reverse=True)
+        return next((LastEvent(message=text, at=at) for at, text in told if text), None)
+    return None
+
+
+_EVENTS: Final = (
+    (Resource("", "v1", "events", "Event"), "involvedObject", "message"),
+    (resources.EVENTS, "regarding", "note"),
+)
+"""Both forms of the same events, and their fields: Kubernetes' role view reads the first only."""
 
 
 def _time(event: Document) -> str:

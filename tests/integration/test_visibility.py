@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from admission.base import names
 from admission.base.clock import SystemClock, to_wire_micro
+from admission.cli.kubectl import main
+from tests.builders.jobs import make_job
 from tests.controlplane import build, waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.processes import free_port
@@ -406,6 +409,53 @@ def test_a_standby_answers_like_the_leader(system: Visible, teams: Teams) -> Non
 def _if_known(answer: tuple[int, dict[str, Any]]) -> tuple[int, dict[str, Any]] | None:
     """Any answer but "not yet"."""
     return None if answer[0] == 503 else answer
+
+
+def test_why_tells_a_team_its_exact_place_and_what_its_own_objects_say(system: Visible) -> None:
+    """The role ``view`` of one namespace reads no ClusterQueue."""
+    teams = Teams(system)
+    teams.user("view", teams.red)
+    job = make_job("train", 1, gpus=1, labels={names.QUEUE_LABEL: "default"})
+    made = system.api.post(f"/apis/batch/v1/namespaces/{teams.red}/jobs", job)
+    told = "Waits: needs 1 x, 0 free of 1; about 90th in queue x; held by x (1)."
+    metadata = made["metadata"]
+    event = {
+        "metadata": {"name": "told", "namespace": teams.red},
+        "regarding": {"kind": "Job", "namespace": teams.red, "name": "train",
+                      "uid": metadata["uid"]},
+        "type": "Warning", "reason": "WaitingForQuota", "note": told, "action": "Wait",
+        "reportingController": "test", "reportingInstance": "test",
+    }  # fmt: skip
+    kubeconfig = system.cluster.kubeconfig(f"view-{teams.red}")
+
+    def answer() -> dict[str, Any] | None:
+        command = ["why", "job.batch/train", "-n", teams.red, "-o", "json"]
+        done = CliRunner().invoke(main, [*command, "--kubeconfig", str(kubeconfig)])
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found if found.get("place") else None
+
+    system.cluster.wait_for_roles()
+    notes = [f"LocalQueue default holds 1 {teams.queue}; 3 Workloads wait in it"]
+
+    def judged() -> dict[str, Any] | None:
+        found = answer()
+        is_over = found and found["reason"] == "WaitingForQuota" and found["notes"] == notes
+        return found if is_over else None
+
+    found = waiting.until(judged, what="a Job that was judged")
+    assert (found["place"], found["placeIsAbout"]) == (4, False)
+    said = f"Waits: needs 1 {teams.queue}, 0 free; 4th in queue {teams.queue}."
+    assert found["message"] == said
+    (quota,) = found["quota"]
+    assert (quota["asks"], quota["free"], quota["reach"]) == ("1", "0", None)
+    assert [one.partition(" ")[0] for one in found["missing"]] == ["ClusterQueues", "Cohorts"]
+    event["eventTime"] = to_wire_micro(SystemClock().now())
+    system.api.post(f"/apis/events.k8s.io/v1/namespaces/{teams.red}/events", event)
+    notes = waiting.until(
+        lambda: [one for one in (answer() or {"notes": []})["notes"] if told in one],
+        what="the event",
+    )
+    assert notes[0].startswith("its event said at ")
 
 
 def test_an_api_service_without_controller_holds_namespaces_up_until_it_is_taken_away(
