@@ -1,5 +1,7 @@
 """What a watch tells and what requests answer come in any order, and answers may get lost."""
 
+import random
+from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -15,19 +17,22 @@ from admission.controller import core, watched
 from admission.controller.devices.slice_inventory import SliceInventory
 from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
 from admission.kube import errors, resources
+from admission.kube.api import EventType
 from admission.kube.reflector import Deleted, Upserted
 from admission.kube.resources import Resource
 from admission.objects import batch, views
 from admission.objects.resource_slice import ResourceSlice
 from admission.objects.workload import Workload
+from admission.owners import integrations
 from tests.builders.cluster import make_namespace
 from tests.builders.jobs import queued_job
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.builders.workloads import make_pod_set, make_workload
+from tests.controller import test_gangs as gangs
 from tests.controller import test_stopping as stopping
 from tests.controller.test_capacity import bind, make_world, node
 from tests.controller.test_slice_inventory import resource_slice
-from tests.controller.world import World, ready_world
+from tests.controller.world import _ROWS, WATCHED, World, ready_world
 
 
 def tell(world: World, resource: Resource, *changes: Any) -> None:
@@ -159,6 +164,109 @@ def test_a_late_answer_does_not_bring_a_deleted_job_back() -> None:
 
     assert found.metadata.resource_version != before.metadata.resource_version
     assert world.core._jobs.index.get(key) is None
+
+
+class Watching(World):
+    """Watches tell of each change, those of one kind in order; how late, chance says."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._rng = random.Random(seed)
+        self._late: dict[Resource, deque[Any]] = {}
+        self._seen: dict[Resource, str] = {}
+        self._watched = 0
+        for resource, into in WATCHED.items():
+            listed = self.listed(resource, into)
+            self.core.receive(core.Observed(resource, listed))
+            self._seen[resource] = listed.version or "1"
+            self._late[resource] = deque()
+
+    def _watch(self) -> None:
+        version = self.store._journal.version
+        if version == self._watched:
+            return
+        self._watched = version
+        selectors = watched.selectors(integrations.DEFAULT)
+        for resource, into in WATCHED.items():
+            if resource in _ROWS:
+                continue
+            stream = self.store.watch(
+                resource,
+                resource_version=self._seen[resource],
+                timeout_seconds=0,
+                label_selector=selectors.get(resource, ""),
+                into=into,
+            )
+            for event in stream:
+                self._seen[resource] = event.resource_version
+                if event.object is not None:
+                    is_gone = event.type is EventType.DELETED
+                    self._late[resource].append((Deleted if is_gone else Upserted)(event.object))
+
+    @override
+    def settle(self) -> None:
+        for resource in _ROWS:
+            self.core.receive(core.Observed(resource, self.listed(resource, WATCHED[resource])))
+        for _ in range(2000):
+            self._watch()
+            self.core.step()
+            late = [resource for resource, found in self._late.items() if found]
+            if not late and not self.queued:
+                return
+            if self.queued and (not late or self._rng.random() < 0.7):
+                self.send(self._rng.choice(self.queued))
+            else:
+                resource = self._rng.choice(late)
+                tell(self, resource, self._late[resource].popleft())
+        raise AssertionError(f"does not settle: {[w.operation for w in self.sent[-10:]]}")
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("queue", ["", "team-a"])
+def test_pods_that_leave_and_join_a_podgroup_are_not_lost_whatever_is_told_first(
+    queue: str, seed: int
+) -> None:
+    world = Watching(seed)
+    world.add(make_namespace(), make_flavor(), make_cluster_queue(quota=4), make_local_queue())
+    world.add(make_local_queue("default", "gpus", "ml"))
+    world.settle()
+    gangs.show(world, 2)
+    gangs.add(world, "a", "b", queue=queue)
+    assert gangs.started(world) == {"a", "b"}
+    gangs.add(world, "c", "d", queue=queue)
+    assert gangs.started(world) == {"a", "b", "c", "d"}
+    gangs.add(world, "e", queue=queue)
+    gangs.started(world)
+    world.delete_pod("c")
+    assert gangs.started(world) == {"a", "b", "d", "e"}
+    gangs.add(world, "f", "g", queue=queue)
+    gangs.started(world)
+    gangs.deactivate(world, gangs.name_of())
+    gangs.started(world)
+    assert gangs.started(world) == set()
+    again = patches.merge({"spec": {"active": True}})
+    world.store.patch(resources.WORKLOADS, gangs.name_of(), again, "ml")
+    gangs.started(world)
+    assert gangs.started(world) == {"f", "g"}
+
+
+def test_an_older_sight_of_a_pod_that_has_left_its_podgroup_does_not_lose_it() -> None:
+    world = ready_world(quota=4)
+    world.add(make_local_queue("default", "gpus", "ml"))
+    gangs.show(world, 1)
+    gangs.add(world, "a", queue="")
+    assert gangs.started(world) == {"a"}
+    gangs.add(world, "b", queue="")
+    leave = until(world, Operation.ADOPT_POD)
+    world.send(leave)
+    between = world.store.get(resources.PODS, "b", "ml", into=views.PodDocument)
+    leave = open_write(world, Operation.ADOPT_POD)
+    world.send(leave)
+    after = world.store.get(resources.PODS, "b", "ml", into=views.PodDocument)
+    assert between.metadata.annotation(names.POD_GROUP_OBJECT)
+    assert not after.metadata.annotation(names.POD_GROUP_OBJECT)
+    tell(world, resources.PODS, Upserted(between), Upserted(after))
+    assert gangs.started(world) == {"a", "b"}
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ one does. Who runs is judged from the pods that the API server shows.
 
 import copy
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -90,7 +91,21 @@ class Team(teams.Team):
         return made
 
     def wait_started(self, *pods: str) -> None:
-        waiting.until(lambda: self.started() == set(pods), what=f"{', '.join(pods)} have started")
+        with self.showing():
+            waiting.until(
+                lambda: self.started() == set(pods), what=f"{', '.join(pods)} have started"
+            )
+
+    @contextmanager
+    def showing(self) -> Iterator[None]:
+        """Have a failure show pods and Workloads, and the end of the log."""
+        try:
+            yield
+        except TimeoutError as late:
+            for thing in (*self.listed().values(), *self.api.get(self.workloads)["items"]):
+                late.add_note(f"{thing['metadata']} {thing.get('status')}")
+            late.add_note(self.system.log.read_text()[-8000:])
+            raise
 
     def end(self, *pods: str, phase: str = "Succeeded") -> None:
         for name in pods:
@@ -114,13 +129,8 @@ class Team(teams.Team):
             found = self.system.condition(self.name, pod)
             return found["message"] if found is not None and found["reason"] == reason else None
 
-        try:
+        with self.showing():
             return waiting.until(look, what=f"pod {pod} says {reason}")
-        except TimeoutError as late:
-            for thing in (*self.listed().values(), *self.api.get(self.workloads)["items"]):
-                late.add_note(f"{thing['metadata']} {thing.get('status')}")
-            late.add_note(self.system.log.read_text()[-4000:])
-            raise
 
 
 def version(kind: GangKind) -> str:

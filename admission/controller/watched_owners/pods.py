@@ -18,6 +18,7 @@ from admission.base.names import WorkloadKey
 from admission.controller.devices.claims import Claims
 from admission.controller.devices.node_inventory import NodeInventory
 from admission.controller.queues.configuration import Configuration
+from admission.controller.seeing.object_cache import version
 from admission.controller.watched_owners import pods_in_doubt, requests
 from admission.controller.watched_owners.held import HeldOwners
 from admission.controller.watched_owners.index import Subject
@@ -109,11 +110,16 @@ class Pods(Owners[views.Pod, views.PodDocument]):
 
     @override
     def on_update(self, found: views.Object) -> None:
+        own = self._kind.key_of(found)
+        alone, member = self.index.get(own), self.groups.members.pod(own)
+        known = alone or member
+        if known is not None and version(found) <= version(known):
+            return  # what it says of a group may have changed since: the later version stays
         is_ours = self._kind.includes(found.metadata)
         is_of_group = is_ours and bool(pod_owner.group_name(found))
-        if is_of_group and self.index.get(self._kind.key_of(found)) is not None:
+        if is_of_group and alone is not None:
             self.index.on_delete(found)  # it has joined a group
-        if is_ours and not is_of_group and self.groups.members.pod(self._kind.key_of(found)):
+        if is_ours and not is_of_group and member is not None:
             self.groups.lost_pod(found, for_good=False)  # it has left a group
         pod = self.groups.on_pod_update(found) if is_of_group else self.index.on_update(found)
         if pod is not None:
