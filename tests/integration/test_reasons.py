@@ -426,6 +426,45 @@ def without_queue(system: Installed) -> Asked:
     return Asked(ns, "train")
 
 
+def previous_revision(system: Installed) -> Asked:
+    """A rolling update on a full quota: ReplicaSets and pods as their controllers make them."""
+    ns = system.add_team(2)
+    sets = f"/apis/apps/v1/namespaces/{ns}/replicasets"
+    kind = {"apiVersion": "apps/v1", "kind": "ReplicaSet"}
+    for revision, pod in (("a1", "earlier"), ("b2", "later")):
+        labels = {"app": "chat", "pod-template-hash": revision}
+        template = template_of(make_pod("", labels=labels, gpus=2))
+        spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+        metadata: Json = {"name": f"chat-{revision}"}
+        made = system.api.post(sets, {**kind, "metadata": metadata, "spec": spec})
+        owner = {**kind, **metadata, "uid": made["metadata"]["uid"], "controller": True}
+        own = {"ownerReferences": [owner]}
+        system.create_pod(ns, pod, gpus=2, labels=labels, metadata=own)
+        if pod == "earlier":
+            system.wait_released(ns, pod)
+    return Asked(ns, "later")
+
+
+def others_not_ready(system: Installed) -> Asked:
+    """One at a time: the first is admitted, or waits itself for pods of other situations."""
+    first, ns = system.add_team(2), system.add_team(2)
+    queued.add_workload(system, first, "first")
+    reserved = queued.await_condition(
+        system, queued.path("workloads", "first", first), conditions.QUOTA_RESERVED,
+        lambda told: told[0] == "True" or told[1] == Code.WAITING_FOR_PODS_READY,
+    )  # fmt: skip
+    assert reserved
+    system.create_pod(ns, "second")
+    return Asked(ns, "second")
+
+
+def tried_again_later(system: Installed) -> Asked:
+    """A Job whose pods were not ready in time; no controller makes them here."""
+    ns = system.add_team(2)
+    post_job(system, ns, make_job("train", 1, gpus=1))
+    return Asked(ns, "job/train")
+
+
 def post_job(system: Installed, namespace: str, job: Any) -> None:
     system.api.post(f"/apis/batch/v1/namespaces/{namespace}/jobs", job)
 
@@ -443,9 +482,19 @@ class Case(NamedTuple):
 BRAKE = (files.gpu(maxStopsPerMinute=1),)
 PAUSED = (files.gpu(admission="Paused"), files.kueue(manageJobsWithoutQueueName=True))
 
+BLOCKING = (files.kueue(waitForPodsReady={"timeout": "10m", "blockAdmission": True}),)
+RETRYING = (
+    files.kueue(
+        waitForPodsReady={"timeout": "1s", "requeuingStrategy": {"backoffBaseSeconds": 600}}
+    ),
+)
+
 CASES = (
     Case(waits, Code.WAITING_FOR_QUOTA,
          "Waits: needs 1 {ns}, 0 free of 2; .*held by {ns} (2).", "kubectl gpu who {ns}"),
+    Case(previous_revision, Code.HELD_BY_PREVIOUS_REVISION,
+         "Waits: needs 2 {ns}, 0 free of 2; the previous revision of Deployment chat holds quota:"
+         " set maxSurge: 0; .*", "set maxSurge: 0 and maxUnavailable: 1"),
     Case(job_waits, Code.WAITING_FOR_QUOTA,
          "Waits: needs 2 {ns}, 0 free of 2; .*held by {ns} (2).", "kubectl gpu who {ns}"),
     Case(preempts, Code.WAITING_FOR_PREEMPTED,
@@ -526,13 +575,16 @@ CASES = (
          "Waits: admission is paused by an administrator; it keeps its place.",
          "an administrator resumes it", PAUSED),
     Case(without_queue, Code.QUEUE_REQUIRED, ".*", "kubectl get localqueues -n {ns}", PAUSED),
+    Case(others_not_ready, Code.WAITING_FOR_PODS_READY,
+         "Waits: nothing is admitted until the pods of all admitted workloads are ready.",
+         "delete those that never are", BLOCKING),
+    Case(tried_again_later, Code.WAITING_FOR_RETRY,
+         "Waits: it is tried again at 20.*Z; .*PodsReady.*{ns}/.*train.*",
+         "wait until the time that the message names", RETRYING),
 )  # fmt: skip
 """In the order of their configurations: each is one more start of the program."""
 
 ELSEWHERE = {
-    Code.HELD_BY_PREVIOUS_REVISION: "needs the controller that makes pods of Deployments",
-    Code.WAITING_FOR_PODS_READY: "blocks all queues; tests/integration/test_configured.py",
-    Code.WAITING_FOR_RETRY: "evicts in all queues; tests/integration/test_configured.py",
     Code.PENDING_EVALUATION: "is over as soon as a cycle has judged",
     Code.MISCONFIGURED: "has a sentence of its own for each rule",
     Code.ON_HOLD: "only other programs set it",
