@@ -334,9 +334,7 @@ def _show(changes: Iterable[Applied], form: str) -> None:
     for change in changes:
         counts[change.effect] += 1
         where = f" -n {change.namespace}" if change.namespace else ""
-        mark = _MARKS[change.effect]
-        output.console().print(
-            f"{change.kind}/{change.name}{where} [{mark}]{change.effect.value}[/{mark}]"
-        )
+        output.console().print(f"{change.kind}/{change.name}{where} ", end="")
+        output.console().print(change.effect.value, style=_MARKS[change.effect])
     total = ", ".join(f"{counts[effect]} {effect.value}" for effect in Effect if counts[effect])
     output.console().print(f"done: {total}")

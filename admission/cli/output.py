@@ -83,10 +83,13 @@ kubeconfig_option: Final[Callable[[Any], Any]] = click.option(
 
 @cache
 def console() -> "rich.console.Console":
-    """Return what draws on standard output; few commands need it, and its import is slow."""
+    """Return what draws on standard output; few commands need it, and its import is slow.
+
+    It shows texts as they are: users write names, and none of them is markup.
+    """
     import rich.console  # noqa: PLC0415
 
-    return rich.console.Console(highlight=False, soft_wrap=True)
+    return rich.console.Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
 def print_json(document: Any) -> None:

@@ -158,9 +158,9 @@ def _pod_set(asked: Asked) -> PodSet:
 
 
 def _show(one: Read) -> None:
-    output.console().print(f"{one.kind} {one.name}: {one.problem or one.framework}")
-    for line in _lines(one):
-        output.console().print(f"  {line}")
+    told = f"{one.kind} {one.name}: {one.problem or one.framework}"
+    for line in (told, *(f"  {line}" for line in _lines(one))):
+        output.console().print(output.one_line(line))
 
 
 def _lines(one: Read) -> Iterator[str]:

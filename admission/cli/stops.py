@@ -67,7 +67,8 @@ def stops(context: click.Context, kubeconfig: str | None, form: str) -> None:
         output.print_json([asdict(one) for one in found])
         return
     for one in found:
-        output.console().print(f"{one.kind}/{one.name} -n {one.namespace}: {one.why}")
+        told = f"{one.kind}/{one.name} -n {one.namespace}: {one.why}"
+        output.console().print(output.one_line(told))
     count = len(found) or "no"
     hint = "; let them go with: gpu-admission stops allow --for 10m" if found else ""
     output.console().print(f"{count} stop(s) held back{hint}")

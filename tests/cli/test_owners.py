@@ -73,6 +73,12 @@ def test_a_sample_that_lacks_something_is_a_failure(
     assert problem in result.stdout
 
 
+def test_names_in_a_sample_are_shown_as_they_are(tmp_path: Path) -> None:
+    sample = SAMPLE.replace("metadata: {name: train}", 'metadata: {name: "[red]x[/] :bomb:"}')
+    text = check(tmp_path, [RUN], sample=sample).stdout
+    assert text.startswith("example.com/v1 TrainingRun [red]x[/] :bomb:: example.com/trainingrun")
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
