@@ -14,7 +14,7 @@ from admission.visibility import cluster
 from admission.visibility.cluster import Read, Wanted
 
 _TIMEOUT_SECONDS: Final = 30.0
-_ADVICE: Final = "is gpu-admission installed there? kubectl get clusterqueues"
+_ADVICE: Final = "check that gpu-admission is installed there: kubectl get clusterqueues"
 
 _NOT_SHOWN: Final = " are not shown"
 

@@ -1,4 +1,4 @@
-"""Commands ``doctor`` and ``must-gather``: what is wrong in a cluster, and what mends it."""
+"""Commands ``doctor`` and ``must-gather``: what is wrong in a cluster, and how to fix it."""
 
 import sys
 from collections.abc import Iterator
@@ -41,15 +41,15 @@ Examples:
 def doctor(
     kubeconfig: str | None, context: str | None, config_file: Path | None, form: str
 ) -> None:
-    """Find what is wrong in a cluster with gpu-admission, and say what mends it.
+    """Find problems of gpu-admission in a cluster, and say how to fix them.
 
-    Reads the cluster with the rights of the kubeconfig and changes nothing; one pod is created as
-    a dry run, which the API server checks and does not store. What may not be read is named, and
-    everything else is checked all the same. Takes the configuration file of an installation whose
-    webhook runs outside the cluster, if it has one.
+    Reads the cluster with the rights of the kubeconfig and changes nothing. Creates one pod as a
+    dry run, which the API server checks but does not store. Checks that need what you may not
+    read are listed; all others run. If the webhook runs outside the cluster with a configuration
+    file, pass that file.
 
-    Exit code: 0 no error was found, 1 one was, 2 the command line is wrong, 3 no error was found,
-    and some checks could not look.
+    Exit code: 0 if no error was found, 1 if an error was found, 2 if the command line is wrong, 3
+    if no error was found but some checks could not be made.
     """
     with _asked(kubeconfig, context, config_file) as (api, settings):
         found = checks.diagnose(looking.look(api, settings, SystemClock()))
@@ -77,17 +77,17 @@ Examples:
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="A new file. Default: gpu-admission-must-gather-TIME.tar.gz in this directory.",
+    help="The file to create. Default: gpu-admission-must-gather-TIME.tar.gz in this directory.",
 )
 def must_gather(
     kubeconfig: str | None, context: str | None, config_file: Path | None, out: Path | None
 ) -> None:
-    """Pack what somebody else needs to help into one file, without secrets.
+    """Collect data for a support request in one file, without secrets.
 
-    Holds what doctor found, queues, flavors, Workloads, nodes, GPU pods, what is installed, events
-    and logs. No Secret is read; values of variables, command lines and other programs' annotations
-    of pods are taken out, and so is what looks like a credential. Names of users, namespaces and
-    images stay: look through it before you hand it on.
+    Contains the findings of doctor, queues, flavors, Workloads, nodes, GPU pods, the installed
+    objects, events and logs. Reads no Secret. Removes values of environment variables, command
+    lines, other programs' annotations of pods, and whatever looks like a credential. Names of
+    users, namespaces and images remain: check the file before you pass it on.
     """
     with _asked(kubeconfig, context, config_file) as (api, settings):
         clock = SystemClock()
@@ -126,7 +126,7 @@ def _lines(found: Diagnosis, most: int) -> Iterator[str]:
             yield from _finding(one, most)
     if found.unseen:
         yield ""
-        yield "Could not look:"
+        yield "Could not check:"
         for checked in found.unseen:
             yield from tables.sentence(f"  {checked.check}: {checked.unseen}", most, "    ")
 
@@ -141,7 +141,7 @@ def _verdict(found: Diagnosis) -> str:
     ]
     text = f"{' and '.join(parts)} found" if parts else "Nothing wrong found"
     unseen = (
-        f"; {tables.counted(len(found.unseen), 'check')} could not look" if found.unseen else ""
+        f"; {tables.counted(len(found.unseen), 'check')} could not be made" if found.unseen else ""
     )
     return f"{text} by {total}{unseen}."
 
@@ -149,4 +149,4 @@ def _verdict(found: Diagnosis) -> str:
 def _finding(one: Finding, most: int) -> Iterator[str]:
     yield from tables.sentence(f"  {one.kind} {tables.listed(one.names)}", most, "    ")
     yield from tables.sentence(f"    {one.what}.", most, "    ")
-    yield from tables.sentence(f"    mend: {one.mend}", most, "          ")
+    yield from tables.sentence(f"    fix: {one.mend}", most, "         ")

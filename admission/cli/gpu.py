@@ -103,7 +103,7 @@ def _read(file: Any) -> str:
     try:
         return str(file.read())
     except UnicodeDecodeError as error:
-        raise gpuconfigs.UnreadableError(f"{file.name}: no text: {error}") from error
+        raise gpuconfigs.UnreadableError(f"{file.name}: is not text: {error}") from error
 
 
 def _catalogue(config_file: Path | None) -> Catalogue:
@@ -115,7 +115,7 @@ def _products(text: str, config_file: Path | None) -> tuple[Product, ...]:
     known = _catalogue(config_file)
     if not text:
         return tuple(known.products.values())
-    with output.reported("the names are those that 'gpu-admission gpu profiles' shows"):
+    with output.reported("list the names with: gpu-admission gpu profiles"):
         return (known.product(text),)
 
 

@@ -25,8 +25,8 @@ from admission.run import connection
 
 _TIMEOUT_SECONDS: Final = 30.0
 _ADVICE: Final = (
-    "it needs a user who may list nodes, and with --apply one who may create ResourceFlavors, "
-    "Cohorts, ClusterQueues and LocalQueues; these kinds are made by gpu-admission install"
+    "your user needs the right to list nodes and, with --apply, to create ResourceFlavors, "
+    "Cohorts, ClusterQueues and LocalQueues; gpu-admission install creates these kinds"
 )
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _KEPT: Final = "kept"
@@ -68,8 +68,8 @@ Examples:
     "said",
     multiple=True,
     metavar="NAME[=NAMESPACE,...]",
-    help="A team with its namespaces; without them the namespace NAME. May be repeated: all GPUs, "
-    "cpu and memory are divided equally. Default: one ClusterQueue for everybody.",
+    help="A team and its namespaces; default: the namespace NAME. Repeat it for each team: all "
+    "GPUs, cpu and memory are divided equally. Without --team: one ClusterQueue for everybody.",
 )
 @click.option(
     "--like",
@@ -80,13 +80,13 @@ Examples:
     "--apply/--dry-run",
     "applies",
     default=False,
-    help="Create what is proposed; or, the default, only show it.",
+    help="Create the proposed objects, or only show them (the default).",
 )
 @click.option(
     "--overwrite",
     is_flag=True,
-    help="With --apply: also change objects that are there and differ. Without it they are kept, "
-    "and the differences are shown.",
+    help="With --apply: also change existing objects that differ. Without --overwrite they are "
+    "kept, and the differences are shown.",
 )
 @output.output_option
 def init(
@@ -101,13 +101,13 @@ def init(
     """Propose flavors and queues that fit the nodes of the cluster.
 
     Nodes that offer the same GPUs become a ResourceFlavor; each team gets a ClusterQueue, and
-    each of its namespaces a LocalQueue. cpu and memory are shared like the GPUs. Shows commented
+    each of its namespaces a LocalQueue. cpu and memory are divided like the GPUs. Shows commented
     YAML, and changes nothing without --apply.
     """
     if said and like:
-        raise click.UsageError("--team and --like both say who gets what; leave one out")
+        raise click.UsageError("--team and --like exclude each other; leave one out")
     if overwrite and not applies:
-        raise click.UsageError("--overwrite changes what --apply does; add --apply")
+        raise click.UsageError("--overwrite has no effect without --apply; add --apply")
     with output.reported(options.CONFIG_ADVICE):
         settings = reading.load_logged(config_file)
     teams = _teams(said, settings)
@@ -143,7 +143,7 @@ def _teams(said: Sequence[str], settings: Settings) -> list[Team]:
         for one in (name, *spaces):
             if not _NAME.fullmatch(one):
                 raise click.UsageError(
-                    f"--team {text}: {one!r} is no name; it may have small letters, digits and -"
+                    f"--team {text}: {one!r} is not a name: use lower-case letters, digits and -"
                 )
         for one in spaces:
             if one in seen:
@@ -167,8 +167,8 @@ def _proposed(
     notes = list(found.notes)
     if not found.flavors:
         notes.append(
-            "no node offers GPUs that can be told apart, so there is nothing to propose; do the "
-            "nodes have the device plugin and the labels of GPU feature discovery? "
+            "nothing to propose: no node offers GPUs that its labels describe; check that the "
+            "device plugin and GPU feature discovery run on the nodes: "
             "kubectl get nodes -L nvidia.com/gpu.product"
         )
         return (), notes
@@ -179,13 +179,13 @@ def _proposed(
         taken = quota_takeover.take_over(found, quotas, unmanaged)
         notes += taken.notes
         if not taken.shares:
-            notes.append("no namespace has a ResourceQuota on GPUs; name teams by --team")
+            notes.append("no namespace has a ResourceQuota on GPUs; name teams with --team")
             return (), notes
         return proposal.objects(found, taken.shares, left_over=taken.left_over), notes
     if not teams:
         notes.append(
-            "no namespace gets a LocalQueue yet; name teams by --team NAME=NAMESPACE, or make "
-            f"one: a LocalQueue with the name default and spec.clusterQueue: {proposal.EVERYBODY}"
+            "no namespace gets a LocalQueue yet; name teams with --team NAME=NAMESPACE, or create "
+            f"a LocalQueue called default with spec.clusterQueue: {proposal.EVERYBODY}"
         )
     named = {one for team in teams for one in team.namespaces}
     shares = proposal.equal_shares(found, teams)
@@ -282,7 +282,7 @@ def _shown(value: Any) -> str:
 
 
 def _show(compared: Sequence[Compared], notes: Sequence[str], form: str) -> None:
-    """The objects as YAML that kubectl takes, with what is to be known as comments."""
+    """Print the objects as YAML for kubectl, with notes and differences as comments."""
     if form == "json":
         output.print_json(_as_json(compared, notes))
         return
@@ -293,9 +293,9 @@ def _show(compared: Sequence[Compared], notes: Sequence[str], form: str) -> None
         click.echo("---")
         click.echo(_comment(one.proposed.why))
         for difference in one.differences:
-            click.echo(_comment(f"There already, and differs: {difference}"))
+            click.echo(_comment(f"Exists, but differs: {difference}"))
         if one.exists and not one.differences:
-            click.echo("# There already, and the same.")
+            click.echo("# Exists, with the same content.")
         click.echo(manifests.plain_yaml(one.proposed.document), nl=False)
     if compared:
         click.echo("nothing was changed; create it with: gpu-admission init --apply", err=True)
@@ -352,7 +352,7 @@ def _next(compared: Iterable[Compared]) -> list[str]:
     queues = [one.proposed.document for one in compared]
     spaces = [one["metadata"]["namespace"] for one in queues if one["kind"] == "LocalQueue"]
     if not spaces:
-        return ["next: give a namespace a LocalQueue, see gpu-admission init --help for --team"]
+        return ["next: create a LocalQueue in each namespace of a team, for example with --team"]
     return [
         f"next: create a pod with a GPU in namespace {spaces[0]}, then",
         f"  kubectl gpu why POD -n {spaces[0]}",

@@ -26,7 +26,7 @@ from admission.kube.apply import Applied, Effect
 from admission.run import connection
 
 _ADVICE: Final = (
-    "the command may be repeated: what was done is not done again. It needs a user who may "
+    "you can run the command again: it does not repeat what is done. Your user needs the right to "
     "create CustomResourceDefinitions, ClusterRoles and webhook configurations"
 )
 _TIMEOUT_SECONDS: Final = 30.0
@@ -54,55 +54,57 @@ Examples:
 @click.option(
     "--mode",
     type=click.Choice(list(modes.MODES)),
-    help="What holds in namespaces whose labels do not say it. "
+    help="The mode of namespaces whose labels set none. "
     + " ".join(f"{name}: {what}." for name, what in modes.MODES.items())
-    + " Default: the file's modes, else those of the installation that is there; a new "
-    f"installation asks on a terminal, and takes {modes.DEFAULT} where there is none.",
+    + " Default: the modes of the file, else those of the existing installation. A new "
+    f"installation asks if it has a terminal, and otherwise takes {modes.DEFAULT}.",
 )
 @click.option(
     "--webhook-url",
     default="",
     metavar="https://HOST:PORT",
-    help="Point the webhook configurations outside the cluster, and run nothing inside.",
+    help="Point the webhook configurations to a webhook outside the cluster, and run nothing "
+    "inside.",
 )
 @click.option(
     "--cert-dir",
     type=click.Path(file_okay=False, path_type=Path),
     default="gpu-admission-certs",
     show_default=True,
-    help="With --webhook-url: directory of the CA and serving certificate; filled for the URL's "
-    "host where empty.",
+    help="With --webhook-url: directory of the CA and serving certificate. If it is empty, both "
+    "are created for the URL's host.",
 )
 @options.image_option
-@click.option("--take-over", is_flag=True, help="Install although Kueue's webhooks are there.")
+@click.option("--take-over", is_flag=True, help="Install even if Kueue's webhooks exist.")
 @click.option(
     "--bypass-guard/--no-bypass-guard",
     default=True,
     show_default=True,
-    help="Policies in the API server against ways to GPUs around quota; namespaces choose by the "
-    f"label {names.BYPASS_LABEL}: {', '.join(BYPASS_CHOICES)}. What holds elsewhere says --mode.",
+    help="Install policies in the API server against pods that get GPUs around quota. A namespace "
+    f"chooses with the label {names.BYPASS_LABEL}: {', '.join(BYPASS_CHOICES)}. --mode decides "
+    "for all others.",
 )
 @click.option(
     "--visibility/--no-visibility",
     default=False,
     show_default=True,
-    help=f"Serve who waits in a queue as {names.VISIBILITY_GROUP} through the API server, as "
-    "kueuectl expects. While the controller cannot be reached, no namespace can be deleted. With "
-    "--webhook-url the controller is expected on the same host, at the file's "
-    "visibilityServer.bindPort (8082).",
+    help=f"Serve the pending workloads of each queue as {names.VISIBILITY_GROUP} through the API "
+    "server, as kueuectl expects. While the controller cannot be reached, no namespace can be "
+    "deleted. With --webhook-url the API server looks for the controller on the same host, at "
+    "the file's visibilityServer.bindPort (8082).",
 )
 @click.option(
     "--older-versions/--no-older-versions",
     default=True,
     show_default=True,
-    help="Serve v1beta1 of every kind. Without it the API server saves a conversion for each "
-    "write of a Workload.",
+    help="Serve v1beta1 of every kind. Without v1beta1 the API server converts no Workload when "
+    "it is written.",
 )
 @click.option(
     "--restore",
     type=click.Path(dir_okay=False, exists=True, path_type=Path),
-    help="Bring back queues and reservations from a file of uninstall --backup, before anything "
-    "is decided. What exists stays as it is.",
+    help="Restore queues and reservations from a file that uninstall --backup wrote, before the "
+    "controller decides anything. Objects that exist are not changed.",
 )
 @output.output_option
 def install(
@@ -119,11 +121,11 @@ def install(
     restore: Path | None,
     form: str,
 ) -> None:
-    """Put everything into a cluster: CRDs, roles, webhook and controller.
+    """Install gpu-admission in a cluster: CRDs, roles, webhook and controller.
 
-    Applied server-side; a second time changes nothing. Shows what changed. The webhook's
-    certificate is made, and renewed when it is due, in the Secret gpu-admission-webhook-tls; one
-    that cert-manager or somebody else has put there is used as it is.
+    Uses server-side apply; a second run changes nothing. Shows what changed. The webhook's
+    certificate is created, and renewed when it is due, in the Secret gpu-admission-webhook-tls. A
+    certificate that cert-manager or somebody else put there is used as it is.
     """
     with output.reported():
         backup = None if restore is None else backups.read(restore)
@@ -171,19 +173,19 @@ Examples:
 @click.option(
     "--release-pods",
     is_flag=True,
-    help="Also take the scheduling gate off pods that still wait; otherwise they stay pending.",
+    help="Also remove the scheduling gate of pods that still wait; otherwise they stay pending.",
 )
 @click.option(
     "--backup",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write all queues and Workloads to a new file before; install --restore brings them "
-    "back. Stop a controller that runs outside the cluster first.",
+    help="First write all queues and Workloads to a new file; install --restore restores them. "
+    "Before that, stop a controller that runs outside the cluster.",
 )
 @click.option(
     "--keep-crds", is_flag=True, help="Keep the CRDs, and with them all queues and Workloads."
 )
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @output.output_option
 def uninstall(
     kubeconfig: str | None,
@@ -194,11 +196,11 @@ def uninstall(
     yes: bool,
     form: str,
 ) -> None:
-    """Take everything out of a cluster again, webhook configurations first.
+    """Remove gpu-admission from a cluster, webhook configurations first.
 
-    Deletes the CRDs and with them all queues and Workloads. Running pods run on. Says what a
-    later installation will do, and asks. Takes the configuration file of the installation, if
-    there was one.
+    Deletes the CRDs and with them all queues and Workloads. Running pods continue to run. Says
+    first what a later installation will do, and asks for confirmation. Pass the configuration
+    file of the installation, if it had one.
     """
     with output.reported(options.CONFIG_ADVICE):
         settings = reading.load_logged(config_file)
@@ -237,23 +239,23 @@ def _tell_next(settings: Settings, *, is_outside: bool) -> None:
 next:
   {ready}
   gpu-admission init            # see flavors and queues for your nodes; --apply creates them
-  kubectl gpu why POD -n NS     # after the first pod with a GPU: where it stands
+  kubectl gpu why POD -n NS     # after the first pod with a GPU: is it admitted, or why not
   gpu-admission doctor          # see whether anything is wrong"""
     )
 
 
 def _ask(found: Inventory, backup: Path | None, *, keep_crds: bool, yes: bool) -> None:
-    """Say what becomes of what is there, now and at a later installation, and ask."""
+    """Say what happens to queues and pods, now and at a later installation, and ask."""
     if keep_crds:
-        becomes = "stay; a later installation goes on with them"
+        becomes = "stay; a later installation uses them"
     elif backup is not None:
-        becomes = f"are written to {backup} and deleted; install --restore brings them back"
+        becomes = f"are written to {backup} and deleted; install --restore restores them"
     else:
-        becomes = "are deleted, and must be made anew; --backup FILE or --keep-crds keeps them"
+        becomes = "are deleted and must be created again; --backup FILE or --keep-crds keeps them"
     click.echo(
         f"{found.queues} queue(s) and {found.workloads} workload(s) {becomes}.\n"
-        f"{found.running} released pod(s) go on. A later installation charges each to the "
-        "ClusterQueue named on it, above quota if need be, once that ClusterQueue exists.\n"
+        f"{found.running} released pod(s) continue to run. A later installation charges each to "
+        "the ClusterQueue that it names, even above quota, once that ClusterQueue exists.\n"
         f"{found.waiting} pod(s) wait for quota. They stay pending, and wait again after a later "
         "installation; --release-pods releases them now, without quota.",
         err=True,
@@ -261,13 +263,13 @@ def _ask(found: Inventory, backup: Path | None, *, keep_crds: bool, yes: bool) -
     if yes:
         return
     if not sys.stdin.isatty():
-        raise click.UsageError("nobody can be asked here: pass --yes to uninstall")
+        raise click.UsageError("no terminal to ask for confirmation: pass --yes to uninstall")
     click.confirm("Uninstall?", abort=True, err=True)
 
 
 def _tell_left_out(one: LeftOut) -> None:
     where = f" -n {one.namespace}" if one.namespace else ""
-    click.echo(f"warning: {one.kind}/{one.name}{where} is not brought back: {one.why}", err=True)
+    click.echo(f"warning: {one.kind}/{one.name}{where} is not restored: {one.why}", err=True)
 
 
 def _with_modes(api: Api, settings: Settings, mode: str | None) -> Settings:
@@ -287,7 +289,7 @@ def _with_modes(api: Api, settings: Settings, mode: str | None) -> Settings:
 
 
 def _asked() -> str:
-    click.echo("What shall hold in namespaces whose labels do not say it?", err=True)
+    click.echo("Which mode do namespaces get whose labels set none?", err=True)
     for name, what in modes.MODES.items():
         click.echo(f"  {name}: {what}", err=True)
     choices = click.Choice(list(modes.MODES))
@@ -301,7 +303,7 @@ def _without_operators(api: Api, settings: Settings) -> Settings:
     for operator in operators.find(api):
         if operator.namespace in settings.managed_namespaces.unmanaged:
             continue
-        found = f"namespace {operator.namespace}: {operator.sign} is a GPU operator's"
+        found = f"namespace {operator.namespace}: {operator.sign} belongs to a GPU operator"
         if operator.has_queue:
             text = f"not excluded: {found}, but it has a LocalQueue; see excludedNamespaces"
         else:
@@ -316,13 +318,13 @@ def _changed(settings: Settings, **changes: Any) -> Settings:
 
 
 def _tell_outside(settings: Settings, said: Settings) -> None:
-    """What runs outside the cluster reads a file of its own; nothing where that says the same."""
+    """Say what the file of a webhook outside the cluster must contain, where it does not."""
     if settings.managed_namespaces == said.managed_namespaces:
         return
     _, document = settings.documents()
     needed = ("apiVersion", "kind", "modes", "excludedNamespaces")
     text = to_text([{key: document[key] for key in needed}])
-    click.echo(f"start the program with a --config file that says the same:\n{text}", err=True)
+    click.echo(f"start the program with a --config file that contains:\n{text}", err=True)
 
 
 def _show(changes: Iterable[Applied], form: str) -> None:

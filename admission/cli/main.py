@@ -22,7 +22,7 @@ COMMANDS: Final = {
     ),
     "doctor": Lazy(
         "admission.cli.doctor:doctor",
-        "Find what is wrong in a cluster with gpu-admission, and say what mends it.",
+        "Find problems of gpu-admission in a cluster, and say how to fix them.",
     ),
     "gpu": Lazy(
         "admission.cli.gpu:gpu",
@@ -34,7 +34,7 @@ COMMANDS: Final = {
     ),
     "install": Lazy(
         "admission.cli.install:install",
-        "Put everything into a cluster: CRDs, roles, webhook and controller.",
+        "Install gpu-admission in a cluster: CRDs, roles, webhook and controller.",
     ),
     "manifests": Lazy(
         "admission.cli.manifests:manifests_command",
@@ -42,22 +42,22 @@ COMMANDS: Final = {
     ),
     "must-gather": Lazy(
         "admission.cli.doctor:must_gather",
-        "Pack what somebody else needs to help into one file, without secrets.",
+        "Collect data for a support request in one file, without secrets.",
     ),
     "owners": Lazy(
         "admission.cli.owners:owners",
-        "Check how configured kinds of work are read.",
+        "Check configured owner kinds against sample objects.",
     ),
     "run": Lazy(
         "admission.cli.serve:run", "Run webhook and controller as two supervised processes."
     ),
     "stops": Lazy(
         "admission.cli.stops:stops",
-        "Show pods and Jobs that should be stopped but whose stop is held back.",
+        "Show pods and Jobs that are to be stopped, but whose stop is held back.",
     ),
     "uninstall": Lazy(
         "admission.cli.install:uninstall",
-        "Take everything out of a cluster again, webhook configurations first.",
+        "Remove gpu-admission from a cluster, webhook configurations first.",
     ),
     "webhook": Lazy(
         "admission.cli.serve:webhook",
@@ -82,8 +82,8 @@ Examples:
 def main(context: click.Context) -> None:
     """Quota and admission for GPU pods on Kubernetes.
 
-    Holds GPU pods back until quota is theirs, then releases them with the node selector,
-    tolerations and GPU resource names of the flavor they got. Speaks Kueue's API.
+    Holds GPU pods until quota is reserved for them, then releases them with the node selector,
+    tolerations and GPU resource names of their flavor. Uses Kueue's API.
     """
     if context.invoked_subcommand in kubectl.COMMANDS:
         return  # they log nothing, and the import is slow

@@ -25,7 +25,7 @@ _ADVICE: Final = (
     ),
     (
         errors.TransportError,
-        "is the API server of the kubeconfig up, and reached from here? kubectl get --raw /readyz",
+        "check that the API server is up and can be reached from here: kubectl get --raw /readyz",
     ),
     (
         errors.UnauthorizedError,
@@ -33,10 +33,10 @@ _ADVICE: Final = (
     ),
     (
         errors.ForbiddenError,
-        "you may not do that there: try -n NAMESPACE; your rights: kubectl auth can-i --list",
+        "you lack a right: try -n NAMESPACE, or list your rights: kubectl auth can-i --list",
     ),
     (errors.TooManyRequestsError, "the API server is overloaded; try again in a minute"),
-    (errors.ServerError, "the API server, or what it depends on, failed; see its log"),
+    (errors.ServerError, "the API server, or a service behind it, failed; see its log"),
 )
 _CODES: Final = (
     (errors.ConfigurationError, ErrorCode.INVALID_KUBECONFIG),
@@ -47,7 +47,7 @@ _CODES: Final = (
     (errors.TooManyRequestsError, ErrorCode.OVERLOADED),
     (errors.ServerError, ErrorCode.SERVER_FAILED),
 )
-_IN_USE: Final = "another process listens there; end it, or choose another address"
+_IN_USE: Final = "another process uses this address; stop it, or choose another address"
 
 # What would move the cursor, change colors or turn the order of characters around.
 _CONTROLS: Final = (
@@ -98,10 +98,10 @@ def print_json(document: Any) -> None:
 
 
 def one_line(text: str) -> str:
-    """Return a text as a terminal may be given it: one line, without control characters.
+    """Return a text that is safe to print: one line, without control characters.
 
-    Users write names and annotations, and messages quote them: nothing that they write may write
-    lines of its own to the terminal of somebody else. The length stays, for tables.
+    Messages quote names and annotations that other users wrote. These must not move the cursor or
+    add lines on a terminal. The length stays the same, for tables.
     """
     return text if text.isascii() and text.isprintable() else text.translate(_SHOWN)
 

@@ -70,7 +70,7 @@ class Read:
 
 @click.group()
 def owners() -> None:
-    """Check how configured kinds of work are read.
+    """Check configured owner kinds against sample objects.
 
     Needs no cluster.
     """
@@ -90,7 +90,7 @@ Examples:
 )  # fmt: skip
 @output.output_option
 def check(file: Path, sample: Any, form: str) -> None:
-    """Show what is read from sample objects with the configuration FILE.
+    """Show what gpu-admission reads from sample objects, with the configuration FILE.
 
     The exit code is 1 if the file is wrong, if the kind of an object is not configured, or if an
     object lacks a field that its configuration names.
@@ -100,7 +100,7 @@ def check(file: Path, sample: Any, form: str) -> None:
     try:
         documents = [one for one in yaml.safe_load_all(sample.read()) if one is not None]
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise click.ClickException(f"{sample.name}: no YAML: {error}") from error
+        raise click.ClickException(f"{sample.name}: invalid YAML: {error}") from error
     found = [_read(one, settings) for one in documents]
     if form == "json":
         output.print_json([asdict(one) for one in found])
@@ -113,7 +113,7 @@ def check(file: Path, sample: Any, form: str) -> None:
 
 def _read(document: Any, settings: Settings) -> Read:
     if not isinstance(document, dict):
-        return Read("?", "?", problem="it is no object")
+        return Read("?", "?", problem="this document is not an object")
     version, kind = str(document.get("apiVersion")), str(document.get("kind"))
     metadata = document.get("metadata")
     name = str(metadata.get("name")) if isinstance(metadata, dict) else "?"
@@ -122,7 +122,7 @@ def _read(document: Any, settings: Settings) -> Read:
     row = next((one for one in rows if (one.api_version, one.kind) == (version, kind)), None)
     if row is None:
         known = ", ".join(f"{one.api_version} {one.kind}" for one in rows)
-        return Read(what, name, problem=f"no row describes this kind; there are {known}")
+        return Read(what, name, problem=f"this kind is not configured; known are {known}")
     try:
         return _of(row, document, what, name)
     except msgspec.ValidationError as error:
@@ -166,7 +166,7 @@ def _show(one: Read) -> None:
 def _lines(one: Read) -> Iterator[str]:
     if one.problem:
         return
-    yield "suspended" if one.suspended else "not suspended: a review suspends it in a queue"
+    yield "suspended" if one.suspended else "not suspended: the webhook suspends it in a queue"
     for pod_set in one.pod_sets:
         asked = ", ".join(f"{name} {amount}" for name, amount in sorted(pod_set.limits.items()))
         each = f", each limited to {asked}" if asked else ""

@@ -132,8 +132,8 @@ def _lines(found: Queue, limit: int, most: int) -> Iterator[str]:
         yield from tables.sentence(f"and {rest:,} more; all of them: --limit 0", most, "  ")
     if not found.exact:
         yield from tables.sentence(
-            "note: places follow priority and time, as the controller's own order is not served "
-            "to you; past usage of LocalQueues is left out",
+            "note: places follow priority and time, without past usage of LocalQueues: the "
+            "controller's own order is not available to you",
             most,
             "  ",
         )

@@ -37,7 +37,7 @@ class AddressType(click.ParamType[Address]):
         try:
             return Address.parse(str(value))
         except InvalidValueError:
-            self.fail(f"{value!r} is no HOST:PORT such as 127.0.0.1:9443", param, ctx)
+            self.fail(f"{value!r} is not HOST:PORT, such as 127.0.0.1:9443", param, ctx)
 
 
 ADDRESS = AddressType()
@@ -60,8 +60,8 @@ _bind: Final[Callable[[Any], Any]] = click.option(
 _cert_dir: Final[Callable[[Any], Any]] = click.option(
     "--cert-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Directory of the serving certificate; if it is empty, a certificate is made. Default: "
-    "the file's webhook.certDir.",
+    help="Directory of the serving certificate; if it is empty, a certificate is created in it. "
+    "Default: the file's webhook.certDir.",
 )
 _client_ca: Final[Callable[[Any], Any]] = click.option(
     "--client-ca",
@@ -103,8 +103,9 @@ _leader: Final[Callable[[Any], Any]] = click.option(
 _pause: Final[Callable[[Any], Any]] = click.option(
     "--pause-admission",
     is_flag=True,
-    help="Grant no quota. Statuses, evictions that are due and the release of admitted pods go "
-    "on. Waiting pods say that admission is paused. Default: the file's admission: Paused.",
+    help="Grant no quota. Statuses are still updated, due evictions still happen, and admitted "
+    "pods are still released. Waiting pods say that admission is paused. Default: only if the "
+    "file says admission: Paused.",
 )
 
 
@@ -132,8 +133,8 @@ def webhook(
 ) -> None:
     """Run the webhook: it answers the reviews of the API server over TLS.
 
-    /healthz, /readyz and /metrics are on the same port. Stops on SIGTERM and SIGINT after the
-    reviews in hand are answered.
+    /healthz, /readyz and /metrics are on the same port. On SIGTERM and SIGINT it answers the
+    reviews that have arrived, and stops.
     """
     logs.configure(log_level)
     settings = _settings(config_file)
@@ -244,7 +245,7 @@ def run(
 ) -> None:
     """Run webhook and controller as two supervised processes.
 
-    A process that ends is started again, after pauses that grow. Stops both on SIGTERM and SIGINT.
+    Restarts a process that ends, after growing pauses. Stops both on SIGTERM and SIGINT.
     """
     logs.configure(log_level)
     with output.reported(options.CONFIG_ADVICE):

@@ -19,8 +19,8 @@ from admission.run import stops as held_stops
 
 _TIMEOUT_SECONDS: Final = 30.0
 _LONGEST_US: Final = 24 * 3600 * 10**6
-_LIST_ADVICE: Final = "it needs a user who may list Workloads and events in all namespaces"
-_ALLOW_ADVICE: Final = "it needs a user who may change the namespace of the installation"
+_LIST_ADVICE: Final = "your user needs the right to list Workloads and events in all namespaces"
+_ALLOW_ADVICE: Final = "your user needs the right to change the namespace of the installation"
 
 
 class _Duration(click.ParamType[float]):
@@ -53,7 +53,7 @@ Examples:
 @output.output_option
 @click.pass_context
 def stops(context: click.Context, kubeconfig: str | None, form: str) -> None:
-    """Show pods and Jobs that should be stopped but whose stop is held back.
+    """Show pods and Jobs that are to be stopped, but whose stop is held back.
 
     Stops beyond maxStopsPerMinute of the configuration file are held back. Preemption, the stop
     policy of a queue, and Workloads with active: false are not limited.
@@ -70,7 +70,7 @@ def stops(context: click.Context, kubeconfig: str | None, form: str) -> None:
         told = f"{one.kind}/{one.name} -n {one.namespace}: {one.why}"
         output.console().print(output.one_line(told))
     count = len(found) or "no"
-    hint = "; let them go with: gpu-admission stops allow --for 10m" if found else ""
+    hint = "; carry them out with: gpu-admission stops allow --for 10m" if found else ""
     output.console().print(f"{count} stop(s) held back{hint}")
 
 
@@ -89,7 +89,7 @@ Examples:
     type=_Duration(),
     default="10m",
     show_default=True,
-    help="How long no stop is held back; at most 24h.",
+    help="For how long no stop is held back; at most 24h.",
 )
 @output.output_option
 @click.pass_obj

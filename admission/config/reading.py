@@ -105,7 +105,7 @@ def read(text: str, source: str) -> Effective:
     """Return what YAML documents say: at most one of each kind, in any order.
 
     Raises:
-        ConfigurationError: the text is no YAML, a document is of another kind or version, a field
+        ConfigurationError: the text is not YAML, a document is of another kind or version, a field
             is unknown, or values break rules; all of them are named.
     """
     found: dict[str, ConfigModel] = {}
@@ -167,9 +167,9 @@ def _load(text: str, source: str) -> list[Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = "" if mark is None else f"line {mark.line + 1}: "
-        raise ConfigurationError(source, [f"{where}no YAML: {error.problem}"]) from error
+        raise ConfigurationError(source, [f"{where}invalid YAML: {error.problem}"]) from error
     except yaml.YAMLError as error:
-        raise ConfigurationError(source, [f"no YAML: {error}"]) from error
+        raise ConfigurationError(source, [f"invalid YAML: {error}"]) from error
     return [document for document in documents if document is not None]
 
 

@@ -115,10 +115,10 @@ def read(path: Path) -> Backup:
     try:
         lines = path.read_text("utf-8").splitlines()
     except UnicodeDecodeError as error:
-        raise BackupError(f"{path}: is no backup of gpu-admission: {error}") from error
+        raise BackupError(f"{path}: is not a backup of gpu-admission: {error}") from error
     first = _mark(_parsed(path, 1, lines[0])) if lines else None
     if first is None:
-        raise BackupError(f"{path}: line 1: is no backup of gpu-admission: no {_MARK}")
+        raise BackupError(f"{path}: line 1: is not a backup of gpu-admission: no {_MARK}")
     if first.get("format") != _FORMAT:
         raise BackupError(
             f"{path}: line 1: {_MARK}.format: {first.get('format')!r}: this program reads "
@@ -188,7 +188,7 @@ def refuse_running(api: Api, namespace: str, clock: Clock) -> None:
     if holder and renewed and clock.now() < clocks.from_wire(renewed) + seconds:
         raise BackupError(
             f"a controller is running ({holder} holds the Lease {namespace}/{names.LEASE_NAME}) "
-            "and would decide before all is brought back; stop it, and try again"
+            "and would decide before everything is restored; stop it, and try again"
         )
 
 
@@ -266,7 +266,7 @@ def _parsed(path: Path, number: int, line: str) -> Document:
         found = json.loads(line)
     except ValueError as error:
         raise BackupError(
-            f"{path}: line {number}: was cut off, or is no backup of gpu-admission: {error}"
+            f"{path}: line {number}: was cut off, or is not a backup of gpu-admission: {error}"
         ) from error
     if not isinstance(found, dict):
         raise BackupError(f"{path}: line {number}: must be an object")

@@ -247,7 +247,7 @@ def gated_pods(api: Api) -> list[Document]:
 
 
 def _refuse_installed(api: Api, settings: Settings) -> None:
-    """Refuse to bring a backup back where reviews, and so a controller, are at work."""
+    """Refuse to restore a backup where gpu-admission is installed and may decide meanwhile."""
     place = manifests.service_reference(settings)
     for document in manifests.webhook_configurations(place, settings):
         resource, name, _ = apply.locate(document)
@@ -257,7 +257,7 @@ def _refuse_installed(api: Api, settings: Settings) -> None:
             continue
         raise InstallationError(
             f"{resource.kind} {name} exists: gpu-admission is installed, and may decide before "
-            "all is brought back; run gpu-admission uninstall --keep-crds before"
+            "everything is restored; first run gpu-admission uninstall --keep-crds"
         )
 
 
@@ -362,7 +362,7 @@ def _await_no_crds(api: Api, clock: Clock, wait: Callable[[float], None]) -> Non
 def _check_deadline(name: str, clock: Clock, deadline: float) -> None:
     if clock.monotonic() > deadline:
         raise InstallationError(
-            f"CustomResourceDefinition {name} is not as it should be after "
+            f"CustomResourceDefinition {name} is not in the expected state after "
             f"{_CRD_SECONDS:.0f} s; see its conditions: kubectl describe crd {name}"
         )
 

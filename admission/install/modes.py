@@ -1,4 +1,4 @@
-"""What holds in namespaces whose labels say nothing: the choices of ``install``, and what is kept.
+"""The modes of namespaces whose labels set none: the choices of ``install``, and those kept.
 
 An installation keeps its modes in an annotation of its webhook configuration, so that a later
 ``install`` does not change them unasked (docs/adr/0117-modes-for-the-whole-cluster.md).
@@ -22,16 +22,16 @@ MODES: Final[Mapping[str, str]] = MappingProxyType(
     {
         DENY: "in namespaces with a LocalQueue, refuse pods that reach GPUs around quota, and GPU "
         "pods and Jobs without a queue; elsewhere warn",
-        DENY_STRICT: "the same, and refuse privileged containers and host paths of devices there",
+        DENY_STRICT: "as deny, and refuse privileged containers and host paths of devices there",
         EVERYWHERE: "as deny, in every managed namespace",
         WARN: "warn everywhere, refuse nothing",
-        AUDIT: "only note in the audit log, everywhere",
+        AUDIT: "write to the audit log only, everywhere",
     }
 )
 """Each choice of ``install --mode``, with what it does."""
 
 DEFAULT: Final = DENY
-"""Of a new installation where nobody can be asked."""
+"""The mode of a new installation that has no terminal to ask on."""
 
 
 class ModesError(AdmissionError):
@@ -81,5 +81,5 @@ def installed(api: Api) -> Modes | None:
         place = f"MutatingWebhookConfiguration {webhooks.MUTATING_NAME}"
         raise ModesError(
             f"{place}: metadata.annotations[{names.MODES}]: {text!r}: must be modes as JSON; "
-            "say with --mode what shall hold"
+            "choose a mode with --mode"
         ) from error

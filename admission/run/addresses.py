@@ -10,7 +10,7 @@ from admission.base.errors import AdmissionError
 from admission.config.addresses import Address
 
 _HOLDER: Final = (
-    "another process listens there, such as an earlier gpu-admission; see which with: "
+    "another process uses this address, such as an earlier gpu-admission; see which with: "
     "ss -ltnp 'sport = :{port}'. Stop it, or choose another address with {option}"
 )
 _ADVICE: Final = {

@@ -57,11 +57,11 @@ def check(text: str, catalogue: Catalogue, product: Product | None = None) -> tu
     try:
         documents = list(yaml.safe_load_all(text))
     except yaml.YAMLError as error:
-        raise UnreadableError(f"no YAML: {error}") from error
+        raise UnreadableError(f"invalid YAML: {error}") from error
     checked = check_documents(documents, catalogue, product)
     if not checked:
         raise UnreadableError(
-            "holds no mig-parted configuration (mig-configs), no device plugin configuration"
+            "contains no mig-parted configuration (mig-configs), no device plugin configuration"
             " (sharing), and no ConfigMap, LimitRange or ResourceQuota with GPUs"
         )
     return checked
@@ -108,7 +108,7 @@ class _Checker:
             try:
                 config = yaml.safe_load(text) if isinstance(text, str) else None
             except yaml.YAMLError as error:
-                finding = Finding(rule="yaml", field=key, text=f"no YAML: {error}")
+                finding = Finding(rule="yaml", field=key, text=f"invalid YAML: {error}")
                 yield Checked(name=where, kind="unknown", findings=(finding,))
                 continue
             if isinstance(config, Mapping):

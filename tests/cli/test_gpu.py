@@ -162,7 +162,11 @@ def test_what_cannot_be_read_is_a_finding(document, rule):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("{", "error: no YAML: "), ("a: b", "error: holds no mig-parted"), ("", "error: holds no")],
+    [
+        ("{", "error: invalid YAML: "),
+        ("a: b", "error: contains no mig-parted"),
+        ("", "error: contains no"),
+    ],
 )
 def test_a_file_with_nothing_to_check_is_an_error(text, message):
     result = run("check-config", "-", stdin=text)

@@ -93,7 +93,7 @@ def test_a_busy_address_ends_the_command_at_once(
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         error, hint = told(run(name, tmp_path, kubeconfig(tmp_path, server.url), address))
     assert error == f"error: cannot listen on {address}: address already in use"
-    assert "another process listens there" in hint
+    assert "another process uses this address" in hint
     assert f"--{'metrics-bind' if name == 'controller' else 'bind'}" in hint
 
 

@@ -101,10 +101,10 @@ def test_a_field_of_one_version_is_unknown_in_the_other(version, other, field):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("a: [", "line 1: no YAML"),
+        ("a: [", "line 1: invalid YAML"),
         ("- a\n", "document 1: must be an object with apiVersion and kind"),
         (f"apiVersion: {V1BETA2}\nkind: Configuration\nnamespace: a\nnamespace: b\n",
-         "line 4: no YAML: namespace: twice"),
+         "line 4: invalid YAML: namespace: twice"),
         ("apiVersion: [a]\nkind: {a: b}\n",
          "document 1 is apiVersion ['a'], kind {'a': 'b'}; known are"),
         ("apiVersion: v1\nkind: ConfigMap\n",
@@ -113,7 +113,7 @@ def test_a_field_of_one_version_is_unknown_in_the_other(version, other, field):
         ((f"apiVersion: {V1BETA1}\nkind: Configuration\n---\n"
          f"apiVersion: {V1BETA2}\nkind: Configuration\n"),
          "two documents of kind Configuration"),
-        ("\x00", "no YAML"),
+        ("\x00", "invalid YAML"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_none_says_why(text, problem):

@@ -35,9 +35,9 @@ def text(*documents: Any) -> str:
 
 WHOLE = text(mark(), QUEUE, mark(objects=1))
 BROKEN = {
-    "empty": ("", "line 1: is no backup"),
-    "another file": (text(QUEUE), "line 1: is no backup"),
-    "no JSON": ("apiVersion: v1\n", "line 1: was cut off, or is no backup"),
+    "empty": ("", "line 1: is not a backup"),
+    "another file": (text(QUEUE), "line 1: is not a backup"),
+    "no JSON": ("apiVersion: v1\n", "line 1: was cut off, or is not a backup"),
     "another version": (
         text(mark(format=2), mark(objects=0)),
         "Backup.format",

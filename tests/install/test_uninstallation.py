@@ -52,5 +52,7 @@ def test_a_kind_that_stays_is_changed_so_that_its_end_is_looked_at_again() -> No
 
 def test_a_kind_that_stays_for_good_is_named() -> None:
     cluster = Cluster(looks_again=False)
-    with pytest.raises(installation.InstallationError, match=f"{_HELD} is not as it should be"):
+    with pytest.raises(
+        installation.InstallationError, match=f"{_HELD} is not in the expected state"
+    ):
         cluster.uninstall()

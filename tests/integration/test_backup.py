@@ -39,7 +39,7 @@ def test_queues_and_reservations_come_back_before_anything_is_decided(
 
     system.stop()
     saved = uninstall(system, "--backup", str(file))
-    assert "1 released pod(s) go on" in saved.stderr
+    assert "1 released pod(s) continue to run" in saved.stderr
     assert "2 pod(s) wait for quota" in saved.stderr
     assert len(file.read_text().splitlines()) == 2 + 3 + 3
     assert file.stat().st_mode & 0o777 == 0o600

@@ -177,7 +177,7 @@ STRAY = make_pod("stray", gpus=2, nodeName="gpu-0")
 FAULTS: dict[str, tuple[Prepare, str, str, str]] = {
     "the webhook configuration is gone": (
         _deleted(f"{REGISTRATION}/mutatingwebhookconfigurations/{MUTATING_NAME}"),
-        "webhook-configurations", "without being held", "gpu-admission install",
+        "webhook-configurations", "without a scheduling gate", "gpu-admission install",
     ),
     "a webhook lets pods pass while it is down": (
         _changed(
@@ -235,7 +235,7 @@ FAULTS: dict[str, tuple[Prepare, str, str, str]] = {
                 "operations": ["DELETE"], "resources": ["topologies"],
             }],
         }])),
-        "other-quota-systems", "given twice", "coming-from",
+        "other-quota-systems", "granted twice", "coming-from",
     ),
     "a flavor is missing": (
         _posted(f"{KUEUE}/clusterqueues", make_cluster_queue("lost", quota=0, flavors=("gone",))),
@@ -249,12 +249,12 @@ FAULTS: dict[str, tuple[Prepare, str, str, str]] = {
         _posted(f"{KUEUE}/namespaces/TEAM/localqueues", make_local_queue("lost", "gone", "")),
         "local-queues", "there is no ClusterQueue gone", "create the ClusterQueue",
     ),
-    "a ClusterQueue does not take the namespace": (
+    "a ClusterQueue does not select the namespace": (
         _changed(RESEARCH, [{
             "op": "replace", "path": "/spec/namespaceSelector",
             "value": {"matchLabels": {"team": "other"}},
         }]),
-        "local-queues", "does not take the namespace", "namespaceSelector",
+        "local-queues", "does not select the namespace", "namespaceSelector",
     ),
     "quota exceeds what exists": (
         _changed(RESEARCH, [{
@@ -269,7 +269,7 @@ FAULTS: dict[str, tuple[Prepare, str, str, str]] = {
     ),
     "no flavor selects a node": (
         _node("t4-0", product="Tesla-T4"),
-        "node-flavors", "no queue gives their GPUs", "create a ResourceFlavor",
+        "node-flavors", "no queue has quota for their GPUs", "create a ResourceFlavor",
     ),
     "a node has a taint that nobody tolerates": (
         _changed(GPU_0, [{"op": "add", "path": "/spec/taints", "value": [
@@ -372,8 +372,8 @@ def test_what_is_down_is_found_and_so_is_who_waits_for_it(system: Examined) -> N
         said = " ".join(done.stdout.split())
         assert said.startswith("1 error found by "), said
         assert "nothing listens there" in said
-        assert "mend: start the webhook: gpu-admission run" in said
-        assert "Could not look: webhook-trust: the webhook's URL is not reached" in said
+        assert "fix: start the webhook: gpu-admission run" in said
+        assert "Could not check: webhook-trust: the webhook's URL cannot be reached" in said
         later = _found(system.diagnose(later=900))
         assert "('default/lost',)" in later["pods-held"][0]  # the other one says why it waits
     finally:

@@ -236,7 +236,7 @@ def test_the_api_server_accepts_what_is_proposed(system: Installed, case: str) -
     [
         (("--team", "red", "--team", "blue=red"), "namespace red belongs to two teams"),
         (("--team", "red", "--team", "red=x"), "there are two teams red"),
-        (("--team", "Red"), "'Red' is no name"),
+        (("--team", "Red"), "'Red' is not a name"),
         (("--team", "system=kube-system"), "namespace kube-system is excluded"),
         (("--team", "red", "--like", "resourcequota"), "leave one out"),
         (("--overwrite",), "add --apply"),

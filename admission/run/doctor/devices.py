@@ -1,4 +1,4 @@
-"""Checks of nodes against flavors and quota: do the GPUs exist that are promised."""
+"""Checks of nodes against flavors and quota: whether the promised GPUs exist."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -75,7 +75,7 @@ def _queues_of(picture: Picture, pair: FlavorResource) -> str:
 
 
 def quota(picture: Picture) -> Iterator[Finding]:
-    """No more quota is promised of a flavor than its nodes have."""
+    """The quota of a flavor is not more than its nodes have."""
     for pair, promised in _nominal(picture).items():
         flavor = picture.flavors.get(pair.flavor)
         found = picture.nodes_of(flavor) if flavor is not None else ()
@@ -106,7 +106,7 @@ def quota(picture: Picture) -> Iterator[Finding]:
 
 
 def offered(picture: Picture) -> Iterator[Finding]:
-    """The nodes of a flavor offer the resources that queues give of it."""
+    """The nodes of a flavor offer the resources for which queues have quota of it."""
     for pair, promised in _nominal(picture).items():
         flavor = picture.flavors.get(pair.flavor)
         if flavor is None or not promised or not resources.is_device(pair.resource):
@@ -117,15 +117,15 @@ def offered(picture: Picture) -> Iterator[Finding]:
             has |= {*facts.allocatable, *facts.capacity, *part.units, *part.sick}
         if not selected or pair.resource in has:
             continue
-        text = f"queues give {pair.resource} of it, and its {len(selected)} node(s) offer "
+        text = f"queues have quota for its {pair.resource}, but its {len(selected)} node(s) offer "
         text += f"{shown(sorted(has))} only" if has else "no GPU at all"
         text += ": admitted pods stay pending"
         mend = (
-            f"name what the nodes offer in spec.resourceGroups of {_queues_of(picture, pair)}, "
-            f"and for shared or MIG devices say so on the flavor ({names.FLAVOR_SHARING}, "
+            f"in spec.resourceGroups of {_queues_of(picture, pair)}, name what the nodes offer; "
+            f"annotate flavors of shared or MIG devices ({names.FLAVOR_SHARING}, "
             f"{names.MIG_PROFILE}); docs/guides/mig-memory-and-shares.md"
             if has
-            else "see whether the device plugin runs on these nodes: kubectl get pods -A -o wide"
+            else "check whether the device plugin runs on these nodes: kubectl get pods -A -o wide"
         )
         yield error("ResourceFlavor", pair.flavor, text, mend)
 
@@ -138,14 +138,14 @@ def flavors_without_nodes(picture: Picture) -> Iterator[Finding]:
             wanted = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
             text = f"no node has its nodeLabels ({wanted}): admitted pods stay pending"
             mend = (
-                f"compare with: kubectl get nodes -L {','.join(sorted(labels))}; mend "
-                "spec.nodeLabels. Nothing is wrong where an autoscaler adds such nodes on demand"
+                f"compare with: kubectl get nodes -L {','.join(sorted(labels))}; correct "
+                "spec.nodeLabels. Nothing is wrong if an autoscaler adds such nodes on demand"
             )
             yield warning("ResourceFlavor", name, text, mend)
 
 
 def nodes_without_flavor(picture: Picture) -> Iterator[Finding]:
-    """Every node with GPUs belongs to a flavor that a queue gives."""
+    """Every node with GPUs belongs to a flavor of which a queue has quota."""
     given = {pair.flavor for pair in _nominal(picture)}
     lost: dict[str, list[NodeFacts]] = {}
     for facts, _ in picture.gpu_nodes:
@@ -160,7 +160,7 @@ def nodes_without_flavor(picture: Picture) -> Iterator[Finding]:
                 held[resource] = held.get(resource, 0) + count
         amounts = ", ".join(f"{count} {resource}" for resource, count in sorted(held.items()))
         label = f"{{{names.GPU_PRODUCT_LABEL}: {product}}}" if product else "{KEY: VALUE}"
-        text = f"no queue gives their GPUs ({amounts or 'none allocatable'})"
+        text = f"no queue has quota for their GPUs ({amounts or 'none allocatable'})"
         mend = (
             f"create a ResourceFlavor with spec.nodeLabels {label}, and quota of it in a "
             "ClusterQueue; gpu-admission init proposes both"
@@ -181,12 +181,13 @@ def taints(picture: Picture) -> Iterator[Finding]:
         for (key, value, effect), on in sorted(found.items()):
             text = (
                 f"{len(on)} of its nodes ({shown(on)}) have the taint {key}={value}:{effect}, "
-                "which pods that get it do not tolerate: they stay pending unless they say so "
-                "themselves"
+                "which the flavor does not tolerate: its pods stay pending unless they tolerate "
+                "it themselves"
             )
             mend = (
                 f"add to spec.tolerations of the flavor: {{key: {key}, operator: Exists, "
-                f"effect: {effect}}}; or to spec.nodeTaints, so that only who tolerates it gets it"
+                f"effect: {effect}}}; or to spec.nodeTaints, so that only pods that tolerate the "
+                "taint get the flavor"
             )
             yield warning("ResourceFlavor", name, text, mend)
 
@@ -217,7 +218,7 @@ def _is_selected(flavor: ResourceFlavor, node: views.Node) -> bool:
 
 
 def layouts(picture: Picture) -> Iterator[Finding]:
-    """The MIG layout of every node is in force."""
+    """The MIG layout of every node is applied."""
     states: dict[tuple[str, bool], list[str]] = {}
     for one in picture.nodes:
         name, labels = one.metadata.name, one.metadata.labels or {}
@@ -226,20 +227,20 @@ def layouts(picture: Picture) -> Iterator[Finding]:
         if shape.invalid and names.GPU_PRODUCT_LABEL in labels:
             states.setdefault((shape.invalid, state in _CHANGING), []).append(name)
     for (why, is_changing), found in sorted(states.items()):
-        text = f"{why}: their GPUs do not count"
+        text = f"{why}: their GPUs are not counted"
         if is_changing:
             mend = "wait; if it lasts: kubectl logs of the MIG manager on these nodes"
             yield warning("Node", tuple(found), text, mend)
         else:
             mend = (
-                f"set the label {_MIG_CONFIG} to a configuration that the GPUs can be cut to "
+                f"set the label {_MIG_CONFIG} to a configuration that fits the GPUs "
                 "(gpu-admission gpu check-config FILE), and see the log of the MIG manager"
             )
             yield error("Node", tuple(found), text, mend)
 
 
 def labels(picture: Picture) -> Iterator[Finding]:
-    """Labels of a node say as many devices as it offers."""
+    """The labels of a node give the number of devices that it offers."""
     found: dict[str, list[str]] = {}
     for facts, part in picture.gpu_nodes:
         if part.mismatched and facts.ready:
@@ -247,16 +248,16 @@ def labels(picture: Picture) -> Iterator[Finding]:
                 if reason.startswith("label "):
                     found.setdefault(reason, []).append(facts.name)
     for reason, on in sorted(found.items()):
-        text = f"{reason}: the labels are old, or the device plugin shares or cuts otherwise"
+        text = f"{reason}: the labels are old, or the device plugin is configured differently"
         mend = (
-            "restart device plugin and GPU feature discovery on these nodes, and compare with "
+            "restart the device plugin and GPU feature discovery on these nodes, and compare with "
             f"the configuration that the labels {_PLUGIN_CONFIG} and {_MIG_CONFIG} choose"
         )
         yield warning("Node", tuple(on), text, mend)
 
 
 def annotations(picture: Picture) -> Iterator[Finding]:
-    """What a flavor says of its GPUs is what its nodes say."""
+    """The annotations of a flavor about its GPUs agree with its nodes."""
     for name, flavor in sorted(picture.flavors.items()):
         found: dict[str, list[str]] = {}
         for facts, _ in picture.nodes_of(flavor):
@@ -267,9 +268,9 @@ def annotations(picture: Picture) -> Iterator[Finding]:
             yield error(
                 "ResourceFlavor",
                 name,
-                f"{text} ({shown(on)}): pods are rewritten and charged for other GPUs",
-                "make the annotation say what the nodes offer, or select other nodes: kubectl "
-                f"edit resourceflavor {name}",
+                f"{text} ({shown(on)}): pods are rewritten and charged for the wrong GPUs",
+                "correct the annotation, or select other nodes: kubectl edit resourceflavor "
+                f"{name}",
             )
 
 
@@ -295,7 +296,7 @@ def _differences(
 
 
 def plugin_configs(picture: Picture) -> Iterator[Finding]:
-    """Configurations of MIG and sharing can work, and are those that nodes have."""
+    """Configurations of MIG and sharing are valid, and nodes follow the ones that they choose."""
     found = dict(_configurations(picture))
     yield from _of_configurations(picture, found)
     for label, part, what in (
@@ -353,7 +354,7 @@ def _of_configurations(
             text = f"data[{key}]: {one.field}: {one.text}"
             mend = (
                 f"kubectl edit configmap -n {place.partition('/')[0]} {place.partition('/')[2]}; "
-                "check a file before: gpu-admission gpu check-config FILE"
+                "check the new file first: gpu-admission gpu check-config FILE"
             )
             yield (error if in_use else warning)("ConfigMap", place, text, mend)
 
@@ -388,7 +389,7 @@ def _not_taken(
             wrong.setdefault(text, []).append(facts.name)
     for text, on in sorted(wrong.items()):
         mend = "restart the device plugin and GPU feature discovery on these nodes; see their logs"
-        yield error("Node", tuple(on), f"{text}: quota counts other GPUs than there are", mend)
+        yield error("Node", tuple(on), f"{text}: quota counts the wrong number of GPUs", mend)
 
 
 def _content_of(
@@ -401,7 +402,7 @@ def _content_of(
 
 
 def visible_devices(picture: Picture) -> Iterator[Finding]:
-    """No node gives GPUs to containers that set a variable instead of asking for them."""
+    """No node gives GPUs to a container that sets a variable instead of requesting them."""
     daemons = picture.of(operators.DAEMON_SETS)
     for one in daemons:
         if not _is_device_plugin(one):
@@ -412,8 +413,8 @@ def visible_devices(picture: Picture) -> Iterator[Finding]:
             continue
         count = len(picture.gpu_nodes)
         text = (
-            "it gives containers their GPUs by the variable NVIDIA_VISIBLE_DEVICES, so a "
-            f"container whose image sets it sees every GPU of its {count} node(s) without asking"
+            "it hands out GPUs through the variable NVIDIA_VISIBLE_DEVICES, so on its "
+            f"{count} node(s) a container that sets it sees every GPU without requesting one"
         )
         mend = (
             f"set {_STRATEGY}=volume-mounts (or cdi-cri) for the device plugin, and "
@@ -440,7 +441,7 @@ def _settings_of(daemon_set: Document, variable: str, flag: str) -> Iterator[str
 
 
 def limits(picture: Picture) -> Iterator[Finding]:
-    """LimitRanges and ResourceQuotas say about GPUs what their authors mean."""
+    """LimitRanges and ResourceQuotas on GPUs have the effect that their authors expect."""
     documents = (*picture.of(kinds.LIMIT_RANGES), *picture.of(kinds.RESOURCE_QUOTAS))
     for one in documents:
         for checked in gpuconfigs.check_documents([one], picture.catalogue):

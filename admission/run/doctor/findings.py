@@ -25,7 +25,7 @@ class Finding:
         kind: of the objects that it is about.
         names: of these objects, with their namespaces; the first few are shown.
         what: what is wrong, as a sentence without a full stop.
-        mend: a command, or what to edit.
+        mend: how to fix it: a command, or what to edit.
     """
 
     severity: Severity

@@ -56,7 +56,7 @@ def settings(picture: Picture) -> Iterator[Finding]:
             name,
             f"the configuration cannot be read, so pods that start now fail: "
             f"{picture.settings_problem}",
-            "mend the file, check it with: gpu-admission config --config FILE, then: "
+            "correct the file, check it with: gpu-admission config --config FILE, then: "
             "gpu-admission install --config FILE",
         )
     elif picture.settings.gpu.paused:
@@ -73,7 +73,7 @@ def definitions(picture: Picture) -> Iterator[Finding]:
     wanted = pictures.DEFINITIONS
     missing = tuple(name for name in wanted if picture.named(resources.CRDS, name) is None)
     if missing:
-        text = "not there, so nothing of this kind is kept"
+        text = "missing, so no object of this kind can be stored"
         yield error("CustomResourceDefinition", missing, text, INSTALL)
     for name in wanted:
         found = picture.named(resources.CRDS, name)
@@ -95,12 +95,12 @@ def definitions(picture: Picture) -> Iterator[Finding]:
 
 
 def configurations(picture: Picture) -> Iterator[Finding]:
-    """The API server is told to ask the webhook, about everything and without exception."""
+    """The webhook configurations contain every webhook, with the right failurePolicy."""
     wanted = manifests.webhook_configurations({"url": ""}, picture.settings)
     for (resource, name), document in zip(OURS, wanted, strict=True):
         found = picture.named(resource, name)
         if found is None:
-            text = "it is not there, so GPU pods are created without being held, or unchecked"
+            text = "missing, so GPU pods are created without a scheduling gate or without checks"
             yield error(resource.kind, name, text, INSTALL)
             continue
         hooks = {one["name"]: one for one in found.get("webhooks") or ()}
@@ -109,7 +109,7 @@ def configurations(picture: Picture) -> Iterator[Finding]:
             expected = {one: hook for one, hook in expected.items() if one.endswith("pod.kb.io")}
         missing = tuple(one for one in expected if one not in hooks)
         if missing:
-            text = f"the webhooks {', '.join(missing)} are not in it, so what they review is not"
+            text = f"it lacks the webhooks {', '.join(missing)}, so their objects are not reviewed"
             yield error(resource.kind, name, text, INSTALL)
         loose = tuple(
             one
@@ -140,14 +140,14 @@ def answers(picture: Picture) -> Iterator[Finding]:
                 called[1],
                 f"a webhook of another program fails, and GPU pods with it: {cause} "
                 f"({trial.refusal})",
-                "mend that program, or delete its webhook configuration: kubectl get "
+                "repair that program, or delete its webhook configuration: kubectl get "
                 "mutatingwebhookconfigurations,validatingwebhookconfigurations",
             )
         else:
             yield error(
                 configuration.get("kind", "WebhookConfiguration"),
                 configuration["metadata"]["name"],
-                f"no GPU pod can be created: the webhook {called[1]} cannot be asked, {cause} "
+                f"no GPU pod can be created: the webhook {called[1]} cannot be called, {cause} "
                 f"({trial.refusal})",
                 _mend_call(picture, trial.refusal),
             )
@@ -155,10 +155,10 @@ def answers(picture: Picture) -> Iterator[Finding]:
         yield error(
             "Namespace",
             trial.namespace,
-            "a pod with a queue label would be created there without being held: the API server "
-            "does not ask the webhook about it",
-            f"see whether the namespaceSelector of {webhooks.MUTATING_NAME} leaves the namespace "
-            f"out on purpose (excludedNamespaces); else {INSTALL}",
+            "a pod with a queue label is created there without a scheduling gate: the API server "
+            "does not call the webhook for it",
+            f"check whether the namespaceSelector of {webhooks.MUTATING_NAME} excludes the "
+            f"namespace on purpose (excludedNamespaces); else {INSTALL}",
         )
 
 
@@ -174,7 +174,7 @@ def unanswered(picture: Picture) -> str:
 
 def _mend_call(picture: Picture, refusal: str) -> str:
     if "x509" in refusal:
-        return f"{INSTALL}: it writes the caBundle anew"
+        return f"{INSTALL}: it writes a new caBundle"
     if not picture.is_inside:
         return "start the webhook: gpu-admission run --cert-dir DIR, or see its log"
     return (
@@ -207,23 +207,23 @@ def uncertain(picture: Picture) -> str:
     if picture.is_inside:
         return picture.unseen.get(resources.SECRETS, "")
     if any(True for _ in picture.hooks()) and not picture.served:
-        return "the webhook's URL is not reached from here, so its certificate is not seen"
+        return "the webhook's URL cannot be reached from here, so its certificate is not known"
     return ""
 
 
 def certificate(picture: Picture) -> Iterator[Finding]:
-    """The webhook's certificate is there, and does not end soon."""
+    """The webhook's certificate exists, and does not expire soon."""
     place = f"{picture.namespace}/{manifests.TLS_SECRET}"
     content = _content(picture)
     if picture.is_inside and not content.get(rotation.CERTIFICATE):
         text = "it holds no certificate, so the webhook does not start"
-        yield error("Secret", place, text, f"delete it if it is there, then {INSTALL}")
+        yield error("Secret", place, text, f"delete the Secret if it exists, then {INSTALL}")
         return
     end = rotation.ends(content).accepted
     if end is None:
         if content:
-            text = "its tls.crt is no certificate, so the webhook does not start"
-            yield error("Secret", place, text, f"delete it, then {INSTALL}")
+            text = "its tls.crt is not a certificate, so the webhook does not start"
+            yield error("Secret", place, text, f"delete the Secret, then {INSTALL}")
         return
     kind, name = ("Secret", place) if picture.is_inside else ("Certificate", "of the webhook")
     mend = (
@@ -232,16 +232,16 @@ def certificate(picture: Picture) -> Iterator[Finding]:
         f"describe certificate -n {picture.namespace}; or {INSTALL}"
     )
     if picture.now >= end:
-        text = f"it has expired at {clocks.to_wire(end)}: no GPU pod can be created"
+        text = f"it expired at {clocks.to_wire(end)}: no GPU pod can be created"
         yield error(kind, name, text, mend)
     elif rotation.is_expiring(content[rotation.CERTIFICATE], end, picture.now):
         days = (end - picture.now).days
-        text = f"it ends at {clocks.to_wire(end)}, in {days} day(s), and was not renewed"
+        text = f"it expires at {clocks.to_wire(end)}, in {days} day(s), and was not renewed"
         yield warning(kind, name, text, mend)
 
 
 def trust(picture: Picture) -> Iterator[Finding]:
-    """Everything that leads the API server to the webhook trusts its certificate."""
+    """Every caBundle that refers to the webhook matches its certificate."""
     content = _content(picture)
     chain = content.get(rotation.CERTIFICATE, b"")
     if rotation.ends(content).serving is None:
@@ -260,7 +260,7 @@ def trust(picture: Picture) -> Iterator[Finding]:
                     "its caBundle does not match the webhook's certificate, so the API server "
                     f"refuses every answer; {_LOST[resource]}"
                 )
-                yield error(resource.kind, name, text, f"{INSTALL}: it writes the caBundle anew")
+                yield error(resource.kind, name, text, f"{INSTALL}: it writes a new caBundle")
 
 
 _LOST: Final[Mapping[Resource, str]] = {
@@ -283,7 +283,7 @@ def processes(picture: Picture) -> Iterator[Finding]:
         place = f"{picture.namespace}/{name}"
         found = picture.named(resources.DEPLOYMENTS, name, picture.namespace)
         if found is None:
-            yield error("Deployment", place, "it is not there", INSTALL)
+            yield error("Deployment", place, "missing", INSTALL)
             continue
         containers = found["spec"]["template"]["spec"]["containers"]
         images[name] = containers[0].get("image", "")
@@ -331,7 +331,7 @@ def _reasons(picture: Picture, component: str) -> Iterator[str]:
 
 
 def leader(picture: Picture) -> Iterator[Finding]:
-    """A controller leads, and does its work."""
+    """A controller leads, renews its Lease and processes new ClusterQueues."""
     found = picture.named(resources.LEASES, names.LEASE_NAME, picture.namespace)
     spec = (found or {}).get("spec") or {}
     name = f"{picture.namespace}/{names.LEASE_NAME}"
@@ -346,8 +346,8 @@ def leader(picture: Picture) -> Iterator[Finding]:
         if age > _LEASE_SLACK * int(spec.get("leaseDurationSeconds") or 15):
             is_told = True
             text = (
-                f"no controller leads: {spec['holderIdentity']} renewed it {age:.0f} s ago for "
-                "the last time, so nobody gets quota"
+                f"no controller leads: {spec['holderIdentity']} last renewed it {age:.0f} s ago, "
+                "so nobody gets quota"
             )
             yield error("Lease", name, text, mend)
     elif picture.is_inside:
@@ -361,7 +361,7 @@ def leader(picture: Picture) -> Iterator[Finding]:
         and picture.age_seconds(one.metadata.creation_timestamp) > _SILENT_SECONDS
     )
     if silent and not is_told:
-        text = "no controller has looked at them: they have no conditions"
+        text = "no controller has processed them: they have no conditions"
         yield error("ClusterQueue", silent, text, mend)
 
 
@@ -369,7 +369,7 @@ def leader(picture: Picture) -> Iterator[Finding]:
 
 
 def rights(picture: Picture) -> Iterator[Finding]:
-    """The accounts of webhook and controller may do what they do."""
+    """The service accounts of webhook and controller have the rights that they need."""
     kinds = integrations.kinds_of(picture.settings) if picture.settings_known else _NO_KINDS
     rotates = picture.settings.kueue.internal_cert_management.enable and picture.is_inside
     for document in rbac.documents(picture.namespace, rotates=rotates, kinds=kinds):
@@ -380,7 +380,7 @@ def rights(picture: Picture) -> Iterator[Finding]:
         found = picture.named(resource, metadata["name"], metadata.get("namespace", ""))
         name = name_of(document)
         if found is None:
-            text = "it is not there, so webhook or controller lack its rights"
+            text = "missing, so webhook or controller lack its rights"
             yield error(kind, name, text, INSTALL)
         elif "rules" in document:
             lacking = sorted(_pairs(document["rules"]) - _pairs(found.get("rules") or ()))
@@ -446,7 +446,10 @@ def policies(picture: Picture) -> Iterator[Finding]:
             if one["kind"] == resource.kind and one["metadata"]["name"] not in there
         )
         if missing:
-            text = "not there: users can change what quota is counted by, or reach GPUs around it"
+            text = (
+                "missing: users can change fields that quota is counted by, or get GPUs around "
+                "quota"
+            )
             yield warning(resource.kind, missing, text, INSTALL)
 
 
@@ -463,8 +466,8 @@ def beside(picture: Picture) -> Iterator[Finding]:
                 continue
             if any(names.KUEUE_GROUP in _groups(one) for one in found.get("webhooks") or ()):
                 text = (
-                    "Kueue is installed, too: both would admit the same Workloads, and quota "
-                    "would be given twice"
+                    "Kueue is installed, too: both admit the same Workloads, so quota is granted "
+                    "twice"
                 )
                 mend = "remove one of them; how: docs/guides/coming-from.md"
                 yield error(resource.kind, name, text, mend)
@@ -477,7 +480,7 @@ def beside(picture: Picture) -> Iterator[Finding]:
     for resource in pictures.QUOTA_SYSTEMS:
         listed = tuple(map(name_of, picture.of(resource)))
         if listed:
-            text = f"they limit GPUs beside our quota ({resource.api_version})"
+            text = f"they limit GPUs in addition to gpu-admission ({resource.api_version})"
             yield warning(resource.kind, listed, text, _BESIDE)
     limited = tuple(
         one["metadata"]["name"]
@@ -485,12 +488,12 @@ def beside(picture: Picture) -> Iterator[Finding]:
         if any(key.startswith("nvidia.com/") for key in _capability(one))
     )
     if limited:
-        text = "these queues of Volcano limit GPUs, too: a pod that we admit may wait there"
+        text = "these Volcano queues limit GPUs, too: an admitted pod may wait there"
         yield warning("Queue", limited, text, "remove nvidia.com/* from their spec.capability")
 
 
 _BESIDE: Final = (
-    "let one of both decide: lift the other's limits on GPUs, or exclude its namespaces "
+    "let only one of the two decide: remove the other's limits on GPUs, or exclude its namespaces "
     "(excludedNamespaces of GpuConfiguration)"
 )
 
@@ -504,7 +507,7 @@ def _capability(queue: Document) -> Mapping[str, Any]:
 
 
 def visibility(picture: Picture) -> Iterator[Finding]:
-    """What the API server passes on to the controller is answered."""
+    """The controller answers the requests that the API server forwards to it."""
     for name in cabundles.NAMES[resources.API_SERVICES]:
         found = picture.named(resources.API_SERVICES, name)
         if found is None:
@@ -517,7 +520,7 @@ def visibility(picture: Picture) -> Iterator[Finding]:
             )
             port = VisibilityServer().bind_port
             mend = (
-                f"start the controller with its visibility server (port {port}); or take it "
-                "away: gpu-admission install --no-visibility"
+                f"start the controller with its visibility server (port {port}); or remove the "
+                "APIService: gpu-admission install --no-visibility"
             )
             yield error("APIService", name, text, mend)

@@ -53,7 +53,7 @@ _GO = '{"spec":{"stopPolicy":"None"}}'
 
 
 def local_queues(picture: Picture) -> Iterator[Finding]:
-    """Every LocalQueue leads to a ClusterQueue that takes its namespace."""
+    """Every LocalQueue names a ClusterQueue that exists and selects its namespace."""
     queues = {one.metadata.name: one for one in picture.cluster_queues}
     labels = {
         one["metadata"]["name"]: pictures.labels_of(one)
@@ -72,10 +72,10 @@ def local_queues(picture: Picture) -> Iterator[Finding]:
         if namespace is not None and (selector is None or not selector(namespace)):
             text = (
                 f"its pods wait forever: the namespaceSelector of ClusterQueue "
-                f"{queue.metadata.name} does not take the namespace"
+                f"{queue.metadata.name} does not select the namespace"
             )
             mend = (
-                f"widen spec.namespaceSelector ({{}} takes all), or label the namespace: kubectl "
+                f"widen spec.namespaceSelector ({{}}: all), or label the namespace: kubectl "
                 f"get clusterqueue {queue.metadata.name} -o jsonpath='{{.spec.namespaceSelector}}'"
             )
             yield error("LocalQueue", place, text, mend)

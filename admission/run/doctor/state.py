@@ -1,4 +1,4 @@
-"""Checks of what goes on: pods outside of quota, objects that do not end, clocks, overload."""
+"""Checks of the current state: pods outside quota, stuck deletions, clocks, overload."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -35,7 +35,7 @@ _ENDING: Final = ("NamespaceContentRemaining", "NamespaceFinalizersRemaining",
 
 
 def outside(picture: Picture) -> Iterator[Finding]:
-    """Running GPU pods have got their GPUs from a queue."""
+    """Running GPU pods were admitted by a queue."""
     operator = operators.signs_of(
         picture.of(operators.CLUSTER_POLICIES), picture.of(operators.DAEMON_SETS)
     )
@@ -72,25 +72,26 @@ def _is_admitted(pod: Pod) -> bool:
 
 
 def _cause(picture: Picture, pod: Pod) -> tuple[str, str]:
-    """Return why a pod is outside of quota, and what mends it."""
+    """Return why a pod is outside quota, and the fix."""
     namespace = pod.metadata.namespace
     found = picture.named(resources.NAMESPACES, namespace)
     labels = pictures.labels_of(found) if found is not None else None
     if namespace in NEVER_MANAGED:
-        return "the namespace is never managed", "run GPU pods in another namespace"
+        return "this namespace is never managed", "run GPU pods in another namespace"
     if picture.settings.managed_namespaces.leave_out(namespace, labels):
-        cause = "the configuration leaves the namespace out (excludedNamespaces, or a selector)"
+        cause = "the configuration excludes the namespace (excludedNamespaces, or a selector)"
         mend = (
-            "take it out of excludedNamespaces or managedJobsNamespaceSelector, then: "
-            "gpu-admission install --config FILE; and create a LocalQueue in it"
+            "change excludedNamespaces or managedJobsNamespaceSelector, then: "
+            "gpu-admission install --config FILE; and create a LocalQueue in the namespace"
         )
         return cause, mend
     queues = [one for one in picture.local_queues if one.metadata.namespace == namespace]
     default = names.DEFAULT_LOCAL_QUEUE
     if not queues:
         mend = (
-            f"create one called {default} in it; it admits pods that are created from then on. To "
-            f"refuse others: kubectl label namespace {namespace} {names.ENFORCE_LABEL}=true"
+            f"create one called {default}; pods that are created from then on use it. To refuse "
+            "GPU pods without a queue: kubectl label namespace "
+            f"{namespace} {names.ENFORCE_LABEL}=true"
         )
         return "the namespace has no LocalQueue", mend
     called = sorted(one.metadata.name for one in queues)
@@ -105,16 +106,16 @@ def _cause(picture: Picture, pod: Pod) -> tuple[str, str]:
     if (pod.metadata.creation_timestamp or "") < first:
         return (
             "they were created before the namespace had a LocalQueue",
-            "create them anew when they may stop: they are admitted then",
+            "create them again when they may stop: they are admitted then",
         )
     return (
         "the webhook did not see them when they were created",
-        "create them anew; see whether the webhook answers and asks about this namespace",
+        "create them again; check that the webhook answers and is called for this namespace",
     )
 
 
 def gated(picture: Picture) -> Iterator[Finding]:
-    """Somebody looks after every pod that is held."""
+    """Every gated pod has a Workload, or a condition that says why it waits."""
     owned = {
         owner.uid for one in picture.workloads for owner in one.metadata.owner_references or ()
     }
@@ -129,12 +130,12 @@ def gated(picture: Picture) -> Iterator[Finding]:
     )
     if lost:
         text = (
-            "they are held for quota and no controller looks after them: there is no Workload, "
-            "and nothing on them says why"
+            "they are gated, but no controller handles them: they have neither a Workload nor a "
+            "condition that says why they wait"
         )
         mend = (
-            "see whether the controller runs; kubectl gpu why POD -n NAMESPACE. In a namespace "
-            "that is left out: delete the pods, and create them anew"
+            "check that the controller runs; kubectl gpu why POD -n NAMESPACE. In an excluded "
+            "namespace: delete the pods and create them again"
         )
         yield error("Pod", lost, text, mend)
 
@@ -143,14 +144,14 @@ def gated(picture: Picture) -> Iterator[Finding]:
 
 
 def terminating(picture: Picture) -> Iterator[Finding]:
-    """What is deleted ends."""
+    """Objects that are being deleted are gone after five minutes."""
     for resource in _HELD_KINDS:
         for one in picture.of(resource):
             metadata = one["metadata"]
             age = picture.age_seconds(metadata.get("deletionTimestamp"))
             if age > _PATIENCE_SECONDS:
                 holder, mend = _held_by(picture, resource.kind, one)
-                text = f"it is being deleted for {age / 60:.0f} minutes: {holder}"
+                text = f"it has been terminating for {age / 60:.0f} minutes: {holder}"
                 yield error(resource.kind, name_of(one), text, mend)
     for workload in picture.workloads:
         yield from _of_view(picture, "Workload", workload)
@@ -165,8 +166,8 @@ def terminating(picture: Picture) -> Iterator[Finding]:
             yield error(
                 "Pod",
                 f"{pod.metadata.namespace}/{pod.metadata.name}",
-                f"it does not end, and keeps its quota: {_silence(pod, node)}",
-                "mend or drain the node; once it is surely off: kubectl delete pod "
+                f"it does not terminate, and keeps its quota: {_silence(pod, node)}",
+                "repair or drain the node; once it is certainly off: kubectl delete pod "
                 f"{pod.metadata.name} -n {pod.metadata.namespace} --grace-period=0 --force",
             )
 
@@ -178,7 +179,7 @@ def _of_view(picture: Picture, kind: str, one: views.Object) -> Iterator[Finding
     if kind == "Pod" and not any(names.KUEUE_GROUP in name for name in metadata.finalizers or ()):
         return
     finalizers = ", ".join(metadata.finalizers or ()) or "nobody"
-    text = f"it is being deleted and held by {finalizers}"
+    text = f"it is terminating and held by {finalizers}"
     mend = _unhold(kind, metadata.name, metadata.namespace)
     yield error(kind, f"{metadata.namespace}/{metadata.name}", text, mend)
 
@@ -188,7 +189,7 @@ def _silence(pod: Pod, node: views.Node | None) -> str:
         return f"its node {pod.spec.node_name} is gone" if pod.spec.node_name else "it has no node"
     name = pod.spec.node_name
     if _is_ready(node):
-        return f"node {name} is Ready and does not end it"
+        return f"node {name} is Ready but does not stop it"
     return f"node {name} does not answer"
 
 
@@ -198,7 +199,7 @@ def _is_ready(node: views.Node) -> bool:
 
 
 def _held_by(picture: Picture, kind: str, one: Document) -> tuple[str, str]:
-    """Return what keeps an object that is deleted, and what ends that."""
+    """Return the cause that keeps an object from being deleted, and the fix."""
     metadata = one["metadata"]
     name, namespace = metadata["name"], metadata.get("namespace", "")
     finalizers = metadata.get("finalizers") or ()
@@ -218,13 +219,13 @@ def _held_by(picture: Picture, kind: str, one: Document) -> tuple[str, str]:
         if users:
             return (
                 f"{users} still use it",
-                f"kubectl gpu who {name}; it ends with the last of them"
+                f"kubectl gpu who {name}; it is gone when the last of them has ended"
                 if kind == "ClusterQueue"
-                else "take it out of their spec, or delete them",
+                else "remove it from their spec, or delete them",
             )
         return (
-            f"nobody uses it, and the controller does not take {names.RESOURCE_IN_USE} off",
-            f"see whether the controller runs; else {_unhold(kind, name, namespace)}",
+            f"nothing uses it, but the controller does not remove {names.RESOURCE_IN_USE}",
+            f"check that the controller runs; else {_unhold(kind, name, namespace)}",
         )
     return f"held by {', '.join(finalizers) or 'nobody'}", _unhold(kind, name, namespace)
 
@@ -254,7 +255,7 @@ def _users(picture: Picture, kind: str, name: str) -> str:
 def _unhold(kind: str, name: str, namespace: str) -> str:
     where = f" -n {namespace}" if namespace else ""
     return (
-        "mend whoever has to take the finalizer off; if that program is gone for good: kubectl "
+        "repair the program that removes the finalizer; if that program is gone for good: kubectl "
         f"patch {kind.lower()} {name}{where} --type=merge -p "
         '\'{"metadata":{"finalizers":null}}\''
     )
@@ -269,7 +270,7 @@ def clock(picture: Picture) -> Iterator[Finding]:
     if picture.here is not None:
         skew = (picture.here - picture.now).total_seconds()
         if abs(skew) > _SKEW_SECONDS:
-            text = f"its clock is {_apart(skew)} that of the API server; ages are misjudged"
+            text = f"its clock is {_apart(skew)} that of the API server: ages below are wrong"
             yield warning("Machine", "this one", text, mend)
     lease = picture.named(resources.LEASES, names.LEASE_NAME, picture.namespace)
     spec = (lease or {}).get("spec") or {}
@@ -292,8 +293,8 @@ def clock(picture: Picture) -> Iterator[Finding]:
     for direction, found in wrong.items():
         if found:
             text = (
-                f"their clocks are {direction} that of the API server, by what they write into "
-                "their Leases: start and end times of pods are wrong"
+                f"their clocks are {direction} that of the API server, judged by their Leases: "
+                "start and end times of pods are wrong"
             )
             yield warning("Node", tuple(found), text, mend)
 
@@ -306,7 +307,7 @@ def overload(picture: Picture) -> Iterator[Finding]:
     """The API server keeps up with requests."""
     found = picture.overload
     mend = (
-        "see who asks so much: kubectl get --raw /debug/api_priority_and_fairness/"
+        "see who sends so many requests: kubectl get --raw /debug/api_priority_and_fairness/"
         "dump_priority_levels; give the API server more, or gpu-admission a FlowSchema of its own"
     )
     if found.met:
@@ -315,7 +316,7 @@ def overload(picture: Picture) -> Iterator[Finding]:
     refused = {level: count for level, count in sorted(found.refused.items()) if count > 0}
     if refused:
         listed = ", ".join(f"{count} of level {level}" for level, count in refused.items())
-        text = f"it refused requests while we looked ({listed}): decisions are written late"
+        text = f"it refused requests during this check ({listed}): decisions are written late"
         yield warning("APIServer", "itself", text, mend)
 
 

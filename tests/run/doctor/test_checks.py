@@ -80,7 +80,7 @@ ERROR, WARNING = Severity.ERROR, Severity.WARNING
 # -------------------------------------------------------------------------------- installation
 
 
-@fault("crds", ERROR, "workloads.kueue.x-k8s.io", "not there", "install")
+@fault("crds", ERROR, "workloads.kueue.x-k8s.io", "missing, so no object", "install")
 def a_definition_is_missing(broken: Broken) -> None:
     broken.drop(resources.CRDS, "workloads.kueue.x-k8s.io")
 
@@ -108,7 +108,7 @@ def admission_is_paused(broken: Broken) -> None:
     broken.more["settings"] = Settings(gpu=GpuConfiguration(admission="Paused"))
 
 
-@fault("webhook-configurations", ERROR, MUTATING_NAME, "without being held", "install")
+@fault("webhook-configurations", ERROR, MUTATING_NAME, "without a scheduling gate", "install")
 def the_mutating_configuration_is_missing(broken: Broken) -> None:
     broken.drop(resources.MUTATING_WEBHOOKS, MUTATING_NAME)
 
@@ -145,7 +145,7 @@ for id_, said, cause, mend in (
      "endpointslices"),
     ("it_is_slow", "context deadline exceeded", "did not answer in time", "logs"),
     ("its_chain_is_wrong", "x509: certificate signed by unknown authority",
-     "does not trust its certificate", "writes the caBundle anew"),
+     "does not trust its certificate", "writes a new caBundle"),
 ):  # fmt: skip
     FAULTS.append(
         Fault(id_, "webhook-answers", _answers(said), ERROR, (MUTATING_NAME,), cause, mend)
@@ -160,12 +160,12 @@ def a_webhook_of_somebody_else_fails(broken: Broken) -> None:
     broken.more["trial"] = Trial(namespace="team", refusal=text)
 
 
-@fault("webhook-answers", ERROR, "team", "created there without being held", "namespaceSelector")
+@fault("webhook-answers", ERROR, "team", "without a scheduling gate", "namespaceSelector")
 def the_webhook_is_not_asked(broken: Broken) -> None:
     broken.more["trial"] = Trial(namespace="team", pod={"spec": {}})
 
 
-@fault("webhook-trust", ERROR, MUTATING_NAME, "caBundle does not match", "caBundle anew")
+@fault("webhook-trust", ERROR, MUTATING_NAME, "caBundle does not match", "a new caBundle")
 def a_configuration_trusts_another_authority(broken: Broken) -> None:
     other = Broken()
     other.trust(issued(1)["ca.crt"])
@@ -173,7 +173,7 @@ def a_configuration_trusts_another_authority(broken: Broken) -> None:
     broken.objects[resources.MUTATING_WEBHOOKS] = [found]
 
 
-@fault("webhook-trust", ERROR, "workloads.kueue.x-k8s.io", "v1beta1 of this kind", "caBundle anew")
+@fault("webhook-trust", ERROR, "workloads.kueue.x-k8s.io", "v1beta1 of this kind", "new caBundle")
 def a_conversion_has_no_bundle(broken: Broken) -> None:
     spec = broken.one(resources.CRDS, "workloads.kueue.x-k8s.io")["spec"]
     del spec["conversion"]["webhook"]["clientConfig"]["caBundle"]
@@ -202,12 +202,12 @@ def there_is_no_certificate(broken: Broken) -> None:
     broken.more["secret"] = {}
 
 
-@fault("certificate", ERROR, SECRET, "is no certificate", "delete it")
+@fault("certificate", ERROR, SECRET, "is not a certificate", "delete the Secret")
 def the_certificate_cannot_be_read(broken: Broken) -> None:
     broken.more["secret"] = {"tls.crt": b"nonsense"}
 
 
-@fault("processes", ERROR, f"{SYSTEM}/gpu-admission-webhook", "not there", "install")
+@fault("processes", ERROR, f"{SYSTEM}/gpu-admission-webhook", "missing", "install")
 def a_deployment_is_missing(broken: Broken) -> None:
     broken.drop(resources.DEPLOYMENTS, manifests.WEBHOOK)
 
@@ -233,7 +233,7 @@ def versions_differ(broken: Broken) -> None:
     spec["containers"][0]["image"] = "gpu-admission:0.0.9"
 
 
-@fault("leader", ERROR, f"{SYSTEM}/gpu-admission", "renewed it 600 s ago", "logs deploy/")
+@fault("leader", ERROR, f"{SYSTEM}/gpu-admission", "last renewed it 600 s ago", "logs deploy/")
 def the_leader_is_gone(broken: Broken) -> None:
     broken.one(resources.LEASES)["spec"]["renewTime"] = at(600)
 
@@ -243,7 +243,7 @@ def nobody_has_ever_led(broken: Broken) -> None:
     broken.objects[resources.LEASES] = []
 
 
-@fault("leader", ERROR, "new", "no controller has looked at them", "logs deploy/")
+@fault("leader", ERROR, "new", "no controller has processed them", "logs deploy/")
 def a_queue_is_not_looked_at(broken: Broken) -> None:
     queue = make_cluster_queue("new", quota=0)
     queue["metadata"]["creationTimestamp"] = at(600)
@@ -280,7 +280,7 @@ def the_visibility_server_is_not_reached(broken: Broken) -> None:
     )  # fmt: skip
 
 
-@fault("other-quota-systems", ERROR, "kueue-mutating-webhook-configuration", "given twice",
+@fault("other-quota-systems", ERROR, "kueue-mutating-webhook-configuration", "granted twice",
        "coming-from.md")  # fmt: skip
 def kueue_is_there(broken: Broken) -> None:
     broken.add(
@@ -294,7 +294,7 @@ def hami_is_there(broken: Broken) -> None:
     broken.add(resources.MUTATING_WEBHOOKS, "hami-webhook", webhooks=[])
 
 
-@fault("other-quota-systems", WARNING, "team", "limit GPUs beside", "let one of both decide")
+@fault("other-quota-systems", WARNING, "team", "limit GPUs in addition", "let only one of the two")
 def another_quota_is_there(broken: Broken) -> None:
     broken.add(pictures.QUOTA_SYSTEMS[0], "team")
 
@@ -335,7 +335,7 @@ def a_local_queue_leads_nowhere(broken: Broken) -> None:
     broken.objects[resources.LOCAL_QUEUES].append(make_local_queue("lost", "gone", "team"))
 
 
-@fault("local-queues", ERROR, "team/default", "does not take the namespace", "namespaceSelector")
+@fault("local-queues", ERROR, "team/default", "does not select the namespace", "namespaceSelector")
 def a_cluster_queue_does_not_take_the_namespace(broken: Broken) -> None:
     spec = broken.one(resources.CLUSTER_QUEUES)["spec"]
     spec["namespaceSelector"] = {"matchLabels": {"team": "yes"}}
@@ -378,7 +378,7 @@ def a_flavor_selects_no_node(broken: Broken) -> None:
     broken.objects[resources.RESOURCE_FLAVORS].append(flavor)
 
 
-@fault("node-flavors", WARNING, "t4-0", "no queue gives their GPUs (8 nvidia.com/gpu)",
+@fault("node-flavors", WARNING, "t4-0", "no queue has quota for their GPUs (8 nvidia.com/gpu)",
        "{nvidia.com/gpu.product: Tesla-T4}")  # fmt: skip
 def no_flavor_selects_a_node(broken: Broken) -> None:
     broken.nodes.append(broken.make_node("t4-0", product="Tesla-T4"))
@@ -545,7 +545,7 @@ def a_gpu_pod_is_in_a_namespace_that_is_never_managed(broken: Broken) -> None:
     _runs(broken, "kube-system")
 
 
-@fault("pods-outside", WARNING, "sandbox", "leaves the namespace out", "excludedNamespaces")
+@fault("pods-outside", WARNING, "sandbox", "excludes the namespace", "excludedNamespaces")
 def a_gpu_pod_is_in_an_excluded_namespace(broken: Broken) -> None:
     own = GpuConfiguration(excluded_namespaces=["sandbox"])
     broken.more |= {"settings": Settings(gpu=own), "settings_known": False}
@@ -554,7 +554,7 @@ def a_gpu_pod_is_in_an_excluded_namespace(broken: Broken) -> None:
 
 
 @fault(
-    "pods-outside", WARNING, "team", "before the namespace had a LocalQueue", "create them anew"
+    "pods-outside", WARNING, "team", "before the namespace had a LocalQueue", "create them again"
 )
 def a_gpu_pod_is_older_than_the_queue(broken: Broken) -> None:
     broken.one(resources.LOCAL_QUEUES)["metadata"]["creationTimestamp"] = at(60)
@@ -567,12 +567,12 @@ def a_gpu_pod_names_no_queue(broken: Broken) -> None:
     _runs(broken, "team")
 
 
-@fault("pods-outside", WARNING, "team", "webhook did not see them", "create them anew")
+@fault("pods-outside", WARNING, "team", "webhook did not see them", "create them again")
 def a_gpu_pod_was_not_reviewed(broken: Broken) -> None:
     _runs(broken, "team")
 
 
-@fault("pods-held", ERROR, "team/train", "no controller looks after them", "kubectl gpu why")
+@fault("pods-held", ERROR, "team/train", "no controller handles them", "kubectl gpu why")
 def a_pod_is_held_by_nobody(broken: Broken) -> None:
     pod = make_pod("train", namespace="team", gpus=1, gates=[names.ADMISSION_GATE])
     pod["metadata"] |= {"creationTimestamp": at(900), "uid": "u1"}
@@ -608,7 +608,7 @@ def a_cluster_queue_in_use_does_not_end(broken: Broken) -> None:
 FAULTS += [
     Fault("a_flavor_in_use_does_not_end", "terminating",
           _ends(resources.RESOURCE_FLAVORS, names.RESOURCE_IN_USE), ERROR, ("a100",),
-          "ClusterQueue research still use it", "take it out of their spec"),
+          "ClusterQueue research still use it", "remove it from their spec"),
     Fault("a_definition_does_not_end", "terminating",
           _ends(resources.CRDS, "customresourcecleanup.apiextensions.k8s.io"), ERROR, ("",),
           "held by customresourcecleanup", "finalizers"),
