@@ -60,10 +60,10 @@ def quota_reserved(cluster_queue: str) -> Text:
 
 
 def over(message: str) -> Text:
-    """Return what Evicted and Preempted say once a Workload holds quota again.
+    """Return the reason and message of Evicted and Preempted once a Workload has quota again.
 
     Args:
-        message: of the condition until now.
+        message: message of the condition until now.
     """
     return Text("QuotaReserved", f"Previously: {message}")
 
@@ -90,7 +90,7 @@ class WaitReason(StrEnum):
 
 
 ON_HOLD: Final = "OnHold"
-"""Reason of others: whoever set it keeps the Workload out of the queue."""
+"""Reason that another program sets to keep the Workload out of the queue."""
 
 NOT_JUDGED: Final = Text(
     WaitReason.PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue"
@@ -121,13 +121,13 @@ PAUSED: Final = Text(
 
 
 class CapPlace(NamedTuple):
-    """What a cap limits.
+    """The Workloads that a cap limits.
 
     Attributes:
-        cluster_queue: in which it is counted.
-        local_queue: only what came by it; empty for all of the ClusterQueue.
-        user: only what is of that user; empty for everybody.
-        namespace: of the work, where it is not known whose it is; else empty.
+        cluster_queue: the ClusterQueue whose quota they use.
+        local_queue: the LocalQueue that they are in; empty for all of the ClusterQueue.
+        user: the user who asked for them; empty for all users.
+        namespace: their namespace, if their user is unknown; else empty.
     """
 
     cluster_queue: str
@@ -137,18 +137,18 @@ class CapPlace(NamedTuple):
 
     @property
     def queue(self) -> str:
-        """Return the queue whose annotation it is."""
+        """Return the queue that has the annotation."""
         return self.local_queue or self.cluster_queue
 
     @property
     def annotation(self) -> str:
-        """Return its annotation, without the domain."""
+        """Return the key of the annotation, without the domain."""
         key = names.MAX_PER_USER if self.user else names.MAX_IN_USE
         return key.partition("/")[2]
 
 
 def cap_reached(place: CapPlace, resource: str, *, asked: str, most: str, held: str) -> Text:
-    """Return why a Workload that is over a cap now waits; amounts are for people."""
+    """Return why a Workload waits that would exceed a cap now; amounts are for people."""
     amounts = f"{held} of at most {most} {resource}"
     cap = f"queue {place.queue} ({place.annotation})"
     if not place.user:
@@ -210,7 +210,7 @@ def inactive_cluster_queue(name: str) -> Text:
 
 
 def queue_gone(kind: str, name: str) -> Text:
-    """Return why the reservation was withdrawn: a queue does not exist, or not for long."""
+    """Return why the reservation was withdrawn: a queue does not exist or is being deleted."""
     return misconfigured(f"{kind} {name} is terminating or missing")
 
 
@@ -220,7 +220,7 @@ def queue_stopped(kind: str, name: str) -> Text:
 
 
 def gated(gates: str) -> Text:
-    """Return why a Workload has no quota that an annotation keeps out of the queue."""
+    """Return why a Workload with admission gates has no quota."""
     return Text(WaitReason.ADMISSION_GATED, f"Admission is gated by: {gates}")
 
 
@@ -244,7 +244,7 @@ def no_flavors(pod_sets: Iterable[tuple[str, Iterable[str]]]) -> str:
 
 
 def pending_preemption(message: str, count: int) -> str:
-    """Return the message of a Workload whose victims were told to leave."""
+    """Return the message of a Workload that waits until its victims have left."""
     return f"{message}. Pending the preemption of {count} workload(s)"
 
 
@@ -259,7 +259,7 @@ def flavor_not_found(flavor: str) -> str:
 
 
 def flavor_not_nominated(flavor: str, resource: str) -> str:
-    """Return why a flavor does not fit: the Workload keeps those that it was given before."""
+    """Return why a flavor does not fit: the Workload was nominated for other flavors before."""
     return (
         f"skipping flavor {flavor} as it is not found in the nomination mapping for "
         f"resource {resource}"
@@ -280,9 +280,9 @@ def insufficient_unused_quota(resource: str, flavor: str, more: str) -> str:
     """Return why a flavor does not fit: too much of its quota is in use.
 
     Args:
-        resource: that is short.
-        flavor: in which.
-        more: how much, for people.
+        resource: the resource that is short.
+        flavor: the flavor.
+        more: how much is missing, for people.
     """
     return f"insufficient unused quota for {resource} in flavor {flavor}, {more} more needed"
 
@@ -291,11 +291,11 @@ def insufficient_quota(resource: str, flavor: str, before: str, request: str, li
     """Return why a flavor never fits: its quota is too small.
 
     Args:
-        resource: that is short.
-        flavor: in which.
-        before: what earlier pod sets of the Workload take, for people.
-        request: what this pod set asks for, likewise.
-        limit: the most that the ClusterQueue could ever take, likewise.
+        resource: the resource that is short.
+        flavor: the flavor.
+        before: amount for earlier pod sets of the Workload, for people.
+        request: amount that this pod set asks for, likewise.
+        limit: the most that the ClusterQueue could ever use, likewise.
     """
     return (
         f"insufficient quota for {resource} in flavor {flavor}, previously considered podsets "
@@ -314,7 +314,7 @@ NO_RESERVATION: Final = Text("NoReservation", "The workload has no reservation")
 
 
 class EvictionReason(StrEnum):
-    """Reasons of the condition Evicted that others look at."""
+    """Reasons of the condition Evicted that other code compares."""
 
     PREEMPTED = "Preempted"
     ADMISSION_CHECK = "AdmissionCheck"
@@ -328,14 +328,14 @@ class EvictionReason(StrEnum):
 
 _DUE_TO: Final = "DueTo"
 DEACTIVATED_BY_PROGRAM: Final = f"{EvictionReason.DEACTIVATED}{_DUE_TO}"
-"""How the reason of Evicted begins where no person has deactivated the Workload."""
+"""Beginning of the reason of Evicted of a Workload that this program deactivated."""
 
 
 def deactivated_due_to(target: Text) -> Text:
-    """Return why a Workload is evicted that the program deactivated.
+    """Return why a Workload that this program deactivated is evicted.
 
     Args:
-        target: what the condition DeactivationTarget says.
+        target: reason and message of the condition DeactivationTarget.
     """
     message = f"{DEACTIVATED.message} due to {target.message}"
     return Text(f"{DEACTIVATED_BY_PROGRAM}{target.reason}", message)
@@ -348,7 +348,7 @@ def eviction_cause(reason: str) -> tuple[str, str]:
 
 
 def check_retries(summary: str) -> Text:
-    """Return why a Workload is evicted of which an admission check asks for a retry."""
+    """Return why a Workload is evicted whose admission check is in the state Retry."""
     return Text(EvictionReason.ADMISSION_CHECK, f"Evicted due to {summary}")
 
 
@@ -360,7 +360,7 @@ CLAIMS_CHANGED: Final = Text(
 
 
 def queue_drained(kind: str) -> Text:
-    """Return why a Workload is evicted whose queue was stopped and is drained."""
+    """Return why a Workload is evicted whose queue is stopped and drained."""
     return Text(f"{kind}Stopped", f"The {kind} is stopped")
 
 
@@ -371,16 +371,16 @@ def pods_ready_timeout(workload: str) -> Text:
 
 
 def start_refused(error: str) -> Text:
-    """Return what an admitted Workload and its pod say that may not be started."""
+    """Return why an admitted Workload or pod is not started: the API server refuses it."""
     return Text("StartRefused", f"Admitted, but the API server refuses to start it: {error}")
 
 
 def refused_for_long(minutes: float, error: str) -> Text:
-    """Return why a Workload is evicted that the API server did not let start.
+    """Return why a Workload is evicted that the API server refused to start.
 
     Args:
-        minutes: for which was waited.
-        error: what the API server said last.
+        minutes: how long the refusals lasted.
+        error: the last error of the API server.
     """
     waited = f"{minutes:g} minutes" if minutes != 1 else "1 minute"
     message = f"The API server has refused to start it for {waited}: {error}"
@@ -388,11 +388,11 @@ def refused_for_long(minutes: float, error: str) -> Text:
 
 
 def not_started_in_time(minutes: float, counts: "MemberCounts") -> Text:
-    """Return why a Workload is evicted of which some pods could not start.
+    """Return why a Workload is evicted whose pods did not all start in time.
 
     Args:
-        minutes: for which was waited.
-        counts: of its pods.
+        minutes: how long they had.
+        counts: how many of its pods exist, have a node and are ready.
     """
     waited = f"{minutes:g} minutes" if minutes != 1 else "1 minute"
     message = f"Not all pods were ready within {waited}: {counts.text}"
@@ -406,7 +406,7 @@ ORDERED_EVICTIONS: Final = frozenset(
         *(queue_drained(kind).reason for kind in ("ClusterQueue", "LocalQueue")),
     }
 )
-"""Reasons of Evicted by which somebody wants exactly this Workload to stop, or this queue."""
+"""Reasons of evictions that somebody ordered for this Workload or its queue."""
 
 
 class PreemptionReason(StrEnum):
@@ -434,10 +434,10 @@ def preempted(
     """Return the message of Evicted and of Preempted of a victim.
 
     Args:
-        reason: why it was chosen.
-        uid: of the Workload that gets its quota.
-        job_uid: of the owner of that.
-        preemptor: path of its ClusterQueue in the tree of cohorts.
+        reason: why the victim was chosen.
+        uid: UID of the preemptor, the Workload that gets the quota.
+        job_uid: UID of the preemptor's owner.
+        preemptor: path of the preemptor's ClusterQueue in the tree of cohorts.
         preemptee: path of the victim's ClusterQueue.
     """
     return (
@@ -451,10 +451,10 @@ _PREEMPTOR: Final = re.compile(r"\(UID: ([^,]+), JobUID: ")
 
 
 def preemptor_uid(message: str) -> str:
-    """Return the UID of the Workload that a victim made room for; empty where none is named.
+    """Return the UID of the preemptor of a victim; empty if the message names none.
 
     Args:
-        message: of its condition Evicted or Preempted; see `preempted`.
+        message: message of the victim's condition Evicted or Preempted; see `preempted`.
     """
     found = _PREEMPTOR.search(message)
     return found[1] if found else ""
@@ -465,7 +465,7 @@ BACKOFF_FINISHED: Final = Text("BackoffFinished", "The workload backoff was fini
 
 
 def queue_restarted(kind: str) -> Text:
-    """Return why a Workload may be tried again whose queue was drained."""
+    """Return why a Workload whose queue was drained may be tried again."""
     return Text(f"{kind}Restarted", f"The {kind} was restarted after being stopped")
 
 
@@ -473,13 +473,13 @@ def queue_restarted(kind: str) -> Text:
 
 
 def preemption_notice(what: str, time: str, needs: str, preemptor: str) -> Text:
-    """Return what is said of an owner or a pod that is preempted and runs on for a while.
+    """Return the notice for a preempted owner or pod that continues to run for a while.
 
     Args:
-        what: is stopped, such as ``pod``.
-        time: at which it is.
-        needs: what is needed of it, with the verb.
-        preemptor: by whom.
+        what: what is stopped, such as ``pod``.
+        time: when it is stopped.
+        needs: subject and verb for what the preemptor needs: `NEEDS_GPUS` or `NEEDS_QUOTA`.
+        preemptor: name of the preemptor; see `ranked`.
     """
     return Text(
         "Preempted",
@@ -493,11 +493,11 @@ ANOTHER_WORKLOAD: Final = "another workload"
 
 
 def ranked(name: str, priority: int) -> str:
-    """Return how a preemptor is named.
+    """Return the name of a preemptor with its priority.
 
     Args:
-        name: with its namespace.
-        priority: of its Workload.
+        name: its namespace and name.
+        priority: priority of its Workload.
     """
     return f"{name} (priority {priority})"
 
@@ -506,11 +506,11 @@ _LOST_QUOTA: Final = "it has lost its quota"
 
 
 def stop_held_back(why: Text, per_minute: int) -> Text:
-    """Return why an owner still runs that is to be stopped.
+    """Return why an owner that is to be stopped still runs.
 
     Args:
-        why: it is to be stopped.
-        per_minute: stops that are allowed in a minute.
+        why: why it is to be stopped.
+        per_minute: number of stops that are allowed in a minute.
     """
     message = why.message.rstrip(".") or _LOST_QUOTA
     return Text(
@@ -529,15 +529,15 @@ REQUEUING_LIMIT_EXCEEDED: Final = Text(
 
 
 def check_rejected(summary: str) -> Text:
-    """Return why a Workload is to be deactivated that an admission check rejects."""
+    """Return why a Workload that an admission check rejected is deactivated."""
     return Text("AdmissionCheck", summary)
 
 
 def execution_time_exceeded(said_by: str) -> Text:
-    """Return why a Workload is to be deactivated that ran for its maximum time.
+    """Return why a Workload that ran for its maximum time is deactivated.
 
     Args:
-        said_by: which queue limits it; empty where it says so itself.
+        said_by: the queue that sets the limit; empty if the Workload sets it itself.
     """
     message = f"exceeding the maximum execution time{said_by and f': {said_by}'}"
     return Text("MaximumExecutionTimeExceeded", message)
@@ -547,18 +547,18 @@ def execution_time_exceeded(said_by: str) -> Text:
 
 
 def said_by(annotation: str, kind: str, queue: str) -> str:
-    """Return which queue sets a time for a Workload."""
+    """Return the words for the annotation of a queue that limits the run time of a Workload."""
     return f"{annotation} of {kind} {queue}"
 
 
 def run_time_limited(annotation: str, kind: str, queue: str, time: str) -> Text:
-    """Return what a Workload says while it is admitted and a queue limits how long it may run.
+    """Return the condition of an admitted Workload whose run time a queue limits.
 
     Args:
-        annotation: that limits it.
-        kind: of the queue.
-        queue: its name.
-        time: how long it may run.
+        annotation: annotation of the queue that sets the limit.
+        kind: kind of the queue.
+        queue: name of the queue.
+        time: how long the Workload may run.
     """
     is_cap = annotation == names.MAXIMUM_RUN_TIME
     reason = "MaximumRunTime" if is_cap else "DefaultRunTime"
@@ -594,12 +594,12 @@ class MemberCounts(NamedTuple):
     """How many pods of a Workload there are.
 
     Attributes:
-        asked: that it may have.
-        created: that exist, and have not failed.
-        scheduled: that are bound to a node.
-        ready: that are ready, or have succeeded.
-        why: what the scheduler says of those that are not bound; empty if it says nothing.
-        lost_nodes: nodes that are not ready, to which pods are bound.
+        asked: pods that it was admitted with.
+        created: pods that exist and have not failed.
+        scheduled: pods that are bound to a node.
+        ready: pods that are ready or have succeeded.
+        why: the scheduler's message about pods that are not bound; empty if there is none.
+        lost_nodes: nodes that are not ready and have pods of it.
     """
 
     asked: int
@@ -611,13 +611,13 @@ class MemberCounts(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return what keeps the Workload from running, and where to look."""
+        """Return what the Workload lacks to run, and where to look."""
         hint = "; the events of its owner may say why" if self.created < self.asked else ""
         return f"{self.missing}{hint}"
 
     @property
     def missing(self) -> str:
-        """Return what keeps the Workload from running: the first thing that is missing."""
+        """Return the first thing that the Workload lacks to run."""
         if self.created < self.asked:
             return f"{self.created} of {self.asked} pods are created"
         if self.scheduled < self.asked:
@@ -655,18 +655,18 @@ def says_lost_node(message: str) -> bool:
 
 
 def pods_ready(reason: PodsReadyReason, counts: MemberCounts | None = None) -> Text:
-    """Return what PodsReady says.
+    """Return the reason and message of PodsReady.
 
     Args:
-        reason: of the condition.
-        counts: of its pods, where something is said of them.
+        reason: reason of the condition.
+        counts: counts of its pods, if the message shall contain them.
     """
     more = "" if counts is None else f": {counts.text}"
     return Text(reason, f"{_PODS_READY[reason]}{more}")
 
 
 def says_counts(message: str) -> bool:
-    """Return whether a message of PodsReady says which pods are missing."""
+    """Return whether a message of PodsReady contains the counts of pods."""
     return any(message.startswith(f"{text}: ") for text in _PODS_READY.values())
 
 
@@ -681,11 +681,11 @@ SLICE_REPLACED: Final = "WorkloadSliceReplaced"
 
 
 def slice_replaced(uid: str, job_uid: str) -> Text:
-    """Return why a Workload has ended in whose place another one of its owner was admitted.
+    """Return why a Workload has finished that another Workload of the same owner replaces.
 
     Args:
-        uid: of the Workload that replaces it.
-        job_uid: of the owner.
+        uid: UID of the Workload that replaces it.
+        job_uid: UID of the owner.
     """
     return Text(
         SLICE_REPLACED,
@@ -695,7 +695,7 @@ def slice_replaced(uid: str, job_uid: str) -> Text:
 
 
 def owner_finished(message: str, *, succeeded: bool) -> Text:
-    """Return what the Workload of an owner says that has ended with a message."""
+    """Return the condition Finished of a Workload whose owner ended with a message."""
     return Text("Succeeded" if succeeded else "Failed", message)
 
 
@@ -703,7 +703,7 @@ def owner_finished(message: str, *, succeeded: bool) -> Text:
 
 
 def check_reset(state: str) -> str:
-    """Return the message of an admission check that was in a state and starts anew."""
+    """Return the message of an admission check that is reset to Pending from another state."""
     return f"Reset to Pending after eviction. Previously: {state}"
 
 
@@ -711,8 +711,8 @@ def checks_in_state(checks: Iterable[tuple[str, str]], state: str) -> str:
     """Return ``AdmissionChecks in Retry state: "a" (why); "b"``.
 
     Args:
-        checks: names and messages of those in the state.
-        state: of all of them.
+        checks: names and messages of the checks in the state.
+        state: the state.
     """
     parts = [f'"{name}" ({message})' if message else f'"{name}"' for name, message in checks]
     plural = "s" if len(parts) > 1 else ""
@@ -732,7 +732,7 @@ def admits_nothing(blockers: Sequence[Text]) -> Text:
     """Return why a ClusterQueue admits nothing.
 
     Args:
-        blockers: at least one, the first one first.
+        blockers: at least one; the reason is that of the first.
     """
     first = blockers[0]
     if first == QUEUE_TERMINATING:
@@ -753,7 +753,7 @@ def checks_not_found(checks: Iterable[str]) -> Text:
 
 
 def checks_inactive(checks: Iterable[str]) -> Text:
-    """Return what blocks a ClusterQueue whose admission checks nobody answers."""
+    """Return what blocks a ClusterQueue whose admission checks are not active."""
     message = f"references inactive AdmissionCheck(s): {','.join(checks)}"
     return Text("AdmissionCheckInactive", message)
 
@@ -813,19 +813,19 @@ CLUSTER_QUEUE_INACTIVE: Final = Text(
 
 
 def spec_unreadable(problem: str) -> Text:
-    """Return why a queue admits nothing whose spec breaks a rule; Kueue has no name for it."""
-    return Text("Unknown", f"The spec cannot be read: {problem or 'it was not taken in'}")
+    """Return why a queue whose spec breaks a rule admits nothing; Kueue has no reason for it."""
+    return Text("Unknown", f"The spec cannot be read: {problem or 'it was not accepted'}")
 
 
 # ----------------------------------------------------- ClusterQueues: GPUs, fields without effect
 
 
 PODS_ENDING: Final = "PodsEnding"
-"""Why quota that nobody is to have any more is not free yet."""
+"""Reason for quota that is not free yet because stopped pods have not ended."""
 
 
 def waits_for_owner(kind: str, name: str) -> Text:
-    """Return why a gated pod has no Workload that an owner with a queue made."""
+    """Return why a gated pod of an owner with a queue has no Workload of its own."""
     message = (
         f"Waits for {kind} {name}, which is admitted as a whole and was started by somebody else."
         f" The {kind} is suspended until its Workload is admitted"
@@ -834,7 +834,7 @@ def waits_for_owner(kind: str, name: str) -> Text:
 
 
 def uses_surge_quota(cluster_queue: str) -> Text:
-    """Return what a Workload says whose quota is surge quota."""
+    """Return the condition of a Workload that is charged to surge quota."""
     return Text(
         "Surge",
         f"Charged to the surge quota of ClusterQueue {cluster_queue} until an earlier pod of its"
@@ -850,33 +850,33 @@ SURGE_ENDED: Final = Text(
 
 
 def surge_quota_in_use(amounts: Iterable[tuple[str, ...]]) -> Text:
-    """Return what a ClusterQueue says while pods use its surge quota.
+    """Return the condition of a ClusterQueue while pods use its surge quota.
 
     Args:
-        amounts: of each resource its name, flavor, what is used and what there is.
+        amounts: name, flavor, used and total amount of each resource.
     """
     listed = (f"{used} of {most} {name} in flavor {where}" for name, where, used, most in amounts)
     return Text("Surge", f"Pods of rolling updates use {', '.join(listed)} of the surge quota")
 
 
 def releasing(pods: Sequence[str], count: int) -> Text:
-    """Return what a ClusterQueue says while pods hold quota that were stopped or deleted.
+    """Return the condition of a ClusterQueue while stopped or deleted pods still hold quota.
 
     Args:
-        pods: namespace, name and node of the first few.
-        count: how many there are.
+        pods: namespace, name and node of the first few pods.
+        count: number of such pods.
     """
     more = f" and {count - len(pods)} more" if count > len(pods) else ""
     subject = "1 pod still holds" if count == 1 else f"{count} pods still hold"
     message = (
-        f"{subject} quota though it should be free: {', '.join(pods)}{more}. It is free once"
-        " they have ended; kubectl get pod shows what keeps them"
+        f"{subject} quota that should be free: {', '.join(pods)}{more}. It is free once they have"
+        " ended; kubectl get pod shows why they have not"
     )
     return Text(PODS_ENDING, message)
 
 
 def capacity_sufficient(more: Iterable[str]) -> Text:
-    """Return what a ClusterQueue says that promises no more GPUs than exist.
+    """Return the condition of a ClusterQueue whose quota does not exceed the GPUs that exist.
 
     Args:
         more: further sentences about its GPUs.
@@ -886,10 +886,10 @@ def capacity_sufficient(more: Iterable[str]) -> Text:
 
 
 def quota_exceeds_capacity(shortages: Iterable[str], more: Iterable[str]) -> Text:
-    """Return what a ClusterQueue says that promises more GPUs than exist.
+    """Return the condition of a ClusterQueue whose quota exceeds the GPUs that exist.
 
     Args:
-        shortages: as `shortage` gives them.
+        shortages: one sentence for each resource and flavor; see `shortage`.
         more: further sentences about its GPUs.
     """
     return Text("QuotaExceedsCapacity", "; ".join((*shortages, *more)))
@@ -906,17 +906,17 @@ def shortage(
     outside: str,
     others: str,
 ) -> str:
-    """Return how many GPUs a quota promises, and why not as many exist; amounts for people.
+    """Return how many GPUs a quota promises and how many exist; amounts are for people.
 
     Args:
-        resource: of the quota.
-        flavor: of the quota.
+        resource: resource of the quota.
+        flavor: flavor of the quota.
         promised: nominal quota.
-        exist: what of it exists.
-        healthy: what is healthy.
-        sick: what is not; empty for nothing.
-        outside: what is held by pods without a queue, likewise.
-        others: what is promised to queues before this one, likewise.
+        exist: amount of it that exists.
+        healthy: healthy amount.
+        sick: amount that is not healthy; empty for none.
+        outside: amount that pods without a queue hold, likewise.
+        others: amount that is promised to queues before this one, likewise.
     """
     parts = [
         f"{value} {what}"
@@ -946,12 +946,12 @@ AND_MORE_NODES: Final = "and more nodes"
 
 
 def fragmented(resource: str, flavor: str, text: str) -> str:
-    """Return in which pieces the free GPUs of a flavor are.
+    """Return the sentence about how the free GPUs of a flavor are spread over nodes.
 
     Args:
-        resource: of the quota.
-        flavor: of the quota.
-        text: the pieces.
+        resource: resource of the quota.
+        flavor: flavor of the quota.
+        text: how they are spread.
     """
     return f"{resource} in flavor {flavor}: {text}"
 
@@ -960,20 +960,20 @@ COSTS_ARE_EXACT: Final = Text("CostsExact", "The products of all flavors are kno
 
 
 def costs_assumed(doubts: Iterable[str]) -> Text:
-    """Return what a ClusterQueue says that counts GPUs of products that are not known."""
+    """Return the condition of a ClusterQueue with flavors whose GPU product is unknown."""
     return Text("CostsAssumed", "; ".join(doubts))
 
 
 def cap_unreadable(problem: str) -> Text:
-    """Return why a ClusterQueue admits nothing whose cap breaks a rule."""
-    return Text("CapUnreadable", f"Nothing is admitted until this cap is mended: {problem}")
+    """Return why a ClusterQueue with an invalid cap admits nothing."""
+    return Text("CapUnreadable", f"Nothing is admitted until this cap is corrected: {problem}")
 
 
 def fields_without_effect(fields: Iterable[str]) -> Text:
-    """Return what a ClusterQueue says with fields that Kueue serves and this program does not.
+    """Return the condition of a ClusterQueue with fields that only Kueue supports.
 
     Args:
-        fields: each with what happens instead.
+        fields: each field, with what happens instead.
     """
     return Text(
         "FieldsWithoutEffect",
@@ -981,18 +981,18 @@ def fields_without_effect(fields: Iterable[str]) -> Text:
     )
 
 
-CONCURRENT_ADMISSION: Final = "spec.concurrentAdmissionPolicy, flavors are tried in their order"
+CONCURRENT_ADMISSION: Final = "spec.concurrentAdmissionPolicy (flavors are tried in their order)"
 
 
 def topology_without_effect(flavors: Iterable[str]) -> str:
     """Return what happens instead of placement by topology.
 
     Args:
-        flavors: that name a Topology.
+        flavors: names of the flavors with a Topology.
     """
     return (
-        f"spec.topologyName of ResourceFlavor {', '.join(flavors)}, "
-        "quota is given without looking at racks or blocks"
+        f"spec.topologyName of ResourceFlavor {', '.join(flavors)} "
+        "(quota is granted without regard to racks or blocks)"
     )
 
 
@@ -1000,18 +1000,18 @@ def topology_without_effect(flavors: Iterable[str]) -> str:
 
 
 def claim_unknown(problem: str) -> Text:
-    """Return what a pod says whose claims cannot be resolved."""
+    """Return why a pod whose ResourceClaims cannot be resolved waits."""
     return Text("ResourceClaimUnknown", problem)
 
 
 def queue_required_in_namespace(namespace: str) -> Text:
-    """Return what a pod without a queue says in a namespace that enforces queues."""
+    """Return why a pod without a queue waits in a namespace that enforces queues."""
     by = f"its label {names.ENFORCE_LABEL}, or the mode of the installation"
     return _queue_required(f"namespace {namespace}", by)
 
 
 def queue_required_in_cluster() -> Text:
-    """Return what a pod without a queue says in a cluster that enforces queues."""
+    """Return why a pod without a queue waits in a cluster that enforces queues."""
     return _queue_required("this cluster", "manageJobsWithoutQueueName")
 
 
@@ -1023,37 +1023,37 @@ def _queue_required(who: str, by: str) -> Text:
     )
 
 
-# ----------------------------------------------------------- pods and Jobs: what is not there
+# ------------------------------------------- pods and Jobs: what they name does not exist
 
 PRIORITY_CLASS_NOT_FOUND: Final = "WorkloadPriorityClassNotFound"
 PREBUILT_NOT_FOUND: Final = "PrebuiltWorkloadNotFound"
 
 
 def priority_class_not_found(kind: str, name: str) -> Text:
-    """Return what an owner says that names a class that does not exist."""
+    """Return why an owner that names a priority class waits: the class does not exist."""
     return Text(PRIORITY_CLASS_NOT_FOUND, f'{kind} "{name}" not found')
 
 
 def pod_priority_class_not_found(name: str) -> Text:
-    """Return what a gated pod says that names a class that does not exist."""
+    """Return why a gated pod that names a priority class waits: the class does not exist."""
     reason, message = priority_class_not_found("WorkloadPriorityClass", name)
     hint = f"create it, or recreate the pod without the label {names.PRIORITY_CLASS_LABEL}"
     return Text(reason, f"{message}; {hint}")
 
 
 def prebuilt_not_found(key: str) -> Text:
-    """Return what an owner says that names a Workload that does not exist."""
+    """Return why an owner that names a Workload waits: the Workload does not exist."""
     return Text(PREBUILT_NOT_FOUND, f'Prebuilt workload "{key}" not found')
 
 
 def prebuilt_is_deleted(key: str) -> Text:
-    """Return what an owner says that names a Workload that somebody deletes."""
+    """Return why an owner that names a Workload waits: the Workload is being deleted."""
     reason, message = prebuilt_not_found(key)
     return Text(reason, f"{message}: it is being deleted")
 
 
 def prebuilt_is_controlled(key: str, kind: str, name: str) -> Text:
-    """Return what an owner says that names the Workload of another object."""
+    """Return why an owner that names a Workload waits: it belongs to another object."""
     reason, message = prebuilt_not_found(key)
     return Text(reason, f"{message}: it is controlled by {kind} {name}")
 
@@ -1071,8 +1071,9 @@ OTHER_COUNT: Final = Text(
 STOPPED_NOT_ADMITTED: Final = Text("NotAdmitted", "Not admitted by cluster queue")
 STARTED_OTHERWISE: Final = Text(
     "StartedBySomebodyElse",
-    "It was started by somebody else just as it was admitted, so its pods lack what the admission"
-    " gives them. It keeps its quota and is started again at once; leave starting it to its queue",
+    "Somebody else started it just as it was admitted, so its pods lack the node selectors and"
+    " tolerations of its flavors. It keeps its quota and is started again at once. Leave it to the"
+    " controller to start it",
 )
 
 
@@ -1104,17 +1105,17 @@ GROUP_RUNS_WITHOUT_WORKLOAD: Final = Text(
 
 
 def group_finished(succeeded: int, total: int) -> Text:
-    """Return what the Workload of a group says that has ended."""
+    """Return the condition Finished of the Workload of a group."""
     return Text("Succeeded", f"Pods succeeded: {succeeded}/{total}.")
 
 
 def group_incomplete(name: str, there: int, total: int) -> Text:
-    """Return what the first pod of a group says that lacks pods.
+    """Return the condition of the first pod of a group that lacks pods.
 
     Args:
-        name: of the group.
-        there: how many of its pods are there, and have not failed.
-        total: how many it is to have.
+        name: name of the group.
+        there: number of its pods that exist and have not failed.
+        total: number of pods that the group needs.
     """
     return Text(
         GROUP_INCOMPLETE,
@@ -1123,53 +1124,53 @@ def group_incomplete(name: str, there: int, total: int) -> Text:
 
 
 def waits_for_application(name: str) -> Text:
-    """Return why a gated pod of a SparkApplication waits: nothing is admitted that it is of."""
+    """Return why a gated pod of a SparkApplication waits: the application is not admitted."""
     return Text("WaitsForSparkApplication", f"Waits until SparkApplication {name} is admitted")
 
 
 def application_is_full(role: str, count: int) -> Text:
-    """Return why a gated pod waits beside those that a SparkApplication was admitted with."""
+    """Return why a gated pod waits: its SparkApplication was admitted with fewer pods."""
     return Text(
         "SparkApplicationIsFull",
-        f"The SparkApplication was admitted with {count} pods of role {role}, and they are there",
+        f"The SparkApplication was admitted with {count} pods of role {role}, which all exist",
     )
 
 
 OTHER_DEVICES: Final = Text(
     "AsksForOtherDevices",
-    "Asks for other devices than the SparkApplication was admitted with: let it ask for GPUs by"
+    "Asks for other devices than the SparkApplication was admitted with: request GPUs with"
     " spec.driver.gpu and spec.executor.gpu",
 )
 
 
 JOB_SET_MISSING: Final = Text(
     "JobSetNotFound",
-    "Kubeflow's trainer has made no JobSet of it yet, and that says what pods it has: see whether"
-    " its runtime exists, and the trainer (2.2 or later) runs",
+    "Kubeflow Trainer has not created its JobSet yet, which defines its pods: check that its"
+    " runtime exists and that the trainer (2.2 or later) runs",
 )
 
 
 def gang_missing(resource: str, name: str) -> Text:
-    """Return what the pods say whose PodGroup does not exist.
+    """Return why pods wait: their PodGroup does not exist.
 
     Args:
-        resource: of the PodGroup, with its API group.
-        name: of the PodGroup.
+        resource: resource of the PodGroup, with its API group.
+        name: name of the PodGroup.
     """
     return Text(
         "PodGroupNotFound",
-        f"{resource} {name} does not exist, and says how many pods start together: create it",
+        f"{resource} {name} does not exist: create it, as it says how many pods start together",
     )
 
 
 def gang_incomplete(resource: str, name: str, there: int, minimum: int) -> Text:
-    """Return what the first pod says of a PodGroup that lacks pods.
+    """Return the condition of the first pod of a PodGroup that lacks pods.
 
     Args:
-        resource: of the PodGroup, with its API group.
-        name: of the PodGroup.
-        there: how many of its pods are there, and have not failed.
-        minimum: how many it says that must start at once.
+        resource: resource of the PodGroup, with its API group.
+        name: name of the PodGroup.
+        there: number of its pods that exist and have not failed.
+        minimum: number of pods that must start together.
     """
     return Text(
         GROUP_INCOMPLETE,
@@ -1179,38 +1180,38 @@ def gang_incomplete(resource: str, name: str, there: int, minimum: int) -> Text:
 
 
 def gang_stopped(workload: str) -> Text:
-    """Return what the Workload says of a pod that was admitted beyond its PodGroup.
+    """Return why the Workload of a pod beyond the minimum of its PodGroup is evicted.
 
     Args:
-        workload: that of the PodGroup.
+        workload: the Workload of the PodGroup.
     """
     return Text(
         EvictionReason.POD_GROUP_STOPPED,
-        f"Workload {workload} of the PodGroup of this pod was stopped, and the pod is of no use "
-        "without the least number of them",
+        f"Workload {workload} of this pod's PodGroup was stopped, and the pod is of no use on its "
+        "own",
     )
 
 
 def groups_differ(one: str, other: str) -> Text:
-    """Return what two pods say that are of different groups whose Workloads have one name."""
+    """Return why the pods of two groups wait: their Workloads would have the same name."""
     return Text(
         GROUP_INVALID,
-        f"pods '{one}' and '{other}' are of different groups whose Workloads would have one name: "
-        f"change the annotation {names.POD_GROUP_NAME}",
+        f"pods '{one}' and '{other}' belong to different groups whose Workloads would have the "
+        f"same name: change the annotation {names.POD_GROUP_NAME}",
     )
 
 
 def group_waits_as(first: str) -> Text:
-    """Return what the other pods of a group say that has no Workload yet.
+    """Return the condition of the other pods of a group that has no Workload yet.
 
     Args:
-        first: the pod that says what the group waits for.
+        first: the pod whose condition says what the group waits for.
     """
     return Text(GROUP_INCOMPLETE, f"waits for its group; pod {first} says what for")
 
 
 def group_queues_differ(one: str, other: str, queue: str, others: str) -> Text:
-    """Return what two pods of a group say that name different queues."""
+    """Return why a group waits: two of its pods name different queues."""
     return Text(
         GROUP_INVALID,
         f"pods '{one}' and '{other}' has different queue names: {queue}!={others}",
@@ -1218,7 +1219,7 @@ def group_queues_differ(one: str, other: str, queue: str, others: str) -> Text:
 
 
 def group_counts_differ(one: str, other: str, count: str, others: str) -> Text:
-    """Return what two pods of a group say that differ in how many pods it has."""
+    """Return why a group waits: two of its pods state different sizes of the group."""
     return Text(
         GROUP_INVALID,
         f"pods '{one}' and '{other}' has different '{names.POD_GROUP_TOTAL_COUNT}' values: "
@@ -1227,7 +1228,7 @@ def group_counts_differ(one: str, other: str, count: str, others: str) -> Text:
 
 
 def group_requests_differ(one: str, other: str, role: str) -> Text:
-    """Return what two pods of a group say that have one role and ask for different amounts."""
+    """Return why a group waits: two of its pods have the same role but different requests."""
     return Text(
         GROUP_INVALID,
         f"pods '{one}' and '{other}' have the same role {role} and different requests: leave the "
@@ -1236,7 +1237,7 @@ def group_requests_differ(one: str, other: str, role: str) -> Text:
 
 
 def group_role(pod: str, role: str) -> Text:
-    """Return what a group says one of whose pods has a role that cannot be."""
+    """Return why a group waits: one of its pods has an invalid role."""
     return Text(
         GROUP_INVALID,
         f"pod '{pod}' has the annotation {names.ROLE_HASH}={role}, which must be a DNS label: "
@@ -1245,18 +1246,18 @@ def group_role(pod: str, role: str) -> Text:
 
 
 def waits_for_serving_owner(kind: str, name: str) -> Text:
-    """Return what a pod says whose owner, which serves, is not there.
+    """Return why a pod waits: its serving owner does not exist.
 
     Args:
-        kind: of the owner.
-        name: of the owner; empty where the pod names none.
+        kind: kind of the owner.
+        name: name of the owner; empty if the pod names none.
     """
-    who = f"{kind} {name}" if name else f"a {kind}, and names none"
+    who = f"{kind} {name}" if name else f"a {kind}, but names none"
     return Text("WaitsForOwner", f"Waits for {who}; the pod is admitted as one of its pods")
 
 
 def serving_owner_has_grown(kind: str, name: str, admitted: int) -> Text:
-    """Return what the pods say that are more than their owner was admitted with."""
+    """Return why pods wait: their owner was admitted with fewer pods."""
     return Text(
         "ScaledWhileAdmitted",
         f"{kind} {name} was admitted with {admitted} pods; scale it to 0, and then to the new"
@@ -1265,7 +1266,7 @@ def serving_owner_has_grown(kind: str, name: str, admitted: int) -> Text:
 
 
 def group_lacks(name: str, missing: int, total: int) -> Text:
-    """Return what the pods of a group say that waits for pods to take the place of others."""
+    """Return why a group waits: failed or deleted pods have not been replaced."""
     return Text(
         GROUP_INCOMPLETE,
         f"{missing} of {total} pods of group {name} failed or were deleted; the group is admitted "
@@ -1274,7 +1275,7 @@ def group_lacks(name: str, missing: int, total: int) -> Text:
 
 
 def group_index(pod: str, index: str, total: int) -> Text:
-    """Return what a group says one of whose pods has an index that cannot be."""
+    """Return why a group waits: one of its pods has an invalid index."""
     return Text(
         GROUP_INVALID,
         f"pod '{pod}' has the label {names.POD_GROUP_POD_INDEX_LABEL}={index}, which must be a "
@@ -1283,7 +1284,7 @@ def group_index(pod: str, index: str, total: int) -> Text:
 
 
 def group_name_taken(name: str) -> Text:
-    """Return what a group says whose name is that of another Workload."""
+    """Return why a group waits: another Workload has its name."""
     return Text(
         WORKLOAD_NAME_CONFLICT,
         f'A Workload named "{name}" already exists but is not a pod group workload; this pod '
@@ -1292,12 +1293,12 @@ def group_name_taken(name: str) -> Text:
 
 
 def group_is_over(name: str) -> Text:
-    """Return what a pod says that came to a group that has ended."""
+    """Return why a pod waits: its group has ended."""
     return Text("PodGroupFinished", f"group {name} has ended; use another name for a new one")
 
 
 def group_has_other_roles(role: str) -> Text:
-    """Return what a pod says that can take no place in its group."""
+    """Return why a pod waits: it fits no pod set of its group."""
     return Text(
         GROUP_INVALID,
         f"the group was admitted with no pods like this one: none of role {role}, or with smaller "

@@ -19,14 +19,14 @@ WARNING: Final = "Warning"
 
 
 class Event(NamedTuple):
-    """What an event says.
+    """The content of an event.
 
     Attributes:
         type: ``Normal`` or ``Warning``.
         reason: CamelCase word.
         note: a sentence.
-        cause: events about one object that share type, reason and cause are one series, under
-            the first note; if empty, those with the same note are.
+        cause: events about one object with the same type, reason and cause form one series, with
+            the note of the first event; if the cause is empty, events with the same note do.
     """
 
     type: str
@@ -52,17 +52,17 @@ class Events(Protocol):
 
 
 def left_out(problem: str) -> Event:
-    """Return the event on an object that breaks a rule, though the API server stored it."""
-    return Event(WARNING, "NotUnderstood", f"Left out: {problem}")
+    """Return the event on a stored object that is ignored because it breaks a rule."""
+    return Event(WARNING, "NotUnderstood", f"Ignored: {problem}")
 
 
 def warning(reason: str, message: str) -> Event:
-    """Return the event that says what a condition says."""
+    """Return an event with the reason and message of a condition."""
     return Event(WARNING, reason, message)
 
 
 def waits(reason: str, message: str) -> Event:
-    """Return the event that says why something waits; those with one reason are one series."""
+    """Return the event that says why something waits; all with the same reason form one series."""
     return Event(WARNING, reason, message, cause=reason)
 
 
@@ -72,71 +72,69 @@ ADMISSION_CHECKS: Final = "UpdatedAdmissionCheck"
 
 
 def created_workload(key: str) -> Event:
-    """Return the event on the owner for which a Workload was made."""
+    """Return the event on an owner when its Workload is created."""
     return Event(NORMAL, "CreatedWorkload", f"Created Workload: {key}")
 
 
 def updated_pod_sets(key: str) -> Event:
-    """Return the event on the owner whose Workload asks for what its owner asks for now."""
+    """Return the event on an owner when the pod sets of its Workload are updated to match it."""
     note = f"Updated not matching Workload for suspended job: {key}"
     return Event(NORMAL, "UpdatedWorkload", note)
 
 
 def updated_priority_class(key: str) -> Event:
-    """Return the event on the owner whose Workload takes over another WorkloadPriorityClass."""
+    """Return the event on an owner when its Workload gets another WorkloadPriorityClass."""
     return Event(NORMAL, "UpdatedWorkload", f"Updated workload priority class: {key}")
 
 
 def updated_gates(gates: str) -> Event:
-    """Return the event on the owner whose Workload takes over which admission gates are left."""
+    """Return the event on an owner when the admission gates of its Workload are updated."""
     return Event(NORMAL, "UpdatedWorkload", f'Updated workload AdmissionGatedBy to "{gates}"')
 
 
 def deleted_workload(key: str) -> Event:
-    """Return the event on the owner whose Workload held quota for something else, or a second."""
+    """Return the event on an owner when a Workload that does not match it is deleted."""
     return Event(NORMAL, "DeletedWorkload", f"Deleted not matching Workload: {key}")
 
 
 def finished_workload(key: str) -> Event:
-    """Return the event on the owner whose Workload has ended."""
+    """Return the event on an owner when its Workload has finished."""
     return Event(NORMAL, "FinishedWorkload", f"Workload '{key}' is declared finished")
 
 
 def started(cluster_queue: str) -> Event:
-    """Return the event on the owner that the admission of its Workload has started."""
+    """Return the event on an owner when it is started because its Workload was admitted."""
     return Event(NORMAL, "Started", f"Admitted by clusterQueue {cluster_queue}")
 
 
 def charged_running(cluster_queue: str) -> Event:
-    """Return the event on the owner that got another Workload while its pods run."""
+    """Return the event on an owner that gets another Workload while its pods run."""
     note = (
-        f"Its pods go on running and are charged to ClusterQueue {cluster_queue} again, even above"
-        " its quota: the Workload by which they were admitted is gone"
+        f"Its pods continue to run and are charged to ClusterQueue {cluster_queue} again, even"
+        " above its quota: the Workload with which they were admitted is gone"
     )
     return Event(NORMAL, "Charged", note)
 
 
 def ledger_drift(amount: str, *, is_more: bool, mends: bool) -> Event:
-    """Return the event on the ClusterQueue that is charged otherwise than it should be.
+    """Return the event on a ClusterQueue whose charged quota differs from the quota in use.
 
     Args:
-        amount: by how much, with resource and flavor.
+        amount: the difference, with resource and flavor.
         is_more: whether more is charged than is held; else less.
         mends: whether the controller reads everything again now.
     """
-    what = (
-        f"{amount} {'are charged that nothing holds' if is_more else 'are held and not charged'}"
-    )
+    what = f"{amount} {'are charged but not held' if is_more else 'are held but not charged'}"
     then = (
         "The controller reads everything again"
         if mends
-        else "Reading everything again did not mend it: restart the controller and report this"
+        else "Reading everything again did not help: restart the controller and report this"
     )
     return Event(WARNING, "LedgerDrift", f"{what}. {then}")
 
 
 def stopped(message: str) -> Event:
-    """Return the event on the owner that was deleted or suspended."""
+    """Return the event on an owner when it is stopped: deleted or suspended."""
     return Event(NORMAL, "Stopped", message)
 
 
@@ -146,7 +144,7 @@ def excess_pod_deleted() -> Event:
 
 
 def queue_unsupported(queue: str, instead: str) -> Event:
-    """Return the event on a PodGroup whose queue is no LocalQueue.
+    """Return the event on a PodGroup whose queue is not a LocalQueue.
 
     Args:
         queue: as the PodGroup names it.
@@ -155,17 +153,17 @@ def queue_unsupported(queue: str, instead: str) -> Event:
     where = (
         f"its pods wait in LocalQueue {instead}"
         if instead
-        else f"its pods have no quota here; name one by the label {names.QUEUE_LABEL}"
+        else f"its pods have no queue here; name one with the label {names.QUEUE_LABEL}"
     )
-    note = f'Queue "{queue}" is no LocalQueue of this namespace: {where}'
+    note = f'Queue "{queue}" is not a LocalQueue of this namespace: {where}'
     return Event(WARNING, "QueueNotSupported", note)
 
 
 def capability_unsupported() -> Event:
-    """Return the event on a Volcano Queue of which a PodGroup's pods wait in a LocalQueue."""
+    """Return the event on a Volcano Queue when pods of its PodGroups wait in a LocalQueue."""
     note = (
-        "Its capability limits no pods that wait in a LocalQueue: have the quota of the"
-        " ClusterQueue say it"
+        "Its capability does not limit pods that wait in a LocalQueue: limit them with the quota"
+        " of the ClusterQueue"
     )
     return Event(WARNING, "CapabilityNotSupported", note)
 
@@ -174,12 +172,12 @@ WORKLOAD_NOT_MADE: Final = "ErrWorkloadCompose"
 
 
 def owner_references_added(count: int) -> Event:
-    """Return the event on the Workload of a group that more pods belong to."""
+    """Return the event on the Workload of a group when further pods become its owners."""
     return Event(NORMAL, "OwnerReferencesAdded", f"Added {count} owner reference(s)")
 
 
 def workload_not_made(why: Text) -> Event:
-    """Return the event on the first pod of a group that has no Workload."""
+    """Return the event on the first pod of a group for which no Workload can be created."""
     if why.reason == WORKLOAD_NAME_CONFLICT:
         return Event(WARNING, *why)
     return Event(WARNING, WORKLOAD_NOT_MADE, why.message)
@@ -189,17 +187,17 @@ STOP_HELD_BACK: Final = "StopHeldBack"
 
 
 def stop_held_back(message: str) -> Event:
-    """Return the event on an owner that is to be stopped and still runs."""
+    """Return the event on a running owner whose stop is held back."""
     return Event(WARNING, STOP_HELD_BACK, message)
 
 
 def preemption_notice(message: str) -> Event:
-    """Return the event on an owner or a pod that is preempted and runs on for a while."""
+    """Return the event on a preempted owner or pod that continues to run until its notice ends."""
     return Event(WARNING, "PreemptionNotice", message)
 
 
 def start_refused(message: str) -> Event:
-    """Return the event on the Workload whose owner the API server does not let start."""
+    """Return the event on a Workload when the API server refuses to start its owner."""
     return Event(WARNING, "StartRefused", message)
 
 
@@ -210,14 +208,14 @@ def cannot_run(
     counts: MemberCounts,
     minutes: float | None,
 ) -> Event:
-    """Return the event on what holds quota and cannot run.
+    """Return the event on an admitted owner or Workload whose pods cannot run.
 
     Args:
-        kind: of the owner of the Workload; empty where the event is on the Workload.
-        held: amounts by resource.
+        kind: kind of the owner; empty if the event is on the Workload.
+        held: quota that it holds, by resource.
         queue: its LocalQueue.
-        counts: of its pods.
-        minutes: after its admission, when it is evicted; None for never.
+        counts: how many of its pods exist, have a node and are ready.
+        minutes: minutes from its admission to its eviction; None if it is not evicted.
     """
     amounts = ", ".join(f"{amount} {name}" for name, amount in held.items())
     problem = f"only {counts.missing}"
@@ -240,7 +238,7 @@ def cannot_run(
 
 
 def freed_from_lost_node(node: str) -> Event:
-    """Return the event on the pod whose quota is free though nobody saw it end."""
+    """Return the event on a pod whose quota is released because its node is lost."""
     note = (
         f"Its quota is free: node {node} is lost (gone, out of service, or not ready for long), "
         "and the pod is being deleted"
@@ -249,12 +247,12 @@ def freed_from_lost_node(node: str) -> Event:
 
 
 def suspended_child() -> Event:
-    """Return the event on the Job that is suspended until the Job above it is admitted."""
+    """Return the event on a child Job that is suspended until its parent is admitted."""
     return Event(NORMAL, "Suspended", "Kueue managed child job suspended")
 
 
 def admission_checks(text: str) -> Event:
-    """Return the event on the owner that waits for admission checks."""
+    """Return the event on an owner that waits for admission checks."""
     return Event(NORMAL, ADMISSION_CHECKS, text)
 
 
@@ -262,14 +260,14 @@ def admission_checks(text: str) -> Event:
 
 
 def quota_reserved(cluster_queue: str, waited: float) -> Event:
-    """Return the event on a Workload that has quota after so many seconds in the queue."""
+    """Return the event on a Workload that reserved quota after ``waited`` seconds in the queue."""
     queued = f"wait time since queued was {waited:.0f}s"
     note = f"Quota reserved in ClusterQueue {cluster_queue}, {queued}"
     return Event(NORMAL, "QuotaReserved", note)
 
 
 def admitted(cluster_queue: str, waited: float) -> Event:
-    """Return the event on a Workload that is admitted so many seconds after its reservation."""
+    """Return the event on a Workload admitted ``waited`` seconds after its quota reservation."""
     reserved = f"wait time since reservation was {waited:.0f}s"
     note = f"Admitted by ClusterQueue {cluster_queue}, {reserved}"
     return Event(NORMAL, "Admitted", note)
@@ -287,7 +285,7 @@ def gates_cleared() -> Event:
 
 
 def check_rejected(summary: str) -> Event:
-    """Return the event on a Workload that a rejected admission check deactivates."""
+    """Return the event on a Workload that is deactivated due to a rejected admission check."""
     return Event(WARNING, "AdmissionCheckRejected", f"Deactivated due to {summary}")
 
 
@@ -296,14 +294,14 @@ def execution_time_exceeded(time: str, said_by: str) -> Event:
 
     Args:
         time: how long it ran.
-        said_by: which queue limits it; empty where the Workload says so itself.
+        said_by: the queue that sets the limit; empty if the Workload sets it itself.
     """
     note = f"The maximum execution time ({time}) exceeded{said_by and f': {said_by}'}"
     return Event(WARNING, "MaximumExecutionTimeExceeded", note)
 
 
 def evicted(reason: str, message: str) -> Event:
-    """Return the event on a Workload whose condition Evicted got this reason and message."""
+    """Return the event on an evicted Workload, from the reason and message of Evicted."""
     return Event(NORMAL, f"EvictedDueTo{reason}", message)
 
 
@@ -356,10 +354,10 @@ def unreadable(problem: str, *, holds: bool) -> Event:
     """Return the event on a Workload that cannot be decoded.
 
     Args:
-        problem: why.
+        problem: why it cannot be decoded.
         holds: whether it holds quota.
     """
-    kept = "The quota it holds stays held." if holds else "It is left alone."
+    kept = "It keeps its quota." if holds else "It is ignored."
     note = f"The Workload cannot be read: {problem}. {kept} Correct it or delete it."
     return Event(WARNING, "Unreadable", note)
 
@@ -368,12 +366,12 @@ def unreadable(problem: str, *, holds: bool) -> Event:
 
 
 def certificate_expiring(end: str, problem: str, *, is_over: bool) -> Event:
-    """Return the event that says that the serving certificate was not renewed in time.
+    """Return the event about a serving certificate that was not renewed in time.
 
     Args:
-        end: of the certificate, as a time on the wire.
+        end: when the certificate expires, as a time on the wire.
         problem: why it was not renewed.
-        is_over: whether that moment has passed.
+        is_over: whether it has expired.
     """
     verb = "has expired" if is_over else "expires"
     note = (

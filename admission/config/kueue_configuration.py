@@ -35,17 +35,17 @@ _MANAGED: Final = Unused(
     f"the namespace label {names.ENFORCE_LABEL}"
 )
 _KINDS: Final = Unused(
-    "other kinds than those of integrations.frameworks are managed through the pods that they make"
+    "kinds that integrations.frameworks does not list are managed through the pods that they make"
 )
 _NO_LIMIT: Final = Unused(
-    "writes are bounded by GpuConfiguration.controller.writers, and slow down when told to"
+    "GpuConfiguration.controller.writers limits writes, which slow down when the API server asks"
 )
 _OWN_LEASE: Final = Unused("the Lease is called gpu-admission, in the program's own namespace")
 _NOT_BUILT: Final = Unused("not supported")
 _CERTIFICATES: Final = Unused("Secret and Service have fixed names in the program's own namespace")
 _EXPORTED: Final = Unused("these metrics are always exported")
 _LIBRARY: Final = Unused("fixed here")
-_COUNTED: Final = Unused("devices are counted; the product of a flavor tells memory and slices")
+_COUNTED: Final = Unused("devices are counted; memory and slices follow from a flavor's product")
 
 
 def _number(value: Any) -> Any:

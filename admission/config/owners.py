@@ -143,7 +143,7 @@ def problems(owners: Iterable[OwnerKind]) -> Iterator[str]:
         if one.group in _BUILT_IN or one.group.endswith(".k8s.io"):
             yield f"{path}.apiVersion: {one.api_version!r}: kinds of Kubernetes cannot be added"
         if one.kind.lower() in seen:
-            yield f"{path}.kind: {one.kind} is there twice"
+            yield f"{path}.kind: {one.kind} is listed twice"
         seen.add(one.kind.lower())
         if _KNOWN.get(one.kind.lower(), one.group) != one.group:
             yield f"{path}.kind: {one.kind} is a known kind of another group"
@@ -154,7 +154,7 @@ def problems(owners: Iterable[OwnerKind]) -> Iterator[str]:
             if check is not None and (check.condition is None) == (check.path is None):
                 yield f"{path}.{field}: must have either condition or path"
             if check is not None and check.value is not None and check.path is None:
-                yield f"{path}.{field}.value: must stand beside path"
+                yield f"{path}.{field}.value: needs path beside it"
 
 
 def _of_pod_sets(path: str, listed: Iterable[PodSets]) -> Iterator[str]:
@@ -164,8 +164,8 @@ def _of_pod_sets(path: str, listed: Iterable[PodSets]) -> Iterator[str]:
         if (one.name is None) == (one.name_at is None):
             yield f"{where}: must have either name or nameAt"
         if one.name is not None and one.at.endswith(EACH):
-            yield f"{where}.nameAt: must say where each item of {one.at} has its name"
+            yield f"{where}.nameAt: must give the path of the name in each item of {one.at}"
         name = (one.name or "").lower()
         if name and name in seen:
-            yield f"{where}.name: {name!r} is there twice"
+            yield f"{where}.name: {name!r} is listed twice"
         seen.add(name)

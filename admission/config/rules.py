@@ -83,7 +83,7 @@ def _gpus(own: GpuConfiguration) -> Iterator[str]:
 def _resources(found: kueue_configuration.Resources) -> Iterator[str]:
     if found.quota_check_strategy == "IgnoreUndeclared" and found.exclude_resource_prefixes:
         yield (
-            "resources.excludeResourcePrefixes: may not stand beside quotaCheckStrategy "
+            "resources.excludeResourcePrefixes: cannot be combined with quotaCheckStrategy "
             "IgnoreUndeclared; remove one of them"
         )
     inputs = set[str]()
@@ -193,8 +193,8 @@ def _leader_election(kueues: Configuration, own: GpuConfiguration) -> Iterator[s
     )
     if not 0 < retry < renew < lease or lease < 1:
         yield (
-            f"leaderElection: retryPeriod {retry:g}s, renewDeadline {renew:g}s and "
-            f"leaseDuration {lease:g}s must grow in this order, the last being 1s or more"
+            f"leaderElection: retryPeriod {retry:g}s must be less than renewDeadline {renew:g}s, "
+            f"and that less than leaseDuration {lease:g}s, which must be 1s or more"
         )
     elif retry * _RETRY_JITTER + timeout >= renew:
         yield (

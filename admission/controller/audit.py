@@ -512,7 +512,7 @@ class Auditor:
             text = quantity.from_canonical(fr.resource, abs(value))
             more = f"{text} {fr.resource} of flavor {fr.flavor}"
             self._log.error(
-                "what is charged is not what is held", cluster_queue=queue, amount=value,
+                "charged quota differs from held quota", cluster_queue=queue, amount=value,
                 flavor=fr.flavor, resource=fr.resource, workloads=workloads[:5],
             )  # fmt: skip
             view = queues.get(queue)
@@ -522,4 +522,4 @@ class Auditor:
                 self._events.event(regarding, event)
         if mends:
             self._repaired_at = now
-            self._repair("what is charged is not what is held")
+            self._repair("charged quota differs from held quota")

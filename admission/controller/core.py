@@ -736,7 +736,7 @@ class Core:
         try:
             plan = self._reconciler.reconcile(key)
         except Exception:  # noqa: BLE001  # one odd Workload must not stop all others
-            self._log.exception("workload left alone", namespace=key.namespace, name=key.name)
+            self._log.exception("workload skipped", namespace=key.namespace, name=key.name)
             self._flow.rest(key, flow_control.ODD_SECONDS)
             return
         if plan.again is not None:

@@ -59,7 +59,7 @@ ASK: Final = "request GPUs in resources.limits instead"
 REMOVE: Final = "remove it, and request GPUs in resources.limits"
 """What to do about a variable."""
 
-NODE_TEXT: Final = "binds the pod past quota and scheduler; leave it out, use nodeSelector"
+NODE_TEXT: Final = "bypasses quota and the scheduler; remove it, and use nodeSelector"
 RESIZE_TEXT: Final = "GPU amounts cannot change after creation; create a new pod"
 
 
@@ -160,7 +160,7 @@ def _variable(variable: Mapping[str, Any], where: str, *, asks: bool) -> Iterato
     name, source, value = variable["name"], variable.get("valueFrom"), variable.get("value", "")
     if source:
         is_unknown = any(member in source for member in UNKNOWN_SOURCES)
-        text = f"{name} from elsewhere may show GPUs that no request asks for; {REMOVE}"
+        text = f"{name} with a value from elsewhere may show GPUs without a request; {REMOVE}"
         make = _maybe if asks and is_unknown else _sure
         yield make("visible-devices", where, text)
     elif value not in SHOWS_NOTHING:

@@ -220,7 +220,7 @@ def _worth(
     for name, count in units.items():
         unit = _unit(node, shape, name, catalogue)
         if unit is None:
-            unknown.append(f"the worth of {name} is unknown: no product")
+            unknown.append(f"the cost of {name} is unknown: no product")
         else:
             share = unit.times(1, shape.divisor(name))
             worth = worth.plus(share.times(count))

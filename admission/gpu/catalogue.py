@@ -252,7 +252,7 @@ def check_product(product: Product) -> Iterator[str]:
         yield f"{product.name}: memoryGb and computeSlices must be positive"
     for pattern in product.labels:
         if not _compiles(pattern):
-            yield f"{product.name}: labels: {pattern!r} is no regular expression"
+            yield f"{product.name}: labels: {pattern!r} is not a regular expression"
     for alias, target in product.profile_aliases.items():
         if target not in product.profiles:
             yield f"{product.name}: profileAliases: {alias} means unknown {target}"

@@ -131,8 +131,8 @@ def resource_of(request: DeviceRequest, classes: Mapping[str, DeviceClass]) -> s
     if known is None:
         raise InvalidValueError(
             f"DeviceClass {request.device_class}",
-            "is not known to hand out GPUs and is not counted as anything: list it in the"
-            " configuration under resources.deviceClassMappings",
+            "is not known to hand out GPUs, so it is not counted: list it in the configuration"
+            " under resources.deviceClassMappings",
         )
     if known.counted_as:
         return known.counted_as

@@ -152,7 +152,7 @@ class Published:
                 continue
             cost = _cost(one, catalogue)
             if cost is None:
-                unknown.append(f"the worth of {one.name} is unknown: no product")
+                unknown.append(f"the cost of {one.name} is unknown: no product")
             else:
                 total = total.plus(cost)
         return total, tuple(unknown)

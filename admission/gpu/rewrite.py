@@ -216,12 +216,12 @@ def _paths(request: PodRequest) -> Iterator[tuple[ContainerRequest, str]]:
 
 
 def _no_asks(request: PodRequest) -> Refusal | None:
-    """A wish without a request is a mistake that would else pass unseen."""
+    """Refuse a pod whose annotations ask for a GPU that no container requests."""
     wishing = [container.name for container in request.containers if container.wish]
     if not wishing:
         return None
     text = (
-        "annotations wish for a GPU, but no container asks for one:"
+        "annotations ask for a GPU, but no container requests one:"
         f" set resources.limits[{names.GPU_RESOURCE}]"
     )
     reason = Reason(code=Code.NOT_COVERED, field="metadata.annotations", text=text)
@@ -363,7 +363,9 @@ def _apply(request: PodRequest, plan: _Plan, limited: LimitedNames) -> Rewrite |
     if resources.is_virtual(plan.above):
         notes = (*notes, _too_big(plan))
     idle = (c.name for c in request.containers if c.wish.own and c.name not in by_container)
-    notes += tuple(f"container {name} asks for no GPU: its annotation is idle" for name in idle)
+    notes += tuple(
+        f"container {name} requests no GPU: its annotation has no effect" for name in idle
+    )
     return Rewrite(
         flavor=plan.menu.flavor.name,
         containers=tuple(changed),
@@ -391,7 +393,7 @@ def _floored(answer: Chosen, limited: LimitedNames) -> Reason | None:
         return None
     text = (
         f"cannot be rewritten to {answer.resource}: the namespace's LimitRange sets"
-        f" {limited.floors[name]} for {name}; put the bound into its annotation"
+        f" {limited.floors[name]} for {name}; set a minimum with its annotation"
         f" {names.MIN_GPU_MEMORY} instead"
     )
     return Reason(code=Code.NEVER_FITS, field=answer.ask.field, text=text)
@@ -540,7 +542,7 @@ def _unknown_cut(menu: ResolvedCapabilities, answer: Chosen) -> str:
     if not menu.open_names or not is_wish or is_own or answer.offer.grain is not Grain.SLICE:
         return ""
     return (
-        f"container {answer.ask.container}: flavor {menu.flavor.name} does not say how its GPUs"
-        f" are cut; {answer.resource} is the smallest slice that would do: if no node has it, the"
-        f" pod stays pending (flavor annotation {names.MIG_PROFILE} or quota for that name says)"
+        f"container {answer.ask.container}: {answer.resource} is the smallest slice that is large"
+        f" enough; if no node has it, the pod stays pending: flavor {menu.flavor.name} says"
+        f" neither by its annotation {names.MIG_PROFILE} nor by quota which slices its nodes have"
     )

@@ -59,8 +59,8 @@ def ensure(api: Api, settings: Settings, clock: Clock) -> Ensured:
         if not found.get(rotation.AUTHORITIES):
             raise SecretError(
                 f"Secret {manifests.TLS_SECRET} in {settings.namespace} holds no "
-                f"{rotation.AUTHORITIES}: wait until its issuer has filled it, or delete it to "
-                "have one made"
+                f"{rotation.AUTHORITIES}: wait until its issuer has filled it, or delete the "
+                "Secret to have a new one created"
             )
         applied = _applied(settings, Effect.UNCHANGED)
         return Ensured(authority=found[rotation.AUTHORITIES], applied=applied)

@@ -12,7 +12,7 @@ from admission.objects import rule_checks, views
 from admission.objects.rule_checks import Check
 
 _ANNOTATIONS: Final = FieldPath.of("metadata", "annotations")
-_FORM: Final = "must be RESOURCE=QUANTITY, several of them with commas between"
+_FORM: Final = "must be RESOURCE=QUANTITY, or several of them separated by commas"
 _LONGEST: Final = 4096
 _SHOWN: Final = 40
 
@@ -81,7 +81,7 @@ def _broken(text: str) -> Iterator[tuple[str, str]]:
             yield entry, error.rule
             continue
         if resource in seen:
-            yield entry, f"{resource} must be there once only"
+            yield entry, f"{resource} must be listed only once"
         seen.add(resource)
 
 
@@ -104,12 +104,12 @@ _OF_CLUSTER_QUEUES: Final[Mapping[str, Check]] = {
     names.MAX_PER_USER: _each,
     names.MAX_IN_USE: partial(
         _not_here,
-        "is read on LocalQueues only; nominalQuota and borrowingLimit limit a ClusterQueue",
+        "has an effect on LocalQueues only; nominalQuota and borrowingLimit limit a ClusterQueue",
     ),
 }
 OF_OTHERS: Final[Mapping[str, Check]] = {
-    names.MAX_PER_USER: partial(_not_here, "is read on ClusterQueues and LocalQueues only"),
-    names.MAX_IN_USE: partial(_not_here, "is read on LocalQueues only"),
+    names.MAX_PER_USER: partial(_not_here, "has an effect on ClusterQueues and LocalQueues only"),
+    names.MAX_IN_USE: partial(_not_here, "has an effect on LocalQueues only"),
 }
 """Annotations of a Cohort, each with its rule."""
 

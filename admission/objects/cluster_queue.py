@@ -354,7 +354,7 @@ def _surge_errors(old: ClusterQueue | None, new: ClusterQueue) -> Iterator[Field
             rule = f"spec.resourceGroups has no quota for {resource} in flavor {flavor}"
             yield fielderrors.invalid(path, entry, rule)
         if (flavor, resource) in seen:
-            yield fielderrors.invalid(path, entry, "must be there once only")
+            yield fielderrors.invalid(path, entry, "must be listed only once")
         seen.add((flavor, resource))
 
 

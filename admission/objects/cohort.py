@@ -65,12 +65,14 @@ def scheduling_value(view: Cohort) -> model.Cohort:
 
 def _not_lent(path: FieldPath, value: str) -> Iterator[FieldError]:
     del value
-    yield fielderrors.forbidden(path, "is read on ClusterQueues only: surge quota is not lent")
+    yield fielderrors.forbidden(
+        path, "has an effect on ClusterQueues only: surge quota is not lent"
+    )
 
 
 def _elsewhere(path: FieldPath, value: str) -> Iterator[FieldError]:
     del value
-    rule = "is read on ClusterQueues only: it holds for their whole cohort tree"
+    rule = "has an effect on ClusterQueues only, where it applies to the whole cohort tree"
     yield fielderrors.forbidden(path, rule)
 
 

@@ -276,7 +276,7 @@ def _failure(document: Any, message: str) -> dict[str, Any]:
 
 def _name(document: Any) -> str:
     if not isinstance(document, Mapping):
-        return "an object that is no JSON object"
+        return "an object that is not a JSON object"
     metadata = document.get("metadata") or {}
     namespace, name = metadata.get("namespace", ""), metadata.get("name", "")
     return f"{document.get('kind', '')} {f'{namespace}/' if namespace else ''}{name}"

@@ -336,7 +336,7 @@ def number_at(document: Any, path: str, default: int, at: FieldPath | None = Non
     if found is None:
         return default
     if not isinstance(found.value, int) or isinstance(found.value, bool) or found.value < 0:
-        raise msgspec.ValidationError(f"{found.path.text}: must be a whole number from 0 on")
+        raise msgspec.ValidationError(f"{found.path.text}: must be a whole number, 0 or more")
     return found.value
 
 
@@ -632,10 +632,10 @@ _ROWS: Final[tuple[Row, ...]] = (
         ready=Check(path="status.rayClusterStatus.state", values=("ready",)),
         refused=(_autoscales("spec.rayClusterSpec"),),
         required=(
-            ("spec.rayClusterSpec", "must be there: its pods are what is admitted"),
+            ("spec.rayClusterSpec", "must be set: the pods of this cluster are admitted"),
             (
                 "spec.shutdownAfterJobFinishes",
-                "must be true in a queue: the pods of its cluster would run on without quota",
+                "must be true in a queue: otherwise the pods of its cluster run on without quota",
             ),
         ),
         elsewhere="spec.clusterSelector",

@@ -348,7 +348,7 @@ def _request(one: DeviceRequest, classes: Mapping[str, claims.DeviceClass]) -> d
         claims.amounts((_exact(each, one.name),), classes) for each in one.first_available
     ]
     if any(other != alternatives[0] for other in alternatives):
-        rule = "has alternatives that are counted differently; which one is given is not known yet"
+        rule = "has alternatives with different costs; which one it gets is not known in advance"
         raise InvalidValueError(f"request {one.name}", rule)
     return alternatives[0]
 

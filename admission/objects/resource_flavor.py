@@ -155,7 +155,7 @@ def _flag(annotations: Mapping[str, str], key: str) -> bool | None:
 
 def _whole_number(path: FieldPath, value: str) -> Iterator[FieldError]:
     if not is_count(value):
-        yield fielderrors.invalid(path, value, "must be a whole number from 1")
+        yield fielderrors.invalid(path, value, "must be a whole number, 1 or more")
 
 
 def _profile(path: FieldPath, value: str) -> Iterator[FieldError]:

@@ -68,8 +68,8 @@ def escaped_quota(
             continue
         if used is None:
             return "", (
-                f"the namespace limits {key} to {hard[key]}, which the rewritten request no"
-                " longer counts against; put the limit on the queue"
+                f"the namespace limits {key} to {hard[key]}, but the rewritten request does not"
+                " count against that; limit the queue instead"
             )
         if used.get(key, 0) + amount > hard[key]:
             return (

@@ -180,7 +180,7 @@ def _duration(key: str, path: FieldPath, value: str) -> Iterator[FieldError]:
 
 def _of_queues(path: FieldPath, value: str) -> Iterator[FieldError]:
     del value
-    rule = f"is read on queues only; the label {names.MAX_EXEC_TIME_LABEL} limits what is queued"
+    rule = f"has an effect on queues only; the label {names.MAX_EXEC_TIME_LABEL} limits a workload"
     yield fielderrors.forbidden(path, rule)
 
 

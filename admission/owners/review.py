@@ -175,5 +175,5 @@ def elastic_errors(old: Reviewed | None, new: Reviewed) -> Iterator[FieldError]:
         yield fielderrors.invalid(ELASTIC_PATH, text, IMMUTABLE)
     elif is_elastic(new.metadata) and prebuilt.key_of(views.Object(metadata=new.metadata)):
         kind = new.kind.name
-        rule = f"the Workload of an elastic {kind} is made for it: leave out the one that it names"
+        rule = f"the controller creates the Workload of an elastic {kind}: do not name one"
         yield fielderrors.forbidden(ELASTIC_PATH, rule)

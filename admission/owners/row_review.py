@@ -19,8 +19,8 @@ from admission.owners.framework import Kind
 from admission.owners.review import Beside, HeldKind, Template
 
 _GATE_STAYS: Final = (
-    f"must have {names.ELASTIC_JOB_GATE}, which is put there at its creation in a queue: each pod"
-    " waits for the quota of its slice"
+    f"must have {names.ELASTIC_JOB_GATE}, which is added at creation in a queue: each pod waits"
+    " for the quota of its slice"
 )
 MOST: Final = 18
 """Pod sets of a Workload. Source: kueue jobframework (MaxPodSets)."""

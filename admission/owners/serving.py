@@ -212,7 +212,7 @@ LEADER_WORKER_SET: Final = ServingKind(
         (
             "spec.startupPolicy",
             "LeaderReady",
-            "must be LeaderCreated in a queue: a replica is admitted when all its pods are there",
+            "must be LeaderCreated in a queue: a replica is admitted when all its pods exist",
         ),
     ),
 )

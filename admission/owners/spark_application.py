@@ -88,7 +88,7 @@ def _executors(spec: Mapping[str, Any]) -> int:
 
 def _whole(path: FieldPath, text: str) -> int:
     if not text.isdecimal():
-        raise msgspec.ValidationError(f"{path.text}: must be a whole number from 0 on")
+        raise msgspec.ValidationError(f"{path.text}: must be a whole number, 0 or more")
     return int(text)
 
 
@@ -107,7 +107,7 @@ def memory_bytes(path: FieldPath, text: str, unit: int = _MIB) -> int:
     size = None if found is None else _UNITS.get(found[2], 0) if found[2] else unit
     if found is None or not size:
         raise msgspec.ValidationError(
-            f"{path.text}: must be memory as Spark writes it, such as 2g"
+            f"{path.text}: must be an amount of memory in Spark's format, such as 2g"
         )
     return int(found[1]) * size
 
@@ -236,7 +236,7 @@ class _Role:
             factor = Decimal(-1)
         if not factor.is_finite() or factor < 0:
             raise msgspec.ValidationError(
-                "spec.memoryOverheadFactor: must be a number from 0 on, such as 0.1"
+                "spec.memoryOverheadFactor: must be a number, 0 or more, such as 0.1"
             )
         return factor
 
@@ -399,7 +399,7 @@ class Reviewed(row_review.Reviewed, frozen=True, kw_only=True):
         if not self.metadata.label(names.QUEUE_LABEL):
             return found
         if self.spec.get("mode", "cluster") != "cluster":
-            rule = "must be cluster in a queue: elsewhere the driver is no pod"
+            rule = "must be cluster in a queue: in other modes the driver is not a pod"
             found.append(
                 fielderrors.invalid(FieldPath.of("spec", "mode"), str(self.spec["mode"]), rule)
             )

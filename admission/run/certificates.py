@@ -252,14 +252,14 @@ class Rotation:
     def _check_ours(self, store: Store, content: Mapping[str, bytes]) -> None:
         if not self._settings.kueue.internal_cert_management.enable:
             raise RenewalError(
-                "internalCertManagement.enable is false, so somebody else has to renew it; see "
-                "why that did not happen, with cert-manager: kubectl describe certificate -n "
+                "internalCertManagement.enable is false, so another program has to renew it; find "
+                "out why it did not, with cert-manager: kubectl describe certificate -n "
                 f"{self._settings.namespace}"
             )
         if rotation.is_foreign(content):
             raise RenewalError(
-                f"{store.place} holds no {rotation.AUTHORITY_KEYS}, so somebody else has to renew "
-                f"it; to have that done here, delete it and {_INSTALL}"
+                f"{store.place} holds no {rotation.AUTHORITY_KEYS}, so whoever issued it has to "
+                f"renew it; to let the controller renew it, delete it and {_INSTALL}"
             )
 
     @staticmethod
@@ -472,7 +472,7 @@ class ServedCertificate:
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(found.certificate, found.key)
         except OSError as error:  # also what the ssl module raises
-            return f"{self._directory} holds no pair that can be served ({error}): mend it"
+            return f"{self._directory} holds no valid certificate and key ({error}): replace them"
         return ""
 
     def _round(self) -> float:
@@ -499,8 +499,8 @@ class ServedCertificate:
         if end is None or not rotation.is_expiring(self._chain, end, self._clock.now()):
             return ""
         return (
-            f"the serving certificate expires at {clocks.to_wire(end)}, and no other has taken "
-            "its place; see why the controller does not renew it, or does not reach "
+            f"the serving certificate expires at {clocks.to_wire(end)} and was not replaced; see "
+            "why the controller does not renew it, or why the new one does not reach "
             f"{self._directory}"
         )
 

@@ -197,8 +197,8 @@ class Controller:
         view.marks.start()
 
     def _change_view(self, why: str) -> None:
-        """Drops all that is known and all that is about to be written, and lists anew."""
-        self._log.warning("all is listed anew", why=why)
+        """Drops the cache and all writes that are not sent, and lists everything again."""
+        self._log.warning("listing everything again", why=why)
         with self._changing:
             if self._stopping.is_set():
                 return

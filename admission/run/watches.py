@@ -85,7 +85,7 @@ class OptionalWatch:
                 self.reflector = one
                 return None
         if not self.is_absent:
-            self._log.info("kind not followed", error="; ".join(refusals))
+            self._log.info("kind not watched", error="; ".join(refusals))
             self._absent()
         self.is_absent = True
         return _ASK_AGAIN_SECONDS

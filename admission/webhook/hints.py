@@ -215,7 +215,7 @@ def _not_served(queue: ClusterQueue, context: Context, knowledge: Knowledge) -> 
         return
     yield (
         f"Waits: ClusterQueue {queue.metadata.name} does not serve namespace {context.namespace}."
-        " Have the namespace labelled as its namespaceSelector says"
+        " Ask an administrator to label the namespace as its namespaceSelector requires"
     )
 
 

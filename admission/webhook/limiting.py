@@ -52,10 +52,10 @@ def judge(
     quotas: Sequence[NamespaceQuota],
     catalogue: Catalogue,
 ) -> Verdict:
-    """Return every limit of the namespace that the pod breaks, and what its limits do unasked.
+    """Return every limit of the namespace that the pod breaks, and warnings about limits.
 
     The texts about LimitRanges are the API server's. Its plugin stops at the first LimitRange
-    that fails; here every one has its say.
+    that fails; this function reports all.
 
     Args:
         reviewed: the pod as reviewed.

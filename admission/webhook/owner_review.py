@@ -359,7 +359,7 @@ def _unchanged(template: Template, rewritten: Rewritten, warnings: tuple[str, ..
     )
     if not rewritten.changed:
         return _Prepared(template, rewritten.pod, warnings=(*rewritten.warnings, *warnings))
-    rule = f"the queue has GPUs under other names: ask for {', '.join(names_given)} itself"
+    rule = f"the queue has these GPUs under other names: request {', '.join(names_given)}"
     error = fielderrors.forbidden(FieldPath.of(template.asks_at), rule)
     return _Prepared(template, template.pod, errors=(error,))
 

@@ -304,8 +304,8 @@ def _refused(reason: Reason) -> FieldError:
 def _returned(path: FieldPath, back: Iterable[str]) -> FieldError:
     listed = ", ".join(back)
     rule = (
-        f"{listed} was rewritten and is there again: a LimitRange that was made a moment ago or"
-        " another webhook fills it in; create the pod again, or let that default be 0"
+        f"{listed} was rewritten, but a new LimitRange or another webhook added it again; create"
+        " the pod again, or set that default to 0"
     )
     return fielderrors.forbidden(path.child("resources"), rule)
 

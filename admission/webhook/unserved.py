@@ -48,7 +48,7 @@ def _topologies(annotations: Mapping[str, str]) -> Iterator[str]:
         if key in annotations:
             yield (
                 f"metadata.annotations[{key}] has no effect: topology-aware scheduling is not"
-                " supported; quota is given without it, and kube-scheduler places the pod"
+                " supported; quota is granted without it, and kube-scheduler places the pod"
             )
 
 
@@ -64,6 +64,6 @@ def _required_topology(pod: Pod) -> Iterator[FieldError]:
 def _foreign_gate(pod: Pod) -> Iterator[str]:
     if pod.has_gate(names.TOPOLOGY_GATE):
         yield (
-            f"the pod waits for whoever takes off its gate {names.TOPOLOGY_GATE}:"
-            " gpu-admission leaves it alone"
+            f"the pod waits until another controller removes its gate {names.TOPOLOGY_GATE}:"
+            " gpu-admission does not remove it"
         )

@@ -623,7 +623,7 @@ class Storm:
                     yield f"{kind} {told['namespace']}/{name} was "
 
 
-_DRIFT: Final = "what is charged is not what is held"
+_DRIFT: Final = "charged quota differs from held quota"
 """What an audit logs that finds a difference."""
 
 

@@ -61,7 +61,7 @@ def test_a_sample_shows_what_is_read_from_it(tmp_path: Path) -> None:
     ("sample", "problem"),
     [
         ("{apiVersion: x/v1, kind: X, metadata: {name: x}}", "this kind is not configured"),
-        (SAMPLE.replace("replicas: 3", "replicas: many"), "must be a whole number from 0 on"),
+        (SAMPLE.replace("replicas: 3", "replicas: many"), "must be a whole number, 0 or more"),
         (SAMPLE.replace("name: Workers", "title: Workers"), "spec.groups[0].name: must be a name"),
     ],
 )

@@ -63,7 +63,7 @@ def test_req_03_reviews_and_what_is_shown_know_the_same_products():
         ({"memoryGb": 0}, "OURS-16GB: memoryGb and computeSlices must be positive"),
         ({"profiles": [{**HALF, "max": 3}]}, "OURS-16GB: 1g.8gb: max: 3 x 1g.8gb do"),
         ({"profiles": [{**HALF, "name": "half"}]}, "OURS-16GB: half: must be a MIG profile"),
-        ({"labels": ["("]}, "OURS-16GB: labels: '(' is no regular expression"),
+        ({"labels": ["("]}, "OURS-16GB: labels: '(' is not a regular expression"),
         ({"aliases": ["T4"]}, "name T4 also means T4"),
     ],
 )

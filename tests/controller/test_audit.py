@@ -128,9 +128,9 @@ def test_what_is_held_and_not_charged_is_told_and_everything_is_read_again() -> 
     forget(found, "first")
     audits = Audits(found)
     assert audits.auditor.audit() == {GPUS: -2}
-    assert audits.repairs == ["what is charged is not what is held"]
+    assert audits.repairs == ["charged quota differs from held quota"]
     told = [note for name, reason, note in found.events.recorded if reason == "LedgerDrift"]
-    expected = "2 nvidia.com/gpu of flavor a100 are held and not charged"
+    expected = "2 nvidia.com/gpu of flavor a100 are held but not charged"
     assert told == [f"{expected}. The controller reads everything again"]
     value = metrics.LEDGER_DRIFT.labels("gpus", "a100", names.GPU_RESOURCE)._value.get()
     assert value == -2

@@ -165,7 +165,7 @@ def test_req_27_admin_access_costs_nothing():
                 {"name": "a", "deviceClassName": "gpu.nvidia.com", "count": 1},
                 {"name": "b", "deviceClassName": "gpu.nvidia.com", "count": 2},
             ]},
-            "request any has alternatives that are counted differently",
+            "request any has alternatives with different costs",
         ),
     ],
 )  # fmt: skip

@@ -159,7 +159,7 @@ def test_pods_of_two_groups_with_one_workload_name_wait() -> None:
     assert started(world) == set()
     told = world.condition("c")
     assert told is not None
-    assert "of different groups whose Workloads would have one name" in told.message
+    assert "different groups whose Workloads would have the same name" in told.message
 
 
 # ----------------------------------------------------------------------- more than the minimum

@@ -31,7 +31,7 @@ def test_fields_without_effect_are_told_and_the_telling_ends_with_them() -> None
     assert found is not None
     assert (found["status"], found["reason"]) == ("False", "FieldsWithoutEffect")
     assert found["message"] == (
-        "Without effect: spec.concurrentAdmissionPolicy, flavors are tried in their order."
+        "Without effect: spec.concurrentAdmissionPolicy (flavors are tried in their order)."
         " See docs/limits-of-support.md"
     )
 
@@ -56,7 +56,7 @@ def test_a_flavor_that_gets_a_topology_is_told_by_the_queues_that_use_it() -> No
 
     found = said(world)
     assert found is not None
-    assert "spec.topologyName of ResourceFlavor a100, quota is given without" in found["message"]
+    assert "spec.topologyName of ResourceFlavor a100 (quota is granted" in found["message"]
 
 
 def test_a_cap_that_no_review_saw_and_nobody_can_read_is_told_and_nothing_is_admitted() -> None:

@@ -154,7 +154,7 @@ def break_document(path: tuple[Any, ...], value: object) -> dict[str, Any]:
         (("products", 0, "memoryGb"), 0, "must be positive"),
         (("products", 20, "computeSlices"), 0, "must be positive"),
         (("products", 0, "memoryGb"), "x", "malformed"),
-        (("products", 0, "labels"), ["("], "no regular expression"),
+        (("products", 0, "labels"), ["("], "not a regular expression"),
         (("products", 0, "aliases"), ["A100-80GB"], "also means"),
         (("products", 2, "profileAliases"), {"7g.79gb": "7g.1gb"}, "means unknown"),
         (("products", 2, "profileAliases"), {"1g.10gb": "7g.80gb"}, "is a profile itself"),

@@ -131,4 +131,4 @@ def test_a_model_that_nobody_knows_counts_by_its_memory_and_without_it_not_at_al
     unknown = Device(name="gpu-1", product="NVIDIA Z9")
     worth, notes = Published(devices=(known, unknown)).worth(CATALOGUE)
     assert worth == Cost(slices=7, memory_bytes=39 * GIB)
-    assert notes == ("the worth of gpu-1 is unknown: no product",)
+    assert notes == ("the cost of gpu-1 is unknown: no product",)

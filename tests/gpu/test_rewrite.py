@@ -449,7 +449,7 @@ def test_an_annotation_for_a_container_without_gpus_is_told():
     idle = dataclasses.replace(idle, wish=dataclasses.replace(idle.wish, own=True))
     result = run(make_container(), idle, flavors=(SLICED,))
     assert isinstance(result, Rewrite)
-    assert result.warnings == ("container log asks for no GPU: its annotation is idle",)
+    assert result.warnings == ("container log requests no GPU: its annotation has no effect",)
 
 
 def test_req_02_a_cost_that_is_only_an_upper_bound_is_told_where_it_counts():
@@ -482,6 +482,6 @@ def test_req_02_a_cost_that_is_only_an_upper_bound_is_told_where_it_counts():
 def test_a_slice_that_perhaps_no_node_has_is_told(flavor, container, told):
     result = run(container, flavors=(flavor,))
     assert isinstance(result, Rewrite)
-    assert ["does not say how its GPUs are cut" in text for text in result.warnings] == [
+    assert ["is the smallest slice that is large enough" in text for text in result.warnings] == [
         True
     ] * told

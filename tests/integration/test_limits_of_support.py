@@ -137,7 +137,9 @@ def test_a_required_topology_is_refused_and_a_preferred_one_warned_about(
 def test_a_foreign_topology_gate_is_left_alone(system: System, team: str) -> None:
     pod = make_pod("gated", gpus=1, labels=QUEUED, gates=[names.TOPOLOGY_GATE])
     answer = system.create(pods(team), pod, dry=False)
-    assert [one for one in answer.warnings if "waits for whoever takes off its gate" in one]
+    assert [
+        one for one in answer.warnings if "waits until another controller removes its gate" in one
+    ]
     waiting.until(
         lambda: (
             system.pod(team, "gated")["spec"].get("schedulingGates")
@@ -164,7 +166,7 @@ def test_fields_of_queues_and_flavors_without_effect_are_told(system: System) ->
         lambda told: "concurrentAdmissionPolicy" in told[2] and name in told[2],
     )
     assert (status, reason) == ("False", "FieldsWithoutEffect")
-    assert "quota is given without looking at racks or blocks" in message
+    assert "quota is granted without regard to racks or blocks" in message
 
 
 # ----------------------------------------------------------------------------------------- too big

@@ -167,7 +167,7 @@ def test_an_editor_gives_a_running_rayjob_no_other_submitter(system: System) -> 
     ("change", "rule"),
     [
         ({"shutdownAfterJobFinishes": False}, "must be true in a queue"),
-        ({"rayClusterSpec": None}, "its pods are what is admitted"),
+        ({"rayClusterSpec": None}, "the pods of this cluster are admitted"),
         ({"clusterSelector": {"a": "b"}}, "must not be set beside spec.rayClusterSpec"),
     ],
 )

@@ -56,7 +56,7 @@ def test_no_label_or_annotation_makes_a_pod_run_for_longer_than_its_queue_lets_i
 
     pod = pod_of("train", **{names.MAX_EXEC_TIME_LABEL: "3600"})
     limits = {"annotations": {names.MAXIMUM_RUN_TIME: "1h"}}
-    with pytest.raises(RestError, match="is read on queues only"):
+    with pytest.raises(RestError, match="has an effect on queues only"):
         editor.post(team.pods, {**pod, "metadata": {**pod["metadata"], **limits}})
     editor.post(team.pods, pod)
     system.wait_released(team.name, "train")

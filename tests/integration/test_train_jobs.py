@@ -403,7 +403,8 @@ def test_a_trainjob_whose_jobset_does_not_come_says_so(system: System) -> None:
     def told() -> bool:
         path = f"/apis/events.k8s.io/v1/namespaces/{team.name}/events"
         return any(
-            "has made no JobSet" in one.get("note", "") for one in team.api.get(path)["items"]
+            "has not created its JobSet" in one.get("note", "")
+            for one in team.api.get(path)["items"]
         )
 
     waiting.until(told, what="an event that tells of it")

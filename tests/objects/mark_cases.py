@@ -60,8 +60,8 @@ def of_times(kind: str, key: str, value: str, rule: str = "", **fields: Any) -> 
 
 NO_DURATION = "must be a duration such as 500ms, 15s or 1h30m"
 OF_QUEUES = (
-    "Forbidden: is read on queues only; the label kueue.x-k8s.io/max-exec-time-seconds limits what"
-    " is queued"
+    "Forbidden: has an effect on queues only; the label kueue.x-k8s.io/max-exec-time-seconds"
+    " limits a workload"
 )
 RUN_TIMES = [
     *(
@@ -116,7 +116,7 @@ def of_cap(kind: str, value: str, rule: str = "", *, key: str = names.MAX_PER_US
     return case(kind, {key: value}, rule)
 
 
-CAP_FORM = "must be RESOURCE=QUANTITY, several of them with commas between"
+CAP_FORM = "must be RESOURCE=QUANTITY, or several of them separated by commas"
 CAPS = [
     of_cap("ClusterQueue", "cpu=2"),
     of_cap("LocalQueue", "nvidia.com/gpu=8, cpu=500m"),
@@ -130,7 +130,7 @@ CAPS = [
             ("cpu=", "cpu=", CAP_FORM),
             ("cpu=1,", "", CAP_FORM),
             ("cpu=-1", "cpu=-1", "must not be negative"),
-            ("cpu=1, cpu=2", "cpu=2", "cpu must be there once only"),
+            ("cpu=1, cpu=2", "cpu=2", "cpu must be listed only once"),
             ("cpu=two", "cpu=two", "must be a Kubernetes quantity such as 1, 500m or 2Gi"),
         )
     ),
@@ -140,12 +140,14 @@ CAPS = [
     ),
     of_cap(
         "ClusterQueue", "cpu=1",
-        "Forbidden: is read on LocalQueues only; nominalQuota and borrowingLimit limit a"
+        "Forbidden: has an effect on LocalQueues only; nominalQuota and borrowingLimit limit a"
         " ClusterQueue",
         key=names.MAX_IN_USE,
     ),
-    of_cap("Cohort", "cpu=1", "Forbidden: is read on ClusterQueues and LocalQueues only"),
-    of_cap("Cohort", "cpu=1", "Forbidden: is read on LocalQueues only", key=names.MAX_IN_USE),
+    of_cap("Cohort", "cpu=1", "Forbidden: has an effect on ClusterQueues and LocalQueues only"),
+    of_cap(
+        "Cohort", "cpu=1", "Forbidden: has an effect on LocalQueues only", key=names.MAX_IN_USE
+    ),
 ]  # fmt: skip
 """Cases of caps (`admission.objects.caps`)."""
 
@@ -165,7 +167,7 @@ MARKS = [
         message=f"metadata.labels[{GUARD}]: Forbidden: is read as an annotation, not as a label",
     ),
     of_surge("f/cpu=2"),
-    of_surge("f/cpu=500m, f/cpu=2", 'Invalid value: "f/cpu=2": must be there once only'),
+    of_surge("f/cpu=500m, f/cpu=2", 'Invalid value: "f/cpu=2": must be listed only once'),
     of_surge("cpu=2", 'Invalid value: "cpu=2": must be FLAVOR/RESOURCE=QUANTITY'),
     of_surge("f/cpu", 'Invalid value: "f/cpu": must be FLAVOR/RESOURCE=QUANTITY'),
     of_surge("f/cpu=-1", 'Invalid value: "f/cpu=-1": must not be negative'),
@@ -178,16 +180,17 @@ MARKS = [
     case(
         "Cohort",
         {names.SURGE_QUOTA: "f/cpu=1"},
-        "Forbidden: is read on ClusterQueues only: surge quota is not lent",
+        "Forbidden: has an effect on ClusterQueues only: surge quota is not lent",
     ),
     case(
         "Cohort",
         {GUARD: "Enforce"},
-        "Forbidden: is read on ClusterQueues only: it holds for their whole cohort tree",
+        "Forbidden: has an effect on ClusterQueues only, where it applies to the whole cohort"
+        " tree",
     ),
     of_flavor("replicas", "4"),
-    of_flavor("replicas", "0", 'Invalid value: "0": must be a whole number from 1'),
-    of_flavor("replicas", "four", 'Invalid value: "four": must be a whole number from 1'),
+    of_flavor("replicas", "0", 'Invalid value: "0": must be a whole number, 1 or more'),
+    of_flavor("replicas", "four", 'Invalid value: "four": must be a whole number, 1 or more'),
     of_flavor("sharing", "mps"),
     of_flavor("sharing", "time-sharing"),
     of_flavor("sharing", "timeslicing", unsupported("timeslicing", SHARING)),

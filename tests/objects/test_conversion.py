@@ -346,7 +346,7 @@ def test_a_review_is_answered_with_all_objects_in_order() -> None:
         ),
         pytest.param(
             7,
-            "an object that is no JSON object: a field is missing or has the wrong type:"
+            "an object that is not a JSON object: a field is missing or has the wrong type:"
             " 'int' object is not iterable",
             id="a number",
         ),

@@ -130,7 +130,7 @@ def test_a_quota_that_a_rewrite_would_escape():
         "",
     )
     refusal, warning = resource_quota.escaped_quota(before, after, hard, None)
-    assert (refusal, "no longer counts" in warning) == ("", True)
+    assert (refusal, "does not count" in warning) == ("", True)
     assert resource_quota.escaped_quota(before, before, hard, None) == ("", "")
 
 

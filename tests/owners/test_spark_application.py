@@ -111,7 +111,7 @@ def test_without_a_number_there_are_as_many_executors_as_spark_makes(
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ({"executor": {"memory": "much"}}, "spec.executor.memory: must be memory"),
+        ({"executor": {"memory": "much"}}, "spec.executor.memory: must be an amount of memory"),
         ({"executor": {"coreRequest": "much"}}, "spec.executor.coreRequest: must be a quantity"),
         ({"sparkConf": {"spark.driver.cores": "x"}}, "spec.sparkConf[spark.driver.cores]"),
         ({"memoryOverheadFactor": "-1"}, "spec.memoryOverheadFactor: must be a number"),

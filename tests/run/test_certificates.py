@@ -321,7 +321,7 @@ def test_files_that_cannot_be_served_are_told_with_readiness_only_once_what_is_s
     outside.clock.advance(365 * DAY)
     served.step()
     assert "the serving certificate has expired at 2027-01-01T00:00:00Z" in served.unready()
-    assert f"{outside.directory} holds no pair that can be served" in served.unready()
+    assert f"{outside.directory} holds no valid certificate and key" in served.unready()
 
 
 def test_a_certificate_without_its_key_is_not_taken_for_what_is_served(outside: World) -> None:

@@ -446,8 +446,8 @@ RUN_TIMES: list[Case] = [
     po("24 of a notice", timed("soon", NOTICE),
        told(NOTICE, f'Invalid value: "soon": {NO_DURATION}')),
     po("24 of queues", timed("1h", MAXIMUM),
-       told(MAXIMUM, "Forbidden: is read on queues only; the label"
-            f" {K}/max-exec-time-seconds limits what is queued")),
+       told(MAXIMUM, "Forbidden: has an effect on queues only; the label"
+            f" {K}/max-exec-time-seconds limits a workload")),
     po("24 changed", timed("soon"), told(MINIMUM, f'Invalid value: "soon": {NO_DURATION}'),
        old=timed("1h")),
     po("24 as it was", timed("soon"), old=timed("soon"), is_legacy=True),

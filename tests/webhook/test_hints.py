@@ -100,8 +100,8 @@ def test_a_queue_that_does_not_serve_the_namespace_is_named(selector, served):
     labels = {"kubernetes.io/metadata.name": "team-a"}
     cluster.namespaces = {"team-a": namespace_view(labels=labels)}
     expected = (
-        "Waits: ClusterQueue gpus does not serve namespace team-a. Have the namespace labelled as"
-        " its namespaceSelector says"
+        "Waits: ClusterQueue gpus does not serve namespace team-a. Ask an administrator to label"
+        " the namespace as its namespaceSelector requires"
     )
     assert warnings(cluster) == (() if served else (expected,))
 

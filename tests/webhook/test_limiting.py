@@ -348,7 +348,7 @@ def test_a_quota_that_stops_counting_the_pod_is_warned_about(quota: NamespaceQuo
     assert outcome.errors == ()
     (warning,) = [w for w in outcome.warnings if "ResourceQuota" in w]
     assert warning.startswith(f"ResourceQuota team: the namespace limits {REQUESTS} to ")
-    assert warning.endswith("put the limit on the queue")
+    assert warning.endswith("limit the queue instead")
 
 
 def test_a_quota_on_names_that_stay_is_left_to_the_api_server() -> None:

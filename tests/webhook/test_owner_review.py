@@ -215,7 +215,7 @@ def test_warnings_of_templates_name_their_places():
     driver = gated["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     driver["schedulingGates"] = [{"name": names.TOPOLOGY_GATE}]
     (warning,) = validate(gated).warnings
-    assert warning.startswith("pod set driver: the pod waits for")
+    assert warning.startswith("pod set driver: the pod waits until")
 
 
 MARK = {"annotations": {names.WORKLOAD_ANNOTATION: "w"}}

@@ -219,9 +219,9 @@ def test_a_default_of_a_limit_range_that_is_not_known_yet_is_refused():
     again = refilled(apply(mutate(pod, SLICED), pod))
     (error,) = mutate(again, SLICED).errors
     assert error.text() == (
-        "spec.containers[0].resources: Forbidden: nvidia.com/gpu was rewritten and is there"
-        " again: a LimitRange that was made a moment ago or another webhook fills it in; create"
-        " the pod again, or let that default be 0"
+        "spec.containers[0].resources: Forbidden: nvidia.com/gpu was rewritten, but a new"
+        " LimitRange or another webhook added it again; create the pod again, or set that default"
+        " to 0"
     )
 
 

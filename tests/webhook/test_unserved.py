@@ -74,4 +74,4 @@ def test_a_topology_gate_at_creation_is_told_and_remembered_as_anothers() -> Non
     assert after["metadata"]["annotations"][names.FOREIGN_TOPOLOGY_GATE] == "true"
     assert after["spec"]["schedulingGates"] == [*gates, *GATES]
     (warning,) = judged(after).warnings
-    assert "waits for whoever takes off its gate kueue.x-k8s.io/topology" in warning
+    assert "waits until another controller removes its gate kueue.x-k8s.io/topology" in warning

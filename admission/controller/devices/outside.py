@@ -83,7 +83,7 @@ class Lister:
         try:
             found = look(self._api)
         except KubeError as error:
-            self._log.warning("pods of others not counted", error=str(error))
+            self._log.warning("pods without a queue not counted", error=str(error))
             return False
         if found != self._last:
             self._last = found
@@ -94,5 +94,5 @@ class Lister:
         return self._interval if self.look() else min(self._interval, _RETRY_SECONDS)
 
     def _failed(self, error: Exception) -> float:
-        self._log.error("pods of others not counted", exc_info=error)
+        self._log.error("pods without a queue not counted", exc_info=error)
         return self._interval

@@ -145,7 +145,7 @@ class QueueStatuses:
         try:
             built = self._build(key)
         except Exception:  # noqa: BLE001  # one odd queue must not stop all others
-            self._log.exception("status left as it is", **key._asdict())
+            self._log.exception("status not updated", **key._asdict())
             return
         if built is None:
             self._queue.forget(key)

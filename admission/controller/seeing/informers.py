@@ -125,7 +125,7 @@ class Informer(Generic[Value]):
             self.on_left_out(value, str(error))
         except Exception:  # noqa: BLE001  # one odd object must not stop what serves all others
             self._log.exception("object left out", **self._words(value))
-            self.on_left_out(value, "it was not understood; the controller's log says more")
+            self.on_left_out(value, "it could not be processed; see the controller's log")
 
     def _is_reverted(self, listed: Value, version: str) -> bool:
         """Return whether a list that is not older than what is known shows an older state.

@@ -62,7 +62,7 @@ class Brake:
             self._allowed_until = clocks.from_wire(text) if text else None
         except (InvalidValueError, ValueError) as error:
             self._allowed_until = None
-            self._log.error("annotation not understood", name=view.metadata.name, error=str(error))
+            self._log.error("annotation cannot be read", name=view.metadata.name, error=str(error))
 
     def holds(self, key: WorkloadKey, owner: views.Object, workload: Workload | None) -> bool:
         """Return whether an owner may not be stopped now; it is looked at again when it may.
