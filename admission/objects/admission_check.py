@@ -22,7 +22,7 @@ class AdmissionCheckParameters(View, frozen=True, kw_only=True):
 
 
 class AdmissionCheckSpec(View, frozen=True, kw_only=True):
-    """Who answers."""
+    """The controller that answers, and its settings."""
 
     controller_name: Annotated[
         str, REQUIRED, text(at_least=1, at_most=253), markers.rules(markers.IMMUTABLE)
@@ -34,7 +34,7 @@ class AdmissionCheckSpec(View, frozen=True, kw_only=True):
 
 
 class AdmissionCheckStatus(View, frozen=True, kw_only=True):
-    """Whether the check can be asked."""
+    """Whether the check is active."""
 
     conditions: Conditions | None = None
     """A check without ``Active=True`` makes every ClusterQueue that uses it inactive."""
@@ -44,7 +44,7 @@ class AdmissionCheck(Object, frozen=True, kw_only=True):
     """A question that another controller answers before a workload is admitted."""
 
     spec: AdmissionCheckSpec = AdmissionCheckSpec()
-    """Who answers."""
+    """The controller that answers, and its settings."""
 
     status: AdmissionCheckStatus = AdmissionCheckStatus()
-    """Whether the check can be asked."""
+    """Whether the check is active."""

@@ -1,4 +1,4 @@
-"""ClusterQueue: quota, and the rules by which it is given out."""
+"""ClusterQueue: quota, and the rules by which it is granted."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ FungibilityPolicy = Annotated[str, one_of("MayStopSearch", "TryNextFlavor")]
 
 
 class FlavorFungibility(View, frozen=True, kw_only=True):
-    """When the search for a flavor goes on, although the present one would do."""
+    """Whether to try further flavors after one that fits by borrowing or preemption."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -60,21 +60,21 @@ class FlavorFungibility(View, frozen=True, kw_only=True):
     preference: (
         Annotated[str, one_of("BorrowingOverPreemption", "PreemptionOverBorrowing")] | None
     ) = None
-    """Which of the two is taken when no flavor fits without either; absent means borrowing."""
+    """Whether to prefer borrowing or preemption if no flavor fits without; default: borrowing."""
 
 
 class BorrowWithinCohort(View, frozen=True, kw_only=True):
     """Preemption in other queues by a workload that borrows."""
 
     policy: Annotated[str, one_of("Never", "LowerPriority"), api_default("Never")] = "Never"
-    """Whose workloads may be preempted."""
+    """Which workloads of other queues may be preempted."""
 
     max_priority_threshold: Int32 | None = None
     """Highest priority that may be preempted; absent means every lower priority."""
 
 
 class Preemption(View, frozen=True, kw_only=True):
-    """Whom a waiting workload may evict."""
+    """Which workloads a pending workload may preempt."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -87,15 +87,15 @@ class Preemption(View, frozen=True, kw_only=True):
     reclaim_within_cohort: Annotated[
         str, one_of("Never", "LowerPriority", "Any"), api_default("Never")
     ] = "Never"
-    """Workloads of other queues of the cohort that borrow."""
+    """Which borrowing workloads of other queues of the cohort may be preempted."""
 
     borrow_within_cohort: Annotated[BorrowWithinCohort | None, api_default({})] = None
-    """Whether that also holds for a workload that would itself borrow."""
+    """Whether a workload that would itself borrow may preempt in the cohort."""
 
     within_cluster_queue: Annotated[
         str, one_of("Never", "LowerPriority", "LowerOrNewerEqualPriority"), api_default("Never")
     ] = "Never"
-    """Workloads of the same queue."""
+    """Which workloads of the same queue may be preempted."""
 
 
 class AdmissionCheckRule(View, frozen=True, kw_only=True):
@@ -107,7 +107,7 @@ class AdmissionCheckRule(View, frozen=True, kw_only=True):
     on_flavors: (
         Annotated[tuple[Annotated[str, SUBDOMAIN], ...], markers.list_set(at_most=64)] | None
     ) = None
-    """Flavors for which it is asked; absent or empty means all."""
+    """Flavors to which the check applies; absent or empty means all."""
 
 
 class AdmissionChecksStrategy(View, frozen=True, kw_only=True):
@@ -122,7 +122,7 @@ class AdmissionChecksStrategy(View, frozen=True, kw_only=True):
 
 
 class AdmissionScope(View, frozen=True, kw_only=True):
-    """How usage of the past changes the order."""
+    """How past usage changes the order."""
 
     admission_mode: Annotated[
         str, one_of("UsageBasedAdmissionFairSharing", "NoAdmissionFairSharing"), REQUIRED
@@ -168,7 +168,7 @@ def no_borrowing_limit_without(cohort: str) -> Rule:
 
 
 class ClusterQueueSpec(View, frozen=True, kw_only=True):
-    """Quota and the rules by which it is given out."""
+    """Quota and the rules by which it is granted."""
 
     rules: ClassVar[tuple[Rule, ...]] = (no_borrowing_limit_without("cohortName"),)
 
@@ -184,25 +184,25 @@ class ClusterQueueSpec(View, frozen=True, kw_only=True):
     """Whether a workload that does not fit stops those behind it (StrictFIFO) or not."""
 
     namespace_selector: Annotated[views.LabelSelector, markers.map_atomic()] | None = None
-    """Namespaces whose workloads are taken: absent means none, an empty selector all."""
+    """Namespaces whose workloads may use the queue: absent means none, an empty selector all."""
 
     flavor_fungibility: Annotated[FlavorFungibility | None, api_default({})] = None
     """How a flavor is chosen."""
 
     preemption: Annotated[Preemption | None, api_default({})] = None
-    """Whom a waiting workload may evict."""
+    """Which workloads a pending workload may preempt."""
 
     admission_checks_strategy: AdmissionChecksStrategy | None = None
-    """What else must be ready before a workload is admitted."""
+    """Admission checks that must be ready before a workload is admitted."""
 
     stop_policy: StopPolicy = "None"
-    """Hold gives out no more quota; HoldAndDrain also evicts what is admitted."""
+    """Hold grants no more quota; HoldAndDrain also evicts admitted workloads."""
 
     fair_sharing: FairSharing | None = None
     """The queue's weight in its cohort."""
 
     admission_scope: AdmissionScope | None = None
-    """How usage of the past changes the order."""
+    """How past usage changes the order."""
 
     concurrent_admission_policy: (
         Annotated[dict[str, Any], Shape(ConcurrentAdmissionPolicy)] | None
@@ -211,26 +211,26 @@ class ClusterQueueSpec(View, frozen=True, kw_only=True):
 
 
 class ResourceUsage(View, frozen=True, kw_only=True):
-    """Use of one resource in one flavor."""
+    """Usage of one resource in one flavor."""
 
     name: str
     """The resource."""
 
     total: Quantity | None = None
-    """All that is used, borrowed or not."""
+    """Amount in use, borrowed or not."""
 
     borrowed: Quantity | None = None
     """The part that is borrowed from the cohort."""
 
 
 class FlavorUsage(View, frozen=True, kw_only=True):
-    """Use of one flavor."""
+    """Usage of one flavor."""
 
     name: Annotated[str, SUBDOMAIN]
     """The flavor."""
 
     resources: Annotated[tuple[ResourceUsage, ...], markers.list_map("name", at_most=64)]
-    """Use per resource."""
+    """Usage per resource."""
 
 
 FlavorUsages = Annotated[
@@ -255,7 +255,7 @@ class ClusterQueue(Object, frozen=True, kw_only=True):
     """Quota for the workloads of many namespaces."""
 
     spec: ClusterQueueSpec = ClusterQueueSpec()
-    """Quota and the rules by which it is given out."""
+    """Quota and the rules by which it is granted."""
 
     status: ClusterQueueStatus = ClusterQueueStatus()
     """What the queue holds and whether it admits."""

@@ -19,10 +19,10 @@ class CohortSpec(View, frozen=True, kw_only=True):
     """Place in the tree and quota of its own."""
 
     parent_name: Annotated[str, SUBDOMAIN] = ""
-    """The Cohort above; absent makes this one a root."""
+    """The parent Cohort; absent for a root."""
 
     resource_groups: ResourceGroups | None = None
-    """Quota beside that of the members; all members may borrow it."""
+    """Quota in addition to that of the members; all members may borrow it."""
 
     fair_sharing: FairSharing | None = None
     """The weight under the parent."""

@@ -14,36 +14,36 @@ from admission.scheduling import model
 
 
 class LocalQueueSpec(View, frozen=True, kw_only=True):
-    """Which ClusterQueue stands behind the queue."""
+    """The ClusterQueue of the queue, its stop policy and its weight."""
 
     cluster_queue: Annotated[str, SUBDOMAIN, markers.rules(markers.IMMUTABLE)] = ""
     """The ClusterQueue. It need not exist yet; the queue is inactive until it does."""
 
     stop_policy: StopPolicy = "None"
-    """Hold gives out no more quota; HoldAndDrain also evicts what is admitted."""
+    """Hold grants no more quota; HoldAndDrain also evicts admitted workloads."""
 
     fair_sharing: FairSharing | None = None
     """The queue's weight in admission fair sharing."""
 
 
 class LocalQueueResourceUsage(View, frozen=True, kw_only=True):
-    """Use of one resource in one flavor."""
+    """Usage of one resource in one flavor."""
 
     name: str
     """The resource."""
 
     total: Quantity | None = None
-    """All that is used."""
+    """Amount in use."""
 
 
 class LocalQueueFlavorUsage(View, frozen=True, kw_only=True):
-    """Use of one flavor."""
+    """Usage of one flavor."""
 
     name: Annotated[str, SUBDOMAIN]
     """The flavor."""
 
     resources: Annotated[tuple[LocalQueueResourceUsage, ...], markers.list_map("name", at_most=64)]
-    """Use per resource."""
+    """Usage per resource."""
 
 
 _FlavorUsages = Annotated[
@@ -54,20 +54,20 @@ _FlavorUsages = Annotated[
 
 
 class AdmissionFairSharingStatus(View, frozen=True, kw_only=True):
-    """Use in the past, fading with time."""
+    """Past usage, which decays with time."""
 
     consumed_resources: Annotated[dict[str, Quantity] | None, REQUIRED] = None
-    """Decayed use per resource."""
+    """Decayed past usage per resource."""
 
     last_update: Annotated[Timestamp, REQUIRED] = ""
-    """When the use was last reckoned."""
+    """When the usage was last computed."""
 
 
 class LocalQueueFairSharingStatus(FairSharingStatus, frozen=True, kw_only=True):
     """Current share, and use in the past."""
 
     admission_fair_sharing_status: AdmissionFairSharingStatus | None = None
-    """Use in the past; only with admission fair sharing."""
+    """Past usage; only with admission fair sharing."""
 
 
 class LocalQueueStatus(QueueStatus, frozen=True, kw_only=True):
@@ -84,10 +84,10 @@ class LocalQueueStatus(QueueStatus, frozen=True, kw_only=True):
 
 
 class LocalQueue(Object, frozen=True, kw_only=True):
-    """Where the workloads of one namespace queue."""
+    """A queue for the workloads of one namespace."""
 
     spec: LocalQueueSpec = LocalQueueSpec()
-    """Which ClusterQueue stands behind the queue."""
+    """The ClusterQueue of the queue, its stop policy and its weight."""
 
     status: LocalQueueStatus = LocalQueueStatus()
     """What the queue's workloads hold and whether it admits."""

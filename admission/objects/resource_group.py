@@ -57,7 +57,7 @@ class ResourceGroup(View, frozen=True, kw_only=True):
     covered_resources: Annotated[
         tuple[str, ...], REQUIRED, markers.list_atomic(at_least=1, at_most=64)
     ] = ()
-    """The resources. Each may stand in one group only."""
+    """The resources. A resource may be in one group only."""
 
     flavors: Annotated[
         tuple[FlavorQuotas, ...], REQUIRED, markers.list_map("name", at_least=1, at_most=64)

@@ -114,7 +114,7 @@ def _add(path: str, struct: type[View], after: str) -> _Change:
 
 class _FairSharingStatus(View, frozen=True, kw_only=True):
     admission_fair_sharing_status: AdmissionFairSharingStatus | None = None
-    """Use in the past; only with admission fair sharing."""
+    """Past usage; only with admission fair sharing."""
 
 
 class _AdmissionCheckSpec(View, frozen=True, kw_only=True):

@@ -95,19 +95,19 @@ class Condition(View, frozen=True, kw_only=True):
     """One aspect of the object's state."""
 
     type: Annotated[str, CONDITION_TYPE]
-    """Which aspect."""
+    """Type of the condition."""
 
     status: Annotated[str, one_of("True", "False", "Unknown")]
-    """Whether it holds."""
+    """Status of the condition: True, False or Unknown."""
 
     reason: Annotated[str, REQUIRED, REASON] = ""
-    """Why, as one word for programs."""
+    """Reason as one word, for programs."""
 
     message: Annotated[str, REQUIRED, MESSAGE] = ""
-    """Why, as a sentence for people; may be empty."""
+    """Reason as a sentence, for people; may be empty."""
 
     last_transition_time: Annotated[Timestamp, REQUIRED] = ""
     """When the status last changed."""
 
     observed_generation: Annotated[Int64, keywords(minimum=0)] = 0
-    """Generation of the object that the condition speaks of."""
+    """Generation of the object that the condition was computed from."""

@@ -44,7 +44,7 @@ class LabelSelector(View, frozen=True, kw_only=True):
     """Expressions that must all hold."""
 
     match_labels: dict[str, str] | None = None
-    """Labels that must all be there with these values."""
+    """Labels that must all exist with these values."""
 
 
 class ResourceRequirements(View, frozen=True, kw_only=True):
@@ -74,7 +74,7 @@ class Container(View, frozen=True, kw_only=True):
 
 
 class Toleration(View, frozen=True, kw_only=True):
-    """What a pod tolerates."""
+    """A taint that pods tolerate."""
 
     key: str = ""
     """Key of the tolerated taint; absent means every key."""

@@ -197,13 +197,13 @@ class TopologyRequest(View, frozen=True, kw_only=True):
     """How close to each other the pods must run."""
 
     required: ClassVar[Annotated[str | None, UNREAD, _LEVEL]]
-    """Label of the level of which all pods must share one domain."""
+    """Label of a topology level; all pods must be in one domain of that level."""
 
     preferred: ClassVar[Annotated[str | None, UNREAD, _LEVEL]]
-    """Label of the level of which the pods should share one domain."""
+    """Label of a topology level; the pods should be in one domain of that level."""
 
     unconstrained: ClassVar[Annotated[bool | None, UNREAD]]
-    """Whether any nodes with room will do."""
+    """Whether any nodes with free capacity may be used."""
 
     pod_index_label: ClassVar[Annotated[str | None, UNREAD, _INDEX]]
     """Label that numbers the pods."""
@@ -218,7 +218,7 @@ class TopologyRequest(View, frozen=True, kw_only=True):
     """Pod sets with the same group name get the same flavor and domain."""
 
     pod_set_slice_required_topology: ClassVar[Annotated[str | None, UNREAD, _LEVEL]]
-    """Label of the level of which every slice must stay inside one domain."""
+    """Label of a topology level; each slice must be in one domain of that level."""
 
     pod_set_slice_size: ClassVar[Annotated[Int32 | None, UNREAD, POSITIVE]]
     """Pods per slice."""
@@ -287,7 +287,7 @@ class PreemptionGate(View, frozen=True, kw_only=True):
 
 
 class WorkloadSpec(View, frozen=True, kw_only=True):
-    """What is asked for."""
+    """What the workload asks for."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -443,7 +443,7 @@ class EvictionCount(View, frozen=True, kw_only=True):
     """The reason."""
 
     underlying_cause: Annotated[str, REQUIRED, text(at_most=316)] = ""
-    """More exactly; may be empty."""
+    """More detailed cause; may be empty."""
 
     count: Annotated[Int32, REQUIRED, COUNT] = 0
     """How often."""
@@ -482,7 +482,7 @@ class PreemptionGateState(View, frozen=True, kw_only=True):
 
 
 class WorkloadStatus(View, frozen=True, kw_only=True):
-    """What was given, and why not more."""
+    """What the workload was granted, and why it waits."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -573,10 +573,10 @@ class Workload(Object, frozen=True, kw_only=True):
     rules: ClassVar[tuple[Rule, ...]] = workload_rules.ROOT
 
     spec: WorkloadSpec = WorkloadSpec()
-    """What is asked for."""
+    """What the workload asks for."""
 
     status: WorkloadStatus = WorkloadStatus()
-    """What was given, and why not more."""
+    """What the workload was granted, and why it waits."""
 
     def key(self) -> WorkloadKey:
         """Return the identity of the Workload."""
