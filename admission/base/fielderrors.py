@@ -42,7 +42,7 @@ class FieldPath:
         return FieldPath(f"{self.text}[{name}]", (*self.order, (1, 0, name)))
 
     def within(self, outer: "FieldPath") -> "FieldPath":
-        """Return the same place, in an object that stands at a place of another."""
+        """Return the same path, in an object that is a member of another."""
         return FieldPath(f"{outer.text}.{self.text}", (*outer.order, *self.order))
 
     def pointer(self) -> str:
@@ -134,7 +134,7 @@ def not_found(path: FieldPath, value: Value, detail: str = "") -> FieldError:
 
 
 def duplicate(path: FieldPath, value: Value) -> FieldError:
-    """Return the error that the value stands twice where it may stand once."""
+    """Return the error about a duplicate value."""
     return FieldError(ErrorType.DUPLICATE, path, value)
 
 

@@ -459,7 +459,7 @@ CERTIFICATE_EXPIRY_TIMESTAMP_SECONDS: Final = Gauge(
 
 
 def set_build_info() -> None:
-    """Set the metric that tells which version runs."""
+    """Set the metric with the running version."""
     try:
         version = f"v{metadata.version('gpu-admission')}"
     except metadata.PackageNotFoundError:  # run from a source tree

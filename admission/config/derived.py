@@ -33,7 +33,7 @@ class Settings(ConfigModel):
 
     @property
     def namespace(self) -> str:
-        """Return where the program itself is installed and keeps its Lease."""
+        """Return the namespace in which the program is installed and keeps its Lease."""
         return self.kueue.namespace
 
     @property
@@ -57,7 +57,7 @@ class Settings(ConfigModel):
         return name in kueue_configuration.ALWAYS_SERVED or not listed or name in listed
 
     def scheduling(self) -> model.Config:
-        """Return what changes decisions."""
+        """Return the settings that change decisions."""
         waiting = self.kueue.wait_for_pods_ready
         fair, by_usage = self.kueue.fair_sharing, self.kueue.admission_fair_sharing
         return model.Config(
@@ -85,7 +85,7 @@ class Settings(ConfigModel):
         )
 
     def transformations(self) -> transformation.Rules:
-        """Return what changes how requests are counted."""
+        """Return the settings that change how requests are counted."""
         found = self.kueue.resources
         return transformation.Rules(
             excluded_prefixes=tuple(found.exclude_resource_prefixes),

@@ -85,7 +85,7 @@ class Health(ConfigModel):
 
     @property
     def policy(self) -> HealthPolicy:
-        """Return what the installation takes for sickness; what is not set is as shipped."""
+        """Return the rules by which a GPU counts as sick, with defaults for unset fields."""
         ignored, reported = self.ignored_xids, self.reported_xids
         loss, gain = self.loss_grace, self.gain_grace
         said = {
@@ -155,7 +155,7 @@ class Webhook(ConfigModel):
 
     @property
     def health_address(self) -> Address | None:
-        """Return where health and readiness are served, too; None for nowhere."""
+        """Return the additional address of health and readiness; None if there is none."""
         return addresses.parse(self.health_probe_bind_address)
 
 
@@ -230,7 +230,7 @@ class GpuConfiguration(ConfigModel):
             the same group and kind.
         toleration_key: taint key that GPU pods tolerate with operator Exists; empty = inject none.
         products: GPUs that replace those of the shipped table or are added, in its form.
-        health: which GPUs count.
+        health: rules by which GPUs count as healthy.
         controller: how the controller works.
         dashboard_bind_address: where the controller serves the dashboard; empty for nowhere.
         webhook: how the webhook serves.
@@ -260,7 +260,7 @@ class GpuConfiguration(ConfigModel):
 
     @property
     def dashboard_address(self) -> Address | None:
-        """Return where the dashboard is served; None for nowhere."""
+        """Return the address of the dashboard; None if it is not served."""
         return addresses.parse(self.dashboard_bind_address)
 
     @property

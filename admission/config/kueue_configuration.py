@@ -100,7 +100,7 @@ class Selector(ConfigModel):
 
     @property
     def requirements(self) -> tuple[selectors.Requirement, ...]:
-        """Return what labels have to satisfy, each of them."""
+        """Return the requirements on labels; all must hold."""
         listed = [one.value for one in self.match_expressions]
         return selectors.requirements_of(self.match_labels, listed)
 
@@ -120,7 +120,7 @@ class Webhook(ConfigModel):
 
     @property
     def address(self) -> Address:
-        """Return where it listens."""
+        """Return the address on which it listens."""
         return Address(self.host, self.port)
 
 
@@ -182,7 +182,7 @@ class Metrics(ConfigModel):
 
     @property
     def address(self) -> Address | None:
-        """Return where they are served; None for nowhere."""
+        """Return the address of metrics; None if they are not served."""
         return addresses.parse(self.bind_address)
 
 
@@ -202,7 +202,7 @@ class Health(ConfigModel):
 
     @property
     def address(self) -> Address | None:
-        """Return where they are served, too; None for nowhere else."""
+        """Return the additional address of health and readiness; None if there is none."""
         return addresses.parse(self.health_probe_bind_address)
 
 
@@ -496,7 +496,7 @@ class Configuration(ConfigModel):
 
     @property
     def visibility_address(self) -> Address | None:
-        """Return where pending workloads are served; None for nowhere."""
+        """Return the address of pending workloads; None if they are not served."""
         server = self.visibility_server
         return None if server is None else Address(server.bind_address, server.bind_port)
 
@@ -585,7 +585,7 @@ def converted(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _switched_on(document: Mapping[str, Any], section: str) -> dict[str, Any] | None:
-    """Return what a section says besides that it is on; None where it is not."""
+    """Return the fields of a section without its switch; None if it is off."""
     found = document.get(section) or {}
     if not found.get("enable"):
         return None

@@ -32,7 +32,7 @@ InStatus = Annotated[str, Field(pattern=rf"^{_STATUS}$")]
 
 
 class Count(ConfigModel):
-    """A number of which the number of pods is a product; see `owner_rows.Count`."""
+    """A factor of the number of pods; see `owner_rows.Count`."""
 
     path: Plain
     at_most: Annotated[Plain | None, SHOWN_IF_SET] = None
@@ -136,7 +136,7 @@ class OwnerKind(ConfigModel):
 
 
 def problems(owners: Iterable[OwnerKind]) -> Iterator[str]:
-    """Return what is wrong with kinds of owners that the types of their fields cannot say."""
+    """Return the broken rules of owner kinds that field types cannot express."""
     seen: set[str] = set()
     for index, one in enumerate(owners):
         path = f"owners[{index}]"

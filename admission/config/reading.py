@@ -73,7 +73,7 @@ class Effective:
 
 
 def load(path: Path | None) -> Effective:
-    """Return what a file says; without one, the defaults.
+    """Return the configuration of a file; without a file, the defaults.
 
     Raises:
         ConfigurationError: it cannot be read, or breaks a rule.
@@ -102,7 +102,7 @@ def load_logged(path: Path | None) -> Settings:
 
 
 def read(text: str, source: str) -> Effective:
-    """Return what YAML documents say: at most one of each kind, in any order.
+    """Return the configuration in YAML documents: at most one of each kind, in any order.
 
     Raises:
         ConfigurationError: the text is not YAML, a document is of another kind or version, a field
@@ -226,7 +226,7 @@ def path_text(location: Sequence[int | str]) -> str:
 
 
 def _siblings(model: type[ConfigModel], location: Sequence[int | str]) -> str:
-    """Return what may stand beside an unknown field, the likeliest first."""
+    """Return a hint with the known fields of the same section, most similar first."""
     for step in location[:-1]:
         if isinstance(step, str) and (field := _fields(model).get(step)) is not None:
             model = field

@@ -27,7 +27,7 @@ _WITH_VALUES: Final = frozenset({"In", "NotIn"})
 
 
 def problems(kueues: Configuration, own: GpuConfiguration) -> Iterator[str]:
-    """Return what is wrong with both documents, each problem with its path and rule."""
+    """Return the problems of both documents, each with its path and rule."""
     yield from _namespaces(kueues, own)
     yield from _gpus(own)
     yield from _resources(kueues.resources)
@@ -40,7 +40,7 @@ def problems(kueues: Configuration, own: GpuConfiguration) -> Iterator[str]:
 
 
 def of_v1beta1(document: Mapping[str, Any]) -> Iterator[str]:
-    """Return what v1beta1 refuses and v1beta2 takes for unset: a time-out of 0."""
+    """Return the problem of a time-out of 0, which v1beta1 refuses and v1beta2 takes for unset."""
     found = document.get("waitForPodsReady") or {}
     timeout = found.get("timeout")
     if found.get("enable") and timeout is not None and durations.parse(timeout) == 0:

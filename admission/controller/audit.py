@@ -62,9 +62,9 @@ class Listed:
     Attributes:
         workloads: all Workloads.
         pods: bound pods that have not ended.
-        nodes: by name.
+        nodes: nodes by name.
         queues: ClusterQueues by name.
-        flavors: by name.
+        flavors: flavors by name.
         unmanaged: names of namespaces whose pods are not charged on their own.
     """
 
@@ -81,7 +81,7 @@ class Expected:
     """What is to be charged.
 
     Attributes:
-        amounts: by the Workload for whose pods it is charged.
+        amounts: amounts by the Workload whose pods are charged.
         doubtful: Workloads of which that cannot be told from what was listed.
         of_pods: the Workload of each bound pod, by the namespace and name of the pod.
     """
@@ -181,7 +181,7 @@ def _left(workload: Workload) -> dict[str, int]:
 
 
 def _charged_pods(workload: Workload, pod_set: str, kinds: Kinds) -> int:
-    """Return for how many pods of a pod set a Workload is charged."""
+    """Return the number of pods of a pod set for which a Workload is charged."""
     admission = workload.status.admission
     if admission is None or not _is_charged(workload, kinds):
         return 0
@@ -307,7 +307,7 @@ def _pod_key(pod: views.Pod) -> WorkloadKey:
 def differences(
     should: Expected, before: Counted, after: Counted
 ) -> dict[WorkloadKey, dict[Pair, int]]:
-    """Return what is charged for each Workload beyond what is to be charged for it.
+    """Return the amounts that are charged for each Workload by mistake.
 
     Left out is what changed while the API server was listed, and what is under way.
 
@@ -347,7 +347,7 @@ def differences(
 
 
 def in_sums(counted: Counted) -> dict[Pair, int]:
-    """Return by how much the sums of the quota trees exceed what is charged one by one."""
+    """Return the amounts by which the sums in the quota trees exceed the single charges."""
     drift: dict[Pair, int] = {
         (queue, fr): value for queue, sums in counted.sums.items() for fr, value in sums.items()
     }
@@ -434,7 +434,7 @@ class Auditor:
         return self._interval
 
     def audit(self) -> dict[Pair, int]:
-        """Return by how much more is charged than is held, and have it mended.
+        """Return the amounts by which charged quota exceeds held quota, and have them corrected.
 
         What differs is looked at again, three times in all: only what differs each time by the
         same amount counts.

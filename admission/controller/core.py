@@ -208,11 +208,11 @@ class Core:
         self._mirrors = self._make_mirrors()
 
     def _releasing(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
-        """Return which pods hold quota of a ClusterQueue that nobody is to have any more."""
+        """Return the condition about pods that hold quota that should be free."""
         return self._running.condition(queue, now)
 
     def _surging(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
-        """Return what pods of rolling updates use of the surge quota of a ClusterQueue."""
+        """Return the condition about surge quota of a ClusterQueue that is in use."""
         found = self._state.surge_amounts(ClusterQueueName(queue.metadata.name))
         if not found:
             return None
@@ -281,7 +281,7 @@ class Core:
             owners.notices, owners.brake = self._notices, self._brake
 
     def _make_mirrors(self) -> dict[Resource, Informer[Any]]:
-        """Return who takes what is watched, by resource."""
+        """Return the informers by resource."""
         made: dict[Resource, Informer[Any]] = {
             **self._configuration.informers,
             **self._inventory.informers,
@@ -465,7 +465,7 @@ class Core:
     # ------------------------------------------------------------------------------ answering
 
     def line(self, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:
-        """Return who waits in a ClusterQueue, or in that of a LocalQueue; None if unknown."""
+        """Return the pending Workloads of a ClusterQueue or LocalQueue; None if it is unknown."""
         return self._state.line(queue)
 
     @property
@@ -493,7 +493,7 @@ class Core:
         return self._inventory.page(first, most)
 
     def counted(self) -> Counted:
-        """Return what is charged now, and for whom that is about to change."""
+        """Return the charged quota, and the Workloads whose charge is about to change."""
         workloads, sums = self._state.charges()
         unsettled = {key for key in self._flow.open() if isinstance(key, WorkloadKey)}
         return Counted(
@@ -534,7 +534,7 @@ class Core:
             self._pending_conditions.note(key)
 
     def _tell_left_out(self, resource: Resource, view: views.Object, problem: str) -> None:
-        """Says on an object that it is not taken as it is."""
+        """Writes an event on an object that is ignored because of a problem."""
         if self._leading:
             regarding = api_requests.reference(resource, view.metadata)
             self._events.event(regarding, events.left_out(problem))

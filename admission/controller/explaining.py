@@ -50,7 +50,7 @@ class _Entry:
     Attributes:
         wait: the latest reason.
         since: when it began to wait.
-        due: when its text is due; infinite for no time, or once it was taken.
+        due: when its text is due; infinite for never, or once it was taken.
         is_taken: its text was taken, and nothing is written of it yet.
         written: the reason that was written last; None for none.
         written_place: the place that was written with it, for people; empty for none.
@@ -84,7 +84,7 @@ class Explainer:
         """Begin with nobody who waits.
 
         Args:
-            after_seconds: from when a Workload begins to wait to its first text.
+            after_seconds: seconds from the beginning of a wait to its first text.
             refresh_seconds: between two texts with the same reason.
         """
         self._after = after_seconds
@@ -161,7 +161,7 @@ class Explainer:
 
         Args:
             key: of the Workload.
-            place: that is written with it; empty for none.
+            place: the place that is written with it; empty for none.
             now: the present.
         """
         entry = self._entries.get(key)
@@ -189,7 +189,7 @@ class Explainer:
         return None
 
     def since_unwritten(self, key: WorkloadKey) -> float | None:
-        """Return when a Workload began to wait of which nothing was written; None for others."""
+        """Return when a Workload without a written reason began to wait; None for others."""
         entry = self._entries.get(key)
         return entry.since if entry and entry.written is None else None
 
@@ -199,7 +199,7 @@ class Explainer:
         Args:
             key: of the Workload.
             wait: the reason.
-            code: of it in the catalogue of reasons.
+            code: its code in the catalogue of reasons.
             now: the present.
 
         Returns:

@@ -86,7 +86,7 @@ class Quarantine:
 
 
 def _held(found: Undecodable) -> Workload | None:
-    """Return what can be read of a Workload.
+    """Return the parts of a Workload that can be read.
 
     Return None if that does not even tell whether it holds quota.
     """

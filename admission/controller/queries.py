@@ -25,7 +25,7 @@ class Counted:
     """What is charged at one moment.
 
     Attributes:
-        workloads: of each Workload, and of each pod that is charged on its own.
+        workloads: charge of each Workload, and of each pod that is charged on its own.
         sums: usage of each ClusterQueue, as the quota trees have it.
         unsettled: Workloads that were decided about, or are written, at this moment.
     """
@@ -47,7 +47,7 @@ class Reader(Protocol):
         ...
 
     def line(self, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:
-        """Return who waits in the ClusterQueue, also of a LocalQueue; None where there is none."""
+        """Return the pending Workloads of a ClusterQueue or LocalQueue; None if it is unknown."""
         ...
 
     @property

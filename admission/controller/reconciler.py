@@ -47,7 +47,7 @@ class Plan:
     Attributes:
         request: the next request, or None if nothing is to be written.
         event: what is recorded as the request is sent, and on which object.
-        again: when the Workload is to be reconciled again though nothing changes, or None.
+        again: when to reconcile the Workload again even if nothing changes, or None.
     """
 
     request: ApiRequest | None = None
@@ -61,7 +61,7 @@ class Cache:
 
     Attributes:
         workloads: all Workloads.
-        subject: whose business a Workload is.
+        subject: the watched owners that are responsible for a Workload.
         configuration: queues and classes.
         scheduler: decisions that are not written yet, and what Workloads ask for.
         claims: ResourceClaims of Workloads.
@@ -104,7 +104,7 @@ class Reconciler:
         self._not_ready_after = not_ready_after
 
     def reconcile(self, key: WorkloadKey) -> Plan:
-        """Return what is to be done about a Workload, or about an owner that has none yet."""
+        """Return the plan for a Workload, or for an owner that has none yet."""
         cache, found = self._cache, self._cache.subject(key)
         workload = cache.workloads.get(key)
         if workload is not None and cache.foreign.is_unattributed(key):
@@ -127,7 +127,7 @@ class Reconciler:
         return Plan(request=request, event=plan.event, again=plan.again)
 
     def _of_workload(self, key: WorkloadKey, workload: Workload) -> Plan:
-        """Return what a decision, its claims or the rules of upkeep ask for."""
+        """Return the plan that follows from a decision, from claims or from upkeep."""
         decided = self._cache.scheduler.request_for(workload) or self._hold_to_claims(
             key, workload
         )
@@ -162,12 +162,12 @@ class Reconciler:
         return api_requests.set_workload_status(workload, Operation.EVICT, status, told)
 
     def _count(self, workload: Workload, pod: views.Pod | None) -> MemberCounts | None:
-        """Return how many pods of a Workload are there; None where nothing can be said of them."""
+        """Return the counts of a Workload's pods; None if they are not known."""
         members = self._cache.members
         return members.counts(workload) if pod is None else members.counts_of_pod(workload, pod)
 
     def _keep_up(self, key: WorkloadKey, workload: Workload) -> Plan:
-        """Return what the rules about a Workload besides quota ask for."""
+        """Return the plan that follows from the rules other than quota."""
         cache, now = self._cache, self._clock.now()
         of_all = cache.configuration.settings.wait_for_pods_ready
         refusal = cache.refusals.of(key)

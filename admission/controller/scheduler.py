@@ -155,7 +155,7 @@ class Scheduler:
     def admit_running(
         self, view: Workload, queue: str, node_labels: dict[str, str]
     ) -> decisions.Admit | None:
-        """Return what a Workload is charged whose pods run; None without its ClusterQueue.
+        """Return the charge of a Workload with running pods; None without its ClusterQueue.
 
         Args:
             view: the Workload.
@@ -186,7 +186,7 @@ class Scheduler:
         return self._state.charged(priced, queue, node_labels, self._now_us())
 
     def charged_pods(self, key: WorkloadKey, pod_set: str) -> int:
-        """Return for how many pods of a pod set a Workload is charged; all if it is empty."""
+        """Return the number of charged pods of a pod set; of all if ``pod_set`` is empty."""
         workload = self._unpriced.get(key)
         if workload is None or not workload.counts or workload.reservation is None:
             return 0
@@ -484,7 +484,7 @@ class Scheduler:
 
 
 def _asked(workload: model.Workload) -> tuple[object, ...]:
-    """Return what an admission was decided for."""
+    """Return the requests for which an admission was decided."""
     return workload.pod_sets, workload.queue, workload.invalid
 
 

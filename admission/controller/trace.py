@@ -75,7 +75,7 @@ class Trace:
         """Log a write that took effect.
 
         Args:
-            key: of the Workload that it is about.
+            key: key of the Workload.
             outcome: of the write.
             workload: as last seen; None where there is none.
         """
@@ -151,7 +151,7 @@ def _line(request: ApiRequest) -> tuple[str, str]:
 
 
 def _names(workload: Workload) -> dict[str, Any]:
-    """Return who the Workload is: itself, the pod or Job that it is of, and its LocalQueue."""
+    """Return the log fields that name a Workload, its owner and its LocalQueue."""
     metadata = workload.metadata
     fields = {"namespace": metadata.namespace, "workload": metadata.name}
     owner = metadata.controller()

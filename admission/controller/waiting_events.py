@@ -129,7 +129,7 @@ class WaitingEvents:
 
 
 def _told_of(owner: Owner) -> Iterator[views.Object]:
-    """Yield what says that it waits: the pods of a group, or the owner itself."""
+    """Yield the objects that get the event: the pods of a group, or the owner itself."""
     if isinstance(owner, PodGroupOwner):
         yield from owner.gated()
     else:

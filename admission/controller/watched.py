@@ -67,7 +67,7 @@ def rows(kinds: Kinds) -> dict[Resource, type[views.Object]]:
 
 
 def awaited(kinds: Kinds) -> tuple[Resource, ...]:
-    """Return what must be listed, or said not to be served, before anything is decided."""
+    """Return the kinds that must be listed, or known not to be served, before any decision."""
     return (*WATCHED, *rows(kinds), resources.RUNTIME_CLASSES, *claims.WATCHED)
 
 

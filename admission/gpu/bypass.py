@@ -110,7 +110,7 @@ def of_pod(pod: Mapping[str, Any], managed: ManagedResources) -> tuple[Bypass, .
 def of_update(
     old: Mapping[str, Any], new: Mapping[str, Any], managed: ManagedResources
 ) -> tuple[Bypass, ...]:
-    """Return what a change adds to the ways around quota, sorted by field.
+    """Return the ways around quota that a change adds, sorted by field.
 
     Also fits the subresources ``ephemeralcontainers`` and ``resize``: what ``new`` adds to
     ``old`` is judged.

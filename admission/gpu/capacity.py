@@ -119,7 +119,7 @@ class Fragmentation:
 
     Attributes:
         free: over all nodes.
-        largest: on one node.
+        largest: the most on one node.
         stranded: units beside them that no device can be cut from, see ``stranded_slices``.
     """
 
@@ -140,7 +140,7 @@ class Fragmentation:
 
 
 def worth_of(node: NodeFacts, amounts: Mapping[str, int], catalogue: Catalogue) -> Cost:
-    """Return what amounts of a node's GPU resources are worth.
+    """Return the cost of amounts of a node's GPU resources.
 
     Names of unknown worth count nothing.
     """

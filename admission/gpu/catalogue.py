@@ -156,7 +156,7 @@ class Catalogue:
         return found
 
     def cost(self, product: str, profile: str = "") -> Cost:
-        """Return what one device costs: an instance of the profile, or the whole GPU.
+        """Return the cost of one device: an instance of the profile, or the whole GPU.
 
         Args:
             product: name, alias or label of the product.
@@ -247,7 +247,7 @@ def check_names(products: Sequence[Product]) -> list[str]:
 
 
 def check_product(product: Product) -> Iterator[str]:
-    """Yield what is wrong with one product, in the order of its fields."""
+    """Yield the problems of one product, in the order of its fields."""
     if product.memory_gb <= 0 or product.compute_slices <= 0:
         yield f"{product.name}: memoryGb and computeSlices must be positive"
     for pattern in product.labels:

@@ -30,10 +30,10 @@ class Reason:
     """Why a request is not met.
 
     Attributes:
-        code: for machines.
+        code: code for programs.
         field: path in the pod.
         text: one sentence that says what to do next where that is known.
-        flavor: whose answer it is; empty if no flavor was asked.
+        flavor: the flavor that gave the reason; empty if no flavor was tried.
     """
 
     code: Code

@@ -151,7 +151,7 @@ def resource_of(request: DeviceRequest, classes: Mapping[str, DeviceClass]) -> s
 def amounts(
     requests: Iterable[DeviceRequest], classes: Mapping[str, DeviceClass]
 ) -> dict[str, int]:
-    """Return what a claim takes, by resource; admin access takes nothing.
+    """Return the devices that a claim uses, by resource; admin access uses none.
 
     Raises:
         InvalidValueError: as ``resource_of``.

@@ -39,7 +39,7 @@ class DeviceCost:
     assumed: str = ""
 
     def times(self, count: int) -> Cost:
-        """Return what ``count`` units cost, rounded up."""
+        """Return the cost of ``count`` units, rounded up."""
         return self.cost.times(count, self.replicas)
 
 
@@ -49,7 +49,7 @@ class FlavorCosts:
 
     Attributes:
         menu: what the flavor offers.
-        catalogue: for products that the flavor does not name.
+        catalogue: GPU products, for flavors that name none.
     """
 
     menu: ResolvedCapabilities
@@ -107,7 +107,7 @@ class FlavorCosts:
         return found is not None and found.name == offer.profile and offer.shared == device.shared
 
     def demand(self, amounts: Mapping[str, int]) -> Cost:
-        """Return what a resource list costs; names that are no GPUs and amounts of 0 cost nothing.
+        """Return the cost of a resource list; other names than GPUs and amounts of 0 cost nothing.
 
         Raises:
             InvalidValueError: as ``price``.
@@ -126,7 +126,7 @@ class FlavorCosts:
         return tuple(sorted({price.assumed for price in prices if price and price.assumed}))
 
     def doubts(self) -> tuple[str, ...]:
-        """Return what keeps the flavor's devices from being counted exactly, with what to do.
+        """Return why the flavor's devices cannot be counted exactly, with what to do.
 
         They are sorted.
         """
@@ -196,7 +196,7 @@ def counts_devices(covered: Iterable[str]) -> bool:
 def quota_amounts(
     amounts: Mapping[str, int], covered: frozenset[str], prices: FlavorCosts
 ) -> dict[str, int]:
-    """Return what a pod takes from a queue's quota in one flavor.
+    """Return the quota that a pod uses in one flavor of a queue.
 
     The covered virtual resources are added. Device names stay, unless the queue lists virtual
     resources only, which stand for them.
@@ -233,7 +233,7 @@ def weigh(product: Product, profile: Profile | None, unit: Unit) -> Fraction:
     Args:
         product: the GPU.
         profile: the instance; None = the whole GPU.
-        unit: of account.
+        unit: the unit in which it is counted.
     """
     if unit is Unit.DEVICES:
         return Fraction(1)

@@ -83,7 +83,7 @@ class HealthPolicy:
     gain_grace_us: int = 0
 
     def judge_xid(self, xid: int) -> XidVerdict:
-        """Return what one XID means; unknown ones mean sickness, as for the device plugin."""
+        """Return the meaning of an XID; unknown ones mean a sick GPU, as for the device plugin."""
         if xid in self.reported_xids:
             return XidVerdict.REPORT
         return XidVerdict.IGNORE if xid in self.ignored_xids else XidVerdict.SICK

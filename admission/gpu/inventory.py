@@ -31,7 +31,7 @@ class GpuNode:
     """A node with GPUs.
 
     Attributes:
-        facts: as it is counted.
+        facts: the node as it is counted.
         part: what of it is healthy, and why the rest is not.
         pods: that hold its GPUs and are watched, by namespace and name.
         others: what pods hold that are not watched.

@@ -19,7 +19,7 @@ _KEYS: Final = ("device-filter", "devices", "mig-enabled", "mig-devices")
 def check(
     config: Mapping[str, Any], catalogue: Catalogue, product: Product | None = None
 ) -> tuple[Finding, ...]:
-    """Return what is wrong with a configuration, in the order of its entries.
+    """Return the problems of a configuration, in the order of its entries.
 
     Args:
         config: the parsed document.

@@ -323,7 +323,7 @@ def _mask(product: Product, held: Occupancy) -> int:
 
 
 def _shortage(product: Product, want: Mapping[str, int]) -> str:
-    """Return what runs out: compute slices, the axis, media engines, or legal starts."""
+    """Return what is short: compute slices, memory slices, media engines, or legal starts."""
     counts = vector(product, want)
     slices = compute_slices(product, counts)
     if slices > product.compute_slices:

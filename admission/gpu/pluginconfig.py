@@ -61,7 +61,7 @@ def read(config: Mapping[str, Any]) -> Sharing:
 
 
 def check(config: Mapping[str, Any]) -> tuple[Finding, ...]:
-    """Return what is wrong with a configuration, in the order of its keys."""
+    """Return the problems of a configuration, in the order of its keys."""
     found: list[Finding] = []
     sharing = config.get("sharing")
     used = [key for key in _STRATEGIES if _entries(_part(config, key))]

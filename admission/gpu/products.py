@@ -26,7 +26,7 @@ class Cost:
     memory_bytes: int
 
     def times(self, count: int, replicas: int = 1) -> "Cost":
-        """Return what ``count`` devices cost, or shares of which ``replicas`` make a device.
+        """Return the cost of ``count`` devices, or of shares with ``replicas`` shares per device.
 
         Exact for devices; for shares the total is rounded up, so it is never too little.
         """
@@ -69,7 +69,7 @@ class Profile:
 
     @property
     def cost(self) -> Cost:
-        """Return what one instance takes from a budget."""
+        """Return the cost of one instance."""
         return Cost(slices=self.compute_slices, memory_bytes=self.memory_gb * GIB)
 
 
@@ -112,7 +112,7 @@ class Product:
 
     @property
     def whole(self) -> Cost:
-        """Return what the whole GPU takes from a budget."""
+        """Return the cost of the whole GPU."""
         return Cost(slices=self.compute_slices, memory_bytes=self.memory_gb * GIB)
 
     @property

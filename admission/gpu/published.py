@@ -35,7 +35,7 @@ class Device:
         profile: of a MIG instance; empty for a whole GPU.
         product: the driver's name of the GPU model; empty = unknown.
         memory_bytes: as published; 0 = unknown.
-        takes: of the shared counters; empty for a device that excludes no other.
+        takes: amounts of shared counters that it uses; empty for a device that excludes no other.
         sick: why it must not be given; empty if it may.
     """
 
@@ -107,7 +107,7 @@ class Published:
         return total
 
     def most(self, taken: Collection[str] = (), *, with_sick: bool = False) -> dict[str, int]:
-        """Return how many devices of each resource could be given at most, were no others given.
+        """Return the most devices of each resource that fit if no other resource is used.
 
         Resources that exclude each other are each counted in full. Zero amounts are left out.
 
@@ -141,7 +141,7 @@ class Published:
         return tuple(sorted({one.product for one in self.devices if one.product}))
 
     def worth(self, catalogue: Catalogue) -> tuple[Cost, tuple[str, ...]]:
-        """Return what the healthy GPUs are worth, and of which that is not known.
+        """Return the cost of the healthy GPUs, and notes about GPUs whose cost is unknown.
 
         A GPU that can be cut is worth the whole of it, whatever is cut from it.
         """

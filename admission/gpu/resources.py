@@ -57,7 +57,7 @@ class Device:
 
 @lru_cache(maxsize=4096)
 def parse(resource: str) -> Device | None:
-    """Return what a resource name means; None if it names no GPU.
+    """Return the device that a resource name stands for; None if it names no GPU.
 
     Raises:
         InvalidValueError: a ``nvidia.com/mig-`` name that is no usable profile. It is never

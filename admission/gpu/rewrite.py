@@ -295,7 +295,7 @@ def _above_ceiling(flavor: FlavorCapabilities, amounts: Mapping[str, int]) -> st
 
 
 def _counted(demand: Mapping[str, int], cost: Cost) -> dict[str, int]:
-    """Return what quota counts of a plan: its devices, and what they are worth."""
+    """Return the amounts that quota counts for a plan: its devices and their cost."""
     return {**demand, names.GPU_MEMORY: cost.memory_bytes, names.GPU_SLICES: cost.slices}
 
 

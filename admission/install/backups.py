@@ -106,7 +106,7 @@ def save(api: Api, path: Path, clock: Clock) -> int:
 
 
 def read(path: Path) -> Backup:
-    """Return what a file holds.
+    """Return the content of a backup file.
 
     Raises:
         BackupError: it is no backup, of another version, cut off, or holds other kinds.
@@ -236,7 +236,7 @@ def _documents(api: Api) -> Iterator[Document]:
 
 
 def _saved(resource: Resource, item: Document) -> tuple[tuple[str, str, str], Document]:
-    """Return what is saved of an object, and its place: waiting Workloads keep their order."""
+    """Return the saved part of an object, and its place, which keeps the order of Workloads."""
     metadata = item["metadata"]
     kept = {key: metadata[key] for key in _KEPT if metadata.get(key)}
     document = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": kept}

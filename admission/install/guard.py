@@ -56,7 +56,7 @@ class _Reaction:
     Attributes:
         name: distinguishes the bindings of one policy.
         actions: of a binding.
-        choices: of a namespace that want this.
+        choices: values of the namespace label that use it.
     """
 
     name: str
@@ -188,7 +188,7 @@ def chosen(
     """Return the selectors that together choose the namespaces for which a choice holds.
 
     Args:
-        label: by which namespaces choose.
+        label: the label by which namespaces choose.
         choices: those of its values that are meant.
         with_queue: whether namespaces with a LocalQueue that choose nothing are meant.
         without_queue: likewise those without one.

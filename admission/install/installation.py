@@ -162,7 +162,7 @@ def uninstall(
 
     Args:
         api: the cluster.
-        settings: as at installation; of what was not installed nothing is there to delete.
+        settings: settings of the installation; objects that were not installed are not found.
         clock: bounds the wait for the CRDs to be gone.
         wait: sleeps for seconds.
         release_pods: take our gate off the pods that still wait; otherwise they stay pending.
@@ -218,7 +218,7 @@ class Inventory:
 
 
 def inventory(api: Api) -> Inventory:
-    """Return what an uninstallation concerns now.
+    """Return the objects that an uninstallation affects now.
 
     Raises:
         KubeError: the API server refused.
@@ -274,7 +274,7 @@ def _refuse_kueue(api: Api) -> None:
 
 
 def _processes(settings: Settings, image: str) -> list[Document]:
-    """Return what runs in the cluster, and what it needs beside accounts and the Secret."""
+    """Return the Deployments, and what they need besides accounts and the Secret."""
     return [
         manifests.config_map(settings),
         *manifests.webhook(settings, image),

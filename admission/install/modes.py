@@ -39,7 +39,7 @@ class ModesError(AdmissionError):
 
 
 def of(mode: str, settings: Settings) -> Modes:
-    """Return what a choice of ``install --mode`` stands for.
+    """Return the modes that a choice of ``install --mode`` stands for.
 
     Where ``manageJobsWithoutQueueName`` holds GPU pods without a queue, they are not refused.
     """

@@ -55,7 +55,7 @@ def find(api: Api) -> list[Operator]:
 
 
 def signs_of(policies: Iterable[Document], daemon_sets: Iterable[Document]) -> dict[str, str]:
-    """Return what shows that a GPU operator runs in a namespace, by namespace."""
+    """Return the object that shows that a GPU operator runs in a namespace, by namespace."""
     signs: dict[str, str] = {}
     for namespace, sign in (*_of_policies(policies), *_of_daemon_sets(daemon_sets)):
         signs.setdefault(namespace, sign)

@@ -90,7 +90,7 @@ class Team:
 
     Attributes:
         name: of the ClusterQueue.
-        namespaces: that get a LocalQueue.
+        namespaces: namespaces that get a LocalQueue.
     """
 
     name: str
@@ -149,9 +149,9 @@ class Share:
     """What a ClusterQueue has of its own.
 
     Attributes:
-        team: whose it is; without namespaces it is everybody's.
+        team: the team that gets it; a team without namespaces stands for everybody.
         amounts: by flavor and resource; missing = 0.
-        why: where the figures are from.
+        why: explanation of the figures.
     """
 
     team: Team
@@ -165,7 +165,7 @@ class Proposed:
 
     Attributes:
         document: the object.
-        why: for people, one or more lines.
+        why: explanation for people, one or more lines.
     """
 
     document: Document
@@ -230,7 +230,7 @@ def supply(
     policy: HealthPolicy,
     toleration_key: str = names.GPU_TAINT_KEY,
 ) -> Supply:
-    """Return what nodes offer.
+    """Return the capacity of nodes.
 
     Args:
         found: all nodes.

@@ -50,7 +50,7 @@ class _Read:
 def take_over(
     found: Supply, quotas: Iterable[NamespaceQuota], unmanaged: frozenset[str] = frozenset()
 ) -> Takeover:
-    """Return what becomes of ResourceQuotas that limit GPUs; others are left alone.
+    """Return the queues that replace ResourceQuotas on GPUs; other ResourceQuotas are ignored.
 
     Args:
         found: what the nodes have.

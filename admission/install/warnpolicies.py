@@ -78,7 +78,7 @@ def _rules_of_owners(kinds: Kinds) -> Iterable[Document]:
 
 
 def _gpu_name(row: Foreign, managed: str) -> Document:
-    """Return what is said about a name of a GPU that no quota counts."""
+    """Return the warning about a GPU resource name that no quota counts."""
     (found,) = rendering.documents(
         "warnings-annotation" if row.is_annotation else "warnings-resource",
         pattern=_pattern([row.pattern]),

@@ -20,7 +20,7 @@ from certs.rotation import Lifetimes
 
 
 def lifetimes(settings: Certificates) -> Lifetimes:
-    """Return how long what is issued is valid."""
+    """Return the lifetimes of the issued certificates."""
     return Lifetimes(
         authority=settings.authority_lifetime,
         serving=settings.serving_lifetime,

@@ -44,9 +44,9 @@ def apply(
     """Make the server's object have the fields of the document.
 
     Args:
-        api: where to.
+        api: the API server.
         document: a whole object with apiVersion, kind and metadata.name; its fields become ours.
-        field_manager: in whose name.
+        field_manager: name of the field manager.
         force: take over fields that others own; without it they are a ConflictError.
 
     Raises:

@@ -125,10 +125,10 @@ class Client(Api):
         return decoding.one(self._call(_READ, _path(resource, namespace, name)).body, into)
 
     def text(self, path: str) -> str:
-        """Return what is no object at a path, such as ``/metrics`` or the log of a pod.
+        """Return the text at a path without objects, such as ``/metrics`` or a pod's log.
 
         Raises:
-            KubeError: as of every other method.
+            KubeError: see the other methods.
         """
         return self._call(_READ, path).body.decode(errors="replace")
 

@@ -91,7 +91,7 @@ class EventRecorder(Events):
             api: where events go.
             component: name of the reporter (``reportingController``).
             clock: source of timestamps.
-            instance: which of several equal reporters; the component's name by default.
+            instance: name of this one of several reporters; by default the component's name.
             capacity: reports that may wait.
             rng: makes names unique.
         """

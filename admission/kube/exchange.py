@@ -98,7 +98,7 @@ class Connection:
         return int(code), version, headers
 
     def _body(self, status: int, headers: dict[str, str]) -> tuple[bytes, bool]:
-        """The body, and whether its end was told otherwise than by the end of the connection."""
+        """The body, and whether its length was known before the connection ended."""
         if status in _WITHOUT_BODY:
             return b"", True
         if headers.get("transfer-encoding", "").lower() == "chunked":
@@ -133,7 +133,7 @@ class Connection:
             yield chunk
 
     def _until(self, mark: bytes) -> bytes:
-        """Return what comes before the mark; both are taken."""
+        """Return the bytes before the mark; both are consumed."""
         while (at := self._received.find(mark)) < 0:
             if len(self._received) > _LONGEST_HEAD:
                 raise BrokenAnswerError("the head of the answer is too long")

@@ -65,7 +65,7 @@ class Plain:
 
 
 def read(paths: str | None, context: str | None) -> Plain | None:
-    """Return what a context says; None if the package has to read the kubeconfig.
+    """Return the access that a context describes; None if the package must read the kubeconfig.
 
     Args:
         paths: path, or several as in ``KUBECONFIG``; None for what kubectl would take.

@@ -303,7 +303,7 @@ class Reflector(Generic[T]):
         """Seconds to wait after an error.
 
         Args:
-            error: of the list or the watch.
+            error: the error of the list or the watch.
             is_new: whether it is not just what came of the last attempt to recover.
         """
         if isinstance(error, errors.GoneError):
@@ -328,7 +328,7 @@ class Reflector(Generic[T]):
 
         Args:
             retry_after: seconds that the server asks to wait.
-            why: for the log.
+            why: reason, for the log.
             is_usual: whether it is what becomes of a connection where nothing happens.
         """
         self.failures += 1

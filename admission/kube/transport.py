@@ -151,7 +151,7 @@ class Transport:
         return head % (first, common, kind, len(body)) + body
 
     def _common_headers(self) -> bytes:
-        """The headers of every request; made anew when the credentials change."""
+        """The headers of every request; rebuilt when the credentials change."""
         authorization = self._endpoint.authorization()
         known, encoded = self._common
         if encoded and known == authorization:
@@ -271,7 +271,7 @@ class LineStream(Iterator[bytes]):
         self._lines = [line for line in reversed(whole) if line]
 
     def _next_chunk(self) -> bytes:
-        """Return what came next; empty at the end."""
+        """Return the next bytes; empty at the end."""
         with self._lock:
             if self._closed:
                 return b""

@@ -38,7 +38,7 @@ def readable(metadata: views.ObjectMeta, key: str) -> dict[ResourceName, int]:
 
 
 def problem(metadata: views.ObjectMeta) -> str:
-    """Return what is wrong with the caps of a queue; empty if nothing is."""
+    """Return the first problem of the caps of a queue; empty if there is none."""
     try:
         for key in (names.MAX_PER_USER, names.MAX_IN_USE):
             read(metadata, key)

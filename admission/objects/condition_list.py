@@ -82,7 +82,7 @@ def merged(
     """All conditions of a Workload with the changes set, as they are written.
 
     Args:
-        workload: whose conditions.
+        workload: the Workload that has the conditions.
         changes: set over them.
         without: type of a condition that is taken out.
     """

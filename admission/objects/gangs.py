@@ -175,7 +175,7 @@ def marked(metadata: views.ObjectMeta, key: str = names.POD_GROUP_OBJECT) -> Ref
 
 
 def read(kind: GangKind, found: PodGroup) -> Gang:
-    """Return what a PodGroup says.
+    """Return the minimum number of pods and the queue of a PodGroup.
 
     Raises:
         msgspec.ValidationError: the number is none, or something on the way is no object.

@@ -49,8 +49,8 @@ class TransformedRequests:
     """What a pod's requests are in a queue.
 
     Attributes:
-        requests: as the queue counts them.
-        quote: of the devices among them; None where there are none.
+        requests: requests as the queue counts them.
+        quote: cost of the devices among them; None if there are none.
     """
 
     requests: Amounts
@@ -62,7 +62,7 @@ class GpuTransformation:
     """How a ClusterQueue counts GPUs. Equal where everything is counted equally.
 
     Attributes:
-        tariffs: of the flavors that are given virtual resources, in the order of the queue.
+        tariffs: costs in the flavors with virtual resources, in the order of the queue.
         counted: virtual resources that the queue covers in each of them.
         hides_devices: whether device names are counted by the virtual resources alone.
         present: device names that a flavor's nodes have now, where others must not be admitted;
@@ -85,12 +85,12 @@ class GpuTransformation:
         return self._bills.get(tuple(amounts.items()), lambda: self._billed(amounts))
 
     def quote(self, devices: Mapping[str, int]) -> CostByFlavor:
-        """Return what devices by name cost; amounts of 0 are left out by the caller."""
+        """Return the cost of devices by name; the caller leaves out amounts of 0."""
         return self._quotes.get(tuple(devices.items()), lambda: self._computed(devices))
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Return what keeps GPUs from being counted exactly, each with its flavor.
+        """Return why GPUs cannot be counted exactly, each reason with its flavor.
 
         It is empty if nothing does.
         """
@@ -101,7 +101,7 @@ class GpuTransformation:
         )
 
     def cost(self, flavor: FlavorName, devices: Mapping[str, int]) -> Amounts:
-        """Return what devices of one pod cost in a flavor; nothing where that is unknown."""
+        """Return the cost of one pod's devices in a flavor; empty if it is unknown."""
         try:
             cost = costs.virtual(self.tariffs[flavor].demand(devices))
         except InvalidValueError:
@@ -206,8 +206,8 @@ def priced(workload: model.Workload, prices: GpuTransformation | None) -> model.
     virtual resource lacks it: that is added, by the flavor that was given.
 
     Args:
-        workload: as its object says.
-        prices: of the ClusterQueue; None where device names are counted as they are.
+        workload: the workload as in its object.
+        prices: GPU transformation of the ClusterQueue; None if device names are counted unchanged.
     """
     if prices is None:
         return workload
@@ -238,7 +238,7 @@ def _held(assigned: model.PodSetAssignment, prices: GpuTransformation) -> model.
 def _cost_of_held(
     assigned: model.PodSetAssignment, flavor: FlavorName, prices: GpuTransformation
 ) -> dict[ResourceName, int]:
-    """Return what the devices cost that a pod set holds in a flavor.
+    """Return the cost of the devices that a pod set holds in a flavor.
 
     Pod by pod, and what remains.
     """

@@ -72,7 +72,7 @@ class LimitRange:
 
     Attributes:
         name: of the object.
-        items: in its order.
+        items: its items, in order.
         annotations: of the object; ours hold limits on virtual resources.
     """
 
@@ -133,7 +133,7 @@ def _limit_range(view: views.LimitRange) -> LimitRange:
 
 
 def defaulted(limit: LimitItem) -> LimitItem:
-    """Return what the API server stores.
+    """Return the item as the API server stores it.
 
     ``default`` from ``max``, ``defaultRequest`` from the rest.
 
@@ -215,7 +215,7 @@ def fill(pod: Pod[Quantity], limit_range: LimitRange) -> tuple[Pod[Quantity], st
 
 
 def fill_all(pod: Pod[Quantity], ranges: Iterable[LimitRange]) -> tuple[Pod[Quantity], str]:
-    """Return what `fill` gives for several LimitRanges; the first that has a default wins."""
+    """Return the result of `fill` for several LimitRanges; the first with a default wins."""
     annotation = ""
     for limit_range in ranges:
         pod, text = fill(pod, limit_range)
@@ -242,7 +242,7 @@ def check(pod: Pod[Quantity], limit_range: LimitRange) -> tuple[str, ...]:
 
 
 def check_all(pod: Pod[Quantity], ranges: Iterable[LimitRange]) -> tuple[Violations, ...]:
-    """Return what each LimitRange has against the pod, by name; allowing ones are left out."""
+    """Return the rules that the pod breaks, for each LimitRange that it does not satisfy."""
     found = (
         Violations(limit_range=limit_range.name, reasons=check(pod, limit_range))
         for limit_range in sorted(ranges, key=lambda limit_range: limit_range.name)
@@ -362,7 +362,7 @@ def summarize(found: Iterable[views.LimitRange]) -> Summary:
     """Return the LimitRanges of a namespace as one: the tightest bounds, the first defaults.
 
     Args:
-        found: in the order that decides which default counts.
+        found: the LimitRanges, in the order that decides which default counts.
 
     Raises:
         InvalidValueError: a quantity cannot be read; the rule names the field.
@@ -419,7 +419,7 @@ def requests_above_limits(pod: Pod[int], path: str) -> tuple[str, ...]:
     """Requests above their limits, one text per container; none when all is well.
 
     Args:
-        pod: after all adjustments.
+        pod: the pod after all adjustments.
         path: field path of the pod spec, such as ``spec.podSets[0].template.spec``.
     """
     rule = "requests must not exceed its limits"
@@ -497,7 +497,7 @@ def invalid(limit_range: LimitRange) -> tuple[Finding, ...]:
 
 
 def traps(limit_range: LimitRange) -> tuple[Finding, ...]:
-    """Return what a valid LimitRange does to containers that want no GPU; items as written."""
+    """Return the effects of a valid LimitRange on containers without GPUs; items as written."""
     found = []
     for index, raw in enumerate(limit_range.items):
         for resource in _gpu_names(raw):

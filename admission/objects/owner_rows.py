@@ -22,12 +22,12 @@ _NAMES: Final = ("apiVersion", "kind")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """A number of which the number of pods is a product.
+    """A factor of the number of pods.
 
     Attributes:
-        path: where it stands, from the place of the pod set.
-        at_most: path of another number that bounds it where it is there; empty for none.
-        least: what stands for a smaller number.
+        path: its path, relative to the pod set.
+        at_most: path of another number that bounds it, if that is set; empty for none.
+        least: value to use for a smaller number.
     """
 
     path: str
@@ -37,16 +37,16 @@ class Count:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """Something that an owner says, or does not.
+    """A condition or field of an owner that is checked.
 
     Attributes:
         condition: type of a condition in ``status.conditions`` that is True; or empty.
-        path: where a value stands otherwise.
+        path: path of another value.
         values: any of these; ``""`` is for none at all. Without any, a number at the path is above
             0.
         message: path of the message that tells more; that of the condition by itself.
-        also: what it has to say besides.
-        unless: what it must not say besides.
+        also: another check that must hold as well.
+        unless: another check that must not hold.
     """
 
     condition: str = ""
@@ -82,7 +82,7 @@ class PodSets:
     """Pod sets of an owner: one, or one for each item of a list.
 
     Attributes:
-        at: where it stands: ``spec.headGroupSpec``, ``spec.replicatedJobs[*]``. Where nothing
+        at: its path: ``spec.headGroupSpec``, ``spec.replicatedJobs[*]``. Where nothing
             stands there is no pod set.
         template: path of the pod template, from there.
         name: name of the pod set; empty where ``name_at`` says it.
@@ -98,7 +98,7 @@ class PodSets:
             stands; None where one has to stand.
         beside: containers that this controller adds to those of the template, each with what the
             owner says then.
-        given: where it stands what an admission gives, if not in the template.
+        given: path of the members that an admission adds, if not in the template.
         is_fixed: the number of its pods stays though its owner may grow: they do not wait for the
             controller.
     """
@@ -123,8 +123,8 @@ class Given:
     """One of a list of objects beside the pod templates, with what an admission gives to one.
 
     Attributes:
-        at: where the list stands.
-        index: of the object in it.
+        at: path of the list.
+        index: index of the object in the list.
         value: the object: ``labels``, ``annotations``, ``nodeSelector`` and ``tolerations``; empty
             where there is none.
     """
@@ -139,7 +139,7 @@ class Components:
     """Whole objects inside an owner; their pod sets are its own.
 
     Attributes:
-        at: where they stand: ``spec.components[*]``.
+        at: their path: ``spec.components[*]``.
         template: path of the object, from there.
         declared: path of the list in which its author says where its pod templates stand: each has
             a ``path`` that begins with the name of ``template``.
@@ -174,7 +174,7 @@ class Replicas:
     """What the status of an owner says of the replicas of each pod set.
 
     Attributes:
-        at: where it stands: ``status.replicatedJobsStatus[*]``.
+        at: its path: ``status.replicatedJobsStatus[*]``.
         name: path of the name of the pod set, from there.
         ready: path of the number of replicas that are ready, from there.
         succeeded: path of the number of replicas that have succeeded, and never run again.
@@ -261,12 +261,12 @@ class Member(msgspec.Struct, frozen=True, gc=False):
 
 
 def find(document: Any, path: str, at: FieldPath | None = None) -> Iterator[Member]:
-    """Yield what stands at a path; nothing where it is absent or null.
+    """Yield the values at a path; nothing if they are absent or null.
 
     Args:
-        document: where to look.
-        path: from there.
-        at: where the document itself stands.
+        document: the document to search.
+        path: path relative to the document.
+        at: path of the document itself.
 
     Raises:
         msgspec.ValidationError: something on the way is no object, or no list.
@@ -305,7 +305,7 @@ def value_at(document: Any, path: str) -> Any:
 
 
 def without(document: Any, paths: Iterable[str]) -> Any:
-    """Return what stands somewhere without what stands at some paths in it."""
+    """Return a value without the members at some paths in it."""
     found = document
     for path in paths:
         found = _without(found, path)

@@ -42,7 +42,7 @@ def read(metadata: ObjectMeta, evictions: Iterable[Counted]) -> PastPreemptions:
 
     Args:
         metadata: of the Workload.
-        evictions: that its status counts.
+        evictions: the evictions that its status counts.
     """
     told = [(cause, count) for reason, cause, count in evictions if reason == names.PREEMPTED_BY]
     if told:
@@ -70,7 +70,7 @@ def annotation(of: str, past: PastPreemptions) -> str:
 
     Args:
         of: UID of that.
-        past: of that.
+        past: past preemptions of that Workload.
     """
     return _ENCODER.encode(_Inherited(of, tuple(_pairs(past)))).decode()
 

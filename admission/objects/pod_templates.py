@@ -28,7 +28,7 @@ def with_text(template: dict[str, Any], paths: Sequence[str] = _QUANTITIES) -> d
 
     Args:
         template: the template, or another object.
-        paths: where it has quantities.
+        paths: paths of its quantities.
 
     Raises:
         msgspec.ValidationError: something on the way is no object, or no list.
@@ -46,8 +46,8 @@ def write_text(found: Member, paths: Sequence[str] = _QUANTITIES) -> Iterator[Op
     """Yield the operations after which a pod template has no numbers that have a fraction.
 
     Args:
-        found: the template, or another object, and where it stands.
-        paths: where it has quantities.
+        found: the template, or another object, with its path.
+        paths: paths of its quantities.
 
     Raises:
         msgspec.ValidationError: something on the way is no object, or no list.

@@ -61,7 +61,7 @@ class PodSpecView(Protocol):
 
     @property
     def overhead(self) -> Amounts | None:
-        """Return what the pod takes beside its containers."""
+        """Return the overhead of the pod."""
         ...
 
 
@@ -71,7 +71,7 @@ def read(
     parse: Parse[A],
     instead: Mapping[str, views.ResourceRequirements] | None = None,
 ) -> Pod[A]:
-    """Return what a pod spec says about resources.
+    """Return the resources in a pod spec.
 
     Args:
         spec: the spec.
@@ -134,7 +134,7 @@ def nanos(found: Amounts | None, path: str) -> dict[str, int]:
 
 
 def overhead(found: views.RuntimeClass) -> dict[str, int]:
-    """Return what pods of a RuntimeClass take beside their containers, in units of 1e-9.
+    """Return the overhead of pods of a RuntimeClass, in units of 1e-9.
 
     Raises:
         InvalidValueError: a quantity cannot be read; the rule names the field.

@@ -178,7 +178,7 @@ class Claimed:
 
 
 def device_class(view: DeviceClass) -> claims.DeviceClass | None:
-    """Return what a DeviceClass stands for; None if it says nothing of GPUs."""
+    """Return the resource that a DeviceClass is counted as; None if it is not about GPUs."""
     expressions = (one.cel.expression for one in view.spec.selectors or ())
     answers = view.spec.extended_resource_name or ""
     return claims.device_class(view.metadata.name, expressions, answers)
@@ -264,7 +264,7 @@ def _is_counted(name: str, known: Devices) -> bool:
 def claimed(
     requests: Amounts, spec: views.PodSpec, namespace: str, known: Devices, path: str
 ) -> Claimed:
-    """Return what pods take by request and by claim.
+    """Return the requests of pods, with the devices of their claims.
 
     Args:
         requests: of the containers of one pod.
@@ -294,10 +294,10 @@ def claimed(
 
 
 def outgrown(workload: ObjectMeta, spec: views.PodSpec, known: Devices) -> str:
-    """Return which claim that was made for the pod of a Workload costs more than its template.
+    """Return a claim of a Workload's pod that costs more than its template; empty for none.
 
     Args:
-        workload: which the pod owns.
+        workload: metadata of the Workload that the pod owns.
         spec: of the pod.
         known: claims and classes.
 
@@ -328,7 +328,7 @@ def _costs_more(claim: ClaimSpec, template: ClaimSpec, known: Devices) -> bool:
 
 
 def amounts(spec: ClaimSpec, classes: Mapping[str, claims.DeviceClass]) -> dict[str, int]:
-    """Return what a claim takes, by resource.
+    """Return the devices that a claim uses, by resource.
 
     Raises:
         InvalidValueError: what it takes is not known before devices are allocated, or a class is

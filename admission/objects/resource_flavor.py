@@ -114,7 +114,7 @@ def scheduling_value(view: ResourceFlavor) -> model.ResourceFlavor:
 def capabilities(
     flavor: ResourceFlavor, resources: Iterable[str], ceilings: Mapping[str, int]
 ) -> FlavorCapabilities:
-    """Return what a flavor can do in one queue.
+    """Return the GPU capabilities of a flavor in one queue.
 
     Args:
         flavor: the flavor.

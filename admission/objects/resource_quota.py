@@ -51,7 +51,7 @@ def escaped_quota(
     hard: Mapping[str, int],
     used: Mapping[str, int] | None,
 ) -> tuple[str, str]:
-    """Return what a rewrite would take out of sight of a ResourceQuota.
+    """Return a refusal and a warning if a ResourceQuota does not count a rewritten request.
 
     Args:
         before: the pod's device amounts as it asked for them.

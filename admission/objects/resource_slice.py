@@ -114,7 +114,7 @@ class Part:
 
 
 def part(view: ResourceSlice) -> Part | None:
-    """Return what a slice says of GPUs, or None if another driver wrote it."""
+    """Return the GPUs of a ResourceSlice, or None if another driver wrote it."""
     spec = view.spec
     if spec.driver != names.DRA_DRIVER:
         return None

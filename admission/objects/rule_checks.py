@@ -67,7 +67,7 @@ class Syntax(Generic[Subject]):
     """One row whose words are not ours.
 
     Attributes:
-        id: as for a `Rule`.
+        id: see `Rule`.
         check: the errors of a subject.
     """
 

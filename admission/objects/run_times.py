@@ -46,8 +46,8 @@ class Limit:
     """How long a Workload may run.
 
     Attributes:
-        microseconds: from its first admission on, without what lies between two.
-        annotation: which annotation says so; empty for the Workload's own spec.
+        microseconds: time that it may be admitted in total, over all its admissions.
+        annotation: annotation that sets the time; empty for the Workload's own spec.
         kind: of the queue that has it.
         queue: its name.
     """
@@ -59,7 +59,7 @@ class Limit:
 
 
 def read(metadata: views.ObjectMeta) -> RunTimes:
-    """Return what the annotations of a queue say.
+    """Return the run times in the annotations of a queue.
 
     Raises:
         InvalidValueError: one cannot be read; the rule names it.
@@ -73,7 +73,7 @@ def read(metadata: views.ObjectMeta) -> RunTimes:
 
 
 def readable(metadata: views.ObjectMeta) -> RunTimes:
-    """Return what the annotations of an object say, without those that cannot be read."""
+    """Return the run times in the annotations of an object, without those that cannot be read."""
     present = metadata.annotations or {}
     return RunTimes(
         minimum=_readable(present, names.MINIMUM_RUN_TIME),
@@ -121,7 +121,7 @@ def notice(
     local_queue: views.ObjectMeta | None,
     workload: views.ObjectMeta,
 ) -> int:
-    """Return for how many microseconds a Workload runs on once it is preempted.
+    """Return for how many microseconds a preempted Workload continues to run.
 
     Args:
         cluster_queue: metadata of the ClusterQueue, which gives it; None where there is none.
@@ -222,7 +222,7 @@ def queued_errors(old: views.ObjectMeta | None, new: views.ObjectMeta) -> list[F
 
     Args:
         old: its metadata as they are; None on creation.
-        new: as they would be.
+        new: annotations as they would be.
     """
     before = None if old is None else views.Object(metadata=old)
     return rule_checks.annotation_errors(OF_QUEUED, before, views.Object(metadata=new))

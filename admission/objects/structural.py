@@ -283,7 +283,7 @@ def _repeated(schema: Schema, value: Any, path: str) -> Iterator[str]:
 
 
 def _identities(schema: Schema, items: list[Any]) -> list[str]:
-    """Return what tells the items apart, as JSON; nothing for an atomic list."""
+    """Return the key of each item of a list, as JSON; nothing for an atomic list."""
     match schema.get(markers.LIST_TYPE):
         case "set":
             return [_compact(item) for item in items]

@@ -49,7 +49,7 @@ def of_kind(kind: type[Object]) -> Schema:
 
 
 def _at(node: Schema, path: str) -> Schema:
-    """Return what is below a path such as ``spec.levels[].nodeLabel``; all where it is empty."""
+    """Return the schema at a path such as ``spec.levels[].nodeLabel``; all of it if empty."""
     for step in filter(None, path.split(".")):
         node = node["properties"][step.removesuffix("[]")]
         node = node["items"] if step.endswith("[]") else node

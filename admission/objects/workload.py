@@ -605,7 +605,7 @@ class Workload(Object, frozen=True, kw_only=True):
         return WorkloadKey(namespace, name) if is_here else None
 
     def past_preemptions(self) -> model.PastPreemptions:
-        """Return who preempted it or those in whose place it came, and how often."""
+        """Return the preemptors of it and of the Workloads that it replaces, with their counts."""
         stats = self.status.scheduling_stats
         counted = (stats.evictions if stats is not None else None) or ()
         return past_preemptions.read(
@@ -779,7 +779,7 @@ def _path(index: int) -> str:
 
 
 def _adjusted(spec: PodSpec, around: Surroundings, path: str) -> Pod[int]:
-    """Return what a pod requests, with overhead and defaults that others decide."""
+    """Return the requests of a pod, with overhead and the defaults of LimitRanges."""
     pod = pods.read(spec, path, pods.nanos)
     if spec.runtime_class_name and not pod.overhead:
         pod = replace(pod, overhead=around.overheads.get(spec.runtime_class_name, {}))
@@ -787,7 +787,7 @@ def _adjusted(spec: PodSpec, around: Surroundings, path: str) -> Pod[int]:
 
 
 def _taken(view: Workload, adjusted: Iterable[Pod[int]], around: Surroundings) -> list[Claimed]:
-    """Return what the pods of each pod set take.
+    """Return the requests of the pods of each pod set.
 
     A ResourceClaim counts in the first that names it.
     """

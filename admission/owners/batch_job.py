@@ -262,7 +262,7 @@ def is_active(job: batch.Job) -> bool:
 
 
 def let_go(job: batch.Job) -> Workload | None:
-    """Return what a Job asks for that was admitted and runs, or None if it does not run.
+    """Return the requests of an admitted Job that runs, or None if it does not run.
 
     It is a Workload that is nowhere stored, with the labels of the pod template in its pod set.
     The pods of an elastic Job have a gate: those to come take nothing before they are released.
@@ -335,7 +335,7 @@ def count(job: AnyJob) -> int:
 
 
 def min_count(job: batch.Job) -> int | None:
-    """Return with how many pods the Job may start without quota for all, or None."""
+    """Return the minimum number of pods with which the Job may start, or None."""
     text = job.metadata.annotation(names.JOB_MIN_PARALLELISM)
     return int(text) if text.isdecimal() and int(text) > 0 else None
 
@@ -397,7 +397,7 @@ def reclaimable(job: batch.Job, workload: Workload) -> int:
 
 
 def _ended(job: batch.Job, wanted: int) -> int:
-    """Return how many of the wanted completions no pod will run for any more.
+    """Return the number of completions for which no pod will run any more.
 
     Of an Indexed Job also those that have failed for good: their number is in no counter.
     """
@@ -457,7 +457,7 @@ def build(
     Args:
         job: the Job.
         found: the same, whole.
-        classes: where its priority may come from.
+        classes: the priority classes that it may name.
         copied: keys of labels that the Workload takes over.
 
     Raises:
@@ -494,7 +494,7 @@ def _spec(job: batch.Job, found: batch.JobDocument, classes: PriorityClasses) ->
 
 
 def _template(template: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the Job asks for with its template, without what is empty."""
+    """Return the requests of the Job's template, without empty members."""
     metadata = template.get("metadata") or {}
     labels = {
         key: value
@@ -706,7 +706,7 @@ def _injected(
 
 
 def _read_injected(job: batch.Job) -> _Injected | None:
-    """Return what an admission gave a Job, or None where the Job does not say it."""
+    """Return what the admission added to a Job, or None if the Job does not record it."""
     try:
         return _AS_INJECTED(msgspec.json.decode(job.metadata.annotation(names.INJECTED)))
     except msgspec.DecodeError:

@@ -86,7 +86,7 @@ class Job(views.Object, frozen=True, kw_only=True):
         """Return None: its pods are made of the one template."""
 
     def errors(self, old: "Job | None") -> list[FieldError]:
-        """Return what is wrong with elasticity, partial admission, and completions that follow."""
+        """Return the broken rules of elastic Jobs, partial admission and synced completions."""
         return [
             *_completions(self),
             *review.elastic_errors(old, self),
@@ -123,7 +123,7 @@ def _least(job: Job) -> list[FieldError]:
 
 
 def _whole(job: Job) -> list[FieldError]:
-    """Return what is wrong with an elastic Job that may start in part."""
+    """Return the error of an elastic Job with partial admission."""
     is_partial = names.JOB_MIN_PARALLELISM in (job.metadata.annotations or {})
     is_both = is_partial and review.is_elastic(job.metadata)
     return [fielderrors.forbidden(MIN_PATH, NOT_BOTH)] if is_both else []
@@ -156,7 +156,7 @@ def _completions(job: Job) -> list[FieldError]:
 
 
 def _changes(old: Job, new: Job) -> list[FieldError]:
-    """Return what of partial admission may not change, and when."""
+    """Return the errors of changes that partial admission forbids."""
     before, after = (job.metadata.annotation(names.JOB_MIN_PARALLELISM) for job in (old, new))
     errors = _least(new) if before != after else []
     partial = names.JOB_MIN_PARALLELISM in (old.metadata.annotations or {})

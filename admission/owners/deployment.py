@@ -32,13 +32,13 @@ def revision(pod: views.Pod) -> str:
 
 
 def replicas(spec: Mapping[str, Any]) -> int:
-    """Return how many pods a Deployment wants; 1 where it does not say it with a number."""
+    """Return the number of replicas of a Deployment; 1 if it is not set."""
     found = spec.get("replicas")
     return max(0, found) if isinstance(found, int) else 1
 
 
 def surge(spec: Mapping[str, Any]) -> int:
-    """Return how many pods there may be besides them during a rolling update.
+    """Return the number of pods beyond the replicas during a rolling update.
 
     What the API server would refuse counts as none.
     """

@@ -298,7 +298,7 @@ class Grows(Protocol):
         ...
 
     def revision(self) -> str:
-        """Return what tells this size of it apart from those that it had before.
+        """Return a value that differs for each size that it has had.
 
         The name of the Workload that asks for it depends on that.
         """
@@ -335,7 +335,7 @@ class Gathers(Protocol):
         ...
 
     def waiting(self, of: Workload) -> tuple[Text, bool] | None:
-        """Return what the Workload is to say about pods that it lacks, and whether it lacks any.
+        """Return the condition about missing pods for the Workload, and whether any are missing.
 
         None where it says so already, or has nothing to say.
         """
@@ -382,7 +382,7 @@ class Suspends(Protocol):
         ...
 
     def let_go(self) -> Workload | None:
-        """Return what an owner asks for that was admitted and runs, or None if it does not run.
+        """Return the requests of an admitted owner that runs, or None if it does not run.
 
         It is a Workload that is nowhere stored, with the labels of the pod templates in its pod
         sets.

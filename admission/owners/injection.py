@@ -66,7 +66,7 @@ def injections(
     pod_sets: Iterable[str],
     flavors: Mapping[str, ResourceFlavor],
 ) -> dict[str, Injection]:
-    """Return what the Workload's admission gives the pods of each pod set, by its name.
+    """Return the labels, node selector and tolerations of each pod set at admission, by name.
 
     Raises:
         KeyError: an assigned flavor is not among the flavors.
@@ -78,7 +78,7 @@ def injections(
 def injection(
     workload: Workload, pod_set: str, flavors: Mapping[str, ResourceFlavor]
 ) -> Injection:
-    """Return what the Workload's admission gives the pods of a pod set.
+    """Return the labels, node selector and tolerations that a pod set gets at admission.
 
     Args:
         workload: an admitted Workload.
@@ -169,7 +169,7 @@ def _assigned_flavors(workload: Workload, pod_set: str) -> Iterable[str]:
 def additions(
     field: str, wanted: Mapping[str, str], found: Mapping[str, str] | None
 ) -> dict[str, str]:
-    """Return what of ``wanted`` is not there yet.
+    """Return the members of ``wanted`` that are missing.
 
     Raises:
         InjectionConflictError: a key is there with another value.

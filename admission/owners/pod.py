@@ -199,7 +199,7 @@ def build(
     Args:
         pod: the pod.
         found: the same, whole; its spec becomes the template of the one pod set.
-        classes: where its priority may come from.
+        classes: the priority classes that it may name.
         copied: keys of labels that the Workload takes over.
 
     Raises:

@@ -363,7 +363,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         return found
 
     def _spare(self, missing: Mapping[str, int]) -> int:
-        """Return how many pods that are gone are beyond the least number of the PodGroup."""
+        """Return the number of deleted pods beyond the minimum of the PodGroup."""
         gang = self._view.gang
         if gang is None or gang.is_single or not self.is_of_podgroup():
             return 0
@@ -396,7 +396,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         return bool(metadata.annotation(key) or metadata.label(key))
 
     def _contradiction(self) -> Text | None:
-        """Return in what the pods contradict each other, or None."""
+        """Return how the pods contradict each other, or None."""
         living = self._living()
         for pod in living[1:] if self.serving is None else ():
             found = _difference(living[0], pod, self._copied)
@@ -483,7 +483,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         return changes or None
 
     def _memory(self, of: Workload) -> Memory:
-        """Return what the Workload is to remember."""
+        """Return the record of pods that the Workload keeps."""
         counts = _counts(of)
         succeeded = {
             name: tuple(sorted(one.succeeded)[: counts.get(name, 0)])
@@ -598,7 +598,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
 
         Args:
             documents: the pods of `roles`, whole.
-            classes: where its priority may come from.
+            classes: the priority classes that it may name.
 
         Raises:
             MissingPriorityClassError: the group names a class that is not among them.
@@ -650,7 +650,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         }
 
     def _composition(self) -> list["_Part"]:
-        """Return what the pod sets are made of, by name."""
+        """Return the pods of each pod set, by name."""
         living = self._living()
         if self._is(names.POD_GROUP_FAST_ADMISSION) and living:
             return [_Part(role_of(living[0]), living[0], self._announced())]
@@ -700,7 +700,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         return is_gang and named is not None and not named.kind.is_controller
 
     def lacks(self, of: Workload) -> int:
-        """Return how many pods are not there that the Workload stands for."""
+        """Return the number of pods that the Workload counts but that do not exist."""
         return self._lacks(of)
 
     def suits(self, pod: views.Pod, of: Workload) -> bool:
@@ -735,7 +735,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         return sum(max(succeeded.get(name, 0), back.get(name, 0)) for name in {*succeeded, *back})
 
     def _announced(self) -> int:
-        """Return how many pods the group is to have, as who owns it or its first pod says."""
+        """Return the size of the group, by its owner or its first pod."""
         if self._view.gang is not None:
             return self._view.gang.minimum
         if self.serving is not None and self.serving.size:
@@ -744,7 +744,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         return total_count(living[0]) if living else 0
 
     def _total(self) -> int:
-        """Return of how many pods the group is: as its Workload says, if there is one."""
+        """Return the size of the group, by its Workload if there is one."""
         made = self._workload
         return self._announced() if made is None else sum(_counts(made).values())
 
@@ -772,7 +772,7 @@ def read(members: Iterable[views.Pod], gang: Gang | None = None) -> PodGroup:
 
 
 def gathered(members: Iterable[views.Pod]) -> Gang | None:
-    """Return what stands for the PodGroup of pods of one controller: all that are there.
+    """Return a stand-in for the PodGroup of pods of one controller: all that exist.
 
     None for other pods.
     """
@@ -811,7 +811,7 @@ def empty(of: Workload) -> PodGroup:
 
 
 def order(pod: views.Pod) -> tuple[bool, str, str, str]:
-    """Return what sorts the pods of a group: those that were released first, then the oldest."""
+    """Return the sort key of a group's pods: released pods first, then the oldest."""
     metadata = pod.metadata
     created = metadata.creation_timestamp or ""
     return single.is_gated(pod), created, metadata.name, metadata.uid
@@ -834,7 +834,7 @@ def total_count(pod: views.Pod) -> int:
 
 
 def goes_on(workload: Workload) -> bool:
-    """Return whether a Workload is admitted, and nobody has told it to leave."""
+    """Return whether a Workload is admitted and is not being evicted."""
     status = workload.status
     return (
         status.is_true(conditions.ADMITTED)
@@ -865,7 +865,7 @@ def is_retriable(pod: views.Pod) -> bool:
 
 
 def departed(pod: views.Pod) -> Departed | None:
-    """Return what is remembered of a pod that is gone, or None for nothing."""
+    """Return the record of a deleted pod, or None if there is none."""
     if not single.is_terminal(pod):
         return None
     has_succeeded = pod.status.phase == "Succeeded"
@@ -891,7 +891,7 @@ def is_owned_by_pods(workload: Workload) -> bool:
 
 
 def memory(of: Workload) -> Memory:
-    """Return what a Workload remembers; nothing where that cannot be read."""
+    """Return the record of pods in a Workload; empty if it cannot be read."""
     text = of.metadata.annotation(names.GROUP_MEMBERS)
     try:
         return _MEMORY.decode(text) if text else Memory()
@@ -917,7 +917,7 @@ def _asked(of: Workload) -> dict[str, int]:
 
 
 def _given_back(of: Workload) -> dict[str, int]:
-    """Return how many of the pods of each role that were admitted have given their quota back.
+    """Return the number of admitted pods of each role whose quota was given back.
 
     What is reclaimable is counted from the pods that were asked for.
     """

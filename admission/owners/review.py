@@ -40,16 +40,16 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pod template of an owner under review; made for each review, so it is a struct.
 
     Attributes:
-        name: of the pod set that its pods are.
-        path: where it stands in the owner.
+        name: name of the pod set of its pods.
+        path: its path in the owner.
         pod: what the pods are made from.
         count: how many of them run at a time at most.
-        fewest: with how many of them the owner may be admitted; ``count`` without partial
-            admission.
+        fewest: minimum number of them with which the owner may be admitted; ``count`` without
+            partial admission.
         has_metadata: whether the template has metadata at all.
         raw: the template as it was sent, with what stands beside; None where nobody compares it.
         beside: what stands beside it for its pods; None for nothing.
-        asks_at: where it says what the pods ask for, where that is no pod template: it is judged,
+        asks_at: path of the requests of the pods, if they are not in a pod template: it is judged,
             and not changed.
     """
 
@@ -123,7 +123,7 @@ class HeldKind:
     Attributes:
         kind: its names.
         document: what an object under review is decoded into.
-        templates: where its pod templates stand, such as ``spec.template``; ``jobs[*].template``
+        templates: paths of its pod templates, such as ``spec.template``; ``jobs[*].template``
             is one in each member of a list.
         makers: users under which its controller runs. Only they make pods, and other owners, of
             it; nobody else can become one of them.
@@ -158,7 +158,7 @@ def elastic_gate(pod: Pod, pointer: str) -> Sequence[Operation]:
 
     Args:
         pod: what its pods are made from.
-        pointer: where that stands.
+        pointer: its path.
     """
     if pod.has_gate(names.ELASTIC_JOB_GATE):
         return ()

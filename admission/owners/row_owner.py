@@ -77,16 +77,16 @@ class Asked(View, frozen=True, kw_only=True):
 
     Attributes:
         name: of the pod set; lower case, as in Kueue.
-        path: where its pod template stands.
+        path: path of its pod template.
         count: how many pods it has.
-        least: with how many of them it starts, if its owner may grow.
+        least: minimum number with which it starts, if its owner may grow.
         replicas: how many replicas it has.
         per_replica: how many pods one of them has.
         raw: the pod template as it is stored, or the one that is used where none stands.
         stands: whether it stands in the object.
         default: the template that is used where none stands; None where one has to stand.
         beside: containers that its pods have besides.
-        given: where it stands what an admission gives, if not in the template.
+        given: path of the members that an admission adds, if not in the template.
         is_fixed: whether the number of its pods stays though its owner may grow.
         template: what decisions depend on of it.
     """
@@ -225,7 +225,7 @@ def _given(components: Components, component: rows.Member, index: int) -> rows.G
 
 
 def with_given(template: dict[str, Any], given: rows.Given | None) -> dict[str, Any]:
-    """Return a pod template with what stands beside it."""
+    """Return a pod template with the members beside it."""
     if given is None or not given.value:
         return template
     metadata, spec = dict(template.get("metadata") or {}), dict(template.get("spec") or {})
@@ -263,7 +263,7 @@ def name_of(listed: PodSets, member: rows.Member) -> str:
 
 
 def counts_of(listed: PodSets, member: rows.Member) -> tuple[int, ...]:
-    """Return the numbers of which the number of pods is the product.
+    """Return the factors of the number of pods.
 
     Raises:
         msgspec.ValidationError: one of them is no number.
@@ -301,7 +301,7 @@ def template_at(listed: PodSets, member: rows.Member) -> rows.Member:
 
 
 def default_of(listed: PodSets, member: rows.Member) -> dict[str, Any] | None:
-    """Return the pod template that is used where none stands; None where one has to stand."""
+    """Return the pod template that is used if none is set; None if one must be set."""
     if listed.default is None:
         return None
     container = _container(listed.default, member.value, {})
@@ -313,7 +313,7 @@ def _container(one: rows.Container, place: Any, content: Mapping[str, Any]) -> d
 
     Args:
         one: what the row says of it.
-        place: where the pod set stands.
+        place: path of the pod set.
         content: the owner.
     """
     image = rows.value_at(place, one.image)
@@ -1046,7 +1046,7 @@ def _become(
 
 
 def _set(content: Mapping[str, Any], path: str, *, value: Any) -> tuple[Operation, ...]:
-    """Return the operation that sets what stands at a path, with the objects above that lack."""
+    """Return the operation that sets the value at a path, with missing objects above it."""
     above, at = content, FieldPath()
     steps = path.split(".")
     for depth, step in enumerate(steps):

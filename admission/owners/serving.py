@@ -33,13 +33,13 @@ class ServingKind:
             kind that Kueue does not know, which is always served.
         parent: what its pods say in the annotation ``names.POD_SUSPENDING_PARENT``; empty where
             they say nothing.
-        templates: where its pod templates stand, such as ``spec.template``.
+        templates: paths of its pod templates, such as ``spec.template``.
         makes_groups: whether its pods are admitted as groups; else each by itself.
         replaces: whether its pods are replaced one by one, each in the quota of an earlier one.
         fixed: what does not change while it has replicas, besides what roles of pods depend on:
             the path and the value that stands for an absent one.
         refused: what it must not say in a queue: path, value, and the rule.
-        queue_at: where it names a queue of its own scheduler; empty for nowhere.
+        queue_at: path of the queue of its own scheduler; empty for none.
         webhook: what the names of its webhooks have in them.
     """
 
@@ -141,7 +141,7 @@ class Serving(views.Object, frozen=True, kw_only=True):
         return rows.number_at({"spec": self.spec}, path, default)
 
     def text(self, path: str) -> Any:
-        """Return what stands at a path of its spec; None for nothing."""
+        """Return the value at a path of its spec; None if there is none."""
         return rows.value_at({"spec": self.spec}, path)
 
     def has_replicas(self) -> bool:

@@ -41,7 +41,7 @@ class Document(views.Object, frozen=True, kw_only=True):
             return default
 
     def has(self, path: str) -> bool:
-        """Return whether something stands at a path of its spec."""
+        """Return whether its spec has a value at a path."""
         try:
             return rows.value_at({"spec": self.spec}, path) is not None
         except msgspec.ValidationError:

@@ -57,7 +57,7 @@ def of_running(owner: Owner, workload: Workload) -> Slicing:
 
 
 def _goes_on(owner: Owner, workload: Workload) -> bool:
-    """Return whether an owner runs with a Workload that nobody has told to leave."""
+    """Return whether an owner runs with a Workload that is not being evicted."""
     status = workload.status
     return (
         not owner.is_held()
@@ -105,7 +105,7 @@ def in_order(found: Sequence[Workload]) -> tuple[Workload, ...]:
 
 
 def current(found: Sequence[Workload]) -> Workload | None:
-    """Return of the Workloads of an owner the one that stands for it, or None if there is none.
+    """Return the current Workload of an owner, or None if there is none.
 
     It is the last one that is admitted, else the first one that has not ended, else the last.
 

@@ -96,7 +96,7 @@ def memory_bytes(path: FieldPath, text: str, unit: int = _MIB) -> int:
     """Return an amount of memory as Spark reads it: ``512m``, ``2g``.
 
     Args:
-        path: where it stands.
+        path: its path.
         text: the amount.
         unit: what a number without a unit counts, in bytes.
 

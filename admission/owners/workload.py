@@ -65,7 +65,7 @@ def document(
     Args:
         key: identity of the Workload.
         owner: metadata of the owner.
-        reference: to the owner, as the controller of the Workload.
+        reference: reference to the owner, as the controller of the Workload.
         copied: keys of labels that the Workload takes over.
         spec: of the Workload.
     """

@@ -155,7 +155,7 @@ class Rotation:
             api: the cluster.
             settings: lifetimes, our namespace, and whether anything is renewed here.
             clock: present time.
-            events: where people are told of a certificate that expires.
+            events: recorder of the events about an expiring certificate.
             may_write: whether this process leads.
             directory: of the certificates of a webhook outside the cluster, or as mounted into
                 the pod; None where there is none.
@@ -391,7 +391,7 @@ class ServedCertificate:
         """Knows nothing before `start`.
 
         Args:
-            api: whose webhook configurations lead to this webhook.
+            api: the API server with the webhook configurations of this webhook.
             directory: of the certificate that is served.
             clock: present time.
         """

@@ -231,7 +231,7 @@ class Controller:
             self._leadership.start(self._lead)
 
     def _lead(self) -> None:
-        """Lists everything anew, so that no write of an earlier leader is missed, and decides."""
+        """Lists everything again, so that no write of an earlier leader is missed, and decides."""
         with self._changing:
             self._leads = True
             self._view.watches.restart(core.Lead())

@@ -78,9 +78,9 @@ class DashboardServer:
         Args:
             ask: has the controller's core answer.
             api: says who callers are, and what they may.
-            clock: for how long its answers hold.
+            clock: clock for the time that answers are cached.
             address: where to listen.
-            directory: of the certificate; needed where others reach the address.
+            directory: directory of the certificate; needed unless the address is loopback.
             catalogue: of GPU products.
 
         Raises:

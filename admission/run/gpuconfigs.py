@@ -33,7 +33,7 @@ class Checked:
     """One configuration and what is wrong with it.
 
     Attributes:
-        name: where it stands: ``ConfigMap/mig-parted-config data[config.yaml]``.
+        name: its place: ``ConfigMap/mig-parted-config data[config.yaml]``.
         kind: ``mig-parted``, ``device-plugin``, ``LimitRange`` or ``ResourceQuota``.
         findings: in the order of its entries.
     """

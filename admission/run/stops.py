@@ -62,7 +62,7 @@ def allow(api: Api, namespace: str, seconds: float, clock: Clock) -> str:
     Args:
         api: the cluster.
         namespace: of the installation.
-        seconds: for how long.
+        seconds: for how many seconds.
         clock: source of time.
 
     Raises:

@@ -94,7 +94,7 @@ class VisibilityServer:
         Args:
             ask: has the controller's core answer.
             api: says who may ask.
-            clock: for how long its answers hold.
+            clock: clock for the time that answers are cached.
         """
         self.proxies = FrontProxies(api)
         self._app = pages.create_app(CoreSource(ask), api, clock, lambda: self.proxies.current)

@@ -43,7 +43,7 @@ class OptionalWatch:
         """Prepares it; `start` starts it.
 
         Args:
-            api: where the kind may be.
+            api: the API server that may serve the kind.
             reflectors: follow it, each in one version; the first that is served is started.
             absent: told once when the kind is not served, or may not be read.
         """
@@ -109,7 +109,7 @@ SILENT_SECONDS: Final = 300.0
 
 
 class Watches:
-    """The reflectors of all kinds that the core wants to be told about."""
+    """The reflectors of all kinds that the core follows."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class Watches:
             watch.start()
 
     def restart(self, first: Message) -> None:
-        """List everything anew that a leader may have written to.
+        """List all kinds again that a leader may have written.
 
         Args:
             first: told before anything of the new lists, and after all that was seen earlier.

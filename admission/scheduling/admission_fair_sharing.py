@@ -17,7 +17,7 @@ class _Charge(NamedTuple):
     """What a reservation costs its LocalQueue at once.
 
     Attributes:
-        amounts: in units of 1e-9.
+        amounts: amounts in units of 1e-9.
         granted: nothing but a write is missing to the admission.
     """
 

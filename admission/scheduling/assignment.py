@@ -99,7 +99,7 @@ class ScanMemory:
     Attributes:
         tried: index of the last flavor looked at, per pod set and resource; -1 at the end.
         cycle: number of the cycle that looked.
-        generation: of the ClusterQueue at that time.
+        generation: generation of the ClusterQueue at that time.
     """
 
     tried: Mapping[tuple[PodSetName, ResourceName], int]

@@ -30,7 +30,7 @@ class Scope(NamedTuple):
 
 
 Holdings = dict[Scope, dict[ResourceName, int]]
-"""What is held in a ClusterQueue, without scopes and resources of which nothing is held."""
+"""Amounts held in a ClusterQueue, without scopes and resources with none."""
 
 
 def count(holdings: Holdings, workload: ReservingWorkload, sign: int) -> None:
@@ -68,9 +68,9 @@ class Cap:
     """A cap with what is held of it.
 
     Attributes:
-        most: that may be held.
-        held: of it.
-        cluster_queue: in which it holds.
+        most: the most that may be held.
+        held: amount that is held of it.
+        cluster_queue: the ClusterQueue in which it is counted.
     """
 
     scope: Scope
@@ -118,7 +118,7 @@ def of(
     """Return the caps that a workload comes under.
 
     Args:
-        workload: that asks.
+        workload: the workload that asks for quota.
         queue: the ClusterQueue in which it does.
         local: its LocalQueue; None where it is not known.
         holdings: what is held in the ClusterQueue.
@@ -170,7 +170,7 @@ def broken_in_every_flavor(
     """Return why a workload may not have as little as it can make do with; None if it may.
 
     Args:
-        caps: that it comes under.
+        caps: the caps that apply to it.
         demands: what it asks for; with fewer pods where it can start with fewer.
         group_of: the resource group of each resource that the ClusterQueue covers.
     """
@@ -194,7 +194,7 @@ def _least(demand: Demand, resource: ResourceName, group: ResourceGroup) -> int:
 
 
 def classes(workload: Workload, queue: ClusterQueue, local: LocalQueue) -> Iterable[object]:
-    """Return what tells apart workloads that ask for the same, as different caps apply to them."""
+    """Yield the values by which equal workloads differ to which different caps apply."""
     if local.max_per_user or local.max_in_use:
         yield local.key
     if local.max_per_user or queue.max_per_user:

@@ -52,7 +52,7 @@ class Changes:
             self._cohorts.add(node.name)
 
     def take(self, *, shares: bool) -> Changed:
-        """Return what was collected, and start anew.
+        """Return the collected changes, and start again with none.
 
         Args:
             shares: shares are shown: after an edit they differ in the whole tree.

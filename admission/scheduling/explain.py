@@ -59,7 +59,7 @@ def waiting(wait: Wait, *, place: str = "", until: str = "", deployment: str = "
         wait: what was decided.
         place: in its queue, such as ``about 10th``; empty where it is not known.
         until: time at which the last is stopped that it preempts; empty where that is not known.
-        deployment: whose previous revision holds the quota; empty for none.
+        deployment: the Deployment whose previous revision holds the quota; empty for none.
     """
     queue = wait.cluster_queue
     if wait.reason == WaitReason.WAITING_FOR_PREEMPTED and (wait.preempting or until):
@@ -82,10 +82,10 @@ def of_shortages(
     Kueue's reason is that of the most hopeless flavor, and the Workload may get another one.
 
     Args:
-        found: at least one.
+        found: the blockers, at least one.
         queue: the ClusterQueue.
-        place: in it; empty where it is not known.
-        deployment: whose previous revision holds the quota; empty for none.
+        place: its place in the queue; empty if it is not known.
+        deployment: the Deployment whose previous revision holds the quota; empty for none.
     """
     of_pod_set: dict[str, list[Shortage]] = {}
     for one in found:

@@ -86,7 +86,7 @@ class Assigner:
     """Looks for flavors for one workload in one snapshot.
 
     Args:
-        memory: where earlier scans stopped; None to start at the first flavor.
+        memory: the flavor at which earlier scans stopped; None to start at the first.
         pins: flavors to keep; None to choose freely.
         limits: caps that the workload comes under.
     """
@@ -358,7 +358,7 @@ def is_preferred(left: Grade, right: Grade, policy: FlavorFungibility) -> bool:
 
 
 def try_next(grade: Grade, policy: FlavorFungibility) -> bool:
-    """Return whether a scan goes on after a flavor of this grade."""
+    """Return whether a scan continues after a flavor of this grade."""
     if grade.chance <= Chance.NO_CANDIDATES:
         return True
     if grade.chance < Chance.FIT and policy.when_can_preempt == SearchPolicy.TRY_NEXT:

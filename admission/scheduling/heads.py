@@ -19,14 +19,14 @@ class Head:
     Attributes:
         queue_us: the timestamp that orders it among equal priorities.
         demands: what it asks for.
-        memory: where its earlier flavor scans stopped.
+        memory: the flavors at which its earlier scans stopped.
         misconfigured: why it may not be admitted whatever the quota; empty when it may.
         namespace_exists: its namespace is known.
         namespace_matches: its namespace may use the queue.
         spared: workloads that it has preempted too often already.
         preempted_for: the workload that it had to leave for and that still waits, if any.
         replaces: the workload whose quota is counted as its own already, if any.
-        caps: that it comes under, with what is held of each. No other head of a cycle counts for
+        caps: caps that apply to it, and what is held of each. No other head of a cycle counts for
             them, as it is of another ClusterQueue.
     """
 
@@ -57,7 +57,7 @@ class Verdict:
         decision: quota, or why it waits.
         evictions: victims that were told to leave for it.
         requeue: why it returns to its queue; None when it got quota.
-        memory: for its next try.
+        memory: state of the flavor scan for its next try.
         recomputed: what came of choosing its victims anew; None when that was not needed.
     """
 

@@ -251,7 +251,7 @@ class LocalQueue:
 
     Attributes:
         fair_weight: in units of 1e-9; for admission fair sharing.
-        minimum_run_us: at most so much of what its ClusterQueue gives; None for all.
+        minimum_run_us: upper bound of the minimum run time of its ClusterQueue; None for no bound.
         max_per_user: the most that one user may hold by it, in all flavors.
         max_in_use: the most that all its workloads together may hold, likewise.
     """
@@ -274,7 +274,7 @@ class User(NamedTuple):
 
     Attributes:
         name: of the user or service account.
-        namespace: of the workloads, where nobody knows the user; else empty.
+        namespace: namespace of the workloads if their user is unknown; else empty.
     """
 
     name: str
@@ -524,7 +524,7 @@ class AdmissionFairSharing:
     """Ordering of LocalQueues by past usage.
 
     Attributes:
-        half_life_us: in which consumed usage halves; 0 forgets at once.
+        half_life_us: time after which past usage is halved; 0 forgets it at once.
         sampling_us: how often usage is sampled.
         weights: factor of each resource in units of 1e-9; missing means 1.
     """

@@ -20,7 +20,7 @@ class QueueOverview:
     """A ClusterQueue at one moment.
 
     Attributes:
-        name: of the queue.
+        name: name of the queue.
         cohort: the cohort above; empty for none.
         quotas: own quota, by flavor and resource in the order of the spec.
         used: what Workloads hold, surge quota included.

@@ -99,7 +99,7 @@ class Pending:
         """Return the head as a cycle takes it.
 
         Args:
-            cluster_queue: in which it waits.
+            cluster_queue: the ClusterQueue in which it waits.
             selector: of the namespaces that the ClusterQueue serves.
             labels: of its namespace; None where there is no such namespace.
             spared: workloads that it may not preempt again.
@@ -163,7 +163,7 @@ class _Class:
 
 
 Ranking = Callable[[LocalQueueKey], Rank]
-"""Where a LocalQueue stands by its past usage; lower goes first."""
+"""Rank of a LocalQueue by its past usage; the lowest goes first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,7 +323,7 @@ class PendingQueue:
             item: the workload, still queued, with its new scan memory.
             requeue: why it got nothing.
             result: what is said of it, remembered for its class.
-            now_us: for its backoff.
+            now_us: current time, to judge its backoff.
             for_equals: whether the result holds for equal workloads, too.
 
         Returns:

@@ -35,7 +35,7 @@ class ReservingWorkload:
         is_pod: a pod that is charged on its own, and counted as no Workload.
         surges: it uses surge quota.
         minimum_run_us: as of the workload.
-        user: whose caps it counts for.
+        user: the user whose caps it counts against.
     """
 
     key: WorkloadKey
@@ -74,7 +74,7 @@ def of(
         workload: the workload as last told.
         reservation: what it holds; may be newer than the workload's own.
         waived: keys of what it shares with others and is not charged for.
-        by_eviction: as ``Config.requeue_by_eviction``.
+        by_eviction: see ``Config.requeue_by_eviction``.
     """
     known = {pod_set.name: pod_set for pod_set in workload.pod_sets}
     usage: dict[FlavorResource, int] = {}

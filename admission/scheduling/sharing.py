@@ -28,7 +28,7 @@ def keys(workload: Workload) -> frozenset[str]:
 
 
 def flavor_of(key: str, workload: Workload, reservation: Reservation) -> FlavorName | None:
-    """Return in which flavor something shared is held; None where that cannot be told."""
+    """Return the flavor in which a shared claim is held; None if it is not known."""
     assigned = {one.name: one for one in reservation.pod_sets}
     for pod_set in workload.pod_sets:
         held = assigned.get(pod_set.name)
@@ -47,7 +47,7 @@ def relieved(
     """Return a waiting workload without the charge for what others hold already, in their flavors.
 
     Args:
-        workload: as it asks.
+        workload: the workload with its own requests.
         held: the flavor in which each thing is held that it shares with somebody who is charged.
         groups: of its ClusterQueue.
     """
@@ -79,7 +79,7 @@ def in_full(verdict: Verdict, asked: Workload) -> Verdict:
     """Return an admission that states what the pods use, where it was decided without a charge.
 
     Args:
-        verdict: of the workload as it was relieved.
+        verdict: verdict about the workload without what it shares.
         asked: the workload as it asks.
     """
     decision = verdict.decision
@@ -129,7 +129,7 @@ class Sharing:
         """Take a workload as it is now, for good or as it is assumed to be.
 
         Args:
-            workload: as it asks.
+            workload: the workload with its own requests.
             reservation: the quota that it holds; None where it holds none.
         """
         key, shared = workload.key, keys(workload)
@@ -180,7 +180,7 @@ class Sharing:
     def apart(
         self, chosen: Iterable[tuple[ClusterQueueName, Pending]]
     ) -> list[tuple[ClusterQueueName, Pending]]:
-        """Return those of which no two share anything; earlier ones take precedence.
+        """Return workloads of which no two share a claim; earlier ones take precedence.
 
         Where one of two is given quota, the other has to go where that is.
         """

@@ -90,7 +90,7 @@ def in_full(verdict: Verdict, asked: Workload) -> Verdict:
     """Return an admission that states what all pods of a slice use.
 
     Args:
-        verdict: of the slice as it was relieved.
+        verdict: verdict about the slice without what its predecessor holds.
         asked: the slice as it asks.
     """
     admit, decided = verdict.decision, verdict.head.workload

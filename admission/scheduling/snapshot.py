@@ -36,7 +36,7 @@ class Snapshot:
         now_us: time of the cycle.
         unready: number of workloads whose pods are not all ready.
         local_queues: LocalQueues by key.
-        past_usage: where a LocalQueue stands by its past usage; None when that does not count.
+        past_usage: rank of a LocalQueue by its past usage; None if past usage does not count.
         removed: workloads that are taken out for the moment.
         holders: who uses what in a tree, by root and flavor and resource, as far as asked.
         held_back: the part of usage that entries which wait have kept from those after them.

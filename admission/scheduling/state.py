@@ -312,7 +312,7 @@ class State:
         return self._ledger.holds(key)
 
     def is_pending(self, key: WorkloadKey) -> bool:
-        """Return whether a workload stands in a queue."""
+        """Return whether a workload is in a queue."""
         return self._queues.get(key) is not None
 
     def charges(
@@ -347,7 +347,7 @@ class State:
         return running.charged(workload, node.spec, flavors, node_labels, now_us)
 
     def workload(self, key: WorkloadKey) -> Workload | None:
-        """Return the workload as last told, with an assumed reservation if there is one."""
+        """Return the workload as last reported, with an assumed reservation if there is one."""
         workload = self._workloads.get(key)
         if workload is not None and key in self._assumed:
             return replace(workload, reservation=self._assumed[key])
@@ -499,7 +499,7 @@ class State:
         )
 
     def _rank(self, key: LocalQueueKey) -> Rank:
-        """Return where a LocalQueue stands by its past usage."""
+        """Return the rank of a LocalQueue by its past usage."""
         local = self._local_queues.get(key)
         return self._fair_usage.rank(key, DEFAULT_WEIGHT if local is None else local.fair_weight)
 

@@ -46,7 +46,7 @@ class Running:
 
     Attributes:
         name: of it.
-        node: on which it is; empty while it is not bound.
+        node: the node that it is bound to; empty while it is not bound.
         gpus: what it holds there, by resource.
         ending: whether it is being deleted.
     """
@@ -66,7 +66,7 @@ class Holder:
         workload: name of the Workload; empty where there is none.
         owner: what the Workload was made for, as ``Job train``; the pod where none is.
         requester: who created that; `owning.UNKNOWN` where nobody saw it.
-        cluster_queue: whose quota it is; empty for none.
+        cluster_queue: the ClusterQueue whose quota it holds; empty for none.
         local_queue: through which it came.
         priority: for preemption.
         since: when the quota was reserved, or the pod was created, RFC 3339.

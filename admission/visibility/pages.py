@@ -47,7 +47,7 @@ def create_app(
     Args:
         source: of lists.
         api: decides who a token's owner is, and who may what.
-        clock: for how long its answers are remembered.
+        clock: clock for the time that answers are cached.
         front_proxy: how it makes itself known when it passes requests on; None: it does not.
     """
     app = flask.Flask("gpu-admission-visibility", static_folder=None)

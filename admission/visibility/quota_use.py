@@ -71,7 +71,7 @@ class QueueUse:
         cohort: above it; empty for none.
         active: whether it admits.
         message: why it does not; empty where it does.
-        lines: in the order of its spec, then what it holds beyond that.
+        lines: in the order of its spec, then flavors that only its Workloads hold.
         pending: who waits.
         reserving: Workloads that hold quota.
         admitted: those of them that are admitted.
@@ -112,10 +112,10 @@ class FlavorLine:
         resource: the resource.
         nominal: all nominal quota of it.
         used: reserved by Workloads.
-        releasing: as in `Line`.
+        releasing: see `Line`.
         real: healthy on the nodes of the flavor; None where nodes do not decide, or may not be
             read.
-        sick: on those nodes and not usable; None likewise.
+        sick: amount on those nodes that cannot be used; None likewise.
     """
 
     resource: str

@@ -50,7 +50,7 @@ class Subject:
     """An object that is asked about.
 
     Attributes:
-        resource: of which kind it is.
+        resource: its kind.
         document: the object.
     """
 

@@ -40,7 +40,7 @@ class Place:
         workload: name of the Workload.
         owner: what it was made for, as ``Job train``; empty for itself.
         requester: who created that, `owning.UNKNOWN` where nobody saw it.
-        local_queue: in which it is.
+        local_queue: the LocalQueue that it is in.
         priority: higher goes first.
         since: when it was created, RFC 3339.
         asks: what it asks for, by resource.
@@ -113,7 +113,7 @@ def of(
     Args:
         read: what was read.
         queue: name of the ClusterQueue.
-        order: as `told` said it; None to compute it.
+        order: the result of `told`; None to compute the order.
         hidden: how many more wait as the status of the queue says, whom nobody may read.
     """
     waiting = {

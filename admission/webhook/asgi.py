@@ -53,7 +53,7 @@ class Limits:
     """Limits on the size and time of a request to a path.
 
     Attributes:
-        max_bytes: of its body.
+        max_bytes: most bytes of its body.
         seconds: in which the body must have arrived and a thread be free for it. A long one waits
             half of that for memory. API servers wait 5 s for a review, see
             ``configuration.TIMEOUT_SECONDS``, so this is less.

@@ -81,7 +81,7 @@ class Converter:
         return f"{error.message}\n"
 
     def failed(self, error: MalformedError) -> bytes:
-        """Return the answer to a ConversionReview of which not all was read, but its uid."""
+        """Return the answer to a ConversionReview of which only the uid was read."""
         result = {"status": "Failure", "message": error.message}
         response = {"uid": error.uid, "convertedObjects": [], "result": result}
         return _ENCODER.encode(

@@ -32,7 +32,7 @@ class MalformedError(AdmissionError):
 
     Attributes:
         code: HTTP status for the answer inside the review.
-        uid: of the request where it was readable, else empty.
+        uid: UID of the request; empty if it could not be read.
         message: what is wrong, and what was expected.
     """
 
@@ -83,7 +83,7 @@ class GroupVersionKind(msgspec.Struct, frozen=True):
         return self._path("validate")
 
     def protect_path(self) -> str:
-        """Return where the API server sends changes by whom is not trusted with quota."""
+        """Return the path for changes by users who are not trusted with quota."""
         return self._path("protect")
 
     def _path(self, verb: str) -> str:
@@ -154,7 +154,7 @@ class Questions(Generic[Object]):
     """Reads reviews about one kind.
 
     Attributes:
-        kind: that kind.
+        kind: the kind.
     """
 
     def __init__(

@@ -67,7 +67,7 @@ VALIDATED: Final[Mapping[str, Rules[Any]]] = {
 
 
 def _finalizer(present: tuple[str, ...] | None) -> tuple[Operation, ...]:
-    """The patch that adds ``kueue.x-k8s.io/resource-in-use``; none where it stands."""
+    """The patch that adds ``kueue.x-k8s.io/resource-in-use``; empty if it is set."""
     patch = PatchBuilder()
     if names.RESOURCE_IN_USE not in (present or ()):
         patch.append(_FINALIZERS, present, [names.RESOURCE_IN_USE])

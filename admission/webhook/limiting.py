@@ -124,7 +124,7 @@ class _First:
     """The pod as it asked before a rewrite.
 
     Attributes:
-        view: by those names.
+        view: the pod with those names.
         taken: names that the rewrite took away.
     """
 

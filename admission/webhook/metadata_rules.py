@@ -63,7 +63,7 @@ def is_suspended(pod: Pod) -> bool:
 
 
 def group_name(pod: Pod) -> tuple[FieldPath, str]:
-    """Name of the pod group and where it stands: the annotation wins over the label."""
+    """Name of the pod group and its field: the annotation wins over the label."""
     return _annotation_or_label(pod, names.POD_GROUP_NAME)
 
 

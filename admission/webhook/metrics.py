@@ -38,7 +38,7 @@ class WebhookMetrics:
 
         Args:
             ready: whether every watched kind was listed.
-            expiries: when certificates expire, by what they are.
+            expiries: expiry times of certificates, by their role.
         """
         self._metrics.ready.set(ready)
         for certificate, end in expiries.items():

@@ -353,7 +353,7 @@ def _prepare(
 
 
 def _unchanged(template: Template, rewritten: Rewritten, warnings: tuple[str, ...]) -> _Prepared:
-    """A part of a template as it stands, or why its queue cannot take it so."""
+    """A part of a template without changes, or why its queue cannot admit it."""
     names_given = sorted(
         {name for _, _, one in rewritten.pod.located_containers() for name in one.limits}
     )
@@ -365,7 +365,7 @@ def _unchanged(template: Template, rewritten: Rewritten, warnings: tuple[str, ..
 
 
 def _warnings(prepared: Iterable[_Prepared], count: int) -> Iterator[str]:
-    """Warnings about the templates, of which the owner has so many."""
+    """Warnings about the templates; ``count`` is how many the owner has."""
     for one in prepared:
         yield from _named(one.template, one.warnings, count)
 

@@ -70,7 +70,7 @@ def place(pod: Pod, context: Context, rules: Rules, knowledge: Knowledge) -> Pla
 def _place(
     pod: Pod, wants: tuple[str, ...], context: Context, rules: Rules, knowledge: Knowledge
 ) -> Placement:
-    """Return where a pod that stands for itself belongs."""
+    """Return the placement of a pod that is not counted with an owner."""
     if pod.spec.node_name:  # the API server refuses a gate beside a node name
         return _outside(wants, context, rules, knowledge)
     if names.POD_SUSPENDING_PARENT in (pod.metadata.annotations or {}):
@@ -116,7 +116,7 @@ def gang_of(pod: Pod, rules: Rules) -> gangs.Reference | None:
 
 
 def lacks_a_queue(pod: Pod, placement: Placement, context: Context, knowledge: Knowledge) -> bool:
-    """Return whether a pod that is held without a queue waits for one, as far as can be told."""
+    """Return whether a pod that is held without a queue waits for one, as far as is known."""
     is_settled = not _may_lag(context, knowledge) and pod.gang() is None
     return is_settled and bool(placement.wants)
 

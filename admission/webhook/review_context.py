@@ -114,7 +114,7 @@ class Rules:
 
     Attributes:
         managed: resource names that make a pod ours.
-        namespaces: where pods and Jobs may be ours.
+        namespaces: the namespaces in which pods and Jobs are managed.
         toleration_key: taint key that GPU pods are made to tolerate; empty = none.
         catalogue: GPU products and their MIG profiles.
         kinds: of owners that are served.

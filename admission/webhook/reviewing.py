@@ -38,9 +38,9 @@ class Reviewer(ABC, Generic[Object]):
 
     Attributes:
         questions: reads reviews of the kind.
-        mutate_path: where it is asked how a new object is changed.
-        validate_path: where it is asked whether an object may be stored.
-        protect_path: where it is asked whether a change may let more pods through.
+        mutate_path: path of requests to mutate a new object.
+        validate_path: path of requests to validate an object.
+        protect_path: path of requests to check that a change starts no further pods.
         knowledge: what was last seen of the cluster.
         rules: what the installation chose.
         metrics: where reviews are counted.

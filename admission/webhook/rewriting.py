@@ -43,7 +43,7 @@ class Rewritten:
     Attributes:
         pod: with the new requests; the reviewed pod itself where nothing changes.
         changed: member of the spec, position, and the container as it was; for the patch.
-        flavor: whose names the GPU requests have; None where none is known to hold them.
+        flavor: the flavor that offers the requested GPU resource names; None if none is known.
         others: the other flavors of the queue, in its order.
         annotations: to set beside the change.
         warnings: for the person who made the request.

@@ -158,7 +158,7 @@ def _discard(body: IO[bytes]) -> None:
 
 
 def _known(knowledge: ClusterKnowledge) -> str:
-    """A line per kind: how much of it reviews look up, and of which moment that is."""
+    """A line per kind: the number of known objects, and up to which resourceVersion."""
     lines = (
         f"[+]{kind.qualified}: {knowledge.count(kind)} known, version {knowledge.version(kind)}\n"
         for kind in sorted(WATCHED, key=lambda kind: kind.qualified)

@@ -36,7 +36,7 @@ from admission.webhook.queueing import Placement, Standing
 from admission.webhook.review_context import Context, Knowledge, Rules
 
 _COPIED: Final = (serving.DEPLOYMENT, serving.STATEFUL_SET)
-"""Kinds of which policies keep who created them in their pod templates."""
+"""Kinds whose policies record the creator in their pod templates."""
 _FREE: Final = Outcome(standing=Standing.FREE)
 _FIXED: Final = "field is immutable while there are replicas: scale to 0 first"
 
@@ -115,7 +115,7 @@ def _without_queue(
     rules: Rules,
     knowledge: Knowledge,
 ) -> Outcome:
-    """One that is left alone; who creates it is told what its pods take, or will wait for."""
+    """An owner that is not changed; its creator is warned about what its pods use or wait for."""
     if old is not None or not _wants_a_queue(templates, rules):
         return _FREE
     if (

@@ -35,7 +35,7 @@ class GpuCapacity:
         real: what admitted pods can have: healthy and not held outside; at least what they hold
             already, even where it is sick by now.
         free: healthy and held by nobody.
-        mismatched: of which labels and nodes disagree whether they exist.
+        mismatched: devices whose number in labels differs from that of the node.
         stranded: slices of MIG GPUs that no profile can use, beside what is healthy.
         cards: GPUs in the machines, whatever they are cut or shared into.
     """
@@ -59,7 +59,7 @@ class _Node:
     """What is known of one node.
 
     Attributes:
-        facts: as counted, which may be other than reported while a loss is not believed.
+        facts: the node as counted, which differs from the report until a loss is confirmed.
         reported: facts as they were reported last.
         settled: units of all its devices, and a change that is not believed yet.
         sick_ids: devices that were judged sick.
@@ -235,7 +235,7 @@ class Capacities:
 
         Args:
             uid: of the pod.
-            node: to which it is bound.
+            node: the node that it is bound to.
             amounts: what it holds.
             outside: whether no queue is charged for it.
         """
@@ -275,7 +275,7 @@ class Capacities:
             self.set_node(self._nodes[name].reported, now_us)
 
     def settles_at_us(self) -> int | None:
-        """Return when `settle` has something to do; None when nothing waits for belief."""
+        """Return when `settle` has something to do; None if no change waits for confirmation."""
         moments = [
             health.settles_at_us(self._nodes[name].settled, self._policy)
             for name in self._unsettled
@@ -304,7 +304,7 @@ class Capacities:
         return _EMPTY if found is None else found.capacity()
 
     def fragmentation(self, flavor: str) -> dict[str, Fragmentation]:
-        """Return what is free and in which pieces, by resource: of every node of a flavor."""
+        """Return the free devices of every node of a flavor, by resource."""
         largest: dict[str, int] = {}
         found = self._sums.get(flavor)
         if found is None:
@@ -331,11 +331,11 @@ class Capacities:
                 yield f"{name}: {reason}"
 
     def page(self, first: int, most: int, pods: Pods) -> tuple[int, tuple[GpuNode, ...]]:
-        """Return how many nodes there are, and some of them with who holds their GPUs.
+        """Return the number of nodes, and some of them with the holders of their GPUs.
 
         Args:
-            first: of them, in the order of their names, counted from 0.
-            most: of them.
+            first: index of the first node, in the order of names, from 0.
+            most: maximum number of nodes.
             pods: namespace and name of the pods that are watched, by UID.
         """
         shown = sorted(self._nodes)[first : first + most]

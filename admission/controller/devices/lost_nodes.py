@@ -50,7 +50,7 @@ class LostNodes:
         return self._nodes.get(name, _LONG_AGO) is not None
 
     def frees_at(self, name: str, ends: datetime, after: timedelta) -> datetime | None:
-        """Return from when on a pod that is being deleted counts as ended; None for never.
+        """Return the time from which a pod that is being deleted counts as ended; None for never.
 
         Args:
             name: the node that the pod is bound to.

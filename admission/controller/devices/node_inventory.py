@@ -42,7 +42,7 @@ class Listed:
     """GPUs held by pods that are not watched, by node and resource, as just listed.
 
     Attributes:
-        outside: of pods that no queue admitted.
+        outside: GPUs of pods that no queue admitted.
         claims: ResourceClaims of the pods that no queue admitted, by namespace and name.
     """
 

@@ -30,7 +30,7 @@ class ResourceAdjustments:
 
         Args:
             rules: settings that change what is counted.
-            claims: on devices, as they exist.
+            claims: ResourceClaims that exist.
         """
         self._rules = rules
         self._claims = claims
@@ -46,7 +46,7 @@ class ResourceAdjustments:
         }
 
     def around(self, namespace: str) -> Surroundings:
-        """Return what decides about Workloads of a namespace now."""
+        """Return the current LimitRanges, overheads and claims for Workloads of a namespace."""
         self._asked.add(namespace)
         return Surroundings(
             rules=self._rules,

@@ -37,7 +37,7 @@ def around(
     members_changed_at: datetime | None,
     refusal: str,
 ) -> Surroundings:
-    """Return what decides about a Workload besides itself."""
+    """Return the objects on which decisions about a Workload depend."""
     local, cluster = queues(workload, configuration)
     return Surroundings(
         local_queue=local,
@@ -77,7 +77,7 @@ def _local_queue(workload: Workload) -> LocalQueueKey:
 
 
 def _cluster_queue(workload: Workload, local: LocalQueue | None) -> str:
-    """Return where the Workload holds quota, else where its LocalQueue points.
+    """Return the ClusterQueue in which a Workload holds quota, else that of its LocalQueue.
 
     It is empty for nowhere.
     """

@@ -43,7 +43,7 @@ class Configuration:
         unreadable: what is wrong with a queue that cannot be taken in as it is written now; by
             resource, namespace and name.
         settings: Kueue's document, which says what is done with Workloads besides.
-        managed: where pods and Jobs may be ours.
+        managed: the namespaces in which pods and Jobs are managed.
         informers: by resource; what a watch of it must be told to.
     """
 

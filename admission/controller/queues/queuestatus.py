@@ -45,8 +45,8 @@ def cluster_queue(
 
     Args:
         view: the ClusterQueue.
-        status: as the state knows it.
-        now: of conditions that change.
+        status: the status in the state.
+        now: time of conditions that change.
         about_gpus: conditions of ours about its GPUs and its spec, as far as there are any.
     """
     return {
@@ -71,8 +71,8 @@ def local_queue(
 
     Args:
         view: the LocalQueue.
-        status: as the state knows it.
-        now: of conditions that change.
+        status: the status in the state.
+        now: time of conditions that change.
         consumption: past usage; None without admission fair sharing.
         interval_us: least time between two writes for the sake of past usage, in microseconds.
     """

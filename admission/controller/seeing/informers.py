@@ -48,7 +48,7 @@ class Informer(Generic[Value]):
         """Prepare an informer that has seen nothing.
 
         Args:
-            kind: for the log.
+            kind: name of the kind, for the log.
             put: takes an object that is new or changed.
             drop: takes what is remembered of an object that is gone.
             slim: remember only name and uid, of many objects with much metadata.

@@ -37,7 +37,7 @@ class Brake:
         Args:
             clock: source of time.
             per_minute: stops allowed in a minute; 0 for any number.
-            namespace: of the installation; its annotation lets go what is held back.
+            namespace: namespace of the installation; its annotation allows stops.
         """
         self._clock = clock
         self._most = per_minute

@@ -68,7 +68,7 @@ class HeldOwners(Owners[View, Document]):
             self._tell_running(key, view)
 
     def _tell_running(self, key: WorkloadKey, view: View) -> None:
-        """Tell what an owner asks for that runs, or that it does not."""
+        """Report what a running owner asks for, or that it does not run."""
         suspends = self._as_owner(view).suspends()
         if suspends is not None:
             self._running.on_owner_update(key, suspends.let_go())

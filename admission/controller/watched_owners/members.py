@@ -127,7 +127,7 @@ class Members:
         self._look_at((key,))
 
     def counts_of_pod(self, workload: Workload, pod: views.Pod) -> MemberCounts | None:
-        """Return what keeps a single pod from running; None where nothing is known.
+        """Return the counts of a single pod that does not run; None if nothing is known.
 
         It ends, or waits, or the scheduler has said nothing of it yet.
         """
@@ -140,7 +140,7 @@ class Members:
         return self._counted(1, group)
 
     def changed_at(self, key: WorkloadKey, pod: views.Pod | None = None) -> datetime | None:
-        """Return when a pod of a Workload came or changed last; None where that is not known.
+        """Return when a pod of a Workload was last created or changed; None if it is not known.
 
         Args:
             key: of the Workload.
@@ -154,7 +154,7 @@ class Members:
         return None if group is None else group.changed_at
 
     def counts(self, workload: Workload) -> MemberCounts:
-        """Return how many pods of a Workload are there, and what keeps the others."""
+        """Return the counts of a Workload's pods, and why the others do not run."""
         return self._counted(_asked(workload), self._groups.get(self._first(workload.key())))
 
     def _counted(self, asked: int, group: _Group | None) -> MemberCounts:
@@ -175,7 +175,7 @@ class Members:
 
 
 def _asked(workload: Workload) -> int:
-    """Return how many pods a Workload may have: as admitted, else as it asks for."""
+    """Return the number of pods of a Workload: as admitted, else as requested."""
     admission = workload.status.admission
     assigned = (admission.pod_set_assignments if admission else None) or ()
     given = {one.name: one.count for one in assigned}

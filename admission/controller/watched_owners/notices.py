@@ -64,7 +64,7 @@ class Notices:
         """Workloads of whose pods the server refused to let one say when it is stopped."""
 
     def end(self, workload: Workload) -> datetime | None:
-        """Return when a Workload is stopped that is preempted; None for now.
+        """Return when a preempted Workload is stopped; None for now.
 
         What a person stops besides has no notice, and none outlasts the maximum run time.
         """
@@ -174,7 +174,7 @@ class Notices:
         self._refused.discard(key)
 
     def _text(self, what: str, workload: Workload, end: datetime) -> Text:
-        """Return what is said of a Workload, or of a pod of it, until it is stopped."""
+        """Return the notice for a Workload or its pod until it is stopped."""
         evicted = workload.status.condition(conditions.EVICTED)
         uid = conditions.preemptor_uid(evicted.message) if evicted else ""
         needs = any(map(is_gpu, _held(workload)))

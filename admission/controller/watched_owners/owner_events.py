@@ -55,7 +55,7 @@ class OwnerEvents:
             self._events.event(regarding, event)
 
     def done_to_workload(self, workload: Workload, request: ApiRequest) -> None:
-        """Tell on a Workload that a write about it took effect."""
+        """Record the event of a write about a Workload that took effect."""
         for event in request.events:
             self._events.event(api_requests.workload_reference(workload), event)
 
@@ -77,7 +77,7 @@ class OwnerEvents:
         self._tell_change(key, owner, events.WORKLOAD_NOT_MADE, event)
 
     def checked(self, key: WorkloadKey, owner: Owner, workload: Workload) -> None:
-        """Tell what its checks wait for, where they wait for something."""
+        """Record the event about its admission checks, if they wait."""
         text = _open_checks(owner, workload)
         event = events.admission_checks(text) if text else None
         self._tell_change(key, owner.view, events.ADMISSION_CHECKS, event)
@@ -123,7 +123,7 @@ def started(workload: Workload) -> Iterator[Event]:
 
 
 def _open_checks(owner: Owner, workload: Workload) -> str:
-    """Return what the checks say that a held owner with quota waits for; empty for nothing."""
+    """Return the messages of the checks that a held owner with quota waits for; may be empty."""
     status = workload.status
     waits = status.is_true(conditions.QUOTA_RESERVED) and not any(
         status.is_true(kind)

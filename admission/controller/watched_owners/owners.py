@@ -510,7 +510,7 @@ class Owners(Generic[View, Document]):
         )  # fmt: skip
 
     def _ask_absence(self, key: WorkloadKey, owner: Owner) -> ApiRequest | None:
-        """Return what to read before an owner is stopped that has no Workload."""
+        """Return the object to read before an owner without a Workload is stopped."""
         named = self._kind.prebuilt_key(owner.view)
         if named is None:
             return self._workloads.ask_absence(key)

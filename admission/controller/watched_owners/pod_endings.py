@@ -33,7 +33,7 @@ class PodEndings:
 
         Args:
             pod: the pod.
-            key: of its Workload, which is looked at again when its node is lost.
+            key: key of its Workload, which is reconciled again when its node is lost.
         """
         if pod_owner.may_run_on(pod):
             self._on.setdefault(pod.spec.node_name, {})[pod.metadata.uid] = key
@@ -64,7 +64,7 @@ class PodEndings:
         return free_at is None or self._clock.now() < free_at
 
     def free_at(self, pod: views.Pod) -> datetime | None:
-        """Return from when on a pod that is being deleted holds no quota; None until it ends."""
+        """Return when the quota of a pod that is being deleted is free; None for its end."""
         ends = clocks.from_wire(pod.metadata.deletion_timestamp or "")
         if not self.is_awaited(pod):
             return datetime.min.replace(tzinfo=ends.tzinfo)

@@ -320,7 +320,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
         return self.members
 
     def _replaced_until(self, workload: Workload) -> datetime | None:
-        """Return until when others may come in the place of pods of a group; None if all are."""
+        """Return until when missing pods of a group may be replaced; None if none is missing."""
         lacks = workload.status.condition(conditions.WAITING_FOR_REPLACEMENT_PODS)
         if lacks is None or lacks.status != "True" or workload.is_pending():
             return None
@@ -458,7 +458,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
         return gang.queue if found else ""
 
     def _tell_of_queue(self, kind: GangKind, gang: Gang, used: str) -> None:
-        """Tell on a PodGroup that its queue is not used, or on its queue that its limit is not."""
+        """Record an event on a PodGroup whose queue is ignored, or on a Queue whose limit is."""
         default = LocalQueueKey(gang.metadata.namespace, names.DEFAULT_LOCAL_QUEUE)
         if used:
             queue = self._queues.get(gang.queue) if kind is gangs.VOLCANO else None
@@ -601,7 +601,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
 
     @override
     def _stop(self, key: WorkloadKey, owner: Owner, step: Next) -> ApiRequest | None:
-        """Say on each pod that runs why it is deleted, and then delete it."""
+        """Write the reason on each running pod, and then delete it."""
         if not isinstance(owner, PodGroupOwner):
             return None
         text, now = Text(step.reason, step.message), self._clock.now()
@@ -726,7 +726,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
     def _tell_missing(
         self, key: WorkloadKey, owner: PodGroupOwner, step: Next
     ) -> ApiRequest | None:
-        """Say on the pods why their group has no Workload, once no more of them come."""
+        """Write on the pods why their group has no Workload, once no further pod arrives."""
         gated = list(owner.gated())
         if not gated:
             return None
@@ -783,7 +783,7 @@ def _is_of_another(owner: PodGroupOwner, workload: Workload | None) -> bool:
 
 
 def _kept_until(workload: Workload) -> datetime | None:
-    """Return until when the Workload of a group is kept of which no pod is there; None for now.
+    """Return until when the Workload of a group without pods is kept; None for now.
 
     One that was evicted keeps its place in the queue for the pods that take the place of those
     that were stopped.

@@ -270,7 +270,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
     def _decide_or_evict(
         self, decide: Decide, text: Text, key: WorkloadKey, workload: Workload
     ) -> ApiRequest | None:
-        """Return what was decided about a Workload that holds quota, else its eviction."""
+        """Return the admission of a Workload that holds quota, else its eviction."""
         request = decide(key, workload)
         is_leaving = bool(workload.metadata.deletion_timestamp)
         if request is not None or is_leaving or not pod_group.goes_on(workload):

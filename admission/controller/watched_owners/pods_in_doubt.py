@@ -32,7 +32,7 @@ def is_in_doubt(pod: views.Pod) -> bool:
 
 
 def decided_at(pod: views.Pod, now: datetime) -> datetime:
-    """Return when it is settled what becomes of a pod in doubt.
+    """Return when a pod in doubt is released or gets its queue.
 
     A queue that is created in the same breath as the pod is seen by then.
     """

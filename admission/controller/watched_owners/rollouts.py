@@ -274,7 +274,7 @@ class Rollouts:
     # ----------------------------------------------------------------------------- keeping
 
     def _wanted(self, ident: _Ident) -> int:
-        """Return how many pods a Deployment is to have besides those that hold quota."""
+        """Return the number of pods of a Deployment that do not hold quota yet."""
         owner, pods = self._deployments.get(ident), self._pods.get(ident)
         wanted = 0 if owner is None else deployment.replicas(owner.spec)
         return max(0, wanted - (0 if pods is None else len(pods.holding)))

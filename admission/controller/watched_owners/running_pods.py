@@ -54,7 +54,7 @@ class Ledger(Protocol):
     """What the scheduler charges to Workloads."""
 
     def charged_pods(self, key: WorkloadKey, pod_set: str) -> int:
-        """Return for how many pods of a pod set a Workload is charged; all if it is empty."""
+        """Return the number of charged pods of a pod set; of all if ``pod_set`` is empty."""
         ...
 
     def charge(
@@ -73,7 +73,7 @@ class Ledger(Protocol):
     def admit_running(
         self, view: Workload, queue: str, node_labels: dict[str, str]
     ) -> Admit | None:
-        """Return what a Workload is charged whose pods run; None if it cannot be read.
+        """Return the charge of a Workload with running pods; None if it cannot be read.
 
         Args:
             view: the Workload.
@@ -93,7 +93,7 @@ class _Pod(NamedTuple):
     Attributes:
         view: the pod.
         of: the Workload that let it start.
-        resource: by which it is watched.
+        resource: the resource with which it is watched.
     """
 
     view: views.Pod
@@ -102,7 +102,7 @@ class _Pod(NamedTuple):
 
     @property
     def key(self) -> WorkloadKey:
-        """Return by what the pod is charged on its own; no Workload can have such a name."""
+        """Return the key under which the pod is charged on its own; no Workload can have it."""
         return WorkloadKey(self.view.metadata.namespace, f"pod {self.view.metadata.name}")
 
     @property
@@ -118,7 +118,7 @@ class _Doubt:
     Attributes:
         was: the pod as it was watched.
         found: the pod as it was read; None before.
-        due: when it is looked at again; None for now.
+        due: when it is checked again; None for now.
     """
 
     was: views.Pod
@@ -299,7 +299,7 @@ class RunningPods:
             one["count"] = len(self._of.get(first, {}).get(one["name"], ()))
 
     def _charged(self, key: WorkloadKey, pod_set: str) -> int:
-        """Return for how many pods of a pod set the Workload of a key is charged now."""
+        """Return the number of pods of a pod set that the Workload of a key is charged for now."""
         return self._ledger.charged_pods(self._workloads.current(key), pod_set)
 
     def _doubt(self, one: _Pod, was: views.Pod, found: views.Pod | None = None) -> None:
@@ -421,7 +421,7 @@ class RunningPods:
         return uid in self._pods
 
     def count(self, key: WorkloadKey, pod_set: str) -> int:
-        """Return how many pods of a pod set run that a Workload has let start."""
+        """Return the number of running pods of a pod set that a Workload released."""
         return len(self._of.get(key, {}).get(pod_set, ()))
 
     def to_tell(self, first: WorkloadKey, until: str) -> tuple[views.Pod, Resource] | None:
@@ -442,7 +442,7 @@ class RunningPods:
         return None if found is None else (found.view, found.resource)
 
     def admit(self, workload: Workload) -> Admit | None:
-        """Return what a Workload is charged whose pods run; None without its ClusterQueue."""
+        """Return the charge of a Workload with running pods; None without its ClusterQueue."""
         key, asked = workload.key(), self._owners.get(workload.key())
         pods = [self._pods[uid] for uids in self._of.get(key, {}).values() for uid in uids]
         named = "" if asked is None else _queue_of_templates(asked)
@@ -560,7 +560,7 @@ class RunningPods:
         return due is not None and due <= now
 
     def _free_at(self, pod: views.Pod) -> datetime | None:
-        """Return from when on a pod that is being deleted counts as ended; None until it ends."""
+        """Return when a pod that is being deleted counts as ended; None for its end."""
         ends = clocks.from_wire(pod.metadata.deletion_timestamp or "")
         after = self._settings.lost_node_after
         return self._inventory.lost_nodes.frees_at(pod.spec.node_name, ends, after)
@@ -655,7 +655,7 @@ class RunningPods:
         return found
 
     def condition(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
-        """Return which pods hold quota that nobody gets before they have ended; None for none."""
+        """Return the condition about pods that hold quota until they have ended; None for none."""
         uids = self._releasing.get(queue.metadata.name)
         if not uids:
             return None
@@ -678,7 +678,7 @@ class RunningPods:
 
 
 def _owner_key(key: WorkloadKey) -> WorkloadKey:
-    """Return by what the pods are charged that an owner may still make."""
+    """Return the key under which pods that an owner may still create are charged."""
     return WorkloadKey(key.namespace, f"pods of {key.name}")
 
 
@@ -713,7 +713,7 @@ def _queue(pod: views.Pod) -> str:
 
 
 def _asked(one: _Pod, annotations: dict[str, str]) -> Workload:
-    """Return what a pod asks for, as a Workload that is nowhere stored."""
+    """Return the requests of a pod as a Workload that is not stored."""
     pod = one.view
     template = PodTemplate(metadata=pod.metadata, spec=pod.spec)
     return Workload(
@@ -733,12 +733,12 @@ def _asked(one: _Pod, annotations: dict[str, str]) -> Workload:
 
 
 def _order(one: _Pod) -> tuple[bool, str]:
-    """Return what sorts pods: those that go on first, as the reservation was made for them."""
+    """Return the sort key of pods: pods that continue first, as the reservation was for them."""
     return bool(one.view.metadata.deletion_timestamp), one.view.metadata.uid
 
 
 def _age(pod: views.Pod) -> tuple[str, str]:
-    """Return what sorts pods that wait: the oldest one first."""
+    """Return the sort key of waiting pods: the oldest first."""
     return pod.metadata.creation_timestamp or "", pod.metadata.uid
 
 

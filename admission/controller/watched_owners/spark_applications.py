@@ -106,10 +106,10 @@ class SparkApplications(HeldOwners[Held, Document]):
         pod: views.Pod,
         known: Callable[[WorkloadKey], views.Pod | None],
     ) -> Injection | Text:
-        """Return what a gated pod is started with, or what it waits for.
+        """Return the admission that starts a gated pod, or the reason that it waits.
 
         Args:
-            key: that a Workload of the pod would have.
+            key: the key that a Workload of the pod would have.
             pod: the pod.
             known: returns a pod by that key.
 
@@ -154,7 +154,7 @@ class SparkApplications(HeldOwners[Held, Document]):
         return workload if status.is_true(conditions.ADMITTED) and not is_over else None
 
     def _there(self, ident: _Ident, key: WorkloadKey, role: str) -> int:
-        """Return how many pods of a role run, or were let start a moment ago."""
+        """Return the number of pods of a role that run or were just released."""
         started, oldest = self._started.get(ident, {}), self._clock.now() - _SEEN_WITHIN
         for uid, one in tuple(started.items()):
             if self._running.has(uid) or one.at < oldest:

@@ -42,7 +42,7 @@ class _Made(NamedTuple):
 
     Attributes:
         latest: as last seen.
-        plain: as last seen without anything that an admission gave; None before.
+        plain: the object as last seen before an admission added anything; None if not seen.
         is_there: whether it was not deleted since.
     """
 

@@ -52,7 +52,7 @@ def told(
     Args:
         workload: the victim.
         evicted: what was decided.
-        preemptor: for whom; None for one that is gone.
+        preemptor: the preemptor; None if it is gone.
     """
     victim = api_requests.workload_reference(workload)
     yield victim, events.evicted(evicted.reason, evicted.message)
@@ -94,7 +94,7 @@ def evict(
         now: the present.
         changes: further conditions.
         without: a condition that ends with the eviction.
-        cause: of what is counted, where the reason does not say it.
+        cause: the counted cause, if the reason does not contain it.
         past: who preempted it, with this eviction; None where it says so already.
     """
     evicted = condition_list.make(

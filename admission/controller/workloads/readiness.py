@@ -94,7 +94,7 @@ def _is_told(known: views.Condition | None) -> bool:
 
 
 def _cannot_run(workload: Workload, around: Surroundings, members: MemberCounts) -> Event:
-    """Return what the owner of a Workload is told that holds quota and cannot run."""
+    """Return the event for the owner of a Workload that holds quota but cannot run."""
     owner = workload.metadata.controller()
     amounts: dict[str, int] = {}
     admission = workload.status.admission
@@ -199,7 +199,7 @@ def due(workload: Workload, settings: WaitForPodsReady | None) -> datetime | Non
 
 
 def _admitted_at(workload: Workload) -> datetime | None:
-    """Return since when a Workload is admitted that nobody has told to leave; None for not."""
+    """Return since when a Workload is admitted; None if it is not, or is being evicted."""
     found = workload.status.condition(conditions.ADMITTED)
     if found is None or found.status != "True" or not rules.is_settled(workload):
         return None

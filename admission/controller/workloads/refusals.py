@@ -13,7 +13,7 @@ class Refusals:
         self._said: dict[WorkloadKey, str] = {}
 
     def of(self, key: WorkloadKey) -> str:
-        """Return what was said about the owner of a Workload; empty for nothing."""
+        """Return the last refusal to start the owner of a Workload; empty if there is none."""
         return self._said.get(key, "")
 
     def complete(self, key: WorkloadKey, outcome: Outcome) -> None:

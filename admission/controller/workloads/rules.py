@@ -22,14 +22,14 @@ class Surroundings:
 
     Attributes:
         local_queue: the queue it names; None where there is none.
-        cluster_queue: where it holds quota, else where its LocalQueue points; None likewise.
+        cluster_queue: ClusterQueue of its quota, else that of its LocalQueue; None likewise.
         priority: value of its WorkloadPriorityClass that it has to take over; None for none.
         now: the present.
         settings: Kueue's document, which says what is done with Workloads besides.
         waiting: how long its pods may take to become ready; None for ever.
         pods_ready: whether all of its pods are ready; None where somebody else tells.
         members: how many of its pods are there; None where nothing is said of them.
-        members_changed_at: when one of them came or changed last; None where none is there.
+        members_changed_at: when one of them was last created or changed; None if there is none.
         refusal: why the API server does not let its owner start; empty where it does.
     """
 

@@ -42,7 +42,7 @@ def seconds_true(workload: Workload, kind: str, now: datetime) -> float:
 def run_limit(
     workload: Workload, cluster_queue: views.Object | None, local_queue: views.Object | None
 ) -> run_times.Limit | None:
-    """Return how long a Workload may run, as it says or its queues do now; None for ever."""
+    """Return how long a Workload may run, by its spec or by its queues; None for ever."""
     return run_times.limit(
         workload.spec.maximum_execution_time_seconds,
         None if cluster_queue is None else cluster_queue.metadata,

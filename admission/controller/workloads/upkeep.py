@@ -43,7 +43,7 @@ def next_change(workload: Workload, around: Surroundings) -> Change | None:
 
 
 def next_due(workload: Workload, around: Surroundings) -> datetime | None:
-    """Return when a rule will apply by the mere passing of time; None for never."""
+    """Return when a rule will apply if nothing changes; None for never."""
     settings = around.settings
     kept = retention.due(workload, settings.object_retention_policies.workloads)
     if workload.metadata.deletion_timestamp or workload.status.is_true(conditions.FINISHED):
@@ -346,7 +346,7 @@ def _backoff_end(workload: Workload) -> datetime | None:
 
 
 def _limit_of(workload: Workload, around: Surroundings) -> run_times.Limit | None:
-    """Return how long a Workload may run, as it says or its queues do now; None for ever."""
+    """Return how long a Workload may run, by its spec or by its queues; None for ever."""
     return times.run_limit(workload, around.cluster_queue, around.local_queue)
 
 

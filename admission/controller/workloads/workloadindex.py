@@ -97,7 +97,7 @@ class WorkloadIndex:
         return first if found is None else found.key()
 
     def ask_absence(self, key: WorkloadKey, name: str = "") -> ApiRequest | None:
-        """Return what to read before something that runs is stopped for want of its Workload.
+        """Return the object to read before a running owner without a Workload is stopped.
 
         None when it is certain that the Workload is gone though its kind is there. ``name`` is
         that of a Workload of another name than the key's, which the owner names.

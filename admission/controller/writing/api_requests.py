@@ -101,7 +101,7 @@ class ApiRequest:
     """One request.
 
     Attributes:
-        key: whose turn it waits for.
+        key: the Workload or queue whose requests are sent one at a time.
         operation: why.
         verb: how.
         resource: kind of the object.
@@ -111,8 +111,8 @@ class ApiRequest:
             as the precondition.
         patch: for PATCH, the change; it carries its own precondition.
         subresource: for REPLACE and PATCH, empty or ``status``.
-        uid: of the object that it is about, as far as that is known; for DELETE the precondition.
-        propagation: for DELETE, what becomes of dependents; empty for the kind's default.
+        uid: UID of the object, if it is known; for DELETE the precondition.
+        propagation: for DELETE, what happens to dependents; empty for the kind's default.
         into: type that the answer, or the object as read after a conflict, is decoded to.
         events: what is told on the object, or on its owner, once it took effect.
     """

@@ -496,7 +496,7 @@ class StatusQueue:
 
         Args:
             now: the present.
-            room_at: from then on statuses follow each change; one that was marked two seconds
+            room_at: time from which statuses follow each change; one that was marked two seconds
                 ago does not wait for it.
         """
         wanted = max(self._interval, len(self._marks) / _MANY_A_SECOND)
@@ -549,7 +549,7 @@ class StatusQueue:
 
 
 def _waits_until(mark: _Mark) -> float:
-    """Return when it waits for room no longer."""
+    """Return when it stops waiting for room."""
     return mark.at + _PATIENCE_SECONDS
 
 

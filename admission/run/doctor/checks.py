@@ -32,10 +32,10 @@ class Check:
     """One check.
 
     Attributes:
-        name: of it, in JSON and in the guide.
-        find: what is wrong.
-        needs: kinds of objects without which it cannot look.
-        unseen: why it cannot look otherwise; empty if it can.
+        name: its name in JSON and in the guide.
+        find: yields the problems.
+        needs: kinds of objects that it needs to read.
+        unseen: another reason why it cannot be made; empty if it can.
     """
 
     name: str

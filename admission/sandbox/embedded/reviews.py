@@ -45,9 +45,9 @@ class Reviewer:
     """One webhook.
 
     Attributes:
-        name: as messages show it.
-        resource: whose writes it reviews; subresources never.
-        operations: which writes.
+        name: the name that messages show.
+        resource: the resource whose writes it reviews, without subresources.
+        operations: the operations that it reviews.
         mutating: may change the object; else it only allows or denies.
         call: asks it. An exception counts as a failed call and refuses the write.
         match: whether a request concerns it.

@@ -39,7 +39,7 @@ class _Classes:
     Attributes:
         hierarchy: the preemptor's side is within its quota, so it takes back what it lent.
         priority: the preemptor's side would borrow, too.
-        own: in its own queue.
+        own: candidates in its own queue.
     """
 
     hierarchy: list[_Candidate] = field(default_factory=list)

@@ -104,7 +104,7 @@ class PreemptionHistory:
             del self._left_for[victim]
 
     def _stay(self, victim: WorkloadKey) -> None:
-        """Forget for whom a workload left."""
+        """Forget the preemptor of a workload."""
         preemptor = self._left_for.pop(victim, None)
         if preemptor is not None:
             victims = self._victims[preemptor]

@@ -109,7 +109,7 @@ def create_app(
     Args:
         source: of what is shown.
         api: says who callers are, and what they may.
-        clock: for how long its answers are remembered.
+        clock: clock for the time that answers are cached.
         catalogue: of GPU products.
         wait: lets some seconds pass; true where the process is about to end.
         is_secure: whether it is served with TLS.

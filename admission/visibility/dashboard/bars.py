@@ -20,7 +20,7 @@ class Bar:
         own: width of what is used within the nominal quota.
         borrowed: width of what is used beyond it.
         leaving: width of what is about to be given back, part of the two.
-        mark: where the nominal quota ends; None where it is unlimited.
+        mark: position of the nominal quota; None if it is unlimited.
         text: the same in words.
         used: amount that is used.
         nominal: amount of the nominal quota.

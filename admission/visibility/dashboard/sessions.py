@@ -26,7 +26,7 @@ class Viewer:
     """A caller, and what the API server says of them.
 
     Attributes:
-        caller: whose token was sent.
+        caller: the user of the token.
         access: asks what they may.
     """
 
@@ -70,7 +70,7 @@ class Viewer:
 
 
 class Sessions:
-    """Tells callers by their tokens."""
+    """Identifies callers by their tokens."""
 
     def __init__(self, api: Reviews, clock: Clock) -> None:
         self._tokens = Tokens(api, clock)
