@@ -2,12 +2,16 @@
 
 import logging
 import sys
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import msgspec
 import structlog
 
 Logger = structlog.typing.FilteringBoundLogger
+Sink = Callable[[Mapping[str, Any]], None]
+
+_SINKS: Final[dict[str, Sink]] = {}
 
 
 def configure(level: str = "INFO", *, human: bool = False) -> None:
@@ -30,6 +34,7 @@ def configure(level: str = "INFO", *, human: bool = False) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
+            _passed_on,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level.upper())),
@@ -42,6 +47,28 @@ def get(component: str) -> Logger:
     """Return a logger whose lines carry the component's name; may be made before `configure`."""
     logger: Logger = structlog.get_logger(component=component)
     return logger
+
+
+def pass_on(component: str, sink: Sink | None) -> None:
+    """Have the lines of a component go to a function, too, which must not block; None: no more."""
+    if sink is None:
+        _SINKS.pop(component, None)
+    else:
+        _SINKS[component] = sink
+
+
+def to_json(line: Mapping[str, Any]) -> str:
+    """Return a line as it is written."""
+    return _dumps(line)
+
+
+def _passed_on(
+    _logger: Any, _method: str, line: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    sink = _SINKS.get(line.get("component", ""))
+    if sink is not None:
+        sink(line)
+    return line
 
 
 def _dumps(event: Any, **_: Any) -> str:

@@ -18,6 +18,9 @@ COMMANDS: Final = {
     "top": Lazy(
         "admission.cli.top:top", "Show quota and its use, by ClusterQueue, Cohort and flavor."
     ),
+    "usage": Lazy(
+        "admission.cli.usage:usage", "Show how much GPU-time was used, by whom and since when."
+    ),
     "who": Lazy(
         "admission.cli.who:who", "Show who holds a node, a queue or what a user asked for."
     ),
@@ -52,6 +55,7 @@ Examples:
   kubectl gpu top
   kubectl gpu queue research
   kubectl gpu who gpu-node-3
+  kubectl gpu usage --since 7d
 
 {EXITS}""",
 )

@@ -134,6 +134,38 @@ class Product(ConfigModel):
     profile_aliases: Annotated[dict[str, str], SHOWN_IF_SET] = {}
 
 
+class Decisions(ConfigModel):
+    """Where decisions are written, one JSON object a line.
+
+    Attributes:
+        file: path on a volume of the controller; empty for nowhere.
+        max_bytes: size above which another file is begun; the older one is FILE.1 then.
+        files: how many files are kept, at most.
+    """
+
+    file: str = ""
+    max_bytes: Annotated[int, Field(ge=4096)] = 64 * 1024 * 1024
+    files: Annotated[int, Field(ge=1, le=100)] = 5
+
+
+class Journal(ConfigModel):
+    """What is recorded of the past (ADR 0190).
+
+    Attributes:
+        enabled: whether GPU-time is recorded.
+        interval: how often the record of the hour is written.
+        retention: how long the records of days are kept.
+        users: whether records tell users apart.
+        decisions: where decisions are written.
+    """
+
+    enabled: bool = True
+    interval: Annotated[Positive, Field(ge=timedelta(seconds=1))] = timedelta(minutes=1)
+    retention: Annotated[Positive, Field(ge=timedelta(days=3))] = timedelta(days=90)
+    users: bool = True
+    decisions: Annotated[Decisions, SHOWN_IF_SET] = Decisions()
+
+
 class Webhook(ConfigModel):
     """How the webhook serves.
 
@@ -233,6 +265,7 @@ class GpuConfiguration(ConfigModel):
         health: rules by which GPUs count as healthy.
         controller: how the controller works.
         dashboard_bind_address: where the controller serves the dashboard; empty for nowhere.
+        journal: what is recorded of the past.
         webhook: how the webhook serves.
         certificates: how long certificates are valid.
     """
@@ -255,6 +288,7 @@ class GpuConfiguration(ConfigModel):
     health: Annotated[Health, SHOWN_IF_SET] = Health()
     controller: Controller = Controller()
     dashboard_bind_address: OptionalBindAddress = ""
+    journal: Journal = Journal()
     webhook: Webhook = Webhook()
     certificates: Certificates = Certificates()
 

@@ -26,6 +26,7 @@ from admission.controller.devices.node_inventory import Listed, NodeInventory
 from admission.controller.devices.resource_adjustments import ResourceAdjustments
 from admission.controller.effects import Effects
 from admission.controller.explaining import Explainer
+from admission.controller.journal import Counting
 from admission.controller.pending_conditions import PendingConditions
 from admission.controller.quarantine import Quarantine, Unreadable
 from admission.controller.queries import Counted, Query
@@ -118,6 +119,7 @@ class Core:
     Attributes:
         is_reverted: the API server is in an earlier state than what is known; nothing is decided
             any more, and another core must begin from new lists.
+        counting: counts for how long quota is held.
     """
 
     def __init__(
@@ -149,6 +151,7 @@ class Core:
             refresh_seconds=own.waiting_refresh.total_seconds(),
         )
         self._workloads = WorkloadIndex()
+        self.counting = Counting(state, self._workloads, clock, settings.gpu.journal)
         products = products or catalogue.load()
         capacities = Capacities(products, health or HealthPolicy(), awaits_list=lists_others)
         guard = Guard(state, capacities)
@@ -358,6 +361,7 @@ class Core:
                 message.run(self)
             case Lead():
                 self._lead()
+        self.counting.update(lambda: self.synced)
 
     def step(self) -> float | None:
         """Do what is to be done now.
@@ -391,6 +395,7 @@ class Core:
         while self._flow.may_send() and (key := self._queue.pop(self._flow.may_decide)):
             self._advance(key)
         self._flow.end_turn(self._scheduling.open_decisions)
+        self.counting.update(lambda: True)
         self._statuses.collect()
         self._report()
         metrics.WRITES_IN_FLIGHT.set(self._flow.in_flight)

@@ -1,4 +1,4 @@
-"""Queues and reservations in a file, and back from it into a cluster.
+"""Queues, reservations and usage records in a file, and back from it into a cluster.
 
 The file has one JSON object a line, which kubectl reads as it is. The first and the last are empty
 Lists; they tell the version of the form, and how many objects there are, so that a file that was
@@ -31,8 +31,12 @@ ORDER: Final = (
     resources.CLUSTER_QUEUES,
     resources.LOCAL_QUEUES,
     resources.WORKLOADS,
+    resources.CONFIG_MAPS,
 )
 """What is saved, each before what names it."""
+
+_SELECTORS: Final = {resources.CONFIG_MAPS: names.USAGE_LABEL}
+"""The label of the objects of a kind that are ours; of other kinds all are saved."""
 
 _WITH_STATUS: Final = frozenset(
     {resources.WORKLOADS, resources.LOCAL_QUEUES, resources.ADMISSION_CHECKS}
@@ -76,7 +80,7 @@ class LeftOut:
 
 
 def save(api: Api, path: Path, clock: Clock) -> int:
-    """Write all queues and Workloads to a new file; return how many objects it holds.
+    """Write all queues, Workloads and usage records to a new file; return how many they are.
 
     What is being deleted is not saved.
 
@@ -230,7 +234,9 @@ def _without_owner(api: Api, metadata: Mapping[str, Any]) -> str:
 def _documents(api: Api) -> Iterator[Document]:
     for resource in ORDER:
         found = [
-            _saved(resource, one) for one in every_served(api, resource) if not _is_leaving(one)
+            _saved(resource, one)
+            for one in every_served(api, resource, label_selector=_SELECTORS.get(resource, ""))
+            if not _is_leaving(one)
         ]
         yield from (one for _, one in sorted(found, key=lambda pair: pair[0]))
 
@@ -286,3 +292,8 @@ def _check(path: Path, number: int, document: Document) -> None:
     metadata = document.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
         raise BackupError(f"{path}: line {number}: {kind}: metadata.name: must be given")
+    label = _SELECTORS.get(_resource(document))
+    if label is not None and label not in (metadata.get("labels") or {}):
+        raise BackupError(
+            f"{path}: line {number}: {kind} {metadata['name']}: must have the label {label}"
+        )

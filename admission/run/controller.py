@@ -17,6 +17,7 @@ from admission.controller import core
 from admission.controller.audit import Auditor
 from admission.controller.core import Core, Message
 from admission.controller.devices.outside import Lister
+from admission.controller.journal import Counting, Journal
 from admission.controller.queries import Answer, Query, Reader
 from admission.controller.queues.accounting import Accounting
 from admission.controller.writing.writer import Sender, WriterPool
@@ -26,6 +27,7 @@ from admission.owners import integrations
 from admission.run.certificates import Rotation
 from admission.run.contexts import ContextCache
 from admission.run.coresource import CoreSource
+from admission.run.decision_file import DecisionFile
 from admission.run.leading import Leadership
 from admission.run.metrics_access import MetricsAccess
 from admission.run.pages import PageServer, Wsgi
@@ -57,6 +59,7 @@ class _View:
         lister: tells it what pods of others hold.
         auditor: compares what it counts with what there is.
         marks: labels namespaces that have a LocalQueue.
+        journal: records for how long quota was held.
         writers: send what it asks for.
         sender: sends for the writers.
         ending: set when all of it is over.
@@ -67,6 +70,7 @@ class _View:
     lister: Lister
     auditor: Auditor
     marks: QueueMarks
+    journal: Journal
     writers: WriterPool
     sender: Sender
     ending: threading.Event
@@ -120,6 +124,7 @@ class Controller:
         self._stopping = threading.Event()
         self._request_seconds = settings.gpu.controller.request_timeout.total_seconds()
         self._events = EventRecorder(api, _COMPONENT, clock)
+        self._decisions = DecisionFile.of(settings.gpu.journal.decisions)
         self._views = 0
         self._leads = False
         self._unknown_at = -math.inf
@@ -182,7 +187,15 @@ class Controller:
             kinds=kinds,
             namespaces=settings.managed_namespaces,
         )
-        return _View(decides, watches, lister, auditor, marks, writers, sender, ending)
+
+        def ask_counting(question: Callable[[Counting], Answer]) -> Answer:
+            return self.ask(lambda _: question(decides.counting), self._request_seconds)
+
+        journal = Journal(
+            self._api, ask_counting, settings.namespace, settings.gpu.journal, self._clock,
+            lambda: self._leads and may_write(),
+        )  # fmt: skip
+        return _View(decides, watches, lister, auditor, marks, journal, writers, sender, ending)
 
     def _begin_view(self) -> None:
         """Begins to list and follow, on the thread of the core or before it is started."""
@@ -195,6 +208,7 @@ class Controller:
         if self._leads:
             view.auditor.start()
         view.marks.start()
+        view.journal.start()
 
     def _change_view(self, why: str) -> None:
         """Drops the cache and all writes that are not sent, and lists everything again."""
@@ -208,6 +222,7 @@ class Controller:
             old.lister.stop()
             old.auditor.stop()
             old.marks.stop()
+            old.journal.stop()
             # Whoever leads next must outwait what was sent and is not answered.
             self._unknown_at = self._clock.monotonic()
             metrics.forget_objects()
@@ -222,6 +237,8 @@ class Controller:
         if self._paused:
             self._log.warning(PAUSED, resume=_RESUME)
         self._events.start()
+        if self._decisions is not None:
+            self._decisions.start()
         if self._leadership.at_once:
             self._leads = True
             self._rotation.start()
@@ -299,11 +316,14 @@ class Controller:
             view.lister.stop()
             view.auditor.stop()
             view.marks.stop()
+            view.journal.stop()
         self._inbox.put(None)
         self._thread.join(_STOP_SECONDS)
         has_ended = view.writers.stop(_STOP_SECONDS)
         self._leadership.stop(is_drained=has_ended and self._is_certain())
         self._events.stop()
+        if self._decisions is not None:
+            self._decisions.stop()
         for server in self._pages:
             server.stop()
 

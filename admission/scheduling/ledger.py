@@ -46,10 +46,12 @@ class Ledger:
 
     Attributes:
         unready: number of workloads whose pods are not all ready.
+        touched: keys of those that may hold something else than when they were last taken out.
     """
 
     def __init__(self, forest: Forest, changes: Changes, requeues: InadmissibleRequeues) -> None:
         self.unready = 0
+        self.touched: set[WorkloadKey] = set()
         self._forest = forest
         self._changes = changes
         self._requeues = requeues
@@ -81,6 +83,7 @@ class Ledger:
     def hold(self, new: ReservingWorkload, now_us: int) -> None:
         """Count a workload as it is now, instead of as it was before."""
         old = self._workloads.get(new.key)
+        self.touched.add(new.key)
         if old is not None:
             self._note_update(old)
             if old == new:
@@ -95,6 +98,7 @@ class Ledger:
         old = self._workloads.get(key)
         if old is None:
             return False
+        self.touched.add(key)
         self._note_update(old)
         self._remove(old)
         self._requeues.tree(old.cluster_queue, now_us)

@@ -329,6 +329,22 @@ class State:
                 sums[name][fr] = sums[name].get(fr, 0) + value
         return self._ledger.workloads(), sums
 
+    def take_touched(self) -> set[WorkloadKey]:
+        """Return whose charge may be another one than at the last call."""
+        found, self._ledger.touched = self._ledger.touched, set()
+        return found
+
+    def written_charge(self, key: WorkloadKey) -> ReservingWorkload | None:
+        """Return what a workload is charged; None also while its admission is not written."""
+        return None if key in self._assumed else self._ledger.get(key)
+
+    def last_charge(self, key: WorkloadKey) -> ReservingWorkload | None:
+        """Return what a workload that has finished was charged; None where it does not tell."""
+        workload = self._workloads.get(key)
+        if workload is None or not workload.finished or workload.reservation is None:
+            return None
+        return reserving.of(workload, workload.reservation)
+
     def charged(
         self, workload: Workload, queue: str, node_labels: Mapping[str, str], now_us: int
     ) -> Workload | None:

@@ -361,6 +361,10 @@ UNASKED = {
         **{
             Request("patch", one.group, one.plural): "where a CA is new" for one in cabundles.NAMES
         },
+        **{
+            Request(verb, "", "configmaps"): "usage is recorded once a minute"
+            for verb in ("create", "delete", "get", "update")
+        },
         Request("list", "coordination.k8s.io", "leases"): "while another one leads",
         Request("watch", "coordination.k8s.io", "leases"): "while another one leads",
         Request("list", DEVICES, "devices"): "where the kind is served",

@@ -124,6 +124,11 @@ controller:
   statusInterval: 500ms
   outsideInterval: 1m
   auditInterval: 10m
+journal:
+  enabled: true
+  interval: 1m
+  retention: 2160h
+  users: true
 webhook:
   threads: 8
   maxBodyBytes: 7340032
@@ -168,6 +173,11 @@ controller:
   statusInterval: 500ms
   outsideInterval: 1m
   auditInterval: 10m
+journal:
+  enabled: true
+  interval: 1m
+  retention: 2160h
+  users: true
 webhook:
   threads: 8
   maxBodyBytes: 7340032
@@ -212,6 +222,11 @@ controller:
   statusInterval: 500ms
   outsideInterval: 1m
   auditInterval: 10m
+journal:
+  enabled: true
+  interval: 1m
+  retention: 2160h
+  users: true
 webhook:
   threads: 8
   maxBodyBytes: 7340032
@@ -249,6 +264,11 @@ controller:
   statusInterval: 500ms
   outsideInterval: 1m
   auditInterval: 10m
+journal:
+  enabled: true
+  interval: 1m
+  retention: 2160h
+  users: true
 webhook:
   threads: 8
   maxBodyBytes: 7340032
@@ -293,6 +313,11 @@ controller:
   statusInterval: 500ms
   outsideInterval: 1m
   auditInterval: 10m
+journal:
+  enabled: true
+  interval: 1m
+  retention: 2160h
+  users: true
 webhook:
   threads: 8
   maxBodyBytes: 7340032

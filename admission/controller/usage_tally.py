@@ -1,0 +1,196 @@
+"""For how long who held what, and how far that was recorded. Pure: times are arguments.
+
+A tally knows since when it has seen everything (`covers_from`) and up to when all was recorded
+(`counted_to`). What another process has recorded is not counted again: whoever takes over sets
+`counted_to` to what the newest record says, and what lies before `covers_from` is a hole.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from admission.base.names import WorkloadKey
+from admission.objects.usage_record import Account, Owner, Record, Runs
+
+MOST_CLOSED: Final = 20_000
+"""Spans that have ended and are kept; a standby keeps as many, as it does not know what counts."""
+
+
+class Holding(NamedTuple):
+    """What one Workload or pod holds.
+
+    Attributes:
+        uid: whose; another object of the same name holds for itself.
+        since: when it was reserved; 0 where nobody knows.
+        owner: what it was made for; None where its run time is not counted.
+        amounts: by account, sorted; without zeros.
+    """
+
+    uid: str
+    since: int
+    owner: Owner | None
+    amounts: tuple[tuple[Account, int], ...]
+
+
+class Span(NamedTuple):
+    """A time in which one holder held the same.
+
+    Attributes:
+        holding: what was held.
+        began: when the holder began to hold anything.
+        begin: when it began to hold just this.
+        end: when it ended; None for not yet.
+        is_last: whether the holder held nothing afterwards.
+    """
+
+    holding: Holding
+    began: int
+    begin: int
+    end: int | None = None
+    is_last: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What is to be recorded of a time.
+
+    Attributes:
+        begin: everything before was recorded.
+        until: when it ends.
+        covers_from: since when everything was seen.
+        spans: what was held, maybe before and after that time, too.
+    """
+
+    begin: int
+    until: int
+    covers_from: int
+    spans: tuple[Span, ...]
+
+
+class Tally:
+    """Who holds what now, and what was held and is not recorded yet.
+
+    Attributes:
+        covers_from: since when everything was seen; None before anything was listed.
+        counted_to: up to when all is recorded; 0 where nobody has said.
+    """
+
+    def __init__(self) -> None:
+        self.covers_from: int | None = None
+        self.counted_to = 0
+        self._taken_to = 0
+        self._open: dict[WorkloadKey, Span] = {}
+        self._closed: deque[Span] = deque()
+        self._ended: dict[str, Span] = {}
+        """The last of the closed spans of each holder, by UID."""
+
+    def begin(self, holdings: Mapping[WorkloadKey, Holding], now: int) -> None:
+        """Take everything that is held when all was listed for the first time."""
+        self.covers_from = now
+        for key, holding in holdings.items():
+            begin = min(holding.since or now, now)
+            self._open[key] = Span(holding, begin, begin)
+
+    def update(self, key: WorkloadKey, holding: Holding | None, now: int) -> None:
+        """Take what a holder holds now; None for nothing."""
+        known = self._open.pop(key, None)
+        if known is None:
+            if holding is not None:
+                self._open[key] = self._started(holding, now)
+            return
+        if known.holding == holding:
+            self._open[key] = known
+            return
+        end = max(known.begin, now)
+        if holding is None:
+            self._close(known, end, is_last=True)
+            return
+        was = known.holding
+        if (was.uid, was.since) == (holding.uid, holding.since):
+            self._close(known, end, is_last=False)
+            self._open[key] = Span(holding, known.began, end)
+            return
+        between = min(max(known.begin, holding.since, self._taken_to), end)
+        self._close(known, between if holding.since else end, is_last=True)
+        self._open[key] = self._started(holding, now)
+
+    def add_ended(self, holding: Holding, end: int) -> None:
+        """Take what was held, and had ended before anything was listed."""
+        self._closed.append(Span(holding, holding.since, holding.since, end, is_last=True))
+
+    def take(self, until: int) -> Taken:
+        """Return what is to be recorded up to a moment; it is kept until `counted` is told."""
+        assert self.covers_from is not None
+        self._taken_to = until
+        return Taken(
+            begin=self.counted_to,
+            until=until,
+            covers_from=self.covers_from,
+            spans=(*self._closed, *self._open.values()),
+        )
+
+    def counted(self, until: int) -> None:
+        """Note that everything up to a moment is in a record, by whomever."""
+        self.counted_to = self._taken_to = until
+        self._closed = deque(one for one in self._closed if one.end is None or one.end > until)
+        self._ended = {one.holding.uid: one for one in self._closed if one.is_last}
+
+    def _started(self, holding: Holding, now: int) -> Span:
+        """Return the span of a holder that is new.
+
+        It begins when the quota was reserved. It begins now where that time may be counted
+        already, or where the same reservation was held before, and was not for a while.
+        """
+        begin, before = min(holding.since, now), self._ended.get(holding.uid)
+        if begin < max(self._taken_to, 1):
+            begin = now
+        elif before is not None and before.end is not None:
+            is_same = before.holding.since == holding.since
+            begin = now if is_same else max(begin, before.end)
+        return Span(holding, begin, begin)
+
+    def _close(self, span: Span, end: int, *, is_last: bool) -> None:
+        closed = span._replace(end=end, is_last=is_last)
+        self._closed.append(closed)
+        if is_last:
+            self._ended[span.holding.uid] = closed
+        if len(self._closed) > MOST_CLOSED:
+            lost = self._closed.popleft()
+            assert lost.end is not None
+            assert self.covers_from is not None
+            self.covers_from = max(self.covers_from, lost.end)
+            if self._ended.get(lost.holding.uid) is lost:
+                del self._ended[lost.holding.uid]
+
+
+def record(taken: Taken) -> Record:
+    """Return the record of what was taken."""
+    usage: dict[Account, int] = {}
+    runs: dict[Owner, Runs] = {}
+    for one in taken.spans:
+        end = taken.until if one.end is None else min(one.end, taken.until)
+        _add(usage, one.holding, end - max(one.begin, taken.begin))
+        if one.end is not None and one.is_last and taken.begin < one.end <= taken.until:
+            _add_run(runs, one.holding.owner, one.end - one.began)
+    hole = (taken.begin, min(taken.covers_from, taken.until))
+    return Record(
+        begin=taken.begin,
+        until=taken.until,
+        usage=usage,
+        runs=runs,
+        holes=(hole,) if hole[0] < hole[1] else (),
+    )
+
+
+def _add(usage: dict[Account, int], holding: Holding, seconds: int) -> None:
+    if seconds > 0:
+        for account, amount in holding.amounts:
+            usage[account] = usage.get(account, 0) + amount * seconds
+
+
+def _add_run(runs: dict[Owner, Runs], owner: Owner | None, seconds: int) -> None:
+    if owner is None:
+        return
+    known = runs.get(owner, Runs(0, 0, 0))
+    runs[owner] = Runs(known.count + 1, known.seconds + seconds, max(known.longest, seconds))

@@ -1,0 +1,287 @@
+"""The record of an hour or a day: for how long whose work held how many GPUs.
+
+A record is a ConfigMap in the namespace of the program. Times are whole seconds since 1970;
+amounts are whole units of a resource, times seconds. See docs/adr/0190-gpu-time-is-recorded.md.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+
+from admission.base import clock, names, structs
+from admission.base.errors import InvalidValueError
+
+HOUR: Final = 3600
+DAY: Final = 24 * HOUR
+USAGE_BYTES: Final = 384 * 1024
+RUNS_BYTES: Final = 128 * 1024
+"""Together half of what an object may have; etcd takes 1.5 MiB, a ConfigMap 1 MiB."""
+_HOLES: Final = 50
+_DATA: Final = "record.json"
+_RULE: Final = "must be a usage record of gpu-admission, format 1"
+_PARTS: Final = 10**9
+_PREFIX: Final = "gpu-usage-"
+_NAME_FORMATS: Final = {"hour": "%Y-%m-%d-%H", "day": "%Y-%m-%d"}
+
+
+class Period(StrEnum):
+    """What a record is of; the value is that of the label ``gpu-admission.dev/usage``."""
+
+    HOUR = "hour"
+    DAY = "day"
+
+    @property
+    def seconds(self) -> int:
+        """Return the length."""
+        return HOUR if self is Period.HOUR else DAY
+
+    def start_of(self, moment: int) -> int:
+        """Return when the period of a moment begins."""
+        return moment - moment % self.seconds
+
+
+class Account(NamedTuple):
+    """Whose time is counted; with an empty namespace, that of all who have no row of their own."""
+
+    namespace: str
+    cluster_queue: str
+    local_queue: str
+    user: str
+    flavor: str
+    resource: str
+
+
+class Owner(NamedTuple):
+    """What a Workload was made for; without a name, all of the kind that have no row."""
+
+    namespace: str
+    kind: str
+    name: str
+
+
+class Runs(NamedTuple):
+    """How long an owner held quota, each time from the reservation to the release."""
+
+    count: int
+    seconds: int
+    longest: int
+
+
+Hole = tuple[int, int]
+"""From when until when something may be missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What is known of a part of an hour or a day.
+
+    Attributes:
+        begin: from when on it counts.
+        until: until when.
+        usage: amount times seconds.
+        runs: of owners that released their quota meanwhile.
+        holes: parts of it in which something may be missing; sorted, without overlap.
+    """
+
+    begin: int
+    until: int
+    usage: Mapping[Account, int] = field(default_factory=dict)
+    runs: Mapping[Owner, Runs] = field(default_factory=dict)
+    holes: tuple[Hole, ...] = ()
+
+
+class _Wire(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
+    format: Literal[1]
+    begin: str
+    until: str
+    holes: tuple[tuple[str, str], ...] = ()
+    usage: tuple[tuple[str, str, str, str, str, str, str], ...] = ()
+    runs: tuple[tuple[str, str, str, int, int, int], ...] = ()
+
+
+_ENCODER: Final = msgspec.json.Encoder()
+_DECODER: Final = structs.decoder(_Wire)
+
+
+def merged(records: Iterable[Record]) -> Record:
+    """Return the sum of records that follow one another; what lies between them is a hole.
+
+    Raises:
+        ValueError: there is none.
+    """
+    ordered = sorted(records, key=lambda one: (one.begin, one.until))
+    usage: dict[Account, int] = {}
+    runs: dict[Owner, Runs] = {}
+    holes: list[Hole] = []
+    if not ordered:
+        raise ValueError("no record to merge")
+    until = ordered[0].begin
+    for one in ordered:
+        for account, amount in one.usage.items():
+            usage[account] = usage.get(account, 0) + amount
+        for owner, found in one.runs.items():
+            runs[owner] = _more(runs.get(owner), found)
+        if one.begin > until:
+            holes.append((until, one.begin))
+        holes += one.holes
+        until = max(until, one.until)
+    return Record(begin=ordered[0].begin, until=until, usage=usage, runs=runs, holes=joined(holes))
+
+
+def joined(holes: Iterable[Hole]) -> tuple[Hole, ...]:
+    """Return holes in order, those that touch as one; of too many, the closest become one."""
+    found: list[Hole] = []
+    for begin, end in sorted(one for one in holes if one[0] < one[1]):
+        if found and begin <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        else:
+            found.append((begin, end))
+    while len(found) > _HOLES:
+        at = min(range(1, len(found)), key=lambda i: (found[i][0] - found[i - 1][1], i))
+        found[at - 1 : at + 1] = [(found[at - 1][0], found[at][1])]
+    return tuple(found)
+
+
+def bounded(
+    record: Record, usage_bytes: int = USAGE_BYTES, runs_bytes: int = RUNS_BYTES
+) -> Record:
+    """Return a record that fits into an object: the smallest rows are added up, none is lost."""
+    return replace(
+        record,
+        usage=_bounded_usage(record.usage, usage_bytes),
+        runs=_bounded_runs(record.runs, runs_bytes),
+    )
+
+
+def _bounded_usage(usage: Mapping[Account, int], most: int) -> Mapping[Account, int]:
+    sizes = {one: _size(*one, amount) for one, amount in usage.items()}
+    if sum(sizes.values()) <= most:
+        return usage
+    totals: dict[str, int] = {}
+    for account, amount in usage.items():
+        totals[account.resource] = totals.get(account.resource, 0) + amount
+    rests = {_rest(account) for account in usage}
+    has_flavors = sum(_size(*one, totals[one.resource]) for one in rests) <= most // 2
+    if not has_flavors:
+        rests = {one._replace(flavor="") for one in rests}
+    room = most - sum(_size(*one, totals[one.resource]) for one in rests)
+    found: dict[Account, int] = {}
+    order = sorted(usage, key=lambda one: (-(usage[one] * _PARTS // totals[one.resource]), one))
+    for account in order:
+        row = account
+        if not account.namespace or sizes[account] > room:
+            row = _rest(account) if has_flavors else _rest(account)._replace(flavor="")
+        else:
+            room -= sizes[account]
+        found[row] = found.get(row, 0) + usage[account]
+    return found
+
+
+def _rest(account: Account) -> Account:
+    return Account("", "", "", "", account.flavor, account.resource)
+
+
+def _bounded_runs(runs: Mapping[Owner, Runs], most: int) -> Mapping[Owner, Runs]:
+    """Add up by namespace and kind, and where that is still too much, by kind."""
+    for has_namespace in (True, False):
+        if sum(_size(*owner, *found) for owner, found in runs.items()) <= most:
+            break
+        room, kept = most // 2, dict[Owner, Runs]()
+        for owner in sorted(runs, key=lambda one: (-runs[one].seconds, one)):
+            size = _size(*owner, *runs[owner])
+            row = Owner(owner.namespace if has_namespace else "", owner.kind, "")
+            if owner.name and size <= room:
+                row, room = owner, room - size
+            kept[row] = _more(kept.get(row), runs[owner])
+        runs = kept
+    return runs
+
+
+def _more(known: Runs | None, found: Runs) -> Runs:
+    if known is None:
+        return found
+    return Runs(
+        known.count + found.count,
+        known.seconds + found.seconds,
+        max(known.longest, found.longest),
+    )
+
+
+def _size(*parts: str | int) -> int:
+    """Return how many bytes of JSON a row takes, and some more."""
+    return len(_ENCODER.encode(parts)) + 3
+
+
+# ------------------------------------------------------------------------------------- objects
+
+
+def name_of(period: Period, moment: int) -> str:
+    """Return the name of the object that records a moment."""
+    begin = datetime.fromtimestamp(period.start_of(moment), UTC)
+    return f"{_PREFIX}{begin.strftime(_NAME_FORMATS[period.value])}"
+
+
+def document(
+    record: Record, period: Period, namespace: str, resource_version: str = ""
+) -> dict[str, Any]:
+    """Return the object of a record; with a version, as it is to replace that one."""
+    wire = _Wire(
+        format=1,
+        begin=text_of(record.begin),
+        until=text_of(record.until),
+        holes=tuple((text_of(begin), text_of(end)) for begin, end in record.holes),
+        usage=tuple((*one, str(record.usage[one])) for one in sorted(record.usage)),
+        runs=tuple((*one, *record.runs[one]) for one in sorted(record.runs)),
+    )
+    metadata: dict[str, Any] = {
+        "name": name_of(period, record.begin),
+        "namespace": namespace,
+        "labels": {names.USAGE_LABEL: period.value},
+    }
+    if resource_version:
+        metadata["resourceVersion"] = resource_version
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata,
+        "data": {_DATA: _ENCODER.encode(wire).decode()},
+    }
+
+
+def read(found: Mapping[str, Any]) -> Record:
+    """Return the record of an object.
+
+    Raises:
+        InvalidValueError: it holds none.
+    """
+    name = str((found.get("metadata") or {}).get("name", ""))
+    try:
+        wire = _DECODER.decode((found.get("data") or {}).get(_DATA, ""))
+        return Record(
+            begin=_second(wire.begin),
+            until=_second(wire.until),
+            holes=joined((_second(begin), _second(end)) for begin, end in wire.holes),
+            usage={Account(*row[:-1]): int(row[-1]) for row in wire.usage},
+            runs={Owner(*row[:3]): Runs(*row[3:]) for row in wire.runs},
+        )
+    except ValueError as error:
+        raise InvalidValueError(name, f"{_RULE}: {error}") from error
+
+
+def period_of(found: Mapping[str, Any]) -> Period | None:
+    """Return what an object is the record of, by its label; None for another object."""
+    label = ((found.get("metadata") or {}).get("labels") or {}).get(names.USAGE_LABEL)
+    return Period(label) if label in set(Period) else None
+
+
+def text_of(second: int) -> str:
+    """Return a time as RFC 3339 has it."""
+    return clock.to_wire(datetime.fromtimestamp(second, UTC))
+
+
+def _second(text: str) -> int:
+    return int(clock.from_wire(text).timestamp())
