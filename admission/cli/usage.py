@@ -212,8 +212,8 @@ def _run(one: tuple[Owner, Runs]) -> list[str]:
     return [
         owner.namespace or "-",
         f"{owner.kind} {owner.name or _OTHERS}",
-        f"{runs.count:,}",
-        durations.to_wire(runs.seconds // runs.count * 10**6),
+        f"{runs.number:,}",
+        durations.to_wire(runs.seconds // runs.number * 10**6),
         durations.to_wire(runs.longest * 10**6),
     ]
 

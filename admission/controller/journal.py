@@ -9,7 +9,8 @@ its version; so what one process has recorded, no other one records again.
 import contextlib
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from typing import Final, TypeVar
+from functools import partial
+from typing import Final, Protocol, TypeVar
 
 from admission.base import conditions, logs, names
 from admission.base.clock import Clock
@@ -37,6 +38,18 @@ _RETRY_SECONDS: Final = 30.0
 _LONGEST_USER: Final = 253
 
 Answer = TypeVar("Answer")
+
+
+class Ask(Protocol):
+    """Has the core's thread answer a question about what was counted."""
+
+    def __call__(self, question: "Callable[[Counting], Answer]") -> Answer:
+        """Return the answer.
+
+        Raises:
+            TimeoutError: the core did not get to it.
+        """
+        ...
 
 
 class Counting:
@@ -166,7 +179,7 @@ class Journal:
     def __init__(
         self,
         api: Api,
-        ask: Callable[[Callable[[Counting], Answer]], Answer],
+        ask: Ask,
         namespace: str,
         settings: Settings,
         clock: Clock,
@@ -216,7 +229,7 @@ class Journal:
         assert self._begin is not None
         while self._begin < now and self._may_write():
             until = min(now, Period.HOUR.start_of(self._begin) + HOUR)
-            self._write(self._ask(lambda counting, end=until: counting.tally.take(end)))
+            self._write(self._ask(partial(_taken, until=until)))
         return True
 
     def _round(self) -> float:
@@ -266,7 +279,7 @@ class Journal:
             made = self._create(usage_record.document(whole, hour, self._namespace))
             self._tidy()
         self._head = whole, made["metadata"]["resourceVersion"]
-        self._begin = self._ask(lambda counting: _counted(counting, taken.until))
+        self._begin = self._ask(partial(_counted, until=taken.until))
 
     def _create(self, document: Document) -> Document:
         """Create a record; one that is there already and cannot be read is replaced."""
@@ -335,6 +348,10 @@ class Journal:
     def _delete(self, name: str, uid: str) -> None:
         with contextlib.suppress(errors.NotFoundError):
             self._api.delete(resources.CONFIG_MAPS, name, self._namespace, uid=uid)
+
+
+def _taken(counting: Counting, until: int) -> Taken:
+    return counting.tally.take(until)
 
 
 def _counted(counting: Counting, until: int) -> int:

@@ -193,4 +193,4 @@ def _add_run(runs: dict[Owner, Runs], owner: Owner | None, seconds: int) -> None
     if owner is None:
         return
     known = runs.get(owner, Runs(0, 0, 0))
-    runs[owner] = Runs(known.count + 1, known.seconds + seconds, max(known.longest, seconds))
+    runs[owner] = Runs(known.number + 1, known.seconds + seconds, max(known.longest, seconds))

@@ -286,13 +286,14 @@ def _resource(document: Document) -> Resource | None:
 
 def _check(path: Path, number: int, document: Document) -> None:
     kind = f"{document.get('apiVersion')} {document.get('kind')}"
-    if _resource(document) is None:
+    resource = _resource(document)
+    if resource is None:
         known = ", ".join(one.kind for one in ORDER)
         raise BackupError(f"{path}: line {number}: {kind}: must be one of {known}")
     metadata = document.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
         raise BackupError(f"{path}: line {number}: {kind}: metadata.name: must be given")
-    label = _SELECTORS.get(_resource(document))
+    label = _SELECTORS.get(resource)
     if label is not None and label not in (metadata.get("labels") or {}):
         raise BackupError(
             f"{path}: line {number}: {kind} {metadata['name']}: must have the label {label}"

@@ -66,7 +66,7 @@ class Owner(NamedTuple):
 class Runs(NamedTuple):
     """How long an owner held quota, each time from the reservation to the release."""
 
-    count: int
+    number: int
     seconds: int
     longest: int
 
@@ -205,7 +205,7 @@ def _more(known: Runs | None, found: Runs) -> Runs:
     if known is None:
         return found
     return Runs(
-        known.count + found.count,
+        known.number + found.number,
         known.seconds + found.seconds,
         max(known.longest, found.longest),
     )

@@ -184,7 +184,7 @@ def document(usage: Usage) -> dict[str, Any]:
                 "namespace": owner.namespace,
                 "kind": owner.kind,
                 "name": owner.name,
-                "count": runs.count,
+                "count": runs.number,
                 "seconds": runs.seconds,
                 "longestSeconds": runs.longest,
             }

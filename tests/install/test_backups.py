@@ -9,8 +9,10 @@ import pytest
 from admission.install import backups
 from admission.install.backups import BackupError
 from admission.kube import resources
-from admission.objects import crds
+from admission.objects import crds, usage_record
+from admission.objects.usage_record import Period, Record
 from admission.sandbox.store import Store
+from admission.visibility import usage
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import make_cluster_queue, make_flavor
 from tests.builders.workloads import make_workload
@@ -58,6 +60,14 @@ BROKEN = {
         text(mark(), {**QUEUE, "metadata": {}}, mark(objects=1)),
         "line 2: kueue.x-k8s.io/v1beta2 ClusterQueue: metadata.name: must be given",
     ),
+    "a ConfigMap of others": (
+        text(
+            mark(),
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}},
+            mark(objects=1),
+        ),
+        "line 2: v1 ConfigMap a: must have the label gpu-admission.dev/usage",
+    ),
 }
 
 
@@ -99,6 +109,20 @@ def test_what_was_saved_is_read_again(tmp_path: Path) -> None:
         metadata = document["metadata"]
         made = other.get(found, metadata["name"], metadata.get("namespace", ""))
         assert made["spec"] == document["spec"]
+
+
+def test_usage_records_are_saved_and_no_other_config_maps(tmp_path: Path) -> None:
+    file = tmp_path / "queues.jsonl"
+    stores = Store(crds=crds.documents()), Store(crds=crds.documents())
+    for store in stores:
+        store.create(resources.NAMESPACES, make_namespace("sys"))
+    record = Record(begin=7200, until=7300, holes=((7200, 7210),))
+    document = usage_record.document(record, Period.HOUR, "sys")
+    stores[0].create(resources.CONFIG_MAPS, document)
+    stores[0].create(resources.CONFIG_MAPS, {"metadata": {"name": "other"}}, "sys")
+    assert backups.save(stores[0], file, FakeClock()) == 1
+    assert len(list(backups.restore(stores[1], backups.read(file), print))) == 1
+    assert usage.read(stores[1], "sys") == ((record,), ())
 
 
 def test_a_running_controller_is_not_disturbed() -> None:

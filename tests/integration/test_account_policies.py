@@ -23,7 +23,8 @@ from admission.config.derived import Settings
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.install import cabundles, manifests, rbac, scope, visibility_manifests, webhooks
 from admission.kube import apply
-from admission.objects import batch, crds, views
+from admission.objects import batch, crds, usage_record, views
+from admission.objects.usage_record import Period, Record
 from admission.objects.workload import PodSet, Workload, WorkloadSpec
 from admission.owners import batch_job
 from admission.owners import pod as pod_owner
@@ -465,6 +466,26 @@ def test_of_a_namespace_only_one_label_is_changed(guarded: Guarded) -> None:
         marked = {"metadata": {"labels": {names.HAS_QUEUE_LABEL: value}}}
         found = guarded.account.patch(path, marked)["metadata"]["labels"]
         assert found.get(names.HAS_QUEUE_LABEL) == value
+
+
+def test_of_config_maps_only_usage_records_are_written(guarded: Guarded) -> None:
+    path = f"/api/v1/namespaces/{SYSTEM}/configmaps"
+    configuration = {"metadata": {"name": manifests.CONFIG_MAP}, "data": {"config.yaml": ""}}
+    record = usage_record.document(Record(begin=0, until=9), Period.HOUR, SYSTEM)
+    made = guarded.admin.post(path, configuration)
+    own = f"{path}/{manifests.CONFIG_MAP}"
+    waiting.until(lambda: _is_refused(guarded.account, "PUT", own, made), what=f"{own} protected")
+    for method, at, body in (
+        ("PUT", own, made),
+        ("DELETE", own, None),
+        ("POST", path, {"metadata": {"name": "other"}}),
+    ):
+        with pytest.raises(RestError) as refused:
+            guarded.account.text(method, at, body)
+        assert "may write usage records" in str(refused.value.body)
+    name = record["metadata"]["name"]
+    guarded.account.text("PUT", f"{path}/{name}", guarded.account.post(path, record))
+    guarded.account.delete(f"{path}/{name}")
 
 
 def test_nobody_elses_writes_are_limited(guarded: Guarded) -> None:

@@ -275,10 +275,10 @@ class Recording(RuleBasedStateMachine):
         truth = self.truth(whole.begin, whole.until)
         in_holes = sum(self.truth(begin, end) for begin, end in whole.holes)
         assert truth - in_holes <= counted <= truth
-        assert all(run.count > 0 for run in whole.runs.values())
+        assert all(run.number > 0 for run in whole.runs.values())
         for owner, run in whole.runs.items():
             held = self.objects[WorkloadKey("ml", owner.name)].held
-            assert run.count <= len(held)
+            assert run.number <= len(held)
             assert run.seconds <= sum(one.seconds(0, self.now) for one in held)
 
     def truth(self, begin: int, end: int) -> int:

@@ -1,0 +1,166 @@
+"""``kubectl gpu usage``: sums for people and for programs, and since when they are complete."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from admission.base import names
+from admission.base.clock import SystemClock
+from admission.cli.kubectl import main
+from admission.kube import resources
+from admission.objects import usage_record
+from admission.objects.usage_record import Account, Owner, Period, Record, Runs
+from admission.sandbox.rest import StoreServer
+from admission.sandbox.store import Store
+from tests.builders.cluster import make_namespace
+from tests.cli.test_kubectl import KUBECONFIG
+
+SYSTEM = names.SYSTEM_NAMESPACE
+NOW = int(SystemClock().now().timestamp())
+HOUR = Period.HOUR.start_of(NOW)
+GPU, MEMORY = names.GPU_RESOURCE, names.GPU_MEMORY
+MIG = "nvidia.com/mig-1g.10gb"
+
+
+def account(
+    namespace: str, user: str = "ada", flavor: str = "a100", resource: str = GPU
+) -> Account:
+    return Account(namespace, f"of-{namespace}", "default", user, flavor, resource)
+
+
+@dataclass(frozen=True)
+class World:
+    """A store behind HTTP with records."""
+
+    store: Store
+    kubeconfig: Path
+
+    def add(self, record: Record, period: Period = Period.HOUR) -> None:
+        document = usage_record.document(record, period, SYSTEM)
+        self.store.create(resources.CONFIG_MAPS, document)
+
+    def ask(self, *arguments: str) -> Result:
+        command = ["usage", *arguments, "--kubeconfig", str(self.kubeconfig)]
+        return CliRunner().invoke(main, command)
+
+    def told(self, *arguments: str) -> dict[str, Any]:
+        result = self.ask(*arguments, "-o", "json")
+        assert result.exit_code == 0, result.stderr
+        answer: dict[str, Any] = json.loads(result.stdout)
+        return answer
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    store = Store()
+    store.create(resources.NAMESPACES, make_namespace(SYSTEM))
+    served = StoreServer(store, resources.BUILT_IN)
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(KUBECONFIG.format(url=served.url))
+    yield World(store, kubeconfig)
+    served.stop()
+
+
+def test_hours_are_shown_by_namespace_with_their_share(world: World) -> None:
+    begin, until = HOUR - 3600, HOUR
+    usage = {
+        account("research"): 3 * 3600, account("research", "bob"): 1800,
+        account("prod"): 1800, account("prod", resource=MIG): 360,
+        account("prod", resource=MEMORY): 2**30 * 7200,
+    }  # fmt: skip
+    world.add(Record(begin=begin, until=until, usage=usage))
+    since = usage_record.text_of(begin)
+    result = world.ask("--since", "30m", "--limit", "3") if NOW - HOUR < 1800 else world.ask()
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0] == (
+        f"hours: 2.0 Gi {MEMORY}; 4.0 {GPU}; 0.1 {MIG}, from {since} "
+        f"until {usage_record.text_of(until)}"
+    )
+    assert lines[1] == f"complete since {since}"
+    shown = [line.split() for line in lines if line.startswith(("prod ", "research "))]
+    assert ["research", GPU, "3.5", "88%"] in shown
+    assert ["prod", MEMORY, "2.0", "Gi", "100%"] in shown
+
+
+def test_holes_are_named_and_completeness_begins_after_the_last_one(world: World) -> None:
+    world.add(Record(begin=HOUR - 7200, until=HOUR - 3600, holes=((HOUR - 7000, HOUR - 6900),)))
+    world.add(Record(begin=HOUR - 3000, until=HOUR, usage={account("prod"): 10}))
+    found = world.told()
+    assert found["holes"] == [
+        {"from": usage_record.text_of(begin), "until": usage_record.text_of(end)}
+        for begin, end in ((HOUR - 7000, HOUR - 6900), (HOUR - 3600, HOUR - 3000))
+    ]
+    assert found["completeSince"] == usage_record.text_of(HOUR - 3000)
+    said = world.ask().stdout
+    assert f"complete since {usage_record.text_of(HOUR - 3000)}; what began and ended" in said
+
+
+@pytest.mark.parametrize(
+    ("by", "expected"),
+    [
+        (["user"], [{"user": "ada"}, {"user": "bob"}]),
+        (["queue", "flavor"], [
+            {"clusterQueue": "of-research", "flavor": "a100"},
+            {"clusterQueue": "of-prod", "flavor": "l4"},
+        ]),
+        (["localqueue"], [{"localQueue": "default"}]),
+    ],
+)  # fmt: skip
+def test_rows_are_summed_by_what_is_asked_for(
+    world: World, by: list[str], expected: list[dict[str, str]]
+) -> None:
+    usage = {account("research"): 30, account("prod", "bob", "l4"): 20}
+    world.add(Record(begin=HOUR, until=HOUR + 50, usage=usage))
+    found = world.told(*(word for one in by for word in ("--by", one)))
+    assert [
+        {key: value for key, value in row.items() if key not in {"resource", "seconds"}}
+        for row in found["usage"]
+    ] == expected
+    assert sum(int(row["seconds"]) for row in found["usage"]) == 50
+
+
+def test_one_namespace_is_shown_where_it_is_asked_for(world: World) -> None:
+    usage = {account("research"): 30, account("prod"): 20}
+    runs = {Owner("prod", "Job", "train"): Runs(2, 100, 80), Owner("a", "Job", "b"): Runs(1, 1, 1)}
+    world.add(Record(begin=HOUR, until=HOUR + 50, usage=usage, runs=runs))
+    found = world.told("-n", "prod")
+    assert [row["namespace"] for row in found["usage"]] == ["prod"]
+    assert found["runs"] == [
+        {"namespace": "prod", "kind": "Job", "name": "train", "count": 2, "seconds": 100,
+         "longestSeconds": 80},
+    ]  # fmt: skip
+    lines = world.ask("-n", "prod", "--by", "owner").stdout.splitlines()
+    assert lines[-1].split() == ["prod", "Job", "train", "2", "50s", "1m20s"]
+
+
+def test_what_had_no_room_is_shown_as_others(world: World) -> None:
+    rest = Account("", "", "", "", "a100", GPU)
+    world.add(Record(begin=HOUR, until=HOUR + 50, usage={rest: 3600, account("prod"): 3600}))
+    shown = [line.split() for line in world.ask().stdout.splitlines()]
+    assert ["(others)", GPU, "1.0", "50%"] in shown
+
+
+def test_a_record_that_cannot_be_read_is_named(world: World) -> None:
+    world.add(Record(begin=HOUR, until=HOUR + 50))
+    spoilt = usage_record.document(Record(begin=HOUR - 3600, until=HOUR), Period.HOUR, SYSTEM)
+    world.store.create(resources.CONFIG_MAPS, {**spoilt, "data": {}})
+    assert "is left out" in world.told()["missing"][0]
+    assert "note: a record is left out" in world.ask().stdout
+
+
+def test_without_records_the_next_step_is_said(world: World) -> None:
+    result = world.ask("--since", "1h")
+    assert result.exit_code == 1
+    assert "no usage is recorded" in result.stderr
+    assert "journal.enabled" in result.stderr
+
+
+@pytest.mark.parametrize("since", ["7", "0s", "-1h", "1w"])
+def test_a_time_without_unit_or_below_nothing_is_refused(world: World, since: str) -> None:
+    assert world.ask("--since", since).exit_code == 2
