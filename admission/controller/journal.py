@@ -207,6 +207,8 @@ class Journal:
         """Up to when all is recorded; None where the newest record has to be read first."""
         self._head: tuple[Record, str] | None = None
         """The record that is written now, and its version."""
+        self._told = ""
+        """The error that was logged last; it is not repeated until something was recorded."""
         self._rounds = Rounds("journal", self._round, self.failed)
 
     def start(self) -> None:
@@ -243,10 +245,11 @@ class Journal:
             Seconds until it is tried again.
         """
         self._begin = self._head = None
-        if isinstance(error, errors.KubeError | TimeoutError):
-            self._log.warning("usage not recorded", error=str(error))
-        else:
+        if not isinstance(error, errors.KubeError | TimeoutError):
             self._log.error("usage not recorded", exc_info=error)
+        elif str(error) != self._told:
+            self._log.warning("usage not recorded", error=str(error))
+            self._told = str(error)
         return min(_RETRY_SECONDS, self._settings.interval.total_seconds())
 
     # ---------------------------------------------------------------------------- one record
@@ -280,6 +283,7 @@ class Journal:
             self._tidy()
         self._head = whole, made["metadata"]["resourceVersion"]
         self._begin = self._ask(partial(_counted, until=taken.until))
+        self._told = ""
 
     def _create(self, document: Document) -> Document:
         """Create a record; one that is there already and cannot be read is replaced."""

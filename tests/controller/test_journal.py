@@ -21,6 +21,15 @@ SYSTEM = names.SYSTEM_NAMESPACE
 SETTINGS = Settings(interval=timedelta(seconds=10))
 
 
+def recording_late(world: World, settings: Settings = SETTINGS) -> Journal:
+    """The journal of a world that knows everything, and has not begun to record."""
+    world.settle()
+    return Journal(
+        world.store, lambda ask: ask(world.core.counting), SYSTEM, settings, world.clock,
+        lambda: True,
+    )  # fmt: skip
+
+
 def recording(world: World, settings: Settings = SETTINGS) -> Journal:
     """The journal of a world that has begun to count now."""
     if (
@@ -28,11 +37,7 @@ def recording(world: World, settings: Settings = SETTINGS) -> Journal:
         == ()
     ):
         world.store.create(resources.NAMESPACES, make_namespace(SYSTEM))
-    world.settle()
-    journal = Journal(
-        world.store, lambda ask: ask(world.core.counting), SYSTEM, settings, world.clock,
-        lambda: True,
-    )  # fmt: skip
+    journal = recording_late(world, settings)
     assert journal.step()
     return journal
 
@@ -138,6 +143,36 @@ def test_what_ended_while_nobody_looked_is_counted_as_its_workload_tells():
     again.step()
     assert seconds(world) == {account(): 2 * 50}
     assert records(world)[0].runs == {Owner("ml", "Pod", "train"): Runs(1, 50, 50)}
+
+
+def test_what_ended_is_counted_once_though_an_answer_was_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = ready_world()
+    journal = recording(world)
+    world.add_pod("train", gpus=1)
+    world.settle()
+    world.clock.advance(20)
+    journal.step()
+    world.clock.advance(2 * 3600)
+    world.set_phase("train", "Succeeded")
+    world.settle()
+    world.clock.advance(3600)
+    again = recording_late(world.restarted())
+    replace = world.store.replace
+
+    def lost(*args: Any, **more: Any) -> Any:
+        replace(*args, **more)
+        raise errors.TransportError("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.store, "replace", lost)
+        with pytest.raises(errors.TransportError) as caught:
+            again.step()
+    again.failed(caught.value)
+    world.clock.advance(60)
+    again.step()
+    assert seconds(world) == {account(): 2 * 3600 + 20}
 
 
 def test_users_are_not_recorded_where_that_is_switched_off():

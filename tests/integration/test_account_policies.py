@@ -474,7 +474,9 @@ def test_of_config_maps_only_usage_records_are_written(guarded: Guarded) -> None
     record = usage_record.document(Record(begin=0, until=9), Period.HOUR, SYSTEM)
     made = guarded.admin.post(path, configuration)
     own = f"{path}/{manifests.CONFIG_MAP}"
-    waiting.until(lambda: _is_refused(guarded.account, "PUT", own, made), what=f"{own} protected")
+    waiting.until(
+        partial(_is_refused, guarded.account, "DELETE", own, None), what=f"{own} protected"
+    )
     for method, at, body in (
         ("PUT", own, made),
         ("DELETE", own, None),
