@@ -93,7 +93,7 @@ def _line(
 
 
 def sentence(text: str, most: int, indent: str = "") -> list[str]:
-    """Return a text in lines; those after the first are indented.
+    """Return a text in lines; those after the first are indented, and names stay whole.
 
     Args:
         text: of words.
@@ -102,7 +102,8 @@ def sentence(text: str, most: int, indent: str = "") -> list[str]:
     """
     if not most:
         return [text]
-    return textwrap.wrap(text, max(most, 2 * _LEAST), subsequent_indent=indent)
+    size = max(most, 2 * _LEAST)
+    return textwrap.wrap(text, size, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def age(since: str, now: datetime) -> str:

@@ -358,6 +358,15 @@ def test_what_may_not_be_listed_is_one_note_for_each_reason() -> None:
     ]
 
 
+def test_a_name_is_not_broken_at_a_hyphen() -> None:
+    role = "gpu-admission-clusterqueue-viewer-role"
+    lines = asking.not_shown(
+        (f"Cohorts are not shown: you may not; shown by ClusterRole {role}",), 60
+    )
+    assert len(lines) == 2
+    assert lines[1].split()[-1] == role
+
+
 def test_what_users_write_moves_no_cursor_and_adds_no_line(world: World) -> None:
     hostile = "\x1b[2J\x1b]0;owned\x07eve\r\nqueue research: nobody waits\x9b31m\u202egnp"
     world.add(holding("hostile", "prod", 1, annotations={names.REQUESTER: hostile}))
