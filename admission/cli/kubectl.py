@@ -18,9 +18,7 @@ COMMANDS: Final = {
     "top": Lazy(
         "admission.cli.top:top", "Show quota and its use, by ClusterQueue, Cohort and flavor."
     ),
-    "usage": Lazy(
-        "admission.cli.usage:usage", "Show how much GPU-time was used, by whom and since when."
-    ),
+    "usage": Lazy("admission.cli.usage:usage", "Show how much GPU-time was used, by whom."),
     "who": Lazy(
         "admission.cli.who:who", "Show who holds a node, a queue or what a user asked for."
     ),

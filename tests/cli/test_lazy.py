@@ -87,6 +87,7 @@ QUESTIONS = {
     "why": ["why", "pod"],
     "top": ["top"],
     "queue": ["queue"],
+    "usage": ["usage"],
     "who": ["who", "node"],
 }
 

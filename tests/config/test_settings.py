@@ -15,8 +15,10 @@ from admission.config.derived import Settings
 from admission.config.gpu_configuration import (
     Certificates,
     Controller,
+    Decisions,
     GpuConfiguration,
     Health,
+    Journal,
     Modes,
     NamespaceMode,
     Product,
@@ -100,6 +102,8 @@ EVERYTHING = (
                     "waitingAfter": "2s", "waitingRefresh": "1m", "statusInterval": "0s",
                     "outsideInterval": "30s", "auditInterval": "1h", "secureMetrics": True},
         dashboardBindAddress="127.0.0.1:8083",
+        journal={"enabled": False, "interval": "5m", "retention": "100h", "users": False,
+                 "decisions": {"file": "/decisions", "maxBytes": 5000, "files": 2}},
         webhook={"threads": 2, "maxBodyBytes": 4096, "secureMetrics": True,
                  "clientAuthority": "/ca.crt", "healthProbeBindAddress": "[::1]:8081"},
         certificates={"authorityLifetime": "1h", "servingLifetime": "20m"},
@@ -163,6 +167,13 @@ def test_the_whole_of_both_documents_becomes_settings():
             secure_metrics=True,
         ),
         dashboard_bind_address="127.0.0.1:8083",
+        journal=Journal(
+            enabled=False,
+            interval=timedelta(minutes=5),
+            retention=timedelta(hours=100),
+            users=False,
+            decisions=Decisions(file="/decisions", max_bytes=5000, files=2),
+        ),
         webhook=Webhook(
             threads=2,
             max_body_bytes=4096,
