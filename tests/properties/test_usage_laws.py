@@ -42,6 +42,7 @@ from tests.clocks import FakeClock
 NAMESPACE = "gpu-admission-system"
 SETTINGS = Settings(interval=timedelta(seconds=10), retention=timedelta(days=400))
 PAIR = FlavorResource(FlavorName("a100"), ResourceName(names.GPU_RESOURCE))
+HOWS = st.sampled_from(["finish", "evict", "delete"])
 
 
 @dataclass
@@ -205,7 +206,7 @@ class Recording(RuleBasedStateMachine):
         self.tell(key)
 
     @precondition(lambda self: any(one.holds for one in self.objects.values()))
-    @rule(index=st.integers(0, 100), how=st.sampled_from(["finish", "evict", "delete"]))
+    @rule(index=st.integers(0, 100), how=HOWS)
     def end(self, index: int, how: str) -> None:
         holding = [one for one in self.objects.values() if one.holds]
         one = holding[index % len(holding)]
@@ -247,6 +248,25 @@ class Recording(RuleBasedStateMachine):
         if self.leader is not None:
             self.leader.record()
             self.judge()
+
+    @rule(
+        seconds=st.integers(1, 60),
+        hours=st.sampled_from([0, 0, 0, 2, 60]),
+        ends=st.lists(HOWS, max_size=3),
+    )
+    def outage(self, seconds: int, hours: int, ends: list[str]) -> None:
+        """Nobody counts for a while, in which some of the work ends."""
+        self.leader = self.standby = None
+        for how in ends:
+            self.clock.advance(seconds)
+            if any(one.holds for one in self.objects.values()):
+                self.end(0, how)
+        self.clock.advance(seconds + 3600 * hours)
+        self.leader = self.process()
+        self.leader.record()
+        self.clock.advance(seconds)
+        self.leader.record()
+        self.judge()
 
     @rule()
     def start_leader(self) -> None:
