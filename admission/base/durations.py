@@ -9,6 +9,7 @@ from typing import Final
 
 from admission.base.errors import InvalidValueError
 
+_LONGEST: Final = 128
 RULE: Final = "must be a duration such as 500ms, 15s or 1h30m"
 _UNITS: Final = {
     "ns": Fraction(1, 1000),
@@ -31,6 +32,8 @@ def parse(text: str) -> int:
     Raises:
         InvalidValueError: the text is no duration.
     """
+    if len(text) > _LONGEST:  # an int has few digits
+        raise InvalidValueError(text, f"must have at most {_LONGEST} characters")
     if _WHOLE.fullmatch(text) is None:
         raise InvalidValueError(text, RULE)
     total = sum(

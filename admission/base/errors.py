@@ -6,7 +6,12 @@ AdmissionError
 Each boundary adds its own small tree (see ``admission.kube.errors``).
 """
 
+from typing import Final
+
 from admission.base.answers import ErrorCode
+
+_SHOWN: Final = 200
+"""Characters of a value that its error shows."""
 
 
 class AdmissionError(Exception):
@@ -30,7 +35,8 @@ class InvalidValueError(AdmissionError, ValueError):
     """
 
     def __init__(self, value: str, rule: str) -> None:
-        super().__init__(f"{value!r}: {rule}")
+        shown = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}..."
+        super().__init__(f"{shown!r}: {rule}")
         self.value = value
         self.rule = rule
 

@@ -25,6 +25,8 @@ _NUMBER = re.compile(
 _BINARY: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _NANO: Final = 9
+_LONGEST: Final = 128
+"""Characters of a quantity. The API server writes its own with fewer; an int has few digits."""
 _MAX_EXPONENT: Final = 64  # beyond this every non-zero number saturates or rounds up to one nano
 
 CPU: Final = "cpu"
@@ -41,6 +43,8 @@ def parse_nano(text: str) -> int:
     Raises:
         InvalidValueError: the text is no quantity.
     """
+    if len(text) > _LONGEST:
+        raise InvalidValueError(text, f"must have at most {_LONGEST} characters")
     match = _NUMBER.fullmatch(text)
     if match is None:
         raise InvalidValueError(text, "must be a Kubernetes quantity such as 1, 500m or 2Gi")

@@ -9,6 +9,9 @@ import msgspec
 
 T = TypeVar("T")
 
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for what cannot be read; nesting without end exhausts its stack."""
+
 _LEARNING: Final = threading.Lock()
 """Held while msgspec learns a type.
 

@@ -18,7 +18,9 @@ _HTTP_PATH: Final = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 _SUBDOMAIN_RE = re.compile(_SUBDOMAIN)
 _QUALIFIED_RE = re.compile(_QUALIFIED)
 _HTTP_PATH_RE = re.compile(_HTTP_PATH)
-_INTEGER_RE = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_INTEGER_RE = re.compile(r"(?P<sign>[+-]?)0*(?P<digits>[0-9]+)", re.ASCII)
+_MOST_DIGITS: Final = 19
+"""Digits of the largest number of 64 bits."""
 
 _TRUE: Final = frozenset(["1", "t", "T", "true", "TRUE", "True"])
 _FALSE: Final = frozenset(["0", "f", "F", "false", "FALSE", "False"])
@@ -76,12 +78,25 @@ def domain_prefixed_path(path: FieldPath, text: str) -> list[FieldError]:
 
 def parse_integer(text: str, *, bits: int = 64) -> int | str:
     """Return the integer, or the words in which Go's ``strconv.Atoi`` refuses the text."""
-    if not _INTEGER_RE.fullmatch(text):
+    found = _INTEGER_RE.fullmatch(text)
+    if found is None:
         return f'strconv.Atoi: parsing "{text}": invalid syntax'
-    value = int(text)
-    if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+    is_long = len(found["digits"]) > _MOST_DIGITS  # no int, not even one that is too large
+    value = None if is_long else int(found["sign"] + found["digits"])
+    if value is None or not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
         return f'strconv.Atoi: parsing "{text}": value out of range'
     return value
+
+
+def whole_number(text: str) -> int | None:
+    """Return the number from 0 on that a text of decimal digits is; None for any other text.
+
+    None also for a number of more than 64 bits, which nothing that is counted has.
+    """
+    if not text.isascii() or not text.isdecimal():
+        return None
+    found = parse_integer(text)
+    return found if isinstance(found, int) else None
 
 
 def parse_boolean(text: str) -> bool | str:

@@ -19,7 +19,7 @@ from admission.base.errors import InvalidValueError
 SHARED_SUFFIX: Final = ".shared"
 
 _NAME = re.compile(
-    r"(?:(?P<c>[1-9][0-9]*)c\.)?(?P<g>[1-9][0-9]*)g\.(?P<gb>[0-9]+)gb"
+    r"(?:(?P<c>[1-9][0-9]{0,2})c\.)?(?P<g>[1-9][0-9]{0,2})g\.(?P<gb>[0-9]{1,6})gb"
     r"(?P<attributes>(?:[+.-]?[A-Za-z][A-Za-z0-9.,]*)?)",
     re.ASCII,
 )

@@ -55,9 +55,10 @@ class Device:
     def end(self) -> int:
         """Return the index after its last memory slice; 0 if it takes none."""
         taken = (
-            int(counter.removeprefix(SLICE_COUNTER)) + 1
+            int(index) + 1
             for (_, counter), amount in self.takes
             if amount and counter.startswith(SLICE_COUNTER)
+            if (index := counter.removeprefix(SLICE_COUNTER)).isdecimal()
         )
         return max(taken, default=0)
 

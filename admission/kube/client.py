@@ -325,7 +325,7 @@ class _Events(WatchStream[T], Generic[T]):
     def __next__(self) -> WatchEvent[T]:
         line = next(self._lines)
         try:
-            wire = _WIRE.decode(line)
+            wire = decoding.decode(_WIRE, line)
             kind = EventType(wire.type)
         except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
             self.close()

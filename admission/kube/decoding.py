@@ -1,7 +1,8 @@
 """From encoded objects to the types that callers ask for, one by one where one is broken."""
 
+import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Generic, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
@@ -9,6 +10,8 @@ from admission.base import structs
 from admission.kube import errors
 from admission.kube.api import EventType, Page, T, Undecodable, WatchEvent
 from admission.kube.resources import Resource
+
+Decoded = TypeVar("Decoded")
 
 
 class Head(msgspec.Struct, rename="camel", frozen=True, gc=False):
@@ -24,15 +27,51 @@ class _Headed(msgspec.Struct, frozen=True, gc=False):
 
 
 _HEADS = structs.decoder(_Headed)
-_BROKEN = (msgspec.DecodeError, UnicodeDecodeError)  # ValidationError is a DecodeError
+_BROKEN: Final = structs.UNREADABLE  # ValidationError is a DecodeError
+_DEEPEST: Final = 100
+"""Levels of objects and lists; no field that is read is nested as deep."""
+_PART: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
 
 
 def head(raw: bytes | msgspec.Raw) -> Head:
     """Name and version of an encoded object; empty where they cannot be read."""
     try:
-        return _HEADS.decode(raw).metadata
+        return decode(_HEADS, raw).metadata
     except _BROKEN:
         return Head()
+
+
+def decode(decoder: msgspec.json.Decoder[Decoded], raw: bytes | msgspec.Raw) -> Decoded:
+    """Decode JSON; what is nested so deep that the stack does not hold it is read as null.
+
+    An API server stores whatever a user nests in a field without schema. One such object must not
+    keep all others of its kind from being read.
+
+    Raises:
+        msgspec.DecodeError: it does not fit the type.
+        UnicodeDecodeError: a text of it is no UTF-8.
+    """
+    try:
+        return decoder.decode(raw)
+    except RecursionError:
+        return decoder.decode(_shallow(bytes(raw)))
+
+
+def _shallow(raw: bytes) -> bytes:
+    """Return encoded JSON with null in the place of what is nested too deep."""
+    kept, depth, begin = [], 0, 0
+    for match in _PART.finditer(raw):
+        part = match.group()
+        if part in b"{[":
+            depth += 1
+            if depth == _DEEPEST + 1:
+                kept.append(raw[begin : match.start()])
+        elif part in b"}]":
+            if depth == _DEEPEST + 1:
+                kept.append(b"null")
+                begin = match.end()
+            depth -= 1
+    return b"".join((*kept, raw[begin:]))
 
 
 def copy(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,7 +87,7 @@ def one(raw: bytes | msgspec.Raw, into: type[T]) -> T:
         DecodeError: it does not fit the type.
     """
     try:
-        return structs.decoder(into).decode(raw)
+        return decode(structs.decoder(into), raw)
     except _BROKEN as error:
         known = head(raw)
         where = f"{known.namespace}/{known.name}" if known.namespace else known.name
@@ -64,7 +103,7 @@ def many(
     bad: list[Undecodable] = []
     for raw in raws:
         try:
-            good.append(decoder.decode(raw))
+            good.append(decode(decoder, raw))
         except _BROKEN as error:
             bad.append(_undecodable(raw, error))
     return tuple(good), tuple(bad)
@@ -88,7 +127,7 @@ def page(raw: bytes, resource: Resource, into: type[T]) -> Page[T]:
     """
     undecodable: tuple[Undecodable, ...] = ()
     try:
-        found = structs.decoder(cast(Any, _Collection[into])).decode(raw)  # type: ignore[valid-type]
+        found = decode(structs.decoder(cast(Any, _Collection[into])), raw)  # type: ignore[valid-type]
         items = found.items or ()
     except _BROKEN:
         found = one(raw, _Collection[msgspec.Raw])
@@ -111,7 +150,7 @@ def event(kind: EventType, raw: bytes | msgspec.Raw, into: type[T]) -> WatchEven
     if kind is EventType.BOOKMARK:
         return WatchEvent(type=kind, resource_version=version)
     try:
-        found = structs.decoder(into).decode(raw)
+        found = decode(structs.decoder(into), raw)
     except _BROKEN as error:
         bad = _undecodable(raw, error, deleted=kind is EventType.DELETED)
         return WatchEvent(type=EventType.ERROR, resource_version=version, undecodable=bad)

@@ -91,5 +91,5 @@ def _inherited(metadata: ObjectMeta) -> _Inherited | None:
         return None
     try:
         return _DECODER.decode(text)
-    except msgspec.DecodeError:
+    except structs.UNREADABLE:
         return None

@@ -138,11 +138,11 @@ def capabilities(
 
 def is_count(text: str) -> bool:
     """Return whether a text is a whole number from 1."""
-    return text.isascii() and text.isdigit() and int(text) > 0
+    return bool(syntax.whole_number(text))
 
 
 def _count(text: str, otherwise: int) -> int:
-    return int(text) if is_count(text) else otherwise
+    return syntax.whole_number(text) or otherwise
 
 
 def _flag(annotations: Mapping[str, str], key: str) -> bool | None:

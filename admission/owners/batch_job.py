@@ -336,8 +336,7 @@ def count(job: AnyJob) -> int:
 
 def min_count(job: batch.Job) -> int | None:
     """Return the minimum number of pods with which the Job may start, or None."""
-    text = job.metadata.annotation(names.JOB_MIN_PARALLELISM)
-    return int(text) if text.isdecimal() and int(text) > 0 else None
+    return syntax.whole_number(job.metadata.annotation(names.JOB_MIN_PARALLELISM)) or None
 
 
 def is_elastic(job: batch.Job) -> bool:
@@ -709,7 +708,7 @@ def _read_injected(job: batch.Job) -> _Injected | None:
     """Return what the admission added to a Job, or None if the Job does not record it."""
     try:
         return _AS_INJECTED(msgspec.json.decode(job.metadata.annotation(names.INJECTED)))
-    except msgspec.DecodeError:
+    except structs.UNREADABLE:
         return None
 
 

@@ -7,6 +7,7 @@ and sync.go (names and labels of ReplicaSets).
 from collections.abc import Mapping
 from typing import Any, Final
 
+from admission.base import syntax
 from admission.objects import views
 
 REPLICA_SET: Final = ("apps/v1", "ReplicaSet")
@@ -49,7 +50,7 @@ def surge(spec: Mapping[str, Any]) -> int:
     found = rolling.get("maxSurge", _DEFAULT_SURGE) if isinstance(rolling, dict) else None
     if isinstance(found, int):
         return max(0, found)
-    percent = found.removesuffix("%") if isinstance(found, str) else ""
-    if not isinstance(found, str) or not found.endswith("%") or not percent.isdecimal():
+    if not isinstance(found, str) or not found.endswith("%"):
         return 0
-    return -(-int(percent) * replicas(spec) // 100)
+    percent = syntax.whole_number(found.removesuffix("%")) or 0
+    return -(-percent * replicas(spec) // 100)

@@ -8,6 +8,7 @@ more than the role was admitted with.
 """
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -16,7 +17,7 @@ from typing import Any, Final
 import msgspec
 from typing_extensions import override
 
-from admission.base import conditions, names, patches, pod_resources, structs
+from admission.base import conditions, names, patches, pod_resources, structs, syntax
 from admission.base.conditions import Text
 from admission.base.errors import InvalidValueError
 from admission.base.names import WorkloadKey
@@ -404,11 +405,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
                 return found
         for pod in living:
             index = pod.metadata.label(names.POD_GROUP_POD_INDEX_LABEL)
-            if (
-                self._named is None
-                and index
-                and not (index.isdecimal() and int(index) < total_count(pod))
-            ):
+            if self._named is None and index and not _is_index(index, total_count(pod)):
                 return conditions.group_index(pod.metadata.name, index, total_count(pod))
         for name, one in sorted(self._roles.items()):
             for pod in one.living[1:]:
@@ -828,9 +825,20 @@ def role_of(pod: views.Pod) -> str:
 
 
 def total_count(pod: views.Pod) -> int:
-    """Return how many pods the group of a pod is to have; 0 where the review was not asked."""
-    text = pod.metadata.annotation(names.POD_GROUP_TOTAL_COUNT)
-    return int(text) if text.isdecimal() else 0
+    """Return how many pods the group of a pod is to have; 0 where the review was not asked.
+
+    A number that is too large for a review is one that no group reaches.
+    """
+    text = pod.metadata.annotation(names.POD_GROUP_TOTAL_COUNT).removeprefix("+")
+    if not (text.isascii() and text.isdecimal()):
+        return 0
+    found = syntax.whole_number(text)
+    return sys.maxsize if found is None else found
+
+
+def _is_index(text: str, total: int) -> bool:
+    index = syntax.whole_number(text)
+    return index is not None and index < total
 
 
 def goes_on(workload: Workload) -> bool:
@@ -895,7 +903,7 @@ def memory(of: Workload) -> Memory:
     text = of.metadata.annotation(names.GROUP_MEMBERS)
     try:
         return _MEMORY.decode(text) if text else Memory()
-    except msgspec.DecodeError:
+    except structs.UNREADABLE:
         return Memory()
 
 

@@ -813,7 +813,7 @@ def _read_injected(owner: Held) -> _Injected | None:
     """Return what an admission gave an owner, or None where it does not say it."""
     try:
         return _AS_INJECTED(msgspec.json.decode(owner.metadata.annotation(names.INJECTED)))
-    except msgspec.DecodeError:
+    except structs.UNREADABLE:
         return None
 
 

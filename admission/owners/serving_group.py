@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.base import names, patches
+from admission.base import names, patches, syntax
 from admission.base.names import WorkloadKey
 from admission.objects import owner_rows as rows
 from admission.objects import views
@@ -155,8 +155,8 @@ def of_pod(of: ServingKind, owner: Document, pod: views.Pod) -> ServingGroup | N
         controller = pod.metadata.controller()
         is_its = controller is not None and controller.uid == owner.metadata.uid
         return ServingGroup(of, owner) if is_its else None
-    replica = pod.metadata.label(_REPLICA)
-    return ServingGroup(of, owner, int(replica)) if replica.isdecimal() else None
+    replica = syntax.whole_number(pod.metadata.label(_REPLICA))
+    return None if replica is None else ServingGroup(of, owner, replica)
 
 
 def groups(of: ServingKind, owner: Document) -> Iterator[ServingGroup]:

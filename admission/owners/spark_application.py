@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 import msgspec
 from typing_extensions import override
 
-from admission.base import fielderrors, names, patches, quantity
+from admission.base import fielderrors, names, patches, quantity, syntax
 from admission.base.errors import AdmissionError
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation, PatchBuilder
@@ -48,6 +48,7 @@ _UNITS: Final = {
 _MIB: Final = 1 << 20
 _DEFAULT_MEMORY: Final = "1g"
 _LEAST_OVERHEAD: Final = 384
+_MOST_FACTOR: Final = 1000
 _DEFAULT_EXECUTORS: Final = "2"
 _NOT_JVM: Final = ("Python", "R")
 _OF_ADMISSION: Final = frozenset({names.WORKLOAD_ANNOTATION, names.PODSET_LABEL})
@@ -87,9 +88,10 @@ def _executors(spec: Mapping[str, Any]) -> int:
 
 
 def _whole(path: FieldPath, text: str) -> int:
-    if not text.isdecimal():
-        raise msgspec.ValidationError(f"{path.text}: must be a whole number, 0 or more")
-    return int(text)
+    found = syntax.whole_number(text)
+    if found is None:
+        raise msgspec.ValidationError(f"{path.text}: must be a whole number 0 or more")
+    return found
 
 
 def memory_bytes(path: FieldPath, text: str, unit: int = _MIB) -> int:
@@ -105,11 +107,12 @@ def memory_bytes(path: FieldPath, text: str, unit: int = _MIB) -> int:
     """
     found = _MEMORY.fullmatch(text.strip().lower())
     size = None if found is None else _UNITS.get(found[2], 0) if found[2] else unit
-    if found is None or not size:
+    number = None if found is None else syntax.whole_number(found[1])
+    if number is None or not size:
         raise msgspec.ValidationError(
             f"{path.text}: must be an amount of memory in Spark's format, such as 2g"
         )
-    return int(found[1]) * size
+    return number * size
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,10 +237,9 @@ class _Role:
             factor = Decimal(str(text))
         except InvalidOperation:
             factor = Decimal(-1)
-        if not factor.is_finite() or factor < 0:
-            raise msgspec.ValidationError(
-                "spec.memoryOverheadFactor: must be a number, 0 or more, such as 0.1"
-            )
+        if not factor.is_finite() or not 0 <= factor <= _MOST_FACTOR:
+            rule = f"must be a number from 0 to {_MOST_FACTOR}, such as 0.1"
+            raise msgspec.ValidationError(f"spec.memoryOverheadFactor: {rule}")
         return factor
 
     def _beside_heap(self) -> int:

@@ -141,11 +141,12 @@ class _Envelope(msgspec.Struct, frozen=True, rename="camel"):
     request: _Identity = _Identity()
 
 
-# Nesting without end exhausts the decoder's stack before it is found to be no review.
-UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+UNREADABLE: Final = structs.UNREADABLE
 _ENVELOPE: Final = structs.decoder(_Envelope)
 
 
+_UID_WITHIN: Final = 4096
+"""Bytes of a body in which its uid is looked for where it cannot be read whole."""
 _PART: Final = re.compile(r'"(?:[^"\\]|\\.)*"(?P<colon>\s*:)?|[{}\[\],]')
 _REQUEST_DEPTH: Final = 2
 
@@ -285,4 +286,4 @@ def _uid_of(body: bytes) -> str:
     try:
         return _ENVELOPE.decode(body).request.uid
     except UNREADABLE:
-        return ""
+        return uid_in(body[:_UID_WITHIN])

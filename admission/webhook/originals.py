@@ -28,7 +28,7 @@ def read(pod: Pod) -> dict[str, Stated]:
         return {}
     try:
         recorded = _DECODER.decode(text)
-    except msgspec.DecodeError:
+    except structs.UNREADABLE:
         return {}
     return {
         container.name: recorded[container.name]

@@ -132,7 +132,7 @@ def _read(annotations: Annotations) -> tuple[Layer, ...] | str | None:
     text = annotations.get(PODSET_SLICE_CONSTRAINTS)
     try:
         return None if text is None else _LAYERS.decode(text)
-    except msgspec.DecodeError as error:
+    except structs.UNREADABLE as error:
         return str(error)
 
 

@@ -43,6 +43,12 @@ def test_what_go_refuses_is_refused(text):
         durations.parse(text)
 
 
+@pytest.mark.parametrize("text", ["9" * 5000 + "h", "0." + "1" * 5000 + "s", "1s" * 100])
+def test_a_duration_longer_than_anybody_writes_is_refused(text):
+    with pytest.raises(InvalidValueError, match="must have at most 128 characters"):
+        durations.parse(text)
+
+
 @given(st.integers(-(10**15), 10**15))
 def test_what_is_written_is_read_as_the_same(microseconds):
     assert durations.parse(durations.to_wire(microseconds)) == microseconds

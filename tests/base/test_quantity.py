@@ -45,6 +45,17 @@ def test_what_is_no_quantity(text):
         quantity.to_canonical("memory", text)
 
 
+@pytest.mark.parametrize("text", ["9" * 5000, "1e" + "9" * 5000, "0." + "1" * 5000])
+def test_a_quantity_longer_than_anybody_writes_is_refused_and_shown_in_short(text):
+    with pytest.raises(InvalidValueError, match="must have at most 128 characters") as refused:
+        quantity.to_canonical("memory", text)
+    assert len(str(refused.value)) < 300
+
+
+def test_the_longest_quantity_is_clamped():
+    assert quantity.to_canonical("memory", "9" * 128) == UNLIMITED
+
+
 @pytest.mark.parametrize(
     ("resource", "value", "expected"),
     [

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from admission.base import names
 from admission.controller import core
 from admission.kube import resources
 from admission.kube.reflector import Upserted
@@ -20,6 +21,7 @@ from admission.objects.local_queue import LocalQueue
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.workload import Workload
 from tests.builders.cluster import make_namespace
+from tests.builders.jobs import queued_job
 from tests.builders.metadata import make_condition
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.builders.workloads import make_admission, make_pod_set, make_workload
@@ -254,3 +256,37 @@ def test_a_status_that_only_a_bug_can_explain_is_left_and_others_are_written(
         world.add_pod("train")
         world.pass_time(2)
     assert world.status_of("gpus")["admittedWorkloads"] == 1
+
+
+# ------------------------------------------------------------------------------- texts of users
+
+
+OURS = sorted(
+    text
+    for key, text in vars(names).items()
+    if key.isupper() and isinstance(text, str) and text.count("/") == 1
+)
+"""Names of labels and annotations, and of others that look like them."""
+
+
+@pytest.mark.parametrize(
+    "text", ["9" * 5000, "[" * 20_000, '{"train":' + "[" * 20_000 + "]" * 20_000 + "}"]
+)
+def test_others_go_on_whatever_annotations_users_write(text: str) -> None:
+    """As users do where no review is asked."""
+    world = ready_world(quota=1)
+    for number, key in enumerate(OURS):
+        annotations = {key: text}
+        world.add_pod(f"odd-{number}", gpus=9, annotations=annotations)
+        labels = {names.POD_GROUP_NAME: f"odd-{number}"}
+        world.add_pod(f"of-{number}", gpus=9, labels=labels, annotations=annotations)
+        world.add(
+            queued_job(f"job-{number}", gpus=9, annotations=annotations),
+            make_workload(
+                f"by-hand-{number}",
+                make_pod_set(gpus=9),
+                metadata={"annotations": annotations},
+            ),
+        )
+    others_go_on(world)
+    assert not world.core.is_reverted

@@ -175,6 +175,17 @@ def test_an_incomplete_group_says_on_its_first_pod_how_many_are_there() -> None:
 
 
 @pytest.mark.parametrize(
+    ("total", "is_whole"), [("+2", True), ("9" * 5000, False)], ids=["with a sign", "without end"]
+)
+def test_the_number_of_pods_is_read_as_the_review_reads_it(total: str, is_whole: bool) -> None:
+    world = ready_world()
+    add(world, "a", "b", annotations={names.POD_GROUP_TOTAL_COUNT: total})
+    world.pass_time(2)
+    assert pods(world) == {"a", "b"}
+    assert world.admitted() == ({"a", "b"} if is_whole else set())
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"total": 3}, "pods 'a' and 'b' has different 'kueue.x-k8s.io/pod-group-total-count'"),
