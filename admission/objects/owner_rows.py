@@ -27,11 +27,13 @@ class Count:
     Attributes:
         path: its path, relative to the pod set.
         at_most: path of another number that bounds it, if that is set; empty for none.
+        at_least: path of another number to use if it is larger; empty for none.
         least: value to use for a smaller number.
     """
 
     path: str
     at_most: str = ""
+    at_least: str = ""
     least: int = 0
 
 
@@ -478,7 +480,10 @@ def _ray_pod_sets(
         PodSets(
             at=f"{cluster}.workerGroupSpecs[*]",
             name_at="groupName",
-            counts=(Count(path="replicas"), Count(path="numOfHosts", least=1)),
+            counts=(
+                Count(path="replicas", at_least="minReplicas"),  # see ADR 0174
+                Count(path="numOfHosts", least=1),
+            ),
         ),
     )
 

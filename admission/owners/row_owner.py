@@ -274,7 +274,8 @@ def counts_of(listed: PodSets, member: rows.Member) -> tuple[int, ...]:
 def _count(one: rows.Count, member: rows.Member) -> int:
     found = rows.number_at(member.value, one.path, 1, member.path)
     bound = rows.number_at(member.value, one.at_most, found, member.path)
-    return max(one.least, min(found, bound))
+    least = rows.number_at(member.value, one.at_least, one.least, member.path)
+    return max(one.least, least, min(found, bound))
 
 
 def product(counts: Iterable[int]) -> int:

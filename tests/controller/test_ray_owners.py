@@ -1,6 +1,7 @@
 """Elastic RayJobs and RayServices on the embedded store: their RayClusters say their sizes."""
 
 import copy
+import random
 from typing import Any
 
 import pytest
@@ -134,10 +135,11 @@ class Ray:
         resource = resource_of(self.kind)
         self.world.store.patch(resource, "train", change, "ml", subresource="status")
 
-    def scale(self, workers: int, name: str = "a") -> None:
+    def scale(self, workers: int, name: str = "a", least: int = 0) -> None:
         """Have a RayCluster ask for so many workers."""
         (group,) = self.world.store.get(CLUSTERS, name, "ml")["spec"]["workerGroupSpecs"]
-        change = patches.merge({"spec": {"workerGroupSpecs": [{**group, "replicas": workers}]}})
+        sizes = {"replicas": workers, "minReplicas": least}
+        change = patches.merge({"spec": {"workerGroupSpecs": [{**group, **sizes}]}})
         self.world.store.patch(CLUSTERS, name, change, "ml")
 
     def work(self) -> None:
@@ -147,9 +149,8 @@ class Ray:
             (group,) = cluster["spec"]["workerGroupSpecs"]
             head = cluster["spec"]["headGroupSpec"]["template"]
             self._have(f"{cluster['metadata']['name']}-head-", head, 1)
-            self._have(
-                f"{cluster['metadata']['name']}-worker-", group["template"], group["replicas"]
-            )
+            workers = max(group["replicas"], group["minReplicas"])
+            self._have(f"{cluster['metadata']['name']}-worker-", group["template"], workers)
         there = {one["metadata"]["name"] for one in known}
         for pod in self.pods():
             if pod["metadata"]["name"].split("-")[0] not in there:
@@ -289,3 +290,54 @@ def test_pods_of_a_raycluster_that_is_not_seen_any_more_stay_charged(kind: str) 
     ray.world.settle()
     assert told(ray.world) == [(3, "Finished"), (3, "Admitted")]
     assert (ray.released(), charged(ray.world)) == (6, 6)
+
+
+@EVERY
+def test_workers_below_their_least_number_are_asked_for_as_kuberay_makes_them(kind: str) -> None:
+    ray = begun(kind, quota=4)
+    ray.scale(1, least=4)
+    ray.work()
+    assert (ray.released(), charged(ray.world)) == (3, 3)
+    assert told(ray.world) == [(3, "Admitted"), (5, "waits")]
+    ray.scale(1, least=3)
+    ray.work()
+    assert (ray.released(), charged(ray.world)) == (4, 4)
+
+
+def attack(ray: Ray, rng: random.Random) -> None:
+    """Something that one may do who may edit everything in the namespace, or KubeRay does."""
+    store, name = ray.world.store, rng.choice(("a", "forged"))
+    names_of = [one["metadata"]["name"] for one in store.list(CLUSTERS, into=dict).items]
+    match rng.randrange(7):
+        case 0 if name in names_of:
+            ray.scale(rng.randrange(9), name, rng.randrange(9))
+        case 1 if name in names_of:
+            labels = rng.choice((None, {"ray.io/originated-from-crd": ray.kind}))
+            store.patch(CLUSTERS, name, patches.merge({"metadata": {"labels": labels}}), "ml")
+        case 2 if "forged" not in names_of:
+            ray.make("forged")
+        case 3:
+            ray.say(rng.choice(("a", "forged", "")), rng.choice(("", "a", "forged")))
+        case 4:
+            found = store.list(resources.WORKLOADS, into=dict).items
+            one = rng.choice(found)["metadata"]["name"]
+            store.delete(resources.WORKLOADS, one, "ml")
+        case 5:
+            ray.world.add_pod(f"other-{rng.randrange(10**9)}")
+        case _:
+            ray.work()
+
+
+@pytest.mark.parametrize("seed", range(8))
+@EVERY
+def test_whatever_an_editor_changes_no_more_pods_start_than_there_is_quota_for(
+    kind: str, seed: int
+) -> None:
+    ray, rng = begun(kind, quota=6), random.Random(seed)
+    for _ in range(25):
+        attack(ray, rng)
+        ray.world.settle()
+        assert ray.released() <= 6
+        assert charged(ray.world) >= ray.released()
+    ray.world.pass_time(5)
+    assert charged(ray.world) == ray.released() <= 6

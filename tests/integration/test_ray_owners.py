@@ -140,8 +140,14 @@ def test_an_editor_lets_no_more_pods_through_by_the_cluster_of_a_rayjob(system: 
     path = f"{kuberay.namespace}/rayclusters/{cluster['metadata']['name']}"
     more = copy.deepcopy(cluster["spec"]["workerGroupSpecs"])
     more[0]["replicas"] = 9
+    least = copy.deepcopy(cluster["spec"]["workerGroupSpecs"])
+    least[0] |= {"minReplicas": 9, "maxReplicas": 9}
     orphan = {"metadata": {"ownerReferences": None}, "spec": {"workerGroupSpecs": more}}
-    for change in ({"spec": {"workerGroupSpecs": more}}, orphan):
+    for change in (
+        {"spec": {"workerGroupSpecs": more}},
+        {"spec": {"workerGroupSpecs": least}},
+        orphan,
+    ):
         with pytest.raises(RestError) as refused:
             system.editor.patch(path, change)
         assert "was admitted with other pods" in str(refused.value)
@@ -151,6 +157,34 @@ def test_an_editor_lets_no_more_pods_through_by_the_cluster_of_a_rayjob(system: 
     made = system.editor.post(f"{kuberay.namespace}/rayclusters", forged)
     assert made["spec"]["suspend"] is True
     assert names.WORKLOAD_ANNOTATION not in str(made["spec"])
+
+
+@pytest.mark.parametrize("kind", ["RayCluster", *sorted(AT)])
+def test_workers_are_counted_that_kuberay_makes_for_their_least_number(
+    system: System, kind: str
+) -> None:
+    owners = Owners(system, kind, 8)
+
+    def post(name: str, least: int) -> int:
+        """Create one with a least number of workers; how many pods it asks for."""
+        manifest = owners.manifest(name)
+        spec = manifest["spec"] if kind == "RayCluster" else manifest["spec"][AT[kind]]
+        spec["workerGroupSpecs"] = spec["workerGroupSpecs"][:1]
+        spec["workerGroupSpecs"][0] |= {"replicas": 1, "minReplicas": least, "maxReplicas": 99}
+        owners.editor.post(owners.path, manifest)
+        found = owners.workloads.get(owners.workload(name))
+        return sum(one["count"] for one in found["spec"]["podSets"])
+
+    besides = 2 if kind == "RayJob" else 1
+    assert post("small", 3) == 3 + besides
+    owners.wait_started("small")
+    assert post("big", 9) == 9 + besides
+    owners.workloads.wait(owners.workload("big"), "QuotaReserved", "False")
+    assert owners.is_suspended("big")
+    if kind == "RayCluster":
+        (group,) = owners.get("small")["spec"]["workerGroupSpecs"]
+        change = {"spec": {"workerGroupSpecs": [{**group, "minReplicas": 9}]}}
+        assert "was admitted with other pods" in owners.refuses(change, "small")
 
 
 def test_an_editor_gives_a_running_rayjob_no_other_submitter(system: System) -> None:
@@ -260,7 +294,7 @@ class Scaling(KubeRay):
             "annotations": {names.ELASTIC_JOB: "true"},
         }
         manifest["spec"][self.at]["enableInTreeAutoscaling"] = True
-        manifest["spec"][self.at]["workerGroupSpecs"][0]["maxReplicas"] = 9
+        manifest["spec"][self.at]["workerGroupSpecs"][0] |= {"minReplicas": 0, "maxReplicas": 9}
         made = self.owners.editor.post(self.owners.path, manifest)
         self.owners.wait_started()
         self.say(cluster)
@@ -309,7 +343,8 @@ class Scaling(KubeRay):
             (group,) = cluster["spec"]["workerGroupSpecs"]
             head = cluster["spec"]["headGroupSpec"]["template"]
             self._have(cluster, "head", head, 1)
-            self._have(cluster, "worker", group["template"], group["replicas"])
+            workers = max(group["replicas"], group["minReplicas"])
+            self._have(cluster, "worker", group["template"], workers)
         if self.besides and not self._named("submitter"):
             self._submit()
 
@@ -480,6 +515,55 @@ def test_an_editor_starts_no_pod_of_an_elastic_one_that_is_not_charged(
     system.editor.post(ray.clusters, forged)
     assert ray.gpus() == least
     ray.wait_waiting(6 + ray.besides)
+
+
+@pytest.mark.parametrize("kind", sorted(AT))
+def test_an_editor_gets_no_quota_twice_from_an_elastic_one(system: System, kind: str) -> None:
+    """Its numbers, its RayClusters and its status are changed by hand, and its Workload goes."""
+    quota = 5 + (kind == "RayJob")
+    ray = Scaling(system, kind, quota)
+    ray.begin()
+    ray.scale(4)
+    ray.wait_gpus(quota)
+    ray.owners.wait_used(quota)
+    ray.owners.create("other")
+    cluster = f"{ray.clusters}/train-a"
+    (group,) = ray.owners.api.get(cluster)["spec"]["workerGroupSpecs"]
+
+    def set_sizes(**sizes: int) -> None:
+        change = {"spec": {"workerGroupSpecs": [{**group, **sizes}]}}
+        system.editor.patch(cluster, change)
+
+    def judge() -> None:
+        other = system.installed.add_team(1)
+        for name in ("one", "two"):  # what could be decided is decided then
+            system.installed.create_pod(other, name, gpus=1)
+            system.installed.wait_released(other, name)
+            system.installed.delete_pod(other, name)
+        ray.owners.wait_used(quota)
+        assert ray.gpus() == quota
+        assert ray.owners.is_suspended("other")
+
+    set_sizes(replicas=4, minReplicas=9)
+    ray.work()
+    judge()
+    set_sizes(replicas=0, minReplicas=0)  # and its pods stay
+    judge()
+    system.editor.patch(cluster, {"metadata": {"labels": {"ray.io/originated-from-crd": None}}})
+    judge()
+    forged = ray.owners.api.get(cluster)
+    forged["metadata"] = {
+        "name": "forged",
+        "labels": {"ray.io/originated-from-crd": kind},
+        "ownerReferences": forged["metadata"]["ownerReferences"],
+    }
+    forged["spec"]["enableInTreeAutoscaling"] = False
+    system.editor.post(ray.clusters, forged)
+    ray.say("forged")
+    judge()
+    for one in ray.workloads():
+        ray.owners.api.delete(f"{ray.owners.workloads.path}/{one['metadata']['name']}")
+    judge()
 
 
 def test_the_second_raycluster_of_an_upgrade_waits_for_quota_beside_the_first(
