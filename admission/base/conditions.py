@@ -48,6 +48,7 @@ SPEC_SUPPORTED: Final = f"{names.OWN_DOMAIN}/SpecSupported"
 
 # of pods
 POD_ADMITTED: Final = f"{names.OWN_DOMAIN}/Admitted"
+POD_REVIEWED: Final = f"{names.OWN_DOMAIN}/Reviewed"
 TERMINATION_TARGET: Final = "TerminationTarget"
 
 
@@ -831,6 +832,22 @@ def waits_for_owner(kind: str, name: str) -> Text:
         f" The {kind} is suspended until its Workload is admitted"
     )
     return Text("WaitsForJob", message)
+
+
+def not_reviewed(asked: Sequence[str]) -> Text:
+    """Return what a pod says that the API server held, as nobody reviewed it.
+
+    Args:
+        asked: annotations of it that ask for what only a review can do.
+    """
+    advice = "Delete the pod and create it again to get that"
+    lost = f". {', '.join(asked)}: without effect. {advice}" if asked else ""
+    return Text(
+        "NotReviewed",
+        "The webhook did not answer when the pod was created, so the API server held it. Its"
+        " requests are as they were written, no toleration was added, and who created it is not"
+        f" known{lost}",
+    )
 
 
 def uses_surge_quota(cluster_queue: str) -> Text:

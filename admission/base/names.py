@@ -150,6 +150,7 @@ PREEMPTION_NOTICE: Final = "gpu-admission.dev/preemption-notice"  # on queues, a
 STOPS_AT: Final = "gpu-admission.dev/stops-at"  # on pods that are preempted
 REQUESTER: Final = "gpu-admission.dev/requester"  # who created the owner of what is queued
 UNKNOWN_REQUESTER: Final = "unknown"
+UNREVIEWED: Final = "gpu-admission.dev/unreviewed"  # on pods and Jobs: what the API server added
 USAGE_LABEL: Final = "gpu-admission.dev/usage"  # on a ConfigMap: a record of GPU-time
 CONFIG_HASH: Final = "gpu-admission.dev/config-hash"  # on our pods
 DEMO_ORDER: Final = "demo.gpu-admission.dev/order"  # number of a pod in the demo's scenario

@@ -17,8 +17,8 @@ from admission.base.namespaces import BYPASS_CHOICES
 from admission.cli import options, output
 from admission.config import reading
 from admission.config.derived import Settings, to_text
-from admission.config.gpu_configuration import Modes
-from admission.install import backups, installation, modes, operators
+from admission.config.gpu_configuration import HOLD, REFUSE, Modes
+from admission.install import backups, holding, installation, modes, operators
 from admission.install.backups import LeftOut
 from admission.install.installation import Inventory
 from admission.kube.api import Api
@@ -30,6 +30,8 @@ _ADVICE: Final = (
     "create CustomResourceDefinitions, ClusterRoles and webhook configurations"
 )
 _TIMEOUT_SECONDS: Final = 30.0
+_WHILE_DOWN: Final = {"refuse": REFUSE, "hold": HOLD}
+"""Each choice of --while-webhook-down, as a configuration file has it."""
 _MARKS: Final = {
     Effect.CREATED: "green",
     Effect.CONFIGURED: "yellow",
@@ -46,6 +48,8 @@ Examples:
       --cert-dir ./certs
   gpu-admission install --image registry.example.com/gpu-admission:0.1.0 --mode deny
   gpu-admission install --image registry.example.com/gpu-admission:0.1.0 -o json
+  gpu-admission install --image registry.example.com/gpu-admission:0.1.0 \\
+      --while-webhook-down hold
   gpu-admission install --restore queues.jsonl
 """
 )
@@ -58,6 +62,15 @@ Examples:
     + " ".join(f"{name}: {what}." for name, what in modes.MODES.items())
     + " Default: the modes of the file, else those of the existing installation. A new "
     f"installation asks if it has a terminal, and otherwise takes {modes.DEFAULT}.",
+)
+@click.option(
+    "--while-webhook-down",
+    "while_down",
+    type=click.Choice(list(_WHILE_DOWN)),
+    help="What becomes of GPU pods, and of Jobs with a queue, while the webhook does not answer. "
+    "refuse: they are not created. hold: the API server creates them, and they wait until the "
+    "controller sees them; needs MutatingAdmissionPolicies (Kubernetes 1.36). Default: as the "
+    "file says, else as installed before, else refuse.",
 )
 @click.option(
     "--webhook-url",
@@ -111,6 +124,7 @@ def install(
     kubeconfig: str | None,
     config_file: Path | None,
     mode: str | None,
+    while_down: str | None,
     webhook_url: str,
     cert_dir: Path,
     image: str,
@@ -143,12 +157,18 @@ def install(
         said = reading.load_logged(config_file)
     if mode and said.gpu.modes is not None:
         raise click.UsageError(f"--mode {mode}: {config_file} has modes, too; leave one out")
+    if while_down and said.gpu.while_webhook_down is not None:
+        raise click.UsageError(
+            f"--while-webhook-down {while_down}: {config_file} has whileWebhookDown, too; leave "
+            "one out"
+        )
     with output.reported(_ADVICE):
         api = connection.Target(kubeconfig).connect(
             connections=1, timeout_seconds=_TIMEOUT_SECONDS
         )
         with closing(api):
-            settings = _without_operators(api, _with_modes(api, said, mode))
+            settings = _with_modes(api, _with_outage(api, said, while_down), mode)
+            settings = _without_operators(api, settings)
             if webhook_url:
                 _tell_outside(settings, said)
             changes = installation.install(
@@ -286,6 +306,17 @@ def _with_modes(api: Api, settings: Settings, mode: str | None) -> Settings:
     click.echo(f"mode {mode}: {modes.MODES[mode]}", err=True)
     chosen = modes.of(mode, settings)
     return _changed(settings, modes=None if chosen == Modes() else chosen)
+
+
+def _with_outage(api: Api, settings: Settings, chosen: str | None) -> Settings:
+    """The settings with what becomes of pods while the webhook does not answer."""
+    if chosen:
+        found = _WHILE_DOWN[chosen]
+        return _changed(settings, while_webhook_down=None if found == REFUSE else found)
+    if settings.gpu.while_webhook_down is None and holding.is_installed(api):
+        click.echo("while the webhook is down: hold, as installed before", err=True)
+        return _changed(settings, while_webhook_down=HOLD)
+    return settings
 
 
 def _asked() -> str:

@@ -21,6 +21,8 @@ API_VERSION: Final = names.CONFIG_API_VERSION
 KIND: Final = "GpuConfiguration"
 ACTIVE: Final = "Active"
 PAUSED: Final = "Paused"
+REFUSE: Final = "Refuse"
+HOLD: Final = "Hold"
 POD_END: Final = "PodEnd"
 POD_TERMINATING: Final = "PodTerminating"
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -268,6 +270,9 @@ class GpuConfiguration(ConfigModel):
         journal: what is recorded of the past.
         webhook: how the webhook serves.
         certificates: how long certificates are valid.
+        while_webhook_down: what becomes of GPU pods, and of Jobs with a queue, that are created
+            while the webhook does not answer: Refuse, or Hold: the API server holds them until
+            the controller sees them (ADR 0195); None where nobody has chosen, which refuses.
     """
 
     api_version: str = API_VERSION
@@ -291,6 +296,12 @@ class GpuConfiguration(ConfigModel):
     journal: Journal = Journal()
     webhook: Webhook = Webhook()
     certificates: Certificates = Certificates()
+    while_webhook_down: Annotated[Literal["Refuse", "Hold"] | None, SHOWN_IF_SET] = None
+
+    @property
+    def holds_while_down(self) -> bool:
+        """Return whether the API server holds pods and Jobs while the webhook does not answer."""
+        return self.while_webhook_down == HOLD
 
     @property
     def dashboard_address(self) -> Address | None:

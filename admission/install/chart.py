@@ -8,13 +8,14 @@ chart: ``gpu-admission manifests --config FILE --chart DIR`` makes one for a con
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from difflib import SequenceMatcher
 from importlib import resources
 from typing import Final, NamedTuple
 
 from admission.base import names
 from admission.config.derived import Settings
-from admission.config.gpu_configuration import Modes
-from admission.install import guard, manifests, modes, rendering
+from admission.config.gpu_configuration import HOLD, Modes
+from admission.install import guard, holding, manifests, modes, rendering
 from admission.install.rendering import Document
 
 _PARTS: Final = "templates/chart"
@@ -24,7 +25,12 @@ CERT_MANAGER: Final = "certManager"
 OURS: Final = "ours"
 """Every source of certificates but cert-manager: what is installed is the same."""
 
+REFUSED: Final = "refuse"
+HELD: Final = "hold"
+"""What becomes of pods while the webhook does not answer."""
+
 _SOURCES: Final = (OURS, CERT_MANAGER)
+_WHILE_DOWN: Final = (REFUSED, HELD)
 _FIRST: Final = next(iter(modes.MODES))
 _NAMESPACE: Final = "{{ .Release.Namespace }}"
 
@@ -45,6 +51,12 @@ _OF_MODE: Final[Mapping[str, Callable[[Settings], list[Document]]]] = {
 _OF_SOURCE: Final[Mapping[str, Callable[[Settings], list[Document]]]] = {
     "rbac.yaml": manifests.roles
 }
+_OF_DOWN: Final[Mapping[str, Callable[[Settings], list[Document]]]] = {
+    "hold.yaml": lambda found: holding.documents(found) if found.gpu.holds_while_down else [],
+    "webhook-configurations.yaml": lambda found: manifests.webhook_configurations(
+        manifests.service_reference(found), found
+    ),
+}
 """Files whose documents depend on a value of the chart; a test holds the others to it."""
 
 
@@ -53,6 +65,7 @@ class Choice(NamedTuple):
 
     mode: str
     certificates: str
+    while_down: str = REFUSED
 
 
 Texts = Mapping[str, str]
@@ -68,6 +81,7 @@ def files(settings: Settings) -> dict[str, str]:
     """
     of_mode = {mode: chosen(settings, Choice(mode, OURS)) for mode in modes.MODES}
     of_source = {source: chosen(settings, Choice(_FIRST, source)) for source in _SOURCES}
+    of_down = {one: chosen(settings, Choice(_FIRST, OURS, one)) for one in _WHILE_DOWN}
     version = manifests.DEFAULT_IMAGE.partition(":")[2]
     found = {
         "Chart.yaml": _part("Chart.yaml").replace("${VERSION}", version),
@@ -77,11 +91,13 @@ def files(settings: Settings) -> dict[str, str]:
         "templates/_helpers.tpl": _part("helpers.tpl") + _configuration(of_mode, of_source),
         "templates/certificate.yaml": _HEADER + _certificate(settings),
     }
-    for name, documents in manifests.base(of_mode[_FIRST], manifests.DEFAULT_IMAGE).items():
+    for name, documents in manifests.base(of_down[HELD], manifests.DEFAULT_IMAGE).items():
         if make := _OF_MODE.get(name):
             text = _documents({key: make(one) for key, one in of_mode.items()}, settings)
         elif make := _OF_SOURCE.get(name):
             text = _documents({key: make(one) for key, one in of_source.items()}, settings)
+        elif make := _OF_DOWN.get(name):
+            text = _documents({key: make(one) for key, one in of_down.items()}, settings)
         else:
             text = "".join(f"---\n{_text(one, settings)}" for one in documents)
         found[f"templates/{name}"] = _HEADER + _guarded(name, text)
@@ -97,7 +113,12 @@ def chosen(settings: Settings, choice: Choice) -> Settings:
     return settings.model_copy(
         update={
             "kueue": settings.kueue.model_copy(update={"internal_cert_management": cert}),
-            "gpu": settings.gpu.model_copy(update={"modes": None if found == Modes() else found}),
+            "gpu": settings.gpu.model_copy(
+                update={
+                    "modes": None if found == Modes() else found,
+                    "while_webhook_down": HOLD if choice.while_down == HELD else None,
+                }
+            ),
         }
     )
 
@@ -125,8 +146,25 @@ def _when(texts: Texts, choices: int) -> str:
     different = list(dict.fromkeys(texts.values()))
     if len(different) == 1 and len(texts) == choices:
         return f"---\n{different[0]}"
+    if texts.keys() == set(_WHILE_DOWN):
+        return f"---\n{_merged(texts[REFUSED], texts[HELD])}"
     branches = (f"if {_condition(texts, text)} }}}}\n---\n{text}" for text in different)
     return "{{- " + "{{- else ".join(branches) + "{{- end }}\n"
+
+
+def _merged(refused: str, held: str) -> str:
+    """A document of which few lines depend on what becomes of pods: those, under conditions."""
+    was, now = refused.splitlines(keepends=True), held.splitlines(keepends=True)
+    parts = []
+    for tag, start, end, first, last in SequenceMatcher(None, was, now).get_opcodes():
+        if tag == "equal":
+            parts.append("".join(was[start:end]))
+            continue
+        other = "".join(was[start:end])
+        otherwise = f"{{{{- else }}}}\n{other}" if other else ""
+        then = f'{{{{- if eq .Values.whileWebhookDown "{HELD}" }}}}\n{"".join(now[first:last])}'
+        parts.append(f"{then}{otherwise}{{{{- end }}}}\n")
+    return "".join(parts)
 
 
 def _condition(texts: Texts, text: str) -> str:
@@ -135,6 +173,8 @@ def _condition(texts: Texts, text: str) -> str:
     if choices[0] in _SOURCES:
         operator = "eq" if choices == [CERT_MANAGER] else "ne"
         return f'{operator} .Values.certificates.source "{CERT_MANAGER}"'
+    if choices[0] in _WHILE_DOWN:
+        return f'eq .Values.whileWebhookDown "{choices[0]}"'
     listed = " ".join(f'"{mode}"' for mode in choices)
     return f"has .Values.mode (list {listed})"
 
@@ -271,6 +311,13 @@ def _guarded(name: str, text: str) -> str:
 # -------------------------------------------------------------------------------- configuration
 
 
+_HOLDS: Final = (
+    f'{{{{ if eq .Values.whileWebhookDown "{HELD}" -}}}}\n'
+    f"whileWebhookDown: {HOLD}\n{{{{ end -}}}}\n"
+)
+"""The last field of our document, which is there only where it is chosen."""
+
+
 def _configuration(of_mode: Mapping[str, Settings], of_source: Mapping[str, Settings]) -> str:
     """Named templates with the configuration file, part by part, and the modes."""
     kueues = {source: _config(found)[0] for source, found in of_source.items()}
@@ -278,7 +325,7 @@ def _configuration(of_mode: Mapping[str, Settings], of_source: Mapping[str, Sett
     told = {mode: modes.to_text(found.gpu.effective_modes) for mode, found in of_mode.items()}
     return (
         _defined("kueueConfiguration", kueues)
-        + _defined("gpuConfiguration", ours)
+        + _defined("gpuConfiguration", ours, _HOLDS)
         + _defined("modes", {mode: f"{text}\n" for mode, text in told.items()})
     )
 
@@ -291,11 +338,17 @@ def _config(settings: Settings) -> tuple[str, str]:
     return kueues, ours
 
 
-def _defined(name: str, texts: Texts) -> str:
-    """A named template with the text of what was chosen; it keeps its last line break."""
+def _defined(name: str, texts: Texts, last: str = "") -> str:
+    """A named template with the text of what was chosen; it keeps its last line break.
+
+    Args:
+        name: of the template.
+        texts: by choice.
+        last: what follows any of them.
+    """
     different = list(dict.fromkeys(texts.values()))
     branches = (f"if {_condition(texts, text)} -}}}}\n{text}" for text in different)
-    whole = "{{ " + "{{ else ".join(branches) + "{{ end -}}\n"
+    whole = "{{ " + "{{ else ".join(branches) + "{{ end -}}\n" + last
     return f'\n{{{{- define "gpu-admission.{name}" -}}}}\n{whole}{{{{- end -}}}}\n'
 
 

@@ -17,6 +17,7 @@ from admission.controller.queues import finalizers
 from admission.install import (
     backups,
     guard,
+    holding,
     manifests,
     protection,
     rbac,
@@ -110,12 +111,14 @@ def install(
     Raises:
         BackupError: there is a backup, and a controller is running.
         InstallationError: Kueue is installed, the URL is no https URL, or the CRDs were not
-            established in time; or there is a backup, and webhook configurations of ours.
+            established in time; or there is a backup, and webhook configurations of ours; or the
+            API server is to hold pods, and serves no MutatingAdmissionPolicies.
         KubeError: the API server refused.
     """
     if not plan.take_over:
         _refuse_kueue(api)
     host = _host(plan.webhook_url) if plan.webhook_url else ""
+    held = _held(api, settings)
     if plan.backup is not None:
         _refuse_installed(api, settings)
         backups.refuse_running(api, settings.namespace, clock)
@@ -145,7 +148,10 @@ def install(
     yield from apply.apply_all(api, warnpolicies.documents(settings))
     if not host:
         yield from apply.apply_all(api, _processes(settings, plan.image))
+    yield from apply.apply_all(api, held)
     yield from apply.apply_all(api, manifests.webhook_configurations(client_config, settings))
+    if not held:
+        yield from _taken_away(api, reversed(_every_held(settings)))
     yield from _visibility(api, plan, settings, authority, host)
 
 
@@ -174,6 +180,7 @@ def uninstall(
     """
     place = manifests.service_reference(settings)
     yield from apply.delete_all(api, _api_services(settings))
+    yield from _taken_away(api, _every_held(settings))
     yield from apply.delete_all(api, manifests.webhook_configurations(place, settings))
     yield from _taken_away(api, guard.leftovers(settings))
     yield from apply.delete_all(api, reversed(guard.documents(settings)))
@@ -292,6 +299,27 @@ def _guard(api: Api, plan: Plan, settings: Settings) -> Iterator[Applied]:
         yield from _taken_away(api, leftovers)
         return
     yield from _taken_away(api, [*leftovers, *reversed(guard.documents(settings))])
+
+
+def _held(api: Api, settings: Settings) -> list[Document]:
+    """The policies that hold pods and Jobs, as this API server serves them; none if not wanted."""
+    if not settings.gpu.holds_while_down:
+        return []
+    version = holding.served_version(api)
+    if not version:
+        kind = resources.MUTATING_POLICIES.kind
+        raise InstallationError(
+            f"the API server serves no {kind}, so it cannot hold pods while the webhook does not "
+            "answer: this needs Kubernetes 1.36, or 1.34 with the feature gate and the API "
+            "version switched on; else leave out --while-webhook-down hold"
+        )
+    return holding.documents(settings, version)
+
+
+def _every_held(settings: Settings) -> list[Document]:
+    """Enough to delete them, whatever version the API server serves."""
+    versions = resources.versions(resources.MUTATING_POLICIES)
+    return [one for found in versions for one in holding.documents(settings, found.api_version)]
 
 
 def _visibility(

@@ -20,6 +20,7 @@ from admission.config.gpu_configuration import Webhook
 from admission.config.kueue_configuration import Health, Metrics, VisibilityServer
 from admission.install import (
     guard,
+    holding,
     modes,
     protection,
     rbac,
@@ -204,6 +205,7 @@ def webhook_configurations(client_config: Mapping[str, Any], settings: Settings)
         namespaces=settings.managed_namespaces,
         service_account=account,
         kinds=integrations.kinds_of(settings),
+        holds=settings.gpu.holds_while_down,
     )
     mutating["metadata"]["annotations"] = {
         names.MODES: modes.to_text(settings.gpu.effective_modes)
@@ -236,6 +238,7 @@ def base(settings: Settings, image: str) -> dict[str, list[Document]]:
     ``gpu-admission install`` adds it.
     """
     service = service_reference(settings)
+    held = holding.documents(settings) if settings.gpu.holds_while_down else []
     return {
         "namespace.yaml": [namespace(settings)],
         "crds.yaml": crds.documents(conversion(service)),
@@ -243,6 +246,7 @@ def base(settings: Settings, image: str) -> dict[str, list[Document]]:
         "guard.yaml": guard.documents(settings),
         "protection.yaml": protection.documents(settings),
         "warnings.yaml": warnpolicies.documents(settings),
+        **({"hold.yaml": held} if held else {}),
         "config.yaml": [config_map(settings)],
         "webhook.yaml": webhook(settings, image),
         "controller.yaml": controller(settings, image),

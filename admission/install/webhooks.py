@@ -17,7 +17,7 @@ from admission.gpu import resources
 from admission.gpu.resources import ManagedResources
 from admission.install import rendering
 from admission.install.rendering import Document
-from admission.owners import integrations
+from admission.owners import batch_job_review, integrations
 from admission.owners.integrations import Kinds
 from admission.owners.review import HeldKind
 from admission.owners.serving import ServingKind
@@ -25,6 +25,10 @@ from admission.webhook import reviewing
 
 MUTATING_NAME: Final = "gpu-admission-mutating-webhook-configuration"
 VALIDATING_NAME: Final = "gpu-admission-validating-webhook-configuration"
+UNGATED: Final = "vungated.kb.io"
+"""Refuses what has no gate and is not reviewed, where the API server holds the rest."""
+_FAIL: Final = "Fail"
+_IGNORE: Final = "Ignore"
 MOST: Final = 500
 """Members of one map or list that an expression looks at one by one. The API server's time for
 that grows with their square: 20,000 labels took it 13 s."""
@@ -36,6 +40,8 @@ def documents(
     namespaces: ManagedNamespaces,
     service_account: str,
     kinds: Kinds = integrations.DEFAULT,
+    *,
+    holds: bool = False,
 ) -> list[Document]:
     """Return the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration.
 
@@ -45,6 +51,7 @@ def documents(
         namespaces: those from which requests are sent.
         service_account: user name of the controller, whose own writes are not reviewed.
         kinds: of owners that are served.
+        holds: whether the API server holds pods and Jobs while the webhook does not answer.
 
     Raises:
         InvalidValueError: a managed resource is no name and no prefix.
@@ -55,11 +62,17 @@ def documents(
     }
     managed = resources.managed(managed_resources)
     parents = [one for one in kinds.held if one.holds_children]
+    ungated = rendering.documents("webhooks-ungated", **values, **quota_needs(managed, kinds))
     serving = [_of_serving(one, managed, values) for one in kinds.serving]
-    owned = [_of_owner(held, managed, values, parents) for held in kinds.held]
+    owned = [
+        _of_owner(held, managed, {**values, "failure": _failure(held, holds=holds)}, parents)
+        for held in kinds.held
+    ]
     found = rendering.documents(
         "webhooks",
         **values,
+        pod_failure=_IGNORE if holds else _FAIL,
+        ungated=ungated if holds else [],
         concerns_us=concerns("object", managed),
         old_concerns_us=concerns("oldObject", managed),
         owners_mutating=[
@@ -83,6 +96,19 @@ def documents(
             path = webhook["clientConfig"]["service"]["path"]
             webhook["clientConfig"] = at_path(client_config, path)
     return found
+
+
+def quota_needs(managed: ManagedResources, kinds: Kinds) -> dict[str, str]:
+    """Return CEL about new pods: whether they need quota, and whether their owner has it."""
+    asks, _ = _concerns("object", managed)
+    makers = ", ".join(map(quote, kinds.makers))
+    needs, of_admitted = rendering.documents("needs-quota", asks=asks, pod_makers=makers)
+    return {"needs_quota": needs["expression"], "of_admitted_owner": of_admitted["expression"]}
+
+
+def _failure(held: HeldKind, *, holds: bool) -> str:
+    """What becomes of an owner while nobody reviews it; only Jobs are suspended without us."""
+    return _IGNORE if holds and held is batch_job_review.HELD else _FAIL
 
 
 def _of_owner(

@@ -51,11 +51,12 @@ _KUEUE: Final = (names.KUEUE_GROUP, "v1beta2")
 _RAY: Final = ("ray.io", "v1")
 _RBAC: Final = ("rbac.authorization.k8s.io", "v1")
 _DEVICES: Final = ("resource.k8s.io", "v1")
+_WEBHOOKS: Final = ("admissionregistration.k8s.io", "v1")
 _EARLIER: Final = {
     _DEVICES: ("v1beta2", "v1beta1"),
     ("scheduling.k8s.io", "v1beta1"): ("v1alpha3", "v1alpha2"),
+    _WEBHOOKS: ("v1beta1",),
 }
-_WEBHOOKS: Final = ("admissionregistration.k8s.io", "v1")
 
 PODS: Final = Resource("", "v1", "pods", "Pod")
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
@@ -131,6 +132,18 @@ VALIDATING_POLICY_BINDINGS: Final = Resource(
     "ValidatingAdmissionPolicyBinding",
     namespaced=False,
 )
+MUTATING_POLICIES: Final = Resource(
+    *_WEBHOOKS,
+    "mutatingadmissionpolicies",
+    "MutatingAdmissionPolicy",
+    namespaced=False,
+)
+MUTATING_POLICY_BINDINGS: Final = Resource(
+    *_WEBHOOKS,
+    "mutatingadmissionpolicybindings",
+    "MutatingAdmissionPolicyBinding",
+    namespaced=False,
+)
 SELF_SUBJECT_REVIEWS: Final = Resource(
     "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
 )
@@ -168,6 +181,7 @@ RESOURCE_SLICES: Final = Resource(*_DEVICES, "resourceslices", "ResourceSlice", 
 BUILT_IN: Final = (
     PODS, NAMESPACES, NODES, LIMIT_RANGES, SERVICES, SERVICE_ACCOUNTS, SECRETS, CONFIG_MAPS,
     RESOURCE_QUOTAS, VALIDATING_POLICIES, VALIDATING_POLICY_BINDINGS,
+    MUTATING_POLICIES, MUTATING_POLICY_BINDINGS,
     EVENTS, LEASES, PRIORITY_CLASSES, RUNTIME_CLASSES, DEPLOYMENTS, REPLICA_SETS, JOBS,
     POD_DISRUPTION_BUDGETS, NETWORK_POLICIES, CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS,
     CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLES, ROLE_BINDINGS, API_SERVICES, DEVICE_CLASSES,
@@ -181,13 +195,16 @@ CUSTOM: Final = (
 )  # fmt: skip
 """What is served once its CustomResourceDefinition is installed."""
 
-_BY_KIND: Final = {(known.api_version, known.kind): known for known in BUILT_IN + CUSTOM}
-
 
 def versions(resource: Resource) -> tuple[Resource, ...]:
     """Return the resource and its names on earlier API servers; the first served one is read."""
     earlier = _EARLIER.get((resource.group, resource.version), ())
     return (resource, *(replace(resource, version=version) for version in earlier))
+
+
+_BY_KIND: Final = {
+    (one.api_version, one.kind): one for known in BUILT_IN + CUSTOM for one in versions(known)
+}
 
 
 def of_kind(api_version: str, kind: str) -> Resource | None:

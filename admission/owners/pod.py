@@ -393,6 +393,32 @@ def tell(pod: views.Pod, text: Text, now: datetime, *, admitted: bool) -> patche
     )
 
 
+def complete(pod: views.Pod, marks: Mapping[str, str]) -> patches.Patch:
+    """Return the merge patch that writes annotations of a review on exactly this version."""
+    return patches.merge({"metadata": {**_precondition(pod), "annotations": dict(marks)}})
+
+
+def is_unreviewed(pod: views.Object) -> bool:
+    """Return whether the API server held the pod, as nobody reviewed it (ADR 0195)."""
+    return names.UNREVIEWED in (pod.metadata.annotations or {})
+
+
+def is_said_unreviewed(pod: views.Pod | views.PodDocument) -> bool:
+    """Return whether a pod says that nobody reviewed it."""
+    return any(one.type == conditions.POD_REVIEWED for one in pod.status.conditions or ())
+
+
+def say_unreviewed(pod: views.Pod, text: Text, now: datetime) -> patches.Patch:
+    """Return the patch of ``pods/status`` that says that nobody reviewed the pod."""
+    condition = _condition(pod, conditions.POD_REVIEWED, text, now, is_true=False)
+    return patches.strategic(
+        {
+            "metadata": {"uid": pod.metadata.uid},
+            "status": {"conditions": [] if condition is None else [condition]},
+        }
+    )
+
+
 def _condition(
     pod: views.Pod, kind: str, text: Text, now: datetime, *, is_true: bool
 ) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from admission.base import fielderrors, names
+from admission.base import fielderrors, names, patches
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation, PatchBuilder
 from admission.objects import limit_range, views
@@ -66,6 +66,15 @@ def mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
 
     Doing it twice equals doing it once, so the API server may ask again.
     """
+    outcome = _mutate(owner, context, rules, knowledge)
+    if outcome.errors or names.UNREVIEWED not in (owner.metadata.annotations or {}):
+        return outcome
+    patch = PatchBuilder()  # that it was suspended for want of a review stays right (ADR 0195)
+    patch.remove(patches.pointer("metadata", "annotations", names.UNREVIEWED))
+    return replace(outcome, operations=(*patch.operations(), *outcome.operations))
+
+
+def _mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge) -> Outcome:
     if is_made_for_owner(owner, context, rules):
         return Outcome(standing=Standing.OF_JOB, operations=_of_parent(owner))
     try:

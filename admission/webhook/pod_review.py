@@ -1,17 +1,16 @@
 """What a review of a pod decides: how it is changed, and whether it may exist."""
 
-import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
 
 import msgspec
 
 from admission.base import fielderrors, names, patches
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation, PatchBuilder
-from admission.objects import limit_range, reviewed_pod, views
-from admission.objects.reviewed_pod import Container, Pod, PodSpec, Quantities
+from admission.objects import limit_range, reviewed_pod, role_hash, views
+from admission.objects.reviewed_pod import Pod, PodSpec
 from admission.webhook import (
     hints,
     limiting,
@@ -57,6 +56,46 @@ def mutate(pod: Pod, context: Context, rules: Rules, knowledge: Knowledge) -> Ou
     Source: kueue pkg/controller/jobs/pod/pod_webhook.go (Default). Differs: no finalizer, no
     topology gate, no look at owners.
     """
+    if names.UNREVIEWED not in (pod.metadata.annotations or {}):
+        return _mutate(pod, context, rules, knowledge)
+    written, undone = _as_written(pod)
+    outcome = _mutate(written, context, rules, knowledge)
+    if outcome.errors:
+        return outcome
+    return replace(outcome, operations=(*undone, *outcome.operations))
+
+
+def _as_written(pod: Pod) -> tuple[Pod, tuple[Operation, ...]]:
+    """Return a pod as it was before the API server held it for want of a review, and the way back.
+
+    See ADR 0195: the annotation says what a policy has added. With a review it is as without.
+    """
+    patch = PatchBuilder()
+    metadata, spec = pod.metadata, pod.spec
+    annotations = dict(metadata.annotations or {})
+    added = annotations.pop(names.UNREVIEWED).split(",")
+    patch.remove(patches.pointer("metadata", "annotations", names.UNREVIEWED))
+    labels = dict(metadata.labels or {})
+    if "label" in added and labels.pop(names.MANAGED_LABEL, None) is not None:
+        patch.remove(patches.pointer("metadata", "labels", names.MANAGED_LABEL))
+    gates = list(spec.scheduling_gates or ())
+    if "gate" in added and pod.has_gate(names.ADMISSION_GATE):
+        at = next(index for index, one in enumerate(gates) if one.name == names.ADMISSION_GATE)
+        del gates[at]
+        patch.remove(patches.pointer("spec", "schedulingGates", *((at,) if gates else ())))
+    written = msgspec.structs.replace(
+        pod,
+        metadata=msgspec.structs.replace(
+            metadata,
+            annotations=annotations,
+            labels=None if metadata.labels is None else labels,
+        ),
+        spec=msgspec.structs.replace(spec, scheduling_gates=tuple(gates) or None),
+    )
+    return written, patch.operations()
+
+
+def _mutate(pod: Pod, context: Context, rules: Rules, knowledge: Knowledge) -> Outcome:
     placement = queueing.place(pod, context, rules, knowledge)
     if placement.standing is Standing.REFUSED:
         error = _refusal(pod, placement, context, knowledge)
@@ -196,7 +235,7 @@ def _operations(
         spec = msgspec.structs.replace(spec, tolerations=(*held, *missing))
     annotations = {**rewritten.annotations, **requesting.stamp(pod.metadata, context, rules)}
     if names.ROLE_HASH not in (pod.metadata.annotations or {}):
-        annotations[names.ROLE_HASH] = role_hash(spec)
+        annotations[names.ROLE_HASH] = role_hash.of(spec)
     gang = queueing.gang_of(pod, rules)
     if gang is not None:
         annotations[names.POD_GROUP_OBJECT] = gang.text()
@@ -283,80 +322,3 @@ def _gate_missing(placement: Placement) -> FieldError:
         f" {names.QUEUE_LABEL} on the pod itself"
     )
     return fielderrors.required(_GATES_PATH, rule)
-
-
-# ------------------------------------------------------------------------------- role hash
-# A digest of what scheduling a pod depends on. Source: kueue pkg/util/pod (GenerateRoleHash): the
-# first 8 hex digits of SHA-256 over compact JSON as Go writes it: map keys sorted, struct fields
-# in declaration order, absent values null.
-
-
-_LENGTH: Final = 8
-_GO_ESCAPES: Final = ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026"))
-
-
-def role_hash(spec: PodSpec) -> str:
-    """Return the role hash of a pod spec, 8 hex digits; equal specs have equal hashes.
-
-    Image, command, names, volumes and limits do not matter.
-    """
-    text = msgspec.json.encode({"spec": role_fields(spec)})
-    for plain, escaped in _GO_ESCAPES:
-        text = text.replace(plain, escaped)
-    return hashlib.sha256(text).hexdigest()[:_LENGTH]
-
-
-def role_fields(spec: PodSpec) -> dict[str, Any]:
-    """Return what the role of a pod depends on, by the member of its spec."""
-    shape: dict[str, Any] = {
-        "affinity": spec.affinity,
-        "containers": _containers(spec.containers),
-        "initContainers": _containers(spec.init_containers),
-        "nodeSelector": _sorted(spec.node_selector),
-        "overhead": _sorted(spec.overhead),
-        "priority": spec.priority,
-        "resourceClaims": spec.resource_claims or None,
-    }
-    if spec.resources is not None:
-        shape["resources"] = _sorted(spec.resources.requests)
-    return shape | {
-        "runtimeClassName": spec.runtime_class_name,
-        "tolerations": [_toleration(item) for item in spec.tolerations or ()] or None,
-        "topologySpreadConstraints": spec.topology_spread_constraints or None,
-    }
-
-
-def _containers(containers: Sequence[Container] | None) -> list[dict[str, Any]] | None:
-    return [
-        {
-            "ports": [_port(port) for port in container.ports or ()] or None,
-            "resources": {"requests": _sorted(container.requests)},
-        }
-        for container in containers or ()
-    ] or None
-
-
-def _port(port: views.ContainerPort) -> dict[str, Any]:
-    fields = {
-        "name": port.name,
-        "hostPort": port.host_port,
-        "containerPort": port.container_port or 0,
-        "protocol": port.protocol,
-        "hostIP": port.host_ip,
-    }
-    return {key: value for key, value in fields.items() if value or key == "containerPort"}
-
-
-def _toleration(item: views.Toleration) -> dict[str, Any]:
-    fields = {
-        "key": item.key,
-        "operator": item.operator,
-        "value": item.value,
-        "effect": item.effect,
-        "tolerationSeconds": item.toleration_seconds,
-    }
-    return {key: value for key, value in fields.items() if value not in {"", None}}
-
-
-def _sorted(values: Quantities | None) -> dict[str, str] | None:
-    return {key: str(value) for key, value in sorted((values or {}).items())} or None

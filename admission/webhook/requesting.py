@@ -22,7 +22,7 @@ _PARTS: Final = (
     "system:kube-scheduler",
     "system:node:",
 )
-_COPIES: Final = frozenset(
+COPIES: Final = frozenset(
     _CONTROLLERS + name for name in ("replicaset-controller", "statefulset-controller")
 )
 """They make pods of templates in which only a review may have written a name."""
@@ -35,7 +35,7 @@ def stamp(metadata: views.ObjectMeta, context: Context, rules: Rules) -> dict[st
     that there, else none.
     """
     present = metadata.annotation(names.REQUESTER)
-    if context.user in _COPIES and metadata.controller() is not None:
+    if context.user in COPIES and metadata.controller() is not None:
         return {}
     name = _name(metadata, context, rules)
     return {names.REQUESTER: name} if name != names.UNKNOWN_REQUESTER or present else {}

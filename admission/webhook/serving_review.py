@@ -15,7 +15,7 @@ import msgspec
 from admission.base import fielderrors, names
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation, PatchBuilder
-from admission.objects import cluster_queue, limit_range
+from admission.objects import cluster_queue, limit_range, role_hash
 from admission.objects.cluster_queue import ClusterQueue
 from admission.owners import deployment, serving
 from admission.owners.review import Template
@@ -24,7 +24,6 @@ from admission.webhook import (
     hints,
     metadata_rules,
     owner_review,
-    pod_review,
     queueing,
     requesting,
     requests,
@@ -262,7 +261,7 @@ def _of_groups(old: Serving | None, new: Serving) -> Iterator[FieldError]:
         if was is None or now is None:
             yield fielderrors.invalid(FieldPath.of(*name.split(".")), fielderrors.OMITTED, _FIXED)
             continue
-        fields = [pod_review.role_fields(one.pod.spec) for one in (was, now)]
+        fields = [role_hash.fields(one.pod.spec) for one in (was, now)]
         for key in sorted(fields[0].keys() | fields[1].keys()):
             if fields[0].get(key) != fields[1].get(key):
                 at = now.path.child("spec").child(key)

@@ -116,6 +116,7 @@ CONDITIONS: Final = {
     "COSTS_EXACT": ("ClusterQueue", "False: what some GPUs cost is only an upper bound"),
     "SPEC_SUPPORTED": ("ClusterQueue", "False: part of it has no effect, or cannot be read"),
     "POD_ADMITTED": ("Pod", "False: it waits, and why"),
+    "POD_REVIEWED": ("Pod", "False: the API server held it, as nobody reviewed it"),
     "TERMINATION_TARGET": ("Pod", "why it is about to be deleted"),
 }
 """Types of conditions by their constant in `admission.base.conditions`: on what, and meaning."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from admission.base import fielderrors, names
 from admission.base.namespaces import ManagedNamespaces
 from admission.base.selectors import Requirement
-from admission.webhook import pod_review
+from admission.objects import role_hash
 from admission.webhook.queueing import Standing
 from tests.builders.cluster import namespace_view
 from tests.builders.pods import make_pod
@@ -24,7 +24,7 @@ TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedu
 
 
 def role_hash_of(document: dict[str, Any]) -> str:
-    return pod_review.role_hash(builders.read(document).spec)
+    return role_hash.of(builders.read(document).spec)
 
 
 def test_a_gpu_pod_in_a_namespace_with_a_default_queue_is_queued_and_gated():
@@ -341,3 +341,54 @@ def test_pods_of_other_controllers_are_no_group():
         pod = controlled(api_version, kind)
         after = apply(mutate(pod, make_cluster("default")), pod)
         assert MARK not in after["metadata"]["annotations"]
+
+
+# --------------------------------------------------------- what the API server has held before
+
+
+def held_by_the_api_server(pod: dict[str, Any]) -> dict[str, Any]:
+    """A pod after the policy of `admission.install.holding`."""
+    after = copy.deepcopy(pod)
+    metadata, spec = after["metadata"], after["spec"]
+    gates = spec.setdefault("schedulingGates", [])
+    labels = metadata.setdefault("labels", {})
+    added = []
+    if GATE not in gates:
+        gates.append(GATE)
+        added.append("gate")
+    if names.MANAGED_LABEL not in labels:
+        labels[names.MANAGED_LABEL] = "true"
+        added.append("label")
+    mark = ",".join(added) or "nothing"
+    metadata.setdefault("annotations", {})[names.UNREVIEWED] = mark
+    return after
+
+
+@pytest.mark.parametrize("queues", [("default",), ()], ids=["with a queue", "without"])
+@pytest.mark.parametrize(
+    "pod",
+    [
+        make_pod(gpus=1),
+        make_pod(gpus=1, gates=("example.com/a",), labels={"a": "b"}, annotations={"c": "d"}),
+        make_pod(gpus=1, gates=(GATE["name"], "example.com/a")),
+        make_pod(gpus=1, labels={names.MANAGED_LABEL: "true"}),
+        make_pod(labels={QUEUE: "default"}),
+        make_pod(annotations={names.POD_SUSPENDING_PARENT: "parent"}),
+    ],
+)
+def test_a_pod_that_the_api_server_held_is_after_its_review_as_any_other(
+    pod: dict[str, Any], queues: tuple[str, ...]
+) -> None:
+    cluster = make_cluster(*queues)
+    expected = apply(mutate(pod, cluster), pod)
+    held = held_by_the_api_server(pod)
+
+    after = apply(mutate(held, cluster), held)
+
+    for field in ("labels", "annotations"):  # what is empty is not stored
+        for metadata in (after["metadata"], expected["metadata"]):
+            if not metadata.get(field):
+                metadata.pop(field, None)
+    if not expected["spec"].get("schedulingGates"):
+        expected["spec"].pop("schedulingGates", None)
+    assert after == expected

@@ -2,7 +2,7 @@
 
 import pytest
 
-from admission.webhook import pod_review
+from admission.objects import role_hash
 from tests.builders.pods import make_pod
 from tests.webhook import builders
 
@@ -19,7 +19,7 @@ DEFAULT_TOLERATIONS = [
 
 def digest(**fields: object) -> str:
     fields = {"priority": 0, "tolerations": DEFAULT_TOLERATIONS, **fields}
-    return pod_review.role_hash(builders.read(make_pod(**fields)).spec)  # type: ignore[arg-type]
+    return role_hash.of(builders.read(make_pod(**fields)).spec)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

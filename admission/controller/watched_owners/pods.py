@@ -29,6 +29,7 @@ from admission.controller.watched_owners.predecessors import Predecessors
 from admission.controller.watched_owners.rollouts import Rollouts
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.watched_owners.spark_applications import SparkApplications
+from admission.controller.watched_owners.unreviewed import Unreviewed
 from admission.controller.workloads import evictions
 from admission.controller.workloads.refusals import Refusals
 from admission.controller.workloads.workloadindex import WorkloadIndex
@@ -103,6 +104,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         self._queue = queue
         self._rollouts = rollouts
         self._refusals = refusals
+        self._unreviewed = Unreviewed(self._is_of_held_kind)
         self._beyond: dict[WorkloadKey, dict[WorkloadKey, None]] = {}
         """Pods that were admitted beyond a PodGroup, by its Workload."""
         self._earlier: dict[WorkloadKey, views.OwnerReference] = {}
@@ -116,7 +118,9 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         if known is not None and version(found) <= version(known):
             return  # what it says of a group may have changed since: the later version stays
         is_ours = self._kind.includes(found.metadata)
-        is_of_group = is_ours and bool(pod_owner.group_name(found))
+        is_incomplete = is_ours and self._unreviewed.on_update(own, found)
+        is_incomplete = is_incomplete and own not in self._unmarkable
+        is_of_group = is_ours and not is_incomplete and bool(pod_owner.group_name(found))
         if is_of_group and alone is not None:
             self.index.on_delete(found)  # it has joined a group
         if is_ours and not is_of_group and member is not None:
@@ -146,6 +150,9 @@ class Pods(Owners[views.Pod, views.PodDocument]):
                 one.on_earlier_pod(key, told, waits=False)
             if controller is not None:
                 one.on_earlier_pod(key, controller, waits=True)
+
+    def _is_of_held_kind(self, controller: views.OwnerReference) -> bool:
+        return any(one.integration.kind.is_of(controller) for one in self._held)
 
     def _note_beyond(self, pod: views.Pod) -> None:
         group = pod_owner.beyond(pod)
@@ -179,6 +186,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
     @override
     def _forget(self, key: WorkloadKey) -> None:
         super()._forget(key)
+        self._unreviewed.forget(key)
         self.predecessors.forget_pod(key)
 
     @override
@@ -241,6 +249,9 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         pod = None if subject.owner is None else self.index.get(self._own_key(subject.owner))
         if pod is None or subject.owner is None:
             return super().next_request(subject, decide)
+        completes = self._complete(subject.key, subject.owner, pod)
+        if completes is not None:
+            return completes
         stopped = self._stopped_group(pod)
         if stopped is not None and pod_owner.is_gated(pod):
             changes = pod_owner.return_to_podgroup(pod)
@@ -258,6 +269,21 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         if request is not None and is_held_back and request.operation is Operation.FINISH_WORKLOAD:
             return replace(request, events=(events.freed_from_lost_node(pod.spec.node_name),))
         return request or self._acknowledge(subject)
+
+    def _complete(self, key: WorkloadKey, owner: Owner, pod: views.Pod) -> ApiRequest | None:
+        """Return what is to be written on a pod that no review saw, or None for nothing."""
+        if not pod_owner.is_unreviewed(pod) or not pod_owner.is_gated(pod):
+            return None
+        own = self._own_key(owner)
+        changes = self._unreviewed.missing(own, pod)
+        if changes is not None:
+            return self._patch(key, owner, Operation.ADOPT_POD, changes)
+        text = self._unreviewed.text(pod)
+        if text is None or own in self._unmarkable:
+            return None
+        said = pod_owner.say_unreviewed(pod, text, self._clock.now())
+        told = (events.warning(*text),)
+        return self._patch(key, owner, Operation.MARK_OWNER, said, "status", told)
 
     def _stopped_group(self, pod: views.Pod) -> WorkloadKey | None:
         """Return the Workload of a PodGroup that does not run, of a pod beyond it; else None."""

@@ -54,7 +54,7 @@ class Operation(Enum):
     KEEP_UP = "keep_up"
     START_OWNER = "start_owner"
     MARK_OWNER = "mark_owner"
-    """Say on an owner why it is about to be deleted."""
+    """Say on an owner why it is about to be deleted, or that no review saw it."""
     STOP_OWNER = "stop_owner"
     ANNOUNCE_STOP = "announce_stop"
     """Say on a pod when it is stopped."""

@@ -6,8 +6,19 @@ from typing import Any, Final
 
 from admission.base import clock as clocks
 from admission.base import names
+from admission.config.derived import Settings
+from admission.config.gpu_configuration import HOLD
 from admission.config.kueue_configuration import VisibilityServer
-from admission.install import cabundles, guard, manifests, protection, rbac, scope, webhooks
+from admission.install import (
+    cabundles,
+    guard,
+    holding,
+    manifests,
+    protection,
+    rbac,
+    scope,
+    webhooks,
+)
 from admission.kube import resources
 from admission.kube.api import Document
 from admission.kube.resources import Resource
@@ -96,7 +107,7 @@ def definitions(picture: Picture) -> Iterator[Finding]:
 
 def configurations(picture: Picture) -> Iterator[Finding]:
     """The webhook configurations contain every webhook, with the right failurePolicy."""
-    wanted = manifests.webhook_configurations({"url": ""}, picture.settings)
+    wanted = manifests.webhook_configurations({"url": ""}, _as_installed(picture))
     for (resource, name), document in zip(OURS, wanted, strict=True):
         found = picture.named(resource, name)
         if found is None:
@@ -122,6 +133,15 @@ def configurations(picture: Picture) -> Iterator[Finding]:
                 "webhook is down"
             )
             yield warning(resource.kind, name, text, INSTALL)
+
+
+def _as_installed(picture: Picture) -> Settings:
+    """Return the settings; where they are not known, what the configurations tell of them."""
+    is_held = any(hook["name"] == webhooks.UNGATED for _, hook in picture.hooks())
+    if picture.settings_known or not is_held:
+        return picture.settings
+    gpu = picture.settings.gpu.model_copy(update={"while_webhook_down": HOLD})
+    return picture.settings.model_copy(update={"gpu": gpu})
 
 
 def answers(picture: Picture) -> Iterator[Finding]:
@@ -151,6 +171,14 @@ def answers(picture: Picture) -> Iterator[Finding]:
                 f"({trial.refusal})",
                 _mend_call(picture, trial.refusal),
             )
+    elif trial.pod is not None and names.UNREVIEWED in _annotations(trial.pod):
+        yield error(
+            resources.MUTATING_WEBHOOKS.kind,
+            webhooks.MUTATING_NAME,
+            "the webhook does not answer: the API server holds new GPU pods, and what they ask "
+            "for is not turned into what their queue has",
+            f"{_mend_call(picture, '')}; what people do meanwhile: docs/guides/break-glass.md",
+        )
     elif trial.pod is not None and not _is_held(trial.pod) and _asks_of_pods(picture):
         yield error(
             "Namespace",
@@ -181,6 +209,10 @@ def _mend_call(picture: Picture, refusal: str) -> str:
         f"kubectl -n {picture.namespace} get pods,endpointslices; kubectl -n {picture.namespace} "
         f"logs deploy/{manifests.WEBHOOK}"
     )
+
+
+def _annotations(pod: Document) -> Mapping[str, str]:
+    return (pod.get("metadata") or {}).get("annotations") or {}
 
 
 def _is_held(pod: Document) -> bool:
@@ -438,19 +470,37 @@ def policies(picture: Picture) -> Iterator[Finding]:
     present = {one["metadata"]["name"] for one in picture.of(resources.VALIDATING_POLICIES)}
     if any(one["metadata"]["name"] in present for one in guards):
         wanted += guards  # else: install --no-bypass-guard
-    for resource in (resources.VALIDATING_POLICIES, resources.VALIDATING_POLICY_BINDINGS):
-        there = {one["metadata"]["name"] for one in picture.of(resource)}
+    yield from _missing(
+        picture,
+        wanted,
+        (resources.VALIDATING_POLICIES, resources.VALIDATING_POLICY_BINDINGS),
+        "users can change fields that quota is counted by, or get GPUs around quota",
+    )
+    settings = _as_installed(picture)
+    if settings.gpu.holds_while_down:
+        yield from _missing(
+            picture,
+            holding.documents(settings),
+            (resources.MUTATING_POLICIES, resources.MUTATING_POLICY_BINDINGS),
+            "GPU pods pass quota while the webhook is down",
+        )
+
+
+def _missing(
+    picture: Picture, wanted: Iterable[Document], kinds: Iterable[Resource], so: str
+) -> Iterator[Finding]:
+    """Yield which of the wanted policies and bindings are not there, by kind."""
+    documents = tuple(wanted)
+    for resource in kinds:
+        versions = resources.versions(resource)
+        there = {one["metadata"]["name"] for each in versions for one in picture.of(each)}
         missing = tuple(
             one["metadata"]["name"]
-            for one in wanted
+            for one in documents
             if one["kind"] == resource.kind and one["metadata"]["name"] not in there
         )
         if missing:
-            text = (
-                "missing: users can change fields that quota is counted by, or get GPUs around "
-                "quota"
-            )
-            yield warning(resource.kind, missing, text, INSTALL)
+            yield warning(resource.kind, missing, f"missing: {so}", INSTALL)
 
 
 # ---------------------------------------------------------------------------------- who is beside

@@ -33,6 +33,8 @@ _WHOLE: Final = (
     resources.VALIDATING_WEBHOOKS,
     resources.VALIDATING_POLICIES,
     resources.VALIDATING_POLICY_BINDINGS,
+    *resources.versions(resources.MUTATING_POLICIES),
+    *resources.versions(resources.MUTATING_POLICY_BINDINGS),
     resources.CLUSTER_ROLES,
     resources.CLUSTER_ROLE_BINDINGS,
     resources.NAMESPACES,

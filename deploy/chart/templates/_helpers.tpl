@@ -325,6 +325,9 @@ certificates:
   authorityLifetime: 17520h
   servingLifetime: 8760h
 {{ end -}}
+{{ if eq .Values.whileWebhookDown "hold" -}}
+whileWebhookDown: Hold
+{{ end -}}
 {{- end -}}
 
 {{- define "gpu-admission.modes" -}}

@@ -10,7 +10,7 @@ import pytest
 from admission.base import names
 from admission.config.derived import Settings
 from admission.config.gpu_configuration import GpuConfiguration
-from admission.install import manifests, operators
+from admission.install import holding, manifests, operators
 from admission.install.webhooks import MUTATING_NAME, VALIDATING_NAME
 from admission.kube import resources
 from admission.kube.resources import Resource
@@ -270,6 +270,33 @@ def a_binding_names_somebody_else(broken: Broken) -> None:
 @fault("policies", WARNING, "gpu-admission-protect-pods", "counted by", "install")
 def a_policy_is_missing(broken: Broken) -> None:
     broken.drop(resources.VALIDATING_POLICIES, "gpu-admission-protect-pods")
+
+
+def _hold_while_down(broken: Broken) -> None:
+    """Make it an installation that holds pods while its webhook is down."""
+    gpu = GpuConfiguration(while_webhook_down="Hold")
+    broken.more["settings"] = settings = Settings(gpu=gpu)
+    for document in manifests.webhook_configurations({"url": ""}, settings):
+        resource = resources.of_kind(document["apiVersion"], document["kind"])
+        assert resource is not None
+        hooks = broken.one(resource, document["metadata"]["name"])["webhooks"]
+        hooks[:] = [
+            {**hook, "clientConfig": hooks[0]["clientConfig"]} for hook in document["webhooks"]
+        ]
+
+
+@fault("policies", WARNING, "gpu-admission-hold-pods", "pass quota while", "install")
+def what_holds_pods_while_the_webhook_is_down_is_missing(broken: Broken) -> None:
+    _hold_while_down(broken)
+    bindings = resources.MUTATING_POLICY_BINDINGS
+    for name in (holding.PODS_POLICY, holding.JOBS_POLICY):
+        broken.add(bindings, name)
+
+
+@fault("webhook-answers", ERROR, MUTATING_NAME, "the API server holds", "break-glass.md")
+def the_api_server_holds_pods_as_the_webhook_does_not_answer(broken: Broken) -> None:
+    pod = make_pod(gates=(names.ADMISSION_GATE,), annotations={names.UNREVIEWED: "gate"})
+    broken.more["trial"] = Trial(namespace="team", pod=pod)
 
 
 @fault("visibility", ERROR, "v1beta2.visibility.kueue.x-k8s.io", "no namespace", "--no-visibility")

@@ -1,0 +1,76 @@
+"""Pods that the API server held, as no review saw them (ADR 0195).
+
+What a review writes on a pod for later is written when the controller first sees it: its role and
+its PodGroup. What only a review can do is not done, and the pod says so.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from admission.base import conditions, names
+from admission.base.conditions import Text
+from admission.base.names import WorkloadKey
+from admission.base.patches import Patch
+from admission.objects import gangs, reviewed_pod, role_hash, views
+from admission.owners import pod as pod_owner
+
+_ASKS: Final = (names.MIG_PROFILE, names.GPU_MEMORY)
+
+
+class Unreviewed:
+    """What is still to be written on pods that no review saw."""
+
+    def __init__(self, is_held: Callable[[views.OwnerReference], bool]) -> None:
+        """Prepare for no pods.
+
+        Args:
+            is_held: whether a controller of pods is of a kind that is held as a whole.
+        """
+        self._is_held = is_held
+        self._marks: dict[WorkloadKey, dict[str, str]] = {}
+
+    def on_update(self, key: WorkloadKey, found: views.Object) -> bool:
+        """Take a sight of a pod. Return whether it is to be completed before anything else."""
+        if not pod_owner.is_unreviewed(found):
+            return False
+        if names.ROLE_HASH in (found.metadata.annotations or {}):
+            self._marks.pop(key, None)
+        elif isinstance(found, views.PodDocument):
+            self._marks[key] = self._made(found)
+        return isinstance(found, views.PodDocument | views.Pod) and self._lacks(key, found)
+
+    def forget(self, key: WorkloadKey) -> None:
+        """Forget a pod that is gone."""
+        self._marks.pop(key, None)
+
+    def missing(self, key: WorkloadKey, pod: views.Pod) -> Patch | None:
+        """Return the change that writes on a pod what a review would have written; None if done.
+
+        Its condition is another request: see `text`.
+        """
+        marks = self._marks.get(key)
+        return None if marks is None else pod_owner.complete(pod, marks)
+
+    def text(self, pod: views.Pod) -> Text | None:
+        """Return what is still to be said on a pod; None where it is said."""
+        if not pod_owner.is_unreviewed(pod) or pod_owner.is_said_unreviewed(pod):
+            return None
+        asked = (key for key in pod.metadata.annotations or {} if key.startswith(_ASKS))
+        return conditions.not_reviewed(sorted(asked))
+
+    def _lacks(self, key: WorkloadKey, pod: views.PodDocument | views.Pod) -> bool:
+        return key in self._marks or not pod_owner.is_said_unreviewed(pod)
+
+    def _made(self, found: views.PodDocument) -> dict[str, str]:
+        pod = reviewed_pod.Pod(
+            metadata=found.metadata, spec=reviewed_pod.from_dict({"spec": found.spec}).spec
+        )
+        marks = {names.ROLE_HASH: role_hash.of(pod.spec)}
+        if pod.has_gate(names.TOPOLOGY_GATE):
+            marks[names.FOREIGN_TOPOLOGY_GATE] = "true"
+        controller = found.metadata.controller()
+        is_of_held = controller is not None and self._is_held(controller)
+        gang = pod.gang() or (None if is_of_held else gangs.of_controller(found.metadata))
+        if gang is not None and not pod_owner.group_name(found):
+            marks[names.POD_GROUP_OBJECT] = gang.text()
+        return marks
