@@ -86,6 +86,8 @@ def test_the_schema_of_the_values_knows_every_value() -> None:
 
     check(values, schema)
     assert schema["properties"]["mode"]["enum"] == list(modes.MODES)
+    choices = schema["properties"]["whileWebhookDown"]["enum"]
+    assert choices == [chart.REFUSED, chart.HELD]
 
 
 def test_what_the_values_say_of_containers_is_what_the_templates_say() -> None:
@@ -165,6 +167,15 @@ def test_where_helm_makes_the_namespace_it_is_no_document() -> None:
 def test_each_mode_is_what_the_command_would_install(mode: str) -> None:
     settings = chart.chosen(Settings(), Choice(mode, OURS))
     found = rendered(*WHOLE, "--set", f"mode={mode},certificates.source=existing")
+    assert without_helms(found) == expected(settings)
+
+
+@pytest.mark.controlplane
+def test_where_the_api_server_holds_pods_it_is_what_the_command_would_install() -> None:
+    settings = chart.chosen(Settings(), Choice("deny", OURS, chart.HELD))
+    values = "mode=deny,certificates.source=existing,whileWebhookDown=hold"
+    found = rendered(*WHOLE, "--set", values)
+    assert ("MutatingAdmissionPolicy", "", "gpu-admission-hold-pods") in found
     assert without_helms(found) == expected(settings)
 
 

@@ -110,9 +110,11 @@ def stored(api: Rest, path: str, document: Json) -> Any:
         found = api.post(f"{path}?dryRun=All", document)
     except RestError as refused:
         return str(refused)
+    uid = found["metadata"]["uid"]
     for key in OF_ONE_RUN:
         found["metadata"].pop(key, None)
-    return {**found, "status": {}}
+    known: Json = json.loads(json.dumps({**found, "status": {}}).replace(uid, "its uid"))
+    return known
 
 
 def everything(system: Installed, with_queue: str, without: str) -> list[Any]:
