@@ -160,7 +160,7 @@ def _file(found: Mapping[str, Any], member: str, folder: Path) -> str | None:
 
 @functools.cache
 def _written(data: str) -> str:
-    """Return the path of a file with the decoded content; it is removed with the process.
+    """Return the path of a file with the decoded content; it is removed with this process.
 
     TLS takes client certificates and keys from files only.
     """
@@ -169,11 +169,12 @@ def _written(data: str) -> str:
     except binascii.Error as error:
         raise _NotPlainError from error
     descriptor, name = tempfile.mkstemp(prefix="gpu-admission-")  # readable for the owner only
-    atexit.register(_remove, name)
+    atexit.register(_remove, name, os.getpid())
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
     return name
 
 
-def _remove(name: str) -> None:
-    Path(name).unlink(missing_ok=True)
+def _remove(name: str, owner: int) -> None:
+    if os.getpid() == owner:  # a process that was forked uses the file, too, and may end earlier
+        Path(name).unlink(missing_ok=True)

@@ -26,6 +26,7 @@ class Network:
         self._cut: dict[int, asyncio.Event] = {}
         self._turn = 0
         self._servers: list[asyncio.Server] = []
+        self._carried: set[asyncio.Task[None]] = set()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -47,8 +48,12 @@ class Network:
 
         async def listen() -> None:
             async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                task = asyncio.current_task()
+                assert task is not None
+                self._carried.add(task)  # asyncio itself may forget what waits
                 with suppress(asyncio.CancelledError):  # at the end of the network
                     await self._carry(port, leads_to, reader, writer)
+                self._carried.discard(task)
 
             self._servers.append(await asyncio.start_server(serve, _HOST, port, backlog=512))
 
@@ -102,13 +107,17 @@ class Network:
         except OSError:
             writer.transport.abort()
             return
+        pumps = [
+            asyncio.create_task(self._pump(reader, back, port, end)),
+            asyncio.create_task(self._pump(there, writer, port, end)),
+        ]
         try:
-            await asyncio.gather(
-                self._pump(reader, back, port, end), self._pump(there, writer, port, end)
-            )
+            await asyncio.gather(*pumps)
         except OSError:  # one side has reset it
             await self._passable(port, end)
         finally:
+            for pump in pumps:
+                pump.cancel()
             for side in (writer, back):
                 side.transport.abort()
 

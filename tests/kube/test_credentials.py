@@ -3,6 +3,8 @@
 import base64
 import dataclasses
 import datetime as dt
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Self
 
@@ -227,6 +229,31 @@ def test_files_of_a_client_key_are_for_nobody_else(tmp_path: Path) -> None:
     assert plain.key_file is not None
     assert Path(plain.key_file).stat().st_mode & 0o077 == 0
     assert "key" not in repr(plain).replace("kubeconfig", "")
+
+
+FORKS = """
+import os, sys
+from pathlib import Path
+from admission.kube import kubeconfig
+
+found = kubeconfig.read(sys.argv[1], None)
+child = os.fork()
+if not child:
+    sys.exit()
+os.waitpid(child, 0)
+print(found.ca_file, Path(found.ca_file).read_text())
+"""
+
+
+def test_the_end_of_a_forked_process_leaves_the_files_of_its_parent(tmp_path: Path) -> None:
+    file = written(tmp_path, cluster={"certificate-authority-data": encoded("ca")})
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS, file], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    path, content = done.stdout.split()
+    assert content == "ca"
+    assert not Path(path).exists(), "the process itself removes it"
 
 
 def test_the_default_is_what_kubectl_takes(
