@@ -6,7 +6,8 @@
 pods at once over the queues of (b), of one run; ``engine`` the scheduling
 cycles alone; ``recovery`` how long nobody is admitted after a failure; ``stall`` what one client
 can take from the others; ``waiting`` how soon 10,000 pods in 1,000 queues say why they wait, and
-what ten browsers cost. Each figure is the median of the runs; of ``recovery`` and ``stall`` all
+what ten browsers cost; ``availability`` what users notice when one of two replicas fails, the
+worst of the runs. Each other figure is the median of the runs; of ``recovery`` and ``stall`` all
 runs are given, too.
 """
 
@@ -20,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.bench import recovery, report, stall
+from tests.bench import availability, recovery, report, stall
 from tests.bench.crowd import Waiting
 from tests.bench.figures import Figures
 from tests.bench.handmade import Handmade
@@ -28,7 +29,10 @@ from tests.bench.parts import Bench
 from tests.bench.stage import Stage
 from tests.controlplane.cluster import Cluster
 
-PARTS: Final = ("a", "b", "c", "d", "e", "f", "engine", "recovery", "stall", "waiting")
+PARTS: Final = (
+    *("a", "b", "c", "d", "e", "f", "engine"),
+    *("recovery", "stall", "waiting", "availability"),
+)
 _ON_ONE_STAGE: Final = frozenset({"a", "b", "c", "bc", "d", "f"})
 _RUNS: Final = 3
 
@@ -58,6 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "waiting" in wanted:
         with _stage(options.profile) as stage:
             found["waiting"] = Waiting(stage, options.scale, _say).run()
+    if "availability" in wanted:
+        found["availability"] = availability.measure(options.runs or 1, _say)
     print(json.dumps(found, indent=2) if options.json else report.text(found))
     return 0
 
@@ -72,7 +78,9 @@ def _stage(profile: Path | None, *options: str) -> Iterator[Stage]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tests.bench", description=__doc__)
     parser.add_argument("--part", nargs="+", choices=PARTS, help="only these")
-    parser.add_argument("--runs", type=int, help=f"runs of each part ({_RUNS}; 1 of e and f)")
+    parser.add_argument(
+        "--runs", type=int, help=f"runs of each part ({_RUNS}; 1 of e, f, availability)"
+    )
     parser.add_argument("--scale", type=float, default=1.0, help="share of the load, as 0.1")
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.add_argument(

@@ -16,6 +16,7 @@ TITLES: Final = {
     "engine": "(engine) scheduling cycles alone",
     "recovery": "(recovery) until somebody is admitted again after a failure, in seconds",
     "stall": "(stall) what one client can take from the others",
+    "availability": "(availability) what users notice when one of two replicas fails, in seconds",
     "waiting": "(waiting) 10,000 pods wait in 1,000 queues, and ten browsers watch",
 }
 _NAME_WIDTH: Final = 44

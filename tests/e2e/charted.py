@@ -289,6 +289,11 @@ class Answer:
     ended: float
     refusal: str
 
+    @property
+    def is_late(self) -> bool:
+        """Return whether it failed because it took longer than the API server waits."""
+        return "deadline exceeded" in self.refusal or "Client.Timeout" in self.refusal
+
 
 class Reviews:
     """Creates pods as a dry run, again and again, while the block lasts: each is reviewed twice.

