@@ -163,7 +163,7 @@ def _proposed(
     api: Api, settings: Settings, teams: Sequence[Team], like: str | None
 ) -> tuple[Sequence[Proposed], list[str]]:
     """The objects, and what people should know about them."""
-    found = _supply(api, settings)
+    found = supply(api, settings)
     notes = list(found.notes)
     if not found.flavors:
         notes.append(
@@ -177,7 +177,7 @@ def _proposed(
         quotas = every(api, resources.RESOURCE_QUOTAS, into=NamespaceQuota)
         unmanaged = frozenset(settings.managed_namespaces.unmanaged)
         taken = quota_takeover.take_over(found, quotas, unmanaged)
-        notes += taken.notes
+        notes += (*taken.notes, *taken.after)
         if not taken.shares:
             notes.append("no namespace has a ResourceQuota on GPUs; name teams with --team")
             return (), notes
@@ -192,7 +192,8 @@ def _proposed(
     return proposal.objects(found, shares, missing=named - existing), notes
 
 
-def _supply(api: Api, settings: Settings) -> Supply:
+def supply(api: Api, settings: Settings) -> Supply:
+    """Return what the nodes of a cluster have."""
     found = [_node(view) for view in every(api, resources.NODES, into=views.Node)]
     return proposal.supply(
         found,

@@ -40,6 +40,10 @@ COMMANDS: Final = {
         "admission.cli.manifests:manifests_command",
         "Print or write the manifests of an installation.",
     ),
+    "migrate": Lazy(
+        "admission.cli.migrate:migrate",
+        "Come from another quota system, with what runs and waits there.",
+    ),
     "must-gather": Lazy(
         "admission.cli.doctor:must_gather",
         "Collect data for a support request in one file, without secrets.",

@@ -30,12 +30,16 @@ class Takeover:
     Attributes:
         shares: one for each namespace.
         left_over: what is nobody's own, by flavor and resource.
-        notes: what was not taken over, and what to do with the ResourceQuotas.
+        taken: keys that were taken over, by namespace and name of the ResourceQuota.
+        notes: what was not taken over.
+        after: what to do with the ResourceQuotas.
     """
 
     shares: tuple[Share, ...] = ()
     left_over: Mapping[Key, int] = field(default_factory=dict)
+    taken: Mapping[Key, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -62,7 +66,9 @@ def take_over(
         by_namespace.setdefault(quota.metadata.namespace, []).append(quota)
     offered = {resource for _, resource in found.amounts()}
     shares: list[Share] = []
+    taken: dict[Key, tuple[str, ...]] = {}
     notes: list[str] = []
+    after: list[str] = []
     for namespace, own in by_namespace.items():
         read = _Read()
         for quota in own:
@@ -73,9 +79,16 @@ def take_over(
             notes.append(f"namespace {namespace} is excluded, so its quota is not taken over")
             continue
         shares.append(_share(found, namespace, read))
-        notes += _after(namespace, read)
+        taken |= {(namespace, name): tuple(keys) for name, keys in read.taken.items()}
+        after += _after(namespace, read)
     notes += _too_much(found, shares)
-    return Takeover(shares=tuple(shares), left_over=_left_over(found, shares), notes=tuple(notes))
+    return Takeover(
+        shares=tuple(shares),
+        left_over=_left_over(found, shares),
+        taken=taken,
+        notes=tuple(notes),
+        after=tuple(after),
+    )
 
 
 def _read(quota: NamespaceQuota, offered: set[str], read: _Read, notes: list[str]) -> None:

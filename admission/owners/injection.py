@@ -90,15 +90,11 @@ def injection(
         InjectionConflictError: an admission check contradicts a flavor or another check.
     """
     admission = workload.status.admission
-    labels = {
-        names.PODSET_LABEL: pod_set,
-        names.LOCAL_QUEUE_NAME_LABEL: workload.spec.queue_name,
-        names.CLUSTER_QUEUE_NAME_LABEL: admission.cluster_queue if admission else "",
-    }
+    cluster_queue = admission.cluster_queue if admission else ""
     given = Injection(
         node_selector={},
         tolerations=(),
-        labels={key: value for key, value in labels.items() if _is_label_value(value)},
+        labels=labels_of(pod_set, workload.spec.queue_name, cluster_queue),
         annotations={names.WORKLOAD_ANNOTATION: workload.metadata.name},
     )
     for name in _assigned_flavors(workload, pod_set):
@@ -110,6 +106,16 @@ def injection(
             if update.name == pod_set:
                 given = _with_check(given, check.name, update)
     return given
+
+
+def labels_of(pod_set: str, queue: str, cluster_queue: str) -> dict[str, str]:
+    """Return the labels that tell where a pod was admitted; without names that cannot be one."""
+    labels = {
+        names.PODSET_LABEL: pod_set,
+        names.LOCAL_QUEUE_NAME_LABEL: queue,
+        names.CLUSTER_QUEUE_NAME_LABEL: cluster_queue,
+    }
+    return {key: value for key, value in labels.items() if _is_label_value(value)}
 
 
 def _with_check(given: Injection, check: str, update: PodSetUpdate) -> Injection:

@@ -310,6 +310,20 @@ def let_go(pod: views.Pod) -> patches.Patch:
     )
 
 
+def charge_to(pod: views.Pod, queue: str, cluster_queue: str) -> patches.Patch:
+    """Return the merge patch that has exactly this version of a pod that runs be charged.
+
+    It writes what a release would have written, so the pod gets a Workload and goes on (ADR 0123).
+    Only cluster administrators may send it.
+    """
+    of = injection.labels_of(names.DEFAULT_PODSET, queue, cluster_queue)
+    labels = {**of, names.QUEUE_LABEL: queue, names.MANAGED_LABEL: names.MANAGED_VALUE}
+    annotations = {names.WORKLOAD_ANNOTATION: KIND.key_of(pod).name}
+    return patches.merge(
+        {"metadata": {**_precondition(pod), "labels": labels, "annotations": annotations}}
+    )
+
+
 def put_in_queue(pod: views.Pod, queue: str) -> patches.Patch:
     """Return the merge patch that gives exactly this version of the pod a queue."""
     return patches.merge(

@@ -230,8 +230,19 @@ def _other_time(change: Change) -> Iterable[Finding]:
 
 def _other_queue(change: Change) -> Iterable[Finding]:
     before, after = change.labels(names.QUEUE_LABEL)
-    if before != after and not is_suspended(change.new):
+    is_first = not before and _is_charged_first(change)
+    if before != after and not is_suspended(change.new) and not is_first:
         yield Finding(QUEUE_PATH, after)
+
+
+def _is_charged_first(change: Change) -> bool:
+    """Return whether a pod that runs gets the mark by which it is charged to a queue.
+
+    Policies in the API server say who may write the mark: cluster administrators (ADR 0193).
+    """
+    old, new = change.old.metadata, change.new.metadata
+    key = names.WORKLOAD_ANNOTATION
+    return bool(new.annotation(key)) and not old.annotation(key)
 
 
 def _no_queue(change: Change) -> Iterable[Finding]:

@@ -235,7 +235,8 @@ def test_a_namespace_keeps_what_its_resource_quota_gave_it_and_the_rest_is_lent(
     assert taken.left_over[("a100-80gb", GPU)] == 5
     assert taken.left_over[(ANY_NODE, "cpu")] == (128 + 16 - 24) * 1000
     assert taken.left_over[(ANY_NODE, "memory")] == 2**40 + 64 * 2**30
-    (note,) = taken.notes
+    assert taken.taken == {("red", "gpus"): ("requests.cpu", REQUESTS_GPU)}
+    (note,) = taken.after
     assert f"take requests.cpu, {REQUESTS_GPU} out of ResourceQuota gpus" in note
     assert "keep there: limits.cpu, pods" in note
 
@@ -262,10 +263,9 @@ def test_of_several_resource_quotas_of_a_namespace_the_lowest_holds() -> None:
     quotas = [made_quota("red", name, {REQUESTS_GPU: n}) for name, n in (("x", "4"), ("y", "2"))]
     taken = quota_takeover.take_over(found, quotas)
     assert taken.shares[0].amounts == {("a100-80gb", GPU): 2}
-    assert [note for note in taken.notes if "kubectl delete resourcequota" in note] == list(
-        taken.notes
-    )
-    assert len(taken.notes) == 2
+    assert taken.notes == ()
+    assert len(taken.after) == 2
+    assert all("kubectl delete resourcequota" in one for one in taken.after)
 
 
 @pytest.mark.parametrize(

@@ -331,6 +331,9 @@ CHANGED = [
         "6", running(labelled(queue_name="b")), f'{QUEUE}: Invalid value: "b": {IMMUTABLE}',
         old=labelled(queue_name="a"),
     ),
+    po("6 with the mark of a pod that is charged from now on",
+       make_pod(labels=keys({"queue_name": "b"}), annotations=keys({"workload": "pod-a"})),
+       old=make_pod()),
     po("6 at its end", ended(running(labelled(queue_name="b"))),
        old=ended(labelled(queue_name="a"))),
     po(

@@ -1,0 +1,182 @@
+"""Command ``migrate resourcequota``: queues in place of ResourceQuotas on GPUs, and back."""
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from admission.base import names
+from admission.base.clock import SystemClock
+from admission.cli import init, options, output
+from admission.config import reading
+from admission.config.derived import Settings
+from admission.install import resource_quota_migration
+from admission.install.proposal import Proposed
+from admission.install.resource_quota_migration import Done, MigrationError, Plan, Run, Waiting
+from admission.kube.api import Api
+from admission.run import connection
+
+_ADVICE: Final = (
+    "the command may be repeated: what was done is not done again. It needs a cluster "
+    "administrator: only one may have pods charged to a queue"
+)
+_TIMEOUT_SECONDS: Final = 30.0
+
+
+@click.command(
+    name="resourcequota",
+    epilog="""\b
+Examples:
+  gpu-admission migrate resourcequota
+  gpu-admission migrate resourcequota --apply
+  gpu-admission migrate resourcequota --undo
+""",
+)
+@output.kubeconfig_option
+@options.config_option
+@click.option("--apply", "applies", is_flag=True, help="Do it; without it only the plan is shown.")
+@click.option(
+    "--undo",
+    "undoes",
+    is_flag=True,
+    help="Put the ResourceQuotas back, and then take the queues away that --apply made.",
+)
+@output.output_option
+def resource_quota(
+    kubeconfig: str | None, config_file: Path | None, applies: bool, undoes: bool, form: str
+) -> None:
+    """Have queues limit the GPUs of namespaces that a ResourceQuota limits now.
+
+    Each namespace gets a queue with the number of its ResourceQuota; pods that run are charged to
+    it and run on. Only then the entries on GPUs leave the ResourceQuota, so that one of the two
+    holds at every moment. Other entries stay. gpu-admission must be installed and running.
+    """
+    if applies and undoes:
+        raise click.UsageError("--apply and --undo are opposites; leave one out")
+    with _connected(kubeconfig, config_file) as (api, settings):
+        run = Run(api, settings, SystemClock(), time.sleep)
+        if undoes:
+            _undo(run, form)
+            return
+        chosen = resource_quota_migration.plan(api, init.supply(api, settings), settings)
+        if not applies:
+            _show_plan(chosen, form)
+            return
+        if not chosen.taken:
+            raise MigrationError("; ".join((_NOTHING, *chosen.notes)))
+        _tell_notes(chosen.notes)
+        _show(resource_quota_migration.apply_plan(run, chosen), form)
+        if form == "text":
+            click.echo(
+                "done: queues limit GPUs now\n"
+                "next: kubectl gpu top; the way back: gpu-admission migrate resourcequota --undo"
+            )
+
+
+_NOTHING: Final = "no ResourceQuota limits GPUs that the nodes have, so there is nothing to move"
+
+
+@contextmanager
+def _connected(kubeconfig: str | None, config_file: Path | None) -> Iterator[tuple[Api, Settings]]:
+    """The API server, and the settings of the installation."""
+    with output.reported(options.CONFIG_ADVICE):
+        settings = reading.load_logged(config_file)
+    with output.reported(_ADVICE):
+        api = connection.Target(kubeconfig).connect(
+            connections=1, timeout_seconds=_TIMEOUT_SECONDS
+        )
+        with closing(api):
+            yield api, settings
+
+
+def _show_plan(chosen: Plan, form: str) -> None:
+    if form == "json":
+        output.print_json(_plan_document(chosen))
+        return
+    if not chosen.taken:
+        click.echo(_NOTHING)
+        _tell_notes(chosen.notes)
+        return
+    click.echo("Plan:")
+    for namespace in chosen.running:
+        for line in _plan_of(chosen, namespace):
+            click.echo(line)
+    _tell_notes(chosen.notes)
+    click.echo(
+        "nothing was changed; see the queues: gpu-admission init --like resourcequota; do it: "
+        "gpu-admission migrate resourcequota --apply",
+        err=True,
+    )
+
+
+def _plan_of(chosen: Plan, namespace: str) -> Iterator[str]:
+    local = next(one for one in chosen.objects if _is_local_queue(one, namespace)).document
+    queue = local["spec"]["clusterQueue"]
+    cap = local["metadata"]["annotations"][names.MAX_IN_USE]
+    yield f"namespace {namespace}"
+    yield f"  1. LocalQueue {local['metadata']['name']} of ClusterQueue {queue}: at most {cap}"
+    yield f"  2. {chosen.running[namespace]} pod(s) that run are charged to it, and run on"
+    for one in chosen.taken:
+        if one.namespace == namespace:
+            entries = ", ".join(f"{key}={value}" for key, value in one.entries.items())
+            yield f"  3. ResourceQuota {one.name} no longer limits {entries}"
+
+
+def _is_local_queue(one: Proposed, namespace: str) -> bool:
+    document = one.document
+    is_here = document["metadata"].get("namespace") == namespace
+    return document["kind"] == "LocalQueue" and is_here
+
+
+def _plan_document(chosen: Plan) -> dict[str, Any]:
+    return {
+        "objects": [one.document for one in chosen.objects],
+        "charged": dict(chosen.running),
+        "resourceQuotas": [
+            {
+                "namespace": one.namespace,
+                "name": one.name,
+                "removed": dict(one.entries),
+                "kept": list(one.kept),
+            }
+            for one in chosen.taken
+        ],
+        "notes": list(chosen.notes),
+    }
+
+
+def _undo(run: Run, form: str) -> None:
+    taken = resource_quota_migration.to_undo(run.api)
+    if not taken:
+        raise MigrationError("no ResourceQuota says that something was taken out of it")
+    waiting: list[Waiting] = []
+    _show(resource_quota_migration.undo(run, taken, waiting.append), form)
+    if waiting:
+        spaces = ", ".join(one.namespace for one in waiting)
+        count = sum(len(one.workloads) for one in waiting)
+        raise MigrationError(
+            f"the ResourceQuotas are in force again, but {count} workload(s) wait in the queues "
+            f"of {spaces}, which stay until then; let them start or delete them (kubectl gpu "
+            "queue), and run --undo again"
+        )
+    if form == "text":
+        click.echo("done: ResourceQuotas limit GPUs again; flavors and the Cohort stay")
+
+
+def _tell_notes(notes: Iterable[str]) -> None:
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
+
+
+def _show(changes: Iterable[Done], form: str) -> None:
+    """Each change as it happens; as JSON all at once."""
+    if form == "json":
+        output.print_json([asdict(change) for change in changes])
+        return
+    for change in changes:
+        where = f" -n {change.namespace}" if change.namespace else ""
+        click.echo(output.one_line(f"{change.kind}/{change.name}{where} {change.what}"))
