@@ -561,12 +561,17 @@ def _last_event(
     if subject.resource == resources.WORKLOADS:
         owners = regarding.get("ownerReferences") or [regarding]
         regarding = owners[0]
-    found = without_queues.last_event(api, answer.namespace, regarding["uid"], answer.reason)
+    codes = {answer.reason, *_KNOWN_TO_CONTROLLER}
+    found = without_queues.last_event(api, answer.namespace, regarding["uid"], codes)
     if found is None or not found.at:
         return None
     began = answer.since or workload["metadata"].get("creationTimestamp", "")
     is_old = bool(began) and clock.from_wire(found.at) < clock.from_wire(began)
     return None if is_old else found
+
+
+_KNOWN_TO_CONTROLLER: Final = frozenset({Code.CAPACITY_MISSING, Code.HELD_BY_PREVIOUS_REVISION})
+"""Reasons that the condition of a Workload, in Kueue's words, cannot tell."""
 
 
 def _without_queues(

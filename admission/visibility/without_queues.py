@@ -5,6 +5,7 @@ it; each is read with the rights of who asks, and nobody needs others for it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -147,19 +148,20 @@ class LastEvent:
         return reasons.told_place(self.message)
 
 
-def last_event(api: Api, namespace: str, uid: str, reason: str) -> LastEvent | None:
-    """Return the last event about an object with a reason; None where none may be read.
+def last_event(api: Api, namespace: str, uid: str, codes: AbstractSet[str]) -> LastEvent | None:
+    """Return the last event about an object with one of some reasons; None where there is none.
 
     Raises:
         KubeError: the API server did not answer.
     """
     for resource, regarding, note in _EVENTS:
-        selector = f"{regarding}.uid={uid},reason={reason}"
         try:
+            selector = f"{regarding}.uid={uid}"
             found = api.list(resource, namespace, field_selector=selector).items
         except errors.ApiError:
             continue  # they may not be listed, or are not served in this form
-        told = sorted(((_time(one), one.get(note, "")) for one in found), reverse=True)
+        of_reasons = [one for one in found if one.get("reason") in codes]
+        told = sorted(((_time(one), one.get(note, "")) for one in of_reasons), reverse=True)
         return next((LastEvent(message=text, at=at) for at, text in told if text), None)
     return None
 

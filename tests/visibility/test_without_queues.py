@@ -135,6 +135,13 @@ def test_an_event_tells_the_place_about_and_who_holds_the_rest(team: Team) -> No
     assert f"its event said at 2026-01-01T00:02:00Z: {SENTENCE}" in answer.notes
 
 
+def test_an_event_tells_of_sick_gpus_what_the_condition_cannot(team: Team) -> None:
+    missing = "Waits: needs 8 a100, 3 free of 8; 8 more promised, but sick or missing."
+    at = "2026-01-01T00:02:00.000000Z"
+    team.add_event(team.add_job(), missing, at, "CapacityMissing")
+    assert f"its event said at 2026-01-01T00:02:00Z: {missing}" in team.ask().notes
+
+
 @pytest.mark.parametrize(
     ("at", "reason", "uid"),
     [
