@@ -591,7 +591,7 @@ def adopt(
     elif not started:
         annotations = {names.TEMPLATE_DIGEST: job.digest}
     owner = KIND.reference(job.metadata)
-    return prebuilt.adoption(workload, owner, annotations)
+    return prebuilt.adoption(workload, owner, job.metadata, annotations)
 
 
 # -------------------------------------------------------------------------------- patches

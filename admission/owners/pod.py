@@ -254,7 +254,7 @@ def adopt(
     alike = prebuilt.asks_alike(asked, template_spec(found.spec), started=not is_gated(pod))
     if not alike and not has_ended:
         return None
-    return prebuilt.adoption(workload, KIND.reference(pod.metadata), {})
+    return prebuilt.adoption(workload, KIND.reference(pod.metadata), pod.metadata, {})
 
 
 def release(pod: views.Pod, given: Injection) -> patches.Patch:

@@ -457,6 +457,9 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         told = self._memory(of)
         if told != memory(of) or not of.metadata.annotation(names.GROUP_MEMBERS):
             changes["annotations"] = {names.GROUP_MEMBERS: _encode(told)}
+        requester = self._view.metadata.annotation(names.REQUESTER)
+        if self._names_workload() and requester and not of.metadata.annotation(names.REQUESTER):
+            changes.setdefault("annotations", {})[names.REQUESTER] = requester
         references = of.metadata.owner_references or ()
         there = {pod.metadata.uid for pod in self._view.members}
         if of.status.is_true(conditions.EVICTED):

@@ -92,16 +92,22 @@ def missing(key: WorkloadKey, found: Workload | None) -> Text:
 def adoption(
     document: Mapping[str, Any],
     owner: Mapping[str, Any],
+    by: views.ObjectMeta,
     annotations: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return the changes with which a Workload gets its owner.
 
+    From then on it is of the user who created the owner, and counts for his caps.
+
     Args:
         document: the Workload.
         owner: reference to the owner, as its controller.
+        by: metadata of the owner.
         annotations: what is recorded with it.
     """
-    metadata = document["metadata"]
+    metadata, requester = document["metadata"], by.annotation(names.REQUESTER)
+    if requester:
+        annotations = {**annotations, names.REQUESTER: requester}
     references = metadata.get("ownerReferences") or ()
     changes: dict[str, Any] = {
         "labels": {names.JOB_UID_LABEL: owner["uid"]},

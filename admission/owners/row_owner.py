@@ -769,7 +769,8 @@ def adopt(
     if not alike:
         return None
     kept = {} if started else {names.TEMPLATE_DIGEST: owner.digest}
-    return prebuilt.adoption(workload, kind_of(row).reference(owner.metadata), kept)
+    reference = kind_of(row).reference(owner.metadata)
+    return prebuilt.adoption(workload, reference, owner.metadata, kept)
 
 
 # -------------------------------------------------------------------------------------- patches

@@ -759,6 +759,19 @@ def test_the_pods_of_a_named_workload_that_is_admitted_start_as_they_come() -> N
     assert world.admitted() == {"a", "b"}
 
 
+def test_a_workload_that_a_group_names_is_of_who_created_its_first_pod() -> None:
+    world = ready_world(quota=2)
+    pod_set = make_pod_set("gpus1", 2, pod=group_pod("x")["spec"])
+    marked = {"annotations": {names.IS_GROUP_WORKLOAD: "true"}}
+    world.add(make_workload("gang", pod_set, metadata=marked))
+    named: dict[str, Any] = {"labels": {names.PREBUILT_WORKLOAD: "gang"}}
+    for pod, user in (("a", "ann"), ("b", "bob")):
+        add(world, pod, annotations={names.REQUESTER: user}, **named)
+        world.settle()
+    assert world.admitted() == {"a", "b"}
+    assert workload(world).metadata.annotation(names.REQUESTER) == "ann"
+
+
 def test_a_group_that_is_deactivated_holds_its_quota_until_its_pods_have_ended() -> None:
     world = ready_world(quota=2)
     add(world, "a", "b", **LASTING)

@@ -11,7 +11,10 @@ from admission.kube.api import Document
 from admission.objects import batch
 from admission.objects.workload import Workload
 from admission.owners import batch_job
+from tests.builders.cluster import make_namespace
 from tests.builders.jobs import queued_job
+from tests.builders.pods import queued_pod
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.builders.workloads import make_pod_set, make_workload
 from tests.controller.world import WORKLOAD_KIND, World, ready_world
 
@@ -397,3 +400,35 @@ def test_a_job_that_names_another_workload_gives_the_first_one_up() -> None:
     assert told(world, "DeletedWorkload") == ["Deleted not matching Workload: ml/wl"]
     assert set(stored(world)) == {"second"}
     assert controller(world, "second") == "train"
+
+
+# ---------------------------------------------------------------------------------------- caps
+
+
+def test_an_adopted_workload_counts_for_who_created_the_job() -> None:
+    """Who made it is not known: made by hand it comes under the cap of nobody known."""
+    world = World()
+    caps = {names.MAX_PER_USER: f"{names.GPU_RESOURCE}=2"}
+    world.add(
+        make_namespace(),
+        make_flavor(),
+        make_cluster_queue(quota=8, annotations=caps),
+        make_local_queue(),
+        prebuilt(),
+    )
+    world.settle()
+    assert stored(world)["wl"].status.is_true("Admitted")
+    world.add(naming(annotations={**NAMED, names.REQUESTER: "ann"}))
+    world.settle()
+    assert is_running(world)
+    assert stored(world)["wl"].metadata.annotation(names.REQUESTER) == "ann"
+    by_nobody = queued_pod("by-nobody", gpus=2)
+    for name, user in (("of-ann", "ann"), ("of-bob", "bob")):
+        document = queued_pod(name, gpus=1, annotations={names.REQUESTER: user})
+        world.store.create(resources.PODS, document, "ml")
+    world.store.create(resources.PODS, by_nobody, "ml")
+    world.pass_time(3)
+    assert world.admitted() == {"of-bob", "by-nobody"}
+    told = world.condition("of-ann")
+    assert told is not None
+    assert told.reason == "CapReached"

@@ -5,12 +5,15 @@ Judged by the GPUs of released pods, by the user who created them.
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from admission.base import names
+from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
-from tests.controlplane import waiting
+from tests.builders.workloads import make_pod_set, make_workload
+from tests.controlplane import nodes, waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest, RestError
 from tests.integration import queued
@@ -168,6 +171,104 @@ def test_a_job_counts_for_who_created_it(caps: Caps) -> None:
     (first,) = (name for name, runs in running().items() if runs)
     caps.users["ann"].delete(f"{jobs}/{first}", {"propagationPolicy": "Background"})
     waiting.until(lambda: list(running().values()) == [True], what="the other Job runs")
+
+
+# ------------------------------------------------------------------------------ other ways in
+
+
+LASTS = {"annotations": {nodes.RUN_FOR: "30m"}}
+"""Of pods that do not end during a test."""
+
+
+class Jobs:
+    """Jobs of users in the first namespace."""
+
+    def __init__(self, caps: Caps) -> None:
+        self.caps, self.api = caps, caps.system.api
+        self.path = f"/apis/batch/v1/namespaces/{caps.queue}/jobs"
+        self.pods = f"/api/v1/namespaces/{caps.queue}/pods"
+
+    def create(self, user: str, name: str, pods: int, **metadata: Any) -> None:
+        job = make_job(name, pods, gpus=2, pod=LASTS, **metadata)
+        self.caps.users[user].post(self.path, job)
+
+    def gpus(self) -> dict[str, int]:
+        """GPUs of the released pods of each Job, and of the pods beside them."""
+        found: Counter[str] = Counter()
+        for pod in self.api.get(self.pods)["items"]:
+            has_ended = pod["status"]["phase"] in {"Succeeded", "Failed"}
+            if not pod["spec"].get("schedulingGates") and not has_ended:
+                (container,) = pod["spec"]["containers"]
+                job = pod["metadata"].get("labels", {}).get("job-name", pod["metadata"]["name"])
+                found[job] += int(container["resources"]["limits"][names.GPU_RESOURCE])
+        return dict(found)
+
+    def wait_gpus(self, **wanted: int) -> None:
+        waiting.until(lambda: self.gpus() == wanted, what=f"{wanted}, found {self.gpus()}")
+
+
+def test_a_job_that_starts_with_fewer_pods_takes_what_a_cap_leaves(caps: Caps) -> None:
+    caps.cap("clusterqueues", per_user="nvidia.com/gpu=4")
+    jobs = Jobs(caps)
+    jobs.create("ann", "wide", 4, annotations={names.JOB_MIN_PARALLELISM: "1"})
+    jobs.wait_gpus(wide=4)
+    caps.create("ann", "more")
+    caps.create("bob", "b1")
+    assert caps.system.wait_condition(caps.queue, "more")["reason"] == "CapReached"
+    jobs.wait_gpus(wide=4, b1=2)
+
+
+def test_a_workload_that_a_user_has_made_counts_for_the_job_that_takes_it(caps: Caps) -> None:
+    caps.cap("clusterqueues", per_user="nvidia.com/gpu=4")
+    jobs = Jobs(caps)
+    jobs.create("ann", "own", 2, annotations={names.PREBUILT_WORKLOAD: "by-hand"})
+    template = jobs.api.get(f"{jobs.path}/own")["spec"]["template"]
+    pod_set = make_pod_set("main", 2, pod=template["spec"])
+    by_hand = make_workload("by-hand", pod_set, namespace=caps.queue, queue="default")
+    caps.users["ann"].post(f"{KUEUE}/namespaces/{caps.queue}/workloads", by_hand)
+    jobs.wait_gpus(own=4)
+    caps.create("ann", "more")
+    caps.create("bob", "b1")
+    assert caps.system.wait_condition(caps.queue, "more")["reason"] == "CapReached"
+    jobs.wait_gpus(own=4, b1=2)
+
+
+def test_service_accounts_of_a_namespace_are_bounded_by_its_local_queue(caps: Caps) -> None:
+    """Who may use them has a name more for each, and says another one in vain."""
+    caps.cap("localqueues", per_user="nvidia.com/gpu=4", in_use="nvidia.com/gpu=6")
+    caps.create("ann", "a1", "a2")
+    caps.wait_held(ann=4)
+    account = f"system:serviceaccount:{caps.queue}:default"
+    cluster = caps.system.cluster
+    client = cluster.client(cluster.kubeconfig(account, ["system:masters"]))
+    where = f"/api/v1/namespaces/{caps.queue}/pods"
+    for name in ("s1", "s2"):
+        client.post(where, make_pod(name, gpus=2, annotations={names.REQUESTER: "bob"}))
+    caps.wait_held(ann=4, **{account: 2})
+    (_, waits), *_ = caps.pods(account, waits=True)
+    told = caps.system.wait_condition(caps.queue, waits)["message"]
+    assert "holds 6 of at most 6 nvidia.com/gpu" in told
+
+
+def test_jobs_of_cron_jobs_share_the_cap_of_nobody_known(caps: Caps) -> None:
+    """One for a namespace, whoever has created them."""
+    caps.cap("clusterqueues", per_user="nvidia.com/gpu=4")
+    jobs = Jobs(caps)
+    controller = "system:serviceaccount:kube-system:cronjob-controller"
+    cluster = caps.system.cluster
+    client = cluster.client(cluster.kubeconfig(controller, ["system:masters"]))
+    for name in ("n1", "n2", "n3"):
+        said = {names.REQUESTER: f"user-of-{name}"}
+        client.post(jobs.path, make_job(name, 1, gpus=2, pod=LASTS, annotations=said))
+
+    def running() -> int:
+        found = caps.system.api.get(jobs.path)["items"]
+        return sum(not one["spec"].get("suspend") for one in found)
+
+    waiting.until(lambda: sum(jobs.gpus().values()) == 4, what="two Jobs run")
+    caps.create("ann", "a1")
+    caps.system.wait_released(caps.queue, "a1")
+    assert running() == 2
 
 
 @pytest.mark.parametrize("plural", ["clusterqueues", "localqueues"])

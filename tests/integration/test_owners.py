@@ -246,6 +246,7 @@ def test_it_is_suspended_gets_one_workload_and_starts_with_its_flavor(
     created = owners.create()
     assert owner_rows.value_at(created, owners.row.suspend) is True
     assert created["metadata"]["labels"][names.QUEUE_LABEL] == "default"
+    assert created["metadata"]["annotations"][names.REQUESTER] == "editor"
     workload = owners.workload()
     owners.workloads.wait(workload, "Admitted", "True")
     started = owners.wait_started()
@@ -258,6 +259,7 @@ def test_it_is_suspended_gets_one_workload_and_starts_with_its_flavor(
     sets = {one["name"]: one["count"] for one in found["spec"]["podSets"]}
     assert sets == owners.sample.pod_sets
     assert found["metadata"]["ownerReferences"][0]["kind"] == kind
+    assert found["metadata"]["annotations"][names.REQUESTER] == "editor"
 
 
 @EVERY

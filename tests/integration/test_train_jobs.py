@@ -267,6 +267,7 @@ def test_a_trainjob_runs_as_its_jobset_says_and_is_restored_when_it_is_stopped(
     sets = [(one["name"], one["count"]) for one in found["spec"]["podSets"]]
     assert sets == [("dataset-initializer", 1), ("node", 3)]
     assert found["metadata"]["ownerReferences"][0]["kind"] == "TrainJob"
+    assert found["metadata"]["annotations"][names.REQUESTER] == "editor"
     assert found["metadata"]["labels"][names.JOB_UID_LABEL] == team.get()["metadata"]["uid"]
 
     team.wait_started()
