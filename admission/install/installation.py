@@ -150,7 +150,7 @@ def install(
         yield from apply.apply_all(api, _processes(settings, plan.image))
     yield from apply.apply_all(api, held)
     yield from apply.apply_all(api, manifests.webhook_configurations(client_config, settings))
-    if not held:
+    if not held and holding.is_installed(api):
         yield from _taken_away(api, reversed(_every_held(settings)))
     yield from _visibility(api, plan, settings, authority, host)
 
@@ -180,7 +180,8 @@ def uninstall(
     """
     place = manifests.service_reference(settings)
     yield from apply.delete_all(api, _api_services(settings))
-    yield from _taken_away(api, _every_held(settings))
+    if holding.is_installed(api):
+        yield from _taken_away(api, reversed(_every_held(settings)))
     yield from apply.delete_all(api, manifests.webhook_configurations(place, settings))
     yield from _taken_away(api, guard.leftovers(settings))
     yield from apply.delete_all(api, reversed(guard.documents(settings)))

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from admission.base.clock import SystemClock
 from admission.config.derived import Settings
@@ -12,7 +13,7 @@ from admission.install import holding, installation, manifests
 from admission.install.installation import InstallationError, Plan
 from admission.kube import resources
 from admission.kube.api import Page
-from admission.kube.errors import NotFoundError
+from admission.kube.errors import ForbiddenError, NotFoundError
 from admission.kube.resources import Resource
 from admission.sandbox.store import Store
 
@@ -55,6 +56,7 @@ class Serves(Store):
         super().__init__()
         self.versions = versions
 
+    @override
     def list(self, resource: Resource, *args: Any, **how: Any) -> Any:
         if resource.plural == resources.MUTATING_POLICIES.plural:
             if resource.version not in self.versions:
@@ -83,6 +85,20 @@ def test_nothing_is_installed_where_the_api_server_cannot_hold_pods() -> None:
 
     names = {one["metadata"]["name"] for one in store.list(resources.NAMESPACES).items}
     assert HOLDS.namespace not in names
+
+
+class Forbids(Store):
+    """An API server whose user may not read MutatingAdmissionPolicies."""
+
+    @override
+    def get(self, resource: Resource, *args: Any, **how: Any) -> Any:
+        if resource.plural == resources.MUTATING_POLICIES.plural:
+            raise ForbiddenError(403, "Forbidden", "you may not")
+        return super().get(resource, *args, **how)
+
+
+def test_who_may_not_read_the_policies_can_install_without_them() -> None:
+    assert holding.is_installed(Forbids()) is False
 
 
 def test_the_policies_are_in_the_base_only_where_they_are_wanted() -> None:

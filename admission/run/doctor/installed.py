@@ -477,7 +477,7 @@ def policies(picture: Picture) -> Iterator[Finding]:
         "users can change fields that quota is counted by, or get GPUs around quota",
     )
     settings = _as_installed(picture)
-    if settings.gpu.holds_while_down:
+    if settings.gpu.holds_while_down and resources.MUTATING_POLICIES not in picture.unseen:
         yield from _missing(
             picture,
             holding.documents(settings),
