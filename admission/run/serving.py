@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import ipaddress
 import os
+import select
 import signal
 import ssl
 from asyncio.sslproto import SSLProtocol
@@ -294,9 +295,21 @@ class _Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no types
         self.transport.abort()
 
     def close_if_idle(self) -> None:
-        """Closes the connection unless a request is being served on it."""
-        if self.is_idle:
+        """Close the connection unless a request is being served on it, or has arrived unread.
+
+        The loop may have been busy since it looked for what arrived last. An API server does not
+        repeat a review whose connection is closed after it was sent.
+        """
+        if self.is_idle and not self._has_unread():
             self.transport.close()
+
+    def _has_unread(self) -> bool:
+        end = self.transport.get_extra_info("socket")
+        if end is None:
+            return False
+        asked = select.poll()
+        asked.register(end.fileno(), select.POLLIN)
+        return bool(asked.poll(0))
 
     def _close_if_unused(self) -> None:
         if self.req_count <= 1:

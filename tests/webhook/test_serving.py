@@ -19,6 +19,7 @@ from typing import IO, Any
 import pytest
 
 from admission.base.clock import SystemClock
+from admission.run import serving
 from admission.run.contexts import ContextCache
 from admission.webhook import convert
 from certs import authority, files
@@ -484,3 +485,30 @@ def test_a_stop_lets_what_is_in_flight_finish(own_webhook, number):
     assert own_webhook.process.wait(8) == 0
     idle.close()
     connection.close()
+
+
+class IdleTransport:
+    """What a connection writes to, and whether it was closed."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self.is_closed = False
+        self._end = end
+
+    def get_extra_info(self, name: str) -> socket.socket | None:
+        return self._end if name == "socket" else None
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.mark.parametrize("has_arrived", [True, False])
+def test_a_connection_on_which_a_request_has_arrived_is_not_closed_as_idle(has_arrived):
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        connection = serving._Connection.__new__(serving._Connection)
+        connection._awaiting_request = True
+        connection.transport = IdleTransport(ours)
+        if has_arrived:
+            theirs.sendall(b"POST")
+        connection.close_if_idle()
+        assert connection.transport.is_closed is not has_arrived
