@@ -118,7 +118,7 @@ def test_an_event_names_what_cannot_be_decoded_once() -> None:
     assert world.notes(name) == ["Unreadable"]
     note = next(note for about, _, note in world.events.recorded if about == name)
     assert "$.spec.podSets[0].template.spec" in note
-    assert "stays held" in note
+    assert "It keeps its quota" in note
 
 
 def test_a_workload_that_can_be_read_again_goes_on_as_if_nothing_had_been() -> None:
