@@ -469,7 +469,7 @@ def set_build_info() -> None:
 
 
 def forget_objects() -> None:
-    """Remove the series of all queues, cohorts and flavors: those that exist are set anew.
+    """Remove the series of all queues, cohorts and flavors: those that exist are set again.
 
     Counters stay, as they count what this process has seen.
     """

@@ -63,7 +63,7 @@ class Controller(ConfigModel):
 
 
 class Health(ConfigModel):
-    """What counts as sickness of a GPU; None stands for what ``admission.gpu.health`` says.
+    """Rules by which a GPU counts as sick; None for the default in ``admission.gpu.health``.
 
     Attributes:
         ignored_xids: NVIDIA error numbers that never count.

@@ -46,7 +46,7 @@ _LOOKS: Final = 3
 _PAUSE_SECONDS: Final = 10.0
 """Between two looks: a write that is under way, or a watch that is behind, is over by then."""
 _REPAIR_SECONDS: Final = 3600.0
-"""Between two repairs: what reading anew does not mend is for people to look at."""
+"""Between two repairs: a difference that remains after reading everything again needs people."""
 _OF_OWNER: Final = "pods of "
 """So begins the name by which an owner is charged for pods that it may still make."""
 _KEPT: Final = "kept for the replacement of "
@@ -360,7 +360,7 @@ def in_sums(counted: Counted) -> dict[Pair, int]:
 
 
 class Auditor:
-    """Compares at intervals, in a thread of its own, and has the core read anew what differs."""
+    """Compares at intervals, in a thread of its own, and makes the core list again if needed."""
 
     def __init__(
         self,

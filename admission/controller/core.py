@@ -319,7 +319,7 @@ class Core:
         return self._flow.gathering_seconds(self._scheduling.open_decisions)
 
     def _lead(self) -> None:
-        """Decides from now on, once every kind was listed anew.
+        """Decides from now on, once every kind was listed again.
 
         What was watched before is kept, but it may lack the last writes of an earlier leader;
         to optional kinds no leader writes.
@@ -440,7 +440,7 @@ class Core:
         return min((one for one in moments if one is not None), default=None)
 
     def _recharge(self) -> None:
-        """Counts Workloads anew that are charged for other things than before."""
+        """Counts Workloads again whose charge has changed."""
         if self._claims.take_changed():
             self._queue.add_all(self._pods.take_stuck())
         is_stale, keys = self._charges.take_stale(), self._claims.take_stale()

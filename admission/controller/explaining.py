@@ -215,7 +215,7 @@ class Explainer:
         return is_news
 
     def _schedule_event(self, key: WorkloadKey, entry: _Entry, now: float) -> None:
-        """Have another reason told; that nobody has judged yet is no news after another one."""
+        """Schedule the event of another reason, unless it is only that it was not tried yet."""
         wait, told = entry.wait, entry.told
         if told is None or entry.event_due != math.inf:
             return

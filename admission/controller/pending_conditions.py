@@ -226,7 +226,7 @@ class PendingConditions:
             self._waiting_events.tell(workload, wait, place)
 
     def _recall(self, workload: Workload, wait: Wait, now: float) -> None:
-        """Take that an earlier leader told what a Workload says for so long."""
+        """Assume that an earlier leader recorded the event of a reason that is this old."""
         said = workload.status.condition(conditions.QUOTA_RESERVED)
         since = self._explainer.since_unwritten(workload.key())
         if said is None or said.reason != wait.reason or since is None:

@@ -198,7 +198,7 @@ class Scheduler:
         )
 
     def _take(self, view: Workload, known: model.Workload | None) -> None:
-        """Takes a Workload; one that breaks a rule keeps what it holds, and is told the rule."""
+        """Takes a Workload; one that breaks a rule keeps its quota, and is told the rule."""
         key = view.key()
         around = self._charges.around(key.namespace)
         try:
@@ -248,7 +248,7 @@ class Scheduler:
         self.changed()
 
     def reprice(self) -> None:
-        """Count Workloads anew whose queue counts GPUs otherwise than before."""
+        """Count Workloads again whose queue counts GPUs differently now."""
         is_stale = self._prices.take_stale()
         if is_stale is None:
             return
@@ -275,7 +275,7 @@ class Scheduler:
         return self._state.holds(key)
 
     def waits(self, key: WorkloadKey) -> bool:
-        """Return whether a Workload stands in a queue."""
+        """Return whether a Workload is in a queue."""
         return self._state.is_pending(key)
 
     def keep(self, key: WorkloadKey, held: model.Workload) -> None:
@@ -326,7 +326,7 @@ class Scheduler:
         self._surge_ends.add(key)
 
     def is_foreign_reservation(self, view: Workload) -> bool:
-        """Return whether somebody else has just reserved quota for the Workload."""
+        """Return whether another program has just reserved quota for the Workload."""
         known = self._state.workload(view.key())
         fresh = known is None or known.reservation is None
         if view.metadata.annotation(names.MADE_FOR_RUNNING):
@@ -339,7 +339,7 @@ class Scheduler:
         return known is not None and podsets.exceeds(known)
 
     def cannot_be_counted(self, key: WorkloadKey) -> bool:
-        """Return whether it cannot be told what a Workload asks for now."""
+        """Return whether the current requests of a Workload are unknown."""
         known = self._state.workload(key)
         return known is not None and bool(known.invalid)
 

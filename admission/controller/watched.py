@@ -39,7 +39,7 @@ WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
     resources.RELEASED_PODS: views.Pod,
     **{owners.resource_of(one.kind): one.document for one in _ALWAYS},
 }
-"""What the core must be told about, and as what."""
+"""Kinds that the core must follow, and the types that they are decoded into."""
 
 OPTIONAL: Final[Mapping[Resource, type[views.Object]]] = {
     resources.DEVICES: koordinator.Device,
@@ -49,11 +49,11 @@ OPTIONAL: Final[Mapping[Resource, type[views.Object]]] = {
     **dict.fromkeys(pod_groups.resources_of_gangs(), gangs.PodGroup),
     resources.VOLCANO_QUEUES: gangs.PodGroup,
 }
-"""What it wants to be told about where that is served."""
+"""Kinds that it follows if they are served."""
 
 
 def rows(kinds: Kinds) -> dict[Resource, type[views.Object]]:
-    """Return the kinds of owners that a cluster may not serve; they are listed anew with a leader.
+    """Return the kinds of owners that a cluster may not serve; a new leader lists them again.
 
     Args:
         kinds: all that are served by the installation.

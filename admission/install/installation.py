@@ -84,7 +84,7 @@ class Plan:
 
 
 def _ignore(_: LeftOut) -> None:
-    """Nobody is told."""
+    """Ignores objects that were not restored."""
 
 
 def install(

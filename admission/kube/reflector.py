@@ -83,7 +83,7 @@ connection costs next to nothing, and pods wait for its return."""
 _ABSENT_SECONDS: Final = 2.0
 """Longest wait, without jitter, while the kind is not served: its CRD may be applied again."""
 _UNSERVED_TOLD: Final = 20
-"""A kind that is not served is told after so many attempts, about 20 s, and as many again."""
+"""A kind that is not served is logged after this many attempts (about 20 s), and as many again."""
 
 
 @dataclass(frozen=True, slots=True)

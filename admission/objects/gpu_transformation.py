@@ -26,7 +26,7 @@ from admission.scheduling import model
 Amounts = Mapping[ResourceName, int]
 
 _KEPT_QUOTES: Final = 4096
-"""Distinct requests whose price is remembered per queue; beyond it all are computed anew."""
+"""Distinct requests whose cost is cached per queue; beyond it all are computed again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Kinds of owners that are held as a whole, as data: where in an object what stands.
+"""Kinds of owners that are held as a whole, as data: the paths of their members.
 
 A kind is a row of `ROWS`; nothing about it is code. A path names members from the top of the
 object, or of what is said: ``spec.runPolicy.suspend``. ``[*]`` is each item of a list, and ``*``
@@ -256,7 +256,7 @@ class Row:
 
 
 class Member(msgspec.Struct, frozen=True, gc=False):
-    """What stands at a path, and where."""
+    """A value, and its path."""
 
     path: FieldPath
     value: Any
@@ -298,7 +298,7 @@ def find(document: Any, path: str, at: FieldPath | None = None) -> Iterator[Memb
 
 
 def value_at(document: Any, path: str) -> Any:
-    """Return the first that stands at a path; None for nothing.
+    """Return the first value at a path; None if there is none.
 
     Raises:
         msgspec.ValidationError: something on the way is no object, or no list.
@@ -465,7 +465,7 @@ _SCALES: Final = "enableInTreeAutoscaling"
 def _ray_pod_sets(
     cluster: str, beside: tuple[tuple[Check, Container], ...] = ()
 ) -> tuple[PodSets, ...]:
-    """Return the pod sets of the spec of a RayCluster that stands at a path.
+    """Return the pod sets of the RayCluster spec at a path.
 
     Args:
         cluster: the path.

@@ -1,4 +1,4 @@
-"""ResourceFlavor: one kind of hardware, told apart by the labels of its nodes."""
+"""ResourceFlavor: one kind of hardware, selected by the labels of its nodes."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Final

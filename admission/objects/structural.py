@@ -299,7 +299,7 @@ def _part(item: Any, keys: list[str]) -> dict[str, Any]:
 
 
 def _second_positions(identities: list[str]) -> Iterator[int]:
-    """Where a value stands for the second time; a third time is not told again."""
+    """Paths at which a value occurs for the second time; further occurrences are not reported."""
     seen: dict[str, int] = {}
     for index, identity in enumerate(identities):
         seen[identity] = seen.get(identity, 0) + 1

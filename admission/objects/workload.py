@@ -695,7 +695,7 @@ def scheduling_value(
 
 
 def scheduling_value_of_held(view: Workload, *, stays: bool) -> model.Workload | None:
-    """A Workload reduced to what it holds, where it cannot be told what it asks for.
+    """A Workload reduced to its quota, for one whose requests cannot be read.
 
     Return None if it holds nothing. What its reclaimable pods gave back is not taken off.
 

@@ -244,7 +244,7 @@ class Restores(Protocol):
         ...
 
     def lacks_injection(self) -> bool:
-        """Return whether it runs without what an admission gives it: somebody else started it.
+        """Return whether it runs without what an admission adds, because somebody else started it.
 
         Its pods wait, as they do not carry the mark of an admission.
         """

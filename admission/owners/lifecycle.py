@@ -199,7 +199,7 @@ def _without_workload(owner: Owner) -> Next:
 
 
 def _of_leaving_workload(owner: Owner, workload: Workload) -> Next:
-    """Somebody deletes the Workload: its owner goes on, with another one once this is gone."""
+    """Somebody deletes the Workload: its owner continues, with another one once this is gone."""
     if not owner.is_held():
         return _stop_of_evicted(workload) or remove_finalizer(workload)
     if owner.is_active():

@@ -855,7 +855,7 @@ def goes_on(workload: Workload) -> bool:
 
 
 def is_stopped(workload: Workload) -> bool:
-    """Return whether pods beyond those of a Workload are to stop: it was told to leave, or waits.
+    """Return whether pods beyond those of a Workload must stop: it is being evicted, or waits.
 
     One that has ended has had its pods. One that was made for pods that run is charged next.
     """

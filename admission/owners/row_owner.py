@@ -287,7 +287,7 @@ def product(counts: Iterable[int]) -> int:
 
 
 def template_at(listed: PodSets, member: rows.Member) -> rows.Member:
-    """Return the pod template of a pod set, and where it stands, or would stand.
+    """Return the pod template of a pod set, or its default, with its path.
 
     Raises:
         msgspec.ValidationError: it has none.

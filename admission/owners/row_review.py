@@ -170,7 +170,7 @@ class Reviewed(views.Object, frozen=True, kw_only=True):
 
 
 def _refused(row: Row, content: Mapping[str, Any], at: FieldPath) -> Iterator[FieldError]:
-    """Yield the switches that must not be on in an object that stands at a place."""
+    """Yield the switches that must not be on in an object at a path."""
     for switch, rule in row.refused:
         if rows.value_at(content, switch) is True:
             path = at

@@ -137,7 +137,7 @@ class _Role:
         return self.spec.get("sparkConf") or {}
 
     def said(self, field: str, key: str) -> tuple[FieldPath, str] | None:
-        """Return a field, or else a property of Spark, and where it stands."""
+        """Return a field, or else a property of Spark, with its path."""
         if self.part.get(field) is not None:
             return FieldPath.of("spec", self.name, field), str(self.part[field])
         if key in self.conf:

@@ -242,7 +242,7 @@ class Reviewed(row_review.Reviewed, frozen=True, kw_only=True):
         )
 
     def _beside(self) -> Beside | None:
-        """Return what an admission gave, where it stands."""
+        """Return what an admission added, with its path."""
         for given in _given(self.spec).values():
             mark = given.value["annotations"].get(names.WORKLOAD_ANNOTATION)
             return Beside(given.at.index(given.index), str(mark or ""))

@@ -1,4 +1,4 @@
-"""Whether a process may listen where it was told to, asked before anything is started."""
+"""Checks that a process can listen on its addresses, before anything is started."""
 
 import errno
 import os
@@ -21,7 +21,7 @@ _ADVICE: Final = {
 
 
 class AddressError(AdmissionError):
-    """A process cannot listen where it was told to.
+    """A process cannot listen on an address.
 
     Attributes:
         advice: what to do about it.

@@ -440,7 +440,7 @@ class ServedCertificate:
         return ""
 
     def step(self) -> None:
-        """Read what is served, and whom the API server trusts.
+        """Read the served certificate, and the CAs that the API server trusts.
 
         Raises:
             KubeError: the API server cannot be asked; what was known stays.

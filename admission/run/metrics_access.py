@@ -1,4 +1,4 @@
-"""Metrics for those whom the API server allows to read them.
+"""Metrics for users whom the API server allows to read them.
 
 As Kueue's: a bearer token, whose owner a TokenReview names, and a SubjectAccessReview on the path
 ``/metrics``. Source: sigs.k8s.io/controller-runtime pkg/metrics/filters.

@@ -151,7 +151,7 @@ class InlineWorker(ASGIWorker):  # type: ignore[misc]  # gunicorn has no types
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.connections: dict[_Connection, None] = {}
-        """Those after their handshake; who was active last stands last."""
+        """Connections after their handshake, the most recently active last."""
         self.accepted: dict[_Tls, None] = {}
         """All, those that have not shaken hands too, in the order in which they came."""
 

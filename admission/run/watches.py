@@ -1,4 +1,4 @@
-"""Everything the controller watches: started, listed anew, stopped, and looked at for its health.
+"""All watches of the controller: starts, lists again, stops and checks their health.
 
 A watch that does not end is the failure that nobody sees: the core goes on with what it knew.
 Two times tell it apart from an API server that is away, where a restart would not help.

@@ -226,7 +226,7 @@ def _checks(queue: QueueNode, usage: Mapping[FlavorResource, int]) -> tuple[str,
 
 
 def _evictions(snapshot: Snapshot, nominee: Nominee) -> tuple[Evict, ...]:
-    """Victims that were not told to leave before."""
+    """Victims that are not being evicted yet."""
     return tuple(
         Evict(
             workload=target.workload.key,

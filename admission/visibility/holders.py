@@ -262,7 +262,7 @@ def _takers(read: Read, one: ReservingWorkload) -> Iterator[str]:
 
 
 def _reclaimers(node: QueueNode, one: ReservingWorkload) -> tuple[list[str], list[str]]:
-    """ClusterQueues that reclaim from whomever, and those that do from lower priorities."""
+    """ClusterQueues that reclaim from any workload, and those that do from lower priorities."""
     whoever: list[str] = []
     higher: list[str] = []
     for other in sorted(

@@ -26,7 +26,7 @@ RECEIVED: Final = "gpu_admission.received"
 """Key of the `Received` body in the environment of the WSGI application."""
 
 PREFIX_BYTES: Final = 64 * 1024
-"""What is kept of a body that is refused. The uid stands in the first 200 bytes of a review."""
+"""Bytes of a refused body that are kept. The uid is in the first 200 bytes of a review."""
 
 BYTES_IN_FLIGHT: Final = 96 * 1024 * 1024
 """Bodies over 64 KiB in memory at once. A conversion takes three times its body: the objects, the

@@ -140,7 +140,7 @@ class Guard:
         self._capacities.drop_flavor(name)
 
     def settle(self) -> frozenset[str]:
-        """Distribute capacity anew if anything changed; return queues whose text may differ."""
+        """Distribute capacity again if anything changed; return queues whose text may differ."""
         knows = self._capacities.any_nodes, self._capacities.complete
         flavors, first = self._changed_flavors(), knows != self._knows
         if not flavors and not self._dirty and not first:

@@ -51,7 +51,7 @@ class Listed:
 
 
 class _Seen(NamedTuple):
-    """What looking at every node of a flavor told.
+    """The result of checking every node of a flavor.
 
     Attributes:
         pieces: what is free, by resource.

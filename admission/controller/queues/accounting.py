@@ -218,7 +218,7 @@ class Accounting:
         metrics.PREEMPTED_WORKLOADS.labels(preempting_cluster_queue, reason, self.role).inc()
 
     def cycle(self, result: CycleResult) -> None:
-        """Count victims chosen anew and preemptions skipped in one cycle."""
+        """Count recomputed victims and skipped preemptions of one cycle."""
         for queue, outcome in result.recomputed:
             metrics.PREEMPTION_TARGET_RECOMPUTATIONS.labels(queue, outcome, self.role).inc()
         skips = dict.fromkeys(self._skipped, 0)

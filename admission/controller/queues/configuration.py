@@ -355,7 +355,7 @@ def _flavors(queue: ClusterQueue | None) -> set[str]:
 
 
 def _is_same(known: views.Object, view: views.Object) -> bool:
-    """Return whether an object was not made anew or annotated since, and does not go."""
+    """Return whether an object is the same one, with the same annotations and deletion state."""
     old, new = known.metadata, view.metadata
     return (old.uid, old.deletion_timestamp, old.annotations or {}) == (
         new.uid,

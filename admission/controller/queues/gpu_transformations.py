@@ -1,4 +1,4 @@
-"""How each ClusterQueue counts GPUs now, and whose Workloads must be counted anew."""
+"""How each ClusterQueue counts GPUs now, and which must have their Workloads counted again."""
 
 from collections.abc import Callable
 from datetime import datetime

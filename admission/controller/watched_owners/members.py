@@ -37,7 +37,7 @@ class _Member(NamedTuple):
 
 
 class _Group:
-    """The pods of one Workload, and what they come to; kept as they change, not counted anew."""
+    """The pods of one Workload, and their counts, which are updated with each change."""
 
     def __init__(self, now: datetime) -> None:
         """Prepare a group without pods."""

@@ -138,7 +138,7 @@ class Notices:
         )  # fmt: skip
 
     def explain(self, wait: Wait, *, place: str = "", deployment: str = "") -> Text:
-        """Return why a Workload waits, and until when what it preempts runs on.
+        """Return why a Workload waits, and until when the workloads that it preempts run.
 
         Args:
             wait: what was decided.

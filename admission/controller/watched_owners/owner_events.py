@@ -32,7 +32,7 @@ _LASTING: Final = (
     events.WORKLOAD_NOT_MADE,
     events.STOP_HELD_BACK,
 )
-"""Reasons of events that are told each time that they read otherwise."""
+"""Reasons of events that are recorded each time that their text changes."""
 
 
 class OwnerEvents:

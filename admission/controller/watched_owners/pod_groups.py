@@ -281,7 +281,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
         self._claims = claims
         self._queue = queue
         self._told_of: dict[str, Event] = {}
-        """What was told of a PodGroup or Queue last, by UID."""
+        """The last event on a PodGroup or Queue, by UID."""
         self._queues: dict[str, gangs.PodGroup] = {}
         """Queues of Volcano by name."""
         self._marked: set[str] = set()
@@ -688,7 +688,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
         return self._tell_missing(key, owner, self._next_step(subject))
 
     def _tell_next(self, subject: Subject, owner: PodGroupOwner) -> ApiRequest | None:
-        """Return the next write that says on a pod where its group stands."""
+        """Return the next write of the state of a group on one of its pods."""
         key, workload = subject.key, subject.workload
         step = self._next_step(subject)
         if workload is None or step.step is Step.AWAIT_PODS:

@@ -39,7 +39,7 @@ class Ledger(Protocol):
         ...
 
     def waits(self, key: WorkloadKey) -> bool:
-        """Return whether a Workload stands in a queue."""
+        """Return whether a Workload is in a queue."""
         ...
 
     def keep(self, key: WorkloadKey, held: model.Workload) -> None:
@@ -395,7 +395,7 @@ class Rollouts:
 
 
 def _may_be_kept(workload: model.Workload) -> bool:
-    """Return whether a Workload holds quota that it was not told to give back."""
+    """Return whether a Workload holds quota and is not being evicted."""
     held = workload.reservation
     return workload.counts and workload.eviction is None and held is not None and not held.surges
 

@@ -389,7 +389,7 @@ class RunningPods:
             self._look_at((key,))
 
     def configuration_changed(self) -> None:
-        """Count anew what is charged besides Workloads: queues or flavors have changed."""
+        """Count pods again that are charged besides Workloads: queues or flavors have changed."""
         for pod in tuple(self._strays.values()):
             self._place(pod)
         uids = (*self._alone.values(), *self._strays)
@@ -743,7 +743,7 @@ def _age(pod: views.Pod) -> tuple[str, str]:
 
 
 def _differs(known: views.Pod, pod: views.Pod) -> bool:
-    """Return whether a pod is to be counted anew."""
+    """Return whether a pod must be counted again."""
     return (
         known.metadata.deletion_timestamp != pod.metadata.deletion_timestamp
         or known.spec.node_name != pod.spec.node_name

@@ -135,7 +135,7 @@ class ServingGroups:
             self._set(ident, None)
 
     def _set(self, ident: _Ident, owner: Document | None) -> None:
-        """Take what is known of an owner now; its groups are asked for anew."""
+        """Take the current state of an owner; its groups are computed again."""
         if owner is None:
             self._owners.pop(ident, None)
         else:

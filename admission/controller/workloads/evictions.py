@@ -86,7 +86,7 @@ def evict(
     cause: str = "",
     past: model.PastPreemptions | None = None,
 ) -> dict[str, Any]:
-    """Return a status without quota: its checks start anew, and the eviction is counted.
+    """Return a status without quota: its checks are reset, and the eviction is counted.
 
     Args:
         workload: as it is.

@@ -28,7 +28,7 @@ def request_for(workload: Workload, change: Change) -> ApiRequest | None:
 
 
 def event_of(workload: Workload, change: Change) -> tuple[dict[str, str], Event] | None:
-    """Return the event of a change and its object: the owner, where it is told or deleted."""
+    """Return the event of a change, and the object that gets it."""
     if change.event is None:
         return None
     owner = workload.metadata.controller()

@@ -75,7 +75,7 @@ def is_active(workload: Workload) -> bool:
 
 
 def is_settled(workload: Workload) -> bool:
-    """Return whether it holds quota and nobody has told it to leave."""
+    """Return whether it holds quota and is not being evicted."""
     return (
         workload.status.is_true(conditions.QUOTA_RESERVED)
         and is_active(workload)

@@ -90,7 +90,7 @@ class WorkloadIndex:
         return slices.in_order([*found, *(() if known is None else (known,))])
 
     def current(self, first: WorkloadKey) -> WorkloadKey:
-        """Return the key of the slice that stands for an owner, by the key of its first one."""
+        """Return the key of the current slice of an owner, by the key of its first one."""
         if first not in self._slices:
             return first
         found = slices.current(self.slices(first))

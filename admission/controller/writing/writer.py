@@ -141,7 +141,7 @@ class Sender:
         return Outcome(request=request, result=Result.CONFLICT, object=found)
 
     def _log_failure(self, request: ApiRequest, attempt: int, error: errors.KubeError) -> None:
-        """The last of some attempts is told; nearly always one of the next succeeds."""
+        """Only the last of several attempts is logged; nearly always one of the next succeeds."""
         log = self._log.warning if attempt == _ATTEMPTS - 1 else self._log.debug
         log(
             "write failed, will retry",

@@ -106,7 +106,7 @@ CHECKS: Final = (
     Check("clocks", state.clock, (resources.LEASES, NODE_LEASES, resources.NODES)),
     Check("throttling", state.overload, (), state.throttling_unseen),
 )
-"""All checks, in the order in which they are told."""
+"""All checks, in the order of the output."""
 
 
 def diagnose(picture: Picture) -> Diagnosis:

@@ -213,7 +213,7 @@ def _asks(pod: Document) -> bool:
 
 
 def _definitions(picture: Picture) -> Iterator[Document]:
-    """Yield what is told of the definitions, without their long schemas."""
+    """Yield the CustomResourceDefinitions without their schemas."""
     for one in picture.of(resources.CRDS):
         versions = [
             {key: version.get(key) for key in ("name", "served", "storage")}

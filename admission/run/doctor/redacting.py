@@ -1,4 +1,4 @@
-"""Takes out of objects and logs what may be a credential, before somebody else reads them.
+"""Removes possible credentials from objects and logs.
 
 What users write into their pods is taken out as a whole where it may hold anything: values of
 variables, command lines, annotations of other programs. Elsewhere it is what looks like one.
