@@ -83,7 +83,7 @@ kubeconfig_option: Final[Callable[[Any], Any]] = click.option(
 
 @cache
 def console() -> "rich.console.Console":
-    """Return what draws on standard output; few commands need it, and its import is slow.
+    """Return the rich console of standard output; few commands need it: the import is slow.
 
     It shows texts as they are: users write names, and none of them is markup.
     """
