@@ -1,10 +1,10 @@
 """Installs the program's objects in a cluster, and uninstalls them."""
 
 import base64
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from admission.base import clock as clocks
@@ -117,42 +117,133 @@ def install(
     """
     if not plan.take_over:
         _refuse_kueue(api)
-    host = _host(plan.webhook_url) if plan.webhook_url else ""
-    held = _held(api, settings)
+    _host(plan.webhook_url)
+    _held(api, settings)
     if plan.backup is not None:
         _refuse_installed(api, settings)
         backups.refuse_running(api, settings.namespace, clock)
     yield from apply.apply_all(api, [manifests.namespace(settings)])
+    place = yield from placed(api, plan, settings, clock)
+    yield from definitions(api, plan, place, clock, wait)
+    if plan.backup is not None:
+        yield from backups.restore(api, plan.backup, left_out)
+    yield from roles(api, settings)
+    yield from policies(api, plan, settings)
+    yield from processes(api, plan, settings)
+    yield from reviews(api, settings, place)
+    yield from visibility(api, plan, settings, place)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the API server finds the webhook.
+
+    Attributes:
+        client_config: ``url`` or ``service``, and ``caBundle``.
+        authority: PEM text of the CA.
+        host: of a webhook outside the cluster; empty for one inside.
+    """
+
+    client_config: Mapping[str, Any]
+    authority: bytes
+    host: str
+
+
+def placed(
+    api: Api, plan: Plan, settings: Settings, clock: Clock
+) -> Generator[Applied, None, Place]:
+    """Make the webhook's certificate, and return where the webhook is.
+
+    Raises:
+        InstallationError: the URL is no https URL.
+        KubeError: the API server refused.
+    """
+    host = _host(plan.webhook_url)
+    reference: Mapping[str, Any]
     if host:
         hosts = [host, visibility_manifests.host(settings.namespace)]
         lifetimes = webhook_secret.lifetimes(settings.gpu.certificates)
         found = files.ensure(plan.certificates, hosts, clock.now(), lifetimes)
         authority = found.ca.read_bytes()
-        place = {"url": plan.webhook_url.rstrip("/")}
+        reference = {"url": plan.webhook_url.rstrip("/")}
     else:
         secret = webhook_secret.ensure(api, settings, clock)
         yield secret.applied
-        authority, place = secret.authority, manifests.service_reference(settings)
-    client_config = {**place, "caBundle": base64.b64encode(authority).decode()}
+        authority, reference = secret.authority, manifests.service_reference(settings)
+    bundle = base64.b64encode(authority).decode()
+    return Place(client_config={**reference, "caBundle": bundle}, authority=authority, host=host)
+
+
+def definitions(
+    api: Api, plan: Plan, place: Place, clock: Clock, wait: Callable[[float], None]
+) -> Iterator[Applied]:
+    """Apply the CRDs, and wait until they are served."""
     # Only who asks for an older version than the stored one waits for the webhook behind this.
-    conversion = manifests.conversion(client_config) if plan.older_versions else None
+    conversion = manifests.conversion(place.client_config) if plan.older_versions else None
     yield from apply.apply_all(api, crds.documents(conversion))
     _await_crds(api, clock, wait)
-    if plan.backup is not None:
-        yield from backups.restore(api, plan.backup, left_out)
+
+
+def roles(api: Api, settings: Settings) -> Iterator[Applied]:
+    """Apply accounts and roles."""
     yield from apply.apply_all(api, manifests.roles(settings))
     if not settings.kueue.internal_cert_management.enable:
         yield from _taken_away(api, reversed(rbac.certificates(settings.namespace)))
+
+
+def policies(api: Api, plan: Plan, settings: Settings) -> Iterator[Applied]:
+    """Apply the policies in the API server."""
     yield from _guard(api, plan, settings)
     yield from apply.apply_all(api, protection.documents(settings))
     yield from apply.apply_all(api, warnpolicies.documents(settings))
-    if not host:
+
+
+def processes(api: Api, plan: Plan, settings: Settings) -> Iterator[Applied]:
+    """Apply what runs in the cluster, if it shall run there."""
+    if not plan.webhook_url:
         yield from apply.apply_all(api, _processes(settings, plan.image))
+
+
+def reviews(api: Api, settings: Settings, place: Place) -> Iterator[Applied]:
+    """Apply the webhook configurations: from then on the API server asks for reviews."""
+    held = _held(api, settings)
     yield from apply.apply_all(api, held)
-    yield from apply.apply_all(api, manifests.webhook_configurations(client_config, settings))
+    found = manifests.webhook_configurations(place.client_config, settings)
+    yield from apply.apply_all(api, found)
     if not held and holding.is_installed(api):
         yield from _taken_away(api, reversed(_every_held(settings)))
-    yield from _visibility(api, plan, settings, authority, host)
+
+
+def no_reviews(api: Api, settings: Settings) -> Iterator[Applied]:
+    """Delete the webhook configurations."""
+    if holding.is_installed(api):
+        yield from _taken_away(api, reversed(_every_held(settings)))
+    place = manifests.service_reference(settings)
+    yield from apply.delete_all(api, manifests.webhook_configurations(place, settings))
+
+
+def no_policies(api: Api, settings: Settings) -> Iterator[Applied]:
+    """Delete the policies in the API server."""
+    yield from _taken_away(api, guard.leftovers(settings))
+    yield from apply.delete_all(api, reversed(guard.documents(settings)))
+    yield from apply.delete_all(api, reversed(protection.documents(settings)))
+    yield from apply.delete_all(api, reversed(warnpolicies.documents(settings)))
+
+
+def no_processes(api: Api, settings: Settings) -> Iterator[Applied]:
+    """Delete what runs in the cluster, and the webhook's certificate."""
+    secret = webhook_secret.document(settings, {})
+    found = _processes(settings, manifests.DEFAULT_IMAGE)
+    # A controller outside the cluster has this Service, too.
+    outside = visibility_manifests.outside(settings.namespace, "")
+    yield from apply.delete_all(api, [*reversed(found), outside, secret])
+
+
+def no_roles(api: Api, settings: Settings) -> Iterator[Applied]:
+    """Delete accounts and roles."""
+    found = [*rbac.certificates(settings.namespace), *manifests.roles(settings)]
+    by_name = {(one["kind"], one["metadata"]["name"]): one for one in found}
+    yield from apply.delete_all(api, reversed(by_name.values()))
 
 
 def uninstall(
@@ -178,33 +269,21 @@ def uninstall(
         InstallationError: a CRD is still there after its time.
         KubeError: the API server refused.
     """
-    place = manifests.service_reference(settings)
     yield from apply.delete_all(api, _api_services(settings))
-    if holding.is_installed(api):
-        yield from _taken_away(api, reversed(_every_held(settings)))
-    yield from apply.delete_all(api, manifests.webhook_configurations(place, settings))
-    yield from _taken_away(api, guard.leftovers(settings))
-    yield from apply.delete_all(api, reversed(guard.documents(settings)))
-    yield from apply.delete_all(api, reversed(protection.documents(settings)))
-    yield from apply.delete_all(api, reversed(warnpolicies.documents(settings)))
-    secret = webhook_secret.document(settings, {})
-    processes = _processes(settings, manifests.DEFAULT_IMAGE)
-    # A controller outside the cluster has this Service, too.
-    outside = visibility_manifests.outside(settings.namespace, "")
-    yield from apply.delete_all(api, [*reversed(processes), outside, secret])
+    yield from no_reviews(api, settings)
+    yield from no_policies(api, settings)
+    yield from no_processes(api, settings)
     if release_pods:
         yield from _release(api, clock, wait)
     for resource in _FINALIZED:
         _remove_finalizers(api, resource)
-    roles = [*rbac.certificates(settings.namespace), *manifests.roles(settings)]
-    by_name = {(one["kind"], one["metadata"]["name"]): one for one in roles}
-    yield from apply.delete_all(api, reversed(by_name.values()))
+    yield from no_roles(api, settings)
     if keep_crds:
         yield from apply.apply_all(api, crds.documents())  # nobody converts any more
     else:
         yield from apply.delete_all(api, reversed(crds.documents()))
         _await_no_crds(api, clock, wait)
-    _unmark(api)
+    unmark(api)
     yield from apply.delete_all(api, [manifests.namespace(settings)])
 
 
@@ -254,8 +333,13 @@ def gated_pods(api: Api) -> list[Document]:
     ]
 
 
-def _refuse_installed(api: Api, settings: Settings) -> None:
-    """Refuse to restore a backup where gpu-admission is installed and may decide meanwhile."""
+def is_installed(api: Api, settings: Settings) -> bool:
+    """Return whether webhook configurations of ours are there."""
+    return bool(_installed(api, settings))
+
+
+def _installed(api: Api, settings: Settings) -> str:
+    """The first webhook configuration of ours that is there; empty for none."""
     place = manifests.service_reference(settings)
     for document in manifests.webhook_configurations(place, settings):
         resource, name, _ = apply.locate(document)
@@ -263,9 +347,17 @@ def _refuse_installed(api: Api, settings: Settings) -> None:
             api.get(resource, name)
         except errors.NotFoundError:
             continue
+        return f"{resource.kind} {name}"
+    return ""
+
+
+def _refuse_installed(api: Api, settings: Settings) -> None:
+    """Refuse to restore a backup where gpu-admission is installed and may decide meanwhile."""
+    found = _installed(api, settings)
+    if found:
         raise InstallationError(
-            f"{resource.kind} {name} exists: gpu-admission is installed, and may decide before "
-            "everything is restored; first run gpu-admission uninstall --keep-crds"
+            f"{found} exists: gpu-admission is installed, and may decide before everything is "
+            "restored; first run gpu-admission uninstall --keep-crds"
         )
 
 
@@ -323,20 +415,18 @@ def _every_held(settings: Settings) -> list[Document]:
     return [one for found in versions for one in holding.documents(settings, found.api_version)]
 
 
-def _visibility(
-    api: Api, plan: Plan, settings: Settings, authority: bytes, host: str
-) -> Iterator[Applied]:
-    """The APIServices, or their removal."""
+def visibility(api: Api, plan: Plan, settings: Settings, place: Place) -> Iterator[Applied]:
+    """Apply the APIServices, or delete them."""
     if not plan.visibility:
         yield from _taken_away(api, _api_services(settings))
         return
     port = visibility_manifests.PORT
-    if host:
-        outside = visibility_manifests.outside(settings.namespace, host)
+    if place.host:
+        outside = visibility_manifests.outside(settings.namespace, place.host)
         yield from apply.apply_all(api, [outside])
         port = (settings.kueue.visibility_server or VisibilityServer()).bind_port
     yield from apply.apply_all(
-        api, visibility_manifests.api_services(settings.namespace, port, authority)
+        api, visibility_manifests.api_services(settings.namespace, port, place.authority)
     )
 
 
@@ -360,6 +450,9 @@ def _own_name(api: Api) -> str:
 
 
 def _host(url: str) -> str:
+    """Return the host of a webhook outside the cluster; empty without a URL."""
+    if not url:
+        return ""
     parts = urlsplit(url)
     if parts.scheme != "https" or not parts.hostname:
         raise InstallationError(f"{url!r}: the webhook URL must be https://HOST:PORT")
@@ -417,7 +510,7 @@ def _is_established(crd: Document | None) -> bool:
     return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
 
-def _unmark(api: Api) -> None:
+def unmark(api: Api) -> None:
     """Take off the label of namespaces that had a LocalQueue."""
     without = patches.merge({"metadata": {"labels": {names.HAS_QUEUE_LABEL: None}}})
     for namespace in every_served(api, resources.NAMESPACES, label_selector=names.HAS_QUEUE_LABEL):
