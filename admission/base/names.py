@@ -105,6 +105,7 @@ PROVISIONING: Final = "kueue.x-k8s.io/provisioning-request"
 ADMISSION_GATE: Final = "kueue.x-k8s.io/admission"
 ELASTIC_JOB_GATE: Final = "kueue.x-k8s.io/elastic-job"
 TOPOLOGY_GATE: Final = "kueue.x-k8s.io/topology"
+KUEUE_POD_FINALIZER: Final = MANAGED_LABEL  # Kueue's alone: no pod gets it here
 RESOURCE_IN_USE: Final = "kueue.x-k8s.io/resource-in-use"
 FIELD_MANAGER: Final = "gpu-admission"
 RUNTIME_PATCH_MANAGER: Final = "kueue.x-k8s.io/manager"  # in a TrainJob
@@ -187,6 +188,7 @@ GPU_TAINT_KEY: Final = "nvidia.com/gpu"
 # Names of what an installation creates
 SYSTEM_NAMESPACE: Final = "gpu-admission-system"
 LEASE_NAME: Final = "gpu-admission"
+KUEUE_LEASE_NAME: Final = "c1f6bfd2.kueue.x-k8s.io"
 VIEWER_ROLES: Final = {
     kind: f"gpu-admission-{kind.lower()}-viewer-role"
     for kind in (

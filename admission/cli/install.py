@@ -167,10 +167,10 @@ def install(
             connections=1, timeout_seconds=_TIMEOUT_SECONDS
         )
         with closing(api):
-            settings = _with_modes(api, _with_outage(api, said, while_down), mode)
-            settings = _without_operators(api, settings)
+            settings = with_modes(api, _with_outage(api, said, while_down), mode)
+            settings = without_operators(api, settings)
             if webhook_url:
-                _tell_outside(settings, said)
+                tell_outside(settings, said)
             changes = installation.install(
                 api, plan, settings, SystemClock(), time.sleep, _tell_left_out
             )
@@ -292,7 +292,7 @@ def _tell_left_out(one: LeftOut) -> None:
     click.echo(f"warning: {one.kind}/{one.name}{where} is not restored: {one.why}", err=True)
 
 
-def _with_modes(api: Api, settings: Settings, mode: str | None) -> Settings:
+def with_modes(api: Api, settings: Settings, mode: str | None) -> Settings:
     """The settings with what holds in namespaces, and a line about where that comes from."""
     if not mode and settings.gpu.modes is not None:
         return settings
@@ -328,7 +328,7 @@ def _asked() -> str:
     return answer
 
 
-def _without_operators(api: Api, settings: Settings) -> Settings:
+def without_operators(api: Api, settings: Settings) -> Settings:
     """The settings without the namespaces of GPU operators, and a line about each."""
     excluded = set(settings.gpu.excluded_namespaces)
     for operator in operators.find(api):
@@ -348,7 +348,7 @@ def _changed(settings: Settings, **changes: Any) -> Settings:
     return settings.model_copy(update={"gpu": settings.gpu.model_copy(update=changes)})
 
 
-def _tell_outside(settings: Settings, said: Settings) -> None:
+def tell_outside(settings: Settings, said: Settings) -> None:
     """Say what the file of a webhook outside the cluster must contain, where it does not."""
     if settings.managed_namespaces == said.managed_namespaces:
         return

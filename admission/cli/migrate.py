@@ -2,6 +2,7 @@
 
 import click
 
+from admission.cli.migrate_kueue import kueue
 from admission.cli.migrate_resource_quota import resource_quota
 
 
@@ -10,4 +11,5 @@ def migrate() -> None:
     """Come from another quota system, with what runs and waits there."""
 
 
+migrate.add_command(kueue)
 migrate.add_command(resource_quota)

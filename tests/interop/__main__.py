@@ -3,10 +3,12 @@
 Each operator is compiled from its Go module and runs as its manifests run it. Each of its samples
 runs once over its quota, and once within it: to the state that the operator reaches with pods that
 run nothing, with an eviction on the way where it can be suspended. Then every command of kueuectl
-runs against an installation. The exit code is 1 if anything else came than is expected.
+runs against an installation, and the place of Kueue's real manager is taken under load. The exit
+code is 1 if anything else came than is expected.
 
     make interop ARGS="--only JobSet"
     make interop ARGS="--only kueuectl"
+    make interop ARGS="--only Kueue"
     make interop ARGS=--record
 """
 
@@ -20,7 +22,7 @@ from pathlib import Path
 
 from tests.controlplane.processes import StartError
 from tests.controlplane.rest import RestError
-from tests.interop import cases, kueuectl, recordings
+from tests.interop import cases, from_kueue, kueuectl, recordings
 from tests.interop.cases import CaseError, Recording
 from tests.interop.kueuectl import Tried
 from tests.interop.lab import Lab, lab
@@ -28,6 +30,7 @@ from tests.interop.modules import ModuleError, say
 from tests.interop.operators import OPERATORS, REFUSED, Operator
 
 _KUEUECTL = "kueuectl"
+_KUEUE = "Kueue"
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m tests.interop",
         description="Runs real operators, and kueuectl, against gpu-admission.",
     )
-    names = [*(one.name for one in OPERATORS), _KUEUECTL]
+    names = [*(one.name for one in OPERATORS), _KUEUECTL, _KUEUE]
     parser.add_argument("--only", action="append", choices=names, help="may be repeated")
     parser.add_argument("--sample", action="append", help="only these samples; may be repeated")
     parser.add_argument("--record", action="store_true", help="write what operators say")
@@ -65,6 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             said = f"not built: the registry refuses {module}"
             rows.append(Row(name, module.partition("@")[2], "", said, said, failed=False))
     tried = _run_kueuectl() if not options.only or _KUEUECTL in options.only else []
+    tried += _run_kueue() if not options.only or _KUEUE in options.only else []
     if options.json:
         told = [*map(asdict, rows), *map(asdict, tried)]
         print(json.dumps(told, indent=2))
@@ -80,6 +84,15 @@ def _run_kueuectl() -> list[Tried]:
     except (ModuleError, StartError, TimeoutError, RestError, kueuectl.Failed) as failure:
         say(f"kueuectl: {failure}")
         return [Tried("", f"not run: {str(failure).splitlines()[0]}", failed=True)]
+
+
+def _run_kueue() -> list[Tried]:
+    """Take Kueue's place, and give it back; a line for each."""
+    try:
+        return from_kueue.run()
+    except (ModuleError, StartError, TimeoutError, RestError) as failure:
+        say(f"Kueue: {failure}")
+        return [Tried("migrate kueue", f"not run: {str(failure).splitlines()[0]}", failed=True)]
 
 
 def _run(operator: Operator, samples: Sequence[str], *, record: bool) -> list[Row]:

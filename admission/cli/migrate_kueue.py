@@ -1,0 +1,283 @@
+"""Command ``migrate kueue``: Kueue's place in a running cluster is taken, and given back."""
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+import click
+
+from admission.base.clock import SystemClock
+from admission.cli import install as installing
+from admission.cli import options, output
+from admission.config import reading
+from admission.config.derived import Settings
+from admission.install import installation, kueue_found, kueue_move, modes
+from admission.install.kueue_found import Kueue, Survey
+from admission.install.kueue_move import Move, Record, Tools
+from admission.kube.api import Api
+from admission.run import connection
+
+_TIMEOUT_SECONDS: Final = 30.0
+_ADVICE: Final = (
+    "the command may be repeated: what was done is not done again. It needs the rights of "
+    "install, and the rights to change Kueue's Deployment, Lease and webhook configurations"
+)
+_MOST: Final = 20
+
+
+@click.command(
+    name="kueue",
+    epilog="""\b
+Examples:
+  gpu-admission migrate kueue
+  gpu-admission migrate kueue --apply --image registry.example.com/gpu-admission:0.1.0
+  gpu-admission migrate kueue --undo
+  gpu-admission migrate kueue --finish
+""",
+)
+@output.kubeconfig_option
+@options.config_option
+@click.option("--apply", "applies", is_flag=True, help="Do it; without it only say what would be.")
+@click.option("--undo", "undoes", is_flag=True, help="Go back to Kueue.")
+@click.option("--finish", "finishes", is_flag=True, help="Forget the way back.")
+@click.option(
+    "--mode",
+    type=click.Choice(list(modes.MODES)),
+    help="As of install: what holds in namespaces whose labels do not say it.",
+)
+@click.option(
+    "--webhook-url",
+    default="",
+    metavar="https://HOST:PORT",
+    help="As of install: run outside the cluster. Start gpu-admission run, with leader election, "
+    "while the command waits for it.",
+)
+@click.option(
+    "--cert-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="gpu-admission-certs",
+    show_default=True,
+    help="As of install: certificates of a webhook outside the cluster.",
+)
+@options.image_option
+@click.option(
+    "--visibility/--no-visibility",
+    default=False,
+    show_default=True,
+    help="As of install: serve who waits in a queue through the API server.",
+)
+@click.option(
+    "--backup",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default="kueue-backup.jsonl",
+    show_default=True,
+    help="New file for all queues and Workloads; install --restore can bring them back.",
+)
+@click.option("--kueue-namespace", default="", help="Default: where Kueue's webhooks point to.")
+@click.option(
+    "--kueue-deployment", default="", help="Of Kueue's controller. Default: the only one."
+)
+@click.option(
+    "--accept-unsupported", is_flag=True, help="Move although something will have no effect."
+)
+@output.output_option
+def kueue(
+    kubeconfig: str | None,
+    config_file: Path | None,
+    applies: bool,
+    undoes: bool,
+    finishes: bool,
+    mode: str | None,
+    webhook_url: str,
+    cert_dir: Path,
+    image: str,
+    visibility: bool,
+    backup: Path,
+    kueue_namespace: str,
+    kueue_deployment: str,
+    accept_unsupported: bool,
+    form: str,
+) -> None:
+    """Take Kueue's place in a running cluster: queues, Workloads, pods and Jobs stay.
+
+    Without an option it changes nothing, and says what there is, what has no effect here, and each
+    step with what undoes it. --apply does it; what runs goes on, what waits keeps its place, and
+    nothing new is admitted for some seconds. Until --finish, --undo goes back to Kueue. Each may
+    be repeated after it was interrupted, with the same options.
+    """
+    if applies + undoes + finishes > 1:
+        raise click.UsageError("--apply, --undo, --finish: only one of them")
+    if form == "json" and (applies or undoes or finishes):
+        raise click.UsageError("-o json: the plan only")
+    with output.reported(options.CONFIG_ADVICE):
+        said = reading.load_logged(config_file)
+    plan = installation.Plan(
+        webhook_url=webhook_url,
+        certificates=cert_dir,
+        image=image,
+        take_over=True,
+        visibility=visibility,
+    )
+    with output.reported(_ADVICE):
+        api = connection.Target(kubeconfig).connect(
+            connections=1, timeout_seconds=_TIMEOUT_SECONDS
+        )
+        with closing(api):
+            record = kueue_move.read(api, said.namespace)
+            if finishes:
+                _finish(api, said, record)
+                return
+            if undoes and record is None:
+                raise kueue_move.MoveError(
+                    "no move from Kueue was begun: there is nothing to undo"
+                )
+            found = (
+                kueue_move.from_record(record)
+                if record is not None
+                else kueue_found.find(api, kueue_namespace, kueue_deployment)
+            )
+            if not (applies or undoes):
+                _show(found, kueue_found.survey(api), record, form)
+                return
+            settings = said
+            if applies:
+                settings = installing.without_operators(
+                    api, installing.with_modes(api, said, mode)
+                )
+            tools = Tools(
+                api=api, plan=plan, settings=settings, clock=SystemClock(), wait=time.sleep
+            )
+            if undoes:
+                _say(Move(tools, found, record or Record()).back())
+                click.echo("done: Kueue decides again")
+                return
+            if record is None:
+                _check(api, settings, accept_unsupported=accept_unsupported)
+                if webhook_url:
+                    installing.tell_outside(settings, said)
+            _say(Move(tools, found, record or Record()).forward(backup))
+            _tell_next(found)
+
+
+def _say(lines: Iterator[str]) -> None:
+    for line in lines:
+        click.echo(line)
+
+
+def _check(api: Api, settings: Settings, *, accept_unsupported: bool) -> None:
+    """Refuse to begin where something would be lost, or where we are already."""
+    if installation.is_installed(api, settings):
+        raise kueue_move.MoveError(
+            "gpu-admission is installed beside Kueue: run gpu-admission uninstall --keep-crds "
+            "first"
+        )
+    unsupported = kueue_found.survey(api).unsupported
+    if unsupported and not accept_unsupported:
+        raise kueue_move.MoveError(
+            f"{len(unsupported)} thing(s) have no effect here: {unsupported[0]}; see them all "
+            "without --apply, mend them, or pass --accept-unsupported"
+        )
+
+
+def _finish(api: Api, settings: Settings, record: Record | None) -> None:
+    if record is None:
+        raise kueue_move.MoveError("no move from Kueue is under way: there is nothing to finish")
+    left = [step.name for step in kueue_move.STEPS if step.name not in record.done]
+    if left or record.undone:
+        raise kueue_move.MoveError(
+            f"the move is not at its end ({', '.join(left) or 'the way back was begun'}): "
+            "repeat --apply, or go back with --undo"
+        )
+    kueue_move.finish(api, settings.namespace)
+    click.echo("done: there is no way back any more")
+    _tell_leftovers(kueue_move.from_record(record))
+
+
+def _show(found: Kueue, survey: Survey, record: Record | None, form: str) -> None:
+    done = record.done if record else []
+    if form == "json":
+        output.print_json(
+            {
+                "kueue": {
+                    "namespace": found.namespace,
+                    "deployment": found.deployment,
+                    "replicas": found.replicas,
+                    "lease": found.lease,
+                    "webhooks": [one["metadata"]["name"] for one in found.webhooks],
+                },
+                "found": asdict(survey),
+                "steps": [asdict(step) | {"done": step.name in done} for step in kueue_move.STEPS],
+            }
+        )
+        return
+    click.echo("\n".join(map(output.one_line, _plan(found, survey, done))))
+
+
+def _plan(found: Kueue, survey: Survey, done: list[str]) -> Iterator[str]:
+    if survey.unsupported:
+        count = len(survey.unsupported)
+        yield f"Kueue's place can be taken, but {count} thing(s) will have no effect here:"
+        yield from (f"  {text}" for text in survey.unsupported[:_MOST])
+        if count > _MOST:
+            yield f"  ... and {count - _MOST} more: -o json"
+    else:
+        yield "Kueue's place can be taken: everything that there is has the same effect here."
+    yield ""
+    yield (
+        f"Kueue: Deployment {found.namespace}/{found.deployment}, {found.replicas} replica(s), "
+        f"Lease {found.lease}"
+    )
+    if found.config_map:
+        yield (
+            f"Its configuration is the ConfigMap {found.namespace}/{found.config_map}. Check a "
+            "copy of it with gpu-admission config --config FILE, and pass it as --config."
+        )
+    yield ""
+    yield "These stay as they are:"
+    yield from (f"  {count:6} {kind}" for kind, count in survey.objects.items())
+    yield (
+        f"  Workloads: {survey.admitted} hold quota and keep it, {survey.waiting} wait and keep "
+        f"their place, {survey.ended} have ended"
+    )
+    yield (
+        f"  pods: {survey.gated} wait behind the gate and go on waiting, {survey.held} have "
+        "Kueue's finalizer and lose it"
+    )
+    yield ""
+    yield "Steps:"
+    for number, step in enumerate(kueue_move.STEPS, start=1):
+        mark = " (done)" if step.name in done else ""
+        yield f"  {number:2} {step.name}: {step.does}{mark}"
+        yield f"     undone: {step.undone}"
+    yield ""
+    yield (
+        "nothing was changed; do it with: gpu-admission migrate kueue --apply, and with the "
+        "options of install that you need"
+    )
+
+
+def _tell_next(found: Kueue) -> None:
+    click.echo(
+        f"""done: gpu-admission decides, and Kueue is stopped
+
+next:
+  gpu-admission doctor              # see whether anything is wrong
+  gpu-admission migrate kueue --undo    # go back to Kueue
+  gpu-admission migrate kueue --finish  # when you stay
+Until then leave what is in namespace {found.namespace} as it is. Whatever deploys Kueue
+(Helm, Argo CD, Flux) must not do so any more: it would bring Kueue's webhooks back."""
+    )
+
+
+def _tell_leftovers(found: Kueue) -> None:
+    click.echo(
+        f"""
+next: remove what is left of Kueue, and keep its CustomResourceDefinitions: they hold your queues.
+  kubectl delete namespace {found.namespace}
+  kubectl delete clusterrole,clusterrolebinding -l app.kubernetes.io/name=kueue
+Never run helm uninstall or kubectl delete on Kueue's manifests: both delete its
+CustomResourceDefinitions, and with them all queues and Workloads."""
+    )

@@ -1,0 +1,314 @@
+"""What there is of Kueue in a cluster, and what becomes of it here: read, and nothing changed."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from admission.base import names
+from admission.base.errors import AdmissionError
+from admission.install.cabundles import NAMES as OURS
+from admission.kube import errors, resources
+from admission.kube.api import Api, Document, every_served
+from admission.kube.resources import Resource
+from admission.objects import kinds, rule_checks
+from admission.webhook.kinds import VALIDATED
+
+DEFAULT_NAMESPACE: Final = "kueue-system"
+WEBHOOKS: Final = (resources.MUTATING_WEBHOOKS, resources.VALIDATING_WEBHOOKS)
+
+_CONFIG_KEY: Final = "controller_manager_config.yaml"
+_SELECTED_BY: Final = ("control-plane", "controller-manager")
+_QUEUES: Final = (
+    resources.RESOURCE_FLAVORS,
+    resources.TOPOLOGIES,
+    resources.COHORTS,
+    resources.CLUSTER_QUEUES,
+    resources.LOCAL_QUEUES,
+    resources.WORKLOAD_PRIORITY_CLASSES,
+    resources.ADMISSION_CHECKS,
+)
+_ANSWERED_BY_KUEUE: Final = {
+    names.MULTI_KUEUE: "MultiKueue",
+    names.PROVISIONING: "Kueue's provisioning of nodes",
+}
+
+
+class NoKueueError(AdmissionError):
+    """Kueue is not there, or not in a form that can be taken over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kueue:
+    """Kueue's own objects.
+
+    Attributes:
+        namespace: where it runs.
+        deployment: name of the Deployment of its controller.
+        replicas: of that Deployment.
+        selector: labels of its pods.
+        lease: name of its Lease.
+        lease_namespace: namespace of its Lease.
+        config_map: name of the ConfigMap with its configuration; empty where there is none.
+        webhooks: its webhook configurations.
+        api_services: its APIServices.
+    """
+
+    namespace: str
+    deployment: str
+    replicas: int
+    selector: str
+    lease: str
+    lease_namespace: str
+    config_map: str
+    webhooks: tuple[Document, ...]
+    api_services: tuple[Document, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What a move concerns.
+
+    Attributes:
+        objects: how many there are of each kind of Kueue that stays.
+        admitted: Workloads that hold quota.
+        waiting: Workloads that wait for it.
+        ended: Workloads that have ended.
+        gated: pods that wait behind the gate.
+        held: pods with Kueue's finalizer.
+        unsupported: what has no effect here, or is refused; each a sentence that names the object.
+        older: kinds of which objects may be stored in an older version.
+    """
+
+    objects: Mapping[str, int]
+    admitted: int = 0
+    waiting: int = 0
+    ended: int = 0
+    gated: int = 0
+    held: int = 0
+    unsupported: tuple[str, ...] = ()
+    older: tuple[str, ...] = field(default=())
+
+
+def find(api: Api, namespace: str = "", deployment: str = "") -> Kueue:
+    """Return where Kueue is.
+
+    Args:
+        api: the cluster.
+        namespace: where it runs; empty to look at its webhooks.
+        deployment: of its controller; empty for the one that its manifests make.
+
+    Raises:
+        NoKueueError: it is not there, or too old.
+        KubeError: the API server refused.
+    """
+    webhooks = tuple(webhook_configurations(api))
+    where = namespace or _namespace_of(webhooks) or DEFAULT_NAMESPACE
+    found = _deployment(api, where, deployment)
+    labels = found["spec"]["selector"].get("matchLabels") or {}
+    config_map, config = _config(api, found)
+    leader = config.get("leaderElection") or {}
+    return Kueue(
+        namespace=where,
+        deployment=found["metadata"]["name"],
+        replicas=found["spec"].get("replicas", 1),
+        selector=",".join(f"{key}={value}" for key, value in sorted(labels.items())),
+        lease=leader.get("resourceName") or names.KUEUE_LEASE_NAME,
+        lease_namespace=leader.get("resourceNamespace") or where,
+        config_map=config_map,
+        webhooks=webhooks,
+        api_services=tuple(_api_services(api, where)),
+    )
+
+
+def webhook_configurations(api: Api) -> Iterator[Document]:
+    """Yield the webhook configurations that ask about Kueue's kinds and are not ours."""
+    for resource in WEBHOOKS:
+        for one in every_served(api, resource):
+            if one["metadata"]["name"] in OURS[resource]:
+                continue
+            if any(names.KUEUE_GROUP in _groups(webhook) for webhook in one.get("webhooks") or ()):
+                yield {"apiVersion": resource.api_version, "kind": resource.kind, **one}
+
+
+def survey(api: Api) -> Survey:
+    """Return what a move concerns now.
+
+    Raises:
+        NoKueueError: Kueue's kinds are not served in the version that is stored here.
+        KubeError: the API server refused.
+    """
+    older = stored_otherwise(api)
+    counts: dict[str, int] = {}
+    unsupported: list[str] = []
+    checks: dict[str, str] = {}
+    for resource in _QUEUES:
+        found = list(every_served(api, resource))
+        counts[resource.kind] = len(found)
+        for one in found:
+            unsupported += _about(resource, one)
+            if resource is resources.ADMISSION_CHECKS:
+                checks[one["metadata"]["name"]] = one["spec"].get("controllerName", "")
+    for queue in every_served(api, resources.CLUSTER_QUEUES):
+        unsupported += _checks_of(queue, checks)
+    workloads: Counter[str] = Counter()
+    for one in every_served(api, resources.WORKLOADS):
+        workloads[state_of(one)] += 1
+        unsupported += _about(resources.WORKLOADS, one)
+    gated = held = 0
+    for pod in managed_pods(api):
+        gates = pod["spec"].get("schedulingGates") or ()
+        gated += any(gate["name"] == names.ADMISSION_GATE for gate in gates)
+        held += names.KUEUE_POD_FINALIZER in (pod["metadata"].get("finalizers") or ())
+    return Survey(
+        objects={**counts, resources.WORKLOADS.kind: workloads.total()},
+        admitted=workloads["admitted"],
+        waiting=workloads["waiting"],
+        ended=workloads["ended"],
+        gated=gated,
+        held=held,
+        unsupported=tuple(unsupported),
+        older=older,
+    )
+
+
+def managed_pods(api: Api) -> Iterator[Document]:
+    """Yield the pods that Kueue manages one by one or in groups."""
+    selector = f"{names.MANAGED_LABEL}={names.MANAGED_VALUE}"
+    yield from every_served(api, resources.PODS, label_selector=selector)
+
+
+def state_of(workload: Document) -> str:
+    """Return ``admitted``, ``waiting`` or ``ended``."""
+    status = workload.get("status") or {}
+    said = {one["type"]: one["status"] for one in status.get("conditions") or ()}
+    if said.get("Finished") == "True":
+        return "ended"
+    return "admitted" if status.get("admission") else "waiting"
+
+
+def _namespace_of(webhooks: tuple[Document, ...]) -> str:
+    services = (
+        (webhook["clientConfig"].get("service") or {}).get("namespace", "")
+        for one in webhooks
+        for webhook in one.get("webhooks") or ()
+    )
+    return next((one for one in services if one), "")
+
+
+def _deployment(api: Api, namespace: str, name: str) -> Document:
+    key, value = _SELECTED_BY
+    found = [
+        one
+        for one in api.list(resources.DEPLOYMENTS, namespace).items
+        if (one["metadata"]["name"] == name if name else _selects(one).get(key) == value)
+    ]
+    if len(found) == 1:
+        return found[0]
+    listed = ", ".join(one["metadata"]["name"] for one in found) or "none"
+    raise NoKueueError(
+        f"namespace {namespace}: Deployments that may be Kueue's controller: {listed}; name it by "
+        "--kueue-namespace and --kueue-deployment"
+    )
+
+
+def _selects(deployment: Document) -> Mapping[str, str]:
+    found: Mapping[str, str] = deployment["spec"]["selector"].get("matchLabels") or {}
+    return found
+
+
+def _config(api: Api, deployment: Document) -> tuple[str, Mapping[str, Any]]:
+    """Name and content of Kueue's configuration; nothing where it runs without a file."""
+    for volume in deployment["spec"]["template"]["spec"].get("volumes") or ():
+        name = (volume.get("configMap") or {}).get("name", "")
+        if not name:
+            continue
+        try:
+            found = api.get(resources.CONFIG_MAPS, name, deployment["metadata"]["namespace"])
+        except errors.NotFoundError:
+            continue
+        text = (found.get("data") or {}).get(_CONFIG_KEY)
+        if text:
+            content = yaml.safe_load(text)
+            return name, content if isinstance(content, dict) else {}
+    return "", {}
+
+
+def _api_services(api: Api, namespace: str) -> Iterator[Document]:
+    for name in OURS[resources.API_SERVICES]:
+        try:
+            found = api.get(resources.API_SERVICES, name)
+        except errors.NotFoundError:
+            continue
+        service = found["spec"].get("service") or {}
+        if service.get("namespace") == namespace:
+            yield found
+
+
+def _groups(webhook: Mapping[str, Any]) -> set[str]:
+    return {group for rule in webhook.get("rules") or () for group in rule.get("apiGroups") or ()}
+
+
+def stored_otherwise(api: Api) -> tuple[str, ...]:
+    """Return kinds of which objects may be stored in another version than ours.
+
+    Raises:
+        NoKueueError: Kueue writes another version.
+        KubeError: the API server refused.
+    """
+    return tuple(_stored_otherwise(api))
+
+
+def _stored_otherwise(api: Api) -> Iterator[str]:
+    for kind in kinds.KINDS:
+        name = f"{kind.plural}.{names.KUEUE_GROUP}"
+        try:
+            found = api.get(resources.CRDS, name)
+        except errors.NotFoundError:
+            continue
+        storage = next(one["name"] for one in found["spec"]["versions"] if one["storage"])
+        if storage != kinds.STORED:
+            raise NoKueueError(
+                f"CustomResourceDefinition {name}: stores {storage}: upgrade Kueue to a version "
+                f"that stores {kinds.STORED} first"
+            )
+        if set((found.get("status") or {}).get("storedVersions") or ()) - {kinds.STORED}:
+            yield kind.plural
+
+
+def _about(resource: Resource, one: Document) -> Iterator[str]:
+    """Yield what of an object is refused, or has no effect."""
+    metadata, spec = one["metadata"], one.get("spec") or {}
+    where = f"{resource.kind} " + "/".join(
+        part for part in (metadata.get("namespace", ""), metadata["name"]) if part
+    )
+    rules = VALIDATED.get(resource.kind)
+    if rules is not None:
+        try:
+            read = rules.decoder.decode(msgspec.json.encode(one))
+        except msgspec.DecodeError as error:
+            yield f"{where}: cannot be read: {error}"
+            return
+        if resource is not resources.WORKLOADS:  # rules on Workloads are about their changes
+            found = rules.errors(None, read)
+            if found:
+                yield f"{where}: {rule_checks.text(found)}"
+    if resource is resources.RESOURCE_FLAVORS and spec.get("topologyName"):
+        yield f"{where}: spec.topologyName: topologies have no effect here"
+    if resource is resources.CLUSTER_QUEUES and spec.get("concurrentAdmissionPolicy"):
+        yield f"{where}: spec.concurrentAdmissionPolicy: has no effect here"
+
+
+def _checks_of(queue: Document, checks: Mapping[str, str]) -> Iterator[str]:
+    strategy = (queue["spec"].get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
+    for one in strategy:
+        answers = _ANSWERED_BY_KUEUE.get(checks.get(one["name"], ""))
+        if answers:
+            name = queue["metadata"]["name"]
+            yield (
+                f"ClusterQueue {name}: asks for the AdmissionCheck {one['name']} of {answers}, "
+                "which nobody answers here: its Workloads would wait"
+            )

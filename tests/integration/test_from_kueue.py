@@ -1,0 +1,411 @@
+"""The place of Kueue is taken, and given back, on a real API server; nothing of Kueue's runs.
+
+What Kueue's real manager does meanwhile is tried by ``make interop``. Here its objects stand as it
+leaves them, and the command is killed again and again.
+"""
+
+import json
+import subprocess
+import threading
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from admission.base import names
+from admission.install import kueue_move
+from admission.objects import crds, views
+from admission.owners import pod as pod_owner
+from admission.owners.workload import PriorityClasses
+from tests.builders.jobs import make_job
+from tests.builders.pods import make_pod
+from tests.builders.queues import make_check, make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.workloads import make_admission
+from tests.controlplane import waiting
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.rest import Json, Rest, RestError
+from tests.integration.applied import condition
+from tests.integration.installed import KUEUE, PROGRAM, Installed, run_command
+
+pytestmark = pytest.mark.controlplane
+
+TEAM = "research"
+QUEUED = {names.QUEUE_LABEL: "default"}
+PODS = f"/api/v1/namespaces/{TEAM}/pods"
+WORKLOADS = f"{KUEUE}/namespaces/{TEAM}/workloads"
+PRODUCT = "nvidia.com/gpu.product"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+REVIEWS = "/apis/admissionregistration.k8s.io/v1"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/kueue-system/deployments"
+NAME = "kueue-controller-manager"
+INJECTED = "cert-manager.io/inject-ca-from"
+LABELS = {"control-plane": "controller-manager"}
+
+
+class Kueue:
+    """What the API server has of Kueue, and a stand-in for what runs its pods."""
+
+    def __init__(self, system: Installed) -> None:
+        self.api: Rest = system.api
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._play, daemon=True)
+
+    def install(self) -> None:
+        """Create its Deployment, Lease, webhook configurations, and conversion."""
+        self.api.post("/api/v1/namespaces", {"metadata": {"name": "kueue-system"}})
+        self.api.post(
+            f"{LEASES}/kueue-system/leases",
+            {
+                "metadata": {"name": names.KUEUE_LEASE_NAME},
+                "spec": {"holderIdentity": "kueue-1", "leaseDurationSeconds": 15},
+            },
+        )
+        self.api.post(
+            DEPLOYMENTS,
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": NAME},
+                "spec": {
+                    "replicas": 2,
+                    "selector": {"matchLabels": LABELS},
+                    "template": {
+                        "metadata": {"labels": LABELS},
+                        "spec": {"containers": [{"name": "manager", "image": "kueue"}]},
+                    },
+                },
+            },
+        )
+        for kind in ("mutating", "validating"):
+            self.api.post(f"{REVIEWS}/{kind}webhookconfigurations", _configuration(kind))
+        for plural in ("workloads", "localqueues"):
+            webhook = {
+                "clientConfig": {
+                    "service": {
+                        "name": "kueue-webhook-service",
+                        "namespace": "kueue-system",
+                        "path": "/convert",
+                    }
+                },
+                "conversionReviewVersions": ["v1"],
+            }
+            change = {
+                "metadata": {"annotations": {INJECTED: "kueue-system/kueue-serving-cert"}},
+                "spec": {"conversion": {"strategy": "Webhook", "webhook": webhook}},
+            }
+            self.api.patch(f"{CRDS}/{plural}.kueue.x-k8s.io", change)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def configurations(self) -> Json:
+        """Its webhooks, by configuration."""
+        return {
+            one["metadata"]["name"]: one["webhooks"]
+            for kind in ("mutating", "validating")
+            for one in self.api.get(f"{REVIEWS}/{kind}webhookconfigurations")["items"]
+            if one["metadata"]["name"].startswith("kueue-")
+        }
+
+    def definitions(self) -> Json:
+        """How its kinds are converted, and who writes the CA for that."""
+        return {
+            one["metadata"]["name"]: (
+                one["spec"]["conversion"],
+                one["metadata"].get("annotations", {}).get(INJECTED),
+            )
+            for one in self.api.get(CRDS)["items"]
+        }
+
+    def _play(self) -> None:
+        """Have as many pods as the Deployment asks for, and say so."""
+        while not self._stopping.wait(0.1):
+            found = self.api.get(f"{DEPLOYMENTS}/{NAME}")
+            wanted = found["spec"]["replicas"]
+            pods = "/api/v1/namespaces/kueue-system/pods"
+            for number in range(2):
+                where = f"{pods}/manager-{number}"
+                if number < wanted and self.api.lacks(where):
+                    self.api.post(pods, make_pod(f"manager-{number}", labels=LABELS))
+                elif number >= wanted and not self.api.lacks(where):
+                    self.api.delete(where, {"gracePeriodSeconds": 0})
+            status = {
+                "observedGeneration": found["metadata"]["generation"],
+                "replicas": wanted,
+                "readyReplicas": wanted,
+                "availableReplicas": wanted,
+            }
+            if found.get("status", {}) != status:
+                self.api.patch(f"{DEPLOYMENTS}/{NAME}/status", {"status": status})
+
+
+def _configuration(kind: str) -> Json:
+    """Webhooks as Kueue's, which are asked about nothing: nobody answers."""
+    rule = {
+        "apiGroups": ["kueue.x-k8s.io"],
+        "apiVersions": ["v1beta2"],
+        "operations": ["CREATE"],
+        "resources": ["workloads"],
+    }
+    service = {"name": "kueue-webhook-service", "namespace": "kueue-system", "path": "/any"}
+    return {
+        "metadata": {"name": f"kueue-{kind}-webhook-configuration"},
+        "webhooks": [
+            {
+                "name": "workload.kb.io",
+                "admissionReviewVersions": ["v1"],
+                "sideEffects": "None",
+                "failurePolicy": "Fail",
+                "clientConfig": {"service": service},
+                "rules": [rule],
+                "matchConditions": [{"name": "never", "expression": "false"}],
+            }
+        ],
+    }
+
+
+class Served(Installed):
+    """Our processes, as candidates for the Lease."""
+
+    def serve(self) -> None:
+        if self.process is None:
+            command = [
+                *PROGRAM, "run", "--kubeconfig", self.kubeconfig,
+                "--bind", f"127.0.0.1:{self.webhook_port}",
+                "--cert-dir", str(self.certificates),
+                "--metrics-bind", f"127.0.0.1:{self.metrics_port}", "--leader-election",
+            ]  # fmt: skip
+            with self.log.open("ab") as log:
+                self.process = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def command(self, *arguments: str) -> list[str]:
+        return [
+            *PROGRAM, "migrate", "kueue", "--kubeconfig", self.kubeconfig, "--mode", "warn",
+            "--webhook-url", self.webhook_url, "--cert-dir", str(self.certificates),
+            "--backup", str(self.folder / "kueue.jsonl"), *arguments,
+        ]  # fmt: skip
+
+    def migrate(self, *arguments: str, kill_after: str = "") -> str:
+        """Run the command; it is killed when it tells of that step."""
+        told = []
+        with subprocess.Popen(
+            self.command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                told.append(line)
+                if "start gpu-admission run" in line:
+                    self.serve()
+                if kill_after and line.startswith(f"{kill_after}:") and "before" not in line:
+                    process.kill()
+        text = "".join(told)
+        assert process.returncode == (-9 if kill_after else 0), text
+        return text
+
+    def holder(self, namespace: str, name: str) -> str:
+        """Who holds a Lease."""
+        try:
+            found = self.api.get(f"{LEASES}/{namespace}/leases/{name}")
+        except RestError:
+            return ""
+        return str(found["spec"].get("holderIdentity") or "")
+
+    def holders(self) -> tuple[str, str]:
+        """Who holds Kueue's Lease, and who ours."""
+        return (
+            self.holder("kueue-system", names.KUEUE_LEASE_NAME),
+            self.holder(names.SYSTEM_NAMESPACE, names.LEASE_NAME),
+        )
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with Cluster.start() as cluster:
+        it = Served(cluster, tmp_path_factory.mktemp("kueue"))
+        yield it
+        it.stop()
+
+
+class Work:
+    """What Kueue made of three pods and a Job in a queue for two GPUs."""
+
+    def __init__(self, api: Rest) -> None:
+        self.api = api
+
+    def create(self) -> None:
+        """One pod runs, one has ended, one waits for two GPUs; a Job waits for two."""
+        held = {"finalizers": [names.RESOURCE_IN_USE]}
+        self.api.post("/api/v1/namespaces", {"metadata": {"name": TEAM}})
+        flavor = make_flavor("a100")
+        flavor["metadata"] |= held
+        queue = make_cluster_queue(TEAM, quota=2, flavors=("a100",))
+        queue["metadata"] |= held
+        self.api.post(f"{KUEUE}/resourceflavors", flavor)
+        self.api.post(f"{KUEUE}/clusterqueues", queue)
+        self.api.post(
+            f"{KUEUE}/namespaces/{TEAM}/localqueues", make_local_queue("default", TEAM, TEAM)
+        )
+        self.pod("runs", 1, "Running")
+        self.pod("ended", 1, "Succeeded")
+        self.pod("waits", 2, "")
+        job = make_job("job", 2, labels=QUEUED, gpus=1, suspend=True)
+        self.api.post(f"/apis/batch/v1/namespaces/{TEAM}/jobs", job)
+
+    def pod(self, name: str, gpus: int, phase: str) -> None:
+        """Make a pod and its Workload as Kueue leaves them."""
+        labels = {**QUEUED, names.MANAGED_LABEL: names.MANAGED_VALUE}
+        document = make_pod(
+            name, labels=labels, gpus=gpus, gates=(names.ADMISSION_GATE,), restartPolicy="Never",
+            metadata={"finalizers": [names.KUEUE_POD_FINALIZER]},
+        )  # fmt: skip
+        made = self.api.post(f"{PODS}", document)
+        view = msgspec.convert(made, views.Pod)
+        whole = msgspec.convert(made, views.PodDocument)
+        workload = pod_owner.build(view, whole, PriorityClasses(workload={}, pod={}))
+        workload["metadata"]["finalizers"] = [names.RESOURCE_IN_USE]
+        self.api.post(WORKLOADS, workload)
+        if not phase:
+            return
+        conditions = [
+            condition(kind, "True", kind, "said by Kueue")
+            for kind in ("QuotaReserved", "Admitted")
+        ]
+        if phase == "Succeeded":
+            conditions.append(condition("Finished", "True", "Succeeded", "said by Kueue"))
+        path = f"{WORKLOADS}/{workload['metadata']['name']}/status"
+        status = {"conditions": conditions, "admission": make_admission(TEAM, "a100", gpus)}
+        self.api.patch(path, {"status": status})
+        released = {
+            "metadata": {"labels": {names.PODSET_LABEL: "main"}},
+            "spec": {"schedulingGates": [], "nodeSelector": {PRODUCT: "A100"}},
+        }
+        self.api.patch(f"{PODS}/{name}", released)
+        self.say(name, phase)
+
+    def say(self, name: str, phase: str) -> None:
+        """Say in what phase a pod is, as its kubelet does."""
+        self.api.patch(f"{PODS}/{name}/status", {"status": {"phase": phase}})
+
+    def uids(self) -> dict[str, str]:
+        """The UIDs of all objects of the team."""
+        kinds = (PODS, WORKLOADS, f"/apis/batch/v1/namespaces/{TEAM}/jobs")
+        return {
+            f"{path}/{one['metadata']['name']}": one["metadata"]["uid"]
+            for path in kinds
+            for one in self.api.get(path)["items"]
+        }
+
+    def gates(self, name: str) -> list[str]:
+        """The gates of a pod."""
+        found = self.api.get(f"{PODS}/{name}")["spec"].get("schedulingGates") or ()
+        return [one["name"] for one in found]
+
+
+@pytest.fixture(scope="module")
+def world(system: Served) -> Iterator[tuple[Served, Kueue, Work]]:
+    """Kueue with work in it."""
+    for document in crds.documents():
+        system.api.post(CRDS, document)
+    for plural in ("workloads", "clusterqueues", "localqueues", "resourceflavors"):
+        waiting.until(
+            lambda plural=plural: system.api.answers(f"{KUEUE}/{plural}"),  # type: ignore[misc]
+            what=f"{plural} served",
+        )
+    kueue, work = Kueue(system), Work(system.api)
+    kueue.install()
+    work.create()
+    yield system, kueue, work
+    kueue.stop()
+
+
+def test_kueues_place_is_taken_and_given_back_though_the_command_is_killed_on_the_way(
+    world: tuple[Served, Kueue, Work],
+) -> None:
+    system, kueue, work = world
+    api = system.api
+    configurations = kueue.configurations()
+    definitions = kueue.definitions()
+    before = work.uids()
+
+    plan = system.migrate()
+    assert plan.startswith("Kueue's place can be taken: everything"), plan
+    assert "1 hold quota and keep it, 1 wait and keep their place, 1 have ended" in plan
+    assert "1 wait behind the gate and go on waiting, 3 have Kueue's finalizer" in plan
+    assert kueue.configurations() == configurations, "the plan changes nothing"
+    assert system.holders() == ("kueue-1", "")
+
+    for step in ("review", "stop", "lead"):
+        system.migrate("--apply", kill_after=step)
+        kueues, ours = system.holders()
+        assert kueue_move.HOLDER in {kueues, ours}, "one of both never decides"
+    told = system.migrate("--apply")
+    assert "done: gpu-admission decides" in told
+    assert "nothing was admitted for" in told or "lead: done before" in told
+
+    assert kueue.configurations() == {}
+    assert api.get(f"{DEPLOYMENTS}/{NAME}")["spec"]["replicas"] == 0
+    kueues, ours = system.holders()
+    assert kueues == kueue_move.HOLDER
+    assert ours not in {"", kueue_move.HOLDER}
+    converted = api.get(f"{CRDS}/workloads.kueue.x-k8s.io")
+    assert converted["spec"]["conversion"]["webhook"]["clientConfig"]["url"] == (
+        f"{system.webhook_url}/convert"
+    )
+    assert INJECTED not in converted["metadata"].get("annotations", {})
+    assert api.answers(f"/apis/kueue.x-k8s.io/v1beta1/namespaces/{TEAM}/workloads")
+    for path in before:
+        kept = api.get(path)["metadata"].get("finalizers", [])
+        assert names.KUEUE_POD_FINALIZER not in kept, path
+
+    # What ran holds one of two GPUs: nobody else may have two before it ends.
+    assert work.gates("waits") == [names.ADMISSION_GATE]
+    work.say("runs", "Succeeded")
+    waiting.until(lambda: not work.gates("waits"), what="the pod that waited is released")
+    after = work.uids()
+    assert {key: after.get(key) for key in before} == before, "the same objects, all of them"
+
+    system.migrate("--undo", kill_after="hold")
+    system.migrate("--undo", kill_after="start")
+    back = system.migrate("--undo")
+    assert "done: Kueue decides again" in back
+    assert kueue.configurations() == configurations
+    assert kueue.definitions() == definitions
+    assert api.get(f"{DEPLOYMENTS}/{NAME}")["spec"]["replicas"] == 2
+    assert system.holders()[0] == ""
+    ours_left = [
+        one["metadata"]["name"]
+        for kind in ("mutating", "validating")
+        for one in api.get(f"{REVIEWS}/{kind}webhookconfigurations")["items"]
+    ]
+    assert all(name.startswith("kueue-") for name in ours_left), ours_left
+
+
+def test_what_would_have_no_effect_is_named_and_not_done(
+    world: tuple[Served, Kueue, Work],
+) -> None:
+    system, _, _ = world
+    api = system.api
+    api.post(
+        f"{KUEUE}/admissionchecks",
+        make_check("remote", controller=names.MULTI_KUEUE),
+    )
+    api.post(
+        f"{KUEUE}/clusterqueues",
+        make_cluster_queue(
+            "far",
+            flavors=("a100",),
+            admissionChecksStrategy={"admissionChecks": [{"name": "remote"}]},
+        ),
+    )
+    told = system.migrate()
+    assert told.startswith("Kueue's place can be taken, but 1 thing(s) will have no effect here:")
+    assert "ClusterQueue far: asks for the AdmissionCheck remote of MultiKueue" in told
+    done = run_command(*system.command("--apply")[len(PROGRAM) :])
+    assert done.returncode == 1
+    assert "--accept-unsupported" in done.stderr
+    assert json.loads(run_command(*system.command("-o", "json")[len(PROGRAM) :]).stdout)["found"][
+        "unsupported"
+    ]
