@@ -369,7 +369,8 @@ def _refuse_kueue(api: Api) -> None:
             continue
         raise InstallationError(
             f"{resource.kind} {name} exists: Kueue is installed in this cluster, and both would "
-            "gate the same pods; remove Kueue, or pass --take-over"
+            "gate the same pods; take its place with gpu-admission migrate kueue, or pass "
+            "--take-over"
         )
 
 

@@ -123,14 +123,14 @@ STEPS: Final = (
         undone="let them be converted by Kueue's webhook again",
     ),
     Step(
-        name="protect",
-        does="install the policies in the API server",
-        undone="delete them",
-    ),
-    Step(
         name="lead",
         does="release the Lease of our controller: it counts what is admitted, then it decides",
         undone="see the second step",
+    ),
+    Step(
+        name="protect",
+        does="install the policies in the API server",
+        undone="delete them",
     ),
     Step(
         name="free",
@@ -231,8 +231,8 @@ class Move:
             "withdraw": self._withdraw,
             "stop": self._stop,
             "define": self._define,
-            "protect": self._protect,
             "lead": self._lead,
+            "protect": self._protect,
             "free": self._free,
         }
         for step in STEPS:
@@ -334,6 +334,8 @@ class Move:
     def _define(self) -> Iterator[Line]:
         place = self._place()
         for name, saved in self._record.conversions.items():
+            if not saved["annotations"] and saved["conversion"] is None:
+                continue  # what we apply says all that has to change
             without = dict.fromkeys(saved["annotations"])
             change: Document = {"metadata": {"annotations": without}, "spec": {"conversion": None}}
             if self._tools.plan.older_versions and saved["conversion"] is not None:
@@ -425,9 +427,10 @@ class Move:
 
     def _redefine(self) -> Iterator[Line]:
         for name, saved in self._record.conversions.items():
-            change: Document = {"metadata": {"annotations": saved["annotations"]}}
-            if saved["conversion"] is not None:
-                change["spec"] = {"conversion": _conversion(saved["conversion"])}
+            there = saved["conversion"]
+            conversion = None if there is None else _conversion(there)
+            metadata = {"annotations": saved["annotations"]}
+            change: Document = {"metadata": metadata, "spec": {"conversion": conversion}}
             self._patched(resources.CRDS, name, change)
         yield "objects are converted by Kueue's webhook"
 
@@ -677,7 +680,7 @@ def _conversions(api: Api) -> Iterator[tuple[str, Any]]:
 
 def _conversion(client_config: Mapping[str, Any]) -> Document:
     """Return the merge patch of a conversion that leaves nothing of the one before."""
-    config: Document = {"url": None, "service": None, **client_config}
+    config: Document = {"url": None, "service": None, "caBundle": None, **client_config}
     if config["service"] is not None:
         config["service"] = {"port": None, **config["service"]}
     return {
