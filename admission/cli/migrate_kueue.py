@@ -139,6 +139,11 @@ def kueue(
                 if record is not None
                 else kueue_found.find(api, kueue_namespace, kueue_deployment)
             )
+            if said.namespace == found.namespace:
+                raise kueue_move.MoveError(
+                    f"{config_file}: namespace: {said.namespace} is where Kueue is, and the way "
+                    "back deletes our namespace: leave the field out"
+                )
             if not (applies or undoes):
                 _show(found, kueue_found.survey(api), record, form)
                 return

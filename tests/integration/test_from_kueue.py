@@ -8,6 +8,7 @@ import json
 import subprocess
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -381,6 +382,21 @@ def test_kueues_place_is_taken_and_given_back_though_the_command_is_killed_on_th
         for one in api.get(f"{REVIEWS}/{kind}webhookconfigurations")["items"]
     ]
     assert all(name.startswith("kueue-") for name in ours_left), ours_left
+
+
+def test_our_namespace_is_never_the_one_of_kueue(
+    world: tuple[Served, Kueue, Work], tmp_path: Path
+) -> None:
+    system, _, _ = world
+    file = tmp_path / "kueue.yaml"
+    file.write_text(
+        "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nnamespace: kueue-system\n"
+    )
+    done = run_command(
+        "migrate", "kueue", "--apply", "--kubeconfig", system.kubeconfig, "--config", str(file)
+    )
+    assert done.returncode == 1
+    assert "namespace: kueue-system is where Kueue is" in done.stderr
 
 
 def test_what_would_have_no_effect_is_named_and_not_done(
