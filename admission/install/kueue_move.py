@@ -476,6 +476,7 @@ class Move:
         yield from _told(installation.no_roles(self._api, self._settings))
         installation.unmark(self._api)
         yield from _told(apply.delete_all(self._api, [manifests.namespace(self._settings)]))
+        finish(self._api, self._settings.namespace)  # the namespace may take long to go
 
     def _created(self, documents: Iterable[Document]) -> Iterator[Line]:
         """Create what is not there."""
