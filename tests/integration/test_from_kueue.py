@@ -322,6 +322,7 @@ def world(system: Served) -> Iterator[tuple[Served, Kueue, Work]]:
     kueue.stop()
 
 
+@pytest.mark.timeout(900)  # on a busy machine
 def test_kueues_place_is_taken_and_given_back_though_the_command_is_killed_on_the_way(
     world: tuple[Served, Kueue, Work],
 ) -> None:
