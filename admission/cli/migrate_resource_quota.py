@@ -128,8 +128,8 @@ def _plan_of(chosen: Plan, namespace: str) -> Iterator[str]:
 
 def _is_local_queue(one: Proposed, namespace: str) -> bool:
     document = one.document
-    is_here = document["metadata"].get("namespace") == namespace
-    return document["kind"] == "LocalQueue" and is_here
+    is_here = bool(document["metadata"].get("namespace") == namespace)
+    return is_here and bool(document["kind"] == "LocalQueue")
 
 
 def _plan_document(chosen: Plan) -> dict[str, Any]:

@@ -240,8 +240,8 @@ def apply_plan(run: Run, chosen: Plan) -> Iterator[Done]:
         KubeError: the API server refused.
     """
     _refuse_without_installation(run)
-    for one in chosen.objects:
-        yield from _make(run.api, one.document)
+    for proposed in chosen.objects:
+        yield from _make(run.api, proposed.document)
     spaces = sorted({one.namespace for one in chosen.taken})
     for space in spaces:
         run.until(
