@@ -127,6 +127,10 @@ class Rest:
         """Creates an object."""
         return _object(self.text("POST", path, body))
 
+    def put(self, path: str, body: Json) -> Json:
+        """Replaces an object."""
+        return _object(self.text("PUT", path, body))
+
     def patch(self, path: str, body: Any, content_type: str = MERGE) -> Json:
         """Patches an object; a merge patch unless ``content_type`` says otherwise."""
         return _object(self.text("PATCH", path, body, content_type))

@@ -26,15 +26,30 @@ KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 PROGRAM = (sys.executable, "-m", "admission")
 
 
-def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs a command of the program to its end."""
+def run_command(
+    *arguments: str, program: Sequence[str] = PROGRAM, folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command of the program, or of another version of it, to its end."""
     return subprocess.run(
-        [*PROGRAM, *arguments], capture_output=True, text=True, timeout=300, check=False
+        [*program, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=folder,
     )
 
 
 class Installed:
-    """A cluster with everything of ours in it."""
+    """A cluster with everything of ours in it.
+
+    Attributes:
+        program: how the program is started.
+        program_folder: where it is started; another version of it runs from its own files.
+    """
+
+    program: Sequence[str] = PROGRAM
+    program_folder: Path | None = None
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.cluster = cluster
@@ -59,6 +74,7 @@ class Installed:
         done = run_command(
             "install", "--kubeconfig", self.kubeconfig, "--webhook-url", self.webhook_url,
             "--cert-dir", str(self.certificates), "-o", "json", *more,
+            program=self.program, folder=self.program_folder,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         self.told = done.stderr
@@ -68,7 +84,7 @@ class Installed:
     def start(self, *more: str) -> None:
         """Starts webhook and controller, with more arguments; waits until both are ready."""
         command = [
-            *PROGRAM, "run", "--kubeconfig", self.kubeconfig,
+            *self.program, "run", "--kubeconfig", self.kubeconfig,
             "--bind", f"127.0.0.1:{self.webhook_port}", "--cert-dir", str(self.certificates),
             "--metrics-bind", f"127.0.0.1:{self.metrics_port}", "--no-leader-election", *more,
         ]  # fmt: skip
@@ -76,9 +92,11 @@ class Installed:
 
     def _start(self, command: Sequence[str]) -> None:
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=log, cwd=self.program_folder
+            )
         ready = f"webhook and controller ready, see {self.log}"
-        waiting.until(self.is_ready, what=ready, within_seconds=90)  # a busy machine starts late
+        waiting.until(self.is_ready, what=ready, within_seconds=240)  # a busy machine starts late
         self.wait_reviewed()
 
     @contextmanager
