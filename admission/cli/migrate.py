@@ -1,9 +1,10 @@
-"""Commands ``migrate``: come from another quota system."""
+"""Commands ``migrate``: come from another quota system, or from an older version."""
 
 import click
 
 from admission.cli.migrate_kueue import kueue
 from admission.cli.migrate_resource_quota import resource_quota
+from admission.cli.migrate_storage import storage_command
 
 
 @click.group()
@@ -13,3 +14,4 @@ def migrate() -> None:
 
 migrate.add_command(kueue)
 migrate.add_command(resource_quota)
+migrate.add_command(storage_command)

@@ -1,0 +1,56 @@
+"""Command ``migrate storage``: objects of an older version are stored in the present one."""
+
+from contextlib import closing
+from typing import Final
+
+import click
+
+from admission.cli import output
+from admission.install import storage
+from admission.run import connection
+
+_ADVICE: Final = (
+    "the command may be repeated: what was done is not done again. It needs a user who may update "
+    "queues, Workloads and CustomResourceDefinitions"
+)
+_TIMEOUT_SECONDS: Final = 30.0
+
+
+@click.command(
+    name="storage",
+    epilog="""\b
+Examples:
+  gpu-admission migrate storage
+  gpu-admission migrate storage --apply
+""",
+)
+@output.kubeconfig_option
+@click.option("--apply", "applies", is_flag=True, help="Do it; without it only the plan is shown.")
+def storage_command(kubeconfig: str | None, applies: bool) -> None:
+    """Write objects in v1beta2 that are stored in an older version, as an older Kueue did.
+
+    Changes no object, only how etcd has it. Then the CustomResourceDefinitions say that v1beta2
+    alone is stored, and v1beta1 may go (install --no-older-versions). The webhook must run: it
+    converts what is read.
+    """
+    with (
+        output.reported(_ADVICE),
+        closing(
+            connection.Target(kubeconfig).connect(connections=1, timeout_seconds=_TIMEOUT_SECONDS)
+        ) as api,
+    ):
+        found = storage.find(api)
+        if not found:
+            click.echo("nothing to do: everything is stored in v1beta2")
+            return
+        for old in found:
+            versions = ", ".join(old.versions)
+            if not applies:
+                click.echo(f"{old.crd}: stored in {versions}; {old.objects} object(s) to write")
+                continue
+            count = sum(1 for _ in storage.migrate(api, old))
+            click.echo(f"{old.crd}: {count} object(s) written; all are stored in v1beta2")
+        if not applies:
+            click.echo(
+                "nothing was changed; do it with: gpu-admission migrate storage --apply", err=True
+            )
