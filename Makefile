@@ -15,7 +15,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --no-emit-index-url --gener
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-again test-fast lint docs reference bench chaos fuzz interop crds manifests controlplane browser lock clean krew alerts
+.PHONY: help demo test test-again test-fast lint docs reference bench chaos fuzz interop upgrade crds manifests controlplane browser lock clean krew alerts
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ fuzz: $(READY) ## draw new examples for reviews, conversions and all laws (ARGS 
 
 interop: $(READY) controlplane ## run the real operators of other frameworks (ARGS="--only JobSet" or --record)
 	$(BIN)/python -m tests.interop $(ARGS)
+
+upgrade: $(READY) controlplane ## upgrade from the version before under load, and go back (needs the git history)
+	$(BIN)/python -m tests.upgrade
 
 alerts: $(READY) controlplane ## compile Prometheus if needed and test alerts and boards with it
 	$(BIN)/python -m tests.observability.programs
