@@ -477,6 +477,9 @@ def _await_no_crds(api: Api, clock: Clock, wait: Callable[[float], None]) -> Non
         while _crd(api, name) is not None:
             _check_deadline(name, clock, deadline)
             if clock.monotonic() >= nudge_at:
+                # A controller that was still ending may have put some on again.
+                for resource in _FINALIZED:
+                    _remove_finalizers(api, resource)
                 _touch(api, name, clock)
                 nudge_at = clock.monotonic() + _NUDGE_SECONDS
             wait(_POLL_SECONDS)
