@@ -102,6 +102,7 @@ EVERYTHING = (
                     "waitingAfter": "2s", "waitingRefresh": "1m", "statusInterval": "0s",
                     "outsideInterval": "30s", "auditInterval": "1h", "secureMetrics": True},
         dashboardBindAddress="127.0.0.1:8083",
+        whileWebhookDown="Hold",
         journal={"enabled": False, "interval": "5m", "retention": "100h", "users": False,
                  "decisions": {"file": "/decisions", "maxBytes": 5000, "files": 2}},
         webhook={"threads": 2, "maxBodyBytes": 4096, "secureMetrics": True,
@@ -167,6 +168,7 @@ def test_the_whole_of_both_documents_becomes_settings():
             secure_metrics=True,
         ),
         dashboard_bind_address="127.0.0.1:8083",
+        while_webhook_down="Hold",
         journal=Journal(
             enabled=False,
             interval=timedelta(minutes=5),

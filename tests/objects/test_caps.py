@@ -29,5 +29,5 @@ def test_a_cap_that_is_too_long_is_refused_in_few_words(text: str) -> None:
 
 
 def test_the_longest_number_of_a_cap_is_read() -> None:
-    queue = views.ObjectMeta(annotations={names.MAX_PER_USER: f"{GPU}={'9' * 4000}"})
+    queue = views.ObjectMeta(annotations={names.MAX_PER_USER: f"{GPU}={'9' * 100}"})
     assert caps.read(queue, names.MAX_PER_USER) == {GPU: 2**63 - 1}
