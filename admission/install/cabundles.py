@@ -68,6 +68,24 @@ def trusting(api: Api) -> Iterator[Trusting]:
                 yield Trusting(resource=resource, name=name, version=version, bundles=bundles)
 
 
+def client_configs(found: Mapping[str, Any]) -> dict[str, tuple[str, Mapping[str, Any]]]:
+    """Return where the webhooks of a CRD or webhook configuration are asked, by their name.
+
+    Each is a JSON pointer and what stands there. The conversion of a CRD has an empty name.
+    """
+    conversion = (found.get("spec") or {}).get("conversion") or {}
+    if conversion.get("strategy") == "Webhook":
+        pointer = patches.pointer("spec", "conversion", "webhook", "clientConfig")
+        return {"": (pointer, conversion["webhook"]["clientConfig"])}
+    return {
+        webhook["name"]: (
+            patches.pointer("webhooks", index, "clientConfig"),
+            webhook["clientConfig"],
+        )
+        for index, webhook in enumerate(found.get("webhooks") or ())
+    }
+
+
 def bundles_of(resource: Resource, found: Document) -> Iterator[tuple[str, bytes]]:
     """Yield JSON pointer and PEM text of each caBundle of an object; the text may be empty."""
     spec = found.get("spec") or {}

@@ -16,6 +16,7 @@ from admission.config.kueue_configuration import VisibilityServer
 from admission.controller.queues import finalizers
 from admission.install import (
     backups,
+    cabundles,
     guard,
     holding,
     manifests,
@@ -180,8 +181,33 @@ def definitions(
     """Apply the CRDs, and wait until they are served."""
     # Only who asks for an older version than the stored one waits for the webhook behind this.
     conversion = manifests.conversion(place.client_config) if plan.older_versions else None
-    yield from apply.apply_all(api, crds.documents(conversion))
+    yield from _apply_pointed(api, crds.documents(conversion))
     _await_crds(api, clock, wait)
+
+
+def _apply_pointed(api: Api, documents: Iterable[Document]) -> Iterator[Applied]:
+    """Apply documents that say where a webhook is asked: at a URL or at a Service.
+
+    The API server refuses both at once. What another field manager wrote, such as kubectl, stays
+    if it is not applied, so it is replaced before.
+    """
+    for document in documents:
+        resource, name, _ = apply.locate(document)
+        try:
+            found = api.get(resource, name)
+        except errors.NotFoundError:
+            found = {}
+        before, wanted = cabundles.client_configs(found), cabundles.client_configs(document)
+        changes = [
+            {"op": "replace", "path": pointer, "value": wanted[of][1]}
+            for of, (pointer, config) in before.items()
+            if of in wanted and ("url" in config) != ("url" in wanted[of][1])
+        ]
+        if changes:
+            version = found["metadata"]["resourceVersion"]
+            checked = patches.test("/metadata/resourceVersion", version)
+            api.patch(resource, name, patches.json_patch([checked, *changes]))
+        yield from apply.apply_all(api, [document])
 
 
 def roles(api: Api, settings: Settings) -> Iterator[Applied]:
@@ -209,7 +235,7 @@ def reviews(api: Api, settings: Settings, place: Place) -> Iterator[Applied]:
     held = _held(api, settings)
     yield from apply.apply_all(api, held)
     found = manifests.webhook_configurations(place.client_config, settings)
-    yield from apply.apply_all(api, found)
+    yield from _apply_pointed(api, found)
     if not held and holding.is_installed(api):
         yield from _taken_away(api, reversed(_every_held(settings)))
 

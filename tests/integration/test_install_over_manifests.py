@@ -1,0 +1,50 @@
+"""The command installs over manifests that kubectl has applied, wherever its webhook is."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.controlplane import build
+from tests.controlplane.cluster import Cluster
+from tests.integration.installed import Installed, run_command
+
+_CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1"
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def client_configs(system: Installed) -> list[dict[str, Any]]:
+    found = [
+        webhook["clientConfig"]
+        for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+        for one in system.api.get(f"{_CONFIGURATIONS}/{kind}")["items"]
+        for webhook in one["webhooks"]
+    ]
+    for one in system.api.get(_CRDS)["items"]:
+        conversion = one["spec"]["conversion"]
+        if conversion["strategy"] == "Webhook":
+            found.append(conversion["webhook"]["clientConfig"])
+    return found
+
+
+@pytest.mark.controlplane
+def test_the_webhook_of_applied_manifests_is_asked_where_the_command_says(tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    assert run_command("manifests", "--out", str(base)).returncode == 0
+    with Cluster.start() as cluster:
+        system = Installed(cluster, tmp_path)
+        applied = subprocess.run(
+            [
+                str(build.folder() / "kubectl"), "--kubeconfig", system.kubeconfig, "apply",
+                "--server-side", "-k", str(base),
+            ],
+            check=False, capture_output=True, text=True,
+        )  # fmt: skip
+        assert applied.returncode == 0, applied.stderr
+        assert all("url" not in one for one in client_configs(system))
+        system.install_as_new()
+        found = client_configs(system)
+        assert len(found) > 20
+        assert all("service" not in one and "url" in one for one in found)
+        assert all(one["effect"] == "unchanged" for one in system.install_as_new())
