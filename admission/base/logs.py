@@ -11,7 +11,7 @@ import structlog
 Logger = structlog.typing.FilteringBoundLogger
 Sink = Callable[[Mapping[str, Any]], None]
 
-_SINKS: Final[dict[str, Sink]] = {}
+_SINKS: Final[dict[str, tuple[Sink, ...]]] = {}
 
 
 def configure(level: str = "INFO", *, human: bool = False) -> None:
@@ -49,12 +49,14 @@ def get(component: str) -> Logger:
     return logger
 
 
-def pass_on(component: str, sink: Sink | None) -> None:
-    """Have the lines of a component go to a function, too, which must not block; None: no more."""
-    if sink is None:
-        _SINKS.pop(component, None)
-    else:
-        _SINKS[component] = sink
+def pass_on(component: str, sink: Sink) -> None:
+    """Have the lines of a component go to a function, too, which must not block."""
+    _SINKS[component] = (*_SINKS.get(component, ()), sink)
+
+
+def end_passing_on(component: str, sink: Sink) -> None:
+    """Have the lines of a component go to a function no more."""
+    _SINKS[component] = tuple(one for one in _SINKS.get(component, ()) if one != sink)
 
 
 def to_json(line: Mapping[str, Any]) -> str:
@@ -65,8 +67,7 @@ def to_json(line: Mapping[str, Any]) -> str:
 def _passed_on(
     _logger: Any, _method: str, line: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    sink = _SINKS.get(line.get("component", ""))
-    if sink is not None:
+    for sink in _SINKS.get(line.get("component", ""), ()):
         sink(line)
     return line
 

@@ -31,6 +31,10 @@ EXCLUDED: Final = ("gpu-operator", "kube-node-lease")
 """Namespaces that are left alone besides our own and kube-system, where a file names none."""
 
 
+_ENDPOINT: Final = r"^(https?://[^\s/@?#]+(/[^\s@?#]*)?)?$"
+"""A URL without credentials."""
+
+
 class Controller(ConfigModel):
     """How the controller works.
 
@@ -168,6 +172,17 @@ class Journal(ConfigModel):
     decisions: Annotated[Decisions, SHOWN_IF_SET] = Decisions()
 
 
+class Tracing(ConfigModel):
+    """Where OpenTelemetry spans are sent (ADR 0196); needs the extra ``otel``.
+
+    Attributes:
+        endpoint: URL of a collector, for OTLP over HTTP: ``http://collector:4318/v1/traces``.
+            Empty for no traces. Credentials belong into OTEL_EXPORTER_OTLP_HEADERS.
+    """
+
+    endpoint: Annotated[str, Field(pattern=_ENDPOINT)] = ""
+
+
 class Webhook(ConfigModel):
     """How the webhook serves.
 
@@ -268,6 +283,7 @@ class GpuConfiguration(ConfigModel):
         controller: how the controller works.
         dashboard_bind_address: where the controller serves the dashboard; empty for nowhere.
         journal: what is recorded of the past.
+        tracing: where traces of pods are sent.
         webhook: how the webhook serves.
         certificates: how long certificates are valid.
         while_webhook_down: what becomes of GPU pods, and of Jobs with a queue, that are created
@@ -294,6 +310,7 @@ class GpuConfiguration(ConfigModel):
     controller: Controller = Controller()
     dashboard_bind_address: OptionalBindAddress = ""
     journal: Journal = Journal()
+    tracing: Annotated[Tracing, SHOWN_IF_SET] = Tracing()
     webhook: Webhook = Webhook()
     certificates: Certificates = Certificates()
     while_webhook_down: Annotated[Literal["Refuse", "Hold"] | None, SHOWN_IF_SET] = None

@@ -90,6 +90,8 @@ class Trace:
             if workload is not None:
                 fields = {**_names(workload), **_holding(workload)}
             fields[field] = request.name
+            if _is_release(request):
+                fields |= _times(outcome.object, workload)
             if request.operation is Operation.ADOPT_POD:
                 fields["local_queue"] = outcome.object.metadata.label(names.QUEUE_LABEL)
             if request.events:
@@ -145,9 +147,22 @@ def _line(request: ApiRequest) -> tuple[str, str]:
         return _WRITTEN[request.operation]
     kind = request.resource.kind
     field = _OWNERS.get(kind, kind.lower())
-    if request.resource is resources.PODS and request.operation is Operation.START_OWNER:
+    if _is_release(request):
         return "pod released", field  # its gate is gone; the scheduler starts it
     return f"{field} {_OF_OWNERS[request.operation]}", field
+
+
+def _is_release(request: ApiRequest) -> bool:
+    return request.resource is resources.PODS and request.operation is Operation.START_OWNER
+
+
+def _times(pod: views.Pod | None, workload: Workload | None) -> dict[str, Any]:
+    """Return the UID of a pod, when it was created, and when its quota was reserved."""
+    if pod is None:
+        return {}
+    fields = {"pod_uid": pod.metadata.uid, "created": pod.metadata.creation_timestamp}
+    found = None if workload is None else workload.status.condition(conditions.QUOTA_RESERVED)
+    return fields if found is None else {**fields, "reserved": found.last_transition_time}
 
 
 def _names(workload: Workload) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from admission.run.leading import Leadership
 from admission.run.metrics_access import MetricsAccess
 from admission.run.pages import PageServer, Wsgi
 from admission.run.queuemarks import QueueMarks
+from admission.run.tracing import Traces
 from admission.run.watches import Watches
 from admission.scheduling.state import State
 from admission.visibility import probes
@@ -125,6 +126,7 @@ class Controller:
         self._request_seconds = settings.gpu.controller.request_timeout.total_seconds()
         self._events = EventRecorder(api, _COMPONENT, clock)
         self._decisions = DecisionFile.of(settings.gpu.journal.decisions)
+        self._traces = Traces.of(settings.gpu.tracing, "gpu-admission-controller")
         self._views = 0
         self._leads = False
         self._unknown_at = -math.inf
@@ -239,6 +241,9 @@ class Controller:
         self._events.start()
         if self._decisions is not None:
             self._decisions.start()
+        if self._traces is not None:
+            self._traces.start()
+            self._traces.follow_decisions()
         if self._leadership.at_once:
             self._leads = True
             self._rotation.start()
@@ -324,6 +329,8 @@ class Controller:
         self._events.stop()
         if self._decisions is not None:
             self._decisions.stop()
+        if self._traces is not None:
+            self._traces.stop()
         for server in self._pages:
             server.stop()
 

@@ -54,7 +54,7 @@ class DecisionFile:
 
     def stop(self) -> None:
         """Write what waits, and end; wait no longer than 2 s."""
-        logs.pass_on(COMPONENT, None)
+        logs.end_passing_on(COMPONENT, self.take)
         try:
             self._lines.put(None, timeout=_STOP_SECONDS)
         except queue.Full:

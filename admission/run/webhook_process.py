@@ -17,6 +17,7 @@ from admission.run.certificates import ServedCertificate
 from admission.run.connection import Target
 from admission.run.metrics_access import MetricsAccess
 from admission.run.pages import PageServer, Wsgi
+from admission.run.tracing import Traces
 from admission.run.watches import WATCH_SECONDS
 from admission.webhook import convert, server
 from admission.webhook import knowledge as webhook_knowledge
@@ -43,6 +44,7 @@ def serve(
 
     Raises:
         KubeError: the kubeconfig cannot be used.
+        TracingError: traces are configured and cannot be sent.
         OSError: the address cannot be bound or the directory not be written.
     """
     lifetimes = webhook_secret.lifetimes(settings.gpu.certificates)
@@ -53,7 +55,14 @@ def serve(
     )
     known = ClusterKnowledge()
     served = ServedCertificate(api, directory, SystemClock())
-    app: Wsgi = server.create_app(known, settings, WebhookMetrics(), certificate=served)
+    traces = Traces.of(settings.gpu.tracing, "gpu-admission-webhook")
+    app: Wsgi = server.create_app(
+        known,
+        settings,
+        WebhookMetrics(),
+        certificate=served,
+        on_answered=None if traces is None else traces.reviewed,
+    )
     paths = {convert.PATH: Limits(convert.MAX_BODY_BYTES, convert.BODY_SECONDS)}
     if settings.gpu.webhook.secure_metrics:
         app = MetricsAccess(app, api, SystemClock())
@@ -62,6 +71,8 @@ def serve(
 
     def after_fork() -> None:
         logs.configure(log_level)
+        if traces is not None:
+            traces.start()
         if settings.gpu.webhook.health_address is not None:
             health = settings.gpu.webhook.health_address
             PageServer(server.create_probes(known, served), health.host, health.port)

@@ -5,11 +5,14 @@ What is decided about a kind is told by a subclass, which asks `pod_review`, `ow
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Final, Generic
 
 from typing_extensions import override
 
-from admission.base import fielderrors, logs, structs
+from admission.base import fielderrors, logs, names, structs
 from admission.base.clock import Clock
 from admission.objects.reviewed_pod import Pod
 from admission.owners import serving
@@ -33,6 +36,36 @@ INTERNAL_ERROR: Final = 500
 _log = logs.get("webhook")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A review of a pod under creation that was answered.
+
+    Attributes:
+        step: mutate or validate.
+        request_uid: of the review.
+        uid: of the pod; empty before the API server has given it one.
+        namespace: of the pod.
+        name: of the pod, or what it begins with.
+        queue: LocalQueue that the pod names; empty if none.
+        outcome: as it is counted.
+        ended: when it was answered.
+        seconds: how long that took.
+    """
+
+    step: str
+    request_uid: str
+    uid: str
+    namespace: str
+    name: str
+    queue: str
+    outcome: str
+    ended: datetime
+    seconds: float
+
+
+OnAnswered = Callable[[Answered], None]
+
+
 class Reviewer(ABC, Generic[Object]):
     """Answers reviews of one kind; safe to use from several threads.
 
@@ -46,6 +79,7 @@ class Reviewer(ABC, Generic[Object]):
         metrics: where reviews are counted.
         clock: source of time.
         max_body_bytes: larger bodies are answered with 413.
+        on_answered: is told of reviews of pods under creation; must not block. None: nobody is.
     """
 
     def __init__(
@@ -57,6 +91,7 @@ class Reviewer(ABC, Generic[Object]):
         metrics: WebhookMetrics,
         clock: Clock,
         max_body_bytes: int = decoding.MAX_BODY_BYTES,
+        on_answered: OnAnswered | None = None,
     ) -> None:
         self.questions = questions
         self.mutate_path = questions.kind.mutate_path()
@@ -67,6 +102,7 @@ class Reviewer(ABC, Generic[Object]):
         self.metrics = metrics
         self.clock = clock
         self.max_body_bytes = max_body_bytes
+        self.on_answered = on_answered
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -85,8 +121,36 @@ class Reviewer(ABC, Generic[Object]):
         except MalformedError as error:
             return self.refuse(path, error)
         answer, outcome = self._decided(path, request)
-        self.metrics.reviewed(path, outcome, self.clock.monotonic() - start)
+        seconds = self.clock.monotonic() - start
+        self.metrics.reviewed(path, outcome, seconds)
+        if self.on_answered is not None and request.kind == POD_KIND:
+            self._tell(self.on_answered, path, request, outcome, seconds)
         return answer
+
+    def _tell(
+        self,
+        told: OnAnswered,
+        path: str,
+        request: Request[Object],
+        outcome: str,
+        seconds: float,
+    ) -> None:
+        pod = request.object
+        if pod is None or request.operation != "CREATE" or request.sub_resource or request.dry_run:
+            return
+        metadata = pod.metadata
+        answered = Answered(
+            step="mutate" if path == self.mutate_path else "validate",
+            request_uid=request.uid,
+            uid=metadata.uid,
+            namespace=request.namespace,
+            name=request.name or metadata.name or f"{metadata.generate_name}*",
+            queue=metadata.label(names.QUEUE_LABEL),
+            outcome=outcome,
+            ended=self.clock.now(),
+            seconds=seconds,
+        )
+        told(answered)
 
     def refuse(self, path: str, error: MalformedError) -> bytes:
         """Return the answer to a request that is no review."""

@@ -17,7 +17,13 @@ from admission.webhook.kinds import KindReviewer
 from admission.webhook.knowledge import WATCHED, ClusterKnowledge
 from admission.webhook.metrics import WebhookMetrics
 from admission.webhook.review_context import Rules
-from admission.webhook.reviewing import OwnerReviewer, PodReviewer, Reviewer, ServingReviewer
+from admission.webhook.reviewing import (
+    OnAnswered,
+    OwnerReviewer,
+    PodReviewer,
+    Reviewer,
+    ServingReviewer,
+)
 
 MAX_DISCARDED_BYTES: Final = 64 * 1024 * 1024
 """How much of a body that is too large is read before the answer."""
@@ -45,6 +51,7 @@ def create_app(
     webhook_metrics: WebhookMetrics,
     clock: Clock | None = None,
     certificate: Certificate | None = None,
+    on_answered: OnAnswered | None = None,
 ) -> Flask:
     """Return the webhook as a WSGI application.
 
@@ -57,6 +64,7 @@ def create_app(
         webhook_metrics: where reviews are counted and what ``/metrics`` shows.
         clock: source of time; the machine's by default.
         certificate: tells whether the API server accepts what is served; None: nobody knows.
+        on_answered: is told of reviews of pods under creation; None: nobody is.
     """
     app = Flask("gpu-admission-webhook", static_folder=None)
     clock = clock or SystemClock()
@@ -74,6 +82,7 @@ def create_app(
             metrics=webhook_metrics,
             clock=clock,
             max_body_bytes=max_body_bytes,
+            on_answered=on_answered,
         )
         _add_reviews(app, reviewer, reviewer.paths)
     of_kinds = KindReviewer(metrics=webhook_metrics, clock=clock, max_body_bytes=max_body_bytes)

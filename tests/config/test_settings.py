@@ -22,6 +22,7 @@ from admission.config.gpu_configuration import (
     Modes,
     NamespaceMode,
     Product,
+    Tracing,
     Webhook,
 )
 from admission.config.model import ConfigModel, Unused
@@ -105,6 +106,7 @@ EVERYTHING = (
         whileWebhookDown="Hold",
         journal={"enabled": False, "interval": "5m", "retention": "100h", "users": False,
                  "decisions": {"file": "/decisions", "maxBytes": 5000, "files": 2}},
+        tracing={"endpoint": "http://collector:4318/v1/traces"},
         webhook={"threads": 2, "maxBodyBytes": 4096, "secureMetrics": True,
                  "clientAuthority": "/ca.crt", "healthProbeBindAddress": "[::1]:8081"},
         certificates={"authorityLifetime": "1h", "servingLifetime": "20m"},
@@ -176,6 +178,7 @@ def test_the_whole_of_both_documents_becomes_settings():
             users=False,
             decisions=Decisions(file="/decisions", max_bytes=5000, files=2),
         ),
+        tracing=Tracing(endpoint="http://collector:4318/v1/traces"),
         webhook=Webhook(
             threads=2,
             max_body_bytes=4096,

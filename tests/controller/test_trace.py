@@ -178,6 +178,19 @@ def test_every_line_about_a_pod_has_its_name(log: Log) -> None:
     assert all(line["namespace"] == "ml" and "workload" in line for line in found)
 
 
+def test_a_release_says_which_pod_it_was_and_since_when_it_waited(log: Log) -> None:
+    world = ready_world()
+    admit_a_pod(world)
+    (released,) = (line for line in log() if line["event"] == "pod released")
+    pod = world.store.get(resources.PODS, "train", "ml")["metadata"]
+    workload = next(iter(world.workloads().values()))
+    reserved = workload.status.condition("QuotaReserved")
+    assert reserved is not None
+    assert released["pod_uid"] == pod["uid"]
+    assert released["created"] == pod["creationTimestamp"]
+    assert released["reserved"] == reserved.last_transition_time
+
+
 def test_a_wait_is_told_once_for_each_reason(log: Log) -> None:
     world = ready_world()
     hold_a_pod(world)

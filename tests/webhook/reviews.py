@@ -14,6 +14,7 @@ from admission.kube import resources
 from admission.webhook import knowledge, server
 from admission.webhook.knowledge import ClusterKnowledge
 from admission.webhook.metrics import WebhookMetrics
+from admission.webhook.reviewing import OnAnswered
 from tests.builders.cluster import namespace_view
 from tests.builders.queues import local_queue_view
 from tests.clocks import FakeClock
@@ -60,10 +61,15 @@ def make_app(
     metrics: WebhookMetrics | None = None,
     *,
     max_body_bytes: int = 7 * 1024 * 1024,
+    on_answered: OnAnswered | None = None,
 ) -> Flask:
     settings = Settings(gpu=GpuConfiguration(webhook=Webhook(max_body_bytes=max_body_bytes)))
     return server.create_app(
-        cache or make_knowledge("default"), settings, metrics or WebhookMetrics(), FakeClock()
+        cache or make_knowledge("default"),
+        settings,
+        metrics or WebhookMetrics(),
+        FakeClock(),
+        on_answered=on_answered,
     )
 
 
