@@ -11,10 +11,19 @@ import pytest
 from typing_extensions import override
 
 from admission.base import logs, names
+from admission.base.clock import SystemClock
+from admission.config.derived import Settings
 from admission.config.gpu_configuration import Tracing
+from admission.kube import resources
+from admission.objects import crds
 from admission.run import tracing
+from admission.run.controller import Controller
+from admission.run.leading import Alone
 from admission.run.tracing import Span, Traces, TracingError
+from admission.sandbox.store import Store
 from tests.builders import pods
+from tests.builders.cluster import make_namespace
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue, reviewed
 from tests.controlplane import waiting
 from tests.webhook import reviews
 
@@ -135,6 +144,38 @@ def test_lines_of_the_log_become_spans() -> None:
     assert kept.is_closed
 
 
+def test_a_controller_with_an_endpoint_sends_the_way_of_a_pod_that_it_releases(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept = Kept()
+    monkeypatch.setattr(tracing, "_otlp", lambda *_: kept)
+    logs.configure()
+    server = Store(crds=crds.documents(), clock=SystemClock())
+    made = pods.queued_pod("train", gpus=1)
+    for document in (
+        make_namespace(),
+        make_flavor(),
+        make_cluster_queue(quota=1),
+        make_local_queue(),
+        made,
+    ):
+        found = resources.of_kind(document["apiVersion"], document["kind"])
+        assert found is not None
+        server.create(found, reviewed(document), document["metadata"].get("namespace", ""))
+    settings = Settings.model_validate({"gpu": {"tracing": {"endpoint": "http://otel:4318"}}})
+    controller = Controller(server, settings, SystemClock(), Alone())
+    controller.start()
+    try:
+        waiting.until(lambda: kept.spans, what="spans")
+    finally:
+        controller.stop()
+    stored = server.get(resources.PODS, "train", made["metadata"]["namespace"])
+    assert [one.name for one in kept.spans] == ["pod", "wait", "release"]
+    assert {one.trace_id for one in kept.spans} == {tracing.trace_id(stored["metadata"]["uid"])}
+    assert kept.spans[0].attributes["gpu_admission.cluster_queue"] == "gpus"
+    assert kept.is_closed
+
+
 def test_whoever_decides_never_waits_and_what_finds_no_room_is_told(
     logged_to: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -152,7 +193,7 @@ def test_whoever_decides_never_waits_and_what_finds_no_room_is_told(
     assert (line["event"], line["spans"]) == ("spans left out", 6)
 
 
-def reviewed(path: str, **request: Any) -> list[Span]:
+def spans_of_review(path: str, **request: Any) -> list[Span]:
     """The spans of one review."""
     kept = Kept()
     traces = Traces(kept, gather_seconds=0)
@@ -171,7 +212,7 @@ def pod(**metadata: Any) -> dict[str, Any]:
 
 
 def test_the_review_of_a_pod_that_has_its_uid_is_below_the_span_of_the_controller() -> None:
-    (span,) = reviewed("/validate--v1-pod", pod=pod(uid=UID))
+    (span,) = spans_of_review("/validate--v1-pod", pod=pod(uid=UID))
     of_controller = spans_of(RELEASED)["pod"]
     assert span.name == "review"
     assert (span.trace_id, span.parent_id) == (of_controller.trace_id, of_controller.span_id)
@@ -180,7 +221,7 @@ def test_the_review_of_a_pod_that_has_its_uid_is_below_the_span_of_the_controlle
 
 
 def test_the_review_before_the_uid_has_a_trace_of_its_own_with_the_same_names() -> None:
-    (span,) = reviewed("/mutate--v1-pod", pod=pod(name="train"))
+    (span,) = spans_of_review("/mutate--v1-pod", pod=pod(name="train"))
     assert (span.name, span.parent_id) == ("mutating review", None)
     assert span.attributes["gpu_admission.review"] == "mutate"
     assert span.attributes["k8s.pod.name"] == "train"
@@ -190,7 +231,7 @@ def test_the_review_before_the_uid_has_a_trace_of_its_own_with_the_same_names() 
 def test_only_what_creates_a_pod_has_a_span(request_: dict[str, Any]) -> None:
     made = pod(uid=UID)
     old = {"oldObject": made} if "operation" in request_ else {}
-    assert reviewed("/validate--v1-pod", pod=made, **request_, **old) == []
+    assert spans_of_review("/validate--v1-pod", pod=made, **request_, **old) == []
 
 
 def test_an_uid_that_is_none_has_a_trace_nevertheless() -> None:
