@@ -142,6 +142,8 @@ def reported(advice: str = "") -> Iterator[None]:
     """
     try:
         yield
+    except BrokenPipeError:  # as from `| head`: click ends quietly
+        raise
     except (AdmissionError, OSError) as error:
         fail(str(error), _advice(error) or advice, code=_code(error))
 

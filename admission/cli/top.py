@@ -217,11 +217,20 @@ def _verdict(use: Use, resource: str) -> str:
     releasing = sum(one.releasing for one in lines)
     if releasing:
         parts.append(f"{_text(resource, releasing)} of them about to be free")
-    waiting = sum(one.pending.workloads for one in use.queues)
-    if waiting:
-        verb = "waits" if waiting == 1 else "wait"
-        parts.append(f"{tables.counted(waiting, 'Workload')} {verb}")
+    parts += _waiting((one.pending for one in use.queues), resource)
     return f"{resource}: {', '.join(parts)}"
+
+
+def _waiting(found: Iterable[Waiting], resource: str) -> list[str]:
+    """Return what waiting Workloads ask for; how many there are where that may not be read."""
+    every = list(found)
+    asked = sum((one.resources or {}).get(resource, 0) for one in every)
+    if asked:
+        return [f"{_text(resource, asked)} asked for by waiting Workloads"]
+    unread = sum(one.workloads for one in every if one.resources is None)
+    if not unread:
+        return []
+    return [f"{tables.counted(unread, 'Workload')} {'waits' if unread == 1 else 'wait'}"]
 
 
 def _queue_rows(use: Use, resource: str) -> Iterator[Sequence[str]]:
@@ -315,10 +324,7 @@ def _local_lines(use: Use, most: int, *, every: bool) -> Iterator[str]:
 def _local_verdict(use: Use, resource: str) -> str:
     lines = [x for one in use.local_queues for x in one.lines if x.resource == resource]
     parts = [f"{_text(resource, sum(one.used for one in lines))} used by your LocalQueues"]
-    waiting = sum(one.pending.workloads for one in use.local_queues)
-    if waiting:
-        verb = "waits" if waiting == 1 else "wait"
-        parts.append(f"{tables.counted(waiting, 'Workload')} {verb}")
+    parts += _waiting((one.pending for one in use.local_queues), resource)
     return f"{resource}: {', '.join(parts)}"
 
 

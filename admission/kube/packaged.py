@@ -4,7 +4,9 @@ It knows the service account of a pod, plugins that give tokens, and kubeconfigs
 Imported only where `admission.kube.kubeconfig` does not do: the import takes 0.2 s.
 """
 
+import os
 import threading
+from collections.abc import Mapping
 from typing import Any, Final
 
 import kubernetes.config
@@ -16,6 +18,7 @@ from kubernetes.config.config_exception import ConfigException
 
 from admission.base.clock import Clock
 from admission.kube import errors
+from admission.kube.kubeconfig import PATHS_VARIABLE
 
 _HEADER_SECONDS: Final = 5.0
 _UNUSABLE: Final = (ConfigException, OSError, ValueError, KeyError, TypeError, yaml.YAMLError)
@@ -42,6 +45,7 @@ def from_kubeconfig(kubeconfig: str | None, context: str | None) -> Configuratio
         ConfigurationError: there is none, or it cannot be used.
     """
     configuration = Configuration()
+    _refuse_missing(kubeconfig)
     try:
         kubernetes.config.load_kube_config(  # type: ignore[no-untyped-call]
             config_file=kubeconfig,
@@ -69,6 +73,7 @@ def namespace(kubeconfig: str | None, context: str | None) -> str:
     Raises:
         ConfigurationError: there is no kubeconfig, or it cannot be used.
     """
+    _refuse_missing(kubeconfig)
     try:
         contexts, current = kubernetes.config.list_kube_config_contexts(  # type: ignore[no-untyped-call]
             config_file=kubeconfig
@@ -83,6 +88,18 @@ def _no_access(source: str, error: Exception) -> errors.ConfigurationError:
     return errors.ConfigurationError(
         f"no access to an API server from {source}: {_in_one_line(error)}"
     )
+
+
+def _refuse_missing(kubeconfig: str | None) -> None:
+    """Raise where no file of a kubeconfig exists: the package only says that it is invalid."""
+    paths = [kubeconfig] if kubeconfig else [*filter(None, _listed(os.environ))]
+    if paths and not any(map(os.path.exists, paths)):
+        verb = "does not exist" if len(paths) == 1 else "do not exist"
+        raise errors.ConfigurationError(f"no kubeconfig: {', '.join(paths)} {verb}")
+
+
+def _listed(environment: Mapping[str, str]) -> list[str]:
+    return environment.get(PATHS_VARIABLE, "").split(os.pathsep)
 
 
 def _in_one_line(error: Exception) -> str:

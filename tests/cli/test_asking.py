@@ -98,7 +98,7 @@ def cells(line: str) -> list[str]:
 
 def test_top_shows_the_verdict_then_cohorts_queues_and_flavors(world: World) -> None:
     lines = world.lines("top")
-    assert lines[0] == f"{GPU}: 4 of 10 used, 2 Workloads wait"
+    assert lines[0] == f"{GPU}: 4 of 10 used, 3 asked for by waiting Workloads"
     assert [cells(line) for line in lines[1:]] == [
         ["QUEUE", "FLAVOR", "NOMINAL", "USED", "BORROWED", "LENT", "RELEASING", "PENDING"],
         ["all/", "a100", "10", "4", "-", "-", "-", "3"],
@@ -312,7 +312,7 @@ def test_top_shows_a_team_what_its_local_queues_say(world: World, team: World) -
     status = {"pendingWorkloads": 2, "flavorsReservation": of("4"), "flavorsUsage": of("3")}
     world.store.replace(resources.LOCAL_QUEUES, {**stored, "status": status}, subresource="status")
     lines = team.lines("top", "-n", "ml")
-    assert lines[0] == f"{GPU}: 4 used by your LocalQueues, 2 Workloads wait"
+    assert lines[0] == f"{GPU}: 4 used by your LocalQueues, 3 asked for by waiting Workloads"
     assert [cells(line) for line in lines[1:3]] == [
         ["LOCALQUEUE", "CLUSTERQUEUE", "FLAVOR", "USED", "ADMITTED", "PENDING"],
         ["ml/research", "research", "a100", "4", "3", "3"],

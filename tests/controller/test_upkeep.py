@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from admission.base import names, patches
+from admission.base import names, patches, reasons
 from admission.base.conditions import Text
 from admission.controller.workloads import evictions
 from admission.kube import resources
@@ -150,6 +150,28 @@ def test_with_an_open_check_quota_is_reserved_and_the_pod_stays_gated() -> None:
     states = world.workloads()["train"].status.admission_checks
     assert states is not None
     assert [(check.name, check.state) for check in states] == [("budget", "Pending")]
+
+
+def test_a_pod_says_that_it_waits_for_checks_and_what_they_say() -> None:
+    world = checked_world()
+    world.add_pod("train")
+    world.settle()
+    said = world.condition("train")
+    assert said is not None
+    assert (said.status, said.reason) == ("False", reasons.Code.WAITING_FOR_CHECKS)
+    assert said.message == "Has quota, waits for admission check budget."
+
+    answer(world, "train", "Pending", message="asking finance")
+    world.settle()
+    said = world.condition("train")
+    assert said is not None
+    assert said.message == "Has quota, waits for admission check budget; asking finance."
+
+    answer(world, "train", "Ready")
+    world.settle()
+    said = world.condition("train")
+    assert said is not None
+    assert said.status == "True"
 
 
 @pytest.mark.parametrize("kind", [LQ, CQ], ids=["LocalQueue", "ClusterQueue"])

@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import datetime as dt
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,18 @@ def test_a_file_that_is_no_kubeconfig_is_an_error(tmp_path: Path, text: str) -> 
     file.write_text(text)
     with pytest.raises(errors.ConfigurationError):
         credentials.namespace(str(file))
+
+
+def test_a_file_that_does_not_exist_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = str(tmp_path / "gone")
+    says = re.escape(f"no kubeconfig: {gone} does not exist")
+    with pytest.raises(errors.ConfigurationError, match=says):
+        credentials.namespace(gone)
+    monkeypatch.setenv("KUBECONFIG", gone)
+    with pytest.raises(errors.ConfigurationError, match=says):
+        packaged.from_kubeconfig(None, None)
 
 
 def test_in_a_pod_it_is_the_pods_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

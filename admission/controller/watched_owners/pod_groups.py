@@ -24,7 +24,7 @@ from admission.controller.watched_owners.index import OwnerIndex, Subject
 from admission.controller.watched_owners.owners import Decide, Owners
 from admission.controller.watched_owners.pod_endings import PodEndings
 from admission.controller.watched_owners.serving_groups import ServingGroups
-from admission.controller.workloads import evictions
+from admission.controller.workloads import checks, evictions
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result, Verb
@@ -699,6 +699,9 @@ class PodGroups(Owners[Any, views.PodDocument]):
             lacking = owner.lacks(workload)
             total = sum(one.count for one in workload.spec.pod_sets or ())
             text = conditions.group_lacks(key.name, lacking, total)
+            return self._tell_first(key, owner.gated(), text)
+        text = checks.waits(workload)
+        if text is not None:
             return self._tell_first(key, owner.gated(), text)
         admission = workload.status.admission
         if admission is None or not workload.status.is_true(conditions.ADMITTED):

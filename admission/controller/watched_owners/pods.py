@@ -30,7 +30,7 @@ from admission.controller.watched_owners.rollouts import Rollouts
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.watched_owners.spark_applications import SparkApplications
 from admission.controller.watched_owners.unreviewed import Unreviewed
-from admission.controller.workloads import evictions
+from admission.controller.workloads import checks, evictions
 from admission.controller.workloads.refusals import Refusals
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests
@@ -268,7 +268,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             self._queue.add_at(subject.key, due, self._clock.now())
         if request is not None and is_held_back and request.operation is Operation.FINISH_WORKLOAD:
             return replace(request, events=(events.freed_from_lost_node(pod.spec.node_name),))
-        return request or self._acknowledge(subject)
+        return request or self._acknowledge(subject) or self._tell_checks(subject.key, pod)
 
     def _complete(self, key: WorkloadKey, owner: Owner, pod: views.Pod) -> ApiRequest | None:
         """Return what is to be written on a pod that no review saw, or None for nothing."""
@@ -400,6 +400,14 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         lacks_free = any(one.available < one.requested <= one.limit for one in wait.shortages)
         deployment = self._rollouts.held_by_previous(pod) if lacks_free else ""
         return self.notices.explain(wait, place=place, deployment=deployment)
+
+    def _tell_checks(self, key: WorkloadKey, pod: views.Pod) -> ApiRequest | None:
+        """Return the write that says on a pod that admission checks have not let it pass."""
+        workload = self._workloads.get(key)
+        text = None if workload is None else checks.waits(workload)
+        if text is None or not pod_owner.is_gated(pod):
+            return None
+        return self._tell(key, pod, text, admitted=False)
 
     def _acknowledge(self, subject: Subject) -> ApiRequest | None:
         """Turn the condition True once the pod is released; only where there was one."""

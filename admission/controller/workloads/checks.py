@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from admission.base import clock, conditions
+from admission.base import clock, conditions, reasons
+from admission.base.conditions import Text
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import AdmissionCheckState, Workload
 
@@ -70,6 +71,16 @@ def in_state(workload: Workload, state: State) -> tuple[AdmissionCheckState, ...
     """Return the checks in a state, by name."""
     found = workload.status.admission_checks or ()
     return tuple(sorted((c for c in found if c.state == state), key=lambda check: check.name))
+
+
+def waits(workload: Workload) -> Text | None:
+    """Return what pods say whose Workload has quota and waits for checks; None if it does not."""
+    is_reserved = workload.status.admission is not None and not workload.is_pending()
+    if not is_reserved or workload.status.is_true(conditions.ADMITTED):
+        return None
+    found = (c for c in workload.status.admission_checks or () if c.state != State.READY)
+    still = [(check.name, check.message) for check in sorted(found, key=lambda check: check.name)]
+    return reasons.waits_for_checks(still) if still else None
 
 
 def summary(found: Iterable[AdmissionCheckState], state: State) -> str:
