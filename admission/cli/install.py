@@ -18,11 +18,13 @@ from admission.cli import options, output
 from admission.config import reading
 from admission.config.derived import Settings, to_text
 from admission.config.gpu_configuration import HOLD, REFUSE, Modes
-from admission.install import backups, holding, installation, modes, operators
+from admission.install import backups, holding, installation, manifests, modes, operators
 from admission.install.backups import LeftOut
 from admission.install.installation import Inventory
+from admission.kube import resources
 from admission.kube.api import Api
 from admission.kube.apply import Applied, Effect
+from admission.objects import views
 from admission.run import connection
 
 _ADVICE: Final = (
@@ -32,6 +34,7 @@ _ADVICE: Final = (
 _TIMEOUT_SECONDS: Final = 30.0
 _WHILE_DOWN: Final = {"refuse": REFUSE, "hold": HOLD}
 """Each choice of --while-webhook-down, as a configuration file has it."""
+_KEEPS_AWAY: Final = frozenset({"NoSchedule", "NoExecute"})
 _MARKS: Final = {
     Effect.CREATED: "green",
     Effect.CONFIGURED: "yellow",
@@ -171,12 +174,16 @@ def install(
             settings = without_operators(api, settings)
             if webhook_url:
                 tell_outside(settings, said)
+            _tell_moved(api, settings, webhook_url)
             changes = installation.install(
                 api, plan, settings, SystemClock(), time.sleep, _tell_left_out
             )
             _show(changes, form)
             if form == "text":
-                _tell_next(settings, is_outside=bool(webhook_url))
+                is_outside = bool(webhook_url)
+                _tell_next(settings, is_outside=is_outside)
+                if not is_outside:
+                    _tell_tainted(api, settings)
 
 
 @click.command(
@@ -262,6 +269,35 @@ next:
   kubectl gpu why POD -n NS     # after the first pod with a GPU: is it admitted, or why not
   gpu-admission doctor          # see whether anything is wrong"""
     )
+
+
+def _tell_moved(api: Api, settings: Settings, webhook_url: str) -> None:
+    """Warn where the API server asks the webhook at another place than from now on."""
+    before = installation.webhook_place(api)
+    after = webhook_url.rstrip("/") or f"Service {settings.namespace}/{manifests.WEBHOOK}"
+    if before and before != after:
+        click.echo(
+            f"warning: the webhook moves: until now the API server asked {before}, from now on it "
+            f"asks {after}. GPU pods cannot be created until it answers there.",
+            err=True,
+        )
+
+
+def _tell_tainted(api: Api, settings: Settings) -> None:
+    """Warn where no node takes the pods of webhook and controller."""
+    nodes = api.list(resources.NODES, into=views.Node).items
+    open_nodes = [
+        one
+        for one in nodes
+        if not any(taint.effect in _KEEPS_AWAY for taint in one.spec.taints or ())
+    ]
+    if nodes and not open_nodes:
+        click.echo(
+            f"\nwarning: every node has a taint, so the pods in {settings.namespace} stay "
+            "Pending. Add a node without a taint, or install the Helm chart with its value "
+            "tolerations.",
+            err=True,
+        )
 
 
 def _ask(found: Inventory, backup: Path | None, *, keep_crds: bool, yes: bool) -> None:

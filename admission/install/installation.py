@@ -27,6 +27,7 @@ from admission.install import (
     webhook_secret,
 )
 from admission.install.backups import Backup, LeftOut
+from admission.install.webhooks import MUTATING_NAME
 from admission.kube import apply, errors, resources
 from admission.kube.api import Api, Document, every_served
 from admission.kube.apply import Applied, Effect
@@ -357,6 +358,20 @@ def gated_pods(api: Api) -> list[Document]:
         for pod in every_served(api, resources.PODS, label_selector=selector)
         if _gates(pod) != _kept(pod)
     ]
+
+
+def webhook_place(api: Api) -> str:
+    """Return where the API server asks the webhook: a URL or a Service; empty for nowhere."""
+    try:
+        found = api.get(resources.MUTATING_WEBHOOKS, MUTATING_NAME)
+    except errors.NotFoundError:
+        return ""
+    for _, config in cabundles.client_configs(found).values():
+        if "url" in config:
+            parts = urlsplit(config["url"])
+            return f"{parts.scheme}://{parts.netloc}"
+        return f"Service {config['service']['namespace']}/{config['service']['name']}"
+    return ""
 
 
 def is_installed(api: Api, settings: Settings) -> bool:

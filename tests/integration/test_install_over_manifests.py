@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane import build
+from tests.controlplane import build, nodes
 from tests.controlplane.cluster import Cluster
 from tests.integration.installed import Installed, run_command
 
@@ -47,4 +47,12 @@ def test_the_webhook_of_applied_manifests_is_asked_where_the_command_says(tmp_pa
         found = client_configs(system)
         assert len(found) > 20
         assert all("service" not in one and "url" in one for one in found)
+        assert f"from now on it asks {system.webhook_url}" in system.told
         assert all(one["effect"] == "unchanged" for one in system.install_as_new())
+        assert "the webhook moves" not in system.told
+
+        cluster.add_gpu_node("gpu-0", taints=[nodes.GPU_TAINT])
+        done = run_command("install", "--kubeconfig", system.kubeconfig)
+        assert done.returncode == 0, done.stderr
+        assert f"the API server asked {system.webhook_url}, from now on" in done.stderr
+        assert "every node has a taint" in done.stderr

@@ -309,6 +309,7 @@ _LOST: Final[Mapping[Resource, str]] = {
 def processes(picture: Picture) -> Iterator[Finding]:
     """Webhook and controller run, in the same version."""
     if not picture.is_inside:
+        yield from _unused(picture)
         return
     images: dict[str, str] = {}
     for name in (manifests.WEBHOOK, manifests.CONTROLLER):
@@ -336,6 +337,22 @@ def processes(picture: Picture) -> Iterator[Finding]:
         places = tuple(f"{picture.namespace}/{name}" for name in images)
         text = f"webhook and controller run different images: {listed}"
         yield warning("Deployment", places, text, "gpu-admission install --image IMAGE")
+
+
+def _unused(picture: Picture) -> Iterator[Finding]:
+    """Yield the Deployments of an installation whose webhook is asked outside the cluster."""
+    url = next((hook["clientConfig"].get("url", "") for _, hook in picture.hooks()), "")
+    found = [
+        f"{picture.namespace}/{name}"
+        for name in (manifests.WEBHOOK, manifests.CONTROLLER)
+        if picture.named(resources.DEPLOYMENTS, name, picture.namespace) is not None
+    ]
+    if not url or not found:
+        return
+    host = "/".join(url.split("/")[:3])
+    text = f"unused: the API server asks the webhook at {host}, outside the cluster"
+    mend = f"{INSTALL} without --webhook-url to use them, or delete them"
+    yield warning("Deployment", tuple(found), text, mend)
 
 
 def _reasons(picture: Picture, component: str) -> Iterator[str]:

@@ -207,6 +207,16 @@ def the_certificate_cannot_be_read(broken: Broken) -> None:
     broken.more["secret"] = {"tls.crt": b"nonsense"}
 
 
+@fault(
+    "processes", WARNING, (f"{SYSTEM}/{manifests.WEBHOOK}", f"{SYSTEM}/{manifests.CONTROLLER}"),
+    "asks the webhook at https://10.0.0.1:9443, outside", "without --webhook-url",
+)  # fmt: skip
+def a_webhook_outside_leaves_deployments_unused(broken: Broken) -> None:
+    for resource, name in pictures.OURS:
+        for hook in broken.one(resource, name)["webhooks"]:
+            hook["clientConfig"] = {"url": "https://10.0.0.1:9443/mutate", "caBundle": ""}
+
+
 @fault("processes", ERROR, f"{SYSTEM}/gpu-admission-webhook", "missing", "install")
 def a_deployment_is_missing(broken: Broken) -> None:
     broken.drop(resources.DEPLOYMENTS, manifests.WEBHOOK)
