@@ -553,12 +553,15 @@ def equal_shares(found: Supply, teams: Sequence[Team]) -> list[Share]:
         why = "Everything that the nodes have. Without --team, all share one queue."
         return [Share(team=everybody, amounts=found.amounts(), why=why)]
     amounts: list[dict[tuple[str, str], int]] = [{} for _ in teams]
+    turn = 0  # whose turn it is to get more
     for key, total in found.amounts().items():
-        for mine, part in zip(amounts, divided(total, len(teams), unit_of(key[1])), strict=True):
-            mine[key] = part
+        parts = divided(total, len(teams), unit_of(key[1]))
+        for place, part in enumerate(parts):
+            amounts[(turn + place) % len(teams)][key] = part
+        turn += sum(part > parts[-1] for part in parts)
     why = (
-        f"One of {len(teams)} equal shares of everything that the nodes have; the first teams "
-        "get what cannot be divided."
+        f"One of {len(teams)} equal shares of everything that the nodes have; what cannot be "
+        "divided goes to one team after the other."
         if len(teams) > 1
         else "Everything that the nodes have."
     )

@@ -60,6 +60,22 @@ def test_what_is_proposed_passes_validation(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", TABLE)
+def test_no_team_gets_what_cannot_be_divided_more_often_than_once_more_than_another(
+    case: str,
+) -> None:
+    names = ("red", "blue", "green")
+    shares = proposal.equal_shares(
+        supply(*TABLE[case][0]), [Team(name=name, namespaces=(name,)) for name in names]
+    )
+    more = dict.fromkeys(names, 0)
+    for key in shares[0].amounts:
+        least = min(one.amounts[key] for one in shares)
+        for one in shares:
+            more[one.team.name] += one.amounts[key] > least
+    assert max(more.values()) - min(more.values()) <= 1
+
+
+@pytest.mark.parametrize("case", TABLE)
 def test_a_flavor_selects_its_own_nodes_and_no_other_that_offers_its_resource(case: str) -> None:
     found = TABLE[case][0]
     for flavor in supply(*found).flavors:
