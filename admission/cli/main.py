@@ -42,7 +42,7 @@ COMMANDS: Final = {
     ),
     "migrate": Lazy(
         "admission.cli.migrate:migrate",
-        "Come from another quota system, with what runs and waits there.",
+        "Move from Kueue or ResourceQuotas, and keep what runs and waits.",
     ),
     "must-gather": Lazy(
         "admission.cli.doctor:must_gather",

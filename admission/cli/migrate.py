@@ -9,7 +9,7 @@ from admission.cli.migrate_storage import storage_command
 
 @click.group()
 def migrate() -> None:
-    """Come from another quota system, with what runs and waits there."""
+    """Move from Kueue or ResourceQuotas, and keep what runs and waits."""
 
 
 migrate.add_command(kueue)

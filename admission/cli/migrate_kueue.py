@@ -46,13 +46,13 @@ Examples:
 @click.option(
     "--mode",
     type=click.Choice(list(modes.MODES)),
-    help="As of install: what holds in namespaces whose labels do not say it.",
+    help="As in install: what holds in namespaces whose labels do not say it.",
 )
 @click.option(
     "--webhook-url",
     default="",
     metavar="https://HOST:PORT",
-    help="As of install: run outside the cluster. Start gpu-admission run, with leader election, "
+    help="As in install: run outside the cluster. Start gpu-admission run, with leader election, "
     "while the command waits for it.",
 )
 @click.option(
@@ -60,14 +60,14 @@ Examples:
     type=click.Path(file_okay=False, path_type=Path),
     default="gpu-admission-certs",
     show_default=True,
-    help="As of install: certificates of a webhook outside the cluster.",
+    help="As in install: certificates of a webhook outside the cluster.",
 )
 @options.image_option
 @click.option(
     "--visibility/--no-visibility",
     default=False,
     show_default=True,
-    help="As of install: serve who waits in a queue through the API server.",
+    help="As in install: serve who waits in a queue through the API server.",
 )
 @click.option(
     "--backup",
