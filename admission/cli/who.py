@@ -12,6 +12,7 @@ from admission.cli import asking, output, tables
 from admission.cli.asking import Asked
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import Column
+from admission.gpu import resources as gpu_resources
 from admission.kube import errors, resources
 from admission.objects import views
 from admission.visibility import cluster, holders, quota_use, waiting
@@ -217,12 +218,13 @@ def _verdict(found: _Found, name: str) -> str:
 
 
 def _sums(found: Mapping[str, int]) -> str:
-    """GPUs in words; other resources only where there are no GPUs."""
-    gpus = {one: n for one, n in found.items() if quota_use.is_gpu(one) and n}
+    """GPUs in words; what they are worth, or other resources, only where there are none."""
+    some = {one: n for one, n in found.items() if n}
+    gpus = {one: n for one, n in some.items() if quota_use.is_gpu(one)}
+    devices = {one: n for one, n in gpus.items() if not gpu_resources.is_virtual(one)}
     return ", ".join(
         f"{quantity.from_canonical(one, n)} {one}"
-        for one, n in sorted((gpus or found).items(), key=lambda item: item[0])
-        if n
+        for one, n in sorted((devices or gpus or some).items(), key=lambda item: item[0])
     )
 
 

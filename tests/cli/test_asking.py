@@ -158,6 +158,15 @@ def test_who_says_what_may_take_it_back(world: World) -> None:
     ]
 
 
+def test_who_says_of_a_node_how_many_gpus_it_has_and_not_what_they_are_worth(
+    world: World,
+) -> None:
+    (first, *_) = world.lines("who", "n1")
+    assert first.startswith("node n1: ")
+    assert " of 8 nvidia.com/gpu, " in first
+    assert "gpu-memory" not in first
+
+
 def test_who_says_that_the_single_gpu_of_a_pod_is_not_known(world: World) -> None:
     lines = world.lines("who", "n1/0")
     assert any("which GPU of a node a pod has is decided on the node" in line for line in lines)
