@@ -397,6 +397,10 @@ def _of_workload(
         flavors=flavors,
         said=Text(condition.get("reason", ""), condition.get("message", "")),
     )
+    if state is State.EVICTED and not is_leaving and text.reason != Code.EVICTED:
+        lost = reasons.of_condition(answer.said.reason, answer.said.message)
+        if lost.reason == Code.EVICTED:
+            answer = replace(answer, notes=(lost.message.rstrip("."),))
     is_waiting = not admission and state in {State.WAITING, State.EVICTED}
     if not in_full or not is_waiting or not queue:
         return answer
@@ -519,9 +523,9 @@ def _with_numbers(
             return answer
         event = None if is_told else _last_event(api, answer, subject, workload)
         return _without_queues(api, answer, workload, event, is_told=is_told)
-    answer = replace(answer, notes=tuple(_releasing(view.status.conditions)))
+    answer = replace(answer, notes=(*answer.notes, *_releasing(view.status.conditions)))
     if answer.reason == Code.CLUSTER_QUEUE_INACTIVE:
-        return replace(answer, notes=_why_inactive(view.status.conditions))
+        return replace(answer, notes=(*answer.notes, *_why_inactive(view.status.conditions)))
     if answer.reason not in _OF_QUOTA:
         return answer
     shortages = _shortages(node, workload)

@@ -473,6 +473,23 @@ def test_an_evicted_workload_is_told_when_it_is_tried_again(world: World) -> Non
     )
 
 
+def test_a_preempted_job_that_waits_again_is_told_whose_queue_took_its_quota(
+    world: World,
+) -> None:
+    uid = add_job(world, **{names.QUEUE_LABEL: "lq"})
+    lost = conditions.preempted(
+        conditions.PreemptionReason.IN_COHORT_RECLAMATION, uid="u", job_uid="j",
+        preemptor="/all/maps", preemptee="/all/speech",
+    )  # fmt: skip
+    again = condition("QuotaReserved", "False", "Suspended", "The ClusterQueue is stopped")
+    world.add_workload("w", uid, condition("Evicted", "True", "Preempted", lost), again)
+    answer = world.told("train")
+    assert answer["state"] == "evicted"
+    assert answer["notes"] == [
+        "Lost its quota to a workload of queue maps; why: reclamation within the cohort"
+    ]
+
+
 def test_a_pod_that_was_charged_while_it_ran_is_told_so(world: World) -> None:
     uid = world.add_pod("p", labels=OURS)
     world.add_workload("w", uid, HOLDS, ADMITTED, admission=ADMISSION)
