@@ -8,6 +8,7 @@ import pytest
 
 from admission.base import patches
 from admission.base.names import ClusterQueueName
+from admission.controller import usage_tally
 from admission.controller.seeing import object_cache
 from admission.kube import resources
 from admission.objects import views
@@ -85,7 +86,8 @@ def delete_all(world: World) -> None:
 def test_what_came_and_went_leaves_no_quota_and_nothing_in_memory(
     add: Callable[[World, int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(object_cache, "_TOMBSTONES", 10)  # so many are remembered on purpose
+    for module, most in ((object_cache, "_TOMBSTONES"), (usage_tally, "MOST_CLOSED")):
+        monkeypatch.setattr(module, most, 10)  # so many are remembered on purpose
     world, before = ready_world(quota=10), Counter[str]()
     for wave in range(2):
         add(world, wave)

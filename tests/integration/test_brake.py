@@ -49,7 +49,7 @@ def test_stops_are_held_back_until_an_administrator_lets_them_go(system: Install
     evict_all(system, team)
     waiting.until(lambda: len(told(system)) >= len(MANY) - 2, what="held back")
     assert {(one["kind"], one["name"]) for one in told(system)} <= {("Pod", n) for n in MANY}
-    assert "NodeFailures" in told(system)[0]["why"]
+    assert "by a test" in told(system)[0]["why"]
     leaving = [p for p in system.api.get(pods)["items"] if "deletionTimestamp" in p["metadata"]]
     assert len(leaving) <= 2, "one a minute"
     status, page = system.page(system.metrics_url, "/metrics")

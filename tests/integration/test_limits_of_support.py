@@ -218,10 +218,14 @@ def test_each_of_several_equal_pods_says_the_numbers(system: System) -> None:
         needs, _, rest = condition["message"].partition("; ")
         assert needs == f"Waits: needs 2 {team}, 0 free of 2"
         assert f"held by {team} (2)" in rest
-    for workload in system.api.get(queued.path("workloads", ns=team))["items"]:
-        told = queued.condition(workload, "QuotaReserved")
-        assert told is not None
-        assert told[0] == "True" or "2 more needed" in told[2]
+
+    def told() -> list[queued.Told]:
+        found = system.api.get(queued.path("workloads", ns=team))["items"]
+        said = (queued.condition(one, "QuotaReserved") for one in found)
+        return [one for one in said if one is not None]
+
+    waiting.until(lambda: len(told()) == 4, what="all Workloads say it, after their pods")
+    assert all(status == "True" or "2 more needed" in message for status, _, message in told())
 
 
 # ------------------------------------------------------------------------------------ queue labels

@@ -96,7 +96,7 @@ def changed(stored: Json, old: Document, new: Document) -> Json:
         before, now = (one["metadata"].get(member, {}) for one in (old, new))
         kept = {k: v for k, v in stored["metadata"].get(member, {}).items() if k not in before}
         after["metadata"][member] = {**kept, **now}
-    after["spec"]["schedulingGates"] = new["spec"]["schedulingGates"]
+    after["spec"]["schedulingGates"] = new["spec"].get("schedulingGates", [])
     return after
 
 
