@@ -646,7 +646,7 @@ def test_a_situation_is_told_by_its_sentence_and_the_next_step(
         if last["reason"] != case.code or not is_said:
             return False
         text = ask(system, asked, "wide").splitlines()
-        return text[0] == last["message"]  # it may change between the two
+        return bool(text[0] == last["message"])  # it may change between the two
 
     try:
         waiting.until(is_told)

@@ -700,9 +700,9 @@ class PodGroups(Owners[Any, views.PodDocument]):
             total = sum(one.count for one in workload.spec.pod_sets or ())
             text = conditions.group_lacks(key.name, lacking, total)
             return self._tell_first(key, owner.gated(), text)
-        text = checks.waits(workload)
-        if text is not None:
-            return self._tell_first(key, owner.gated(), text)
+        open_checks = checks.waits(workload)
+        if open_checks is not None:
+            return self._tell_first(key, owner.gated(), open_checks)
         admission = workload.status.admission
         if admission is None or not workload.status.is_true(conditions.ADMITTED):
             return None
