@@ -10,6 +10,7 @@ import yaml
 
 from admission.base import names
 from admission.base.errors import AdmissionError
+from admission.install import storage
 from admission.install.cabundles import NAMES as OURS
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document, every_served
@@ -141,7 +142,8 @@ def survey(api: Api) -> Survey:
         NoKueueError: Kueue's kinds are not served in the version that is stored here.
         KubeError: the API server refused.
     """
-    older = stored_otherwise(api)
+    _refuse_other_storage(api)
+    older = tuple(old.crd.partition(".")[0] for old in storage.find(api))
     counts: dict[str, int] = {}
     unsupported: list[str] = []
     checks: dict[str, str] = {}
@@ -252,31 +254,20 @@ def _groups(webhook: Mapping[str, Any]) -> set[str]:
     return {group for rule in webhook.get("rules") or () for group in rule.get("apiGroups") or ()}
 
 
-def stored_otherwise(api: Api) -> tuple[str, ...]:
-    """Return kinds of which objects may be stored in another version than ours.
-
-    Raises:
-        NoKueueError: Kueue writes another version.
-        KubeError: the API server refused.
-    """
-    return tuple(_stored_otherwise(api))
-
-
-def _stored_otherwise(api: Api) -> Iterator[str]:
+def _refuse_other_storage(api: Api) -> None:
+    """Raise where Kueue has the API server store another version than ours."""
     for kind in kinds.KINDS:
         name = f"{kind.plural}.{names.KUEUE_GROUP}"
         try:
             found = api.get(resources.CRDS, name)
         except errors.NotFoundError:
             continue
-        storage = next(one["name"] for one in found["spec"]["versions"] if one["storage"])
-        if storage != kinds.STORED:
+        version = next(one["name"] for one in found["spec"]["versions"] if one["storage"])
+        if version != kinds.STORED:
             raise NoKueueError(
-                f"CustomResourceDefinition {name}: stores {storage}: upgrade Kueue to a version "
+                f"CustomResourceDefinition {name}: stores {version}: upgrade Kueue to a version "
                 f"that stores {kinds.STORED} first"
             )
-        if set((found.get("status") or {}).get("storedVersions") or ()) - {kinds.STORED}:
-            yield kind.plural
 
 
 def _about(resource: Resource, one: Document) -> Iterator[str]:

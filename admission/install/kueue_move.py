@@ -25,12 +25,12 @@ from admission.base import names, patches
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
 from admission.config.derived import Settings
-from admission.install import backups, installation, kueue_found, manifests
+from admission.install import backups, installation, kueue_found, manifests, storage
 from admission.install.installation import Place, Plan
 from admission.install.kueue_found import Kueue
 from admission.install.rendering import Document
 from admission.kube import apply, errors, resources
-from admission.kube.api import Api, every_served
+from admission.kube.api import Api
 from admission.kube.apply import Applied
 from admission.kube.resources import Resource
 from admission.objects import kinds
@@ -300,25 +300,12 @@ class Move:
         yield f"holding Lease {self._kueue.lease_namespace}/{self._kueue.lease}"
 
     def _rewrite(self) -> Iterator[Line]:
-        older = kueue_found.stored_otherwise(self._api)
-        yield f"kinds that may be stored in an older version: {', '.join(older) or 'none'}"
-        for plural in older:
-            resource = next(one for one in backups.ORDER if one.plural == plural)
-            count = 0
-            for one in every_served(self._api, resource):
-                self._touch(resource, one)
-                count += 1
-            yield f"{count} {plural} written anew"
-
-    def _touch(self, resource: Resource, one: Document) -> None:
-        """Have the API server write an object in the version that it stores now."""
-        metadata = one["metadata"]
-        try:
-            self._api.patch(
-                resource, metadata["name"], patches.merge({}), metadata.get("namespace", "")
-            )
-        except errors.NotFoundError:
-            return
+        older = storage.find(self._api)
+        if not older:
+            yield "no object is stored in an older version"
+        for old in older:
+            count = sum(1 for _ in storage.migrate(self._api, old))
+            yield f"{old.crd}: {count} objects written"
 
     def _withdraw(self) -> Iterator[Line]:
         found = [*self._record.kueue["webhooks"], *self._record.kueue["api_services"]]
@@ -619,7 +606,7 @@ class Move:
         while not look():
             if self._tools.clock.monotonic() > deadline:
                 raise MoveError(
-                    f"not after {_READY_SECONDS:.0f} s: {what}; mend it, and repeat the command: "
+                    f"not after {_READY_SECONDS:.0f} s: {what}; fix it, and repeat the command: "
                     "what is done is not done again. The way back is --undo"
                 )
             self._tools.wait(_POLL_SECONDS)
