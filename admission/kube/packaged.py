@@ -45,8 +45,8 @@ def from_kubeconfig(kubeconfig: str | None, context: str | None) -> Configuratio
         ConfigurationError: there is none, or it cannot be used.
     """
     configuration = Configuration()
-    _refuse_missing(kubeconfig)
     try:
+        _require_file(kubeconfig)
         kubernetes.config.load_kube_config(  # type: ignore[no-untyped-call]
             config_file=kubeconfig,
             context=context,
@@ -73,8 +73,8 @@ def namespace(kubeconfig: str | None, context: str | None) -> str:
     Raises:
         ConfigurationError: there is no kubeconfig, or it cannot be used.
     """
-    _refuse_missing(kubeconfig)
     try:
+        _require_file(kubeconfig)
         contexts, current = kubernetes.config.list_kube_config_contexts(  # type: ignore[no-untyped-call]
             config_file=kubeconfig
         )
@@ -90,12 +90,12 @@ def _no_access(source: str, error: Exception) -> errors.ConfigurationError:
     )
 
 
-def _refuse_missing(kubeconfig: str | None) -> None:
+def _require_file(kubeconfig: str | None) -> None:
     """Raise where no file of a kubeconfig exists: the package only says that it is invalid."""
     paths = [kubeconfig] if kubeconfig else [*filter(None, _listed(os.environ))]
     if paths and not any(map(os.path.exists, paths)):
         verb = "does not exist" if len(paths) == 1 else "do not exist"
-        raise errors.ConfigurationError(f"no kubeconfig: {', '.join(paths)} {verb}")
+        raise FileNotFoundError(f"{', '.join(paths)} {verb}")
 
 
 def _listed(environment: Mapping[str, str]) -> list[str]:

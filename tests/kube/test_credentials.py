@@ -52,11 +52,11 @@ def test_a_file_that_does_not_exist_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = str(tmp_path / "gone")
-    says = re.escape(f"no kubeconfig: {gone} does not exist")
-    with pytest.raises(errors.ConfigurationError, match=says):
+    says = re.escape(f": {gone} does not exist")
+    with pytest.raises(errors.ConfigurationError, match=f"no kubeconfig{says}"):
         credentials.namespace(gone)
     monkeypatch.setenv("KUBECONFIG", gone)
-    with pytest.raises(errors.ConfigurationError, match=says):
+    with pytest.raises(errors.ConfigurationError, match=f"the default kubeconfig{says}"):
         packaged.from_kubeconfig(None, None)
 
 
