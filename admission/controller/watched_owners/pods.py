@@ -142,9 +142,13 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         key, controller = self._kind.key_of(pod), None
         if is_there and pod_owner.is_gated(pod) and not pod.metadata.label(names.PODSET_LABEL):
             controller = pod.metadata.controller()
-        told = self._earlier.pop(key, None)
+        told = self._earlier.get(key)
+        if told == controller:
+            return  # so it is with nearly every pod that is seen
         if controller is not None:
             self._earlier[key] = controller
+        else:
+            del self._earlier[key]
         for one in self._held:
             if told is not None and (controller is None or told.uid != controller.uid):
                 one.on_earlier_pod(key, told, waits=False)
