@@ -299,7 +299,11 @@ def _show(compared: Sequence[Compared], notes: Sequence[str], form: str) -> None
             click.echo("# Exists, with the same content.")
         click.echo(manifests.plain_yaml(one.proposed.document), nl=False)
     if compared:
-        click.echo("nothing was changed; create it with: gpu-admission init --apply", err=True)
+        click.echo(
+            "nothing was changed; create it with the same command and --apply, or with: kubectl "
+            "apply --server-side -f FILE",
+            err=True,
+        )
 
 
 def _comment(text: str) -> str:

@@ -58,14 +58,7 @@ Examples:
 )
 @output.kubeconfig_option
 @options.config_option
-@click.option(
-    "--mode",
-    type=click.Choice(list(modes.MODES)),
-    help="The mode of namespaces whose labels set none. "
-    + " ".join(f"{name}: {what}." for name, what in modes.MODES.items())
-    + " Default: the modes of the file, else those of the existing installation. A new "
-    f"installation asks if it has a terminal, and otherwise takes {modes.DEFAULT}.",
-)
+@options.mode_option
 @click.option(
     "--while-webhook-down",
     "while_down",
@@ -75,21 +68,8 @@ Examples:
     "controller sees them; needs MutatingAdmissionPolicies (Kubernetes 1.36). Default: as the "
     "file says, else as installed before, else refuse.",
 )
-@click.option(
-    "--webhook-url",
-    default="",
-    metavar="https://HOST:PORT",
-    help="Point the webhook configurations to a webhook outside the cluster, and run nothing "
-    "inside.",
-)
-@click.option(
-    "--cert-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    default="gpu-admission-certs",
-    show_default=True,
-    help="With --webhook-url: directory of the CA and serving certificate. If it is empty, both "
-    "are created for the URL's host.",
-)
+@options.webhook_url_option
+@options.cert_dir_option
 @options.image_option
 @click.option("--take-over", is_flag=True, help="Install even if Kueue's webhooks exist.")
 @click.option(
@@ -100,15 +80,7 @@ Examples:
     f"chooses with the label {names.BYPASS_LABEL}: {', '.join(BYPASS_CHOICES)}. --mode decides "
     "for all others.",
 )
-@click.option(
-    "--visibility/--no-visibility",
-    default=False,
-    show_default=True,
-    help=f"Serve the pending workloads of each queue as {names.VISIBILITY_GROUP} through the API "
-    "server, as kueuectl expects. While the controller cannot be reached, no namespace can be "
-    "deleted. With --webhook-url the API server looks for the controller on the same host, at "
-    "the file's visibilityServer.bindPort (8082).",
-)
+@options.visibility_option
 @click.option(
     "--older-versions/--no-older-versions",
     default=True,

@@ -14,7 +14,7 @@ from admission.cli import install as installing
 from admission.cli import options, output
 from admission.config import reading
 from admission.config.derived import Settings
-from admission.install import installation, kueue_found, kueue_move, modes
+from admission.install import installation, kueue_found, kueue_move
 from admission.install.kueue_found import Kueue, Survey
 from admission.install.kueue_move import Move, Record, Tools
 from admission.kube.api import Api
@@ -43,32 +43,11 @@ Examples:
 @click.option("--apply", "applies", is_flag=True, help="Do it; without it only say what would be.")
 @click.option("--undo", "undoes", is_flag=True, help="Go back to Kueue.")
 @click.option("--finish", "finishes", is_flag=True, help="Forget the way back.")
-@click.option(
-    "--mode",
-    type=click.Choice(list(modes.MODES)),
-    help="As in install: what holds in namespaces whose labels do not say it.",
-)
-@click.option(
-    "--webhook-url",
-    default="",
-    metavar="https://HOST:PORT",
-    help="As in install: run outside the cluster. Start gpu-admission run, with leader election, "
-    "while the command waits for it.",
-)
-@click.option(
-    "--cert-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    default="gpu-admission-certs",
-    show_default=True,
-    help="As in install: certificates of a webhook outside the cluster.",
-)
+@options.mode_option
+@options.webhook_url_option
+@options.cert_dir_option
 @options.image_option
-@click.option(
-    "--visibility/--no-visibility",
-    default=False,
-    show_default=True,
-    help="As in install: serve who waits in a queue through the API server.",
-)
+@options.visibility_option
 @click.option(
     "--backup",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -107,6 +86,8 @@ def kueue(
     step with what undoes it. --apply does it; what runs goes on, what waits keeps its place, and
     nothing new is admitted for some seconds. Until --finish, --undo goes back to Kueue. Each may
     be repeated after it was interrupted, with the same options.
+
+    With --webhook-url, start gpu-admission run with leader election when the command waits for it.
     """
     if applies + undoes + finishes > 1:
         raise click.UsageError("--apply, --undo, --finish: only one of them")

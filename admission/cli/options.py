@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import click
 
-from admission.install import manifests
+from admission.base import names
+from admission.install import manifests, modes
 
 CONFIG_ADVICE: Final = (
     "check the file with: gpu-admission config --config FILE; see every field with its default: "
@@ -25,4 +26,40 @@ image_option: Final[Callable[[Any], Any]] = click.option(
     default=manifests.DEFAULT_IMAGE,
     show_default=True,
     help="Image of the webhook's and the controller's pods.",
+)
+
+mode_option: Final[Callable[[Any], Any]] = click.option(
+    "--mode",
+    type=click.Choice(list(modes.MODES)),
+    help="The mode of namespaces whose labels set none. "
+    + " ".join(f"{name}: {what}." for name, what in modes.MODES.items())
+    + " Default: the modes of the file, else those of the existing installation. A new "
+    f"installation asks if it has a terminal, and otherwise takes {modes.DEFAULT}.",
+)
+
+webhook_url_option: Final[Callable[[Any], Any]] = click.option(
+    "--webhook-url",
+    default="",
+    metavar="https://HOST:PORT",
+    help="Point the webhook configurations to a webhook outside the cluster, and run nothing "
+    "inside.",
+)
+
+cert_dir_option: Final[Callable[[Any], Any]] = click.option(
+    "--cert-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="gpu-admission-certs",
+    show_default=True,
+    help="With --webhook-url: directory of the CA and serving certificate. If it is empty, both "
+    "are created for the URL's host.",
+)
+
+visibility_option: Final[Callable[[Any], Any]] = click.option(
+    "--visibility/--no-visibility",
+    default=False,
+    show_default=True,
+    help=f"Serve the pending workloads of each queue as {names.VISIBILITY_GROUP} through the API "
+    "server, as kueuectl expects. While the controller cannot be reached, no namespace can be "
+    "deleted. With --webhook-url the API server looks for the controller on the same host, at "
+    "the file's visibilityServer.bindPort (8082).",
 )
