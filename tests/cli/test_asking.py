@@ -2,12 +2,11 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from admission.base import conditions, names
 from admission.cli import asking
@@ -15,12 +14,11 @@ from admission.cli import main as whole
 from admission.cli.kubectl import main
 from admission.kube import resources
 from admission.objects import crds
-from admission.sandbox.rest import StoreServer
 from admission.sandbox.store import Store
 from tests.builders.cluster import make_namespace
 from tests.builders.metadata import Document, make_condition
 from tests.builders.queues import make_flavor, make_local_queue
-from tests.cli.test_kubectl import KUBECONFIG
+from tests.cli.served import Served, served
 from tests.controlplane import nodes
 from tests.visibility.clusters import GPU, gpu_node, holding, pod, queue, waiting
 from tests.visibility.rights import OfTeam
@@ -47,12 +45,8 @@ DOCUMENTS = [
 ]
 
 
-@dataclass(frozen=True)
-class World:
-    """A store behind HTTP."""
-
-    store: Store
-    kubeconfig: Path
+class World(Served):
+    """A store with objects of Kueue's kinds."""
 
     def add(self, document: Document) -> None:
         resource = KINDS[document["kind"]]
@@ -63,34 +57,18 @@ class World:
             status = {**made, "status": document["status"]}
             self.store.replace(resource, status, subresource="status")
 
-    def ask(self, *arguments: str, columns: int = 0, color: bool = False) -> Result:
-        command = [*arguments, "--kubeconfig", str(self.kubeconfig)]
-        env = {"COLUMNS": str(columns) if columns else ""}
-        return CliRunner().invoke(main, command, env=env, color=color)
-
-    def lines(self, *arguments: str, columns: int = 0) -> list[str]:
-        result = self.ask(*arguments, columns=columns)
-        assert result.exit_code == 0, (result.stderr, result.exception)
-        return result.stdout.splitlines()
-
-    def told(self, *arguments: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads("\n".join(self.lines(*arguments, "-o", "json")))
-        return found
-
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     store = Store(crds=crds.documents())
     for namespace in ("ml", "team"):
         store.create(resources.NAMESPACES, make_namespace(namespace))
-    served = StoreServer(store, resources.BUILT_IN + resources.CUSTOM)
-    kubeconfig = tmp_path_factory.mktemp("asking") / "kubeconfig"
-    kubeconfig.write_text(KUBECONFIG.format(url=served.url))
-    found = World(store, kubeconfig)
-    for document in DOCUMENTS:
-        found.add(document)
-    yield found
-    served.stop()
+    folder = tmp_path_factory.mktemp("asking")
+    with served(store, resources.BUILT_IN + resources.CUSTOM, folder) as kubeconfig:
+        found = World(store, kubeconfig)
+        for document in DOCUMENTS:
+            found.add(document)
+        yield found
 
 
 def cells(line: str) -> list[str]:
@@ -307,11 +285,8 @@ def test_what_never_starts_as_it_is_is_marked(
 def team(world: World, tmp_path: Path) -> Iterator[World]:
     """The same as a user of the team ``ml`` sees it."""
     restricted: Any = OfTeam(world.store, "ml")
-    served = StoreServer(restricted, resources.BUILT_IN + resources.CUSTOM)
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(KUBECONFIG.format(url=served.url))
-    yield World(world.store, kubeconfig)
-    served.stop()
+    with served(restricted, resources.BUILT_IN + resources.CUSTOM, tmp_path) as kubeconfig:
+        yield World(world.store, kubeconfig)
 
 
 def test_top_shows_a_team_what_its_local_queues_say(world: World, team: World) -> None:

@@ -3,56 +3,33 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from admission.base import conditions, names
 from admission.cli.kubectl import main
 from admission.kube import resources
 from admission.objects import crds
-from admission.sandbox.rest import StoreServer
 from admission.sandbox.store import Store
 from tests.builders.cluster import make_namespace
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_cluster_queue, make_local_queue
 from tests.builders.workloads import make_workload
+from tests.cli.served import KUBECONFIG, Served, served
 
-KUBECONFIG = """
-apiVersion: v1
-kind: Config
-current-context: here
-contexts:
-- {{name: here, context: {{cluster: store, user: me, namespace: team}}}}
-- {{name: there, context: {{cluster: store, user: me}}}}
-clusters: [{{name: store, cluster: {{server: "{url}"}}}}]
-users: [{{name: me, user: {{token: none}}}}]
-"""
 TIME = "2026-01-02T03:04:05Z"
 AGE, AGED = "AGE", re.compile(r"(?<=for )\d+d$", re.MULTILINE)
 RESERVED = "Quota reserved in ClusterQueue cq"
 
 
-@dataclass(frozen=True)
-class World:
-    """A store behind HTTP with a queue in the namespace ``team``."""
+class World(Served):
+    """A store with a queue in the namespace ``team``."""
 
-    store: Store
-    kubeconfig: Path
-
-    def ask(self, *arguments: str) -> Result:
-        command = ["why", *arguments, "--kubeconfig", str(self.kubeconfig)]
-        return CliRunner().invoke(main, command)
-
-    def told(self, *arguments: str) -> dict[str, Any]:
-        result = self.ask(*arguments, "-o", "json")
-        assert result.exit_code == 0, result.stderr
-        answer: dict[str, Any] = json.loads(result.stdout)
-        return answer
+    command: ClassVar[tuple[str, ...]] = ("why",)
 
     def add_pod(self, name: str, *conditions: dict[str, str], **metadata: Any) -> str:
         """Its uid."""
@@ -84,11 +61,8 @@ def world(tmp_path: Path, documents: list[dict[str, Any]]) -> Iterator[World]:
     store = Store(crds=documents)
     store.create(resources.NAMESPACES, make_namespace("team"))
     store.create(resources.LOCAL_QUEUES, make_local_queue("lq", "cq", "team"))
-    served = StoreServer(store, resources.BUILT_IN + resources.CUSTOM)
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(KUBECONFIG.format(url=served.url))
-    yield World(store, kubeconfig)
-    served.stop()
+    with served(store, resources.BUILT_IN + resources.CUSTOM, tmp_path) as kubeconfig:
+        yield World(store, kubeconfig)
 
 
 def condition(kind: str, status: str, reason: str, message: str) -> dict[str, str]:
@@ -378,12 +352,11 @@ def test_what_kueue_says_is_shown_where_it_is_asked_for(world: World) -> None:
     assert "  reason    WaitingForQuota" in wide
 
 
-def test_no_line_is_wider_than_the_terminal(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
+def test_no_line_is_wider_than_the_terminal(world: World) -> None:
     add_queue(world, flavorsReservation=used("13"), pendingWorkloads=1)
     uid = add_job(world, **{names.QUEUE_LABEL: "lq"})
     world.add_workload("job-train", uid, WAITS, resourceRequests=REQUESTS)
-    lines = world.ask("train", "-o", "wide").stdout.splitlines()
+    lines = world.lines("train", "-o", "wide", columns=60)
     assert len(lines) > 10
     assert max(map(len, lines)) <= 60
 

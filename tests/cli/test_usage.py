@@ -1,24 +1,19 @@
 """``kubectl gpu usage``: sums for people and for programs, and since when they are complete."""
 
-import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 import pytest
-from click.testing import CliRunner, Result
 
 from admission.base import names
 from admission.base.clock import SystemClock
-from admission.cli.kubectl import main
 from admission.kube import resources
 from admission.objects import usage_record
 from admission.objects.usage_record import Account, Owner, Period, Record, Runs
-from admission.sandbox.rest import StoreServer
 from admission.sandbox.store import Store
 from tests.builders.cluster import make_namespace
-from tests.cli.test_kubectl import KUBECONFIG
+from tests.cli.served import Served, served
 
 SYSTEM = names.SYSTEM_NAMESPACE
 NOW = int(SystemClock().now().timestamp())
@@ -33,37 +28,22 @@ def account(
     return Account(namespace, f"of-{namespace}", "default", user, flavor, resource)
 
 
-@dataclass(frozen=True)
-class World:
-    """A store behind HTTP with records."""
+class World(Served):
+    """A store with records."""
 
-    store: Store
-    kubeconfig: Path
+    command: ClassVar[tuple[str, ...]] = ("usage",)
 
     def add(self, record: Record, period: Period = Period.HOUR) -> None:
         document = usage_record.document(record, period, SYSTEM)
         self.store.create(resources.CONFIG_MAPS, document)
-
-    def ask(self, *arguments: str) -> Result:
-        command = ["usage", *arguments, "--kubeconfig", str(self.kubeconfig)]
-        return CliRunner().invoke(main, command)
-
-    def told(self, *arguments: str) -> dict[str, Any]:
-        result = self.ask(*arguments, "-o", "json")
-        assert result.exit_code == 0, result.stderr
-        answer: dict[str, Any] = json.loads(result.stdout)
-        return answer
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     store = Store()
     store.create(resources.NAMESPACES, make_namespace(SYSTEM))
-    served = StoreServer(store, resources.BUILT_IN)
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(KUBECONFIG.format(url=served.url))
-    yield World(store, kubeconfig)
-    served.stop()
+    with served(store, resources.BUILT_IN, tmp_path) as kubeconfig:
+        yield World(store, kubeconfig)
 
 
 def test_hours_are_shown_by_namespace_with_their_share(world: World) -> None:
