@@ -1,8 +1,9 @@
 """Runs the tests that failed in the last run once more, one after another: ``make test-again``.
 
 Tests of a whole cluster wait for other programs, and a busy machine can be too slow for one of
-them. A test that fails because of an error fails again. Many failures are not a matter of time,
-and what a storm finds need not appear a second time: neither is repeated.
+them. A test that fails because of an error fails again. Failures in many files are not a matter of
+time (in one file they may be: a cluster that its tests share), and what a storm finds need not
+appear a second time: neither is repeated.
 """
 
 import json
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 _CACHE: Final = Path(".pytest_cache/v/cache/lastfailed")
-_MAX_REPEATED: Final = 5
+_MAX_FILES: Final = 5
 _NEVER: Final = (
     "tests/chaos/test_storm.py::"
     "test_a_minute_of_storm_keeps_quota_and_stops_nobody_without_a_decision"
@@ -24,8 +25,9 @@ def refusal(failed: Collection[str]) -> str:
     """Return why tests are not repeated; empty where they are."""
     if not failed:
         return "no test is known to have failed: the run itself did"
-    if len(failed) > _MAX_REPEATED:
-        return f"{len(failed)} tests failed, more than the {_MAX_REPEATED} that are repeated"
+    files = {test.partition("::")[0] for test in failed}
+    if len(files) > _MAX_FILES:
+        return f"tests of {len(files)} files failed, more than the {_MAX_FILES} that are repeated"
     if _NEVER in failed:
         return "what a storm finds is not repeated"
     return ""

@@ -174,8 +174,8 @@ class PendingConditions:
     def _next_request(self, rank: _Rank, key: WorkloadKey, now: float) -> ApiRequest | None:
         """Return the next write of a rank that tells why a Workload waits; None for none."""
         workload = self._workloads.get(key)
-        if workload is None or not workload.is_pending():
-            self._saying.pop(key, None)
+        if workload is None or not workload.is_pending() or self._explainer.latest(key) is None:
+            self._saying.pop(key, None)  # it waits no more, or its owner has put it on hold
             return None
         saying = self._saying.get(key) or self._say(workload, now)
         if saying is None:

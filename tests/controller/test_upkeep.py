@@ -455,6 +455,25 @@ def test_a_workload_on_hold_is_left_as_its_owner_said() -> None:
     assert workload(world).status.is_true("Admitted")
 
 
+@pytest.mark.parametrize("is_sent", [True, False])
+def test_a_reason_that_is_being_written_does_not_replace_that_of_an_owner(is_sent: bool) -> None:
+    world = ready_world(quota=1)
+    for name in ("holder", "other"):
+        world.add(make_workload(name))
+        world.settle()
+    world.clock.advance(2)
+    world.core.step()
+    assert world.queued
+    if is_sent:
+        world.send_one()
+    say(world, "QuotaReserved", "False", "OnHold")
+
+    world.pass_time(40)
+    found = workload(world).status.condition("QuotaReserved")
+    assert found is not None
+    assert found.reason == "OnHold"
+
+
 def test_an_admission_that_outlives_its_reservation_is_taken_out_and_made_anew() -> None:
     world = ready_world()
     world.add(make_workload("other"))

@@ -241,9 +241,8 @@ def run_and_stop_owner(system: Separate) -> None:
     team = system.add_team(quota=100)
     sample = samples.of(JOB_SET)
     path = f"/apis/{JOB_SET.api_version}/namespaces/{team}/{JOB_SET.plural}"
-    system.api.post(path, sample.manifest)
+    before = system.api.post(path, sample.manifest)["spec"]
     one = f"{path}/{sample.manifest['metadata']['name']}"
-    before = system.api.get(one)["spec"]
     waiting.until(lambda: not system.api.get(one)["spec"]["suspend"], what="a JobSet that runs")
     workloads = f"{KUEUE}/namespaces/{team}/workloads"
     (workload,) = system.api.get(workloads)["items"]

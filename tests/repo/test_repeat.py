@@ -15,8 +15,9 @@ STORM = (
     ("failed", "why"),
     [
         (["tests/e2e/test_jobs.py::test_one"], ""),
-        ([f"tests/e2e/test_jobs.py::test_{number}" for number in range(5)], ""),
-        ([f"tests/e2e/test_jobs.py::test_{number}" for number in range(6)], "6 tests failed"),
+        ([f"tests/e2e/test_jobs.py::test_{number}" for number in range(6)], ""),
+        ([f"tests/e2e/test_{number}.py::test_one" for number in range(5)], ""),
+        ([f"tests/e2e/test_{number}.py::test_one" for number in range(6)], "tests of 6 files"),
         (["tests/e2e/test_jobs.py::test_one", STORM], "what a storm finds"),
         ([], "no test is known"),
     ],
