@@ -85,7 +85,7 @@ browser: ## install Chromium for tests of pages if needed (Debian, as root); the
 
 lock: $(READY) ## pin the newest allowed packages in requirements.lock
 	$(COMPILE) --upgrade --group dev pyproject.toml -o requirements.lock
-	$(COMPILE) --upgrade --constraint requirements.lock pyproject.toml -o deploy/requirements.lock
+	$(COMPILE) --upgrade --constraint requirements.lock --excludes deploy/excludes.in pyproject.toml -o deploy/requirements.lock
 	$(COMPILE) --upgrade --constraint requirements.lock deploy/build.in -o deploy/build.lock
 	$(COMPILE) --upgrade --constraint requirements.lock deploy/krew/requirements.in -o deploy/krew/requirements.lock
 	$(COMPILE) --upgrade tests/controlplane/toolchain.in -o tests/controlplane/toolchain.lock

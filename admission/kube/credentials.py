@@ -1,23 +1,24 @@
 """Where the API server is and who we are: from a kubeconfig or from the pod that we run in."""
 
 import functools
-import os
+import ipaddress
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
+from urllib.request import getproxies_environment, proxy_bypass
 
 import urllib3
 
 from admission.base.clock import SystemClock
+from admission.kube import errors, service_account
 from admission.kube import kubeconfig as kubeconfigs
 from admission.kube.kubeconfig import Plain
 
-_IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
 _DEFAULT_NAMESPACE: Final = "default"
-_NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _TLS: Final = (
     "assert_fingerprint", "assert_hostname", "ca_cert_dir", "ca_certs", "cert_file", "cert_reqs",
     "key_file", "key_password", "ssl_maximum_version", "ssl_minimum_version", "ssl_version",
@@ -63,13 +64,15 @@ def load(
     Raises:
         ConfigurationError: there is none, or it cannot be used.
     """
-    if kubeconfig is None and os.environ.get(_IN_CLUSTER):
-        return _packaged(None, None, connections, in_cluster=True)
-    plain = None if _proxied() else kubeconfigs.read(kubeconfig, context)
-    if plain is None:
-        return _packaged(kubeconfig, context, connections, in_cluster=False)
-    header = None if plain.token is None else f"Bearer {plain.token}".strip()
-    return _endpoint(_pool(plain, connections), plain.server, connections, lambda: header)
+    if kubeconfig is None and service_account.is_here():
+        plain = service_account.read()
+        authorization = service_account.Authorization(SystemClock())
+        return _endpoint(_pool(plain, connections), plain.server, connections, authorization)
+    found = kubeconfigs.read(kubeconfig, context)
+    if found is None:
+        return _packaged(kubeconfig, context, connections)
+    header = None if found.token is None else f"Bearer {found.token}".strip()
+    return _endpoint(_pool(found, connections), found.server, connections, lambda: header)
 
 
 def namespace(kubeconfig: str | None = None, *, context: str | None = None) -> str:
@@ -82,42 +85,45 @@ def namespace(kubeconfig: str | None = None, *, context: str | None = None) -> s
     Raises:
         ConfigurationError: there is no kubeconfig, or it cannot be used.
     """
-    if kubeconfig is None and os.environ.get(_IN_CLUSTER):
-        return _own_namespace()
+    if kubeconfig is None and service_account.is_here():
+        return service_account.namespace() or _DEFAULT_NAMESPACE
     plain = kubeconfigs.read(kubeconfig, context)
     if plain is not None:
         return plain.namespace or _DEFAULT_NAMESPACE
-    from admission.kube import packaged  # noqa: PLC0415 - slow to import
-
-    return packaged.namespace(kubeconfig, context) or _DEFAULT_NAMESPACE
+    return _package(kubeconfig).namespace(kubeconfig, context) or _DEFAULT_NAMESPACE
 
 
-def _own_namespace() -> str:
+def _package(kubeconfig: str | None) -> ModuleType:
+    """Return the module that asks the package ``kubernetes``.
+
+    Raises:
+        ConfigurationError: the package is not installed, as in an image.
+    """
     try:
-        return _NAMESPACE_FILE.read_text("utf-8").strip() or _DEFAULT_NAMESPACE
-    except OSError:
-        return _DEFAULT_NAMESPACE
+        from admission.kube import packaged  # noqa: PLC0415 - slow to import
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "kubernetes":
+            raise
+        raise errors.ConfigurationError(
+            kubeconfigs.missing(kubeconfig)
+            or "this kubeconfig names a plugin or a proxy, or is no single file of one cluster and"
+            " one user: that takes the Python package kubernetes, which is not installed here. Use"
+            " one with a token or a client certificate, or run: pip install kubernetes"
+        ) from None
+    return packaged
 
 
-def _packaged(
-    kubeconfig: str | None, context: str | None, connections: int, *, in_cluster: bool
-) -> Endpoint:
-    from admission.kube import packaged  # noqa: PLC0415 - slow to import
-
-    found = packaged.in_cluster() if in_cluster else packaged.from_kubeconfig(kubeconfig, context)
+def _packaged(kubeconfig: str | None, context: str | None, connections: int) -> Endpoint:
+    packaged = _package(kubeconfig)
+    found = packaged.from_kubeconfig(kubeconfig, context)
     pool = packaged.pool(found, connections)
     authorization = packaged.Authorization(found, SystemClock())
     return _endpoint(pool, found.host, connections, authorization)
 
 
-def _proxied() -> bool:
-    """Return whether the environment names a proxy, which the package knows how to use."""
-    return any(name.lower().endswith("_proxy") and os.environ[name] for name in os.environ)
-
-
 def _pool(plain: Plain, connections: int) -> urllib3.HTTPConnectionPool:
     given: dict[str, Any] = {"server_hostname": plain.server_name} if plain.server_name else {}
-    manager = urllib3.PoolManager(
+    manager = _manager(_proxy(plain.server))(
         maxsize=connections,
         cert_reqs=ssl.CERT_REQUIRED if plain.verify else ssl.CERT_NONE,
         ca_certs=plain.ca_file,
@@ -128,6 +134,41 @@ def _pool(plain: Plain, connections: int) -> urllib3.HTTPConnectionPool:
         **given,
     )
     return manager.connection_from_url(plain.server)
+
+
+def _manager(proxy: str | None) -> Callable[..., urllib3.PoolManager]:
+    """Return what makes pools of connections, through a proxy if there is one.
+
+    Raises:
+        ConfigurationError: the proxy is of another kind than HTTP.
+    """
+    if proxy is None:
+        return urllib3.PoolManager
+    url = urllib3.util.parse_url(proxy)
+    if url.scheme not in {"http", "https"}:
+        raise errors.ConfigurationError(
+            f"the environment names a proxy {url.scheme}://{url.host}; only http and https work"
+        )
+    headers = urllib3.make_headers(proxy_basic_auth=url.auth) if url.auth else None
+    return functools.partial(urllib3.ProxyManager, proxy, proxy_headers=headers)
+
+
+def _proxy(server: str) -> str | None:
+    """Return the URL of the proxy that the environment has for a server; None for none.
+
+    Networks in ``NO_PROXY`` count, as for kubectl.
+    """
+    url, proxies = urllib3.util.parse_url(server), getproxies_environment()
+    proxy, host = proxies.get(url.scheme or ""), (url.host or "").strip("[]")
+    if not proxy or proxy_bypass(host) or proxy_bypass(url.netloc or ""):
+        return None
+    with suppress(ValueError):
+        address = ipaddress.ip_address(host)
+        for one in proxies.get("no", "").split(","):
+            with suppress(ValueError):
+                if address in ipaddress.ip_network(one.strip(), strict=False):
+                    return None
+    return proxy
 
 
 def _socket_options() -> list[tuple[int, int, int]]:

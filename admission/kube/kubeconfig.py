@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import yaml
 
-PATHS_VARIABLE: Final = "KUBECONFIG"
+_PATHS_VARIABLE: Final = "KUBECONFIG"
 _DEFAULT_PATH: Final = "~/.kube/config"
 _CLUSTER_MEMBERS: Final = frozenset(
     {
@@ -41,7 +41,7 @@ class _NotPlainError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Plain:
-    """What one context of a kubeconfig says.
+    """What one context of a kubeconfig, or the account of a pod, says.
 
     Attributes:
         server: URL of the API server.
@@ -78,8 +78,18 @@ def read(paths: str | None, context: str | None) -> Plain | None:
         return None
 
 
+def missing(paths: str | None) -> str:
+    """Return that no file of a kubeconfig exists; empty where one does, or none is named."""
+    named = [
+        one for one in (paths or os.environ.get(_PATHS_VARIABLE, "")).split(os.pathsep) if one
+    ]
+    if not named or any(map(os.path.exists, named)):
+        return ""
+    return f"{', '.join(named)} {'does not exist' if len(named) == 1 else 'do not exist'}"
+
+
 def _sole_file(paths: str | None) -> Path:
-    given = paths or os.environ.get(PATHS_VARIABLE) or _DEFAULT_PATH
+    given = paths or os.environ.get(_PATHS_VARIABLE) or _DEFAULT_PATH
     every = [Path(one).expanduser() for one in given.split(os.pathsep) if one]
     (path,) = [one for one in every if one.exists()]
     return path

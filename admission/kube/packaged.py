@@ -1,12 +1,10 @@
 """Access to an API server as the package ``kubernetes`` finds it.
 
-It knows the service account of a pod, plugins that give tokens, and kubeconfigs of several files.
-Imported only where `admission.kube.kubeconfig` does not do: the import takes 0.2 s.
+It knows plugins that give tokens, and kubeconfigs of several files. Imported only where
+`admission.kube.kubeconfig` does not do: the import takes 0.2 s, and an image lacks the package.
 """
 
-import os
 import threading
-from collections.abc import Mapping
 from typing import Any, Final
 
 import kubernetes.config
@@ -18,24 +16,10 @@ from kubernetes.config.config_exception import ConfigException
 
 from admission.base.clock import Clock
 from admission.kube import errors
-from admission.kube.kubeconfig import PATHS_VARIABLE
+from admission.kube import kubeconfig as kubeconfigs
 
 _HEADER_SECONDS: Final = 5.0
 _UNUSABLE: Final = (ConfigException, OSError, ValueError, KeyError, TypeError, yaml.YAMLError)
-
-
-def in_cluster() -> Configuration:
-    """Return the access of the pod that we run in.
-
-    Raises:
-        ConfigurationError: it cannot be used.
-    """
-    configuration = Configuration()
-    try:
-        kubernetes.config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]
-    except _UNUSABLE as error:
-        raise _no_access("the pod's service account", error) from error
-    return configuration
 
 
 def from_kubeconfig(kubeconfig: str | None, context: str | None) -> Configuration:
@@ -54,7 +38,10 @@ def from_kubeconfig(kubeconfig: str | None, context: str | None) -> Configuratio
             persist_config=False,
         )
     except _UNUSABLE as error:
-        raise _no_access(kubeconfig or "the default kubeconfig", error) from error
+        source = kubeconfig or "the default kubeconfig"
+        raise errors.ConfigurationError(
+            f"no access to an API server from {source}: {_in_one_line(error)}"
+        ) from error
     return configuration
 
 
@@ -84,22 +71,10 @@ def namespace(kubeconfig: str | None, context: str | None) -> str:
     return str((found.get("context") or {}).get("namespace") or "")
 
 
-def _no_access(source: str, error: Exception) -> errors.ConfigurationError:
-    return errors.ConfigurationError(
-        f"no access to an API server from {source}: {_in_one_line(error)}"
-    )
-
-
 def _require_file(kubeconfig: str | None) -> None:
     """Raise where no file of a kubeconfig exists: the package only says that it is invalid."""
-    paths = [kubeconfig] if kubeconfig else [*filter(None, _listed(os.environ))]
-    if paths and not any(map(os.path.exists, paths)):
-        verb = "does not exist" if len(paths) == 1 else "do not exist"
-        raise FileNotFoundError(f"{', '.join(paths)} {verb}")
-
-
-def _listed(environment: Mapping[str, str]) -> list[str]:
-    return environment.get(PATHS_VARIABLE, "").split(os.pathsep)
+    if missing := kubeconfigs.missing(kubeconfig):
+        raise FileNotFoundError(missing)
 
 
 def _in_one_line(error: Exception) -> str:

@@ -3,7 +3,8 @@
 It does for pods what a kubelet does as far as a program can tell: arguments, volumes of ConfigMaps
 and Secrets that follow changes, the account's token, the three probes, restarts, and at the end
 preStop, SIGTERM and the grace period. Nothing is isolated, so where a pod has paths and ports of
-its own, those in arguments and ConfigMaps are replaced by free ones; nothing else is changed.
+its own, those in arguments and ConfigMaps are replaced by free ones. A process finds the packages
+of the image only, and the account of its pod (`tests/controlplane/container`).
 """
 
 import http.client
@@ -15,11 +16,11 @@ import threading
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
+from importlib import metadata
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, Self
-
-import yaml
 
 from admission.base.clock import SystemClock, to_wire
 from tests.controlplane.cluster import Cluster
@@ -33,8 +34,25 @@ _SYNC_SECONDS: Final = 1.0
 _FIRST_RESTART: Final = 1
 _BACKOFF_SECONDS: Final = 10.0
 _ANY_HOST: Final = "0.0.0.0"
+_ROOT: Final = Path(__file__).parents[2]
+_CONTAINER: Final = Path(__file__).parent / "container"
+_ACCOUNT: Final = "serviceaccount"
 _READY: Final = ("Ready", "ContainersReady")
 _BEFORE: Final = ("PodReadyToStartContainers", "Initialized", "PodScheduled")
+
+
+@cache
+def _lacking() -> tuple[str, ...]:
+    """Return the modules of packages that are installed here and not in the image."""
+    here, image = (
+        set(re.findall(r"^([a-z0-9._-]+)==", (_ROOT / lock).read_text(), re.MULTILINE))
+        for lock in ("requirements.lock", "deploy/requirements.lock")
+    )
+    return tuple(
+        module
+        for module, homes in sorted(metadata.packages_distributions().items())
+        if {re.sub(r"[-_.]+", "-", one).lower() for one in homes} <= here - image
+    )
 
 
 class Kubelet:
@@ -60,7 +78,6 @@ class Kubelet:
         self.namespace = namespace
         self.program = tuple(program)
         self.problems: list[BaseException] = []
-        self._credentials = threading.Lock()
         self._pods: dict[str, PodProcess] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="kubelet")
@@ -92,12 +109,11 @@ class Kubelet:
         """Return the path of objects of the core group in the namespace."""
         return f"/api/v1/namespaces/{self.namespace}/{plural}/{name}".rstrip("/")
 
-    def credentials(self, account: str) -> Json:
-        """Return a kubeconfig of a service account, with a token of one hour."""
-        with self._credentials:
-            path = self.cluster.account_kubeconfig(self.namespace, account)
-            found: Json = yaml.safe_load(path.read_text())
-            return found
+    def token(self, account: str) -> str:
+        """Return a token of a service account, for one hour."""
+        asks = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        answer = self.cluster.api.post(f"{self.path('serviceaccounts', account)}/token", asks)
+        return str(answer["status"]["token"])
 
     def _follow(self) -> None:
         while not self._stopping.wait(_LOOK_SECONDS):
@@ -275,12 +291,22 @@ class PodProcess:
 
     def _start(self) -> None:
         if self._daemon is None:
-            kubeconfig = ("--kubeconfig", str(self._credentials()))
+            self._mount_account()
             arguments = [self._translated(text) for text in self._container.get("args", ())]
-            command = [*self._kubelet.program, *arguments, *kubeconfig]
+            command = [*self._kubelet.program, *arguments]
             self._daemon = self._kubelet.cluster.add(self.name, command)
         environment = {one["name"]: one["value"] for one in self._container.get("env", ())}
-        self._daemon.start({**environment, "HOSTNAME": self.name})
+        self._daemon.start(
+            {
+                **environment,
+                "HOSTNAME": self.name,
+                "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+                "KUBERNETES_SERVICE_PORT": str(self.api_port),
+                "PYTHONPATH": str(_CONTAINER),
+                "CONTAINER_ACCOUNT": str(self._folder / _ACCOUNT),
+                "CONTAINER_LACKS": ",".join(_lacking()),
+            }
+        )
 
     def _restart(self) -> None:
         self._fall()
@@ -322,14 +348,14 @@ class PodProcess:
 
     # ------------------------------------------------------------------------------ its volumes
 
-    def _credentials(self) -> Path:
-        """Return a kubeconfig of the pod's account that leads through its own network."""
-        document = self._kubelet.credentials(self._spec["serviceAccountName"])
-        document["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{self.api_port}"
-        path = self._folder / "kubeconfig"
-        path.touch(mode=0o600)
-        path.write_text(yaml.safe_dump(document))
-        return path
+    def _mount_account(self) -> None:
+        folder = self._folder / _ACCOUNT
+        folder.mkdir(parents=True, exist_ok=True)
+        token = folder / "token"
+        token.touch(mode=0o600)
+        token.write_text(self._kubelet.token(self._spec["serviceAccountName"]))
+        (folder / "ca.crt").write_bytes(Path(self._kubelet.cluster.ca_file).read_bytes())
+        (folder / "namespace").write_text(self._kubelet.namespace)
 
     def _translated(self, text: str) -> str:
         """Return a text with what paths and ports are on this machine."""

@@ -15,8 +15,7 @@ from tests.repo import tree
 _LOCK: Final = tree.ROOT / "deploy" / "requirements.lock"
 _PROGRAM: Final = """
 import sys
-import admission.cli.serve, admission.kube.packaged, admission.run.controller
-import admission.webhook.server
+import admission.cli.serve, admission.run.controller, admission.webhook.server
 print(*sys.modules)
 """
 """What controller and webhook import when they start in a pod."""

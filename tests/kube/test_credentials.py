@@ -2,19 +2,26 @@
 
 import base64
 import dataclasses
-import datetime as dt
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pytest
 import yaml
+from kubernetes.client.configuration import Configuration
 from kubernetes.config import incluster_config
-from typing_extensions import override
 
-from admission.kube import credentials, errors, kubeconfig, packaged, resources
+import admission.kube
+from admission.kube import (
+    credentials,
+    errors,
+    kubeconfig,
+    packaged,
+    resources,
+    service_account,
+)
 from admission.kube.client import Client
 from admission.kube.transport import Transport
 from tests.clocks import FakeClock
@@ -60,57 +67,91 @@ def test_a_file_that_does_not_exist_is_named(
         packaged.from_kubeconfig(None, None)
 
 
-def test_in_a_pod_it_is_the_pods_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "namespace"
+@pytest.fixture
+def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the service account in a pod."""
+    folder = tmp_path / "serviceaccount"
+    folder.mkdir()
+    for name, text in (("token", "first\n"), ("ca.crt", "authority"), ("namespace", "team\n")):
+        (folder / name).write_text(text)
+    monkeypatch.setattr(service_account, "_FOLDER", folder)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
-    monkeypatch.setattr(credentials, "_NAMESPACE_FILE", file)
-    assert credentials.namespace() == "default"
-    file.write_text("team\n")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    return folder
+
+
+def test_in_a_pod_it_is_the_pods_own(account: Path) -> None:
     assert credentials.namespace() == "team"
+    (account / "namespace").unlink()
+    assert credentials.namespace() == "default"
 
 
-class Today(dt.datetime):
-    """The clock of the package that reads the token."""
+@pytest.mark.parametrize("host", ["10.0.0.1", "fd00::1", "api.internal"])
+def test_in_a_pod_the_access_is_that_which_the_package_finds(
+    account: Path, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
+    ours = facts(credentials.load(connections=3))
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(account / "token"))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(account / "ca.crt"))
+    found = Configuration()
+    incluster_config.load_incluster_config(found)  # type: ignore[no-untyped-call]
+    header = packaged.Authorization(found, FakeClock())
+    theirs = facts(credentials._endpoint(packaged.pool(found, 3), found.host, 3, header))
+    assert str(ours.pop("authorization")).lower() == theirs.pop("authorization")
+    assert ours == theirs
 
-    later = dt.timedelta()
 
-    @classmethod
-    @override
-    def now(cls, tz: dt.tzinfo | None = None) -> Self:
-        return super().now(tz) + cls.later
+@pytest.mark.parametrize(
+    ("lacks", "says"),
+    [
+        ("token", "token cannot be read (no such file or directory)"),
+        ("ca.crt", "ca.crt cannot be read (no such file or directory)"),
+        ("KUBERNETES_SERVICE_PORT", "the environment lacks KUBERNETES_SERVICE_PORT"),
+    ],
+)
+def test_what_a_pod_lacks_is_named(
+    account: Path, monkeypatch: pytest.MonkeyPatch, lacks: str, says: str
+) -> None:
+    monkeypatch.delenv(lacks, raising=False)
+    (account / lacks).unlink(missing_ok=True)
+    with pytest.raises(errors.ConfigurationError, match=re.escape(says)):
+        credentials.load(connections=1)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"\xff"], ids=repr)
+def test_a_token_that_is_no_text_is_an_error(account: Path, content: bytes) -> None:
+    (account / "token").write_bytes(content)
+    with pytest.raises(errors.ConfigurationError, match=r"token (is empty|cannot be read)"):
+        credentials.load(connections=1)
 
 
 def test_a_token_that_expired_or_was_revoked_is_read_again_from_its_file(
-    server: FaultyServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: FaultyServer, tmp_path: Path, account: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kubelet writes another one; a process that kept the first would be refused for ever."""
-    token, authority, clock = tmp_path / "token", tmp_path / "ca.crt", FakeClock()
-    token.write_text("first")
-    authority.write_text("not looked at")
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
-    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "1")
-    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(token))
-    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(authority))
-    monkeypatch.setattr(dt, "datetime", Today)
+    clock, token = FakeClock(), account / "token"
     monkeypatch.setattr(credentials, "SystemClock", lambda: clock)
     in_pod = credentials.load(connections=1).authorization
     endpoint = dataclasses.replace(server.endpoint(tmp_path), authorization=in_pod)
     client = Client(Transport(endpoint, "test"))
     refused = faulty.Json(faulty.status(401, "Unauthorized", "Unauthorized"), 401)
     found = faulty.Json(faulty.thing("a", 1))
-    server.answers += [found, refused, found]
+    server.answers += [found, refused, found, found]
 
     client.get(resources.CONFIG_MAPS, "a", "ns")
     token.write_text("second")
     with pytest.raises(errors.UnauthorizedError):
         client.get(resources.CONFIG_MAPS, "a", "ns")
-    monkeypatch.setattr(Today, "later", dt.timedelta(seconds=61))
+    clock.advance(61)
+    client.get(resources.CONFIG_MAPS, "a", "ns")
+    token.unlink()
     clock.advance(61)
     client.get(resources.CONFIG_MAPS, "a", "ns")
     client.close()
 
-    sent = [one.headers["Authorization"].lower() for one in server.requests]
-    assert sent == ["bearer first", "bearer first", "bearer second"]
+    sent = [one.headers["Authorization"] for one in server.requests]
+    assert sent == ["Bearer first", "Bearer first", "Bearer second", "Bearer second"]
 
 
 def written(
@@ -170,7 +211,7 @@ def test_a_plain_kubeconfig_gives_what_the_package_makes_of_it(
     file = written(tmp_path, **given)
     assert kubeconfig.read(file, None) is not None
     ours = credentials.load(file, connections=3)
-    theirs = credentials._packaged(file, None, 3, in_cluster=False)
+    theirs = credentials._packaged(file, None, 3)
     assert facts(ours) == facts(theirs)
     assert credentials.namespace(file) == (packaged.namespace(file, None) or "default")
 
@@ -225,14 +266,57 @@ def test_the_package_reads_several_files(tmp_path: Path) -> None:
     assert kubeconfig.read(f"{first}:{second}", None) is None
 
 
-def test_the_package_is_asked_where_a_proxy_may_stand_between(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("exempt", "is_used"),
+    [
+        ("", True),
+        ("10.0.0.1", False),
+        ("10.0.0.1:6443", False),
+        ("other.test, 10.0.0.0/8", False),
+        ("10.0.1.0/24", True),
+        ("*", False),
+        ("nonsense/33", True),
+    ],
+)
+def test_a_proxy_of_the_environment_stands_between_unless_the_server_is_exempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exempt: str, is_used: bool
 ) -> None:
     file = written(tmp_path, user={"token": "secret"})
-    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.test:3128")
+    monkeypatch.setenv("HTTPS_PROXY", "http://user:pass@proxy.test:3128")
+    monkeypatch.setenv("NO_PROXY", exempt)
     endpoint = credentials.load(file, connections=1)
-    assert endpoint.pool.proxy is not None
-    assert endpoint.connect is None
+    assert (endpoint.connect is None) is is_used
+    if is_used:
+        assert endpoint.pool.proxy is not None
+        assert endpoint.pool.proxy.host == "proxy.test"
+        login = base64.b64encode(b"user:pass").decode()
+        assert endpoint.pool.proxy_headers["proxy-authorization"] == f"Basic {login}"
+
+
+def test_a_proxy_of_another_kind_is_an_error_that_keeps_its_password(
+    account: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "socks5://user:pass@proxy.test")
+    says = re.escape("socks5://proxy.test; only http")
+    with pytest.raises(errors.ConfigurationError, match=says) as found:
+        credentials.load(connections=1)
+    assert "pass" not in str(found.value)
+
+
+def test_without_the_package_a_plugin_is_an_error_that_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin = {"exec": {"command": "aws", "apiVersion": "client/v1"}}
+    file = written(tmp_path, user=plugin)
+    monkeypatch.delitem(sys.modules, "admission.kube.packaged")
+    monkeypatch.delattr(admission.kube, "packaged")
+    monkeypatch.setitem(sys.modules, "kubernetes", None)
+    monkeypatch.setitem(sys.modules, "kubernetes.config", None)
+    for ask in (lambda one: credentials.load(one, connections=1), credentials.namespace):
+        with pytest.raises(errors.ConfigurationError, match="pip install kubernetes"):
+            ask(file)
+        with pytest.raises(errors.ConfigurationError, match="gone does not exist"):
+            ask(str(tmp_path / "gone"))
 
 
 def test_files_of_a_client_key_are_for_nobody_else(tmp_path: Path) -> None:
