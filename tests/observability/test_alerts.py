@@ -78,6 +78,7 @@ _OF_A100 = {"flavor": "a100", "resource": "nvidia.com/gpu"}
 _OLDEST = 'gpu_admission_oldest_pending_timestamp_seconds{cluster_queue="research"}'
 _REVIEWS = "gpu_admission_webhook_reviews_total"
 _REJECTED = "apiserver_admission_webhook_rejection_count"
+_FAILED_OPEN = "apiserver_admission_webhook_fail_open_count"
 _EXPIRY = 'gpu_admission_certificate_expiry_timestamp_seconds{certificate="serving"}'
 
 CASES: Mapping[str, Case] = {
@@ -111,6 +112,14 @@ CASES: Mapping[str, Case] = {
             f'{_REJECTED}{{name="v.example.com", error_type="calling_webhook_error"}}': "0+3x600",
         },
         labels={"name": "vpod.kb.io"},
+    ),
+    "GpuAdmissionReviewsSkipped": Case(
+        cause={f'{_FAILED_OPEN}{{name="mpod.kb.io", type="admit"}}': "0+3x600"},
+        calm={
+            f'{_FAILED_OPEN}{{name="mpod.kb.io", type="admit"}}': "3x600",
+            f'{_FAILED_OPEN}{{name="v.example.com", type="validating"}}': "0+3x600",
+        },
+        labels={"name": "mpod.kb.io"},
     ),
     "GpuAdmissionWebhookErrors": Case(
         cause={f'{_REVIEWS}{{path="/mutate--v1-pod", outcome="failed"}}': "_x115 1x600"},

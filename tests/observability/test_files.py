@@ -34,6 +34,7 @@ EXPRESSIONS = [(str(rule.get("alert", rule.get("record"))), rule["expr"]) for ru
 SOURCES = ("kustomization.yaml", "rules.yaml", "boards.yaml")
 OF_OTHERS = {
     "apiserver_admission_webhook_rejection_count": {"name", "type", "operation", "error_type"},
+    "apiserver_admission_webhook_fail_open_count": {"name", "type"},
     "apiserver_admission_webhook_admission_duration_seconds_bucket": {"name", "type", "le"},
     "DCGM_FI_DEV_XID_ERRORS": {"gpu", "UUID", "Hostname", "namespace", "pod", "container"},
     "DCGM_FI_DEV_GPU_UTIL": {
@@ -41,8 +42,7 @@ OF_OTHERS = {
     },
     "DCGM_FI_DEV_GPU_TEMP": {"gpu", "UUID", "Hostname", "namespace", "pod", "container"},
 }  # fmt: skip
-"""Metrics of the API server and of dcgm-exporter, and labels of theirs. With an API server the
-first are compared with its own page (test_exposed.py)."""
+"""Metrics of the API server and of dcgm-exporter, and labels of theirs."""
 
 
 def exported() -> dict[str, set[str]]:
