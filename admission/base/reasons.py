@@ -43,6 +43,7 @@ class Code(StrEnum):
     EXCEEDS_MAX_QUOTA = WaitReason.EXCEEDS_MAX_QUOTA.value
     CAP_REACHED = WaitReason.CAP_REACHED.value
     EXCEEDS_CAP = WaitReason.EXCEEDS_CAP.value
+    EXCEEDS_LARGEST_NODE = "ExceedsLargestNode"
     NO_MATCHING_FLAVOR = WaitReason.NO_MATCHING_FLAVOR.value
     RESOURCE_NOT_COVERED = "ResourceNotCovered"
     PENDING_EVALUATION = WaitReason.PENDING_EVALUATION.value
@@ -136,6 +137,10 @@ CATALOGUE: Final[Mapping[Code, Reason]] = MappingProxyType(
         Code.EXCEEDS_CAP: Reason(
             "It asks for more than its user or its LocalQueue may hold",
             "ask for less, or have the cap of the queue raised: it never starts as it is",
+        ),
+        Code.EXCEEDS_LARGEST_NODE: Reason(
+            "One of its pods asks for more than any node has",
+            "create it again with more pods that ask for less each, or have a larger node added",
         ),
         Code.NO_MATCHING_FLAVOR: Reason(
             "No flavor of its queue matches",
@@ -485,6 +490,58 @@ def too_big(lacks: Sequence[Lack], cluster_queue: str) -> Text:
         head = f"Too big: asks {first.amount}, {most} ({parts})"
     withheld = f"{first.withheld} more promised, but sick or missing" if first.withheld else ""
     return Text(Code.EXCEEDS_MAX_QUOTA, sentence(head, withheld))
+
+
+class LargestNode(NamedTuple):
+    """What a pod asks of one node, which is more than any node of a flavor has.
+
+    Attributes:
+        resource: of which.
+        flavor: of the nodes.
+        asks: by one pod.
+        has: the most that one node of the flavor has, sick devices included.
+    """
+
+    resource: str
+    flavor: str
+    asks: int
+    has: int
+
+    @property
+    def lack(self) -> Lack:
+        """Return the same as people read it."""
+        asks, has = (quantity.in_words(self.resource, one) for one in (self.asks, self.has))
+        return Lack(self.resource, self.flavor, asks, free="", reach=has)
+
+
+def exceeds_largest_node(found: Sequence[LargestNode]) -> Text:
+    """Return that a pod asks for more than any node of the flavors has that it may get.
+
+    ``Too big: a pod asks 16 a100, the largest node has 8.``
+
+    Args:
+        found: one for each flavor, at least one, all of one resource.
+    """
+    return Text(Code.EXCEEDS_LARGEST_NODE, sentence(f"Too big: {beyond_largest_node(found)}"))
+
+
+def beyond_largest_node(found: Sequence[LargestNode]) -> str:
+    """Return the same as a clause: ``a pod asks 16 a100, the largest node has 8``."""
+    first, *more = (one.lack for one in sorted(found, key=lambda one: (-one.has, one.flavor)))
+    head = f"a pod asks {first.amount if more else first.need}, the largest node has {first.reach}"
+    parts = listed(f"{name(one.flavor)} {one.reach}" for one in (first, *more))
+    return f"{head} ({parts})" if more else head
+
+
+def no_node_has_free(resource: str, flavor: str, asks: int) -> str:
+    """Return that a pod waits for one node with enough that is free, as a clause."""
+    lack = Lack(resource, flavor, quantity.in_words(resource, asks), free="", reach="")
+    return f"a pod asks {lack.need}, and no node has as many free"
+
+
+_BEYOND_LARGEST: Final = re.compile(
+    r"a pod asks [^,;]+, the largest node has [^\s;]+(?: \([^)]*\))?"
+)
 
 
 def waits_for_preempted(count: int, *, until: str = "") -> Text:
@@ -855,6 +912,10 @@ def pods_not_running(message: str) -> Text:
     Args:
         message: of the condition PodsReady, with the counts.
     """
+    beyond = _BEYOND_LARGEST.search(message)
+    if beyond is not None:
+        holds = "it holds its quota until it is deleted"
+        return Text(Code.EXCEEDS_LARGEST_NODE, sentence(f"Too big: {beyond[0]}", holds))
     return _not_running(message.partition(": ")[2] or message)
 
 

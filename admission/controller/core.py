@@ -21,6 +21,7 @@ from admission.config.derived import Settings
 from admission.controller import watched
 from admission.controller.devices.capacity import Capacities
 from admission.controller.devices.claims import Claims
+from admission.controller.devices.fitting import Fitting
 from admission.controller.devices.guard import Guard
 from admission.controller.devices.node_inventory import Listed, NodeInventory
 from admission.controller.devices.resource_adjustments import ResourceAdjustments
@@ -156,6 +157,7 @@ class Core:
         capacities = Capacities(products, health or HealthPolicy(), awaits_list=lists_others)
         guard = Guard(state, capacities)
         self._inventory = NodeInventory(capacities, guard, clock)
+        self._fitting = Fitting(self._inventory)
         self._configuration = Configuration(
             state, guard, self._configuration_changed, settings.kueue, namespaces
         )
@@ -203,6 +205,7 @@ class Core:
                 groups=self._groups,
                 running=self._running,
                 members=self._running.members,
+                fitting=self._fitting,
                 refusals=self._refusals,
             ),
             clock,
@@ -278,8 +281,9 @@ class Core:
             groups,
         )
         self._notices = Notices(
-            self._workloads, self._configuration, self._running, self._queue, self._clock
-        )
+            self._workloads, self._configuration, self._running, self._queue, self._clock,
+            self._fitting,
+        )  # fmt: skip
         for owners in self._owners:
             owners.notices, owners.brake = self._notices, self._brake
 
@@ -463,6 +467,8 @@ class Core:
             self._scheduling.changed()
         for name, present in self._inventory.take_present().items():
             self._prices.hold_to(name, present)
+        if self._inventory.take_resized():
+            self._pending_conditions.set_resized()
         told_otherwise = (self._inventory, self._prices, self._running)
         for name in sorted({name for one in told_otherwise for name in one.take_reworded()}):
             self._statuses.mark(api_requests.QueueKey(resources.CLUSTER_QUEUES.kind, "", name))

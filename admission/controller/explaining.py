@@ -55,6 +55,7 @@ class _Entry:
         written: the reason that was written last; None for none.
         written_place: the place that was written with it, for people; empty for none.
         written_at: when.
+        is_of_nodes: whether what was written depends on the nodes that there are.
         event_due: when its event is due; infinite as `due`.
         told: the reason that an event told last; None for none.
         told_code: its code in the catalogue of reasons.
@@ -69,6 +70,7 @@ class _Entry:
     written: Wait | None = None
     written_place: str = ""
     written_at: float = 0.0
+    is_of_nodes: bool = False
     told: Wait | None = None
     told_code: str = ""
     told_at: float = -math.inf
@@ -127,6 +129,12 @@ class Explainer:
         if place != entry.written_place:
             self._refresh_later(key, entry, now)
 
+    def set_resized(self, now: float) -> None:
+        """Take that nodes have come or gone that differ in size."""
+        for key, entry in self._entries.items():
+            if entry.is_of_nodes and not entry.is_taken and entry.written is not None:
+                self._refresh_later(key, entry, now)
+
     def forget(self, key: WorkloadKey) -> None:
         """Take that the Workload waits no more."""
         self._entries.pop(key, None)
@@ -156,18 +164,21 @@ class Explainer:
             return Due(key, written is None or entry.wait.reason != written.reason)
         return None
 
-    def write(self, key: WorkloadKey, place: str, now: float) -> Wait | None:
+    def write(
+        self, key: WorkloadKey, place: str, now: float, *, is_of_nodes: bool = False
+    ) -> Wait | None:
         """Take that the latest reason is written from now on; return it, None for none.
 
         Args:
             key: of the Workload.
             place: the place that is written with it; empty for none.
             now: the present.
+            is_of_nodes: whether what is written depends on the nodes that there are.
         """
         entry = self._entries.get(key)
         if entry is None:
             return None
-        entry.is_taken = False
+        entry.is_taken, entry.is_of_nodes = False, is_of_nodes
         entry.written, entry.written_place, entry.written_at = entry.wait, place, now
         return entry.wait
 

@@ -115,6 +115,10 @@ class PendingConditions:
             if workload is not None and workload.wants_quota:
                 self._explainer.tell(self._state.bypassed(key) or _unjudged(key), now)
 
+    def set_resized(self) -> None:
+        """Take that nodes have come or gone that differ in size."""
+        self._explainer.set_resized(self._clock.monotonic())
+
     def send(self) -> None:
         """Send what is due; what may not be sent yet stays due.
 
@@ -199,7 +203,8 @@ class PendingConditions:
             return None
         self._recall(workload, wait, now)
         wait, place = self._placed(wait)
-        self._explainer.write(key, place, now)
+        is_of_nodes = self._pods.notices.exceeds_largest_node(wait) is not None
+        self._explainer.write(key, place, now, is_of_nodes=is_of_nodes)
         saying = self._saying[key] = _Saying(wait, place)
         return saying
 

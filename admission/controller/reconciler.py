@@ -17,6 +17,7 @@ from admission.base.conditions import MemberCounts
 from admission.base.events import Event
 from admission.base.names import WorkloadKey
 from admission.controller.devices.claims import Claims
+from admission.controller.devices.fitting import Fitting
 from admission.controller.queues import concerns
 from admission.controller.queues.configuration import Configuration
 from admission.controller.scheduler import Scheduler
@@ -71,6 +72,7 @@ class Cache:
         groups: groups of pods, which may have the name of a Workload that is not theirs.
         running: pods that run without a Workload.
         members: pods of owners that were admitted as a whole.
+        fitting: tells of pods that no node can take.
         refusals: owners that the API server does not let start.
     """
 
@@ -85,6 +87,7 @@ class Cache:
     groups: PodGroups
     running: RunningPods
     members: Members
+    fitting: Fitting
     refusals: Refusals
 
 
@@ -164,7 +167,11 @@ class Reconciler:
     def _count(self, workload: Workload, pod: views.Pod | None) -> MemberCounts | None:
         """Return the counts of a Workload's pods; None if they are not known."""
         members = self._cache.members
-        return members.counts(workload) if pod is None else members.counts_of_pod(workload, pod)
+        found = members.counts(workload) if pod is None else members.counts_of_pod(workload, pod)
+        if found is None or not found.why:
+            return found
+        lacks = self._cache.fitting.of_admitted(workload)
+        return found._replace(why=f"{lacks}; {found.why}") if lacks else found
 
     def _keep_up(self, key: WorkloadKey, workload: Workload) -> Plan:
         """Return the plan that follows from the rules other than quota."""

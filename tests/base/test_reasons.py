@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from admission.base import conditions, reasons
 from admission.base.conditions import PreemptionReason, Text, WaitReason
-from admission.base.reasons import CATALOGUE, Code, Lack
+from admission.base.reasons import CATALOGUE, Code, Lack, LargestNode
 
 GPU = "nvidia.com/gpu"
 A100 = Lack(GPU, "a100", "8", "3", "16", holders=(("team-b", "6"), ("team-a", "2")))
 H100 = Lack(GPU, "h100", "8", "0", "8")
+LARGE = LargestNode(GPU, "h100", 16, 8)
 CPU = Lack("cpu", "spot", "64", "10", "100")
 
 
@@ -88,6 +89,27 @@ def never(lack: Lack, asks: str) -> Lack:
             ),
             Code.PODS_NOT_RUNNING,
             "Admitted, but 3 of 4 pods are created.",
+        ),
+        (
+            reasons.exceeds_largest_node([LargestNode(GPU, "a100", 16, 8)]),
+            Code.EXCEEDS_LARGEST_NODE,
+            "Too big: a pod asks 16 a100, the largest node has 8.",
+        ),
+        (
+            reasons.exceeds_largest_node([LargestNode(GPU, "a100", 16, 4), LARGE]),
+            Code.EXCEEDS_LARGEST_NODE,
+            "Too big: a pod asks 16 GPUs, the largest node has 8 (h100 8, a100 4).",
+        ),
+        (
+            reasons.pods_not_running(
+                "Not all pods are ready or succeeded: 0 of 1 pods are scheduled: "
+                f"{reasons.beyond_largest_node([LARGE])}; 0/4 nodes are available."
+            ),
+            Code.EXCEEDS_LARGEST_NODE,
+            (
+                "Too big: a pod asks 16 h100, the largest node has 8; it holds its quota until it "
+                "is deleted."
+            ),
         ),
     ],
 )
@@ -235,6 +257,10 @@ EVERY = st.one_of(
     st.builds(reasons.admitted, dns, names),
     st.builds(reasons.waits_for_checks, st.lists(st.tuples(dns, words))),
     st.builds(reasons.pods_not_running, words),
+    st.builds(
+        reasons.exceeds_largest_node,
+        st.lists(st.builds(LargestNode, dns, dns, counts, counts), min_size=1),
+    ),
     st.builds(reasons.evicted, st.builds(Text, kueues, MESSAGES), until=words),
     st.builds(reasons.preemption_notice, words),
     st.builds(reasons.finished, words),

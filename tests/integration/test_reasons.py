@@ -353,6 +353,20 @@ def not_running(system: Installed) -> Asked:
     return Asked(ns, "lost")
 
 
+def beyond_every_node(system: Installed) -> Asked:
+    """A pod with more GPUs than the only node has, behind one that holds quota."""
+    ns = system.cluster.create_namespace("team")
+    system.cluster.add_gpu_node(ns, gpus=2, labels={names.GPU_PRODUCT_LABEL: ns})
+    system.add_flavor(ns, product=ns)
+    system.add_cluster_queue(ns, quota=4, flavors=(ns,))
+    system.add_local_queue(ns, ns)
+    system.wait_for_queue(ns)
+    system.create_pod(ns, "first", gpus=1)
+    system.wait_released(ns, "first")
+    system.create_pod(ns, "wide", gpus=4)
+    return Asked(ns, "wide")
+
+
 def charged_afterwards(system: Installed) -> Asked:
     """Somebody deletes the Workload of a pod that runs."""
     ns = system.add_team(2)
@@ -501,6 +515,9 @@ CASES = (
          "Waits until 1 workload that it preempts has stopped.", "kubectl gpu who {ns}"),
     Case(too_big, Code.EXCEEDS_MAX_QUOTA, "Too big: asks 64 {ns}, {ns} can reach 16.",
          "ask for less, or have the quota raised"),
+    Case(beyond_every_node, Code.EXCEEDS_LARGEST_NODE,
+         "Too big: a pod asks 4 {ns}, the largest node has 2.",
+         "create it again with more pods that ask for less each"),
     Case(over_cap, Code.CAP_REACHED,
          "Waits: you (.*) hold 2 of at most 2 nvidia.com/gpu in queue {ns} (max-per-user); asks 1"
          " more.", "kubectl gpu who {ns}"),

@@ -323,6 +323,17 @@ class Capacities:
             for resource in sorted(found.parts["healthy"])
         }
 
+    def largest_nodes(self, flavor: str) -> dict[str, int]:
+        """Return the most that one node of a flavor has of each device, sick ones included."""
+        found = self._sums.get(flavor)
+        largest: dict[str, int] = {}
+        for name in found.nodes if found else ():
+            has = self._nodes[name].capacity
+            for resource in has.healthy.keys() | has.sick.keys():
+                amount = has.healthy.get(resource, 0) + has.sick.get(resource, 0)
+                largest[resource] = max(amount, largest.get(resource, 0))
+        return largest
+
     def reasons(self, flavor: str) -> Iterable[str]:
         """Return why GPUs of the flavor do not count or are in doubt, by node, sorted."""
         found = self._sums.get(flavor)

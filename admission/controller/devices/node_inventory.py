@@ -55,14 +55,16 @@ class _Seen(NamedTuple):
 
     Attributes:
         pieces: what is free, by resource.
+        largest: the most that one node has, by resource.
         reasons: why GPUs do not count, or are counted with care; the first few.
     """
 
     pieces: Mapping[str, Fragmentation]
+    largest: Mapping[str, int]
     reasons: tuple[str, ...]
 
 
-_NOTHING_SEEN: Final = _Seen({}, ())
+_NOTHING_SEEN: Final = _Seen({}, {}, ())
 
 
 class NodeInventory:
@@ -80,6 +82,7 @@ class NodeInventory:
         self._devices: dict[str, tuple[DeviceReading, ...]] = {}
         self._seen: dict[str, _Seen] = {}
         self._reworded: set[str] = set()
+        self._is_resized = False
         self._bare: dict[str, NodeFacts] = {}
         self._pods: dict[str, tuple[str, str]] = {}
         self._slice_inventory = SliceInventory()
@@ -165,6 +168,23 @@ class NodeInventory:
         found, self._reworded = frozenset(self._reworded), set()
         return found
 
+    def take_resized(self) -> bool:
+        """Return whether the largest node of a flavor has become another one since the last call.
+
+        It looks once in a while, as `largest_node` does.
+        """
+        found, self._is_resized = self._is_resized, False
+        return found
+
+    def largest_node(self, flavor: str, resource: str) -> int | None:
+        """Return the most of a device that one node of a flavor has; None if none has any."""
+        return self._of(flavor).largest.get(resource)
+
+    def largest_hole(self, flavor: str, resource: str) -> int | None:
+        """Return the most of a device that is free on one node of a flavor; None likewise."""
+        found = self._of(flavor).pieces.get(resource)
+        return None if found is None else found.largest
+
     def next_due_in(self) -> float | None:
         """Return the seconds until `settle` has something to do without any message."""
         settles, publishes = self._capacities.settles_at_us(), self._publishes_in()
@@ -214,6 +234,9 @@ class NodeInventory:
         self._seen = {name: self._look_at(name) for name in flavors}
         changed = {name for name, seen in self._seen.items() if seen != before.get(name)}
         self._reworded |= self._guard.promising(changed)
+        self._is_resized |= any(
+            self._of(name).largest != before.get(name, _NOTHING_SEEN).largest for name in changed
+        )
         capacities = {name: self._capacities.capacity(name) for name in flavors}
         self._publisher.publish(capacities, {n: seen.pieces for n, seen in self._seen.items()})
 
@@ -221,7 +244,11 @@ class NodeInventory:
         reasons = list(islice(self._capacities.reasons(flavor), _REASONS + 1))
         if len(reasons) > _REASONS:
             reasons[_REASONS:] = [conditions.AND_MORE_NODES]
-        return _Seen(self._capacities.fragmentation(flavor), tuple(reasons))
+        return _Seen(
+            self._capacities.fragmentation(flavor),
+            self._capacities.largest_nodes(flavor),
+            tuple(reasons),
+        )
 
     def _publishes_in(self) -> float | None:
         if self._published_version == self._capacities.version:

@@ -14,6 +14,7 @@ from admission.base.clock import Clock
 from admission.base.conditions import EvictionReason, Text
 from admission.base.names import WorkloadKey
 from admission.controller.devices.capacity import is_gpu
+from admission.controller.devices.fitting import Fitting
 from admission.controller.queues import concerns
 from admission.controller.queues.configuration import Configuration
 from admission.controller.watched_owners import brake, requests
@@ -45,6 +46,7 @@ class Notices:
         running: RunningPods,
         queue: WorkQueue,
         clock: Clock,
+        fitting: Fitting,
     ) -> None:
         """Prepare.
 
@@ -54,12 +56,14 @@ class Notices:
             running: the pods that run.
             queue: says when to look at a Workload again.
             clock: source of time.
+            fitting: tells of pods that no node can take.
         """
         self._workloads = workloads
         self._configuration = configuration
         self._running = running
         self._queue = queue
         self._clock = clock
+        self._fitting = fitting
         self._refused: set[WorkloadKey] = set()
         """Workloads of whose pods the server refused to let one say when it is stopped."""
 
@@ -151,7 +155,16 @@ class Notices:
         if ends:
             end, last = max(ends, key=lambda found: found[0])
             until = _time(end, _since(last))
+        text = self.exceeds_largest_node(wait)
+        if text is not None:
+            return text
         return explain.waiting(wait, place=place, until=until, deployment=deployment)
+
+    def exceeds_largest_node(self, wait: Wait) -> Text | None:
+        """Return that a pod of what waits is too big for every node, None where it is not."""
+        workload = self._workloads.get(wait.workload)
+        queue = self._configuration.cluster_queues.get(wait.cluster_queue)
+        return self._fitting.of_waiting(workload, wait, queue)
 
     def unmark(self, workload: Workload) -> ApiRequest | None:
         """Return the write that takes that back, where nothing is to be stopped any more."""

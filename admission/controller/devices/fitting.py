@@ -1,0 +1,114 @@
+"""What a pod asks of one node, beside what the nodes have that it may get.
+
+It decides nothing: quota is given however the nodes are, and nodes may come. It is told to people.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from admission.base import reasons
+from admission.base.conditions import Text, WaitReason
+from admission.base.errors import InvalidValueError
+from admission.base.reasons import LargestNode
+from admission.controller.devices.node_inventory import NodeInventory
+from admission.objects import pods
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.workload import PodSet, Workload
+from admission.scheduling.decisions import Wait
+
+_REFUSED: Final = re.compile(r"\bflavor ([^\s,;]+)")
+"""A flavor in the message of a wait: that its pods may not get it, or that it lacks quota."""
+
+
+class Fitting:
+    """Tells of pods that no node can take."""
+
+    def __init__(self, inventory: NodeInventory) -> None:
+        """Prepare.
+
+        Args:
+            inventory: nodes with GPUs.
+        """
+        self._inventory = inventory
+
+    def of_waiting(
+        self, workload: Workload | None, wait: Wait, queue: ClusterQueue | None
+    ) -> Text | None:
+        """Return that a pod of what waits for quota asks for more than any node has.
+
+        Args:
+            workload: that waits.
+            wait: why.
+            queue: where it waits.
+
+        Returns:
+            None where a node has enough, or where no node of a flavor is known that it may get.
+        """
+        if workload is None or queue is None or wait.reason != WaitReason.WAITING_FOR_QUOTA:
+            return None
+        short = {one.pod_set for one in wait.shortages}
+        for pod_set in workload.spec.pod_sets or ():
+            if pod_set.name in short:
+                found = self._beyond(pod_set, _possible(wait, pod_set, queue))
+                if found:
+                    return reasons.exceeds_largest_node(found)
+        return None
+
+    def of_admitted(self, workload: Workload) -> str:
+        """Return why no node takes a pod of an admitted Workload; empty where one may."""
+        admission = workload.status.admission
+        assigned = (admission.pod_set_assignments if admission else None) or ()
+        flavors = {one.name: dict.fromkeys((one.flavors or {}).values()) for one in assigned}
+        pod_sets = workload.spec.pod_sets or ()
+        for pod_set in pod_sets:
+            for flavor in flavors.get(pod_set.name, ()):  # it runs on nodes of all of them
+                found = self._beyond(pod_set, (flavor,))
+                if found:
+                    return reasons.beyond_largest_node(found)
+        lacking = [self._lacks_hole(one, flavors.get(one.name, ())) for one in pod_sets]
+        return lacking[0] if lacking and all(lacking) else ""
+
+    def _beyond(self, pod_set: PodSet, flavors: Iterable[str]) -> list[LargestNode]:
+        """Return what a pod asks of a device that no node has; empty where it is not known."""
+        listed = tuple(flavors)
+        for resource, asks in _asks(pod_set).items():
+            known = {one: self._inventory.largest_node(one, resource) for one in listed}
+            found = [
+                LargestNode(resource, flavor, asks, has)
+                for flavor, has in known.items()
+                if has is not None and has < asks
+            ]
+            if found and len(found) == len(listed):
+                return found
+        return []
+
+    def _lacks_hole(self, pod_set: PodSet, flavors: Iterable[str]) -> str:
+        """Return that no node has as much free as a pod asks for; empty where one has."""
+        for resource, asks in _asks(pod_set).items():
+            for flavor in flavors:
+                hole = self._inventory.largest_hole(flavor, resource)
+                if hole is not None and hole < asks:
+                    return reasons.no_node_has_free(resource, flavor, asks)
+        return ""
+
+
+def _asks(pod_set: PodSet) -> Mapping[str, int]:
+    """Return the devices that a pod asks for, by name; of what cannot be read none."""
+    try:
+        return dict(sorted(pods.gpus_of(pod_set.template.spec).items()))
+    except InvalidValueError:
+        return {}
+
+
+def _possible(wait: Wait, pod_set: PodSet, queue: ClusterQueue) -> Iterator[str]:
+    """Yield the flavors that a pod set may get once there is quota.
+
+    They are those in which it is short of it, and those that were not tried this time.
+    """
+    short = {str(one.flavor) for one in wait.shortages if one.pod_set == pod_set.name}
+    refused = set(_REFUSED.findall(wait.message)) - short
+    for group in queue.spec.resource_groups or ():
+        names = [one.name for one in group.flavors]
+        if not short.isdisjoint(names):
+            yield from (one for one in names if one not in refused)

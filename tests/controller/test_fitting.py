@@ -1,0 +1,130 @@
+"""A pod that asks for more GPUs than any node has is told so; nothing is decided by it."""
+
+from typing import Any
+
+from admission.base import patches
+from admission.base.reasons import Code
+from admission.kube import resources
+from admission.visibility import why
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.controller.test_capacity import add, bind, make_world, node
+from tests.controller.world import World
+
+NO_NODE = "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+TOO_BIG = "Too big: a pod asks 16 a100, the largest node has 8"
+
+
+def world(*nodes: dict[str, Any], quota: int = 32) -> World:
+    return make_world(*nodes, make_cluster_queue(quota=quota), make_local_queue())
+
+
+def says(made: World, pod: str) -> tuple[str, str]:
+    """Reason and message of what the pod says of its admission."""
+    made.pass_time(32)
+    found = made.condition(pod)
+    assert found is not None
+    return found.reason, found.message
+
+
+def cannot_schedule(made: World, pod: str) -> why.Answer:
+    """Return what `why` says once the scheduler has found no node for an admitted pod."""
+    said = {"type": "PodScheduled", "status": "False", "message": NO_NODE}
+    change = patches.merge({"status": {"phase": "Pending", "conditions": [said]}})
+    made.store.patch(resources.PODS, pod, change, "ml", subresource="status")
+    made.settle()
+    made.pass_time(60)
+    return why.explain(made.store, "ml", pod)
+
+
+def test_what_waits_for_quota_and_fits_no_node_is_too_big() -> None:
+    made = world(node("n0", gpu=8), node("n1", gpu=4), quota=16)
+    add(made, "first", gpus=8)
+    add(made, "big", gpus=16)
+
+    assert says(made, "big") == (Code.EXCEEDS_LARGEST_NODE, f"{TOO_BIG}.")
+    (note,) = [note for name, _, note in made.events.recorded if name == "big"]
+    assert note == f"{TOO_BIG}."
+    found = why.explain(made.store, "ml", "big")
+    assert (found.reason, found.message) == (Code.EXCEEDS_LARGEST_NODE, f"{TOO_BIG}.")
+    assert found.advice.startswith("create it again with more pods")
+
+
+def test_what_waits_and_fits_a_node_is_not() -> None:
+    made = world(node("n0", gpu=8), quota=16)
+    add(made, "first", gpus=12)
+    add(made, "second", gpus=8)
+
+    assert says(made, "second")[0] == Code.WAITING_FOR_QUOTA
+
+
+def test_a_larger_node_that_comes_takes_it_back() -> None:
+    made = world(node("n0", gpu=8), quota=16)
+    add(made, "first", gpus=8)
+    add(made, "big", gpus=16)
+    assert says(made, "big")[0] == Code.EXCEEDS_LARGEST_NODE
+
+    made.store.create(resources.NODES, node("n1", gpu=16))
+    made.settle()
+    made.pass_time(6)
+
+    assert says(made, "big")[0] == Code.WAITING_FOR_QUOTA
+
+
+def test_nothing_is_said_while_a_flavor_has_no_nodes_that_are_known() -> None:
+    made = make_world(
+        node("n0", gpu=8),
+        make_flavor("h100", product="NVIDIA-H100-80GB-HBM3"),
+        make_cluster_queue(quota=16, flavors=("a100", "h100")),
+        make_local_queue(),
+    )
+    add(made, "first", "second", gpus=8)
+    add(made, "third", "fourth", gpus=8)
+    add(made, "big", gpus=16)
+
+    assert says(made, "big")[0] == Code.WAITING_FOR_QUOTA
+
+
+def test_sick_gpus_of_a_node_count_as_its_size() -> None:
+    made = world(node("n0", gpu=16, labels={"gpu-health": "unhealthy"}), quota=16)
+    add(made, "first", gpus=8)
+    add(made, "big", gpus=16)
+
+    assert says(made, "big")[0] != Code.EXCEEDS_LARGEST_NODE
+
+
+def test_an_admitted_pod_that_fits_no_node_is_too_big_and_keeps_its_quota() -> None:
+    made = world(node("n0", gpu=8))
+    add(made, "big", gpus=16)
+    assert made.admitted() == {"big"}, "nodes decide nothing"
+
+    found = cannot_schedule(made, "big")
+
+    assert found.reason == Code.EXCEEDS_LARGEST_NODE
+    assert found.message == f"{TOO_BIG}; it holds its quota until it is deleted."
+    assert made.admitted() == {"big"}
+
+
+def test_an_admitted_pod_for_which_no_node_has_enough_free_says_so() -> None:
+    made = world(node("n0", gpu=4), node("n1", gpu=4))
+    add(made, "a", "b", gpus=3)
+    bind(made, "a", "n0")
+    bind(made, "b", "n1")
+    add(made, "wide", gpus=2)
+    assert made.admitted() == {"a", "b", "wide"}
+
+    found = cannot_schedule(made, "wide")
+
+    assert found.reason == Code.PODS_NOT_RUNNING
+    assert found.message == (
+        "Admitted, but 0 of 1 pods are scheduled: a pod asks 2 a100, and no node has as many free;"
+        f" {NO_NODE}"
+    )
+
+
+def test_the_scheduler_is_quoted_alone_while_a_node_has_enough_free() -> None:
+    made = world(node("n0", gpu=4))
+    add(made, "tainted", gpus=2)
+
+    found = cannot_schedule(made, "tainted")
+
+    assert found.message == f"Admitted, but 0 of 1 pods are scheduled: {NO_NODE}"
