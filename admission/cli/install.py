@@ -1,5 +1,6 @@
 """Commands ``install`` and ``uninstall``."""
 
+import json
 import sys
 import time
 from collections import Counter
@@ -11,20 +12,28 @@ from typing import Any, Final
 
 import click
 
-from admission.base import names
+from admission.base import names, structs
 from admission.base.clock import SystemClock
 from admission.base.namespaces import BYPASS_CHOICES
 from admission.cli import options, output
 from admission.config import reading
 from admission.config.derived import Settings, to_text
 from admission.config.gpu_configuration import HOLD, REFUSE, Modes
-from admission.install import backups, holding, installation, manifests, modes, operators
+from admission.install import (
+    backups,
+    holding,
+    installation,
+    manifests,
+    modes,
+    operators,
+    own_placement,
+)
 from admission.install.backups import LeftOut
 from admission.install.installation import Inventory
 from admission.kube import resources
 from admission.kube.api import Api
 from admission.kube.apply import Applied, Effect
-from admission.objects import views
+from admission.objects import values, views
 from admission.run import connection
 
 _ADVICE: Final = (
@@ -34,7 +43,13 @@ _ADVICE: Final = (
 _TIMEOUT_SECONDS: Final = 30.0
 _WHILE_DOWN: Final = {"refuse": REFUSE, "hold": HOLD}
 """Each choice of --while-webhook-down, as a configuration file has it."""
-_KEEPS_AWAY: Final = frozenset({"NoSchedule", "NoExecute"})
+_THEN: Final = (
+    "gpu-admission init            # see flavors and queues for your nodes; --apply creates them",
+    "kubectl gpu why POD -n NS     # after the first pod with a GPU: is it admitted, or why not",
+    "gpu-admission doctor          # see whether anything is wrong",
+)
+"""What to do once it runs."""
+_AS_POD_SPEC: Final = structs.converter(views.PodSpec)
 _MARKS: Final = {
     Effect.CREATED: "green",
     Effect.CONFIGURED: "yellow",
@@ -152,10 +167,8 @@ def install(
             )
             _show(changes, form)
             if form == "text":
-                is_outside = bool(webhook_url)
-                _tell_next(settings, is_outside=is_outside)
-                if not is_outside:
-                    _tell_tainted(api, settings)
+                patch = "" if webhook_url else _tolerating(api, settings)
+                _tell_next(settings, is_outside=bool(webhook_url), first=patch)
 
 
 @click.command(
@@ -226,21 +239,21 @@ def uninstall(
         )
 
 
-def _tell_next(settings: Settings, *, is_outside: bool) -> None:
-    """What is to be done now, step by step."""
+def _tell_next(settings: Settings, *, is_outside: bool, first: str) -> None:
+    """What is to be done now, step by step.
+
+    Args:
+        settings: of the installation.
+        is_outside: whether webhook and controller run outside the cluster.
+        first: the command before all others; empty for none.
+    """
     ready = (
         "gpu-admission run             # start what --webhook-url points to, and the controller"
         if is_outside
         else f"kubectl wait -n {settings.namespace} --for=condition=Available deployment --all"
     )
-    click.echo(
-        f"""
-next:
-  {ready}
-  gpu-admission init            # see flavors and queues for your nodes; --apply creates them
-  kubectl gpu why POD -n NS     # after the first pod with a GPU: is it admitted, or why not
-  gpu-admission doctor          # see whether anything is wrong"""
-    )
+    steps = (*filter(None, [first]), ready, *_THEN)
+    click.echo("\n".join(("\nnext:", *(f"  {step}" for step in steps))))
 
 
 def _tell_moved(api: Api, settings: Settings, webhook_url: str) -> None:
@@ -255,21 +268,34 @@ def _tell_moved(api: Api, settings: Settings, webhook_url: str) -> None:
         )
 
 
-def _tell_tainted(api: Api, settings: Settings) -> None:
-    """Warn where no node takes the pods of webhook and controller."""
+def _tolerating(api: Api, settings: Settings) -> str:
+    """Return the command that lets nodes take the pods of webhook and controller; warn first.
+
+    It is empty where a node takes them, or will by itself.
+    """
     nodes = api.list(resources.NODES, into=views.Node).items
-    open_nodes = [
-        one
-        for one in nodes
-        if not any(taint.effect in _KEEPS_AWAY for taint in one.spec.taints or ())
-    ]
-    if nodes and not open_nodes:
-        click.echo(
-            f"\nwarning: every node has a taint, so the pods in {settings.namespace} stay "
-            "Pending. Add a node without a taint, or install the Helm chart with its value "
-            "tolerations.",
-            err=True,
-        )
+    deployment = api.get(resources.DEPLOYMENTS, manifests.WEBHOOK, settings.namespace)
+    spec = _AS_POD_SPEC(deployment["spec"]["template"]["spec"])
+    found = own_placement.find(
+        (values.taints(node.spec.taints or ()) for node in nodes),
+        values.tolerations(spec.tolerations or ()),
+    )
+    if found.is_open:
+        return ""
+    warning = (
+        f"\nwarning: every node has a taint, so the pods in {settings.namespace} stay Pending"
+    )
+    if not found.tolerations:
+        click.echo(f"{warning} until a node is ready and not cordoned.", err=True)
+        return ""
+    click.echo(
+        f"{warning}. Add a node without a taint, or begin with the first command below. The Helm "
+        "chart has the value tolerations, and deploy/README.md a patch for kustomize.",
+        err=True,
+    )
+    patch = json.dumps({"spec": {"template": {"spec": {"tolerations": found.documents()}}}})
+    deployments = f"{manifests.WEBHOOK} {manifests.CONTROLLER}"
+    return f"kubectl patch deployment -n {settings.namespace} {deployments} -p '{patch}'"
 
 
 def _ask(found: Inventory, backup: Path | None, *, keep_crds: bool, yes: bool) -> None:

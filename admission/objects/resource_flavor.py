@@ -102,10 +102,7 @@ def scheduling_value(view: ResourceFlavor) -> model.ResourceFlavor:
     return model.ResourceFlavor(
         name=FlavorName(view.metadata.name),
         node_labels=dict(spec.node_labels or {}),
-        node_taints=tuple(
-            model.Taint(key=one.key, value=one.value, effect=one.effect)
-            for one in spec.node_taints or ()
-        ),
+        node_taints=values.taints(spec.node_taints or ()),
         tolerations=values.tolerations(spec.tolerations or ()),
         topology=spec.topology_name,
     )

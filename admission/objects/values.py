@@ -24,6 +24,11 @@ def tolerations(found: Iterable[views.Toleration]) -> tuple[model.Toleration, ..
     )
 
 
+def taints(found: Iterable[views.Taint]) -> tuple[model.Taint, ...]:
+    """Taints of a flavor or node."""
+    return tuple(model.Taint(key=one.key, value=one.value, effect=one.effect) for one in found)
+
+
 def selector(view: views.LabelSelector | None) -> model.Selector | None:
     """A label selector; None stays None and matches nothing."""
     if view is None:

@@ -2,6 +2,8 @@
 
 import base64
 import json
+import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from datetime import timedelta
@@ -88,6 +90,23 @@ def test_kubectl_builds_the_kustomization(cluster: Cluster, folder: str) -> None
     assert set(injected) == (kinds if added else set())
     rotates = {one["metadata"]["name"] for one in built} >= {rbac.CERTIFICATES_ROLE}
     assert rotates is (folder == "base")
+
+
+def test_the_patch_for_tainted_nodes_in_the_readme_is_applied(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    readme = (ROOT / "deploy" / "README.md").read_text()
+    (shown,) = re.findall(r"```yaml\n# kustomization.yaml\n(.*?)```", readme, re.DOTALL)
+    (tmp_path / "kustomization.yaml").write_text(shown)
+    shutil.copytree(ROOT / "deploy" / "base", tmp_path / "deploy" / "base")
+    built = yaml.safe_load_all(kubectl(cluster, "kustomize", str(tmp_path)))
+    tolerated = {
+        one["metadata"]["name"]: one["spec"]["template"]["spec"].get("tolerations")
+        for one in built
+        if one["kind"] == "Deployment"
+    }
+    wanted = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+    assert tolerated == {manifests.WEBHOOK: wanted, manifests.CONTROLLER: wanted}
 
 
 def test_kubectl_builds_alerts_boards_and_monitors(cluster: Cluster) -> None:

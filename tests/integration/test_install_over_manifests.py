@@ -1,11 +1,14 @@
 """The command installs over manifests that kubectl has applied, wherever its webhook is."""
 
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from admission.base.names import SYSTEM_NAMESPACE as NAMESPACE
+from admission.install import manifests
 from tests.controlplane import build, nodes
 from tests.controlplane.cluster import Cluster
 from tests.integration.installed import Installed, run_command
@@ -56,3 +59,17 @@ def test_the_webhook_of_applied_manifests_is_asked_where_the_command_says(tmp_pa
         assert done.returncode == 0, done.stderr
         assert f"the API server asked {system.webhook_url}, from now on" in done.stderr
         assert "every node has a taint" in done.stderr
+
+        first, wait = done.stdout.partition("next:")[2].strip().splitlines()[:2]
+        assert wait.strip().startswith("kubectl wait"), "it succeeds once nodes take the pods"
+        program, *arguments = shlex.split(first)
+        kubectl = [str(build.folder() / program), "--kubeconfig", system.kubeconfig, *arguments]
+        patched = subprocess.run(kubectl, check=False, capture_output=True, text=True)
+        assert patched.returncode == 0, patched.stderr
+        again = run_command("install", "--kubeconfig", system.kubeconfig)
+        assert again.returncode == 0, again.stderr
+        for name in (manifests.WEBHOOK, manifests.CONTROLLER):
+            found = system.api.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{name}")
+            assert found["spec"]["template"]["spec"]["tolerations"] == [
+                {**nodes.GPU_TAINT, "operator": "Equal"}
+            ], "a second install keeps it"
