@@ -132,7 +132,8 @@ class FlavorUse:
 
     Attributes:
         name: of it.
-        nodes: how many nodes it selects; None where nodes may not be read.
+        nodes: how many of the nodes that it selects have GPUs of its lines, usable or not; all of
+            them where it has none of GPUs. None where nodes may not be read.
         lines: sorted, GPUs first.
     """
 
@@ -493,9 +494,15 @@ def _flavor(
         amounts = (one.sick if part == "sick" else one.healthy for one in selected)
         return sum(found.get(resource, 0) for found in amounts)
 
+    own = {one for one, (nominal, used, _) in sums.items() if is_gpu(one) and (nominal or used)}
+    having = [
+        one
+        for one in selected or ()
+        if not own or any(one.healthy.get(r, 0) + one.sick.get(r, 0) for r in own)
+    ]
     return FlavorUse(
         name=name,
-        nodes=None if selected is None else len(selected),
+        nodes=None if selected is None else len(having),
         lines=tuple(
             FlavorLine(
                 resource=resource,

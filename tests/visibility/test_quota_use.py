@@ -6,10 +6,12 @@ import msgspec
 
 from admission.base import names
 from admission.objects.cohort import Cohort
+from admission.objects.resource_flavor import ResourceFlavor
 from admission.visibility import cluster, quota_use
 from admission.visibility.quota_use import CohortUse, Line, QueueUse, Use
+from tests.builders.cluster import make_node
 from tests.builders.metadata import make_condition
-from tests.builders.queues import make_cohort
+from tests.builders.queues import make_cohort, make_flavor
 from tests.visibility.clusters import (
     GPU,
     gpu_node,
@@ -105,6 +107,22 @@ def test_real_are_the_healthy_gpus_of_the_nodes_of_a_flavor() -> None:
     (found,) = flavor.lines
     assert (flavor.nodes, found.nominal, found.used) == (2, 16, 6)
     assert (found.real, found.sick) == (8, 4)
+
+
+def test_only_nodes_that_have_gpus_of_a_flavor_are_its_nodes() -> None:
+    cut = make_node("mig", {names.GPU_PRODUCT_LABEL: "a100"}, {"nvidia.com/mig-1g.10gb": 7})
+    bare = make_node("bare", {names.GPU_PRODUCT_LABEL: "a100"})
+    nodes = (gpu_node("n1", 8), cut, bare)
+    use = quota_use.of(related(queues=(queue("research", 16, 6),), nodes=nodes))
+    assert use.flavors[0].nodes == 1
+
+
+def test_every_node_that_a_flavor_without_gpus_selects_is_its_node() -> None:
+    found = objects(queues=(queue("research", 16, 6),), nodes=(gpu_node("n1", 8),))
+    more = msgspec.convert(make_flavor("any", product="a100"), ResourceFlavor)
+    found = replace(found, flavors=(*found.flavors, more))
+    use = quota_use.of(cluster.relate(found))
+    assert {one.name: one.nodes for one in use.flavors} == {"a100": 1, "any": 1}
 
 
 def test_real_is_unknown_where_nodes_may_not_be_read() -> None:
