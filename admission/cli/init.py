@@ -12,11 +12,12 @@ import click
 
 from admission.base import quantity
 from admission.base.errors import AdmissionError, InvalidValueError
-from admission.cli import options, output
+from admission.cli import options, output, tables
+from admission.cli.tables import Column
 from admission.config import reading
 from admission.config.derived import Settings
 from admission.install import manifests, proposal, quota_takeover
-from admission.install.proposal import ClusterNode, Proposed, Supply, Team
+from admission.install.proposal import ClusterNode, Document, Proposed, Supply, Team
 from admission.kube import apply, errors, resources
 from admission.kube.api import Api, every
 from admission.objects import nodes, values, views
@@ -31,6 +32,7 @@ _ADVICE: Final = (
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _KEPT: Final = "kept"
 _WIDTH: Final = 96
+_SEVERAL: Final = 2
 
 
 class InitError(AdmissionError):
@@ -118,12 +120,13 @@ def init(
         with closing(api):
             objects, notes = _proposed(api, settings, teams, like)
             compared = [_compare(api, one) for one in objects]
+            summary = _summary(api, objects, settings, is_given=config_file is not None)
             if not applies:
-                _show(compared, notes, form)
+                _show(compared, notes, form, summary)
                 return
             if not objects:
                 raise InitError("; ".join(notes) or "no node offers GPUs")
-            _apply(api, compared, notes, overwrite=overwrite, form=form)
+            _apply(api, compared, notes, summary, overwrite=overwrite, form=form)
 
 
 # ------------------------------------------------------------------------------------- reading
@@ -282,7 +285,9 @@ def _shown(value: Any) -> str:
 # ------------------------------------------------------------------------------------- showing
 
 
-def _show(compared: Sequence[Compared], notes: Sequence[str], form: str) -> None:
+def _show(
+    compared: Sequence[Compared], notes: Sequence[str], form: str, summary: Sequence[str]
+) -> None:
     """Print the objects as YAML for kubectl, with notes and differences as comments."""
     if form == "json":
         output.print_json(_as_json(compared, notes))
@@ -299,6 +304,7 @@ def _show(compared: Sequence[Compared], notes: Sequence[str], form: str) -> None
             click.echo("# Exists, with the same content.")
         click.echo(manifests.plain_yaml(one.proposed.document), nl=False)
     if compared:
+        click.echo("\n".join((*summary, "")), err=True)
         click.echo(
             "nothing was changed; create it with the same command and --apply, or with: kubectl "
             "apply --server-side -f FILE",
@@ -315,8 +321,80 @@ def _comment(text: str) -> str:
     return "\n".join(f"# {line}" for line in lines)
 
 
+def _summary(
+    api: Api, objects: Iterable[Proposed], settings: Settings, *, is_given: bool
+) -> list[str]:
+    """Return what each team gets, and how teams share what others do not use.
+
+    Args:
+        api: of the cluster.
+        objects: that are proposed.
+        settings: of the file that the user names, else the defaults.
+        is_given: whether there is such a file; else the installation says how quota is shared.
+    """
+    queues = [one.document for one in objects if one.document["kind"] == "ClusterQueue"]
+    if len(queues) < _SEVERAL:
+        return _shares(queues) if queues else []
+    found = settings if is_given else _of_installation(api, settings.namespace)
+    return [*_shares(queues), *_sharing(found)]
+
+
+def _shares(queues: Sequence[Document]) -> list[str]:
+    """Return a table of the nominal quota of each team."""
+    shares: dict[tuple[str, str], dict[str, str]] = {}
+    for queue in queues:
+        for group in queue["spec"]["resourceGroups"]:
+            for flavor in group["flavors"]:
+                for one in flavor["resources"]:
+                    row = shares.setdefault((flavor["name"], one["name"]), {})
+                    row[queue["metadata"]["name"]] = str(one["nominalQuota"])
+    teams = [queue["metadata"]["name"] for queue in queues]
+    columns = (
+        Column("FLAVOR"),
+        Column("RESOURCE"),
+        *(Column(team, right=True, goes=place) for place, team in enumerate(teams)),
+    )
+    rows = [[*key, *(row.get(team, "0") for team in teams)] for key, row in shares.items()]
+    return ["Nominal quota of each team:", *tables.table(columns, rows, tables.width())]
+
+
+def _sharing(settings: Settings | None) -> Iterator[str]:
+    """Yield how unused quota is shared, and how it comes back; None is not known."""
+    if settings is None:
+        yield "Whether fair sharing is on is not known: the configuration cannot be read."
+    elif settings.kueue.fair_sharing is None:
+        yield "Fair sharing is off: whoever asks first borrows what others do not use."
+    else:
+        yield (
+            "Fair sharing is on: what others do not use is shared evenly, by "
+            "spec.fairSharing.weight of the ClusterQueues."
+        )
+    yield (
+        "Who needs its nominal quota gets it back: workloads of queues that borrow are preempted "
+        "(reclaimWithinCohort: Any)."
+    )
+
+
+def _of_installation(api: Api, namespace: str) -> Settings | None:
+    """Return the configuration of the installation, the defaults before there is one."""
+    try:
+        found = api.get(resources.CONFIG_MAPS, manifests.CONFIG_MAP, namespace)
+        text = (found.get("data") or {}).get("config.yaml", "")
+        return reading.read(text, f"ConfigMap {manifests.CONFIG_MAP}").settings
+    except errors.NotFoundError:
+        return Settings()
+    except (errors.ForbiddenError, reading.ConfigurationError):
+        return None
+
+
 def _apply(
-    api: Api, compared: Sequence[Compared], notes: Sequence[str], *, overwrite: bool, form: str
+    api: Api,
+    compared: Sequence[Compared],
+    notes: Sequence[str],
+    summary: Sequence[str],
+    *,
+    overwrite: bool,
+    form: str,
 ) -> None:
     """Create what is missing; what differs only where that was said."""
     effects: list[tuple[Compared, str]] = []
@@ -341,7 +419,7 @@ def _apply(
             f"{kept} object(s) differ and were kept as they are; --overwrite changes them",
             err=True,
         )
-    click.echo("\n".join(_next(compared)))
+    click.echo("\n".join(("", *summary, "", *_next(compared))))
 
 
 def _effect(api: Api, one: Compared, *, overwrite: bool) -> str:

@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from admission.base import patches
-from admission.install import proposal
+from admission.base.names import SYSTEM_NAMESPACE
+from admission.install import manifests, proposal
 from admission.install.proposal import Team
 from admission.kube import apply
 from admission.run.connection import Target
@@ -93,6 +94,7 @@ def test_from_nodes_to_the_first_pods_of_three_teams(system: Installed) -> None:
     assert "Namespace/blue-prod created" in applied
     assert "ClusterQueue/red created" in applied
     assert "next: create a pod with a GPU in namespace red" in applied
+    assert "Fair sharing is off" in applied
     for namespace in ("red", "blue-dev", "blue-prod", "green"):
         system.wait_for_queue(namespace)
 
@@ -123,6 +125,31 @@ def test_from_nodes_to_the_first_pods_of_three_teams(system: Installed) -> None:
         ("t4-time-slicing-4", GPU): "1",
     }
     waiting.until(lambda: used.items() <= usage(system, "red").items(), what="usage is told")
+
+
+def test_what_each_team_gets_and_how_they_share_is_told_beside_the_yaml(
+    system: Installed, tmp_path: Path
+) -> None:
+    told = init(system, *TEAMS).stderr.splitlines()
+    head, *rows = (one.split() for one in told[1:])
+    assert head == ["FLAVOR", "RESOURCE", "red", "blue", "green"]
+    assert ["a100-80gb", GPU, "3", "3", "2"] in rows
+    assert ["a100-80gb-1g.10gb", "nvidia.com/mig-1g.10gb", "3", "2", "2"] in rows
+    assert "Fair sharing is off: whoever asks first borrows what others do not use." in told
+    assert any("reclaimWithinCohort: Any" in one for one in told)
+
+    fair = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nfairSharing: {}\n"
+    (tmp_path / "config.yaml").write_text(fair)
+    named = init(system, *TEAMS, "--config", str(tmp_path / "config.yaml"))
+    assert "Fair sharing is on" in named.stderr
+    maps = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps"
+    own = {"metadata": {"name": manifests.CONFIG_MAP}, "data": {"config.yaml": fair}}
+    system.api.post(maps, own)
+    try:
+        assert "Fair sharing is on" in init(system, *TEAMS).stderr, "as the installation has it"
+    finally:
+        system.api.delete(f"{maps}/{manifests.CONFIG_MAP}")
+    assert "air sharing" not in init(system, "--team", "red").stderr, "there is nobody to share"
 
 
 def usage(system: Installed, queue: str) -> dict[tuple[str, str], str]:
