@@ -172,6 +172,16 @@ def explain(api: Api, namespace: str, what: str) -> Answer:
 
 
 def _of_pod(api: Api, subject: Subject, *, in_full: bool = True) -> Answer:
+    """Return where a pod stands, and whether it was created without a review."""
+    answer = _of_reviewed_pod(api, subject, in_full=in_full)
+    said = _condition(subject.document, conditions.POD_REVIEWED)
+    if said.get("status") != "False":
+        return answer
+    note = f"not reviewed: {said.get('message', '')}"
+    return replace(answer, notes=(*answer.notes, note))
+
+
+def _of_reviewed_pod(api: Api, subject: Subject, *, in_full: bool) -> Answer:
     pod = subject.document
     named = pod["metadata"].get("annotations", {}).get(names.WORKLOAD_ANNOTATION)
     labels = pod["metadata"].get("labels", {})

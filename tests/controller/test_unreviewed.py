@@ -7,6 +7,7 @@ import pytest
 from admission.base import conditions, names
 from admission.kube import resources
 from admission.objects import reviewed_pod, role_hash
+from admission.visibility import why
 from tests.builders.pods import queued_pod
 from tests.controller.test_gangs import show, workload
 from tests.controller.world import World, ready_world
@@ -42,6 +43,27 @@ def test_it_gets_the_role_that_a_review_writes_and_starts() -> None:
     assert "The webhook did not answer" in said(world)
     told = [name for name, reason, _ in world.events.recorded if reason == "NotReviewed"]
     assert told == ["train"]
+
+
+@pytest.mark.parametrize(("gpus", "state"), [(1, why.State.ADMITTED), (2, why.State.WAITING)])
+def test_why_says_that_nobody_reviewed_it(gpus: int, state: why.State) -> None:
+    world = ready_world(quota=1)
+
+    create(world, gpus=gpus)
+    world.settle()
+
+    found = why.explain(world.store, "ml", "train")
+    assert found.state is state
+    assert f"not reviewed: {said(world)}" in found.notes
+
+
+def test_why_says_nothing_of_reviews_of_a_pod_that_was_reviewed() -> None:
+    world = ready_world(quota=1)
+
+    world.add_pod("train")
+    world.settle()
+
+    assert why.explain(world.store, "ml", "train").notes == ()
 
 
 @pytest.mark.parametrize("asked", [names.MIG_PROFILE, f"{names.GPU_MEMORY}.main"])
