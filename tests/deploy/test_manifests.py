@@ -13,11 +13,13 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
+from admission.base import names
 from admission.cli import main
 from admission.config import reading
 from admission.config.derived import Settings
+from admission.config.gpu_configuration import Modes
 from admission.config.kueue_configuration import Configuration
-from admission.install import manifests, rbac, visibility_manifests
+from admission.install import manifests, modes, rbac, visibility_manifests
 
 ROOT = Path(__file__).parents[2]
 BASE = ROOT / "deploy" / "base"
@@ -43,6 +45,19 @@ def containers() -> list[tuple[dict[str, Any], dict[str, Any]]]:
 
 
 # -------------------------------------------------------------------------------------- files
+
+
+def mode_of(settings: Settings) -> Modes:
+    (found,) = of_kind("MutatingWebhookConfiguration", settings).values()
+    text = found["metadata"]["annotations"][names.MODES]
+    return Modes.model_validate_json(text, by_alias=False, by_name=True)
+
+
+def test_the_base_warns_and_refuses_with_the_file_of_the_readme() -> None:
+    readme = (ROOT / "deploy" / "README.md").read_text()
+    (shown,) = re.findall(r"```yaml\n# modes.yaml\n(.*?)```", readme, re.DOTALL)
+    assert mode_of(DEFAULTS) == modes.of("warn", DEFAULTS)
+    assert mode_of(reading.read(shown, "README").settings) == modes.of("deny", DEFAULTS)
 
 
 def test_the_committed_base_is_what_make_manifests_writes() -> None:
