@@ -592,6 +592,12 @@ def no_matching_flavor(why: Iterable[str], cluster_queue: str = "") -> Text:
     )
 
 
+def waits_for_flavors(flavors: Iterable[str]) -> Text:
+    """Return that a Workload waits for quota of flavors that were not tried the last time."""
+    which = listed((name(one) for one in flavors), " or ")
+    return Text(Code.WAITING_FOR_QUOTA, sentence(f"Waits for quota of {which}"))
+
+
 # -------------------------------------------------------------- of conditions as Kueue has them
 
 _NAMED: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Text]], ...]] = tuple(
@@ -789,6 +795,17 @@ _OF_QUOTA: Final = frozenset(
         WaitReason.WAITING_FOR_PREEMPTED,
     }
 )
+
+
+_FLAVOR_TOLD: Final = re.compile(r"\bflavor ([^\s,;]+)")
+
+
+def told_flavors(message: str) -> frozenset[str]:
+    """Return the flavors that the message of QuotaReserved=False tells of.
+
+    They are those that were tried the last time, which need not be all.
+    """
+    return frozenset(_FLAVOR_TOLD.findall(message))
 
 
 class Told(NamedTuple):

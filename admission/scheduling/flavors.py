@@ -192,7 +192,8 @@ class Assigner:
         found = _Scan()
         best = _WORST
         last = len(covering.flavors) - 1
-        for index in range(self._start(group[0], resource), last + 1):
+        start = self._start(group[0], resource)
+        for index in range(start, last + 1):
             flavor = covering.flavors[index].name
             found.stopped = index if index < last else -1
             refusal = self._refusal(flavor, resource, group)
@@ -213,7 +214,30 @@ class Assigner:
                 break
         if best.chance == Chance.FIT:
             found.messages, found.shortages = [], []
+        elif not found.choices:
+            self._tell_passed(found, covering, start, group, resource, wanted, assumed)
         return found
+
+    def _tell_passed(
+        self,
+        found: _Scan,
+        covering: ResourceGroup,
+        start: int,
+        group: tuple[Demand, ...],
+        resource: ResourceName,
+        wanted: Iterable[ResourceName],
+        assumed: Mapping[FlavorResource, int],
+    ) -> None:
+        """Note what is missing in flavors at which earlier scans stopped.
+
+        They are not tried again now, but it is they that what waits may get. The message tells of
+        the last scan only, as Kueue's does.
+        """
+        for one in covering.flavors[:start]:
+            if self._refusal(one.name, resource, group):
+                continue
+            fits = (self._fit(one.name, r, group, assumed, is_tried=False) for r in wanted)
+            found.shortages += [fit.shortage for fit in fits if fit.shortage is not None]
 
     def _start(self, one: Demand, resource: ResourceName) -> int:
         if self._memory is None:
@@ -244,8 +268,13 @@ class Assigner:
         resource: ResourceName,
         group: tuple[Demand, ...],
         assumed: Mapping[FlavorResource, int],
+        *,
+        is_tried: bool = True,
     ) -> _Fit:
-        """Return how one resource of a group of pod sets fits one flavor."""
+        """Return how one resource of a group of pod sets fits one flavor.
+
+        Victims are looked for only where the flavor is tried.
+        """
         queue = self._queue
         fr = FlavorResource(flavor, resource)
         before = assumed.get(fr, 0)
@@ -275,6 +304,8 @@ class Assigner:
             return _Fit(_WORST, over.message, WaitReason(over.reason))
         more = quantity.in_words(resource, amount.subtract(value, available))
         message = conditions.insufficient_unused_quota(resource, flavor, more)
+        if not is_tried:
+            return _Fit(_WORST, message, WaitReason.WAITING_FOR_QUOTA, shortage)
         borrow, may_reclaim = quota.borrow_height(queue, fr, value)
         if nominal >= value or may_reclaim or self._preempts_while_borrowing():
             grade = self._after_preemption(fr, value, borrow)

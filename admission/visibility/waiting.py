@@ -22,6 +22,7 @@ from admission.kube.api import Api
 from admission.kube.resources import Resource
 from admission.objects.workload import Workload
 from admission.scheduling import model, podsets, quota
+from admission.scheduling.hierarchy import QueueNode
 from admission.visibility import owning, quota_use
 from admission.visibility.cluster import Read
 
@@ -165,7 +166,7 @@ def _places(
         value, view = waiting[key], read.workloads[key]
         local = value.queue.namespace, value.queue.name
         seen[local] = seen.get(local, 0) + 1
-        said = _said(view)
+        said = _said(read, view)
         yield Place(
             place=place,
             local_place=seen[local],
@@ -183,11 +184,37 @@ def _places(
         )
 
 
-def _said(view: Workload) -> Text:
+def _said(read: Read, view: Workload) -> Text:
     found = view.status.condition(conditions.QUOTA_RESERVED)
     if found is None or found.status == "True":
         return Text("", "")
-    return reasons.of_condition(found.reason, found.message)
+    text = reasons.of_condition(found.reason, found.message)
+    node = read.forest.queues.get(ClusterQueueName(_queue_of(read, view)))
+    return text if node is None else with_flavors(node, text, found.message)
+
+
+def with_flavors(node: QueueNode, text: Text, message: str) -> Text:
+    """Return why something waits, also if the last scan did not try every flavor.
+
+    Args:
+        node: the ClusterQueue.
+        text: what the message says.
+        message: of QuotaReserved=False, which tells of the flavors that were tried.
+    """
+    if text.reason != Code.NO_MATCHING_FLAVOR:
+        return text
+    told = reasons.told_flavors(message)
+    groups = [[one.name for one in group.flavors] for group in node.spec.resource_groups]
+    left = [
+        [name for name in group if name not in told]
+        for group in groups
+        if not told.isdisjoint(group)
+    ]
+    return reasons.waits_for_flavors(left[0]) if left and all(left) else text
+
+
+def _queue_of(read: Read, view: Workload) -> str:
+    return read.cluster_queue_of(view.metadata.namespace, view.spec.queue_name or "")
 
 
 def _never_starts(read: Read, view: Workload, reason: str) -> bool:
@@ -199,8 +226,7 @@ def _never_starts(read: Read, view: Workload, reason: str) -> bool:
     if reason != Code.EXCEEDS_MAX_QUOTA:
         return reason in reasons.NEVER_STARTS
     found = view.status.condition(conditions.QUOTA_RESERVED)
-    queue = read.cluster_queue_of(view.metadata.namespace, view.spec.queue_name or "")
-    node = read.forest.queues.get(ClusterQueueName(queue))
+    node = read.forest.queues.get(ClusterQueueName(_queue_of(read, view)))
     if node is None or found is None:
         return True
     return all(

@@ -536,6 +536,9 @@ def _with_numbers(
     answer = replace(answer, notes=(*answer.notes, *_releasing(view.status.conditions)))
     if answer.reason == Code.CLUSTER_QUEUE_INACTIVE:
         return replace(answer, notes=(*answer.notes, *_why_inactive(view.status.conditions)))
+    if not is_told:
+        text = Text(answer.reason, answer.message)
+        answer = _saying(answer, waiting.with_flavors(node, text, answer.said.message))
     if answer.reason not in _OF_QUOTA:
         return answer
     shortages = _shortages(node, workload)

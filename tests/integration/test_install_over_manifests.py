@@ -69,7 +69,7 @@ def test_the_webhook_of_applied_manifests_is_asked_where_the_command_says(tmp_pa
         again = run_command("install", "--kubeconfig", system.kubeconfig)
         assert again.returncode == 0, again.stderr
         for name in (manifests.WEBHOOK, manifests.CONTROLLER):
-            found = system.api.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{name}")
-            assert found["spec"]["template"]["spec"]["tolerations"] == [
+            deployed = system.api.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{name}")
+            assert deployed["spec"]["template"]["spec"]["tolerations"] == [
                 {**nodes.GPU_TAINT, "operator": "Equal"}
             ], "a second install keeps it"

@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
+from admission.base.conditions import WaitReason
 from admission.base.names import CohortName, FlavorName, ResourceName
+from admission.base.reasons import Code
+from admission.scheduling import explain
 from admission.scheduling.model import ClusterQueue, Cohort
 from tests.builders.scheduling import (
     ANY,
@@ -304,6 +307,30 @@ def test_the_flavor_at_which_a_scan_stops_is_taken_even_if_an_earlier_one_was_be
     )
 
     assert evicted(made.cycle()) == {"old": "InClusterQueue"}
+
+
+def test_a_flavor_that_was_tried_before_is_told_when_the_others_do_not_match():
+    """The second scan goes on after the flavor in which another workload was faster."""
+    only_fast = replace(pod_set(cpu=4), unsuited={FlavorName("slow"): "slow is elsewhere"})
+    made = world(
+        two("q", (0,), (4,), scan=(STOP, STOP)),
+        lender("fast", 4),
+        waiting("new", "amber", sets=[only_fast]),
+        waiting("own", "beryl", 4),
+        flavors=("fast", "slow"),
+    )
+    first = made.cycle()
+    assert (admitted(first), waits(first)["new"].message) == (["own"], NO_LONGER_FITS)
+
+    told = waits(made.cycle())["new"]
+
+    assert told.reason == WaitReason.NO_MATCHING_FLAVOR, "as Kueue says it, of the last scan"
+    assert explain.waiting(told) == (
+        Code.WAITING_FOR_QUOTA, "Waits: needs 4 cpu of fast, 0 free of 4; held by beryl (4)."
+    )  # fmt: skip
+    assert [(one.flavor, one.requested, one.available) for one in told.shortages] == [
+        ("fast", 4000, 0)
+    ]
 
 
 def test_a_flavor_without_victims_never_ends_a_scan():

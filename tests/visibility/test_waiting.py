@@ -1,7 +1,14 @@
 """Who waits at which place: the order of the controller, else the one by priority and time."""
 
-from admission.base.names import WorkloadKey
+import pytest
+
+from admission.base import conditions
+from admission.base.conditions import WaitReason
+from admission.base.names import FlavorName, PodSetName, WorkloadKey
+from admission.base.reasons import Code
 from admission.visibility import waiting as waiting_lists
+from tests.builders.metadata import make_condition
+from tests.builders.queues import make_cluster_queue
 from tests.visibility.clusters import GPU, holding, queue, related, waiting
 
 QUEUES = (queue("research", 8, 8, pending=3), queue("prod", 8, 0))
@@ -33,6 +40,34 @@ def test_the_order_of_the_controller_goes_first_and_those_that_may_not_be_read_a
         (1, 1, "late"), (3, 2, "first"),
     ]  # fmt: skip
     assert (found.exact, found.hidden) == (True, 1)
+
+
+@pytest.mark.parametrize(
+    ("tried", "reason", "never"),
+    [
+        (("h100",), Code.WAITING_FOR_QUOTA, False),
+        (("h100", "a100"), Code.NO_MATCHING_FLAVOR, True),
+    ],
+)
+def test_what_waits_for_a_flavor_that_was_not_tried_last_may_still_start(
+    tried: tuple[str, ...], reason: Code, never: bool
+) -> None:
+    why = [conditions.other_nodes(FlavorName(one)) for one in tried]
+    said = make_condition(
+        conditions.QUOTA_RESERVED,
+        "False",
+        WaitReason.NO_MATCHING_FLAVOR,
+        conditions.no_flavors([(PodSetName("main"), why)]),
+    )
+    document = waiting("w", "research", 1)
+    document["status"] = {"conditions": [said]}
+    read = related(document, queues=(make_cluster_queue("research", flavors=("a100", "h100")),))
+
+    (found,) = waiting_lists.of(read, "research").waiting
+
+    assert (found.reason, found.never) == (reason, never)
+    if not never:
+        assert found.message == "Waits for quota of a100."
 
 
 def test_the_document_says_the_same() -> None:

@@ -3,9 +3,7 @@
 It decides nothing: quota is given however the nodes are, and nodes may come. It is told to people.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
 
 from admission.base import reasons
 from admission.base.conditions import Text, WaitReason
@@ -16,9 +14,6 @@ from admission.objects import pods
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import PodSet, Workload
 from admission.scheduling.decisions import Wait
-
-_REFUSED: Final = re.compile(r"\bflavor ([^\s,;]+)")
-"""A flavor in the message of a wait: that its pods may not get it, or that it lacks quota."""
 
 
 class Fitting:
@@ -107,7 +102,7 @@ def _possible(wait: Wait, pod_set: PodSet, queue: ClusterQueue) -> Iterator[str]
     They are those in which it is short of it, and those that were not tried this time.
     """
     short = {str(one.flavor) for one in wait.shortages if one.pod_set == pod_set.name}
-    refused = set(_REFUSED.findall(wait.message)) - short
+    refused = reasons.told_flavors(wait.message) - short
     for group in queue.spec.resource_groups or ():
         names = [one.name for one in group.flavors]
         if not short.isdisjoint(names):
