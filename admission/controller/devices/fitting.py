@@ -13,7 +13,7 @@ from admission.controller.devices.node_inventory import NodeInventory
 from admission.objects import pods
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import PodSet, Workload
-from admission.scheduling.decisions import Wait
+from admission.scheduling.decisions import Shortage, Wait
 
 
 class Fitting:
@@ -42,7 +42,8 @@ class Fitting:
         """
         if workload is None or queue is None or wait.reason != WaitReason.WAITING_FOR_QUOTA:
             return None
-        short = {one.pod_set for one in wait.shortages}
+        fits_one = {one.pod_set for one in wait.shortages if self._fits_one(one)}
+        short = {one.pod_set for one in wait.shortages} - fits_one
         for pod_set in workload.spec.pod_sets or ():
             if pod_set.name in short:
                 found = self._beyond(pod_set, _possible(wait, pod_set, queue))
@@ -77,6 +78,11 @@ class Fitting:
             if found and len(found) == len(listed):
                 return found
         return []
+
+    def _fits_one(self, shortage: Shortage) -> bool:
+        """Return whether one node has what all pods of a pod set ask for; then so for each."""
+        has = self._inventory.largest_node(shortage.flavor, shortage.resource)
+        return has is not None and shortage.requested <= has
 
     def _lacks_hole(self, pod_set: PodSet, flavors: Iterable[str]) -> str:
         """Return that no node has as much free as a pod asks for; empty where one has."""
