@@ -239,6 +239,7 @@ def test_a_leader_that_slept_too_long_does_nothing_when_it_wakes_up(pair: Pair) 
     stage.create("first", 3)
     pair.system.until_released(pair.team, "first")
     stage.create("second", 3)
+    pair.system.wait_condition(pair.team, "second")
     await_all_told(pair.system, stage.workload("second"))
     with pair.leader.paused():
         pair.await_lead(pair.standby)
