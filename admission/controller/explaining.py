@@ -7,6 +7,7 @@ and when its reason is another one. Nothing is due while nothing changes.
 
 import heapq
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -129,10 +130,17 @@ class Explainer:
         if place != entry.written_place:
             self._refresh_later(key, entry, now)
 
-    def set_resized(self, now: float) -> None:
-        """Take that nodes have come or gone that differ in size."""
+    def set_resized(self, concerns: Callable[[Wait], bool], now: float) -> None:
+        """Take that nodes have come or gone that differ in size.
+
+        Args:
+            concerns: whether a reason may depend on that now.
+            now: the present.
+        """
         for key, entry in self._entries.items():
-            if entry.is_of_nodes and not entry.is_taken and entry.written is not None:
+            if entry.is_taken or entry.written is None:
+                continue
+            if entry.is_of_nodes or concerns(entry.wait):
                 self._refresh_later(key, entry, now)
 
     def forget(self, key: WorkloadKey) -> None:

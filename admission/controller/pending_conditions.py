@@ -117,7 +117,8 @@ class PendingConditions:
 
     def set_resized(self) -> None:
         """Take that nodes have come or gone that differ in size."""
-        self._explainer.set_resized(self._clock.monotonic())
+        concerns = self._pods.notices.may_exceed_largest_node
+        self._explainer.set_resized(concerns, self._clock.monotonic())
 
     def send(self) -> None:
         """Send what is due; what may not be sent yet stays due.

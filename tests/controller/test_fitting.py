@@ -70,6 +70,19 @@ def test_a_larger_node_that_comes_takes_it_back() -> None:
     assert says(made, "big")[0] == Code.WAITING_FOR_QUOTA
 
 
+def test_a_node_that_comes_later_and_is_too_small_is_told() -> None:
+    made = world(quota=16)
+    add(made, "first", gpus=8)
+    add(made, "big", gpus=16)
+    assert says(made, "big")[0] == Code.WAITING_FOR_QUOTA
+
+    made.store.create(resources.NODES, node("n0", gpu=8))
+    made.settle()
+    made.pass_time(6)
+
+    assert says(made, "big") == (Code.EXCEEDS_LARGEST_NODE, f"{TOO_BIG}.")
+
+
 def test_nothing_is_said_while_a_flavor_has_no_nodes_that_are_known() -> None:
     made = make_world(
         node("n0", gpu=8),

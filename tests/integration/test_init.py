@@ -183,7 +183,9 @@ def test_teams_share_what_there_is_and_borrow_the_rest(system: Installed) -> Non
 def test_a_second_run_changes_nothing_and_an_edit_is_shown_and_kept(system: Installed) -> None:
     done(system, *TEAMS, "--apply")
     again = done(system, *TEAMS, "--apply")
-    effects = {line.rpartition(" ")[2] for line in again.splitlines() if "/" in line.split()[0]}
+    effects = {
+        line.rpartition(" ")[2] for line in again.splitlines() if "/" in line.partition(" ")[0]
+    }
     assert effects == {"unchanged"}
 
     patch: list[dict[str, Any]] = [

@@ -13,7 +13,7 @@ from admission.controller.devices.node_inventory import NodeInventory
 from admission.objects import pods
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import PodSet, Workload
-from admission.scheduling.decisions import Shortage, Wait
+from admission.scheduling.decisions import Wait
 
 
 class Fitting:
@@ -40,16 +40,26 @@ class Fitting:
         Returns:
             None where a node has enough, or where no node of a flavor is known that it may get.
         """
-        if workload is None or queue is None or wait.reason != WaitReason.WAITING_FOR_QUOTA:
+        if workload is None or queue is None or not self.may_exceed(wait):
             return None
-        fits_one = {one.pod_set for one in wait.shortages if self._fits_one(one)}
-        short = {one.pod_set for one in wait.shortages} - fits_one
+        short = {one.pod_set for one in wait.shortages}
         for pod_set in workload.spec.pod_sets or ():
             if pod_set.name in short:
                 found = self._beyond(pod_set, _possible(wait, pod_set, queue))
                 if found:
                     return reasons.exceeds_largest_node(found)
         return None
+
+    def may_exceed(self, wait: Wait) -> bool:
+        """Return whether the pods of a pod set together ask for more than any node has.
+
+        Only then one of them may. It looks at no pod template, so it costs little.
+        """
+        return wait.reason == WaitReason.WAITING_FOR_QUOTA and any(
+            (has := self._inventory.largest_node(one.flavor, one.resource)) is not None
+            and one.requested > has
+            for one in wait.shortages
+        )
 
     def of_admitted(self, workload: Workload) -> str:
         """Return why no node takes a pod of an admitted Workload; empty where one may."""
@@ -78,11 +88,6 @@ class Fitting:
             if found and len(found) == len(listed):
                 return found
         return []
-
-    def _fits_one(self, shortage: Shortage) -> bool:
-        """Return whether one node has what all pods of a pod set ask for; then so for each."""
-        has = self._inventory.largest_node(shortage.flavor, shortage.resource)
-        return has is not None and shortage.requested <= has
 
     def _lacks_hole(self, pod_set: PodSet, flavors: Iterable[str]) -> str:
         """Return that no node has as much free as a pod asks for; empty where one has."""

@@ -166,6 +166,10 @@ class Notices:
         queue = self._configuration.cluster_queues.get(wait.cluster_queue)
         return self._fitting.of_waiting(workload, wait, queue)
 
+    def may_exceed_largest_node(self, wait: Wait) -> bool:
+        """Return whether `exceeds_largest_node` has to look; it costs little."""
+        return self._fitting.may_exceed(wait)
+
     def unmark(self, workload: Workload) -> ApiRequest | None:
         """Return the write that takes that back, where nothing is to be stopped any more."""
         is_over = workload.status.is_true(conditions.FINISHED)
