@@ -1,5 +1,6 @@
 """Command ``migrate kueue``: Kueue's place in a running cluster is taken, and given back."""
 
+import itertools
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -51,9 +52,8 @@ Examples:
 @click.option(
     "--backup",
     type=click.Path(dir_okay=False, path_type=Path),
-    default="kueue-backup.jsonl",
-    show_default=True,
-    help="New file for all queues and Workloads; install --restore can bring them back.",
+    help="New file for all queues and Workloads; install --restore can bring them back. Default: "
+    "kueue-backup.jsonl, with a number if that exists.",
 )
 @click.option("--kueue-namespace", default="", help="Default: where Kueue's webhooks point to.")
 @click.option(
@@ -74,7 +74,7 @@ def kueue(
     cert_dir: Path,
     image: str,
     visibility: bool,
-    backup: Path,
+    backup: Path | None,
     kueue_namespace: str,
     kueue_deployment: str,
     accept_unsupported: bool,
@@ -111,6 +111,9 @@ def kueue(
             if finishes:
                 _finish(api, said, record)
                 return
+            if record is not None and record.finished:
+                _tell_finished(record, form, undoes=undoes)
+                return
             if undoes and record is None:
                 raise kueue_move.MoveError(
                     "no move from Kueue was begun: there is nothing to undo"
@@ -144,13 +147,19 @@ def kueue(
                 _check(api, settings, accept_unsupported=accept_unsupported)
                 if webhook_url:
                     installing.tell_outside(settings, said)
-            _say(Move(tools, found, record or Record()).forward(backup))
+            _say(Move(tools, found, record or Record()).forward(backup or _new_file()))
             _tell_next(found)
 
 
 def _say(lines: Iterator[str]) -> None:
     for line in lines:
         click.echo(line)
+
+
+def _new_file() -> Path:
+    """Where the backup goes if nobody says so: what an earlier move has written stays."""
+    names = itertools.chain(["kueue-backup"], map("kueue-backup-{}".format, itertools.count(2)))
+    return next(path for name in names if not (path := Path(f"{name}.jsonl")).exists())
 
 
 def _check(api: Api, settings: Settings, *, accept_unsupported: bool) -> None:
@@ -171,15 +180,25 @@ def _check(api: Api, settings: Settings, *, accept_unsupported: bool) -> None:
 def _finish(api: Api, settings: Settings, record: Record | None) -> None:
     if record is None:
         raise kueue_move.MoveError("no move from Kueue is under way: there is nothing to finish")
-    left = [step.name for step in kueue_move.STEPS if step.name not in record.done]
-    if left or record.undone:
-        raise kueue_move.MoveError(
-            f"the move is not at its end ({', '.join(left) or 'the way back was begun'}): "
-            "repeat --apply, or go back with --undo"
-        )
-    kueue_move.finish(api, settings.namespace)
+    if not record.finished:
+        kueue_move.finish(api, settings.namespace, record, SystemClock())
     click.echo("done: there is no way back any more")
     _tell_leftovers(kueue_move.from_record(record))
+
+
+def _tell_finished(record: Record, form: str, *, undoes: bool) -> None:
+    """Say that there is nothing left to do, or that it cannot be undone."""
+    what = f"the move from Kueue was finished at {record.finished}"
+    if undoes:
+        output.fail(
+            f"{what}, so there is no way back: what it needs was deleted then",
+            "to have Kueue again, uninstall with gpu-admission uninstall --keep-crds, which keeps "
+            "queues and Workloads, and then install Kueue",
+        )
+    if form == "json":
+        output.print_json({"finished": record.finished})
+        return
+    click.echo(f"{what}: gpu-admission decides, and there is nothing left to do")
 
 
 def _show(found: Kueue, survey: Survey, record: Record | None, form: str) -> None:

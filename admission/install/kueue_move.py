@@ -14,7 +14,7 @@ import http.client
 import json
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -150,19 +150,23 @@ class Record:
 
     Attributes:
         done: names of the steps that are done.
+        undoing: whether the way back was begun.
         undone: names of the steps of the way back that are done.
         kueue: what was Kueue's own.
         conversions: of each CustomResourceDefinition, by its name: conversion and annotations.
         backup: the file.
         began: when nothing was admitted any more.
+        finished: when the way back was given up; empty while there is one.
     """
 
     done: list[str] = field(default_factory=list)
+    undoing: bool = False
     undone: list[str] = field(default_factory=list)
     kueue: dict[str, Any] = field(default_factory=dict)
     conversions: dict[str, Any] = field(default_factory=dict)
     backup: str = ""
     began: str = ""
+    finished: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +223,7 @@ class Move:
             BackupError: the file exists.
             KubeError: the API server refused.
         """
-        if self._record.undone:
+        if self._record.undoing:
             raise MoveError("the way back was begun: finish it first, with --undo")
         steps: Mapping[str, Callable[[], Iterator[Line]]] = {
             "save": lambda: self._save(backup),
@@ -258,6 +262,8 @@ class Move:
                 "api_services": [_plain(one) for one in kueue.api_services],
             }
             self._record.conversions = dict(_conversions(self._api))
+        name = self._settings.namespace
+        self._until(lambda: not self._is_ending(name), f"the old namespace {name} is gone")
         yield from _told(apply.apply_all(self._api, [manifests.namespace(self._settings)]))
         if not self._record.backup:
             count = backups.save(self._api, backup, self._tools.clock)
@@ -396,6 +402,9 @@ class Move:
             "yield": self._yield,
             "remove": self._remove,
         }
+        if not self._record.undoing:  # known before anything is done: our Lease is held first
+            self._record.undoing = True
+            self._write()
         for name in BACK:
             if name == "remove":  # it deletes the record
                 yield from (f"{name}: {line}" for line in self._remove())
@@ -463,7 +472,7 @@ class Move:
         yield from _told(installation.no_roles(self._api, self._settings))
         installation.unmark(self._api)
         yield from _told(apply.delete_all(self._api, [manifests.namespace(self._settings)]))
-        finish(self._api, self._settings.namespace)  # the namespace may take long to go
+        self._forget()  # the namespace may take long to go
 
     def _created(self, documents: Iterable[Document]) -> Iterator[Line]:
         """Create what is not there."""
@@ -494,13 +503,14 @@ class Move:
 
     def _write(self) -> None:
         """Write the record; what is done is known from then on."""
-        document = {
-            "apiVersion": resources.CONFIG_MAPS.api_version,
-            "kind": resources.CONFIG_MAPS.kind,
-            "metadata": {"name": RECORD, "namespace": self._settings.namespace},
-            "data": {_KEY: json.dumps(asdict(self._record))},
-        }
-        apply.apply(self._api, document)
+        _write(self._api, self._settings.namespace, self._record)
+
+    def _forget(self) -> None:
+        """Delete the record."""
+        try:
+            self._api.delete(resources.CONFIG_MAPS, RECORD, self._settings.namespace)
+        except errors.NotFoundError:
+            return
 
     def _hold(self, name: str, namespace: str) -> None:
         """Hold a Lease until it is released, whether this process lives or not."""
@@ -575,6 +585,13 @@ class Move:
         is_seen = status.get("observedGeneration", 0) >= found["metadata"]["generation"]
         return bool(is_seen and status.get("availableReplicas", 0) >= wanted)
 
+    def _is_ending(self, namespace: str) -> bool:
+        try:
+            found = self._api.get(resources.NAMESPACES, namespace)
+        except errors.NotFoundError:
+            return False
+        return "deletionTimestamp" in found["metadata"]
+
     def _is_reviewed(self) -> bool:
         """Whether the API server has our webhooks judge what it would create.
 
@@ -618,16 +635,34 @@ class Move:
         return passed.total_seconds()
 
 
-def finish(api: Api, namespace: str) -> None:
+def finish(api: Api, namespace: str, record: Record, clock: Clock) -> None:
     """Forget what the way back needs; Kueue's Lease stays held.
 
+    What is left of the record says that there was a move, so that nobody begins another one.
+
     Raises:
+        MoveError: the move is not at its end.
         KubeError: the API server refused.
     """
-    try:
-        api.delete(resources.CONFIG_MAPS, RECORD, namespace)
-    except errors.NotFoundError:
-        return
+    left = [step.name for step in STEPS if step.name not in record.done]
+    if left or record.undoing:
+        raise MoveError(
+            f"the move is not at its end ({', '.join(left) or 'the way back was begun'}): "
+            "repeat --apply, or go back with --undo"
+        )
+    kueue = {**record.kueue, "webhooks": [], "api_services": []}
+    finished = clocks.to_wire(clock.now())
+    _write(api, namespace, replace(record, kueue=kueue, conversions={}, finished=finished))
+
+
+def _write(api: Api, namespace: str, record: Record) -> None:
+    document = {
+        "apiVersion": resources.CONFIG_MAPS.api_version,
+        "kind": resources.CONFIG_MAPS.kind,
+        "metadata": {"name": RECORD, "namespace": namespace},
+        "data": {_KEY: json.dumps(asdict(record))},
+    }
+    apply.apply(api, document)
 
 
 def from_record(record: Record) -> Kueue:

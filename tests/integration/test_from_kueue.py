@@ -206,6 +206,12 @@ class Served(Installed):
         assert process.returncode == (-9 if kill_after else 0), text
         return text
 
+    def refusal(self, *arguments: str) -> str:
+        """Why the command does nothing."""
+        done = run_command(*self.command(*arguments)[len(PROGRAM) :])
+        assert done.returncode == 1, done.stdout
+        return done.stderr
+
     def holder(self, namespace: str, name: str) -> str:
         """Who holds a Lease."""
         try:
@@ -343,6 +349,7 @@ def test_kueues_place_is_taken_and_given_back_though_the_command_is_killed_on_th
         system.migrate("--apply", kill_after=step)
         kueues, ours = system.holders()
         assert kueue_move.HOLDER in {kueues, ours}, "one of both never decides"
+        assert "the move is not at its end" in system.refusal("--finish")
     told = system.migrate("--apply")
     assert "done: gpu-admission decides" in told
     assert "nothing was admitted for" in told or "lead: done before" in told
@@ -370,9 +377,13 @@ def test_kueues_place_is_taken_and_given_back_though_the_command_is_killed_on_th
     assert {key: after.get(key) for key in before} == before, "the same objects, all of them"
 
     system.migrate("--undo", kill_after="hold")
+    assert "the way back was begun" in system.refusal("--finish")
+    assert "the way back was begun" in system.refusal("--apply")
     system.migrate("--undo", kill_after="start")
     back = system.migrate("--undo")
     assert "done: Kueue decides again" in back
+    assert "there is nothing to finish" in system.refusal("--finish")
+    assert "there is nothing to undo" in system.refusal("--undo")
     assert kueue.configurations() == configurations
     assert kueue.definitions() == definitions
     assert api.get(f"{DEPLOYMENTS}/{NAME}")["spec"]["replicas"] == 2
@@ -420,9 +431,7 @@ def test_what_would_have_no_effect_is_named_and_not_done(
     told = system.migrate()
     assert told.startswith("Kueue's place can be taken, but 1 thing(s) will have no effect here:")
     assert "ClusterQueue far: asks for the AdmissionCheck remote of MultiKueue" in told
-    done = run_command(*system.command("--apply")[len(PROGRAM) :])
-    assert done.returncode == 1
-    assert "--accept-unsupported" in done.stderr
+    assert "--accept-unsupported" in system.refusal("--apply")
     assert json.loads(run_command(*system.command("-o", "json")[len(PROGRAM) :]).stdout)["found"][
         "unsupported"
     ]
