@@ -263,11 +263,11 @@ def charted() -> Iterator[Charted]:
 
 
 def _stages() -> str:
-    """Return stages in which kwok leaves the pods of the installation to the other kubelet."""
+    """Return stages in which kwok leaves the pods of installations to the other kubelet."""
     found = list(yaml.safe_load_all(commands.STAGES.read_text()))
     for stage in found:
         if stage["metadata"]["name"] in _POD_STAGES:
-            ours = {"key": _OURS, "operator": "NotIn", "values": ["gpu-admission"]}
+            ours = {"key": _OURS, "operator": "NotIn", "values": ["gpu-admission", "kueue"]}
             stage["spec"]["selector"]["matchExpressions"].append(ours)
     return yaml.safe_dump_all(found)
 
