@@ -41,8 +41,6 @@ _ADVICE: Final = (
     "create CustomResourceDefinitions, ClusterRoles and webhook configurations"
 )
 _TIMEOUT_SECONDS: Final = 30.0
-_WHILE_DOWN: Final = {"refuse": REFUSE, "hold": HOLD}
-"""Each choice of --while-webhook-down, as a configuration file has it."""
 _THEN: Final = (
     "gpu-admission init            # see flavors and queues for your nodes; --apply creates them",
     "kubectl gpu why POD -n NS     # after the first pod with a GPU: is it admitted, or why not",
@@ -74,15 +72,7 @@ Examples:
 @output.kubeconfig_option
 @options.config_option
 @options.mode_option
-@click.option(
-    "--while-webhook-down",
-    "while_down",
-    type=click.Choice(list(_WHILE_DOWN)),
-    help="What becomes of GPU pods, and of Jobs with a queue, while the webhook does not answer. "
-    "refuse: they are not created. hold: the API server creates them, and they wait until the "
-    "controller sees them; needs MutatingAdmissionPolicies (Kubernetes 1.36). Default: as the "
-    "file says, else as installed before, else refuse.",
-)
+@options.while_down_option
 @options.webhook_url_option
 @options.cert_dir_option
 @options.image_option
@@ -145,19 +135,13 @@ def install(
     )
     with output.reported(options.CONFIG_ADVICE):
         said = reading.load_logged(config_file)
-    if mode and said.gpu.modes is not None:
-        raise click.UsageError(f"--mode {mode}: {config_file} has modes, too; leave one out")
-    if while_down and said.gpu.while_webhook_down is not None:
-        raise click.UsageError(
-            f"--while-webhook-down {while_down}: {config_file} has whileWebhookDown, too; leave "
-            "one out"
-        )
+    refuse_twice(said, config_file, mode, while_down)
     with output.reported(_ADVICE):
         api = connection.Target(kubeconfig).connect(
             connections=1, timeout_seconds=_TIMEOUT_SECONDS
         )
         with closing(api):
-            settings = with_modes(api, _with_outage(api, said, while_down), mode)
+            settings = with_modes(api, with_outage(api, said, while_down), mode)
             settings = without_operators(api, settings)
             if webhook_url:
                 tell_outside(settings, said)
@@ -326,6 +310,23 @@ def _tell_left_out(one: LeftOut) -> None:
     click.echo(f"warning: {one.kind}/{one.name}{where} is not restored: {one.why}", err=True)
 
 
+def refuse_twice(
+    said: Settings, config_file: Path | None, mode: str | None, while_down: str | None
+) -> None:
+    """Refuse an option for what the file says, too.
+
+    Raises:
+        UsageError: there is one.
+    """
+    if mode and said.gpu.modes is not None:
+        raise click.UsageError(f"--mode {mode}: {config_file} has modes, too; leave one out")
+    if while_down and said.gpu.while_webhook_down is not None:
+        raise click.UsageError(
+            f"--while-webhook-down {while_down}: {config_file} has whileWebhookDown, too; leave "
+            "one out"
+        )
+
+
 def with_modes(api: Api, settings: Settings, mode: str | None) -> Settings:
     """The settings with what holds in namespaces, and a line about where that comes from."""
     if not mode and settings.gpu.modes is not None:
@@ -342,10 +343,10 @@ def with_modes(api: Api, settings: Settings, mode: str | None) -> Settings:
     return _changed(settings, modes=None if chosen == Modes() else chosen)
 
 
-def _with_outage(api: Api, settings: Settings, chosen: str | None) -> Settings:
+def with_outage(api: Api, settings: Settings, chosen: str | None) -> Settings:
     """The settings with what becomes of pods while the webhook does not answer."""
     if chosen:
-        found = _WHILE_DOWN[chosen]
+        found = options.WHILE_DOWN[chosen]
         return _changed(settings, while_webhook_down=None if found == REFUSE else found)
     if settings.gpu.while_webhook_down is None and holding.is_installed(api):
         click.echo("while the webhook is down: hold, as installed before", err=True)

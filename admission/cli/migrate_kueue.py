@@ -45,6 +45,7 @@ Examples:
 @click.option("--undo", "undoes", is_flag=True, help="Go back to Kueue.")
 @click.option("--finish", "finishes", is_flag=True, help="Forget the way back.")
 @options.mode_option
+@options.while_down_option
 @options.webhook_url_option
 @options.cert_dir_option
 @options.image_option
@@ -70,6 +71,7 @@ def kueue(
     undoes: bool,
     finishes: bool,
     mode: str | None,
+    while_down: str | None,
     webhook_url: str,
     cert_dir: Path,
     image: str,
@@ -95,6 +97,7 @@ def kueue(
         raise click.UsageError("-o json: the plan only")
     with output.reported(options.CONFIG_ADVICE):
         said = reading.load_logged(config_file)
+    installing.refuse_twice(said, config_file, mode, while_down)
     plan = installation.Plan(
         webhook_url=webhook_url,
         certificates=cert_dir,
@@ -133,8 +136,9 @@ def kueue(
                 return
             settings = said
             if applies:
+                chosen = installing.with_outage(api, said, while_down)
                 settings = installing.without_operators(
-                    api, installing.with_modes(api, said, mode)
+                    api, installing.with_modes(api, chosen, mode)
                 )
             tools = Tools(
                 api=api, plan=plan, settings=settings, clock=SystemClock(), wait=time.sleep
@@ -169,6 +173,7 @@ def _check(api: Api, settings: Settings, *, accept_unsupported: bool) -> None:
             "gpu-admission is installed beside Kueue: run gpu-admission uninstall --keep-crds "
             "first"
         )
+    installation.refuse_unheld(api, settings)
     unsupported = kueue_found.survey(api).unsupported
     if unsupported and not accept_unsupported:
         raise kueue_move.MoveError(

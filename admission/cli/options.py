@@ -7,6 +7,7 @@ from typing import Any, Final
 import click
 
 from admission.base import names
+from admission.config.gpu_configuration import HOLD, REFUSE
 from admission.install import manifests, modes
 
 CONFIG_ADVICE: Final = (
@@ -35,6 +36,19 @@ mode_option: Final[Callable[[Any], Any]] = click.option(
     + " ".join(f"{name}: {what}." for name, what in modes.MODES.items())
     + " Default: the modes of the file, else those of the existing installation. A new "
     f"installation asks if it has a terminal, and otherwise takes {modes.DEFAULT}.",
+)
+
+WHILE_DOWN: Final = {"refuse": REFUSE, "hold": HOLD}
+"""Each choice of --while-webhook-down, as a configuration file has it."""
+
+while_down_option: Final[Callable[[Any], Any]] = click.option(
+    "--while-webhook-down",
+    "while_down",
+    type=click.Choice(list(WHILE_DOWN)),
+    help="What becomes of GPU pods, and of Jobs with a queue, while the webhook does not answer. "
+    "refuse: they are not created. hold: the API server creates them, and they wait until the "
+    "controller sees them; needs MutatingAdmissionPolicies (Kubernetes 1.36). Default: as the "
+    "file says, else as installed before, else refuse.",
 )
 
 webhook_url_option: Final[Callable[[Any], Any]] = click.option(

@@ -120,7 +120,7 @@ def install(
     if not plan.take_over:
         _refuse_kueue(api)
     _host(plan.webhook_url)
-    _held(api, settings)
+    refuse_unheld(api, settings)
     if plan.backup is not None:
         _refuse_installed(api, settings)
         backups.refuse_running(api, settings.namespace, clock)
@@ -377,6 +377,16 @@ def webhook_place(api: Api) -> str:
 def is_installed(api: Api, settings: Settings) -> bool:
     """Return whether webhook configurations of ours are there."""
     return bool(_installed(api, settings))
+
+
+def refuse_unheld(api: Api, settings: Settings) -> None:
+    """Refuse where the API server is to hold pods, and cannot.
+
+    Raises:
+        InstallationError: it serves no MutatingAdmissionPolicies.
+        KubeError: the API server refused.
+    """
+    _held(api, settings)
 
 
 def _installed(api: Api, settings: Settings) -> str:

@@ -13,7 +13,7 @@ what the way back needs; the command may be repeated, and goes on from there.
 import http.client
 import json
 import ssl
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from admission.base import clock as clocks
-from admission.base import names, patches
+from admission.base import names, patches, structs
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
 from admission.config.derived import Settings
@@ -30,10 +30,11 @@ from admission.install.installation import Place, Plan
 from admission.install.kueue_found import Kueue
 from admission.install.rendering import Document
 from admission.kube import apply, errors, resources
-from admission.kube.api import Api
+from admission.kube.api import Api, every_served
 from admission.kube.apply import Applied
 from admission.kube.resources import Resource
-from admission.objects import kinds
+from admission.objects import kinds, views
+from admission.owners import pod as pod_owner
 
 HOLDER: Final = "gpu-admission-migrate"
 """Who holds the Leases during a move."""
@@ -51,6 +52,7 @@ _KEY: Final = "move.json"
 _WRITTEN_BY_SERVER: Final = ("uid", "resourceVersion", "generation", "creationTimestamp")
 _INJECTED: Final = "cert-manager.io/inject-"
 _PROBE: Final = "gpu-admission-probe"
+_POD: Final = structs.converter(views.Pod)
 
 Line = str
 Wait = Callable[[float], None]
@@ -129,7 +131,7 @@ STEPS: Final = (
     ),
     Step(
         name="protect",
-        does="install the policies in the API server",
+        does="install the policies in the API server, also those of --while-webhook-down hold",
         undone="delete them",
     ),
     Step(
@@ -295,7 +297,9 @@ class Move:
                 )
 
     def _review(self) -> Iterator[Line]:
-        yield from _told(installation.reviews(self._api, self._settings, self._place()))
+        # Nobody lets go yet what the API server would hold by itself; see `_protect`.
+        refusing = _refusing(self._settings)
+        yield from _told(installation.reviews(self._api, refusing, self._place()))
         self._until(self._is_reviewed, "the API server asks our webhooks")
         self._tools.wait(_SETTLE_SECONDS)
         yield "the API server asks our webhooks"
@@ -344,6 +348,8 @@ class Move:
     def _protect(self) -> Iterator[Line]:
         plan = self._tools.plan
         yield from _told(installation.policies(self._api, plan, self._settings))
+        if self._settings.gpu.holds_while_down:
+            yield from _told(installation.reviews(self._api, self._settings, self._place()))
         yield from _told(installation.visibility(self._api, plan, self._settings, self._place()))
 
     def _lead(self) -> Iterator[Line]:
@@ -462,6 +468,44 @@ class Move:
         self._tools.wait(_SETTLE_SECONDS)
         yield "the API server asks Kueue's webhooks"
         yield from _told(installation.no_reviews(self._api, self._settings))
+        yield from self._let_go()
+
+    def _let_go(self) -> Iterator[Line]:
+        """Give gated pods without a queue the default queue, or let them go.
+
+        Our controller would: the webhook was not sure about them, or nobody reviewed them. Kueue
+        does not touch pods without a queue, and marks those that it gates itself.
+        """
+        if self._settings.kueue.manage_jobs_without_queue_name:
+            return
+        queued = {
+            one["metadata"]["namespace"]
+            for one in every_served(self._api, resources.LOCAL_QUEUES)
+            if one["metadata"]["name"] == names.DEFAULT_LOCAL_QUEUE
+        }
+        count = 0
+        for _ in range(_SWEEPS):
+            found = [one for one in kueue_found.managed_pods(self._api) if _is_in_doubt(one)]
+            changes = [self._decided(_POD(one), queued) for one in found]
+            count += sum(changes)
+            if all(changes):
+                break
+        if count:
+            yield f"{count} gated pods without a queue got the default queue, or were let go"
+
+    def _decided(self, pod: views.Pod, queued: Container[str]) -> bool:
+        """Put a pod in the default queue or let it go; False if it changed meanwhile."""
+        name, namespace = pod.metadata.name, pod.metadata.namespace
+        change = (
+            pod_owner.put_in_queue(pod, names.DEFAULT_LOCAL_QUEUE)
+            if namespace in queued
+            else pod_owner.let_go(pod)
+        )
+        try:
+            self._api.patch(resources.PODS, name, change, namespace)
+        except (errors.NotFoundError, errors.ConflictError):
+            return False
+        return True
 
     def _yield(self) -> Iterator[Line]:
         self._release(self._kueue.lease, self._kueue.lease_namespace)
@@ -720,6 +764,24 @@ def _plain(found: Document) -> Document:
         if key not in _WRITTEN_BY_SERVER and key != "managedFields"
     }
     return {key: value for key, value in found.items() if key != "status"} | {"metadata": metadata}
+
+
+def _is_in_doubt(pod: Document) -> bool:
+    """Whether a pod waits behind the gate without a queue, and not because Kueue says so."""
+    metadata = pod["metadata"]
+    gates = {one["name"] for one in pod["spec"].get("schedulingGates") or ()}
+    return (
+        names.ADMISSION_GATE in gates
+        and names.QUEUE_LABEL not in (metadata.get("labels") or {})
+        and names.POD_SUSPENDING_PARENT not in (metadata.get("annotations") or {})
+        and not _is_held(pod)
+    )
+
+
+def _refusing(settings: Settings) -> Settings:
+    """Return settings with which nothing is created that the webhook does not review."""
+    gpu = settings.gpu.model_copy(update={"while_webhook_down": None})
+    return settings.model_copy(update={"gpu": gpu})
 
 
 def _ignored(one: Document) -> Document:

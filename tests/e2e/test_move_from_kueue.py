@@ -23,7 +23,8 @@ from tests.controlplane import waiting
 from tests.controlplane.rest import Json
 from tests.e2e import addressed, charted, kueue
 from tests.e2e.charted import CONFIGURATIONS, REGISTRY, SYSTEM, Charted, Reviews
-from tests.e2e.kueue import DEPLOYMENT, NAMESPACE, Kueue
+from tests.e2e.kueue import DEPLOYMENT, Kueue
+from tests.e2e.kueue_process import NAMESPACE
 from tests.integration.installed import KUEUE, run_command
 
 pytestmark = pytest.mark.controlplane

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from admission.base import names
-from admission.install import kueue_move
+from admission.install import holding, kueue_move
 from admission.objects import crds, views
 from admission.owners import pod as pod_owner
 from admission.owners.workload import PriorityClasses
@@ -33,11 +33,14 @@ pytestmark = pytest.mark.controlplane
 TEAM = "research"
 QUEUED = {names.QUEUE_LABEL: "default"}
 PODS = f"/api/v1/namespaces/{TEAM}/pods"
+PLAIN = "/api/v1/namespaces/plain/pods"
 WORKLOADS = f"{KUEUE}/namespaces/{TEAM}/workloads"
 PRODUCT = "nvidia.com/gpu.product"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 REVIEWS = "/apis/admissionregistration.k8s.io/v1"
+HOLD = ("--while-webhook-down", "hold")
+HOLDS = f"{REVIEWS}/mutatingadmissionpolicies/{holding.PODS_POLICY}"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/kueue-system/deployments"
 NAME = "kueue-controller-manager"
 INJECTED = "cert-manager.io/inject-ca-from"
@@ -346,14 +349,16 @@ def test_kueues_place_is_taken_and_given_back_though_the_command_is_killed_on_th
     assert system.holders() == ("kueue-1", "")
 
     for step in ("review", "stop", "lead"):
-        system.migrate("--apply", kill_after=step)
+        system.migrate("--apply", *HOLD, kill_after=step)
         kueues, ours = system.holders()
         assert kueue_move.HOLDER in {kueues, ours}, "one of both never decides"
         assert "the move is not at its end" in system.refusal("--finish")
-    told = system.migrate("--apply")
+        assert api.lacks(HOLDS), "nobody would let go yet what the API server holds"
+    told = system.migrate("--apply", *HOLD)
     assert "done: gpu-admission decides" in told
     assert "nothing was admitted for" in told or "lead: done before" in told
 
+    assert not api.lacks(HOLDS)
     assert kueue.configurations() == {}
     assert api.get(f"{DEPLOYMENTS}/{NAME}")["spec"]["replicas"] == 0
     kueues, ours = system.holders()
@@ -376,12 +381,27 @@ def test_kueues_place_is_taken_and_given_back_though_the_command_is_killed_on_th
     after = work.uids()
     assert {key: after.get(key) for key in before} == before, "the same objects, all of them"
 
+    # Kueue may be wanted back because nothing of ours works.
+    system.stop()
+    api.post("/api/v1/namespaces", {"metadata": {"name": "plain"}})
+    waiting.until(
+        lambda: api.post(f"{PLAIN}?dryRun=All", make_pod(gpus=1))["spec"].get("schedulingGates"),
+        what="the API server holds pods",
+    )
+    for path in (PLAIN, PODS):
+        api.post(path, make_pod("unreviewed", gpus=1))
+
     system.migrate("--undo", kill_after="hold")
     assert "the way back was begun" in system.refusal("--finish")
     assert "the way back was begun" in system.refusal("--apply")
     system.migrate("--undo", kill_after="start")
     back = system.migrate("--undo")
     assert "done: Kueue decides again" in back
+    assert api.lacks(HOLDS)
+    assert not api.get(f"{PLAIN}/unreviewed")["spec"].get("schedulingGates"), "Kueue never would"
+    queued = api.get(f"{PODS}/unreviewed")
+    assert queued["metadata"]["labels"].items() >= {**QUEUED, names.MANAGED_LABEL: "true"}.items()
+    assert work.gates("unreviewed") == [names.ADMISSION_GATE]
     assert "there is nothing to finish" in system.refusal("--finish")
     assert "there is nothing to undo" in system.refusal("--undo")
     assert kueue.configurations() == configurations
