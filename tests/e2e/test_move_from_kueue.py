@@ -4,6 +4,7 @@ The pods of both are made and replaced by the cluster's own controllers, and run
 those of Kueue runs a stand-in; ``make interop`` has the real manager.
 """
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -108,6 +109,8 @@ class Move:
         self.system.wait_running(TEAM, name)
         assert self.with_finalizer() == []
         assert charted.is_gated(self.system.pod(TEAM, "waits"))
+        looked = json.loads(self.system.run("doctor", "-o", "json").stdout)
+        assert (looked["findings"], looked["notLooked"]) == ([], [])
 
     def back(self, name: str) -> None:
         """Kueue's pods decide again, and nothing of ours is left."""
