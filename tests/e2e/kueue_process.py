@@ -39,7 +39,7 @@ LEASE: Final = (
     f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{names.KUEUE_LEASE_NAME}"
 )
 _LEASE_SECONDS: Final = 15
-_LOOK_SECONDS: Final = 0.25
+_LOOK_SECONDS: Final = 0.5
 _ENDED: Final = ("Succeeded", "Failed")
 _CONFLICTS: Final = (404, 409)
 

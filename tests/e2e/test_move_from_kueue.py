@@ -189,7 +189,7 @@ class Move:
         """In the block every new pod is reviewed, and what runs goes on."""
         self.kept = self.kept or self.state()
         running = self.running()
-        with Reviews(self.system, TEAM) as reviews:
+        with Reviews(self.system, TEAM, threads=2) as reviews:
             yield
         assert [one.refusal for one in reviews.failed if not one.is_late] == []
         assert running.items() <= self.running().items()
