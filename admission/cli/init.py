@@ -16,7 +16,7 @@ from admission.cli import options, output, tables
 from admission.cli.tables import Column
 from admission.config import reading
 from admission.config.derived import Settings
-from admission.install import manifests, proposal, quota_takeover
+from admission.install import installation, manifests, proposal, quota_takeover
 from admission.install.proposal import ClusterNode, Document, Proposed, Supply, Team
 from admission.kube import apply, errors, resources
 from admission.kube.api import Api, every
@@ -363,7 +363,10 @@ def _sharing(settings: Settings | None) -> Iterator[str]:
     if settings is None:
         yield "Whether fair sharing is on is not known: the configuration cannot be read."
     elif settings.kueue.fair_sharing is None:
-        yield "Fair sharing is off: whoever asks first borrows what others do not use."
+        yield (
+            "Fair sharing is off: whoever asks first borrows what others do not use. To share it "
+            "evenly: gpu-admission install --fair-sharing"
+        )
     else:
         yield (
             "Fair sharing is on: what others do not use is shared evenly, by "
@@ -378,11 +381,7 @@ def _sharing(settings: Settings | None) -> Iterator[str]:
 def _of_installation(api: Api, namespace: str) -> Settings | None:
     """Return the configuration of the installation, the defaults before there is one."""
     try:
-        found = api.get(resources.CONFIG_MAPS, manifests.CONFIG_MAP, namespace)
-        text = (found.get("data") or {}).get("config.yaml", "")
-        return reading.read(text, f"ConfigMap {manifests.CONFIG_MAP}").settings
-    except errors.NotFoundError:
-        return Settings()
+        return installation.configured(api, namespace) or Settings()
     except (errors.ForbiddenError, reading.ConfigurationError):
         return None
 

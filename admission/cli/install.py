@@ -19,6 +19,7 @@ from admission.cli import options, output
 from admission.config import reading
 from admission.config.derived import Settings, to_text
 from admission.config.gpu_configuration import HOLD, REFUSE, Modes
+from admission.config.kueue_configuration import FairSharing
 from admission.install import (
     backups,
     holding,
@@ -73,6 +74,7 @@ Examples:
 @options.config_option
 @options.mode_option
 @options.while_down_option
+@options.fair_sharing_option
 @options.webhook_url_option
 @options.cert_dir_option
 @options.image_option
@@ -105,6 +107,7 @@ def install(
     config_file: Path | None,
     mode: str | None,
     while_down: str | None,
+    fair_sharing: bool | None,
     webhook_url: str,
     cert_dir: Path,
     image: str,
@@ -136,12 +139,22 @@ def install(
     with output.reported(options.CONFIG_ADVICE):
         said = reading.load_logged(config_file)
     refuse_twice(said, config_file, mode, while_down)
+    if fair_sharing is not None and said.kueue.fair_sharing is not None:
+        raise click.UsageError(
+            f"--fair-sharing: {config_file} has fairSharing, too; leave one out"
+        )
+    if fair_sharing and webhook_url:
+        raise click.UsageError(
+            "--fair-sharing: webhook and controller run outside the cluster; put fairSharing: {} "
+            "into the file of --config that they are started with"
+        )
     with output.reported(_ADVICE):
         api = connection.Target(kubeconfig).connect(
             connections=1, timeout_seconds=_TIMEOUT_SECONDS
         )
         with closing(api):
-            settings = with_modes(api, with_outage(api, said, while_down), mode)
+            shared = _with_sharing(api, said, config_file, chosen=fair_sharing)
+            settings = with_modes(api, with_outage(api, shared, while_down), mode)
             settings = without_operators(api, settings)
             if webhook_url:
                 tell_outside(settings, said)
@@ -234,7 +247,8 @@ def _tell_next(settings: Settings, *, is_outside: bool, first: str) -> None:
     ready = (
         "gpu-admission run             # start what --webhook-url points to, and the controller"
         if is_outside
-        else f"kubectl wait -n {settings.namespace} --for=condition=Available deployment --all"
+        else f"kubectl wait -n {settings.namespace} --for=condition=Available deployment --all "
+        "--timeout=5m"
     )
     steps = (*filter(None, [first]), ready, *_THEN)
     click.echo("\n".join(("\nnext:", *(f"  {step}" for step in steps))))
@@ -352,6 +366,24 @@ def with_outage(api: Api, settings: Settings, chosen: str | None) -> Settings:
         click.echo("while the webhook is down: hold, as installed before", err=True)
         return _changed(settings, while_webhook_down=HOLD)
     return settings
+
+
+def _with_sharing(
+    api: Api, settings: Settings, config_file: Path | None, *, chosen: bool | None
+) -> Settings:
+    """The settings with how quota is shared that others do not use."""
+    if chosen is None and config_file is None:
+        before = installation.configured(api, settings.namespace)
+        found = None if before is None else before.kueue.fair_sharing
+        if found is not None:
+            click.echo("fair sharing: on, as installed before", err=True)
+    elif chosen is None:
+        return settings
+    else:
+        found = FairSharing() if chosen else None
+    return settings.model_copy(
+        update={"kueue": settings.kueue.model_copy(update={"fair_sharing": found})}
+    )
 
 
 def _asked() -> str:

@@ -51,6 +51,13 @@ while_down_option: Final[Callable[[Any], Any]] = click.option(
     "file says, else as installed before, else refuse.",
 )
 
+fair_sharing_option: Final[Callable[[Any], Any]] = click.option(
+    "--fair-sharing/--no-fair-sharing",
+    default=None,
+    help="Share quota that others do not use evenly between queues, by the weight of each. "
+    "Default: as the file says, else as installed before, else whoever asks first borrows it.",
+)
+
 webhook_url_option: Final[Callable[[Any], Any]] = click.option(
     "--webhook-url",
     default="",

@@ -305,7 +305,7 @@ def _local_lines(use: Use, most: int, *, every: bool) -> Iterator[str]:
     if not use.local_queues:
         yield from tables.sentence(
             "There is no queue that you may read. An administrator makes them: "
-            "kubectl get clusterqueues,localqueues -A",
+            "gpu-admission init --team NAME",
             most,
         )
         return

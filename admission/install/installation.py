@@ -11,6 +11,7 @@ from admission.base import clock as clocks
 from admission.base import names, patches
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
+from admission.config import reading
 from admission.config.derived import Settings
 from admission.config.kueue_configuration import VisibilityServer
 from admission.controller.queues import finalizers
@@ -372,6 +373,21 @@ def webhook_place(api: Api) -> str:
             return f"{parts.scheme}://{parts.netloc}"
         return f"Service {config['service']['namespace']}/{config['service']['name']}"
     return ""
+
+
+def configured(api: Api, namespace: str) -> Settings | None:
+    """Return the configuration with which webhook and controller run; None where there is none.
+
+    Raises:
+        ConfigurationError: it cannot be read.
+        KubeError: the API server refused.
+    """
+    try:
+        found = api.get(resources.CONFIG_MAPS, manifests.CONFIG_MAP, namespace)
+    except errors.NotFoundError:
+        return None
+    text = (found.get("data") or {}).get("config.yaml", "")
+    return reading.read(text, f"ConfigMap {manifests.CONFIG_MAP}").settings
 
 
 def is_installed(api: Api, settings: Settings) -> bool:

@@ -662,12 +662,15 @@ def _cluster_queue(found: Supply, share: Share) -> Proposed:
         "cohortName": COHORT,
         "namespaceSelector": selector,
         "preemption": {"reclaimWithinCohort": "Any"},
+        "flavorFungibility": {"whenCanPreempt": "MayStopSearch"},
         "resourceGroups": _groups(found, lambda key: share.amounts.get(key, 0)),
     }
     why = (
         f"{share.why}\nOthers can borrow unused quota; the queue takes it back when it needs it "
         "(reclaimWithinCohort).\nFlavors are tried in this order. A pod whose nodeSelector names "
-        "a product gets only that one."
+        "a product gets only that one;\nany other takes back what the queue has lent of the first "
+        "flavor before it borrows\nof the next (whenCanPreempt: MayStopSearch; TryNextFlavor "
+        "preempts nobody while\nanother flavor is free)."
     )
     return Proposed(document=_kueue("ClusterQueue", {"name": team.name}, spec), why=why)
 

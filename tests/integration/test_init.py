@@ -135,7 +135,7 @@ def test_what_each_team_gets_and_how_they_share_is_told_beside_the_yaml(
     assert head == ["FLAVOR", "RESOURCE", "red", "blue", "green"]
     assert ["a100-80gb", GPU, "3", "3", "2"] in rows
     assert ["a100-80gb-1g.10gb", "nvidia.com/mig-1g.10gb", "3", "2", "2"] in rows
-    assert "Fair sharing is off: whoever asks first borrows what others do not use." in told
+    assert any("evenly: gpu-admission install --fair-sharing" in one for one in told)
     assert any("reclaimWithinCohort: Any" in one for one in told)
 
     fair = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nfairSharing: {}\n"

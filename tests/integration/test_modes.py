@@ -12,7 +12,7 @@ import yaml
 
 from admission.base import names
 from admission.gpu import bypass
-from admission.install import guard
+from admission.install import guard, manifests
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, Rest
@@ -24,6 +24,7 @@ POLICIES = "/apis/admissionregistration.k8s.io/v1"
 HOOK = f"{POLICIES}/mutatingwebhookconfigurations/gpu-admission-mutating-webhook-configuration"
 ALL = {"env": [{"name": bypass.VISIBLE_DEVICES, "value": "all"}]}
 GPU = {"resources": {"limits": {names.GPU_RESOURCE: "1"}}}
+FAIR = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 EVERYTHING = ["create", "delete", "get", "list", "patch", "update", "watch"]
 EDIT = {
     "metadata": {"name": "test-editor"},
@@ -309,6 +310,36 @@ def test_a_later_install_keeps_the_mode_unless_told(tmp_path: Path) -> None:
         assert bindings(cluster) == {}
         labels = cluster.api.get(f"/api/v1/namespaces/{marked}")["metadata"]["labels"]
         assert names.HAS_QUEUE_LABEL not in labels
+
+
+def test_fair_sharing_stays_as_installed_before_unless_told(tmp_path: Path) -> None:
+    path = f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/configmaps/{manifests.CONFIG_MAP}"
+    file = tmp_path / "config.yaml"
+    file.write_text(f"{FAIR}fairSharing: {{}}\n")
+    with Cluster.start() as cluster:
+        command = ["install", "--kubeconfig", str(cluster.admin_kubeconfig), "--image", "r/i:1"]
+
+        def is_fair(*more: str) -> bool:
+            done = run_command(*command, *more)
+            assert done.returncode == 0, done.stderr
+            return "fairSharing" in cluster.api.get(path)["data"]["config.yaml"]
+
+        assert not is_fair()
+        assert is_fair("--fair-sharing")
+        assert is_fair()
+        assert not is_fair("--no-fair-sharing")
+        assert is_fair("--config", str(file))
+        file.write_text(FAIR)
+        assert not is_fair("--config", str(file)), "the file says what is so"
+
+        file.write_text(f"{FAIR}fairSharing: {{}}\n")
+        both = run_command(*command, "--config", str(file), "--no-fair-sharing")
+        outside = run_command(
+            *command[:3], "--webhook-url", "https://127.0.0.1:1", "--fair-sharing"
+        )
+    assert (both.returncode, outside.returncode) == (2, 2)
+    assert "has fairSharing, too; leave one out" in both.stderr
+    assert "put fairSharing: {} into the file" in outside.stderr
 
 
 def test_an_installation_that_is_older_than_modes_goes_on_to_warn(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""What the processes of containers import when they start."""
