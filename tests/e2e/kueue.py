@@ -195,7 +195,6 @@ def _deployment() -> Json:
         "name": "manager",
         "image": "registry.example.com/kueue:v0.19.0",
         "args": ["--config", "/config/controller_manager_config.yaml"],
-        "env": [{"name": "PYTHONPATH", "value": str(_ROOT)}],
         "ports": [
             {"name": "review", "containerPort": 9443},
             {"name": "health", "containerPort": 8081},
@@ -235,7 +234,9 @@ def _deployment() -> Json:
 @contextmanager
 def running(system: Charted, team: str, folder: Path) -> Iterator[Kueue]:
     """Install Kueue, which holds the pods of a team, and run it inside the block."""
-    program = (sys.executable, "-m", kueue_process.__name__)
+    starts = f"import sys; sys.path.insert(0, {str(_ROOT)!r}); "
+    starts += f"from {kueue_process.__name__} import main; main()"
+    program = (sys.executable, "-c", starts)
     with Kubelet(system.cluster, system.network, NAMESPACE, program) as kubelet:
         it = Kueue(system, kubelet)
         it.install(team, folder)

@@ -2,8 +2,8 @@
 
 It goes by a Lease as client-go's candidates do, has pods that a queue may hold wait behind the
 gate, and as leader admits those that fit in the quota for GPUs of the only ClusterQueue. It knows
-no more of Kueue's rules. As a program: ``--config FILE --kubeconfig FILE``, with the members of
-Kueue's configuration that a manager needs to start.
+no more of Kueue's rules. As a program: ``--config FILE``, with the members of Kueue's
+configuration that a manager needs to start.
 """
 
 import argparse
@@ -18,7 +18,6 @@ from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import msgspec
 import yaml
@@ -226,26 +225,23 @@ def _serve(port: int, certificates: Path | None = None) -> None:
     threading.Thread(target=server.serve_forever, daemon=True).start()
 
 
-def _connected(kubeconfig: Path) -> Rest:
-    cluster = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]
-    ca_file = kubeconfig.with_name("ca.crt")
-    ca_file.write_bytes(base64.b64decode(cluster["certificate-authority-data"]))
-    port = urlsplit(cluster["server"]).port
-    assert port is not None
-    return Rest(port, ca_file, kubeconfig=kubeconfig)
+def _connected() -> Rest:
+    """Requests with the account of the pod, as `Kubelet` mounts it."""
+    account = Path(os.environ["CONTAINER_ACCOUNT"])
+    port = int(os.environ["KUBERNETES_SERVICE_PORT"])
+    return Rest(port, account / "ca.crt", (account / "token").read_text())
 
 
 def main() -> None:
     """Run until it is told to end."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--config", type=Path, required=True)
-    parser.add_argument("--kubeconfig", type=Path, required=True)
     options = parser.parse_args()
     config = yaml.safe_load(options.config.read_text())
     webhook = config["webhook"]
     _serve(webhook["port"], Path(webhook["certDir"]))
     _serve(int(config["health"]["healthProbeBindAddress"].rpartition(":")[2]))
-    api = _connected(options.kubeconfig)
+    api = _connected()
     candidate = Candidate(api, os.environ["HOSTNAME"])
     decider = Decider(api)
     pause = threading.Event()
