@@ -9,6 +9,7 @@ code is 1 if anything else came than is expected.
     make interop ARGS="--only JobSet"
     make interop ARGS="--only kueuectl"
     make interop ARGS="--only Kueue"
+    make interop ARGS="--only Kueue --record"
     make interop ARGS=--record
 """
 
@@ -22,7 +23,7 @@ from pathlib import Path
 
 from tests.controlplane.processes import StartError
 from tests.controlplane.rest import RestError
-from tests.interop import cases, from_kueue, kueuectl, recordings
+from tests.interop import cases, from_kueue, kueue_objects, kueuectl, recordings
 from tests.interop.cases import CaseError, Recording
 from tests.interop.kueuectl import Tried
 from tests.interop.lab import Lab, lab
@@ -68,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             said = f"not built: the registry refuses {module}"
             rows.append(Row(name, module.partition("@")[2], "", said, said, failed=False))
     tried = _run_kueuectl() if not options.only or _KUEUECTL in options.only else []
-    tried += _run_kueue() if not options.only or _KUEUE in options.only else []
+    tried += _run_kueue(options.record) if not options.only or _KUEUE in options.only else []
     if options.json:
         told = [*map(asdict, rows), *map(asdict, tried)]
         print(json.dumps(told, indent=2))
@@ -86,11 +87,13 @@ def _run_kueuectl() -> list[Tried]:
         return [Tried("", f"not run: {str(failure).splitlines()[0]}", failed=True)]
 
 
-def _run_kueue() -> list[Tried]:
+def _run_kueue(record: bool) -> list[Tried]:
     """Take Kueue's place, and give it back; a line for each."""
     try:
+        if record:
+            kueue_objects.record()
         return from_kueue.run()
-    except (ModuleError, StartError, TimeoutError, RestError) as failure:
+    except (ModuleError, StartError, TimeoutError, RestError, from_kueue.BrokenError) as failure:
         say(f"Kueue: {failure}")
         return [Tried("migrate kueue", f"not run: {str(failure).splitlines()[0]}", failed=True)]
 
