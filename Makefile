@@ -15,7 +15,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --no-emit-index-url --gener
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-again test-fast lint docs reference bench chaos fuzz interop upgrade crds manifests controlplane browser lock clean krew alerts
+.PHONY: help demo test test-again test-long test-fast lint docs reference bench chaos fuzz interop upgrade crds manifests controlplane browser lock clean krew alerts
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ test: $(READY) controlplane browser ## run all tests, against a real control pla
 
 test-again: $(READY) ## run the few tests that failed in the last run once more, one after another
 	$(BIN)/python -m tests.repeat
+
+test-long: $(READY) controlplane ## run the tests that take minutes each, which make test leaves out
+	$(BIN)/pytest -n0 --long -m long $(ARGS)
 
 test-fast: $(READY) browser ## run the tests that need no control plane (ARGS for pytest)
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-controlplane $(ARGS)
