@@ -250,7 +250,9 @@ def _of_owner(api: Api, subject: Subject) -> Answer:
     own = _condition(subject.document, conditions.POD_ADMITTED)
     selector = _pods_of(subject)
     if selector is not None:
-        return _of_pods(api, subject, selector)
+        pods, missing = _own(api, subject, selector)
+        answer = _of_pods(api, subject, pods)
+        return replace(answer, missing=(*answer.missing, *missing))
     prebuilt = view.metadata.annotation(names.PREBUILT_WORKLOAD) or view.metadata.label(
         names.PREBUILT_WORKLOAD
     )
@@ -277,9 +279,39 @@ def _pods_of(subject: Subject) -> str | None:
     return f"{label}={subject.name}"
 
 
-def _of_pods(api: Api, subject: Subject, selector: str) -> Answer:
-    """Return where an owner stands whose pods are admitted, each by itself or in groups."""
+def _own(api: Api, subject: Subject, selector: str) -> tuple[Sequence[Document], tuple[str, ...]]:
+    """Return the pods of an owner, and what could not be read.
+
+    Others may have the same labels: the selector finds candidates, the controller decides. Who
+    may not list ReplicaSets gets all candidates of a Deployment.
+    """
     pods = api.list(resources.PODS, subject.namespace, label_selector=selector).items
+    if subject.resource.group != resources.DEPLOYMENTS.group:
+        return pods, ()  # a label names the owner
+    makers = {subject.document["metadata"]["uid"]}
+    if subject.resource == resources.DEPLOYMENTS:
+        try:
+            sets = api.list(resources.REPLICA_SETS, subject.namespace, label_selector=selector)
+        except errors.ForbiddenError:
+            return pods, (_ALL_OF_LABELS,)
+        makers |= {one["metadata"]["uid"] for one in sets.items if _controller(one) in makers}
+    return [one for one in pods if _controller(one) in makers], ()
+
+
+_ALL_OF_LABELS: Final = (
+    "All pods with the labels of the Deployment are counted, also those of others: you may not "
+    "list ReplicaSets"
+)
+
+
+def _controller(document: Document) -> str:
+    """Return the UID of what controls an object; empty for nothing."""
+    found = _AS_OBJECT(document).metadata.controller()
+    return found.uid if found is not None else ""
+
+
+def _of_pods(api: Api, subject: Subject, pods: Sequence[Document]) -> Answer:
+    """Return where an owner stands whose pods are admitted, each by itself or in groups."""
     found = [
         _of_pod(api, Subject(resource=resources.PODS, document=pod), in_full=False)
         for pod in sorted(pods, key=lambda one: one["metadata"]["name"])[:_FEW]

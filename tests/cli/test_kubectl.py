@@ -361,19 +361,41 @@ def test_no_line_is_wider_than_the_terminal(world: World) -> None:
     assert max(map(len, lines)) <= 60
 
 
-def test_a_deployment_lists_its_pods_and_says_why_the_first_waits(world: World) -> None:
+def controlled_by(owner: dict[str, Any]) -> list[dict[str, Any]]:
+    """The ownerReferences of what a controller makes for an object."""
+    known = {"name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}
+    return [{"apiVersion": "apps/v1", "kind": owner["kind"], "controller": True, **known}]
+
+
+def make_deployment(world: World, replicas: int, name: str = "chat") -> list[dict[str, Any]]:
+    """The ownerReferences of the pods of a Deployment whose pods have the label ``app: chat``."""
+    selector = {"matchLabels": {"app": "chat"}}
     deployment = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": "chat", "namespace": "team"},
-        "spec": {"selector": {"matchLabels": {"app": "chat"}}},
+        "metadata": {"name": name, "namespace": "team"},
+        "spec": {"selector": selector, "replicas": replicas},
     }
-    world.store.create(resources.DEPLOYMENTS, deployment)
-    labels = {**OURS, "app": "chat"}
-    first = world.add_pod("chat-0", labels=labels)
+    owner = world.store.create(resources.DEPLOYMENTS, deployment)
+    replica_set = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            "name": f"{name}-5f", "namespace": "team", "labels": {"app": "chat"},
+            "ownerReferences": controlled_by({**owner, "kind": "Deployment"}),
+        },
+        "spec": {"selector": selector, "replicas": replicas},
+    }  # fmt: skip
+    made = world.store.create(resources.REPLICA_SETS, replica_set)
+    return controlled_by({**made, "kind": "ReplicaSet"})
+
+
+def test_a_deployment_lists_its_pods_and_says_why_the_first_waits(world: World) -> None:
+    metadata = {"labels": {**OURS, "app": "chat"}, "ownerReferences": make_deployment(world, 2)}
+    first = world.add_pod("chat-0", **metadata)
     world.add_workload("w-0", first, HOLDS, ADMITTED, admission=ADMISSION)
     own = condition(conditions.POD_ADMITTED, "False", "WaitingForQuota", "Waits: needs 1 a100.")
-    second = world.add_pod("chat-1", own, labels=labels)
+    second = world.add_pod("chat-1", own, **metadata)
     world.add_workload("w-1", second, WAITS)
     answer = world.told("deploy/chat")
     assert answer["subject"] == {"kind": "Deployment", "namespace": "team", "name": "chat"}
@@ -384,15 +406,29 @@ def test_a_deployment_lists_its_pods_and_says_why_the_first_waits(world: World) 
     ]
 
 
+def test_pods_of_another_deployment_with_the_same_labels_are_not_counted(world: World) -> None:
+    labels = {**OURS, "app": "chat"}
+    uid = world.add_pod("chat-0", labels=labels, ownerReferences=make_deployment(world, 1))
+    world.add_workload("w-0", uid, HOLDS, ADMITTED, admission=ADMISSION)
+    own = condition(conditions.POD_ADMITTED, "False", "WaitingForQuota", "Waits: needs 1 a100.")
+    copied = make_deployment(world, 1, "copy")
+    other = world.add_pod("copy-0", own, labels=labels, ownerReferences=copied)
+    world.add_workload("w-1", other, WAITS)
+    world.add_pod("by-hand", own, labels=labels)
+    for asked, pod, state in [("chat", "chat-0", "admitted"), ("copy", "copy-0", "waiting")]:
+        for kind, name in (("deploy", asked), ("rs", f"{asked}-5f")):
+            answer = world.told(f"{kind}/{name}")
+            parts = [(one["name"], one["state"]) for one in answer["parts"]]
+            assert (answer["state"], parts) == (state, [(f"pod/{pod}", state)])
+
+
 def add_deployment(world: World, *nodes: str, are_ready: bool) -> None:
     """A Deployment with an admitted pod on each node; the nodes are ready or not."""
-    selector = {"selector": {"matchLabels": {"app": "chat"}}, "replicas": len(nodes)}
-    metadata = {"name": "chat", "namespace": "team"}
-    made = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": selector}
-    world.store.create(resources.DEPLOYMENTS, made)
+    metadata = {"ownerReferences": make_deployment(world, len(nodes))}
+    labels = {**OURS, "app": "chat"}
     for number, node in enumerate(nodes):
         name = f"chat-{number}"
-        pod = make_pod(name, namespace="team", labels={**OURS, "app": "chat"}, nodeName=node)
+        pod = make_pod(name, namespace="team", labels=labels, metadata=metadata, nodeName=node)
         uid = world.store.create(resources.PODS, pod)["metadata"]["uid"]
         counts = conditions.MemberCounts(1, 1, 1, 0, lost_nodes=(node,))
         text = conditions.pods_ready(conditions.PodsReadyReason.STARTED)

@@ -3,9 +3,11 @@
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from admission.base import conditions, names
 from admission.kube import resources
+from admission.kube.api import Page
 from admission.kube.resources import Resource
 from admission.objects import crds
 from admission.sandbox.store import Store
@@ -210,3 +212,28 @@ def test_the_document_marks_what_is_about_and_what_is_not_known(team: Team) -> N
             "nominal": None, "heldBy": [],
         }
     ]  # fmt: skip
+
+
+class WithoutReplicaSets(OfTeam):
+    """A store as it is seen by who may not list ReplicaSets."""
+
+    @override
+    def list(self, resource: Resource, namespace: str = "", **more: Any) -> Page[Any]:
+        if resource == resources.REPLICA_SETS:
+            raise refused(resource.plural)
+        return super().list(resource, namespace, **more)
+
+
+def test_who_may_not_list_replica_sets_is_told_that_labels_decide(team: Team) -> None:
+    chat = {
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "chat", "namespace": "ml"},
+        "spec": {"selector": {"matchLabels": {"app": "chat"}}},
+    }  # fmt: skip
+    team.store.create(resources.DEPLOYMENTS, chat)
+    pod = make_pod("chat-0", namespace="ml", labels={"app": "chat"})
+    team.store.create(resources.PODS, pod)
+    api: Any = WithoutReplicaSets(team.store, "ml")
+    answer = why.explain(api, "ml", "deploy/chat")
+    assert [one.name for one in answer.parts] == ["pod/chat-0"]
+    assert any(one.endswith("you may not list ReplicaSets") for one in answer.missing)
