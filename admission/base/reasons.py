@@ -731,17 +731,19 @@ _OVER_MOST: Final = re.compile(
 )
 _FLAVOR_REFUSES: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...]] = (
     (
-        re.compile(r"flavor (\S+) doesn't match node affinity"),
+        re.compile(r"flavor (?P<flavor>\S+) doesn't match node affinity"),
         lambda m: f"{name(m[1])} is on other nodes than the pod selects",
     ),
     (
-        re.compile(r"untolerated taint \{(\S*) (\S*) (\S*) <nil>\} in flavor (\S+)"),
+        re.compile(
+            r"untolerated taint \{(\S*) (\S*) (\S*) <nil>\} in flavor (?P<flavor>[^\s,;]+)"
+        ),
         lambda m: (
             f"{name(m[4])} has the taint {name(m[1])}{m[2] and '='}{name(m[2])}:{m[3]}, "
             "which the pod does not tolerate"
         ),
     ),
-    (re.compile(r"flavor (\S+) not found"), lambda m: f"{name(m[1])} does not exist"),
+    (re.compile(r"flavor (?P<flavor>\S+) not found"), lambda m: f"{name(m[1])} does not exist"),
 )
 _NOT_COVERED: Final = re.compile(r"resource (\S+) unavailable in ClusterQueue")
 
@@ -806,6 +808,24 @@ def told_flavors(message: str) -> frozenset[str]:
     They are those that were tried the last time, which need not be all.
     """
     return frozenset(_FLAVOR_TOLD.findall(message))
+
+
+_POD_SET: Final = re.compile(r"couldn't assign flavors to pod set (\S+): ")
+
+
+def refusing_flavors(message: str) -> Mapping[str, frozenset[str]]:
+    """Return the flavors that no quota helps to, by pod set: their nodes do not take its pods.
+
+    Args:
+        message: of QuotaReserved=False; flavors that were not tried the last time are not in it.
+    """
+    _, *rest = _POD_SET.split(message)
+    return {
+        pod_set: frozenset(
+            found["flavor"] for pattern, _ in _FLAVOR_REFUSES for found in pattern.finditer(said)
+        )
+        for pod_set, said in zip(rest[::2], rest[1::2], strict=True)
+    }
 
 
 class Told(NamedTuple):

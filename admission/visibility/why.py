@@ -695,11 +695,19 @@ _FROM_NUMBERS: Final = frozenset({Code.WAITING_FOR_QUOTA, Code.EXCEEDS_MAX_QUOTA
 
 
 def _shortages(node: QueueNode, workload: Document) -> list[Shortage]:
-    """Return what the pod sets of a Workload ask for in each flavor, and what there is."""
+    """Return what the pod sets of a Workload ask for in each flavor, and what there is.
+
+    Flavors whose nodes do not take the pods are left out: what is free there is not for them.
+    """
+    said = _condition(workload, conditions.QUOTA_RESERVED)
+    refusing = reasons.refusing_flavors(said.get("message", ""))
     found = []
     for pod_set, asked in _asked(workload).items():
+        others = refusing.get(pod_set, frozenset())
         for group in node.spec.resource_groups:
             for flavor in group.flavors:
+                if flavor.name in others:
+                    continue
                 for resource in sorted(asked.keys() & set(group.covered_resources)):
                     fr = FlavorResource(flavor.name, ResourceName(resource))
                     found.append(_shortage(node, pod_set, fr, asked[resource]))

@@ -343,6 +343,29 @@ def test_a_job_without_a_condition_is_told_the_numbers_of_its_queue(world: World
     assert answer["condition"]["message"] == WAITS["message"]
 
 
+@pytest.mark.parametrize(
+    "refused",
+    [
+        conditions.other_nodes("t4"),
+        conditions.untolerated_taint("t4", "gpu", "t4", "NoSchedule"),
+        conditions.flavor_not_found("t4"),
+    ],
+)
+def test_flavors_whose_nodes_do_not_take_the_pods_are_not_among_the_numbers(
+    world: World, refused: str
+) -> None:
+    queue = make_cluster_queue("cq", quota=16, flavors=("a100", "t4", "h100"))
+    made = world.store.create(resources.CLUSTER_QUEUES, queue)
+    status = {"flavorsReservation": used("13"), "pendingWorkloads": 1}
+    world.store.replace(resources.CLUSTER_QUEUES, {**made, "status": status}, subresource="status")
+    uid = add_job(world, **{names.QUEUE_LABEL: "lq"})
+    short = conditions.insufficient_unused_quota("nvidia.com/gpu", "a100", "5")
+    message = conditions.no_flavors([("main", [short, refused]), ("other", [short])])
+    world.add_workload("job-train", uid, {**WAITS, "message": message}, resourceRequests=REQUESTS)
+    found = [(one["flavor"], one["free"]) for one in world.told("job/train")["quota"]]
+    assert found == [("a100", "3"), ("h100", "16")]  # h100 was not tried
+
+
 def test_what_kueue_says_is_shown_where_it_is_asked_for(world: World) -> None:
     uid = add_job(world, **{names.QUEUE_LABEL: "lq"})
     world.add_workload("job-train", uid, WAITS)
