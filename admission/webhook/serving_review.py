@@ -102,7 +102,8 @@ def mutate(
     )
     warnings = (*(hinted.about_pods if is_new else ()), *hinted.about_replicas)
     if old is None or old.spec != new.spec:
-        warnings = (*warnings, *_about_rollout(new, templates, found, rules))
+        verdict = "Later changes may wait" if old is None else "May wait"
+        warnings = (*warnings, *_about_rollout(verdict, new, templates, found, rules))
     return Outcome(standing=Standing.QUEUED, operations=operations, warnings=warnings)
 
 
@@ -173,7 +174,11 @@ def _count(owner: Serving, template: Template) -> int:
 
 
 def _about_rollout(
-    owner: Serving, templates: tuple[Template, ...], queue: ClusterQueue | None, rules: Rules
+    verdict: str,
+    owner: Serving,
+    templates: tuple[Template, ...],
+    queue: ClusterQueue | None,
+    rules: Rules,
 ) -> Iterator[str]:
     """Yield a warning where a rolling update asks for GPUs before it gives any back.
 
@@ -190,10 +195,13 @@ def _about_rollout(
         if asked:
             where = f" in ClusterQueue {queue.metadata.name}" if queue is not None else ""
             pods = "1 pod comes" if surge == 1 else f"{surge} pods come"
-            yield (
-                f"May wait: a rollout needs {asked} free{where}, as {pods} before earlier"
-                " ones go. Set maxSurge: 0 and maxUnavailable: 1 to need nothing more"
+            head = f"{verdict}: a rollout needs {asked} free"
+            rest = (
+                f", as {pods} before earlier ones go. Set maxSurge: 0 and maxUnavailable: 1 to"
+                " need nothing more"
             )
+            fits = len(head) + len(where) + len(rest) <= hints.LONGEST
+            yield f"{head}{where if fits else ''}{rest}"
 
 
 def validate(old: Serving | None, new: Serving, context: Context, rules: Rules) -> Outcome:

@@ -10,7 +10,7 @@ import pytest
 
 from admission.base import fielderrors, names
 from admission.owners import serving
-from admission.webhook import serving_review
+from admission.webhook import hints, serving_review
 from admission.webhook.pod_review import Outcome
 from admission.webhook.review_context import Context
 from tests.builders.pods import make_pod
@@ -235,14 +235,26 @@ def test_who_writes_a_deployment_that_surges_is_told_what_a_rolling_update_needs
     assert [asked in one and "maxSurge: 0" in one for one in warnings] == [True] * bool(asked)
     image = copy.deepcopy(document)
     image["spec"]["template"]["spec"]["containers"][0]["image"] = "serve:2"
-    assert mutate(image, cluster, old=document).warnings == tuple(warnings)
+    assert all(one.startswith("Later changes may wait: a rollout needs") for one in warnings)
+    changed = [one.replace("Later changes may wait", "May wait") for one in warnings]
+    assert mutate(image, cluster, old=document).warnings == tuple(changed)
     assert mutate(document, cluster, old=document).warnings == ()
 
 
-def queue_with(**flavors: int) -> Cluster:
-    """A cluster whose LocalQueue ``batch`` has so many GPUs of each flavor."""
+@pytest.mark.parametrize(("queue", "is_named"), [("speech", True), ("q" * 60, False)])
+def test_a_warning_about_rollouts_names_the_queue_where_it_fits(
+    queue: str, *, is_named: bool
+) -> None:
+    found = mutate(make_deployment(gpus=1), queue_with(queue, a=8)).warnings
+    (warning,) = (one for one in found if "a rollout needs" in one)
+    assert (queue in warning) is is_named
+    assert len(warning) <= hints.LONGEST
+
+
+def queue_with(queue: str = "gpus", /, **flavors: int) -> Cluster:
+    """A cluster whose LocalQueue ``batch`` has so many GPUs of each flavor in a queue."""
     quotas = {name: {names.GPU_RESOURCE: str(gpus)} for name, gpus in flavors.items()}
-    found = cluster_queue_view(quotas, name="gpus")
+    found = cluster_queue_view(quotas, name=queue)
     views = {name: flavor_view(name) for name in flavors}
     return make_cluster("batch", cluster_queues={"gpus": found}, flavors=views)
 
