@@ -20,7 +20,8 @@ COMMANDS: Final = {
     ),
     "usage": Lazy("admission.cli.usage:usage", "Show how much GPU-time was used, by whom."),
     "who": Lazy(
-        "admission.cli.who:who", "Show who holds a node, a queue or what a user asked for."
+        "admission.cli.who:who",
+        "Show who holds a node, a queue, a cohort or what a user asked for.",
     ),
     "why": Lazy(
         "admission.cli.why:why",

@@ -1,6 +1,7 @@
-"""``kubectl gpu who``: who holds a node, a queue's quota, or what a user has asked for."""
+"""``kubectl gpu who``: who holds a node, the quota of a queue or Cohort, or what a user wants."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
@@ -8,6 +9,7 @@ import click
 
 from admission.base import clock, names, quantity
 from admission.base.answers import ErrorCode
+from admission.base.names import CohortName
 from admission.cli import asking, output, tables
 from admission.cli.asking import Asked
 from admission.cli.kubectl import EXITS
@@ -35,7 +37,7 @@ _COLUMNS: Final = (
 )
 _MOST_NODES: Final = 500
 _NEVER_SHOWN: Final = 3
-_KINDS: Final = ("node", "queue", "user")
+_KINDS: Final = ("node", "queue", "cohort", "user")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,12 @@ Examples:
   kubectl gpu who gpu-node-3/0
   kubectl gpu who research
   kubectl gpu who team-a/default
+  kubectl gpu who all-teams
   kubectl gpu who ada@example.com -o json
 
 {EXITS}"""
 )
-@click.argument("name", metavar="NODE[/GPU]|QUEUE|USER")
+@click.argument("name", metavar="NODE[/GPU]|QUEUE|COHORT|USER")
 @click.option(
     "--as", "kind", type=click.Choice(_KINDS), help="What the name is, if it is ambiguous."
 )
@@ -78,10 +81,11 @@ def who(
     context: str | None,
     form: str,
 ) -> None:
-    """Show who holds a node, a queue or what a user asked for.
+    """Show who holds a node, a queue, a cohort or what a user asked for.
 
     Says since when, whether it is own or borrowed quota, and what could take it back. QUEUE is a
-    ClusterQueue, or a LocalQueue as NAME or NAMESPACE/NAME; USER is who created the owner.
+    ClusterQueue, or a LocalQueue as NAME or NAMESPACE/NAME; COHORT stands for all ClusterQueues
+    below it, if nothing else has the name; USER is who created the owner.
     """
     with asking.asked(kubeconfig, context, namespace) as target:
         found = _found(target, name, kind)
@@ -105,8 +109,14 @@ def _found(target: Asked, name: str, kind: str | None) -> _Found:
     by_user = holders.of_user(every, name)
     never = waiting.never_starting(read)
     of_user = tuple(one for one in never if one.requester == name)
-    meant = {"node": node is not None, "queue": is_queue, "user": bool(by_user or of_user)}
+    below = _below(read, name)
+    meant = {
+        "node": node is not None, "queue": is_queue, "cohort": bool(below),
+        "user": bool(by_user or of_user),
+    }  # fmt: skip
     kinds = [kind] if kind else [one for one in _KINDS if meant[one]]
+    if len(kinds) > 1 and "cohort" in kinds:
+        kinds.remove("cohort")
     if len(kinds) > 1:
         output.fail(
             f"{name!r} is a {' and a '.join(kinds)}",
@@ -115,9 +125,10 @@ def _found(target: Asked, name: str, kind: str | None) -> _Found:
         )
     if not kinds or not (meant[kinds[0]] or kinds == ["user"]):
         known = [*asking.queue_names(read, target.namespace), *_node_names(target)]
-        known += [one.requester for one in every]
+        known += [*read.forest.cohorts, *(one.requester for one in every)]
         output.fail(
-            f"{name!r} is no {kind or 'node, queue or user'} that holds something you may read",
+            f"{name!r} is no {kind or 'node, queue, cohort or user'} that holds something you may "
+            "read",
             f"{similar(name, known)}see nodes and queues: kubectl get nodes; kubectl gpu top; "
             "kubectl gpu queue",
             code=ErrorCode.NOT_FOUND,
@@ -132,8 +143,26 @@ def _found(target: Asked, name: str, kind: str | None) -> _Found:
             )
             waits = tuple(one for one in never if queue in _queues_of(read, one))
             return _Found("queue", holders.in_queue(every, queue), read.missing, never=waits)
+        case "cohort":
+            held = tuple(one for one in every if one.cluster_queue in below)
+            waits = tuple(one for one in never if not below.isdisjoint(_queues_of(read, one)))
+            return _Found("cohort", held, read.missing, never=waits)
         case _:
             return _Found("user", by_user, read.missing, never=of_user)
+
+
+def _below(read: Read, name: str) -> AbstractSet[str]:
+    """The ClusterQueues below a Cohort; none where there is no Cohort of that name."""
+    found: set[str] = set()
+    cohorts, seen = [read.forest.cohorts.get(CohortName(name))], set()
+    while cohorts:
+        one = cohorts.pop()
+        if one is None or one.name in seen:  # Cohorts may be a circle
+            continue
+        seen.add(one.name)
+        found.update(one.queues)
+        cohorts += one.cohorts.values()
+    return found
 
 
 def _queues_of(read: Read, one: Place) -> tuple[str, str]:

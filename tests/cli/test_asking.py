@@ -17,7 +17,7 @@ from admission.objects import crds
 from admission.sandbox.store import Store
 from tests.builders.cluster import make_namespace
 from tests.builders.metadata import Document, make_condition
-from tests.builders.queues import make_flavor, make_local_queue
+from tests.builders.queues import make_cohort, make_flavor, make_local_queue
 from tests.cli.served import Served, served
 from tests.controlplane import nodes
 from tests.visibility.clusters import GPU, gpu_node, holding, pod, queue, waiting
@@ -25,6 +25,7 @@ from tests.visibility.rights import OfTeam
 
 KINDS = {
     "ClusterQueue": resources.CLUSTER_QUEUES,
+    "Cohort": resources.COHORTS,
     "LocalQueue": resources.LOCAL_QUEUES,
     "Node": resources.NODES,
     "Pod": resources.PODS,
@@ -128,6 +129,26 @@ def test_who_finds_holders_by_node_queue_and_user(world: World, name: str) -> No
     assert f"4 {GPU}" in lines[0]
 
 
+def test_who_shows_of_a_cohort_what_all_queues_below_it_hold(world: World) -> None:
+    nested = queue("nested", 1, 1, cohortName="inner")
+    inner = make_cohort("inner", parentName="all")
+    for document in (inner, nested, holding("deep", "nested", 1)):
+        world.add(document)
+    try:
+        assert world.told("who", "all")["subject"] == {"kind": "cohort", "name": "all"}
+        assert [one["workload"] for one in world.told("who", "all")["holders"]] == ["deep", "w"]
+        lines = world.lines("who", "inner")
+        assert lines[0] == f"cohort inner: 1 {GPU} held, 1 holder"
+        world.add(queue("inner", 1, 0))
+        assert world.told("who", "inner")["subject"]["kind"] == "queue"
+        assert len(world.told("who", "inner", "--as", "cohort")["holders"]) == 1
+        world.store.delete(resources.CLUSTER_QUEUES, "inner")
+    finally:
+        world.store.delete(resources.WORKLOADS, "deep", namespace="ml")
+        world.store.delete(resources.CLUSTER_QUEUES, "nested")
+        world.store.delete(resources.COHORTS, "inner")
+
+
 def test_who_says_what_may_take_it_back(world: World) -> None:
     lines = world.lines("who", "research")
     start = lines.index("may be taken back by")
@@ -182,7 +203,7 @@ def test_each_answers_in_json(world: World) -> None:
     [
         (("top", "gone"), "there is no ClusterQueue and no Cohort 'gone'", "kubectl get"),
         (("queue", "gone"), "there is no queue 'gone'", "kubectl get clusterqueues"),
-        (("who", "gone"), "'gone' is no node, queue or user", "kubectl gpu top"),
+        (("who", "gone"), "'gone' is no node, queue, cohort or user", "kubectl gpu top"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -274,9 +295,9 @@ def test_what_never_starts_as_it_is_is_marked(
         assert marks == {"soon": False, "late": False, "big": is_never}
         note = "note: ml/big waits and never starts as it is: "
         assert any(one.startswith(note) for one in world.lines("who", "research")) is is_never
-        assert [one["workload"] for one in world.told("who", "research")["neverStart"]] == [
-            "big"
-        ] * is_never
+        for name in ("research", "all"):
+            told = [one["workload"] for one in world.told("who", name)["neverStart"]]
+            assert told == ["big"] * is_never
     finally:
         world.store.delete(resources.WORKLOADS, "big", "ml")
 
