@@ -6,7 +6,7 @@ wrote on it; of what has no such condition it is what the Workload says and the 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -581,10 +581,35 @@ def _with_numbers(
     answer = replace(answer, numbers=found, waiting=count)
     answer = _at_place(answer, place, answer.message)
     lacking = [one for one in shortages if one.missing]
+    holder = _holder(node, lacking, read.forest.queues)
+    answer = _saying(answer, Text(answer.reason, answer.message), holder=holder)
     if is_told or answer.reason not in _FROM_NUMBERS or not lacking:
         return answer
     text = numbers.of_shortages(lacking, answer.cluster_queue, place=place_text(answer))
-    return _saying(answer, text)
+    return _saying(answer, text, holder=holder)
+
+
+def _holder(node: QueueNode, lacking: Iterable[Shortage], queues: Container[str]) -> str:
+    """Return whom to ask ``who`` about: the ClusterQueue that holds what is lacking, or a Cohort.
+
+    It is its own queue where others could give back all they hold, and that would not be enough.
+
+    Args:
+        node: the ClusterQueue in which something waits.
+        lacking: what is not free.
+        queues: names of all ClusterQueues, which mean the queue where a Cohort has the same name.
+    """
+    holders = {
+        queue
+        for one in lacking
+        if one.limit - node.usage.get(FlavorResource(one.flavor, one.resource), 0) >= one.requested
+        for queue, _ in one.holders
+    }
+    if len(holders) > 1:
+        root = node.root()
+        assert isinstance(root, CohortNode)
+        return f"{root.name} --as cohort" if root.name in queues else root.name
+    return next(iter(holders), node.name)
 
 
 def _at_place(answer: Answer, place: int | None, said: str) -> Answer:
@@ -923,9 +948,18 @@ def _answer(
     return _saying(answer, text)
 
 
-def _saying(answer: Answer, text: Text) -> Answer:
+def _saying(answer: Answer, text: Text, *, holder: str = "") -> Answer:
+    """Return the answer with a verdict and its next step.
+
+    Args:
+        answer: so far.
+        text: the verdict.
+        holder: who holds the quota for which it waits, if not its ClusterQueue.
+    """
     known = {
-        "queue": answer.cluster_queue,
+        "queue": holder
+        if text.reason == Code.WAITING_FOR_QUOTA and holder
+        else answer.cluster_queue,
         "local": answer.queue,
         "namespace": answer.namespace,
         "name": answer.name,

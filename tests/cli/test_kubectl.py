@@ -344,6 +344,32 @@ def test_a_job_without_a_condition_is_told_the_numbers_of_its_queue(world: World
 
 
 @pytest.mark.parametrize(
+    ("held", "who"),
+    [
+        ({"cq": 13}, "cq"),
+        ({"cq": 13, "maps": 2}, "cq"),  # what others give back is not enough
+        ({"maps": 13}, "maps"),
+        ({"cq": 4, "maps": 9}, "all"),
+        ({"maps": 9, "speech": 4}, "all"),
+    ],
+    ids=str,
+)
+def test_the_next_step_names_the_queue_or_the_cohort_that_holds_what_is_lacking(
+    world: World, held: dict[str, int], who: str
+) -> None:
+    for name in ("cq", "maps", "speech"):
+        queue = make_cluster_queue(name, quota=16 if name == "cq" else 0, cohortName="all")
+        made = world.store.create(resources.CLUSTER_QUEUES, queue)
+        status = {"flavorsReservation": used(str(held.get(name, 0)))}
+        document = {**made, "status": status}
+        world.store.replace(resources.CLUSTER_QUEUES, document, subresource="status")
+    own = condition(conditions.POD_ADMITTED, "False", "WaitingForQuota", "Waits: needs 8 a100.")
+    uid = world.add_pod("p", own, labels=OURS)
+    world.add_workload("w", uid, WAITS, resourceRequests=REQUESTS)
+    assert world.told("p")["next"].endswith(f"kubectl gpu who {who} -n team")
+
+
+@pytest.mark.parametrize(
     "refused",
     [
         conditions.other_nodes("t4"),
