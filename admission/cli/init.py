@@ -398,7 +398,11 @@ def _apply(
     """Create what is missing; what differs only where that was said."""
     effects: list[tuple[Compared, str]] = []
     for one in compared:
-        effect = _effect(api, one, overwrite=overwrite)
+        try:
+            effect = _effect(api, one, overwrite=overwrite)
+        except AdmissionError:
+            click.echo(_stopped(effects, one, len(compared)), err=True)
+            raise
         effects.append((one, effect))
         if form == "text":
             click.echo(f"{one.proposed.identity} {effect}")
@@ -419,6 +423,16 @@ def _apply(
             err=True,
         )
     click.echo("\n".join(("", *summary, "", *_next(compared))))
+
+
+def _stopped(effects: Sequence[tuple[Compared, str]], at: Compared, total: int) -> str:
+    """Return what was done before an object that could not be applied."""
+    written = {apply.Effect.CREATED.value, apply.Effect.CONFIGURED.value}
+    done = [f"{one.proposed.identity} {effect}" for one, effect in effects if effect in written]
+    return (
+        f"stopped at {at.proposed.identity}, object {len(effects) + 1} of {total}; done before "
+        f"it: {', '.join(done) or 'nothing'}; the same command goes on from there"
+    )
 
 
 def _effect(api: Api, one: Compared, *, overwrite: bool) -> str:

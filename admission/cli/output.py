@@ -2,6 +2,7 @@
 
 import errno
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -47,6 +48,10 @@ _CODES: Final = (
     (errors.TooManyRequestsError, ErrorCode.OVERLOADED),
     (errors.ServerError, ErrorCode.SERVER_FAILED),
 )
+_WEBHOOK: Final = "the webhook of gpu-admission does not answer, or not yet: "
+_OURS: Final = ".kb.io"
+_SERVICE: Final = re.compile(r"https://([^./:]+)\.([^./:]+)\.svc\b")
+"""The Service of a webhook and its namespace, in what the API server says."""
 _IN_USE: Final = "another process uses this address; stop it, or choose another address"
 
 # What would move the cursor, change colors or turn the order of characters around.
@@ -160,4 +165,26 @@ def _advice(error: Exception) -> str:
         return error.advice
     if isinstance(error, OSError):
         return _IN_USE if error.errno == errno.EADDRINUSE else ""
+    if isinstance(error, errors.ServerError) and (text := _about_webhook(error.message)):
+        return text
     return next((text for kind, text in _ADVICE if isinstance(error, kind)), "")
+
+
+def _about_webhook(message: str) -> str:
+    """What to do if our webhook could not be called; empty if it was another one, or none."""
+    from admission.install import manifests  # noqa: PLC0415
+
+    if not errors.failed_webhook(message).endswith(_OURS):
+        return ""
+    service = _SERVICE.search(message)
+    if service is None:  # it is called by a URL
+        return (
+            f"{_WEBHOOK}start it (gpu-admission run), then repeat the command; if it runs, see "
+            "what is wrong: gpu-admission doctor"
+        )
+    if service[1] != manifests.WEBHOOK:
+        return ""
+    return (
+        f"{_WEBHOOK}wait until its pods are ready (kubectl get pods -n {service[2]}), then repeat "
+        "the command; if they are ready, see what is wrong: gpu-admission doctor"
+    )

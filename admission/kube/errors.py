@@ -20,6 +20,7 @@ AdmissionError
         └── TransportError         no usable answer
 """
 
+import re
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ from admission.base.errors import AdmissionError
 
 MESSAGE_LIMIT: Final = 2000
 """Longest message that is kept, in characters; a proxy's error page is cut here."""
+_CALL: Final = re.compile(r'failed calling webhook "([^"]+)"')
 
 
 class KubeError(AdmissionError):
@@ -153,6 +155,16 @@ def is_failed_test(error: KubeError | None) -> bool:
     and names no object, as it does of one that breaks a rule of its kind.
     """
     return isinstance(error, InvalidError) and not error.details.get("kind")
+
+
+def failed_webhook(message: str) -> str:
+    """Return the webhook that the API server could not call; empty where it names none.
+
+    Args:
+        message: of the API server.
+    """
+    found = _CALL.search(message)
+    return found[1] if found else ""
 
 
 _BY_STATUS: Final[dict[int, type[ApiError]]] = {

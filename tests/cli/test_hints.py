@@ -18,6 +18,13 @@ FITTING = {
     "port in use": (OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE)), "another address"),
 }
 
+REFUSED = (
+    'Internal error occurred: failed calling webhook "{}": failed to call webhook: Post '
+    '"{}/mutate?timeout=5s": dial tcp 10.0.0.1:443: connect: connection refused'
+)
+ANSWERS_LATE = "the webhook of gpu-admission does not answer, or not yet"
+OURS, SERVICE = "mresourceflavor.kb.io", "https://gpu-admission-webhook.gpus.svc:443"
+
 
 def printed(error: Exception, capsys: pytest.CaptureFixture[str]) -> str:
     with pytest.raises(SystemExit), output.reported("see the pods there are"):
@@ -42,3 +49,32 @@ def test_else_it_is_that_of_the_command(
     error: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert printed(error, capsys).endswith("hint: see the pods there are\n")
+
+
+@pytest.mark.parametrize(
+    ("url", "step"),
+    [(SERVICE, "kubectl get pods -n gpus"), ("https://10.0.0.1:9443", "gpu-admission run")],
+    ids=["inside", "outside"],
+)
+def test_a_webhook_of_ours_that_does_not_answer_is_waited_for(
+    url: str, step: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, hint = printed(errors.make(500, REFUSED.format(OURS, url)), capsys).splitlines()
+    assert hint.startswith(f"hint: {ANSWERS_LATE}: ")
+    assert step in hint
+    assert "then repeat the command" in hint
+    assert "gpu-admission doctor" in hint
+
+
+@pytest.mark.parametrize(
+    ("webhook", "url"),
+    [
+        ("policy.example.com", "https://policy.example.com"),
+        ("mjobset.kb.io", "https://jobset-webhook-service.jobset-system.svc:443"),
+    ],
+)
+def test_a_webhook_of_somebody_else_is_not_taken_for_ours(
+    webhook: str, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, hint = printed(errors.make(500, REFUSED.format(webhook, url)), capsys).splitlines()
+    assert hint == "hint: the API server, or a service behind it, failed; see its log"

@@ -248,6 +248,30 @@ def test_resource_quotas_become_queues(system: Installed) -> None:
     assert local["metadata"] == {"name": "default", "namespace": "quoted"}
 
 
+def test_what_stops_in_the_middle_says_what_was_done_and_goes_on_when_repeated(
+    system: Installed,
+) -> None:
+    command = ("--team", "late", "--apply")
+    system.stop()
+    try:
+        stopped = init(system, *command)
+    finally:
+        system.start()
+    assert stopped.returncode == 1
+    assert "Namespace/late created" in stopped.stdout
+    told, error, hint = stopped.stderr.splitlines()
+    assert told.startswith("stopped at ")
+    assert "done before it: Namespace/late created;" in told
+    assert told.endswith("; the same command goes on from there")
+    assert error.startswith("error: ")
+    assert "failed calling webhook" in error
+    assert "the webhook of gpu-admission does not answer, or not yet: start it" in hint
+
+    assert "LocalQueue/default -n late created" in done(system, *command)
+    system.api.delete(f"{KUEUE}/namespaces/late/localqueues/default")
+    system.api.delete(f"{KUEUE}/clusterqueues/late")
+
+
 @pytest.mark.parametrize("case", TABLE)
 def test_the_api_server_accepts_what_is_proposed(system: Installed, case: str) -> None:
     found = supply(*TABLE[case][0])

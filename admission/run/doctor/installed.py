@@ -19,7 +19,7 @@ from admission.install import (
     scope,
     webhooks,
 )
-from admission.kube import resources
+from admission.kube import errors, resources
 from admission.kube.api import Document
 from admission.kube.resources import Resource
 from admission.owners import integrations
@@ -30,7 +30,6 @@ from admission.run.doctor.picture import OURS, Picture, name_of
 from certs import rotation
 
 INSTALL: Final = "gpu-admission install with the options of the installation"
-_CALL: Final = re.compile(r'failed calling webhook "([^"]+)"')
 _DENIED: Final = re.compile(r'admission webhook "([^"]+)" denied')
 _CAUSES: Final = (
     ("x509", "the API server does not trust its certificate"),
@@ -147,17 +146,17 @@ def _as_installed(picture: Picture) -> Settings:
 def answers(picture: Picture) -> Iterator[Finding]:
     """The webhook answers the API server, and holds a pod that names a queue."""
     trial = picture.trial
-    called = _CALL.search(trial.refusal)
-    if called is not None:
+    called = errors.failed_webhook(trial.refusal)
+    if called:
         of = {hook["name"]: document for document, hook in picture.hooks()}
-        configuration = of.get(called[1])
+        configuration = of.get(called)
         cause = next(
             (text for part, text in _CAUSES if part in trial.refusal), "it does not answer"
         )
         if configuration is None:
             yield error(
                 "Webhook",
-                called[1],
+                called,
                 f"a webhook of another program fails, and GPU pods with it: {cause} "
                 f"({trial.refusal})",
                 "repair that program, or delete its webhook configuration: kubectl get "
@@ -167,7 +166,7 @@ def answers(picture: Picture) -> Iterator[Finding]:
             yield error(
                 configuration.get("kind", "WebhookConfiguration"),
                 configuration["metadata"]["name"],
-                f"no GPU pod can be created: the webhook {called[1]} cannot be called, {cause} "
+                f"no GPU pod can be created: the webhook {called} cannot be called, {cause} "
                 f"({trial.refusal})",
                 _mend_call(picture, trial.refusal),
             )
@@ -195,7 +194,8 @@ def unanswered(picture: Picture) -> str:
     trial = picture.trial
     if trial.unasked:
         return trial.unasked
-    if trial.refusal and not _CALL.search(trial.refusal) and not _DENIED.search(trial.refusal):
+    is_of_webhook = errors.failed_webhook(trial.refusal) or _DENIED.search(trial.refusal)
+    if trial.refusal and not is_of_webhook:
         return f"the API server refused a trial pod for another reason: {trial.refusal}"
     return ""
 
