@@ -283,6 +283,12 @@ FAULTS: dict[str, tuple[Prepare, str, str, str]] = {
         }]),
         "flavor-annotations", "says T4", "kubectl edit resourceflavor a100",
     ),
+    "a node does not answer": (
+        _changed(f"{GPU_0}/status", [{"op": "replace", "path": "/status/conditions", "value": [
+            {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown",
+             "message": "Kubelet stopped posting node status."}]}]),
+        "nodes-ready", "Kubelet stopped posting node status", "kubectl describe node gpu-0",
+    ),
     "a MIG layout failed": (
         _changed(GPU_0, [_label(names.MIG_CONFIG_STATE_LABEL, "failed")]),
         "mig-layouts", "is failed", "MIG manager",

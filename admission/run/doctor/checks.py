@@ -83,6 +83,7 @@ CHECKS: Final = (
     Check("node-flavors", devices.nodes_without_flavor, (*_QUOTA, resources.NODES)),
     Check("flavor-taints", devices.taints, (*_QUOTA, resources.NODES)),
     Check("flavor-annotations", devices.annotations, (*_QUOTA, resources.NODES)),
+    Check("nodes-ready", devices.ready, (resources.NODES,)),
     Check("mig-layouts", devices.layouts, (resources.NODES,)),
     Check("node-labels", devices.labels, (resources.NODES,)),
     Check(

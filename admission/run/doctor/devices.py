@@ -32,6 +32,8 @@ _STRATEGY: Final = "DEVICE_LIST_STRATEGY"
 _FORBIDS: Final = ("NoSchedule", "NoExecute")
 _LIFECYCLE: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 _MOST: Final = 4
+_READY: Final = "Ready"
+_JOINS_SECONDS: Final = 120.0
 
 
 # ------------------------------------------------------------------------------ quota and nodes
@@ -212,6 +214,32 @@ def _tolerates(toleration: views.Toleration, taint: views.Taint) -> bool:
 
 def _is_selected(flavor: ResourceFlavor, node: views.Node) -> bool:
     return pictures.selects(flavor, node.metadata.labels or {})
+
+
+def ready(picture: Picture) -> Iterator[Finding]:
+    """Every node with GPUs is Ready."""
+    by_name = {one.metadata.name: one for one in picture.nodes}
+    found: dict[str, list[str]] = {}
+    for facts, _ in picture.gpu_nodes:
+        if facts.ready:
+            continue
+        node = by_name[facts.name]
+        said = next((one for one in node.status.conditions or () if one.type == _READY), None)
+        since = said.last_transition_time if said else node.metadata.creation_timestamp
+        if since and picture.age_seconds(since) <= _JOINS_SECONDS:
+            continue
+        why = said.message or said.reason if said else ""
+        found.setdefault(why.removesuffix("."), []).append(facts.name)
+    for why, on in sorted(found.items()):
+        text = (
+            f"not Ready ({why or 'it does not say why'}): no new pod starts there, and pods on "
+            "them may not run but keep their quota until they have ended"
+        )
+        mend = (
+            f"kubectl describe node {min(on)}; check the kubelet and the container runtime on it. "
+            "If a node is certainly off and does not come back: kubectl delete node NODE"
+        )
+        yield warning("Node", tuple(sorted(on)), text, mend)
 
 
 # ------------------------------------------------------------------------------- MIG and sharing

@@ -77,6 +77,13 @@ def fault(
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
 
 
+def _not_ready(
+    status: str, *, message: str = "Kubelet stopped posting node status.", since: str
+) -> dict[str, str]:
+    """The condition of a node that is not Ready."""
+    return {"type": "Ready", "status": status, "message": message, "lastTransitionTime": since}
+
+
 # -------------------------------------------------------------------------------- installation
 
 
@@ -409,6 +416,19 @@ def the_device_plugin_does_not_run(broken: Broken) -> None:
             node["status"][part] = {"cpu": "8"}
 
 
+@fault("nodes-ready", WARNING, "gpu-1", "Kubelet stopped posting node status",
+       "kubectl describe node gpu-1", also=("quota-capacity",))  # fmt: skip
+def a_node_does_not_answer(broken: Broken) -> None:
+    broken.nodes[1]["status"]["conditions"] = [_not_ready("Unknown", since=at(600))]
+
+
+@fault("nodes-ready", WARNING, ("gpu-0", "gpu-1"), "no runtime", "kubectl describe node gpu-0",
+       also=("quota-capacity",))  # fmt: skip
+def nodes_are_not_ready(broken: Broken) -> None:
+    for node in broken.nodes:
+        node["status"]["conditions"] = [_not_ready("False", message="no runtime", since=at(600))]
+
+
 @fault("flavor-nodes", WARNING, "h100", "no node has its nodeLabels", "kubectl get nodes -L")
 def a_flavor_selects_no_node(broken: Broken) -> None:
     flavor = make_flavor("h100", product="NVIDIA-H100-80GB-HBM3")
@@ -661,7 +681,7 @@ def a_workload_does_not_end(broken: Broken) -> None:
 
 
 @fault("terminating", ERROR, "team/stray", "node gpu-0 does not answer", "--force",
-       also=("quota-capacity",))  # fmt: skip
+       also=("quota-capacity", "nodes-ready"))  # fmt: skip
 def a_pod_on_a_dead_node_does_not_end(broken: Broken) -> None:
     labels = {names.MANAGED_LABEL: "true"}
     _runs(broken, "team", deletionTimestamp=at(3600), labels=labels)
@@ -719,6 +739,23 @@ def test_a_fault_is_found_with_its_mend_and_nothing_else(fault: Fault, broken: B
     assert finding.names[: len(fault.names)] == fault.names or fault.names == ("",)
     assert fault.what in finding.what
     assert fault.mend in finding.mend
+
+
+def test_a_node_that_has_just_joined_is_no_finding(broken: Broken) -> None:
+    node = broken.make_node("gpu-2")
+    node["status"]["conditions"] = [_not_ready("False", message="starts", since=at(30))]
+    broken.nodes.append(node)
+    assert checks.diagnose(broken.picture()).document()["findings"] == []
+
+
+def test_a_node_without_gpus_is_not_looked_at(broken: Broken) -> None:
+    node = broken.make_node("cpu-0")
+    for part in ("capacity", "allocatable"):
+        node["status"][part] = {"cpu": "8"}
+    node["status"]["conditions"] = [_not_ready("Unknown", since=at(600))]
+    broken.nodes.append(node)
+    checked = {one.check: one.findings for one in checks.diagnose(broken.picture()).checked}
+    assert checked["nodes-ready"] == ()
 
 
 def test_every_check_has_a_fault_that_it_finds() -> None:
