@@ -17,6 +17,8 @@ from admission.cli.tables import Column
 from admission.gpu import resources as gpu_resources
 from admission.kube import errors, resources
 from admission.objects import views
+from admission.scheduling import hierarchy
+from admission.scheduling.hierarchy import QueueNode
 from admission.visibility import cluster, holders, quota_use, waiting
 from admission.visibility.cluster import Read
 from admission.visibility.holders import Held, Holder
@@ -153,16 +155,9 @@ def _found(target: Asked, name: str, kind: str | None) -> _Found:
 
 def _below(read: Read, name: str) -> AbstractSet[str]:
     """The ClusterQueues below a Cohort; none where there is no Cohort of that name."""
-    found: set[str] = set()
-    cohorts, seen = [read.forest.cohorts.get(CohortName(name))], set()
-    while cohorts:
-        one = cohorts.pop()
-        if one is None or one.name in seen:  # Cohorts may be a circle
-            continue
-        seen.add(one.name)
-        found.update(one.queues)
-        cohorts += one.cohorts.values()
-    return found
+    cohort = read.forest.cohorts.get(CohortName(name))
+    nodes = () if cohort is None else hierarchy.members(cohort)
+    return {one.name for one in nodes if isinstance(one, QueueNode)}
 
 
 def _queues_of(read: Read, one: Place) -> tuple[str, str]:
