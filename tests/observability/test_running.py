@@ -66,6 +66,7 @@ ALWAYS = {
     for where, expr in QUERIES.items()
     if "vector(0)" in expr or not {name for name, _ in promql.names(expr).metrics} & RARE
 }
+FAILED_OPEN = "apiserver_admission_webhook_fail_open_count"
 _SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? \S+$", re.MULTILINE)
 
 
@@ -137,12 +138,39 @@ def fill(system: Installed) -> Busy:
     )
     with pytest.raises(RestError):
         system.create_pod(music, "wrong", annotations={names.GPU_MEMORY: "much"})
+    pass_over_a_webhook(system, ads)
     found = Busy(system=system, borrower=ads)
     waiting.until(
         lambda: "gpu_admission_flavor_unmanaged{" in found.page("controller"),
         what="the pod outside every queue is seen",
     )
     return found
+
+
+def pass_over_a_webhook(system: Installed, namespace: str) -> None:
+    """Let the API server create objects though a webhook does not answer, until it counts that."""
+    rule = {
+        "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"],
+        "operations": ["CREATE"],
+    }  # fmt: skip
+    absent = {
+        "name": "absent.example.com",
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "rules": [rule],
+        "failurePolicy": "Ignore",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+    system.api.post(path, {"metadata": {"name": "absent"}, "webhooks": [absent]})
+
+    def is_counted() -> bool:
+        made = {"metadata": {"generateName": "passed-"}}
+        system.api.post(f"/api/v1/namespaces/{namespace}/configmaps", made)
+        return f"{FAILED_OPEN}{{" in system.api.text("GET", "/metrics")
+
+    waiting.until(is_counted, what="the API server passes over the webhook")
+    system.api.delete(f"{path}/absent")
 
 
 # ----------------------------------------------------------------------------- without Prometheus
