@@ -153,7 +153,8 @@ def install(
             connections=1, timeout_seconds=_TIMEOUT_SECONDS
         )
         with closing(api):
-            shared = _with_sharing(api, said, config_file, chosen=fair_sharing)
+            stays = config_file is None and not webhook_url
+            shared = _with_sharing(api, said, fair_sharing, stays=stays)
             settings = with_modes(api, with_outage(api, shared, while_down), mode)
             settings = without_operators(api, settings)
             if webhook_url:
@@ -368,22 +369,34 @@ def with_outage(api: Api, settings: Settings, chosen: str | None) -> Settings:
     return settings
 
 
-def _with_sharing(
-    api: Api, settings: Settings, config_file: Path | None, *, chosen: bool | None
-) -> Settings:
-    """The settings with how quota is shared that others do not use."""
-    if chosen is None and config_file is None:
-        before = installation.configured(api, settings.namespace)
-        found = None if before is None else before.kueue.fair_sharing
-        if found is not None:
-            click.echo("fair sharing: on, as installed before", err=True)
-    elif chosen is None:
-        return settings
-    else:
-        found = FairSharing() if chosen else None
-    return settings.model_copy(
-        update={"kueue": settings.kueue.model_copy(update={"fair_sharing": found})}
-    )
+def _with_sharing(api: Api, settings: Settings, chosen: bool | None, *, stays: bool) -> Settings:
+    """The settings with how quota is shared that others do not use.
+
+    Args:
+        api: of the cluster.
+        settings: so far.
+        chosen: whether it is shared evenly; None if nobody said.
+        stays: whether it is as installed before then.
+    """
+    found = FairSharing() if chosen else None
+    if chosen is None:
+        found = _shared_before(api, settings.namespace) if stays else settings.kueue.fair_sharing
+    kueue = settings.kueue.model_copy(update={"fair_sharing": found})
+    return settings.model_copy(update={"kueue": kueue})
+
+
+def _shared_before(api: Api, namespace: str) -> FairSharing | None:
+    try:
+        before = installation.configured(api, namespace)
+    except reading.ConfigurationError as error:
+        raise click.UsageError(
+            f"the installation may have fair sharing, and {error}; say --fair-sharing or "
+            "--no-fair-sharing"
+        ) from error
+    found = None if before is None else before.kueue.fair_sharing
+    if found is not None:
+        click.echo("fair sharing: on, as installed before", err=True)
+    return found
 
 
 def _asked() -> str:

@@ -173,7 +173,7 @@ def _check(api: Api, settings: Settings, *, accept_unsupported: bool) -> None:
             "gpu-admission is installed beside Kueue: run gpu-admission uninstall --keep-crds "
             "first"
         )
-    installation.refuse_unheld(api, settings)
+    installation.held(api, settings)
     unsupported = kueue_found.survey(api).unsupported
     if unsupported and not accept_unsupported:
         raise kueue_move.MoveError(

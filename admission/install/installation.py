@@ -11,7 +11,6 @@ from admission.base import clock as clocks
 from admission.base import names, patches
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
-from admission.config import reading
 from admission.config.derived import Settings
 from admission.config.kueue_configuration import VisibilityServer
 from admission.controller.queues import finalizers
@@ -121,7 +120,7 @@ def install(
     if not plan.take_over:
         _refuse_kueue(api)
     _host(plan.webhook_url)
-    refuse_unheld(api, settings)
+    held(api, settings)
     if plan.backup is not None:
         _refuse_installed(api, settings)
         backups.refuse_running(api, settings.namespace, clock)
@@ -234,11 +233,11 @@ def processes(api: Api, plan: Plan, settings: Settings) -> Iterator[Applied]:
 
 def reviews(api: Api, settings: Settings, place: Place) -> Iterator[Applied]:
     """Apply the webhook configurations: from then on the API server asks for reviews."""
-    held = _held(api, settings)
-    yield from apply.apply_all(api, held)
+    policies_that_hold = held(api, settings)
+    yield from apply.apply_all(api, policies_that_hold)
     found = manifests.webhook_configurations(place.client_config, settings)
     yield from _apply_pointed(api, found)
-    if not held and holding.is_installed(api):
+    if not policies_that_hold and holding.is_installed(api):
         yield from _taken_away(api, reversed(_every_held(settings)))
 
 
@@ -386,23 +385,12 @@ def configured(api: Api, namespace: str) -> Settings | None:
         found = api.get(resources.CONFIG_MAPS, manifests.CONFIG_MAP, namespace)
     except errors.NotFoundError:
         return None
-    text = (found.get("data") or {}).get("config.yaml", "")
-    return reading.read(text, f"ConfigMap {manifests.CONFIG_MAP}").settings
+    return manifests.configured(found)
 
 
 def is_installed(api: Api, settings: Settings) -> bool:
     """Return whether webhook configurations of ours are there."""
     return bool(_installed(api, settings))
-
-
-def refuse_unheld(api: Api, settings: Settings) -> None:
-    """Refuse where the API server is to hold pods, and cannot.
-
-    Raises:
-        InstallationError: it serves no MutatingAdmissionPolicies.
-        KubeError: the API server refused.
-    """
-    _held(api, settings)
 
 
 def _installed(api: Api, settings: Settings) -> str:
@@ -462,8 +450,15 @@ def _guard(api: Api, plan: Plan, settings: Settings) -> Iterator[Applied]:
     yield from _taken_away(api, [*leftovers, *reversed(guard.documents(settings))])
 
 
-def _held(api: Api, settings: Settings) -> list[Document]:
-    """The policies that hold pods and Jobs, as this API server serves them; none if not wanted."""
+def held(api: Api, settings: Settings) -> list[Document]:
+    """Return the policies that hold pods and Jobs, as this API server serves them.
+
+    They are none where the API server is not to hold anything.
+
+    Raises:
+        InstallationError: it is to, and serves no MutatingAdmissionPolicies.
+        KubeError: the API server refused.
+    """
     if not settings.gpu.holds_while_down:
         return []
     version = holding.served_version(api)

@@ -13,7 +13,7 @@ import yaml
 from typing_extensions import override
 
 from admission.base import names
-from admission.config import addresses
+from admission.config import addresses, reading
 from admission.config.addresses import ANY_HOST, LOOPBACK, Address
 from admission.config.derived import Settings
 from admission.config.gpu_configuration import Webhook
@@ -110,6 +110,16 @@ def config_map(settings: Settings) -> Document:
         "config", namespace=settings.namespace, config=_config(settings)
     )
     return found
+
+
+def configured(config_map: Document) -> Settings:
+    """Return the settings that a ConfigMap of ours holds.
+
+    Raises:
+        ConfigurationError: they cannot be read.
+    """
+    text = (config_map.get("data") or {}).get("config.yaml", "")
+    return reading.read(text, f"ConfigMap {CONFIG_MAP}").settings
 
 
 def webhook(settings: Settings, image: str) -> list[Document]:

@@ -329,11 +329,15 @@ def test_fair_sharing_stays_as_installed_before_unless_told(tmp_path: Path) -> N
         assert is_fair()
         assert not is_fair("--config", str(plain)), "a file says what is so"
 
+        cluster.api.patch(path, {"data": {"config.yaml": f"{FAIR}fromALaterVersion: true\n"}})
+        unread = run_command(*command)
         both = run_command(*command, "--config", str(fair), "--no-fair-sharing")
         outside = run_command(
             *command[:3], "--webhook-url", "https://127.0.0.1:1", "--fair-sharing"
         )
-    assert (both.returncode, outside.returncode) == (2, 2)
+    assert (unread.returncode, both.returncode, outside.returncode) == (2, 2, 2)
+    assert "fromALaterVersion" in unread.stderr
+    assert "say --fair-sharing or --no-fair-sharing" in unread.stderr
     assert "has fairSharing, too; leave one out" in both.stderr
     assert "put fairSharing: {} into the file" in outside.stderr
 

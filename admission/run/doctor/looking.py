@@ -266,9 +266,8 @@ def _settings(given: Settings | None, found: tuple[Document, ...]) -> tuple[Sett
         return given, True, ""
     if not found:
         return Settings(), False, ""
-    text = (found[0].get("data") or {}).get("config.yaml", "")
     try:
-        return reading.read(text, f"ConfigMap {manifests.CONFIG_MAP}").settings, True, ""
+        return manifests.configured(found[0]), True, ""
     except reading.ConfigurationError as error:
         return Settings(), False, str(error)
 
