@@ -243,11 +243,16 @@ class World:
         command = [
             *PROGRAM, "migrate", "kueue", "--kubeconfig", self.ours.kubeconfig,
             "--webhook-url", self.ours.webhook_url, "--cert-dir", str(self.ours.certificates),
-            "--backup", str(self.folder / "backup.jsonl"), "--mode", "warn", *arguments,
+            "--mode", "warn", *arguments,
         ]  # fmt: skip
         told = []
         with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            bufsize=1,
+            cwd=self.folder,
         ) as process:
             assert process.stdout is not None
             for line in process.stdout:
@@ -307,7 +312,7 @@ def run() -> list[Tried]:
     """Move there, and back, under load; a line for each."""
     results: list[Tried] = []
     with tempfile.TemporaryDirectory() as name, world(Path(name)) as it:
-        for move in (_there, _back):
+        for move in _OPTIONS:
             try:
                 results.append(move(it))
             except (BrokenError, RestError, TimeoutError) as failure:
@@ -349,8 +354,24 @@ def _back(it: World) -> Tried:
     return _judged(it, "--undo", f"{seconds:.0f} s")
 
 
+def _for_good(it: World) -> Tried:
+    """Take its place once more, and forget the way back; then all that is left of it goes."""
+    few = {"pod": QUOTA, "job": 2, "group": 2}
+    it.ends.set()
+    _moved(it, "--apply", few)
+    told = it.migrate("--finish")
+    path = f"/api/v1/namespaces/{kueue_manager.NAMESPACE}"
+    if f"kubectl delete namespace {kueue_manager.NAMESPACE}" not in told:
+        raise BrokenError(f"not told what to delete: {told}")
+    it.api.delete(path)
+    it.until(lambda: it.api.lacks(path), "Kueue's namespace is gone")
+    it.add("pod")
+    it.add("job")
+    return _judged(it, "--finish", "after another --apply; Kueue's namespace is gone")
+
+
 _WORK: Final = {"pod": PODS, "job": JOBS, "group": GROUPS}
-_OPTIONS: Final = {_there: "--apply", _back: "--undo"}
+_OPTIONS: Final = {_there: "--apply", _back: "--undo", _for_good: "--finish"}
 
 
 def _moved(it: World, option: str, more: dict[str, int]) -> tuple[str, float]:
