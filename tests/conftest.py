@@ -11,8 +11,10 @@ from admission.base import logs
 
 # Processes that run tests side by side are told of a terminal of 80 columns; commands have a pipe.
 os.environ.pop("COLUMNS", None)
+# Processes that are executed compile what they import once, not each of them again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-pytest_plugins = ["tests.controlplane.plugin"]
+pytest_plugins = ["tests.controlplane.plugin", "tests.integration.fixtures"]
 
 # The same examples each time and no look at the clock: a busy machine fails nothing. Others are
 # drawn by `pytest --hypothesis-profile=search`.

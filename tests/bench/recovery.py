@@ -18,8 +18,8 @@ from tests.bench.figures import Figures
 from tests.chaos.system import ControllerProcess, System
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
+from tests.controlplane.forked import PROGRAM
 from tests.controlplane.rest import RestError
-from tests.integration.installed import PROGRAM
 
 _AWAY_SECONDS: Final = 5.0
 _PATIENCE_SECONDS: Final = 90.0

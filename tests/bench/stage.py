@@ -14,8 +14,9 @@ from admission.install import rbac
 from tests.bench import metrics, processes
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
+from tests.controlplane.forked import PROGRAM
 from tests.controlplane.rest import RestError
-from tests.integration.installed import PROGRAM, Installed
+from tests.integration.installed import Installed
 
 QUEUES: Final = ("queue-0", "queue-1", "queue-2", "queue-3")
 QUOTA: Final = 100

@@ -21,10 +21,11 @@ from tests.chaos import training_operator
 from tests.chaos.system import LAUNCHER, System
 from tests.controlplane import commands, nodes, waiting
 from tests.controlplane.cluster import Cluster
+from tests.controlplane.forked import PROGRAM
 from tests.controlplane.processes import free_port
 from tests.controlplane.rest import Json, Rest, RestError
 from tests.integration import owner_crds
-from tests.integration.installed import KUEUE, PROGRAM
+from tests.integration.installed import KUEUE
 
 LOST_NODE_SECONDS: Final = 5.0
 SETTINGS: Final = Settings.model_validate(
@@ -62,7 +63,6 @@ EDITOR: Final = "chaos-editor"
 DRA: Final = "/apis/resource.k8s.io/v1"
 RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 PRODUCT: Final = "NVIDIA-A100-SXM4-80GB"
-_ROOT: Final = Path(__file__).parents[2]
 _WORKLOADS: Final = (
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/workloads.kueue.x-k8s.io"
 )
@@ -209,8 +209,7 @@ class Site(System):
 
     def start_program(self, name: str) -> None:
         """Start a program, and do not wait until it is ready."""
-        # Programs run in a folder of the cluster, and one of ours is a module beside this one.
-        self.cluster.program(name).start({"PYTHONPATH": str(_ROOT)})
+        self.cluster.program(name).start()
 
     def url(self, name: str) -> str:
         """Return where one of our programs serves its pages."""

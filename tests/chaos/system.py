@@ -14,9 +14,10 @@ from admission.base import names
 from admission.config.derived import Settings
 from admission.install import rbac
 from tests.chaos.proxy import Proxy
-from tests.controlplane import waiting
+from tests.controlplane import forked, waiting
+from tests.controlplane.forked import PROGRAM
 from tests.controlplane.processes import free_port
-from tests.integration.installed import KUEUE, PROGRAM, Installed
+from tests.integration.installed import KUEUE, Installed
 
 Json = dict[str, Any]
 
@@ -52,7 +53,7 @@ class ControllerProcess:
         self._election = election
         self._settings = settings
         self._kubeconfig = system.controller_kubeconfig(name, self.proxy.port)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: forked.Process | subprocess.Popen[bytes] | None = None
         self._port = 0
 
     @property
@@ -69,10 +70,10 @@ class ControllerProcess:
             self._settings.model_dump_json(), "elect" if self._election else "alone",
         ]  # fmt: skip
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+            self._process = forked.start(command, stdout=log, stderr=log)
         if wait:
             ready = f"controller ready, see {self.log}"
-            waiting.until(self.is_ready, what=ready, within_seconds=90)  # a busy machine
+            waiting.until(self.is_ready, what=ready)
 
     def is_ready(self) -> bool:
         """Whether everything was listed."""
@@ -141,11 +142,10 @@ class System(Installed):
             "--bind", f"127.0.0.1:{self.webhook_port}", "--cert-dir", str(self.certificates),
         ]  # fmt: skip
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+            self.process = forked.start(command, stdout=log, stderr=log)
         waiting.until(
             lambda: self.probe(self.webhook_url, "/readyz") == 200,
             what="webhook ready",
-            within_seconds=90,  # a busy machine starts late
         )
         self.wait_reviewed()
 

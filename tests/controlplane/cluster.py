@@ -15,6 +15,7 @@ from typing import Final, Self, Unpack
 
 from tests.controlplane import commands, nodes, waiting
 from tests.controlplane.credentials import Credentials
+from tests.controlplane.etcd_client import EtcdClient
 from tests.controlplane.processes import Daemon, Household, free_port
 from tests.controlplane.rest import Json, Rest, RestError
 
@@ -32,6 +33,7 @@ class Cluster:
         admin_kubeconfig: a kubeconfig that may do everything.
         admin_token: the bearer token in it.
         api: a client with the administrator's rights.
+        etcd: a client of its store.
         folder: data, logs and credentials; gone after `stop`.
     """
 
@@ -48,16 +50,25 @@ class Cluster:
             "admin", self.url, self.admin_token
         )
         self.api = Rest(self.port, self.ca_file, self.admin_token)
+        self.etcd = EtcdClient(self.folder / commands.ETCD_SOCKET)
         self.add("etcd", commands.etcd(self.folder))
         server = commands.apiserver(self._credentials, self.port)
         self.add("kube-apiserver", [*server, *api_flags])
 
     @classmethod
-    def start(cls, *, api_flags: Sequence[str] = ()) -> Self:
+    def start(
+        cls,
+        *,
+        api_flags: Sequence[str] = (),
+        stored: Path | None = None,
+        replaced: Mapping[str, str] | None = None,
+    ) -> Self:
         """Starts etcd and kube-apiserver and waits until they serve, which takes seconds.
 
         Args:
             api_flags: further flags of kube-apiserver.
+            stored: a folder that `save_etcd` made, of what is stored from the beginning.
+            replaced: texts in it and what stands in their place, of the same length each.
 
         Raises:
             StartError: a program is missing or does not start.
@@ -66,7 +77,12 @@ class Cluster:
             household = Household()
             try:
                 cluster = cls(household, api_flags)
+                if stored is not None:
+                    shutil.copytree(stored, cluster.folder / "etcd")
                 cluster._daemons["etcd"].start()
+                if replaced:
+                    cluster._daemons["etcd"].wait_until(cluster.etcd.is_serving)
+                    cluster.etcd.replace(replaced)
                 cluster.start_apiserver()
             except BaseException as failure:
                 household.close()
@@ -127,7 +143,7 @@ class Cluster:
 
     def save_etcd(self, folder: Path) -> None:
         """Copies what etcd has stored to a folder that does not exist; etcd restarts for it."""
-        self._daemons["etcd"].stop()
+        self._daemons["etcd"].stop(grace_seconds=waiting.PATIENCE_SECONDS)
         shutil.copytree(self.folder / "etcd", folder)
         self._start_etcd()
 

@@ -9,8 +9,10 @@ from tests.controlplane.processes import StartError
 STAGES = Path(__file__).parent / "stages.yaml"
 
 
-_ETCD = "unix://localhost:2379"
+ETCD_SOCKET = "localhost:2379"
 """A socket file of this name in the folder in which a cluster's programs run."""
+
+_ETCD = f"unix://{ETCD_SOCKET}"
 
 
 def etcd(folder: Path) -> list[str]:

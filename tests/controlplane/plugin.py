@@ -4,15 +4,23 @@ A test that asks for one of the fixtures carries the marker by itself. Each pyte
 starts clusters of its own.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 import pytest
 
-from tests.controlplane import build
+from tests.controlplane import build, forked
 from tests.controlplane.cluster import Cluster
 
-_FIXTURES = frozenset({"cluster", "whole_cluster", "fresh_cluster"})
-_NEEDED = {"whole_cluster": ("kube-controller-manager", "kube-scheduler", "kwok")}
+_WHOLE = ("kube-controller-manager", "kube-scheduler", "kwok")
+_NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
+    "cluster": (),
+    "whole_cluster": _WHOLE,
+    "fresh_cluster": (),
+    "installation": (),
+    "whole_installation": _WHOLE,
+}
+"""Fixtures that start a control plane, and the programs that it needs beside the API server."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        if _FIXTURES & set(getattr(item, "fixturenames", ())):
+        if _NEEDED.keys() & _fixtures(item):
             item.add_marker("controlplane")
     without = {"controlplane"} if config.getoption("--no-controlplane") else set()
     if not config.getoption("--long"):
@@ -36,10 +44,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=left_out)
 
 
+def _fixtures(item: pytest.Item) -> set[str]:
+    """Names of the fixtures that a test asks for; values of a table are none."""
+    names = set(getattr(item, "fixturenames", ()))
+    table = getattr(item, "callspec", None)
+    return names if table is None else names - table.params.keys()
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("controlplane") is None:
         return
-    names = [n for f in getattr(item, "fixturenames", ()) for n in _NEEDED.get(f, ())]
+    names = [name for fixture in _fixtures(item) for name in _NEEDED.get(fixture, ())]
     if lacking := build.missing(["etcd", "kube-apiserver", *names]):
         pytest.fail(
             f"{build.folder()} holds no {', '.join(lacking)}: run 'make controlplane', "
@@ -73,5 +88,9 @@ def fresh_cluster() -> Iterator[Callable[[], Cluster]]:
         return started[-1]
 
     yield start
-    for one in started:
-        one.stop()
+    for cluster in started:
+        cluster.stop()
+
+
+def pytest_sessionfinish() -> None:
+    forked.close()

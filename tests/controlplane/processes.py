@@ -20,6 +20,7 @@ from random import SystemRandom
 from typing import IO, Final
 
 from admission.base.clock import SystemClock
+from tests.controlplane import forked
 
 _GUARD: Final = Path(__file__).parent / "guard.py"
 _OWNED: Final = "owned.lock"
@@ -108,7 +109,7 @@ class Daemon:
         self.command = command
         self.log = household.folder / f"{name}.log"
         self._household = household
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: forked.Process | subprocess.Popen[bytes] | None = None
         household.daemons.append(self)
 
     @property
@@ -127,14 +128,12 @@ class Daemon:
         """Starts the program; `wait_until` tells when it serves."""
         assert not self.is_running, f"{self.name} runs already"
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = forked.start(
                 self.command,
-                stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **(environment or {})},
                 cwd=self._household.folder,
-                start_new_session=True,
             )
         self._household.watch_over(self.name, self._process.pid)
 

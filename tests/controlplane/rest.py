@@ -4,19 +4,21 @@ import json
 import ssl
 import threading
 from base64 import b64decode
-from email.message import Message
 from http import HTTPStatus
-from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from urllib3 import HTTPHeaderDict, HTTPSConnectionPool
+from urllib3.exceptions import HTTPError
 
 Json = dict[str, Any]
 
 MERGE: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
 
+_TIMEOUT_SECONDS: Final = 30.0
+_KEPT_CONNECTIONS: Final = 4
 _BUSY_TRIES: Final = 10
 _LONGEST_WAIT_SECONDS: Final = 2.0
 
@@ -36,16 +38,24 @@ class RestError(Exception):
 
 
 class Rest:
-    """Requests to one HTTPS server on 127.0.0.1, each on a connection of its own."""
+    """Requests to one HTTPS server on 127.0.0.1, on connections that are kept; for any thread."""
 
     def __init__(
         self, port: int, ca_file: Path, token: str = "", *, kubeconfig: Path | None = None
     ) -> None:
-        self._port = port
         self._context = ssl.create_default_context(cafile=str(ca_file))
         if kubeconfig is not None:
             token = self._read(kubeconfig)
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        # Nothing is sent twice by itself: a test counts what it created.
+        self._pool = HTTPSConnectionPool(
+            "127.0.0.1",
+            port,
+            ssl_context=self._context,
+            timeout=_TIMEOUT_SECONDS,
+            retries=False,
+            maxsize=_KEPT_CONNECTIONS,
+        )
 
     def _read(self, kubeconfig: Path) -> str:
         """The kubeconfig's token; its client certificate, if it has one, is shown instead."""
@@ -81,12 +91,12 @@ class Rest:
     def post_warned(self, path: str, body: Json) -> tuple[Json, list[str]]:
         """Creates an object; the object and the texts of the API server's warnings."""
         content, headers = self._answer("POST", path, body, "application/json")
-        warnings = headers.get_all("Warning") or []
+        warnings = headers.getlist("Warning")
         return _object(content), [json.loads(text.split(" ", 2)[2]) for text in warnings]
 
     def _answer(
         self, method: str, path: str, body: Any, content_type: str, accept: str = ""
-    ) -> tuple[str, Message]:
+    ) -> tuple[str, HTTPHeaderDict]:
         tries = 0
         while True:
             status, headers, content = self._ask(method, path, body, content_type, accept)
@@ -102,22 +112,17 @@ class Rest:
 
     def _ask(
         self, method: str, path: str, body: Any, content_type: str, accept: str
-    ) -> tuple[int, Message, str]:
+    ) -> tuple[int, HTTPHeaderDict, str]:
         """Status, headers and text of one request."""
-        connection = HTTPSConnection("127.0.0.1", self._port, timeout=30, context=self._context)
+        headers = {**self._headers, "Content-Type": content_type}
+        if accept:
+            headers["Accept"] = accept
+        payload = None if body is None else json.dumps(body)
         try:
-            payload = None if body is None else json.dumps(body)
-            headers = {**self._headers, "Content-Type": content_type}
-            if accept:
-                headers["Accept"] = accept
-            connection.request(method, path, payload, headers)
-            answer = connection.getresponse()
-            content = answer.read().decode()
-        except HTTPException as failure:
+            answer = self._pool.request(method, path, payload, headers=headers)
+        except HTTPError as failure:
             raise ConnectionError(f"{method} {path}: {failure!r}") from failure
-        finally:
-            connection.close()
-        return answer.status, answer.headers, content
+        return answer.status, answer.headers, answer.data.decode()
 
     def get(self, path: str, *, accept: str = "") -> Json:
         """Reads an object or a list, in the form that ``accept`` names if it does."""

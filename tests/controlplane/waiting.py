@@ -2,13 +2,22 @@
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final, TypeVar
 
 from admission.base.clock import SystemClock
 
-PAUSE_SECONDS: Final = 0.02
 PATIENCE_SECONDS: Final = 120.0
-"""What comes at all has come by then, on a busy machine too; it costs time only where it fails."""
+"""What comes at all has come by then, on a machine without other work. It tells that a program
+hangs, never that it is slow: `until` waits longer where processes wait for a core."""
+
+MOST_PATIENCE: Final = 4.0
+"""By how much a busy machine lengthens it at the most."""
+
+_FIRST_PAUSE_SECONDS: Final = 0.005
+_LONGEST_PAUSE_SECONDS: Final = 0.2
+_PAUSE_SHARE: Final = 0.1  # of the time waited so far
+_PRESSURE: Final = Path("/proc/pressure/cpu")
 
 T = TypeVar("T")
 
@@ -22,11 +31,26 @@ def until(
         TimeoutError: nothing truthy within the time; names ``what`` and the last result.
     """
     clock = SystemClock()
-    deadline = clock.monotonic() + within_seconds
+    started, stalled = clock.monotonic(), _stalled_seconds()
     pause = threading.Event()
     while not (seen := look()):
-        if clock.monotonic() > deadline:
+        waited = clock.monotonic() - started
+        if waited > within_seconds and waited > within_seconds * _stretch(waited, stalled):
             waited_for = what or getattr(look, "__name__", "a condition")
-            raise TimeoutError(f"{waited_for}: not within {within_seconds} s; last: {seen!r}")
-        pause.wait(PAUSE_SECONDS)
+            raise TimeoutError(f"{waited_for}: not within {waited:.0f} s; last: {seen!r}")
+        pause.wait(min(max(waited * _PAUSE_SHARE, _FIRST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS))
     return seen
+
+
+def _stretch(waited: float, stalled_before: float) -> float:
+    """By how much the machine was slower than an idle one in the seconds that were waited."""
+    stalled = min(_stalled_seconds() - stalled_before, waited)
+    return min(waited / max(waited - stalled, 1e-6), MOST_PATIENCE)
+
+
+def _stalled_seconds() -> float:
+    """Seconds, since an arbitrary start, in which some process waited for a core."""
+    if not _PRESSURE.exists():
+        return 0.0
+    some = _PRESSURE.read_text().splitlines()[0]
+    return int(some.rpartition("total=")[2]) / 1e6

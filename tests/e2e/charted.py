@@ -23,12 +23,13 @@ from admission.base.clock import SystemClock
 from tests.builders.pods import make_pod
 from tests.controlplane import commands, waiting
 from tests.controlplane.cluster import Cluster
+from tests.controlplane.forked import PROGRAM
 from tests.controlplane.kubelet import Kubelet, PodProcess
 from tests.controlplane.network import Network
 from tests.controlplane.rest import Json, RestError
 from tests.deploy import helm
 from tests.e2e import addresses
-from tests.integration.installed import KUEUE, PROGRAM, run_command
+from tests.integration.installed import KUEUE, run_command
 
 SYSTEM: Final = names.SYSTEM_NAMESPACE
 WEBHOOK: Final = "webhook"

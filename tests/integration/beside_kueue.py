@@ -6,8 +6,10 @@ from typing import Final
 
 from admission.base import names
 from tests.builders.pods import make_pod
+from tests.controlplane import forked
+from tests.controlplane.forked import PROGRAM
 from tests.controlplane.rest import Json, Rest, RestError
-from tests.integration.installed import PROGRAM, Installed, run_command
+from tests.integration.installed import Installed, run_command
 
 LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces"
 CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -158,7 +160,7 @@ class Served(Installed):
                 "--metrics-bind", f"127.0.0.1:{self.metrics_port}", "--leader-election",
             ]  # fmt: skip
             with self.log.open("ab") as log:
-                self.process = subprocess.Popen(command, stdout=log, stderr=log)
+                self.process = forked.start(command, stdout=log, stderr=log)
 
     def command(self, *arguments: str) -> list[str]:
         return [

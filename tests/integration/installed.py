@@ -6,7 +6,6 @@ import re
 import signal
 import ssl
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -17,27 +16,20 @@ from urllib.parse import urlsplit
 from admission.base import conditions, names
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_class, make_cluster_queue, make_flavor, make_local_queue
-from tests.controlplane import waiting
+from tests.controlplane import forked, waiting
 from tests.controlplane.cluster import Cluster
+from tests.controlplane.forked import PROGRAM
 from tests.controlplane.processes import free_port
 from tests.controlplane.rest import Json, RestError
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
-PROGRAM = (sys.executable, "-m", "admission")
 
 
 def run_command(
     *arguments: str, program: Sequence[str] = PROGRAM, folder: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Runs a command of the program, or of another version of it, to its end."""
-    return subprocess.run(
-        [*program, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        cwd=folder,
-    )
+    return forked.run([*program, *arguments], cwd=folder)
 
 
 class Installed:
@@ -56,14 +48,18 @@ class Installed:
         self.api = cluster.api
         self.folder = folder
         self.kubeconfig = str(cluster.admin_kubeconfig)
-        self.webhook_port, self.metrics_port = free_port(), free_port()
-        self.visibility_port = free_port()
-        self.webhook_url = f"https://127.0.0.1:{self.webhook_port}"
+        self.use_webhook_port(free_port())
+        self.metrics_port, self.visibility_port = free_port(), free_port()
         self.metrics_url = f"http://127.0.0.1:{self.metrics_port}"
         self.certificates = folder / "certs"
         self.log = folder / "run.log"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: forked.Process | subprocess.Popen[bytes] | None = None
         self.told = ""
+
+    def use_webhook_port(self, port: int) -> None:
+        """Serves reviews at a port, from the next start on."""
+        self.webhook_port = port
+        self.webhook_url = f"https://127.0.0.1:{port}"
 
     def install(self, *more: str) -> list[dict[str, Any]]:
         """Runs ``install``, with more arguments; what it changed. It refuses no bypass."""
@@ -92,11 +88,9 @@ class Installed:
 
     def _start(self, command: Sequence[str]) -> None:
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                command, stdout=log, stderr=log, cwd=self.program_folder
-            )
+            self.process = forked.start(command, stdout=log, stderr=log, cwd=self.program_folder)
         ready = f"webhook and controller ready, see {self.log}"
-        waiting.until(self.is_ready, what=ready, within_seconds=240)  # a busy machine starts late
+        waiting.until(self.is_ready, what=ready)
         self.wait_reviewed()
 
     @contextmanager
@@ -113,7 +107,7 @@ class Installed:
         if self.process is None:
             return 0
         self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(30)
+        code = self.process.wait(waiting.PATIENCE_SECONDS)
         self.process = None
         return code
 

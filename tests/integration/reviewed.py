@@ -1,6 +1,5 @@
 """An installation on a real API server in which only the webhook runs: nobody else writes."""
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -10,10 +9,11 @@ from typing_extensions import override
 
 from admission.install import webhooks
 from admission.objects import kinds
-from tests.controlplane import waiting
+from tests.controlplane import forked, waiting
 from tests.controlplane.cluster import Cluster
+from tests.controlplane.forked import PROGRAM
 from tests.controlplane.rest import RestError
-from tests.integration.installed import PROGRAM, Installed
+from tests.integration.installed import Installed
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 KINDS = {kind.name: kind for kind in kinds.KINDS}
@@ -36,11 +36,10 @@ class Reviewed(Installed):
             *more,
         ]  # fmt: skip
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+            self.process = forked.start(command, stdout=log, stderr=log)
         waiting.until(
             lambda: self.probe(self.webhook_url, "/readyz") == 200,
             what=f"webhook ready, see {self.log}",
-            within_seconds=90,  # a busy machine starts late
         )
         self.wait_reviewed()
 

@@ -1,27 +1,21 @@
 """Two-phase admission on a real API server; the test is the external check controller."""
 
-from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
 
 from admission.base import names
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.integration import applied
 from tests.integration.applied import Check, Workloads
-from tests.integration.installed import KUEUE, Installed, installed
+from tests.integration.installed import KUEUE, Installed
 
 pytestmark = pytest.mark.controlplane
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with (
-        Cluster.start() as cluster,
-        installed(cluster, tmp_path_factory.mktemp("checks")) as it,
-    ):
-        yield it
+def system(installation: Installed) -> Installed:
+    return installation
 
 
 def strategy(*checks: str | tuple[str, str]) -> dict[str, object]:

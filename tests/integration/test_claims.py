@@ -1,15 +1,13 @@
 """GPUs asked for by claim, on a real API server that serves ``resource.k8s.io/v1``."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from admission.base import conditions, names
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.integration import queued
-from tests.integration.installed import KUEUE, Installed, installed
+from tests.integration.installed import KUEUE, Installed
 
 pytestmark = pytest.mark.controlplane
 
@@ -18,9 +16,8 @@ GPU = names.GPU_RESOURCE
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with Cluster.start() as cluster, installed(cluster, tmp_path_factory.mktemp("claims")) as it:
-        yield it
+def system(installation: Installed) -> Installed:
+    return installation
 
 
 def request(device_class: str = "gpu.nvidia.com", **exactly: Any) -> dict[str, Any]:

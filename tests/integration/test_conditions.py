@@ -1,16 +1,15 @@
 """Every condition of queues, and every effect that queues have on the conditions of Workloads."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import pytest
 
 from tests.builders.jobs import make_job
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json
 from tests.integration import queued
-from tests.integration.installed import Installed, installed
+from tests.integration.installed import Installed
 from tests.integration.queued import Told, path
 
 pytestmark = pytest.mark.controlplane
@@ -20,12 +19,8 @@ BUDGET = "example.com/budget"
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with (
-        Cluster.start() as cluster,
-        installed(cluster, tmp_path_factory.mktemp("conditions")) as it,
-    ):
-        yield it
+def system(installation: Installed) -> Installed:
+    return installation
 
 
 # ------------------------------------------------------------------------------- ClusterQueue

@@ -13,11 +13,12 @@ from admission.gpu import bypass
 from tests.builders.jobs import make_job
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
+from tests.controlplane.forked import PROGRAM
 from tests.controlplane.processes import free_port
 from tests.controlplane.rest import Json, RestError
 from tests.integration import applied, queued
 from tests.integration.applied import Workloads, condition
-from tests.integration.installed import KUEUE, PROGRAM, Installed
+from tests.integration.installed import KUEUE, Installed
 
 pytestmark = pytest.mark.controlplane
 

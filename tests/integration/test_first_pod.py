@@ -10,20 +10,16 @@ import pytest
 
 from admission.base import names
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
-from tests.integration import queued
-from tests.integration.installed import KUEUE, Installed, installed, run_command
+from tests.integration import queued, snapshot
+from tests.integration.installed import KUEUE, Installed, run_command
 
 pytestmark = pytest.mark.controlplane
 
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with (
-        Cluster.start() as cluster,
-        installed(cluster, tmp_path_factory.mktemp("installed")) as it,
-    ):
+    with snapshot.started(tmp_path_factory.mktemp("installed")) as it:
         yield it
 
 
@@ -235,10 +231,7 @@ def add_team_of_everything(system: Installed) -> str:
 def test_uninstalling_under_a_running_controller_stops_no_pod(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    with (
-        Cluster.start() as cluster,
-        installed(cluster, tmp_path_factory.mktemp("uninstalled")) as it,
-    ):
+    with snapshot.started(tmp_path_factory.mktemp("uninstalled")) as it:
         team = add_team_of_everything(it)
         it.create_pod(team, "train")
         it.wait_released(team, "train")

@@ -4,18 +4,15 @@ Other controllers write the status by server-side apply; what they say is obeyed
 contradicted afterwards.
 """
 
-from collections.abc import Iterator
-
 import pytest
 
 from admission.base import names
 from tests.builders.workloads import make_pod_set
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
 from tests.integration import applied, queued
 from tests.integration.applied import Workloads, condition
-from tests.integration.installed import KUEUE, Installed, installed
+from tests.integration.installed import KUEUE, Installed
 
 pytestmark = pytest.mark.controlplane
 
@@ -25,12 +22,8 @@ ADMISSION = "kueue-admission"
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with (
-        Cluster.start() as cluster,
-        installed(cluster, tmp_path_factory.mktemp("foreign")) as it,
-    ):
-        yield it
+def system(installation: Installed) -> Installed:
+    return installation
 
 
 def make_team(system: Installed, quota: int = 4, **spec: object) -> Workloads:

@@ -22,6 +22,7 @@ from tests.builders.queues import make_check, make_cluster_queue, make_flavor, m
 from tests.builders.workloads import make_admission
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
+from tests.controlplane.forked import PROGRAM
 from tests.controlplane.rest import Rest
 from tests.integration.applied import condition
 from tests.integration.beside_kueue import (
@@ -33,7 +34,7 @@ from tests.integration.beside_kueue import (
     Kueue,
     Served,
 )
-from tests.integration.installed import KUEUE, PROGRAM, run_command
+from tests.integration.installed import KUEUE, run_command
 
 pytestmark = pytest.mark.controlplane
 

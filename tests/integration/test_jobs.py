@@ -3,7 +3,6 @@
 Nobody makes their pods here; tests/e2e/test_jobs.py has the Job controller.
 """
 
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -12,19 +11,17 @@ import pytest
 from admission.base import names
 from tests.builders.jobs import make_job
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
 from tests.integration import applied
 from tests.integration.applied import Check, Json, Workloads
-from tests.integration.installed import KUEUE, Installed, installed
+from tests.integration.installed import KUEUE, Installed
 
 pytestmark = pytest.mark.controlplane
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with Cluster.start() as cluster, installed(cluster, tmp_path_factory.mktemp("jobs")) as it:
-        yield it
+def system(installation: Installed) -> Installed:
+    return installation
 
 
 class Jobs:

@@ -1,7 +1,6 @@
 """What the API server's own LimitRanger would refuse, the review refuses for the same reasons."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,9 +8,8 @@ import pytest
 from admission.base import names
 from tests.builders.queues import make_flavor
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
-from tests.integration.installed import KUEUE, Installed, installed
+from tests.integration.installed import KUEUE, Installed
 from tests.integration.limit_cases import GPU, SLICE
 
 pytestmark = pytest.mark.controlplane
@@ -31,12 +29,8 @@ CASES: dict[str, tuple[list[dict[str, Any]], int]] = {
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with (
-        Cluster.start() as cluster,
-        installed(cluster, tmp_path_factory.mktemp("installed")) as it,
-    ):
-        yield it
+def system(installation: Installed) -> Installed:
+    return installation
 
 
 def limit(system: Installed, namespace: str, items: list[dict[str, Any]]) -> None:

@@ -1,24 +1,20 @@
 """Owners that name their Workload, on a real API server: it is awaited, compared, and adopted."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from admission.base import conditions, names
 from tests.builders.pods import make_pod
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.integration import applied
 from tests.integration.applied import Json, Workloads
-from tests.integration.installed import Installed, installed
+from tests.integration.installed import Installed
 
 pytestmark = pytest.mark.controlplane
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with Cluster.start() as cluster, installed(cluster, tmp_path_factory.mktemp("named")) as it:
-        yield it
+def system(installation: Installed) -> Installed:
+    return installation
 
 
 class Named:

@@ -4,14 +4,11 @@ Nobody plays the kubelet here: a pod that is bound runs until the test says that
 is held is judged from the pods that the API server shows.
 """
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.integration.applied import Json
-from tests.integration.installed import KUEUE, Installed, installed
+from tests.integration.installed import KUEUE, Installed
 
 pytestmark = pytest.mark.controlplane
 
@@ -20,9 +17,8 @@ TAINT = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with Cluster.start() as cluster, installed(cluster, tmp_path_factory.mktemp("ends")) as it:
-        yield it
+def system(installation: Installed) -> Installed:
+    return installation
 
 
 class Node:

@@ -1,6 +1,5 @@
 """Run times of queues on a real API server: what a user with the role edit may make of them."""
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -8,9 +7,8 @@ import pytest
 
 from admission.base import conditions, names
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest, RestError
-from tests.integration.installed import KUEUE, Installed, installed
+from tests.integration.installed import KUEUE, Installed
 from tests.integration.teams import Team, add_editor
 
 EVENTS = "/apis/events.k8s.io/v1"
@@ -18,11 +16,8 @@ pytestmark = pytest.mark.controlplane
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with Cluster.start() as cluster:
-        cluster.start_whole()
-        with installed(cluster, tmp_path_factory.mktemp("times")) as it:
-            yield it
+def system(whole_installation: Installed) -> Installed:
+    return whole_installation
 
 
 @pytest.fixture(scope="module")

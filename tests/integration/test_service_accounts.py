@@ -26,11 +26,12 @@ from admission.kube import resources
 from admission.objects import owner_rows
 from admission.owners.serving import LEADER_WORKER_SET
 from tests.builders.jobs import make_job
-from tests.controlplane import waiting
+from tests.controlplane import forked, waiting
 from tests.controlplane.cluster import Cluster
+from tests.controlplane.forked import PROGRAM
 from tests.controlplane.rest import RestError
 from tests.integration import owner_crds
-from tests.integration.installed import KUEUE, PROGRAM, Installed
+from tests.integration.installed import KUEUE, Installed
 from tests.owners import samples
 
 (JOB_SET,) = (one for one in owner_rows.ROWS if one.kind == "JobSet")
@@ -60,7 +61,7 @@ class Separate(Installed):
         super().__init__(cluster, folder)
         self.audit = folder / "audit.log"
         self.logs = {name: folder / f"{name}.log" for name in ("controller", "webhook")}
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: list[forked.Process | subprocess.Popen[bytes]] = []
 
     @override
     def start(self, *more: str) -> None:
@@ -72,9 +73,9 @@ class Separate(Installed):
             command = [*PROGRAM, name, "--config", str(file), "--kubeconfig", str(kubeconfig),
                        *more]  # fmt: skip
             with self.logs[name].open("ab") as log:
-                self._processes.append(subprocess.Popen(command, stdout=log, stderr=log))
+                self._processes.append(forked.start(command, stdout=log, stderr=log))
         ready = f"webhook and controller ready, see {self.folder}"
-        waiting.until(self.is_ready, what=ready, within_seconds=90)  # a busy machine starts late
+        waiting.until(self.is_ready, what=ready)
         self.wait_reviewed()
 
     def _configuration(self) -> dict[str, Any]:

@@ -18,11 +18,12 @@ from admission.base import names
 from admission.base.clock import SystemClock, to_wire_micro
 from admission.cli.kubectl import main
 from tests.builders.jobs import make_job
-from tests.controlplane import build, waiting
+from tests.controlplane import build, forked, waiting
 from tests.controlplane.cluster import Cluster
+from tests.controlplane.forked import PROGRAM
 from tests.controlplane.processes import free_port
 from tests.controlplane.rest import Rest, RestError
-from tests.integration.installed import KUEUE, PROGRAM, Installed
+from tests.integration.installed import KUEUE, Installed
 
 pytestmark = pytest.mark.controlplane
 
@@ -387,7 +388,7 @@ def test_a_standby_answers_like_the_leader(system: Visible, teams: Teams) -> Non
         "--cert-dir", str(system.certificates),
     ]  # fmt: skip
     with (system.folder / "standby.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
+        process = forked.start(command, stdout=log, stderr=log)
     try:
         waiting.until(
             lambda: system.probe(f"http://127.0.0.1:{pages}", "/readyz") == 200,

@@ -1,6 +1,5 @@
 """Who creates something reads at once what will become of it, also in a dry run."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,9 +8,8 @@ from admission.base import names
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod, template_of
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.integration.applied import Json
-from tests.integration.installed import KUEUE, Installed, installed
+from tests.integration.installed import KUEUE, Installed
 
 pytestmark = pytest.mark.controlplane
 
@@ -20,11 +18,8 @@ QUEUED = {names.QUEUE_LABEL: "default"}
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with Cluster.start() as cluster:
-        cluster.start_whole()
-        with installed(cluster, tmp_path_factory.mktemp("warnings")) as it:
-            yield it
+def system(whole_installation: Installed) -> Installed:
+    return whole_installation
 
 
 @pytest.fixture(scope="module")

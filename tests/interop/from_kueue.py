@@ -22,8 +22,9 @@ from tests.builders.pods import make_pod
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
+from tests.controlplane.forked import PROGRAM
 from tests.controlplane.rest import Json, RestError
-from tests.integration.installed import KUEUE, PROGRAM, Installed
+from tests.integration.installed import KUEUE, Installed
 from tests.interop import kueue_manager
 from tests.interop.kueue_manager import Manager
 from tests.interop.kueuectl import Tried

@@ -11,8 +11,9 @@ from typing import Final
 
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
+from tests.controlplane.forked import PROGRAM
 from tests.controlplane.processes import free_port
-from tests.integration.installed import PROGRAM, Installed
+from tests.integration.installed import Installed
 from tests.upgrade.balancer import Balancer
 
 _START_SECONDS: Final = 240

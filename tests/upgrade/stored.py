@@ -5,27 +5,20 @@ deletion that has begun. So they are written where it stores them, in JSON, whic
 as its own form.
 """
 
-import base64
 import gzip
 import json
 import re
-import socket
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Final
-
-from typing_extensions import override
 
 from admission.base import clock as clocks
 from admission.base.clock import SystemClock
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, Rest
 
-_SOCKET: Final = "localhost:2379"
 _NAMESPACED: Final = "namespaces/"
 _TIME: Final = re.compile(r'"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?Z"')
 _APIEXTENSIONS: Final = "apiextensions.k8s.io/v1"
@@ -166,48 +159,18 @@ def _moved(text: str, by: timedelta) -> str:
     return _TIME.sub(later, text)
 
 
-class _Connection(HTTPConnection):
-    """A connection to the socket file of etcd."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost")
-        self._file = path
-
-    @override
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(str(self._file))
-
-
 def write(cluster: Cluster, documents: Mapping[str, Json]) -> None:
     """Writes objects to the etcd of a cluster, and starts its API server anew on them."""
     cluster.stop_apiserver()
-    with closing(_Connection(cluster.folder / _SOCKET)) as connection:
-        for key, document in documents.items():
-            pair = {"key": _encoded(key), "value": _encoded(json.dumps(document))}
-            _ask(connection, "put", pair)
+    cluster.etcd.put({key: json.dumps(value).encode() for key, value in documents.items()})
     cluster.start_apiserver()
 
 
 def get(cluster: Cluster, key: str) -> Json:
     """A custom resource as etcd has it."""
-    with closing(_Connection(cluster.folder / _SOCKET)) as connection:
-        (found,) = _ask(connection, "range", {"key": _encoded(key)})["kvs"]
-    document: Json = json.loads(base64.b64decode(found["value"]))
+    ((_, value),) = cluster.etcd.values(key)
+    document: Json = json.loads(value)
     return document
-
-
-def _ask(connection: _Connection, what: str, body: Json) -> Json:
-    connection.request("POST", f"/v3/kv/{what}", json.dumps(body))
-    answer = connection.getresponse()
-    content = answer.read()
-    assert answer.status == 200, content
-    found: Json = json.loads(content)
-    return found
-
-
-def _encoded(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
 
 
 def of(documents: Mapping[str, Json], kind: Stored) -> Iterator[Json]:
