@@ -4,6 +4,7 @@ PYTHON ?= python3
 # One more than there are cores: tests often wait for the control plane.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 ARGS ?=
+BASE ?= HEAD
 SEED ?= 1
 MINUTES ?= 10
 KREW_URL ?= https://downloads.example.com
@@ -11,11 +12,12 @@ KREW_URL ?= https://downloads.example.com
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 COMPILE := $(BIN)/uv pip compile --quiet --universal --no-emit-index-url --generate-hashes
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-again test-long test-fast lint docs reference bench chaos fuzz interop upgrade crds manifests controlplane browser lock clean krew alerts
+.PHONY: help demo test test-again test-changed test-nightly test-fast lint docs reference bench chaos fuzz interop upgrade crds manifests controlplane browser lock clean krew alerts
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,17 +25,20 @@ help: ## show this list
 demo: $(READY) ## watch GPU pods being admitted: a cluster in memory, no Kubernetes needed (ARGS=--keep)
 	@$(BIN)/gpu-admission demo $(ARGS)
 
-test: $(READY) controlplane browser ## run all tests, against a real control plane too (ARGS for pytest)
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile $(ARGS)
+test: $(READY) controlplane browser ## run the tests of a landing, against a real control plane too (ARGS for pytest)
+	$(PYTEST) $(ARGS)
 
-test-again: $(READY) ## run the few tests that failed in the last run once more, one after another
+test-again: $(READY) ## run the few tests that failed in the last run five times more
 	$(BIN)/python -m tests.repeat
 
-test-long: $(READY) controlplane ## run the tests that take minutes each, which make test leaves out
-	$(BIN)/pytest -n0 --long -m long $(ARGS)
+test-changed: $(READY) ## run the tests closest to what changed, without a control plane (BASE=HEAD)
+	$(BIN)/python -m tests.changed --base $(BASE) | xargs -r $(BIN)/pytest -n0 --no-controlplane
+
+test-nightly: $(READY) controlplane browser ## run everything in other orders and beside busy loops: hours
+	$(BIN)/python -m tests.nightly --workers $(WORKERS) $(ARGS)
 
 test-fast: $(READY) browser ## run the tests that need no control plane (ARGS for pytest)
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-controlplane $(ARGS)
+	$(PYTEST) --no-controlplane $(ARGS)
 
 lint: $(READY) ## check style, format, types, the layers of the packages and the site of the guides
 	$(BIN)/ruff check .

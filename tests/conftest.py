@@ -14,7 +14,11 @@ os.environ.pop("COLUMNS", None)
 # Processes that are executed compile what they import once, not each of them again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-pytest_plugins = ["tests.controlplane.plugin", "tests.integration.fixtures"]
+pytest_plugins = [
+    "tests.controlplane.plugin",
+    "tests.integration.fixtures",
+    "tests.tiers",
+]
 
 # The same examples each time and no look at the clock: a busy machine fails nothing. Others are
 # drawn by `pytest --hypothesis-profile=search`.

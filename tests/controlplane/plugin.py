@@ -29,19 +29,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="leave out the tests that need a compiled control plane",
     )
-    parser.addoption("--long", action="store_true", help="run the tests that take minutes, too")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if _NEEDED.keys() & _fixtures(item):
             item.add_marker("controlplane")
-    without = {"controlplane"} if config.getoption("--no-controlplane") else set()
-    if not config.getoption("--long"):
-        without.add("long")
-    left_out = [item for item in items if any(map(item.get_closest_marker, without))]
-    items[:] = [item for item in items if item not in left_out]
-    config.hook.pytest_deselected(items=left_out)
+    if config.getoption("--no-controlplane"):
+        left_out = [item for item in items if item.get_closest_marker("controlplane")]
+        items[:] = [item for item in items if item.get_closest_marker("controlplane") is None]
+        config.hook.pytest_deselected(items=left_out)
 
 
 def _fixtures(item: pytest.Item) -> set[str]:

@@ -28,7 +28,7 @@ from tests.e2e.kueue import DEPLOYMENT, Kueue
 from tests.e2e.kueue_process import NAMESPACE
 from tests.integration.installed import KUEUE, run_command
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.long]
+pytestmark = [pytest.mark.controlplane, pytest.mark.nightly]
 
 TEAM: Final = "research"
 QUOTA: Final = 5

@@ -32,7 +32,7 @@ def client_configs(system: Installed) -> list[dict[str, Any]]:
 
 
 @pytest.mark.controlplane
-@pytest.mark.long
+@pytest.mark.nightly
 def test_the_webhook_of_applied_manifests_is_asked_where_the_command_says(tmp_path: Path) -> None:
     base = tmp_path / "base"
     assert run_command("manifests", "--out", str(base)).returncode == 0

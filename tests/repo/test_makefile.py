@@ -10,7 +10,9 @@ import pytest
 from tests.repo import tree
 
 MAKEFILE = (tree.ROOT / "Makefile").read_text()
-DEMANDED = {"bench", "controlplane", "crds", "demo", "lint", "test", "test-fast"}
+DEMANDED = {"bench", "controlplane", "crds", "demo", "lint"} | {
+    *("test", "test-again", "test-changed", "test-fast", "test-nightly"),
+}
 DOCUMENTS = [path for path in tree.files() if path.suffix == ".md"]
 
 

@@ -1,0 +1,77 @@
+"""Which tests run at a landing, which nightly, and which are closest to a change."""
+
+from pathlib import Path
+
+import pytest
+
+from tests import changed, nightly, tiers
+
+RECORD = {
+    "date": "2026-01-02T03:04:05Z",
+    "commit": "0123456789",
+    "runs": [
+        {"is_beside_busy_loops": False, "passed": 9, "failed": 0, "skipped": 1, "seconds": 60},
+    ],
+}
+
+
+def test_a_sample_is_a_share_of_the_cases_and_the_same_each_time() -> None:
+    marker = pytest.mark.sampled(one_in=4).mark
+    cases = [f"tests/chaos/test_crashes.py::test_it[{number}]" for number in range(400)]
+    sample = [case for case in cases if tiers.is_in_sample(case, marker)]
+    assert 60 < len(sample) < 140
+    assert sample == [case for case in cases if tiers.is_in_sample(case, marker)]
+    assert all(tiers.is_in_sample(case, None) for case in cases)
+
+
+@pytest.mark.parametrize(
+    ("path", "touches"),
+    [
+        ("admission/owners/lifecycle.py", True),
+        ("admission/controller/writing/writer.py", True),
+        ("admission/kube/reflector.py", True),
+        ("admission/kube/events.py", False),
+        ("README.md", False),
+    ],
+)
+def test_all_cases_run_where_what_they_are_about_changed(path: str, touches: bool) -> None:
+    assert tiers.touches_sampled_code([path]) is touches
+
+
+@pytest.mark.parametrize("path", tiers.SAMPLED_CODE)
+def test_the_code_that_sampled_cases_are_about_exists(path: str) -> None:
+    assert (tiers.ROOT / path).exists()
+
+
+def test_a_nightly_run_is_told_with_its_figures() -> None:
+    lines = nightly.last(RECORD, 3)
+    assert lines == [
+        "last nightly run: 2026-01-02T03:04:05Z, commit 01234567",
+        "  alone: 9 passed, 0 failed, 1 skipped in 60 s",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("record", "commits"), [(None, None), (RECORD, None), (RECORD, nightly.OLD_COMMITS + 1)]
+)
+def test_an_old_or_missing_nightly_run_is_a_warning(record, commits) -> None:
+    assert "WARNING" in nightly.last(record, commits)[-1]
+
+
+def test_the_closest_tests_import_a_changed_module_or_carry_its_name(tmp_path: Path) -> None:
+    files = {
+        "tests/base/test_amount.py": "",
+        "tests/cli/test_top.py": "from admission.base import amount, names",
+        "tests/cli/test_why.py": "import admission.base.amount",
+        "tests/cli/test_who.py": "from admission.base import names",
+        "tests/gpu/test_costs.py": "",
+    }
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    assert changed.closest({"admission/base/amount.py", "tests/gpu/test_costs.py"}, tmp_path) == [
+        "tests/base/test_amount.py",
+        "tests/cli/test_top.py",
+        "tests/cli/test_why.py",
+        "tests/gpu/test_costs.py",
+    ]
