@@ -42,6 +42,7 @@ from tests.builders.queues import (
     reviewed,
 )
 from tests.clocks import FakeClock
+from tests.controller import preconditions
 
 _CRDS = crds.documents()
 _ROWS: dict[Resource, Any] = {
@@ -145,6 +146,8 @@ class World:
 
     def send(self, write: ApiRequest) -> Outcome:
         """Sends an open write and reports it."""
+        lacking = preconditions.lacking(write)
+        assert not lacking, f"{write.operation} of {write.name} is bound to no {lacking}"
         self._queue.remove(write)
         self.sent.append(write)
         outcome = self._sender.send(write)

@@ -91,6 +91,32 @@ def test_a_queue_above_its_borrowing_limit_keeps_nothing_back():
     assert admitted(made.cycle()) == ["b1"]
 
 
+@pytest.mark.parametrize(
+    ("limit", "taken", "request_of_next", "expected"),
+    [(2, 0, 4, ["next"]), (2, 0, 5, []), (4, 3, 1, []), (None, 3, 1, [])],
+    ids=[
+        "of 3 it keeps the 1 that it may borrow",
+        "no more than the rest is left",
+        "it keeps all 3 as it may borrow them",
+        "it keeps all 3 without a limit",
+    ],
+)
+def test_a_blocked_preemptor_keeps_back_no_more_than_it_may_borrow(
+    limit, taken, request_of_next, expected
+):
+    made = world(
+        cluster_queue("amber", 4, limit, cohort="q", within=LOWER),
+        cluster_queue("beryl", 6, cohort="q"),
+        cluster_queue("coral", 0, cohort="q"),
+        holding("runs", "amber", 5, priority=9),
+        holding("other", "beryl", taken, priority=9),
+        waiting("blocked", "amber", 3, priority=5, created=-50),
+        waiting("next", "coral", request_of_next, priority=1, created=-40),
+    )
+
+    assert admitted(made.cycle()) == expected
+
+
 def test_whoever_needs_the_same_victim_is_deferred():
     made = world(
         cluster_queue("amber", 3, cohort="q", reclaim=ANY),

@@ -168,6 +168,40 @@ EXAMPLES = (
         {"young": IN_QUEUE},
     ),
     Example(
+        "of equal priorities nobody goes for one of the same age",
+        (
+            cluster_queue("solo", 4, within=NEWER),
+            holding("twin", "solo", 2, priority=3, created=-50),
+            holding("old", "solo", 2, priority=3, created=-100),
+            waiting("new", "solo", 2, priority=3, created=-50),
+        ),
+        {},
+        "WaitingForQuota",
+        "2 more needed",
+    ),
+    Example(
+        "of equal priorities nobody goes where only lower ones may",
+        (
+            cluster_queue("solo", 4, within=LOWER),
+            holding("young", "solo", 4, priority=3, created=-10),
+            waiting("new", "solo", 2, priority=3, created=-50),
+        ),
+        {},
+        "WaitingForQuota",
+        "2 more needed",
+    ),
+    Example(
+        "a newer one of higher priority stays",
+        (
+            cluster_queue("solo", 4, within=NEWER),
+            holding("young", "solo", 4, priority=4, created=-10),
+            waiting("new", "solo", 2, priority=3, created=-50),
+        ),
+        {},
+        "WaitingForQuota",
+        "2 more needed",
+    ),
+    Example(
         "a workload that already leaves is enough",
         (
             cluster_queue("solo", 4, within=LOWER),

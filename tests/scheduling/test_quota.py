@@ -3,6 +3,7 @@
 import pytest
 
 from admission.base.amount import UNLIMITED
+from admission.base.names import WorkloadKey
 from admission.scheduling import quota
 from tests.builders.scheduling import (
     NOW_US,
@@ -90,6 +91,35 @@ def cores(milli: int) -> float:
             id="unlimited quota is lent without end",
         ),
         pytest.param(
+            (
+                cluster_queue("amber", 6, 4, cohort="q"),
+                cluster_queue("beryl", 10, cohort="q"),
+                holding("a", "amber", 8),
+            ),
+            {"amber": (2, 10), "beryl": (8, 16)},
+            id="what is borrowed already counts towards a borrowing limit",
+        ),
+        pytest.param(
+            (
+                cluster_queue("amber", 6, 4, 2, cohort="q"),
+                cluster_queue("beryl", 10, cohort="q"),
+                holding("a", "amber", 7),
+            ),
+            {"amber": (3, 10), "beryl": (9, 12)},
+            id="what is never lent counts towards a borrowing limit, too",
+        ),
+        pytest.param(
+            (
+                cohort("mid", 4, 3, parent="top"),
+                cluster_queue("m1", 0, cohort="mid"),
+                cluster_queue("m2", 0, cohort="mid"),
+                cluster_queue("t1", 10, cohort="top"),
+                holding("a", "m1", 5),
+            ),
+            {"m1": (2, 7), "m2": (2, 7), "t1": (9, 14)},
+            id="what a subtree has borrowed counts towards the limit of its cohort",
+        ),
+        pytest.param(
             (cluster_queue("solo", 4), holding("s", "solo", 6)),
             {"solo": (0, 4)},
             id="over-admission leaves nothing, not less",
@@ -127,6 +157,24 @@ def test_subtree_quota_guaranteed_part_and_usage(objects, node, subtree, guarant
     got = [found.subtree, found.guaranteed, found.usage]
 
     assert [cores(one.get(STD_CPU, 0)) for one in got] == [subtree, guaranteed, usage]
+
+
+@pytest.mark.parametrize("others", [0, 1, 2, 3, 9])
+@pytest.mark.parametrize("order", [("k", "o"), ("o", "k")], ids=" before ".join)
+def test_what_is_released_leaves_the_usage_of_others_on_every_level(others, order):
+    made = world(*GUARANTEED, holding("o", "k1", others), holding("p", "k2", 1))
+
+    for name in order:
+        quota.release(made.node("k1"), WorkloadKey("default", name))
+        left = {"k": others, "o": 7}[name] if name == order[0] else 0
+        past_guarantee = max(0, left - 2)
+        past_both = max(0, past_guarantee - 3)
+        nodes = {name: made.node(name).usage.get(STD_CPU, 0) for name in ("k1", "mid", "top")}
+        assert {name: cores(used) for name, used in nodes.items()} == {
+            "k1": left,
+            "mid": past_guarantee,
+            "top": past_both + 1,
+        }
 
 
 @pytest.mark.parametrize(
