@@ -6,6 +6,8 @@ import pytest
 
 from admission.base import conditions, names, patches
 from admission.kube import resources
+from tests.builders.jobs import queued_job
+from tests.controller import test_jobs
 from tests.controller.world import World, ready_world
 
 CQ, LQ = resources.CLUSTER_QUEUES, resources.LOCAL_QUEUES
@@ -45,6 +47,35 @@ def test_a_queue_ends_what_does_not_say_how_long_it_runs(queue: Any, said: dict[
 
     assert not world.store.list(resources.PODS).items
     assert any(f"of {kind} {name}" in note for *_, note in world.events.recorded)
+
+
+def stop_policy(world: World, policy: str) -> None:
+    world.store.patch(CQ, "gpus", patches.merge({"spec": {"stopPolicy": policy}}))
+    world.settle()
+
+
+@pytest.mark.parametrize("stops", [1, 2])
+def test_the_time_of_earlier_admissions_counts_towards_the_maximum_run_time(stops: int) -> None:
+    world = ready_world()
+    marked = queued_job("train", labels={names.MAX_EXEC_TIME_LABEL: "100"})
+    test_jobs.started(world, marked)
+    for number in range(1, stops + 1):
+        world.clock.advance(30)
+        stop_policy(world, "HoldAndDrain")
+        test_jobs.report(world, active=0)
+        world.settle()
+        stop_policy(world, "None")
+        past = test_jobs.workload(world).status.accumulated_past_execution_time_seconds
+        assert past == 30 * number
+        test_jobs.run(world)
+
+    world.clock.advance(99 - 30 * stops)
+    world.settle()
+    assert test_jobs.is_running(world)
+    world.clock.advance(1)
+    world.settle()
+    assert not test_jobs.is_running(world)
+    assert not test_jobs.workload(world).spec.active
 
 
 def test_nobody_runs_for_longer_than_the_cluster_queue_lets_them() -> None:

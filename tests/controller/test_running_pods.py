@@ -171,6 +171,29 @@ def test_a_pod_that_was_deleted_by_force_is_believed_to_be_gone_once_it_was_read
     assert used(found) == 0
 
 
+def test_a_pod_that_another_label_watches_is_not_forgotten_as_one_watch_ends() -> None:
+    """A pod that gets the label ``managed`` back leaves the watch of pods without it."""
+    found = made()
+    ending(found)
+    pods = found.core._running
+    gone = found.pod("first")
+    uid = gone.metadata.uid
+    assert not pods.on_delete(gone, resources.RELEASED_PODS)
+    assert pods.has(uid)
+    assert used(found) == 2
+    assert pods.on_delete(gone, resources.RELEASED_PODS, for_good=True)
+    assert not pods.has(uid)
+
+
+def test_a_pod_is_forgotten_as_the_watch_that_shows_it_ends() -> None:
+    found = made()
+    ending(found)
+    pods = found.core._running
+    gone = found.pod("first")
+    assert pods.on_delete(gone)
+    assert not pods.has(gone.metadata.uid)
+
+
 def test_a_pod_that_was_never_admitted_gets_no_label_of_ours() -> None:
     found = made()
     add_running(found, "other", {names.PODSET_LABEL: "main"})

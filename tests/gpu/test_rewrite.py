@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from admission.gpu.rewrite import ContainerRequest, LimitedNames, Rewrite
 from tests.gpu.builders import (
+    GIB,
     GPU,
     MEMORY,
     SHARED,
@@ -149,6 +150,30 @@ CASES = {
         (dataclasses.replace(SLICED, ceilings={SLICES: 0, mig("1g.10gb"): 7}), WHOLE),
         "whole",
         {},
+    ),
+    "a flavor whose quota is just enough holds it": (
+        make_container(amounts={GPU: 2}),
+        (dataclasses.replace(SLICED, ceilings={SLICES: 2, mig("1g.10gb"): 2}), WHOLE),
+        "sliced",
+        {"main": {mig("1g.10gb"): 2}},
+    ),
+    "a flavor whose quota is one short of it is passed over": (
+        make_container(amounts={GPU: 2}),
+        (dataclasses.replace(SLICED, ceilings={SLICES: 2, mig("1g.10gb"): 1}), WHOLE),
+        "whole",
+        {},
+    ),
+    "a flavor whose memory is one byte short of it is passed over": (
+        make_container(amounts={GPU: 2}),
+        (dataclasses.replace(SLICED, ceilings={MEMORY: 20 * GIB - 1}), WHOLE),
+        "whole",
+        {},
+    ),
+    "a flavor whose memory is just enough holds it": (
+        make_container(amounts={GPU: 2}),
+        (dataclasses.replace(SLICED, ceilings={MEMORY: 20 * GIB}), WHOLE),
+        "sliced",
+        {"main": {mig("1g.10gb"): 2}},
     ),
     "quota of 0 means the flavor does not offer the name": (
         make_container(profile="3g.40gb"),
@@ -405,6 +430,13 @@ def test_more_memory_than_the_flavor_has_quota_for_is_told():
         "Too big: asks 20Gi gpu-admission.dev/gpu-memory, flavor sliced can reach 10Gi."
         " Ask for at most 10Gi, or have the quota raised"
     )
+
+
+def test_memory_that_the_quota_just_suffices_for_is_not_too_big():
+    small = dataclasses.replace(SLICED, ceilings={MEMORY: 20 * GIB})
+    result = run(make_container(amounts={GPU: 2}), flavors=(small,))
+    assert isinstance(result, Rewrite)
+    assert not [text for text in result.warnings if "Too big" in text]
 
 
 BAD_FLAVORS = {

@@ -116,13 +116,23 @@ def test_it_goes_on_from_the_last_event_or_bookmark(server: FaultyServer, tmp_pa
     assert watched.pauses == []
 
 
+@pytest.mark.parametrize(
+    "ending",
+    [
+        Watch(then="reset"),
+        Watch((bookmark(50),)),
+        Watch(),
+        Json(faulty.status(503, "ServiceUnavailable", "starts"), 503),
+    ],
+    ids=["reset", "ended early", "ended at once", "not served"],
+)
 def test_it_says_that_the_server_went_back_before_it_lists_anew(
-    server: FaultyServer, tmp_path: Path
+    server: FaultyServer, tmp_path: Path, ending: faulty.Answer
 ):
     told: list[Seen] = []
     server.version = 20
     server.answers += [listing(thing("a", 40), version=50), listing(thing("b", 15), version=21)]
-    server.watches += [Watch(then="reset"), Watch((event("ADDED", thing("c", 22)),), then="hang")]
+    server.watches += [ending, Watch((event("ADDED", thing("c", 22)),), then="hang")]
 
     def reverted() -> None:
         told.append(watched.next())
@@ -134,6 +144,22 @@ def test_it_says_that_the_server_went_back_before_it_lists_anew(
     assert told == [("replaced", ("a",))]
     assert server.asked("resourceVersion") == ["50", "21"]
     assert watched.reflector.newest == 22
+
+
+def test_a_watch_that_lasted_as_long_as_it_was_to_says_nothing_of_the_server(
+    server: FaultyServer, tmp_path: Path
+):
+    server.version = 20
+    server.answers += [listing(thing("a", 40), version=50)]
+    server.watches += [
+        Watch((bookmark(50),)),
+        Watch((event("ADDED", thing("b", 51)),), then="hang"),
+    ]
+    with following(server, tmp_path, watch_seconds=(0.1, 0.1)) as watched:
+        assert watched.next() == ("replaced", ("a",))
+        assert watched.next() == ("upserted", "b")
+    assert server.compared == 0
+    assert server.asked("resourceVersion") == ["50", "50"]
 
 
 def test_a_kind_that_is_not_served_any_more_is_listed_again_once_it_is(

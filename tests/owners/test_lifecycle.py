@@ -7,13 +7,13 @@ import msgspec
 import pytest
 from typing_extensions import override
 
-from admission.base import names, patches
+from admission.base import conditions, names, patches
 from admission.base.conditions import Text
 from admission.objects import views
 from admission.objects.workload import Workload
 from admission.owners import lifecycle
 from admission.owners import pod as pod_owner
-from admission.owners.framework import Kind, Owner, Restores
+from admission.owners.framework import Kind, Owner, Reclaims, Resizes, Restores
 from admission.owners.injection import Injection
 from admission.owners.lifecycle import Next, Step
 from tests.builders.metadata import make_condition
@@ -162,6 +162,7 @@ class Set(Owner, Restores):
     injected: bool = False
     admitted: bool = False
     ready: bool = False
+    began: bool = False
     ended: Text | None = None
 
     @property
@@ -223,12 +224,57 @@ class Set(Owner, Restores):
         raise NotImplementedError
 
     @override
-    def reset(self) -> None:
-        """Return None: there is nothing to forget."""
+    def reset(self) -> patches.Patch | None:
+        return patches.merge({"status": {"startTime": None}}) if self.began else None
 
     @override
     def restore(self, of: Workload | None) -> patches.Patch:
         raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Sized(Set, Resizes, Reclaims):
+    """An owner whose pods may change while it is held, and of which some never run again."""
+
+    other: bool = False
+    other_wait: bool = False
+    other_count: bool = False
+    ended_pods: int = 0
+
+    @override
+    def resizes(self) -> Resizes:
+        return self
+
+    @override
+    def reclaims(self) -> Reclaims:
+        return self
+
+    @override
+    def has_other_pods(self, of: Workload) -> bool:
+        return self.other
+
+    @override
+    def has_other_count(self, of: Workload) -> bool:
+        return self.other_count
+
+    @override
+    def asks_otherwise(self, of: Workload) -> bool:
+        return self.other
+
+    @override
+    def waits_otherwise(self, of: Workload) -> bool:
+        return self.other_wait
+
+    @override
+    def reclaimable(self, of: Workload) -> Mapping[str, int]:
+        return {"workers": self.ended_pods}
+
+
+def reclaimed(workload: Workload, count: int) -> Workload:
+    """Return a Workload that says how many of its pods never run again."""
+    document = msgspec.to_builtins(workload)
+    document["status"]["reclaimablePods"] = [{"name": "workers", "count": count}]
+    return msgspec.convert(document, Workload)
 
 
 OBJECT = views.Object(metadata=views.ObjectMeta(namespace="ml", name="set", uid="u1"))
@@ -292,3 +338,76 @@ def test_an_owner_of_any_kind_is_held_started_stopped_and_restored(case: str) ->
     owner, workload, expected = OF_THIRD_KIND[case]
 
     assert lifecycle.next_step(owner, workload).step is expected
+
+
+RUNS = Sized(OBJECT, held=False, injected=True)
+OF_SIZED = {
+    "what it asks for now is asked for in its Workload while that waits": (
+        Sized(OBJECT, other=True), PENDING, Step.FOLLOW,
+    ),
+    "a Workload with quota for other pods is deleted": (
+        Sized(OBJECT, other=True), RESERVED, Step.DELETE_WORKLOAD,
+    ),
+    "a Workload that is admitted for other pods is deleted": (
+        Sized(OBJECT, other=True), ADMITTED, Step.DELETE_WORKLOAD,
+    ),
+    "what it waits with now is written while its Workload waits": (
+        Sized(OBJECT, other_wait=True), PENDING, Step.FOLLOW,
+    ),
+    "what it waits with no longer matters once it is admitted": (
+        Sized(OBJECT, other_wait=True), ADMITTED, Step.START,
+    ),
+    "it waits with the Workload that asks for the same": (Sized(OBJECT), PENDING, Step.WAIT),
+    "its start is forgotten before it is started again": (
+        Set(OBJECT, began=True), ADMITTED, Step.RESET,
+    ),
+    "its start is forgotten before it is restored": (
+        Set(OBJECT, began=True, injected=True), CLEARED, Step.RESET,
+    ),
+    "its start is forgotten before it gets a Workload": (
+        Set(OBJECT, began=True, injected=True), None, Step.RESET,
+    ),
+    "its start does not matter while it waits": (Set(OBJECT, began=True), PENDING, Step.WAIT),
+    "it is stopped if it runs with another number of pods": (
+        Sized(OBJECT, held=False, injected=True, other_count=True), ADMITTED, Step.STOP,
+    ),
+    "pods that never run again are told while it runs": (
+        Sized(OBJECT, held=False, injected=True, ended_pods=2), ADMITTED, Step.RECLAIM,
+    ),
+    "more of them are told": (
+        Sized(OBJECT, held=False, injected=True, ended_pods=2), reclaimed(ADMITTED, 1),
+        Step.RECLAIM,
+    ),
+    "as many of them are not told again": (
+        Sized(OBJECT, held=False, injected=True, ended_pods=2), reclaimed(ADMITTED, 2),
+        Step.NOTHING,
+    ),
+    "fewer of them are no news while it runs": (
+        Sized(OBJECT, held=False, injected=True, ended_pods=1), reclaimed(ADMITTED, 2),
+        Step.NOTHING,
+    ),
+    "fewer of them are told while it waits": (
+        Sized(OBJECT), reclaimed(PENDING, 2), Step.RECLAIM,
+    ),
+    "more of them are told while it waits": (
+        Sized(OBJECT, ended_pods=2), PENDING, Step.RECLAIM,
+    ),
+    "it runs on": (RUNS, ADMITTED, Step.NOTHING),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", OF_SIZED)
+def test_an_owner_that_changes_while_it_waits_is_followed_and_not_started_otherwise(
+    case: str,
+) -> None:
+    owner, workload, expected = OF_SIZED[case]
+
+    assert lifecycle.next_step(owner, workload).step is expected
+
+
+def test_an_owner_that_runs_with_another_number_of_pods_is_told_why_it_is_stopped() -> None:
+    owner = Sized(OBJECT, held=False, injected=True, other_count=True)
+
+    step = lifecycle.next_step(owner, ADMITTED)
+
+    assert (step.reason, step.message) == conditions.OTHER_COUNT

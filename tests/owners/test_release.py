@@ -1,12 +1,15 @@
 """Releasing a pod takes our gate off and only ever adds to the pod."""
 
+import inspect
 import json
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, get_type_hints
 
 import msgspec
 import pytest
 
-from admission.base import names
+from admission.base import names, patches
+from admission.base.conditions import Text
 from admission.objects import views
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.owners import injection
@@ -124,3 +127,61 @@ def test_an_unknown_flavor_is_an_error() -> None:
 
     with pytest.raises(KeyError):
         injection.injection(workload, "main", {})
+
+
+WAITS = pod_view(version="7", annotations={names.BEYOND_POD_GROUP: "gang"})
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+TEXT = Text("ByTest", "by a test")
+OF_THIS_VERSION: dict[str, patches.Patch | None] = {
+    "release": pod_owner.release(WAITS, given(WAITS)),
+    "release_into": pod_owner.release_into(WAITS, given(WAITS)),
+    "release_elastic": pod_owner.release_elastic(WAITS),
+    "let_go": pod_owner.let_go(WAITS),
+    "charge_to": pod_owner.charge_to(WAITS, "team-a", "gpus"),
+    "put_in_queue": pod_owner.put_in_queue(WAITS, "team-a"),
+    "leave_podgroup": pod_owner.leave_podgroup(WAITS, {"a": "b"}, is_beyond=True),
+    "return_to_podgroup": pod_owner.return_to_podgroup(WAITS),
+    "tell": pod_owner.tell(WAITS, TEXT, AT, admitted=False),
+    "complete": pod_owner.complete(WAITS, {"a": "b"}),
+}
+OF_ANY_VERSION: dict[str, patches.Patch | None] = {
+    "termination": pod_owner.termination(WAITS, TEXT, AT),
+    "stops_at": pod_owner.stops_at(WAITS, "2026-01-01T00:00:00Z"),
+    "say_unreviewed": pod_owner.say_unreviewed(WAITS, TEXT, AT),
+}
+"""Patches that leave everything else as it is, so that no kubelet makes them fail."""
+
+
+def values(patch: patches.Patch) -> dict[str, str]:
+    """Return uid and version that a patch is bound to."""
+    body = json.loads(patch.body)
+    if patch.type is patches.PatchType.JSON:
+        tests = {one["path"]: one["value"] for one in body if one["op"] == "test"}
+        body = {"metadata": {path.removeprefix("/metadata/"): tests[path] for path in tests}}
+    return {key: body["metadata"][key] for key in ("uid", "resourceVersion")
+            if key in body["metadata"]}  # fmt: skip
+
+
+@pytest.mark.parametrize("made", OF_THIS_VERSION)
+def test_a_pod_that_changed_since_it_was_seen_is_not_changed_by(made: str) -> None:
+    patch = OF_THIS_VERSION[made]
+    assert patch is not None
+    assert values(patch) == {"uid": "uid-train", "resourceVersion": "7"}
+
+
+@pytest.mark.parametrize("made", OF_ANY_VERSION)
+def test_another_pod_of_the_same_name_is_not_changed_by(made: str) -> None:
+    patch = OF_ANY_VERSION[made]
+    assert patch is not None
+    assert values(patch) == {"uid": "uid-train"}
+
+
+def test_every_patch_of_a_pod_is_bound_to_the_pod_that_was_seen() -> None:
+    returned = {
+        name: get_type_hints(function).get("return")
+        for name, function in inspect.getmembers(pod_owner, inspect.isfunction)
+        if function.__module__ == pod_owner.__name__
+    }
+    kinds = (patches.Patch, patches.Patch | None)
+    made = {name for name, kind in returned.items() if kind in kinds}
+    assert made == {*OF_THIS_VERSION, *OF_ANY_VERSION}

@@ -89,6 +89,17 @@ def test_other_pods_are_left_alone(pod, cluster, standing):
     assert (outcome.operations, outcome.errors, outcome.standing) == ((), (), standing)
 
 
+@pytest.mark.parametrize("enforce", [False, True])
+@pytest.mark.parametrize("labels", [None, {QUEUE: "default"}], ids=["default queue", "queue"])
+def test_a_mirror_pod_is_not_held_as_its_kubelet_runs_it_already(labels, enforce):
+    mirror = {"kubernetes.io/config.mirror": "x"}
+    pod = make_pod(gpus=1, labels=labels, annotations=mirror)
+    outcome = mutate(pod, make_cluster("default", enforce=enforce))
+    assert (outcome.operations, outcome.errors, outcome.standing) == ((), (), Standing.FREE)
+    held = mutate(make_pod(gpus=1, labels=labels), make_cluster("default", enforce=enforce))
+    assert held.standing is Standing.QUEUED
+
+
 def test_an_excluded_namespace_is_never_ours():
     pod = make_pod(gpus=1, labels={QUEUE: "default"})
     outcome = mutate(pod, make_cluster("default"), namespace="kube-system")
