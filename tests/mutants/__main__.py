@@ -9,47 +9,46 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.mutants import judged, planted, running
-from tests.mutants.closest import Tests
+from tests.mutants import closest, judged, planted, running
+from tests.mutants.closest import Closest
 from tests.mutants.judged import Judgement
 from tests.mutants.mutations import Mutation, mutations
 from tests.mutants.planted import Fault, NotInCodeError
-from tests.mutants.running import Outcome, Run
+from tests.mutants.running import Outcome
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("scheduling", "owners", "controller", "gpu", "webhook")
 _LEAST_SECONDS: Final = 20.0
-_TIMES_CLEAN: Final = 5
+_TIMES_CLEAN: Final = 3
 _CLEAN_SECONDS: Final = 900.0
+_CLOSEST: Final = Closest(ROOT)
 
 
 class UncleanError(Exception):
     """Tests fail without any fault, so they cannot tell anything of one."""
 
 
-@dataclass(slots=True)
 class Runner:
-    """Runs tests on faults, and knows how long the same tests take without one."""
+    """Runs tests on faults, for some times as long as the same tests take without one."""
 
-    _clean: dict[tuple[str, ...], float] = field(default_factory=dict)
+    def __init__(self, tests: tuple[str, ...]) -> None:
+        """Run tests without a fault.
 
-    def run(self, tests: tuple[str, ...], file: str, text: str) -> Run:
-        """Run tests with another text of one file, for some times as long as they take without.
+        Args:
+            tests: all tests that are run later, or more.
 
         Raises:
-            UncleanError: the tests fail without it, too.
+            UncleanError: they fail.
         """
-        name = running.module_name(ROOT / file, ROOT)
-        seconds = max(_LEAST_SECONDS, _TIMES_CLEAN * self._clean_seconds(tests))
-        return running.run(tests, {name: text}, seconds)
+        run = running.run(tests, {}, _CLEAN_SECONDS)
+        if run.outcome is not Outcome.PASSED:
+            raise UncleanError(f"{run.outcome.value}: {' '.join(tests)}\n{run.output}")
+        self._seconds = max(_LEAST_SECONDS, _TIMES_CLEAN * run.seconds)
 
-    def _clean_seconds(self, tests: tuple[str, ...]) -> float:
-        if tests not in self._clean:
-            run = running.run(tests, {}, _CLEAN_SECONDS)
-            if run.outcome is not Outcome.PASSED:
-                raise UncleanError(f"{run.outcome.value}: {' '.join(tests)}\n{run.output}")
-            self._clean[tests] = run.seconds
-        return self._clean[tests]
+    def catches(self, tests: tuple[str, ...], file: str, text: str) -> bool:
+        """Return whether tests fail, or do not end, with another text of one file."""
+        name = closest.module_name(ROOT / file, ROOT)
+        return running.run(tests, {name: text}, self._seconds).outcome is not Outcome.PASSED
 
 
 # -------------------------------------------------------------------------------------- a sample
@@ -126,40 +125,53 @@ def sample(package: str, mutants: Sequence[Mutant], count: int, seed: int) -> li
     return sorted(drawn, key=lambda one: (one.file, one.mutation.start, one.mutation.text))
 
 
-def measure(
-    package: str,
-    mutants: Sequence[Mutant],
-    judgements: Iterable[Judgement],
-    runner: Runner,
-    until: float,
-) -> Score:
-    """Run the tests of each mutant, until a time of the performance counter."""
-    drawn = Score(package, 0)
-    tests = Tests(ROOT)
-    for number, mutant in enumerate(mutants, start=1):
-        if any(one.is_about(mutant.file, mutant.mutation) for one in judgements):
-            drawn.judged += 1
-            continue
-        if time.perf_counter() > until:
-            drawn.left += 1
-            continue
-        text = mutant.mutation.applied((ROOT / mutant.file).read_text())
-        caught = None
-        for stage, files in enumerate(tests.stages(ROOT / mutant.file)):
-            if runner.run(files, mutant.file, text).outcome is not Outcome.PASSED:
-                caught = stage
-                break
-        match caught:
-            case None:
-                drawn.survivors.append(mutant)
-                print(f"survived: {mutant.shown()}", flush=True)
-            case 0:
-                drawn.closest += 1
-            case _:
-                drawn.further += 1
-        if number % 10 == 0:
-            print(f"{package}: {number} of {len(mutants)}", file=sys.stderr, flush=True)
-    return drawn
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How the mutants of all packages are run.
+
+    Attributes:
+        judgements: survivors that were judged before.
+        stages: how many stages of tests are run, see `Closest.stages`.
+        until: time of the performance counter at which no further mutant is run.
+    """
+
+    judgements: tuple[Judgement, ...]
+    stages: int
+    until: float
+
+    def measure(self, score: Score, mutants: Sequence[Mutant]) -> None:
+        """Run the tests of each mutant and write down what became of it.
+
+        Raises:
+            UncleanError: the tests fail without one.
+        """
+        stages = {
+            mutant.file: _CLOSEST.stages(ROOT / mutant.file)[: self.stages] for mutant in mutants
+        }
+        used = {test for found in stages.values() for tests in found for test in tests}
+        runner = Runner(tuple(sorted(used)))
+        for number, mutant in enumerate(mutants, start=1):
+            if any(one.is_about(mutant.file, mutant.mutation) for one in self.judgements):
+                score.judged += 1
+            elif time.perf_counter() > self.until:
+                score.left += 1
+            else:
+                _run(score, mutant, stages[mutant.file], runner)
+            if number % 10 == 0:
+                print(f"{score.package}: {number} of {len(mutants)}", file=sys.stderr, flush=True)
+
+
+def _run(score: Score, mutant: Mutant, stages: Iterable[tuple[str, ...]], runner: Runner) -> None:
+    text = mutant.mutation.applied((ROOT / mutant.file).read_text())
+    for number, tests in enumerate(stages):
+        if runner.catches(tests, mutant.file, text):
+            if number == 0:
+                score.closest += 1
+            else:
+                score.further += 1
+            return
+    score.survivors.append(mutant)
+    print(f"survived: {mutant.shown()}", flush=True)
 
 
 def run_sample(options: argparse.Namespace) -> int:
@@ -170,19 +182,12 @@ def run_sample(options: argparse.Namespace) -> int:
             print(f"judged.toml: the code has no such mutant: {one.module}: {one.after}")
         return 2
     until = time.perf_counter() + 60 * options.minutes
+    course = Course(judgements, 1 if options.closest else 2, until)
     scores: list[Score] = []
-    runner = Runner()
     for package in options.package or PACKAGES:
         mutants = population(package)
-        score = measure(
-            package,
-            sample(package, mutants, options.sample, options.seed),
-            judgements,
-            runner,
-            until,
-        )
-        score.population = len(mutants)
-        scores.append(score)
+        scores.append(Score(package, len(mutants)))
+        course.measure(scores[-1], sample(package, mutants, options.sample, options.seed))
     print(_HEAD, *(score.shown() for score in scores), sep="\n")
     return int(any(score.survivors for score in scores))
 
@@ -191,17 +196,22 @@ def run_sample(options: argparse.Namespace) -> int:
 
 
 def run_planted(faults: Iterable[Fault]) -> int:
-    """Plant each fault; return 1 if one survives, 2 if one cannot be planted, 0 otherwise."""
+    """Plant each fault; return 1 if one survives, 2 if one cannot be planted, 0 otherwise.
+
+    Raises:
+        UncleanError: tests fail without a fault.
+    """
+    texts: dict[Fault, str] = {}
     code = 0
-    runner = Runner()
     for fault in faults:
         try:
-            text = fault.planted(ROOT)
+            texts[fault] = fault.planted(ROOT)
         except NotInCodeError as error:
             print(error)
             code = 2
-            continue
-        is_caught = runner.run(fault.tests, fault.file, text).outcome is not Outcome.PASSED
+    runner = Runner(tuple(sorted({test for fault in texts for test in fault.tests})))
+    for fault, text in texts.items():
+        is_caught = runner.catches(fault.tests, fault.file, text)
         print(f"{fault.name} {'caught' if is_caught else 'survived'}: {fault.breaks}", flush=True)
         code = max(code, int(not is_caught))
     return code
@@ -223,6 +233,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="which ones (default: %(default)s)")
     parser.add_argument(
         "--minutes", type=float, default=120, help="for all packages (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--closest", action="store_true", help="run only the tests that are closest to a module"
     )
     parser.add_argument(
         "--planted", action="store_true", help="plant the faults of planted.toml instead"

@@ -10,12 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from tests.mutants import running
-
-_FURTHER: Final[Mapping[str, tuple[str, ...]]] = {"owners": ("controller",)}
-"""Folders of tests, beside a package's own one, that run its code most."""
-
-_SLOW: Final = frozenset({"bench", "parity", "properties", "simulation"})
+_LEFT_OUT: Final = frozenset(
+    {"bench", "e2e", "integration", "parity", "properties", "simulation", "upgrade"}
+)
 """Folders of tests that take minutes: what only they notice is not noticed soon enough."""
 
 _PROGRAMS: Final = "subprocess"
@@ -23,7 +20,7 @@ _PROGRAMS: Final = "subprocess"
 
 
 @dataclass(frozen=True)
-class Tests:
+class Closest:
     """The test modules of a repository.
 
     Attributes:
@@ -36,15 +33,13 @@ class Tests:
         """Return the test files of a module, in stages: a mutant that passes one gets to the next.
 
         1. Those of its name, and those that import it themselves.
-        2. All others of its package, and of the folders that run the package most.
+        2. All others of its package.
         """
         package = module.relative_to(self.root).parts[1]
-        near = {
-            *self._of_name(module, package),
-            *self._importers.get(running.module_name(module, self.root), ()),
-        }
-        folders = (package, *_FURTHER.get(package, ()))
-        further = {path for folder in folders for path in self._files(folder)} - near
+        name = module_name(module, self.root)
+        importers = (path for path, names in self._imports.items() if name in names)
+        near = {*self._of_name(module, package), *importers}
+        further = {*self._files(package)} - near
         stages = (near, further)
         return tuple(tuple(map(self._id, sorted(stage))) for stage in stages if stage)
 
@@ -52,24 +47,26 @@ class Tests:
         return str(path.relative_to(self.root))
 
     def _files(self, folder: str) -> Iterator[Path]:
-        tests = self.root / "tests"
-        for path in (tests / folder).glob("**/test_*.py"):
-            is_slow = path.relative_to(tests).parts[0] in _SLOW
-            if not is_slow and _PROGRAMS not in imported(path.read_text()):
-                yield path
+        yield from (path for path in self._imports if path.is_relative_to(self._tests / folder))
 
     def _of_name(self, module: Path, package: str) -> Iterator[Path]:
         names = {f"test_{module.stem}", f"test_{module.stem}s", f"test_{module.stem}_laws"}
         yield from (path for path in self._files(package) if path.stem in names)
 
+    @property
+    def _tests(self) -> Path:
+        return self.root / "tests"
+
     @cached_property
-    def _importers(self) -> Mapping[str, set[Path]]:
-        """The test modules that import each module of the project, by its dotted name."""
-        importers: dict[str, set[Path]] = {}
-        for path in self._files(""):
-            for name in imported(path.read_text()):
-                importers.setdefault(name, set()).add(path)
-        return importers
+    def _imports(self) -> Mapping[Path, frozenset[str]]:
+        """What each test module that is run imports, by its dotted name."""
+        paths = sorted(self._tests.glob("**/test_*.py"))
+        imports = {
+            path: frozenset(imported(path.read_text()))
+            for path in paths
+            if path.relative_to(self._tests).parts[0] not in _LEFT_OUT
+        }
+        return {path: names for path, names in imports.items() if _PROGRAMS not in names}
 
 
 def imported(source: str) -> set[str]:
@@ -82,3 +79,9 @@ def imported(source: str) -> set[str]:
             names.add(node.module)
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
     return names
+
+
+def module_name(path: Path, root: Path) -> str:
+    """Return the dotted name of a module of the repository."""
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

@@ -20,7 +20,6 @@ import threading
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Final
 
@@ -166,9 +165,3 @@ class _Loader(importlib.machinery.SourceFileLoader):
     @override
     def get_code(self, fullname: str) -> CodeType:
         return compile(self._text, self.path, "exec", dont_inherit=True)
-
-
-def module_name(path: Path, root: Path) -> str:
-    """Return the dotted name of a module of the repository."""
-    parts = path.relative_to(root).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
