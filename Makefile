@@ -17,7 +17,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --no-emit-index-url --gener
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-again test-changed test-nightly test-fast lint docs reference bench chaos fuzz interop upgrade crds manifests controlplane browser lock clean krew alerts
+.PHONY: help demo test test-again test-changed test-nightly test-fast lint docs reference bench chaos fuzz interop upgrade crds manifests controlplane browser lock clean krew alerts mutants
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ alerts: $(READY) controlplane ## compile Prometheus if needed and test alerts an
 	$(BIN)/python -m tests.observability.programs
 	$(BIN)/pytest -n0 tests/observability $(ARGS)
 	$(BIN)/python -m tests.chaos.storm --seed 16 --minutes 1 --alerts
+
+mutants: $(READY) ## plant small faults and show which no test notices (ARGS="--package gpu --sample 40 --seed 1")
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 crds: $(READY) ## write the CustomResourceDefinitions of admission.objects to crds/
 	$(BIN)/python -m admission.objects.crds --out crds

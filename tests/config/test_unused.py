@@ -1,9 +1,13 @@
 """Fields of Kueue's that change nothing are accepted, and each is named."""
 
+import re
+from collections.abc import Iterator
+
 import pytest
 import yaml
 
 from admission.config import kueue_configuration, reading
+from admission.config.model import ConfigModel, Unused
 from tests.config import files
 from tests.config.files import V1BETA1, V1BETA2
 
@@ -20,6 +24,10 @@ controller:
 clientConnection: {qps: 300, burst: 500}
 integrations: {frameworks: [batch/job, pod, deployment, statefulset]}
 """
+
+LIMIT = (
+    "GpuConfiguration.controller.writers limits writes, which slow down when the API server asks"
+)
 
 
 def test_kueues_own_file_is_accepted_and_says_what_has_no_effect():
@@ -68,9 +76,34 @@ def test_a_field_without_effect_is_named_and_another_is_not(version, field, path
     assert files.unused(files.kueue(version, **field)) == paths
 
 
-def test_every_unused_field_says_what_holds_instead():
+def test_an_unused_field_says_what_holds_instead():
     file = reading.read(SHIPPED, "file.yaml")
-    assert all(one.why for one in file.unused)
+    assert {one.path: one.why for one in file.unused} == {
+        "clientConnection.burst": LIMIT,
+        "clientConnection.qps": LIMIT,
+        "controller.groupKindConcurrency": LIMIT,
+        "leaderElection.resourceName": (
+            "the Lease is called gpu-admission, in the program's own namespace"
+        ),
+    }
+
+
+def marks(model: type[ConfigModel], path: str = "") -> Iterator[tuple[str, Unused]]:
+    """Every field of a model, and of those below it, that has no effect."""
+    for name, info in model.model_fields.items():
+        below = f"{path}.{name}".removeprefix(".")
+        yield from ((below, one) for one in info.metadata if isinstance(one, Unused))
+        for inner in reading._models(info.annotation):
+            yield from marks(inner, below)
+
+
+@pytest.mark.parametrize("model", kueue_configuration.VERSIONS.values())
+def test_every_field_without_effect_says_what_holds_instead(model):
+    unused = dict(marks(model))
+    assert len(unused) > 15
+    assert [
+        path for path, mark in unused.items() if not re.fullmatch(r"\S.*[^.\s]", mark.why)
+    ] == []
 
 
 @pytest.mark.parametrize("version", list(kueue_configuration.VERSIONS))

@@ -1,5 +1,6 @@
 """Status of queues on a real API server: counters, usage after edits, shares, past usage."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
@@ -292,10 +293,21 @@ def test_a_burst_is_told_in_few_writes_and_then_nothing_is_written(system: Insta
 
     versions = queued.history(system, "clusterqueues", team, "", since)
     statuses = [one["status"] for one in versions]
-    assert len(statuses) < 20
+    assert statuses[-1]["pendingWorkloads"] == 0
     assert all(one != two for one, two in pairwise(statuses))
-    waited = queued.history(system, "clusterqueues", team, "", settled)
-    assert waited == []
+    # Of intervals of half a second three can begin in a second, and one write may come late.
+    assert max(Counter(map(status_written, versions)).values()) <= 4
+
+    probe = system.add_team(quota=1)
+    queued.add_workload(system, probe, "workload")
+    await_counters(system, probe, (0, 1, 1))
+    assert system.api.get(where)["metadata"]["resourceVersion"] == settled
+
+
+def status_written(queue: Json) -> str:
+    """The second in which the status of an object was last written, as the API server says."""
+    entries = queue["metadata"]["managedFields"]
+    return max(one["time"] for one in entries if one.get("subresource") == "status")
 
 
 # ------------------------------------------------------------------------------------- shares

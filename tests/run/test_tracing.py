@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from typing_extensions import override
 
 from admission.base import logs, names
@@ -290,8 +291,6 @@ def collector() -> Iterator[tuple[str, list[bytes]]]:
 
 
 def test_a_collector_gets_the_spans(collector: tuple[str, list[bytes]]) -> None:
-    """Runs where the extra ``otel`` is installed, which no lock file has."""
-    sent = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
     url, bodies = collector
     traces = Traces.of(Tracing(endpoint=url), "test")
     assert traces is not None
@@ -302,7 +301,7 @@ def test_a_collector_gets_the_spans(collector: tuple[str, list[bytes]]) -> None:
     found = [
         span
         for body in bodies
-        for of_resource in sent.ExportTraceServiceRequest.FromString(body).resource_spans
+        for of_resource in ExportTraceServiceRequest.FromString(body).resource_spans
         for of_scope in of_resource.scope_spans
         for span in of_scope.spans
     ]
