@@ -4,16 +4,13 @@ Only tests that need no control plane are run, as thousands of runs must stay af
 """
 
 import ast
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-_LEFT_OUT: Final = frozenset(
-    {"bench", "e2e", "integration", "parity", "properties", "simulation", "upgrade"}
-)
-"""Folders of tests that take minutes: what only they notice is not noticed soon enough."""
+_FOLDERS: Final[Mapping[str, tuple[str, ...]]] = {"owners": ("owners", "controller")}
+"""Folders with the tests of a package, where it is not the one of its name alone."""
 
 _PROGRAMS: Final = "subprocess"
 """Tests that start programs are left out: the programs do not have the change."""
@@ -28,45 +25,35 @@ class Closest:
     """
 
     root: Path
+    _read: dict[str, Mapping[Path, frozenset[str]]] = field(default_factory=dict)
 
     def stages(self, module: Path) -> tuple[tuple[str, ...], ...]:
         """Return the test files of a module, in stages: a mutant that passes one gets to the next.
 
-        1. Those of its name, and those that import it themselves.
+        1. Those of its name, and those of its package that import it themselves.
         2. All others of its package.
         """
         package = module.relative_to(self.root).parts[1]
+        imports = self._imports(package)
+        names = {f"test_{module.stem}", f"test_{module.stem}s", f"test_{module.stem}_laws"}
         name = module_name(module, self.root)
-        importers = (path for path, names in self._imports.items() if name in names)
-        near = {*self._of_name(module, package), *importers}
-        further = {*self._files(package)} - near
-        stages = (near, further)
+        near = {path for path in imports if path.stem in names or name in imports[path]}
+        stages = (near, imports.keys() - near)
         return tuple(tuple(map(self._id, sorted(stage))) for stage in stages if stage)
 
     def _id(self, path: Path) -> str:
         return str(path.relative_to(self.root))
 
-    def _files(self, folder: str) -> Iterator[Path]:
-        yield from (path for path in self._imports if path.is_relative_to(self._tests / folder))
-
-    def _of_name(self, module: Path, package: str) -> Iterator[Path]:
-        names = {f"test_{module.stem}", f"test_{module.stem}s", f"test_{module.stem}_laws"}
-        yield from (path for path in self._files(package) if path.stem in names)
-
-    @property
-    def _tests(self) -> Path:
-        return self.root / "tests"
-
-    @cached_property
-    def _imports(self) -> Mapping[Path, frozenset[str]]:
-        """What each test module that is run imports, by its dotted name."""
-        paths = sorted(self._tests.glob("**/test_*.py"))
-        imports = {
-            path: frozenset(imported(path.read_text()))
-            for path in paths
-            if path.relative_to(self._tests).parts[0] not in _LEFT_OUT
-        }
-        return {path: names for path, names in imports.items() if _PROGRAMS not in names}
+    def _imports(self, package: str) -> Mapping[Path, frozenset[str]]:
+        """Return what each test module of a package imports, by its dotted name."""
+        if package not in self._read:
+            folders = (self.root / "tests" / one for one in _FOLDERS.get(package, (package,)))
+            paths = (path for folder in folders for path in folder.glob("**/test_*.py"))
+            found = {path: frozenset(imported(path.read_text())) for path in paths}
+            self._read[package] = {
+                path: names for path, names in found.items() if _PROGRAMS not in names
+            }
+        return self._read[package]
 
 
 def imported(source: str) -> set[str]:

@@ -180,6 +180,24 @@ def test_a_workload_that_another_preempts_is_not_replaced_in_the_same_cycle():
     assert not (result.evicted and result.admitted)
 
 
+def test_a_workload_that_was_replaced_is_not_preempted_in_the_same_cycle():
+    there = world(
+        cohort("all", 10),
+        cluster_queue("q", 0, cohort="all"),
+        cluster_queue("o", 0, cohort="all", reclaim=ANY, borrow=LOWER),
+        job("first", 3),
+    )
+    there.cycle()
+    there.add(written(there, "first"))
+    there.add(
+        job("next", 4, of="first", created=1, priority=9),
+        waiting("other", "o", 8, created=2, priority=8),
+    )
+    result = there.cycle()
+    assert (admitted(result), evicted(result)) == (["next"], {})
+    assert used(there) == 4
+
+
 def test_reclaimed_pods_of_the_first_are_not_counted_as_those_of_the_next():
     there = grown(quota=9)
     first = written(there, "first")
