@@ -4,9 +4,10 @@ Source: Kubernetes "Specifying a structural schema"; apiextensions.k8s.io/v1 JSO
 """
 
 import ast
+import functools
 import inspect
 import itertools
-import textwrap
+import sys
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Final, Union, get_args, get_origin, get_type_hints
 
@@ -128,18 +129,40 @@ def ordered(node: Schema) -> Schema:
 
 def _descriptions(struct: type[msgspec.Struct]) -> dict[str, str]:
     """Return the text below each field of a struct, and of what it is made from."""
-    found: dict[str, str] = {}
-    for one in reversed(struct.__mro__):
-        if issubclass(one, msgspec.Struct) and one is not msgspec.Struct:
-            tree = ast.parse(textwrap.dedent(inspect.getsource(one)))
-            body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
-            for field, text in itertools.pairwise(body):
-                if (
-                    isinstance(field, ast.AnnAssign)
-                    and isinstance(field.target, ast.Name)
-                    and isinstance(text, ast.Expr)
-                    and isinstance(text.value, ast.Constant)
-                    and isinstance(text.value.value, str)
-                ):
-                    found[field.target.id] = inspect.cleandoc(text.value.value)
-    return found
+    texts: dict[str, str] = {}
+    for base in reversed(struct.__mro__):
+        if issubclass(base, msgspec.Struct) and base is not msgspec.Struct:
+            texts |= _texts_below_fields(base.__module__)[base.__qualname__]
+    return texts
+
+
+@functools.cache
+def _texts_below_fields(module: str) -> dict[str, dict[str, str]]:
+    """Return the text below each field of each class of a module, by qualified name.
+
+    A module is parsed once: ``inspect.getsource`` of a class parses its whole module.
+    """
+    texts: dict[str, dict[str, str]] = {}
+    pending: list[tuple[ast.AST, str]] = [(ast.parse(inspect.getsource(sys.modules[module])), "")]
+    while pending:
+        node, prefix = pending.pop()
+        if isinstance(node, ast.ClassDef):
+            texts[prefix + node.name] = _texts_in(node)
+            prefix += f"{node.name}."
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            prefix += f"{node.name}.<locals>."
+        pending += [(child, prefix) for child in ast.iter_child_nodes(node)]
+    return texts
+
+
+def _texts_in(node: ast.ClassDef) -> dict[str, str]:
+    """Return the text below each field of a class."""
+    return {
+        field.target.id: inspect.cleandoc(text.value.value)
+        for field, text in itertools.pairwise(node.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }

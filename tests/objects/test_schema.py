@@ -99,3 +99,22 @@ class WithTuple(View, frozen=True, kw_only=True):
 def test_what_a_structural_schema_cannot_say_is_refused(struct: type[View]) -> None:
     with pytest.raises(InternalError, match=struct.__name__):
         schema.of_struct(struct)
+
+
+def test_texts_are_read_from_a_struct_inside_another_and_inside_a_function() -> None:
+    class Inside(View, frozen=True, kw_only=True):
+        class Deeper(View, frozen=True, kw_only=True):
+            b: str
+            """The text deeper."""
+
+        a: str
+        """The text inside."""
+
+    class Derived(Inside, frozen=True, kw_only=True):
+        c: str
+        """The text derived."""
+
+    deeper, derived = schema.of_struct(Inside.Deeper), schema.of_struct(Derived)
+    assert deeper["properties"]["b"]["description"] == "The text deeper."
+    texts = {name: node["description"] for name, node in derived["properties"].items()}
+    assert texts == {"a": "The text inside.", "c": "The text derived."}
