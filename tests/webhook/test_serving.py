@@ -1,6 +1,5 @@
 """The webhook over real TLS: reviews, renewal of certificates, large bodies, stopping."""
 
-import asyncio
 import contextlib
 import http.client
 import json
@@ -10,6 +9,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +27,7 @@ from certs.files import CertificateFiles
 from tests.builders.pods import make_pod
 from tests.controlplane import waiting
 from tests.controlplane.credentials import Credentials
+from tests.controlplane.waiting import PATIENCE_SECONDS
 from tests.webhook import reviews, served
 
 WORKERS = ["inline", "gthread"]
@@ -48,11 +49,9 @@ class Webhook:
 
     def connect(self, host: str = "localhost") -> http.client.HTTPSConnection:
         context = ssl.create_default_context(cafile=str(self.directory / "ca.crt"))
-        return http.client.HTTPSConnection(host, self.port, context=context, timeout=20)
-
-    def stop(self, number: int) -> int:
-        self.process.send_signal(number)
-        return self.process.wait(20)
+        return http.client.HTTPSConnection(
+            host, self.port, context=context, timeout=PATIENCE_SECONDS
+        )
 
 
 @contextmanager
@@ -107,6 +106,11 @@ def post(connection: http.client.HTTPSConnection, path: str, body: bytes) -> dic
     return document
 
 
+def advance(connection: http.client.HTTPSConnection, seconds: float) -> None:
+    """Move the clock of the server on; it has done so when this returns."""
+    assert post(connection, "/advance", str(seconds).encode()) == {}
+
+
 def review_of(**pod: Any) -> bytes:
     return json.dumps(reviews.make_review(make_pod(**pod))).encode()
 
@@ -125,7 +129,7 @@ def test_reviews_are_answered_on_one_verified_connection(webhook):
 
 def test_a_client_that_trusts_another_authority_is_refused(webhook):
     with pytest.raises(ssl.SSLCertVerificationError):
-        http.client.HTTPSConnection("localhost", webhook.port, timeout=20).connect()
+        http.client.HTTPSConnection("localhost", webhook.port, timeout=PATIENCE_SECONDS).connect()
 
 
 def test_old_tls_is_refused(webhook):
@@ -135,7 +139,7 @@ def test_old_tls_is_refused(webhook):
         context.maximum_version = ssl.TLSVersion.TLSv1_1
     context.set_ciphers("ALL:@SECLEVEL=0")
     with (
-        socket.create_connection(("127.0.0.1", webhook.port), 20) as plain,
+        socket.create_connection(("127.0.0.1", webhook.port), PATIENCE_SECONDS) as plain,
         pytest.raises(ssl.SSLError),
     ):
         context.wrap_socket(plain, server_hostname="localhost")
@@ -167,7 +171,7 @@ def test_a_body_over_the_limit_gets_a_review_that_says_so(webhook, size):
 def test_what_is_no_http_hurts_nobody_else(webhook, request_bytes):
     context = ssl.create_default_context(cafile=str(webhook.directory / "ca.crt"))
     with (
-        socket.create_connection(("127.0.0.1", webhook.port), 20) as plain,
+        socket.create_connection(("127.0.0.1", webhook.port), PATIENCE_SECONDS) as plain,
         context.wrap_socket(plain, server_hostname="localhost") as secure,
     ):
         secure.sendall(request_bytes)
@@ -192,8 +196,14 @@ def test_a_silent_connection_is_closed_and_a_used_one_is_not(inline_webhook):
     post(used, reviews.MUTATE, review_of())
     silent = inline_webhook.connect()
     silent.connect()
-    assert silent.sock.recv(1) == b""
     sock = used.sock
+
+    def silent_is_closed() -> bool:
+        # Again and again: the server may end the handshake after its clock was moved.
+        advance(used, served.FIRST_REQUEST_SECONDS)
+        return is_closed(silent.sock)
+
+    waiting.until(silent_is_closed, what="the silent connection closed")
     assert post(used, reviews.MUTATE, review_of())["response"]["allowed"] is True
     assert used.sock is sock
     silent.close()
@@ -221,7 +231,7 @@ def test_silent_clients_do_not_push_out_connections_that_were_used(inline_webhoo
     with contextlib.ExitStack() as silent:
         for _ in range(2 * served.MAX_CONNECTIONS):
             address = ("127.0.0.1", inline_webhook.port)
-            silent.enter_context(socket.create_connection(address, 20))
+            silent.enter_context(socket.create_connection(address, PATIENCE_SECONDS))
             # A turn of the loop for each: of a burst none is counted when the next one comes.
             post(used[0], reviews.MUTATE, review_of())
         for connection in used:
@@ -243,9 +253,11 @@ def test_a_connection_over_the_limit_is_closed_where_none_is_idle(inline_webhook
 
 
 def test_sockets_that_never_shake_hands_count_too(tmp_path):
-    with running(tmp_path, "inline", "60") as webhook, contextlib.ExitStack() as silent:
+    with running(tmp_path, "inline") as webhook, contextlib.ExitStack() as silent:
         sockets = [
-            silent.enter_context(socket.create_connection(("127.0.0.1", webhook.port), 20))
+            silent.enter_context(
+                socket.create_connection(("127.0.0.1", webhook.port), PATIENCE_SECONDS)
+            )
             for _ in range(served.MAX_CONNECTIONS)
         ]
 
@@ -268,7 +280,7 @@ def is_closed(connection: socket.socket) -> bool:
 
 def test_clients_must_show_a_certificate_of_the_authority_that_is_asked_for(tmp_path):
     ours, others = Credentials(folder(tmp_path, "ours")), Credentials(folder(tmp_path, "others"))
-    with running(folder(tmp_path, "own"), "inline", "20", str(ours.proxy_ca_file)) as webhook:
+    with running(folder(tmp_path, "own"), "inline", str(ours.proxy_ca_file)) as webhook:
         assert shown(webhook, ours.proxy_certificate, ours.proxy_key) is True
         for pair in ((), (others.proxy_certificate, others.proxy_key)):
             with pytest.raises(OSError):  # noqa: PT011 - an alert, or closed, as the timing has it
@@ -291,7 +303,7 @@ def shown(webhook: Webhook, *pair: Path) -> bool:
     if pair:
         context.load_cert_chain(pair[0], pair[1])
     connection = http.client.HTTPSConnection(
-        "localhost", webhook.port, context=context, timeout=20
+        "localhost", webhook.port, context=context, timeout=PATIENCE_SECONDS
     )
     try:
         return bool(post(connection, reviews.MUTATE, review_of())["response"]["allowed"])
@@ -315,12 +327,16 @@ def until_served(webhook: Webhook) -> None:
 
 
 def begun(webhook: Webhook, path: str, body: bytes, declared: int) -> http.client.HTTPSConnection:
-    """A request of which only the first bytes of the body are sent."""
+    """A request of which only the first bytes of the body are sent; the server reads them."""
     connection = webhook.connect()
     connection.putrequest("POST", path)
     connection.putheader("Content-Type", "application/json")
     connection.putheader("Content-Length", str(declared))
-    connection.endheaders(body)
+    connection.putheader("Expect", "100-continue")
+    connection.endheaders()
+    go_on = b"HTTP/1.1 100 Continue\r\n\r\n"  # the server has begun to wait for the body
+    assert b"".join(connection.sock.recv(1) for _ in go_on) == go_on
+    connection.send(body)
     return connection
 
 
@@ -330,15 +346,21 @@ def resident_bytes(webhook: Webhook) -> int:
 
 
 def test_silent_clients_with_long_bodies_take_no_more_than_the_budget(inline_webhook):
-    until_served(inline_webhook)
-    before = resident_bytes(inline_webhook)
-
-    async def answers() -> list[dict[str, Any] | None]:
-        return await asyncio.gather(*(all_but_one_byte(inline_webhook) for _ in range(10)))
-
-    responses = [one for one in asyncio.run(answers()) if one is not None]
+    probe = inline_webhook.connect()
+    post(probe, reviews.MUTATE, review_of())
+    before = most = resident_bytes(inline_webhook)
+    clients = [AllButOneByte(inline_webhook) for _ in range(10)]
+    waiting.until(
+        lambda: any(client.is_sent.is_set() for client in clients), what="one body on its way"
+    )
+    while any(client.is_alive() for client in clients):
+        advance(probe, served.BODY_SECONDS / 8)
+        for _ in range(50):  # turns of the loop, in each of which it reads from every client
+            post(probe, reviews.MUTATE, review_of())
+        most = max(most, resident_bytes(inline_webhook))
+    responses = [client.response for client in clients if client.response is not None]
     assert responses
-    assert resident_bytes(inline_webhook) - before < 3 * served.BYTES_IN_FLIGHT
+    assert most - before < 3 * served.BYTES_IN_FLIGHT
     assert {response["uid"] for response in responses} == {reviews.UID}
     messages = {response["result"]["message"].partition(":")[0] for response in responses}
     expected = {
@@ -346,30 +368,31 @@ def test_silent_clients_with_long_bodies_take_no_more_than_the_budget(inline_web
         "too many large requests are being answered at once",
     }
     assert messages == expected or (messages < expected and len(responses) < 10)
+    probe.close()
 
 
-async def all_but_one_byte(webhook: Webhook) -> dict[str, Any] | None:
-    """The response to a conversion whose last byte is never sent.
+class AllButOneByte(threading.Thread):
+    """A client that never sends the last byte of a conversion.
 
-    None where much else was not sent either when the connection was closed: the system drops an
-    answer for which a client that still writes has not looked.
+    Attributes:
+        is_sent: the other bytes are sent.
+        response: the answer. None where much else was not sent either when the connection was
+            closed: the system drops an answer for which a client that still writes has not looked.
     """
-    most = served.MAX_CONVERT_BYTES
-    context = ssl.create_default_context(cafile=str(webhook.directory / "ca.crt"))
-    reader, writer = await asyncio.open_connection("localhost", webhook.port, ssl=context)
-    head = f"POST {convert.PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {most}\r\n\r\n"
-    begin = f'{{"kind":"ConversionReview","request":{{"uid":"{reviews.UID}","objects":["'
-    writer.write(head.encode() + begin.encode().ljust(most - 1))
-    answer = b""
-    with contextlib.suppress(OSError):  # an answer may come, and the end, while we still write
-        while part := await reader.read(65536):
-            answer += part
-    is_cut = not answer and writer.transport.get_write_buffer_size() > 0
-    writer.transport.abort()
-    if is_cut:
-        return None
-    found: dict[str, Any] = json.loads(answer.partition(b"\r\n\r\n")[2])["response"]
-    return found
+
+    def __init__(self, webhook: Webhook) -> None:
+        super().__init__(daemon=True)
+        self.is_sent = threading.Event()
+        self.response: dict[str, Any] | None = None
+        self._connection = begun(webhook, convert.PATH, b"", served.MAX_CONVERT_BYTES)
+        self.start()
+
+    def run(self) -> None:
+        begin = f'{{"kind":"ConversionReview","request":{{"uid":"{reviews.UID}","objects":["'
+        with contextlib.suppress(OSError), contextlib.closing(self._connection) as connection:
+            connection.send(begin.encode().ljust(served.MAX_CONVERT_BYTES - 1))
+            self.is_sent.set()
+            self.response = json.loads(connection.getresponse().read())["response"]
 
 
 def test_a_conversion_over_the_limit_is_answered_with_its_uid(inline_webhook):
@@ -389,6 +412,11 @@ def test_a_conversion_over_the_limit_is_answered_with_its_uid(inline_webhook):
 def test_a_review_that_does_not_arrive_is_answered_with_its_uid(inline_webhook):
     whole = review_of(gpus=1)
     connection = begun(inline_webhook, reviews.MUTATE, whole[:300], len(whole))
+    probe = inline_webhook.connect()
+    for _ in range(2):  # in the first turn of its loop the server reads what came
+        post(probe, reviews.MUTATE, review_of())
+    advance(probe, served.BODY_SECONDS)
+    probe.close()
     response = json.loads(connection.getresponse().read())["response"]
     assert (response["uid"], response["allowed"]) == (reviews.UID, False)
     assert response["status"]["code"] == 408
@@ -482,7 +510,10 @@ def test_a_stop_lets_what_is_in_flight_finish(own_webhook, number):
     (own_webhook.directory / "release").write_text("done")
     answer = connection.getresponse()
     assert (answer.status, answer.read()) == (200, b"done")
-    assert own_webhook.process.wait(8) == 0
+    assert own_webhook.process.wait(PATIENCE_SECONDS) == 0
+    rest = own_webhook.output.read()
+    assert f"ended {own_webhook.worker}\n" in rest  # it was not killed
+    assert "connections_dropped" not in rest  # the idle one was closed before
     idle.close()
     connection.close()
 
