@@ -9,6 +9,7 @@ loop on by the seconds in its body: no timer of the server ends before a test sa
 """
 
 import asyncio
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ from admission.run import serving
 from admission.webhook import convert
 from admission.webhook.asgi import Limits
 from certs import files
+from tests.clocks import MovedLoop
 from tests.webhook import reviews
 
 MAX_CONNECTIONS = 20
@@ -29,15 +31,6 @@ BYTES_IN_FLIGHT = 8 * 1024 * 1024
 FIRST_REQUEST_SECONDS = 600.0
 BODY_SECONDS = 25.0  # gunicorn itself gives a body up that does not go on for 30 s
 HOSTS = ("localhost", "127.0.0.1")
-
-
-class MovedLoop(asyncio.SelectorEventLoop):
-    """An event loop whose clock is ahead of the machine's by what tests have moved it on."""
-
-    ahead_seconds = 0.0
-
-    def time(self) -> float:
-        return super().time() + MovedLoop.ahead_seconds
 
 
 def make_app(directory: Path) -> Flask:
@@ -50,7 +43,9 @@ def make_app(directory: Path) -> Flask:
 
     @app.post("/advance")
     def advance() -> str:
-        MovedLoop.ahead_seconds += float(request.get_data())
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, MovedLoop)
+        loop.advance(float(request.get_data()))
         return "{}"
 
     return app
@@ -72,7 +67,8 @@ def main(directory: Path, port: int, worker_class: str, client_authority: str = 
         paths={convert.PATH: Limits(MAX_CONVERT_BYTES, BODY_SECONDS)},
         bytes_in_flight=BYTES_IN_FLIGHT,
     )
-    print("ended", os.getpid(), flush=True)
+    with contextlib.suppress(BrokenPipeError):  # the test that reads it may have ended
+        os.write(sys.stdout.fileno(), f"ended {os.getpid()}\n".encode())
 
 
 if __name__ == "__main__":

@@ -2,15 +2,18 @@
 
 import asyncio
 import threading
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeVar
 
 import pytest
 from flask import Flask, Response, request
 
 from admission.webhook.asgi import RECEIVED, InlineAdapter, Limits, Received
+from tests.clocks import MovedLoop
+from tests.controlplane.waiting import PATIENCE_SECONDS
 
 Message = dict[str, Any]
+T = TypeVar("T")
 
 
 def make_flask() -> Flask:
@@ -181,7 +184,7 @@ class Clients:
 
     def __init__(self, limits: Limits, bytes_in_flight: int) -> None:
         self.answers: list[Received] = []
-        paths = {"/patient": Limits(limits.max_bytes, 30)}
+        paths = {"/patient": Limits(limits.max_bytes, 3600)}
         self.adapter = InlineAdapter(
             self._app, limits, paths=paths, bytes_in_flight=bytes_in_flight
         )
@@ -214,22 +217,39 @@ class Clients:
 FIRST = b"x" * 70_000
 
 
+def play_with_clock(play: Callable[[MovedLoop], Coroutine[Any, Any, T]]) -> T:
+    """Run a play in an event loop whose clock it moves."""
+    with asyncio.Runner(loop_factory=MovedLoop) as runner:
+        loop = runner.get_loop()
+        assert isinstance(loop, MovedLoop)
+        return runner.run(play(loop))
+
+
+async def all_wait() -> None:
+    """Let every task go on until it waits for something else than its turn."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
 def test_a_body_that_does_not_arrive_in_time_is_answered():
-    async def play() -> list[Received]:
-        clients = Clients(Limits(200_000, 0.05), 400_000)
-        await clients.send(FIRST, asyncio.Future(), 100_000)
+    async def play(loop: MovedLoop) -> list[Received]:
+        clients = Clients(Limits(200_000, 60), 400_000)
+        silent = clients.send(FIRST, asyncio.Future(), 100_000)
+        await all_wait()
+        loop.advance(60)
+        await silent
         return clients.answers
 
-    (found,) = asyncio.run(play())
+    (found,) = play_with_clock(play)
     assert (found.code, found.length) == (408, 70_000)
     assert found.problem == (
-        "request body did not arrive within 0.05 s: 70000 of 100000 bytes came; try again"
+        "request body did not arrive within 60 s: 70000 of 100000 bytes came; try again"
     )
 
 
 def test_bodies_share_one_budget_and_wait_for_it_in_turn():
     async def play() -> list[tuple[int, int]]:
-        clients = Clients(Limits(200_000, 30), 250_000)
+        clients = Clients(Limits(200_000, PATIENCE_SECONDS), 250_000)
         held: list[asyncio.Future[bytes]] = [asyncio.Future() for _ in range(3)]
         tasks = [clients.send(FIRST, rest, 100_000 + i) for i, rest in enumerate(held)]
         await asyncio.sleep(0)
@@ -242,10 +262,14 @@ def test_bodies_share_one_budget_and_wait_for_it_in_turn():
 
 
 def test_who_finds_no_memory_in_time_is_refused_and_what_clients_held_returns_with_them():
-    async def play() -> list[int]:
-        clients = Clients(Limits(200_000, 0.05), 250_000)
+    async def play(loop: MovedLoop) -> list[int]:
+        clients = Clients(Limits(200_000, 60), 250_000)
         silent = [clients.send(FIRST, asyncio.Future(), 120_000, "/patient") for _ in range(2)]
-        await clients.send(FIRST, asyncio.Future(), 100_000)
+        late = clients.send(FIRST, asyncio.Future(), 100_000)
+        for _ in range(2):  # it waits for memory for half of the time, then for the rest of it
+            await all_wait()
+            loop.advance(30)
+        await late
         for one in silent:
             one.cancel()
         await asyncio.gather(*silent, return_exceptions=True)
@@ -254,7 +278,7 @@ def test_who_finds_no_memory_in_time_is_refused_and_what_clients_held_returns_wi
         await clients.send(FIRST, done, 200_000, "/patient")
         return [one.code for one in clients.answers]
 
-    assert asyncio.run(play()) == [429, 0]
+    assert play_with_clock(play) == [429, 0]
 
 
 async def post(adapter: InlineAdapter, path: str, size: int) -> None:
@@ -289,13 +313,15 @@ def test_what_waits_for_somebody_else_and_what_takes_long_do_not_hold_up_each_ot
     def app(environ: Any, start: Any) -> list[bytes]:
         start("200 OK", [])
         if environ["PATH_INFO"] == slow:
-            finish.wait(20)
+            assert finish.wait(PATIENCE_SECONDS)
         answered.append((environ["PATH_INFO"], environ[RECEIVED].code))
         return []
 
     async def play() -> None:
-        limits = Limits(100_000, 0.5)
-        adapter = InlineAdapter(app, limits, paths={"/metrics": Limits(100_000, 0.5, waits=True)})
+        limits = Limits(100_000, PATIENCE_SECONDS)
+        adapter = InlineAdapter(
+            app, limits, paths={"/metrics": Limits(100_000, PATIENCE_SECONDS, waits=True)}
+        )
         under_way = [asyncio.create_task(post(adapter, slow, sizes[slow])) for _ in range(2)]
         await asyncio.sleep(0)
         await post(adapter, other, sizes[other])
