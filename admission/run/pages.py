@@ -23,7 +23,8 @@ MOST_AT_ONCE: Final = 64
 """Connections at once. For a further one the oldest is closed: a probe is always answered."""
 MOST_SECONDS: Final = 15.0
 """From accepting a connection to the end of the answer; a scrape takes less than one."""
-_SILENCE_SECONDS: Final = 5.0
+SILENCE_SECONDS: Final = 5.0
+"""For which a client may send nothing, or take nothing of its answer."""
 _LOOK_SECONDS: Final = 0.25
 
 Wsgi = Callable[..., Iterable[bytes]]
@@ -46,6 +47,7 @@ class BoundedServer(ThreadingMixIn, WSGIServer):
         *,
         most_at_once: int = MOST_AT_ONCE,
         most_seconds: float = MOST_SECONDS,
+        silence_seconds: float = SILENCE_SECONDS,
         clock: Clock | None = None,
     ) -> None:
         """Binds.
@@ -56,8 +58,9 @@ class BoundedServer(ThreadingMixIn, WSGIServer):
             context: gives the TLS context for the next connection; None serves plain HTTP.
             handler: reads requests.
             most_at_once: connections at once.
-            most_seconds: for one connection.
-            clock: measures them.
+            most_seconds: for one connection, by ``clock``.
+            silence_seconds: for which the client may send nothing, or take nothing.
+            clock: measures the time of a connection.
 
         Raises:
             OSError: the address cannot be bound.
@@ -68,9 +71,16 @@ class BoundedServer(ThreadingMixIn, WSGIServer):
         self._context = context
         self._most_at_once = most_at_once
         self._most_seconds = most_seconds
+        self._silence_seconds = silence_seconds
         self._clock = clock or SystemClock()
         self._guard = threading.Lock()
         self._open: dict[Any, float] = {}
+
+    @property
+    def open_connections(self) -> int:
+        """Return how many connections were accepted and have not ended."""
+        with self._guard:
+            return len(self._open)
 
     def serve(self, name: str) -> None:
         """Serve in a thread of its own."""
@@ -112,7 +122,7 @@ class BoundedServer(ThreadingMixIn, WSGIServer):
 
     @override
     def finish_request(self, request: Any, client_address: Any) -> None:
-        request.settimeout(_SILENCE_SECONDS)
+        request.settimeout(self._silence_seconds)
         if self._context is None:
             super().finish_request(request, client_address)
             return

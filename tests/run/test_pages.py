@@ -17,16 +17,19 @@ from admission.run.pages import BoundedServer, Wsgi
 from admission.visibility import probes
 from tests.clocks import FakeClock
 from tests.controlplane import waiting
+from tests.controlplane.waiting import PATIENCE_SECONDS
 
 MOST = 3
 
 
 @contextmanager
-def serving(app: Wsgi, clock: FakeClock | None = None) -> Iterator[int]:
-    server = BoundedServer(("127.0.0.1", 0), app, most_at_once=MOST, clock=clock)
+def serving(app: Wsgi, clock: FakeClock | None = None) -> Iterator[BoundedServer]:
+    server = BoundedServer(
+        ("127.0.0.1", 0), app, most_at_once=MOST, silence_seconds=PATIENCE_SECONDS, clock=clock
+    )
     server.serve("test")
     try:
-        yield server.server_port
+        yield server
     finally:
         server.shutdown()
         server.server_close()
@@ -37,7 +40,7 @@ def healthy() -> Wsgi:
 
 
 def get(port: int, path: str, **headers: str) -> tuple[int, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
     try:
         connection.request("GET", path, headers=headers)
         answer = connection.getresponse()
@@ -47,15 +50,18 @@ def get(port: int, path: str, **headers: str) -> tuple[int, str]:
 
 
 def silent(port: int) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port), 20)
+    return socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS)
 
 
 def test_a_probe_is_answered_while_silent_clients_hold_every_connection():
     before = threading.active_count()
-    with serving(healthy()) as port:
+    with serving(healthy()) as server:
+        port = server.server_port
         held = [silent(port) for _ in range(4 * MOST)]
         assert get(port, "/healthz") == (200, "ok\n")
-        assert threading.active_count() - before <= MOST + 2
+        waiting.until(
+            lambda: threading.active_count() - before <= MOST + 2, what="the end of their threads"
+        )
         assert held[0].recv(1) == b""
         for one in held:
             one.close()
@@ -63,10 +69,10 @@ def test_a_probe_is_answered_while_silent_clients_hold_every_connection():
 
 def test_a_connection_ends_in_time_however_slowly_its_client_sends():
     clock = FakeClock()
-    with serving(healthy(), clock) as port:
-        slow = silent(port)
+    with serving(healthy(), clock) as server:
+        slow = silent(server.server_port)
         slow.sendall(b"GET /healthz HTTP/1.0\r\nX: ")
-        waiting.until(lambda: threading.active_count() > 1, what="a thread for the client")
+        waiting.until(lambda: server.open_connections, what="the connection accepted")
         clock.advance(16)
         assert slow.recv(1) == b""
         slow.close()
@@ -103,7 +109,8 @@ class Authority:
 def test_metrics_are_for_those_whom_the_api_server_allows(
     headers: dict[str, str], status: int, text: str
 ):
-    with serving(MetricsAccess(healthy(), Authority(), FakeClock())) as port:
+    with serving(MetricsAccess(healthy(), Authority(), FakeClock())) as server:
+        port = server.server_port
         found = get(port, "/metrics", **headers)
         assert found[0] == status
         assert text in found[1]
@@ -112,7 +119,8 @@ def test_metrics_are_for_those_whom_the_api_server_allows(
 def test_probes_stay_free_and_metrics_wait_for_the_api_server():
     authority = Authority()
     authority.is_away = True
-    with serving(MetricsAccess(healthy(), authority, FakeClock())) as port:
+    with serving(MetricsAccess(healthy(), authority, FakeClock())) as server:
+        port = server.server_port
         assert get(port, "/healthz") == (200, "ok\n")
         assert get(port, "/readyz") == (200, "ok\n")
         assert get(port, "/metrics", Authorization="Bearer reader") == (
