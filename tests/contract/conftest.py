@@ -38,7 +38,7 @@ class Server:
     forget: Callable[[], None]
     """Forgets history as far as the server can be made to."""
     bookmark_seconds: float
-    """Life of a watch after which a bookmark must have come."""
+    """Life of a watch at whose end a bookmark comes; a real server needs some seconds for it."""
 
 
 def nothing() -> None:

@@ -73,7 +73,7 @@ def test_a_watch_is_told_nothing(api: Api, namespace: str):
     start = api.list(KIND, namespace).resource_version
     api.dry_run().create(KIND, objects.limit_range(), namespace)
     api.create(KIND, objects.limit_range("b"), namespace)
-    with_events = api.watch(KIND, namespace, resource_version=start, timeout_seconds=5)
+    with_events = api.watch(KIND, namespace, resource_version=start, timeout_seconds=300)
     event = next(with_events)
     with_events.close()
     assert event.object is not None

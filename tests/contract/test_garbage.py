@@ -13,7 +13,6 @@ from tests.builders.pods import make_pod
 from tests.contract import conftest, objects
 from tests.controlplane import waiting
 
-PATIENCE_SECONDS = 90
 """The garbage collector looks for new kinds every 30 s."""
 
 
@@ -42,7 +41,7 @@ def is_gone(api: Api, resource: Resource, name: str, namespace: str = "") -> Cal
 
 
 def eventually(look: Callable[[], bool], what: str) -> None:
-    waiting.until(look, within_seconds=PATIENCE_SECONDS, what=what)
+    waiting.until(look, what=what)
 
 
 def owned(api: Api, namespace: str, owners: list[objects.Document]) -> None:
