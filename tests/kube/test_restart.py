@@ -70,7 +70,7 @@ def test_a_reflector_that_was_refused_many_times_is_up_to_date_soon_after_the_re
     waiting.until(lambda: is_written(client, make), what="a write")
     waiting.until(lambda: copy.names == {"after"}, what="what came after")
     copy.reflector.stop()
-    assert copy.reflector.join(5)
+    assert copy.reflector.join(waiting.PATIENCE_SECONDS)
     client.close()
 
 
@@ -93,5 +93,5 @@ def test_a_reflector_survives_a_restart_of_the_api_server(fresh_cluster: Callabl
     waiting.until(lambda: is_written(client, lambda: make("later")), what="a write")
     waiting.until(lambda: copy.names == {"before", "after", "later"}, what="the last object")
     copy.reflector.stop()
-    assert copy.reflector.join(5)
+    assert copy.reflector.join(waiting.PATIENCE_SECONDS)
     client.close()
