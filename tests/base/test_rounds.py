@@ -1,6 +1,7 @@
 """What is done again and again goes on after a failure, and ends when told."""
 
 from admission.base.rounds import Rounds
+from tests.controlplane.waiting import PATIENCE_SECONDS
 
 
 def test_a_round_that_fails_is_told_of_and_followed_by_another():
@@ -19,7 +20,7 @@ def test_a_round_that_fails_is_told_of_and_followed_by_another():
 
     rounds = Rounds("test", do, failed)
     rounds.start()
-    assert rounds.join(30)
+    assert rounds.join(PATIENCE_SECONDS)
     assert told == ["odd"]
     assert next(outcomes, "all done") == "all done"
 
@@ -34,7 +35,7 @@ def test_no_round_begins_after_the_stop():
 
     rounds = Rounds("test", do, lambda _: 0.0)
     rounds.start()
-    assert rounds.join(30)
+    assert rounds.join(PATIENCE_SECONDS)
     assert done == [0]
 
 
@@ -42,4 +43,4 @@ def test_a_stop_ends_a_pause_at_once():
     rounds = Rounds("test", lambda: 3600.0, lambda _: 0.0)
     rounds.start()
     rounds.stop()
-    assert rounds.join(30)
+    assert rounds.join(PATIENCE_SECONDS)

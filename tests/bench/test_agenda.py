@@ -3,6 +3,7 @@
 import threading
 
 from tests.bench.agenda import Agenda
+from tests.controlplane.waiting import PATIENCE_SECONDS
 
 
 def test_items_come_in_the_order_of_their_times_and_then_as_they_were_added() -> None:
@@ -27,5 +28,5 @@ def test_every_item_is_taken_once_by_one_of_several_takers() -> None:
         threading.Thread(target=take, daemon=True).start()
     for number in range(100):
         agenda.put(0.0, number)
-    assert full.wait(30)
+    assert full.wait(PATIENCE_SECONDS)
     assert sorted(taken) == list(range(100))

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.bench.crew import Crew
+from tests.controlplane.waiting import PATIENCE_SECONDS
 
 
 def test_the_failure_of_one_thread_ends_the_wait_for_all():
@@ -13,11 +14,11 @@ def test_the_failure_of_one_thread_ends_the_wait_for_all():
 
     crew.start(fail, "refused")
     with pytest.raises(ValueError, match="refused"):
-        crew.wait(30)
+        crew.wait(PATIENCE_SECONDS)
 
 
 def test_the_wait_says_whether_the_end_was_seen():
     crew = Crew()
     assert not crew.wait(0)
     crew.start(crew.done.set)
-    assert crew.wait(30)
+    assert crew.wait(PATIENCE_SECONDS)

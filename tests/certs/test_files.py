@@ -13,6 +13,7 @@ import pytest
 
 from admission.base.clock import SystemClock
 from certs import authority, files, rotation
+from tests.controlplane.waiting import PATIENCE_SECONDS
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOSTS = ("localhost", "127.0.0.1")
@@ -131,7 +132,9 @@ def test_a_tls_client_that_trusts_the_authority_connects(tmp_path):
     trusting = ssl.create_default_context(cafile=str(made.ca))
     try:
         with (
-            socket.create_connection(("127.0.0.1", server.server_port), timeout=5) as plain,
+            socket.create_connection(
+                ("127.0.0.1", server.server_port), timeout=PATIENCE_SECONDS
+            ) as plain,
             trusting.wrap_socket(plain, server_hostname="localhost") as secure,
         ):
             assert secure.version() == "TLSv1.3"

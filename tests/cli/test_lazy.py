@@ -11,6 +11,7 @@ import pytest
 
 from admission.cli import kubectl, main
 from admission.cli.lazy import Lazy
+from tests.controlplane.waiting import PATIENCE_SECONDS
 
 HEAVY = (
     "cryptography", "flask", "gunicorn", "jsonpatch", "kubernetes", "msgspec", "prometheus_client",
@@ -33,8 +34,9 @@ print(*sys.modules, sep="\\n", file=sys.stderr)
 def test_help_imports_nothing_heavy(module: str, argument: str) -> None:
     code = PROGRAM.format(module=module, argument=argument)
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
+        [sys.executable, "-c", code],
+        capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS,
+    )  # fmt: skip
     assert "gpu" in done.stdout
     imported = set(done.stderr.split())
     assert "admission.cli.lazy" in imported
@@ -105,7 +107,7 @@ def test_a_question_imports_nothing_slow_before_its_first_request(
     }
     done = subprocess.run(
         [sys.executable, "-c", ASK.format(module=module, arguments=arguments)],
-        capture_output=True, text=True, check=False, timeout=60, env=environment,
+        capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS, env=environment,
     )  # fmt: skip
     assert done.returncode == 7, done.stderr
     imported = set(done.stderr.split())

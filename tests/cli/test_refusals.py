@@ -14,6 +14,7 @@ from admission.cli import kubectl, main
 from admission.kube import resources
 from admission.sandbox.rest import StoreServer
 from admission.sandbox.store import Store
+from tests.controlplane.waiting import PATIENCE_SECONDS
 
 SERVE = {
     "webhook": ["webhook", "--bind", "{}", "--cert-dir", "{folder}/certs"],
@@ -63,7 +64,7 @@ def run(name: str, folder: Path, kubeconfig: str, address: str = "127.0.0.1:0") 
         return Ended(result.exit_code, result.stderr)
     done = subprocess.run(
         [sys.executable, "-m", "admission", *words],
-        capture_output=True, text=True, timeout=100, check=False,
+        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
     )  # fmt: skip
     return Ended(done.returncode, done.stderr)
 

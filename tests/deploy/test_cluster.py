@@ -25,6 +25,7 @@ from tests.clocks import FakeClock
 from tests.controlplane import build, waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
+from tests.controlplane.waiting import PATIENCE_SECONDS
 from tests.integration.installed import run_command
 
 pytestmark = pytest.mark.controlplane
@@ -54,7 +55,7 @@ def api(cluster: Cluster) -> Iterator[Api]:
 def kubectl(cluster: Cluster, *arguments: str, text: str = "") -> str:
     done = subprocess.run(
         [str(build.folder() / "kubectl"), f"--kubeconfig={cluster.admin_kubeconfig}", *arguments],
-        input=text, capture_output=True, text=True, timeout=120, check=False,
+        input=text, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from deploy.krew import pack
+from tests.controlplane.waiting import PATIENCE_SECONDS
 from tests.repo import tree
 
 HOST = (
@@ -122,7 +123,8 @@ def test_the_plugin_runs_from_a_link_with_nothing_but_python(
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ["/bin/sh", str(link), *arguments],
-            cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=60,
+            cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+            timeout=PATIENCE_SECONDS,
         )  # fmt: skip
 
     told = run("--help")
@@ -142,7 +144,8 @@ def test_without_a_python_it_knows_the_plugin_says_which_it_needs(
     (tmp_path / "dirname").symlink_to("/usr/bin/dirname")
     done = subprocess.run(
         ["/bin/sh", str(unpacked / "kubectl-gpu"), "--help"],
-        env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False, timeout=60,
+        env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False,
+        timeout=PATIENCE_SECONDS,
     )  # fmt: skip
     assert done.returncode == 1
     assert done.stderr == (f"error: kubectl gpu needs one of these on the PATH:\n  Python {TAG}\n")

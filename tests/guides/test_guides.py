@@ -85,7 +85,7 @@ class Reader:
         """Types a command; what it says and its errors are one."""
         return subprocess.run(
             ["bash", "-c", text], cwd=self.folder, env=self._environment, check=False, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=waiting.PATIENCE_SECONDS,
         )  # fmt: skip
 
     @staticmethod

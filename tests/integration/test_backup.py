@@ -10,6 +10,7 @@ import pytest
 from tests.controlplane import build, waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
+from tests.controlplane.waiting import PATIENCE_SECONDS
 from tests.integration.installed import KUEUE, Installed, installed, run_command
 
 pytestmark = pytest.mark.controlplane
@@ -124,7 +125,9 @@ def uninstall(system: Installed, *more: str) -> "subprocess.CompletedProcess[str
 
 def kubectl(system: Installed, *arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [str(build.folder() / "kubectl"), "--kubeconfig", system.kubeconfig, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+    )
 
 
 def workloads(system: Installed, team: str) -> dict[str, Json]:

@@ -203,7 +203,7 @@ def run_kubectl(*arguments: str) -> str:
     program = "from admission.cli.kubectl import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=waiting.PATIENCE_SECONDS, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout

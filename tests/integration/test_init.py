@@ -225,7 +225,7 @@ def kubectl_patch(system: Installed, kind: str, name: str, patch: list[dict[str,
     finished = subprocess.run(
         [str(build.folder() / "kubectl"), f"--kubeconfig={system.kubeconfig}", "patch", kind, name,
          "--type=json", "-p", json.dumps(patch)],
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=waiting.PATIENCE_SECONDS,
     )  # fmt: skip
     assert finished.returncode == 0, finished.stderr
 

@@ -14,6 +14,7 @@ import pytest
 from admission.objects import kinds
 from tests.controlplane import build
 from tests.controlplane.cluster import Cluster
+from tests.controlplane.waiting import PATIENCE_SECONDS
 from tests.gpu import seeds
 from tests.integration.reviewed import KINDS, Reviewed, reviewed, wait_documented
 from tests.integration.test_schemas import store
@@ -46,7 +47,7 @@ def run(system: Reviewed, *arguments: str, path: str = "") -> subprocess.Complet
         environment["PATH"] = f"{path}{os.pathsep}{environment['PATH']}"
     return subprocess.run(
         [str(build.folder() / "kubectl"), *arguments],
-        capture_output=True, text=True, timeout=60, check=False, env=environment,
+        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False, env=environment,
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from admission.sandbox.store import Store
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_cluster_queue
 from tests.controlplane import build
+from tests.controlplane.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.controlplane
 
@@ -45,8 +46,8 @@ def kubectl(kubeconfig: Path, *arguments: str) -> str:
     """What kubectl prints; nobody is there to type anything."""
     done = subprocess.run(
         [str(build.folder() / "kubectl"), "--kubeconfig", str(kubeconfig), *arguments],
-        capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
-        env={**os.environ, "HOME": str(kubeconfig.parent)},
+        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
+        stdin=subprocess.DEVNULL, env={**os.environ, "HOME": str(kubeconfig.parent)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout

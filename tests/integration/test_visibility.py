@@ -313,7 +313,7 @@ def test_our_own_pages_show_the_same_list(system: Visible, teams: Teams) -> None
 def kubectl(system: Visible, *arguments: str) -> str:
     done = subprocess.run(
         [str(build.folder() / "kubectl"), f"--kubeconfig={system.kubeconfig}", *arguments],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=waiting.PATIENCE_SECONDS, check=False,
         env={"HOME": str(system.folder)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -29,7 +29,7 @@ class Team(NamedTuple):
         """Return what kubectl prints below Events."""
         done = subprocess.run(
             [str(build.folder() / "kubectl"), "describe", kind, name, "-n", self.namespace],
-            capture_output=True, text=True, timeout=60, check=True,
+            capture_output=True, text=True, timeout=waiting.PATIENCE_SECONDS, check=True,
             env={**os.environ, "KUBECONFIG": self.system.kubeconfig},
         )  # fmt: skip
         return done.stdout.partition("\nEvents:")[2]

@@ -23,7 +23,9 @@ class Asked:
 
     def is_ready(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self._url}/-/ready", timeout=5) as answer:
+            with urllib.request.urlopen(
+                f"{self._url}/-/ready", timeout=waiting.PATIENCE_SECONDS
+            ) as answer:
                 return bool(answer.status == 200)
         except OSError:
             return False
@@ -32,7 +34,7 @@ class Asked:
         """Series and values of an expression, now."""
         text = urllib.parse.urlencode({"query": expr})
         url = f"{self._url}/api/v1/query?{text}"
-        with urllib.request.urlopen(url, timeout=30) as answer:
+        with urllib.request.urlopen(url, timeout=waiting.PATIENCE_SECONDS) as answer:
             found = msgspec.json.decode(answer.read())
         series: list[dict[str, Any]] = found["data"]["result"]
         return series
@@ -73,4 +75,4 @@ def running(
             yield asked
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(waiting.PATIENCE_SECONDS)

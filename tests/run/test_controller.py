@@ -53,7 +53,7 @@ def test_turns_are_10_ms_apart_while_as_much_is_decided_as_can_be_written() -> N
         waiting.until(lambda: core.gathering_seconds, what="decisions that wait to be written")
         began = clock.monotonic()
         for _ in range(10):
-            controller.ask(lambda reader: reader.workloads(()), 5)
+            controller.ask(lambda reader: reader.workloads(()), waiting.PATIENCE_SECONDS)
         assert clock.monotonic() - began > 0.08
     finally:
         server.goes_on.set()

@@ -12,6 +12,7 @@ from admission.kube.reflector import Reflector
 from admission.objects import koordinator
 from admission.run.watches import OptionalWatch
 from admission.sandbox.store import Store
+from tests.controlplane.waiting import PATIENCE_SECONDS
 
 DEVICES: dict[str, Any] = {
     "metadata": {"name": "devices.scheduling.koordinator.sh"},
@@ -77,7 +78,7 @@ def test_a_served_kind_is_followed() -> None:
     watch = watch_of(Store(crds=[DEVICES], clock=SystemClock()), seen)
     assert watch.ask() is None
     watch.start()
-    assert seen.get(timeout=10).items == ()
+    assert seen.get(timeout=PATIENCE_SECONDS).items == ()
     watch.stop()
 
 
@@ -96,5 +97,5 @@ def test_the_first_version_that_is_served_is_followed() -> None:
     assert watch.ask() is None
     assert watch.reflector.resource == resources.DEVICES
     watch.start()
-    assert seen.get(timeout=10).items == ()
+    assert seen.get(timeout=PATIENCE_SECONDS).items == ()
     watch.stop()

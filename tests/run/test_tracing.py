@@ -26,6 +26,7 @@ from tests.builders import pods
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue, reviewed
 from tests.controlplane import waiting
+from tests.controlplane.waiting import PATIENCE_SECONDS
 from tests.webhook import reviews
 
 UID = "6f1c1c52-3d5e-4a5f-9f0e-2f6d8b8f8f01"
@@ -61,7 +62,7 @@ class Kept:
         self.is_closed = False
 
     def send(self, spans: Sequence[Span]) -> None:
-        self.may_send.wait(10)
+        assert self.may_send.wait(PATIENCE_SECONDS)
         self.spans += spans
 
     def close(self) -> None:

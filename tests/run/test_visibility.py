@@ -29,6 +29,7 @@ from admission.scheduling.reserving import ReservingWorkload
 from certs import files
 from tests.controlplane import waiting
 from tests.controlplane.credentials import FRONT_PROXY, Credentials
+from tests.controlplane.waiting import PATIENCE_SECONDS
 from tests.visibility.builders import Lines, line
 from tests.visibility.builders import waiting as waiting_workload
 
@@ -119,7 +120,7 @@ class Served:
         context = ssl.create_default_context(cafile=str(self.directory / "ca.crt"))
         if pair is not None:
             context.load_cert_chain(*pair)
-        raw = socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        raw = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_SECONDS)
         with raw, context.wrap_socket(raw, server_hostname=HOST) as secure:
             lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
             secure.sendall(f"GET {PATH} HTTP/1.1\r\nHost: {HOST}\r\n{lines}\r\n".encode())
@@ -179,7 +180,7 @@ def test_a_certificate_of_another_authority_ends_the_handshake(running: Served) 
 
 def test_a_certificate_that_comes_later_is_used(served: Served) -> None:
     served.start()
-    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as raw:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=PATIENCE_SECONDS) as raw:
         assert raw.recv(1) == b""
     served.make_certificate()
     waiting.until(served.is_believed, what="an answer")

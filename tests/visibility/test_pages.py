@@ -17,6 +17,7 @@ from admission.visibility import discovery, lists, pages, statuses
 from admission.visibility import probes as own_pages
 from admission.visibility.callers import FrontProxy
 from tests.clocks import FakeClock
+from tests.controlplane.waiting import PATIENCE_SECONDS
 from tests.visibility.builders import Lines, line, waiting
 
 GROUP = "visibility.kueue.x-k8s.io"
@@ -227,17 +228,17 @@ def test_one_list_is_made_at_a_time(served):
 
     def slowly(queue):
         asked.set()
-        assert go_on.wait(30)
+        assert go_on.wait(PATIENCE_SECONDS)
         return line_of(queue)
 
     served.source.line = slowly
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(served.get, ALL, "alice")
-        assert asked.wait(30)
+        assert asked.wait(PATIENCE_SECONDS)
         with mock.patch.object(pages, "_TURN_SECONDS", 0):
             second = served.get(OWN, "alice")
         go_on.set()
-        assert first.result(30).status_code == 200
+        assert first.result(PATIENCE_SECONDS).status_code == 200
     assert (second.status_code, second.headers["Retry-After"]) == (503, "1")
     assert served.get(OWN, "alice").status_code == 200
 

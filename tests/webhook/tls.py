@@ -3,6 +3,8 @@
 import socket
 import ssl
 
+from tests.controlplane.waiting import PATIENCE_SECONDS
+
 
 def served_chain(port: int) -> bytes:
     """PEM text of the certificate that a server on 127.0.0.1 serves on a new connection."""
@@ -10,7 +12,7 @@ def served_chain(port: int) -> bytes:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=5) as plain,
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as plain,
         context.wrap_socket(plain) as secure,
     ):
         shown = secure.getpeercert(binary_form=True)
