@@ -1,4 +1,4 @@
-"""Resources that a ClusterQueue does not list: what asks for them waits, unless they are ignored."""
+"""What asks for resources that a ClusterQueue does not list waits, unless they are ignored."""
 
 from typing import Any
 
