@@ -16,13 +16,10 @@ from typing import Final
 from admission.base import names
 from admission.base.errors import InvalidValueError
 from admission.gpu import names as profiles
-from admission.gpu import resources
+from admission.gpu import resources, selectors
 
-_QUOTED: Final = r"\s*==\s*(['\"])(?P<value>[^'\"]*)\1"
-_OF_DRIVER: Final = re.compile(rf"device\.driver{_QUOTED}")
-_PROFILE: Final = re.compile(rf"(?:\.|\[\s*['\"])profile(?:['\"]\s*\])?{_QUOTED}")
-_TYPE: Final = re.compile(rf"(?:\.|\[\s*['\"])type(?:['\"]\s*\])?{_QUOTED}")
-_UNCERTAIN: Final = re.compile(r"\|\||\?|!(?!=)")
+_OF_DRIVER: Final = re.compile(rf"(?<!!=)(?<!!= )(['\"]){re.escape(names.DRA_DRIVER)}\1")
+"""The driver of GPUs, anywhere in a selector of a class: the class may hand out GPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,22 +69,18 @@ class DeviceRequest:
 
 
 def device_class(
-    name: str, selectors: Iterable[str], extended_resource: str
+    name: str, expressions: Iterable[str], extended_resource: str
 ) -> DeviceClass | None:
     """Return a DeviceClass as its object says; None if it says nothing of GPUs.
 
     Args:
         name: of the class.
-        selectors: its CEL expressions.
+        expressions: its selectors, in CEL.
         extended_resource: the resource name that it answers; empty if none.
     """
-    known, expressions = BUILT_IN.get(name), tuple(selectors)
+    known, expressions = BUILT_IN.get(name), tuple(expressions)
     answers = extended_resource if resources.is_device(extended_resource) else ""
-    of_driver = any(
-        found["value"] == names.DRA_DRIVER
-        for text in expressions
-        for found in _OF_DRIVER.finditer(text)
-    )
+    of_driver = any(_OF_DRIVER.search(text) for text in expressions)
     if known is None and not answers and not of_driver:
         return None
     profile = unclear = ""
@@ -95,12 +88,12 @@ def device_class(
         profile = profile_of(expressions) or _profile_in(answers)
     except InvalidValueError as error:
         unclear = str(error)
-    types = {found["value"] for text in expressions for found in _TYPE.finditer(text)}
+    is_mig = selectors.demanded(expressions, "type") == {"mig"}
     return DeviceClass(
         name=name,
         profile=profile,
         extended_resource=answers,
-        is_sliced=types == {"mig"} or (known is not None and known.is_sliced),
+        is_sliced=is_mig or (known is not None and known.is_sliced),
         unclear=unclear,
     )
 
@@ -123,6 +116,10 @@ def known_classes(
 def resource_of(request: DeviceRequest, classes: Mapping[str, DeviceClass]) -> str:
     """Return the resource that quota counts the devices of a request as.
 
+    The class decides what a device costs. Selectors of the request can be written by any user, so
+    they make nothing cheaper: they only say which slice is meant where the class hands out
+    nothing but slices.
+
     Raises:
         InvalidValueError: an unknown class, selectors that do not tell the MIG profile, or a
             profile whose name cannot be read.
@@ -136,16 +133,26 @@ def resource_of(request: DeviceRequest, classes: Mapping[str, DeviceClass]) -> s
         )
     if known.counted_as:
         return known.counted_as
-    profile = profile_of(request.selectors)
-    if not profile and known.unclear:
+    if known.unclear and not known.is_sliced:
         raise InvalidValueError(f"DeviceClass {known.name}", known.unclear)
-    profile = profile or known.profile
-    if profile:
-        return profiles.parse(profile).resource
+    if known.profile:
+        _refuse_others(request, known.profile)
+        return profiles.parse(known.profile).resource
     if known.is_sliced:
-        rule = "a MIG request needs a selector for device.attributes.profile to be counted"
-        raise InvalidValueError(request.device_class, rule)
+        profile = profile_of(request.selectors)
+        if not profile:
+            rule = "a MIG request needs a selector for device.attributes.profile to be counted"
+            raise InvalidValueError(request.device_class, rule)
+        return profiles.parse(profile).resource
     return known.extended_resource or names.GPU_RESOURCE
+
+
+def _refuse_others(request: DeviceRequest, profile: str) -> None:
+    """Refuses a request that demands another MIG profile than that of its class."""
+    for text in sorted(selectors.demanded(request.selectors, "profile")):
+        if profiles.parse(text) != profiles.parse(profile):
+            rule = f"demands a MIG device {text}, but its class hands out {profile}"
+            raise InvalidValueError(request.device_class, rule)
 
 
 def amounts(
@@ -182,19 +189,20 @@ def profile_of(expressions: Iterable[str]) -> str:
     """Return the MIG profile that selectors, which must all hold, demand; empty if none is named.
 
     Raises:
-        InvalidValueError: they name a profile in a way that is not understood.
+        InvalidValueError: they name a profile, but do not demand one for certain.
     """
-    named = [text for text in expressions if "profile" in text]
-    found = {match["value"] for text in named for match in _PROFILE.finditer(text)}
-    if not named:
+    texts = tuple(expressions)
+    demanded = selectors.demanded(texts, "profile")
+    if len(demanded) == 1:
+        return next(iter(demanded))
+    naming = next((text for text in texts if "profile" in text), "")
+    if not naming:
         return ""
-    if len(found) != 1 or any(_UNCERTAIN.search(text) for text in named):
-        rule = (
-            "a selector for a MIG profile must be one comparison such as"
-            f" device.attributes['{names.DRA_DRIVER}'].profile == '1g.10gb', with && only"
-        )
-        raise InvalidValueError(named[0], rule)
-    return found.pop()
+    rule = (
+        "a selector for a MIG profile must be one comparison such as"
+        f" device.attributes['{names.DRA_DRIVER}'].profile == '1g.10gb', with && only"
+    )
+    raise InvalidValueError(naming, rule)
 
 
 def _profile_in(resource: str) -> str:

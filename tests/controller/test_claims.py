@@ -85,7 +85,8 @@ def add_pod(made: World, name: str, **changes: Any) -> None:
         ([request("mig.nvidia.com", selector=PROFILE, count=3)], {MIG: "3"}),
         ([request("answers")], {GPU: "1"}),
         ([request("small")], {MIG: "1"}),
-        ([request("driver", selector=PROFILE)], {MIG: "1"}),
+        ([request("driver", selector=PROFILE)], {GPU: "1"}),
+        ([request(selector=f"true // {PROFILE}", count=7)], {GPU: "7"}),
         ([request("driver", selector="device.attributes['a'].b == 'c'")], {GPU: "1"}),
         ([{"name": "any", "firstAvailable": [
             {"name": "a", "deviceClassName": "answers"},
@@ -156,7 +157,7 @@ def test_req_27_admin_access_costs_nothing():
         (request("nic.example.com"), "DeviceClass nic.example.com is not known to hand out GPUs"),
         (request("mig.nvidia.com"), "needs a selector for device.attributes.profile"),
         (
-            request("mig.nvidia.com", selector=f"{PROFILE} || true"),
+            request("mig.nvidia.com", selector=f"true // {PROFILE}"),
             "must be one comparison such as device.attributes['gpu.nvidia.com'].profile",
         ),
         (request(allocationMode="All"), "asks for allocationMode All; only ExactCount"),

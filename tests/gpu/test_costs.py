@@ -158,7 +158,9 @@ def request(device_class: str, **kwargs: Any) -> DeviceRequest:
             gib(6, 80),
         ),
         ([request("small")], {mig("1g.10gb"): 1}, gib(1, 10)),
-        ([request("small", selectors=(PROFILE,))], {mig("3g.40gb"): 1}, gib(3, 40)),
+        ([request("gpu.nvidia.com", selectors=(PROFILE,))], {GPU: 1}, gib(7, 80)),
+        ([request("answers", selectors=(PROFILE,), count=2)], {GPU: 2}, gib(14, 160)),
+        ([request("small", selectors=(f"{PROFILE} || true",))], {mig("1g.10gb"): 1}, gib(1, 10)),
         ([request("fpga.example.com", count=3)], {"example.com/fpga": 3}, gib(0, 0)),
     ],
 )
@@ -175,6 +177,7 @@ def test_req_27_claims_cost_as_much_as_device_names(asked, amounts, cost):
         (request("mig.nvidia.com", selectors=(f"!({PROFILE})",)), "must be one comparison"),
         (request("mig.nvidia.com", selectors=(PROFILE, PROFILE.replace("3", "4"))), "one compar"),
         (request("mig.nvidia.com", selectors=(PROFILE.replace("3g.40gb", "big"),)), "MIG profile"),
+        (request("small", selectors=(PROFILE,)), "demands a MIG device 3g.40gb, but its class"),
     ],
 )
 def test_req_27_what_a_claim_takes_is_never_guessed(asked, said):
@@ -189,21 +192,76 @@ def test_req_27_what_a_claim_takes_is_never_guessed(asked, said):
         'device.attributes["gpu.nvidia.com"].profile == "2g.20gb" && device.driver == "x"',
         "device.attributes['gpu.nvidia.com']['profile']=='2g.20gb'",
         "device.attributes['gpu.nvidia.com'].profile == '2g.20gb' && a.type != 'gpu'",
+        "('2g.20gb' == device.attributes['gpu.nvidia.com'].profile) // profile == '1g.10gb'",
+        "(a || b) && ((device.attributes['gpu.nvidia.com'].profile == '2g.20gb' && x == 'r'))",
     ],
 )
 def test_req_27_a_profile_is_read_from_a_selector(text):
     assert claims.profile_of([text, "device.driver == 'gpu.nvidia.com'"]) == "2g.20gb"
 
 
+_SMALL = "device.attributes['gpu.nvidia.com'].profile == '1g.10gb'"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"true // && {_SMALL}",
+        f"true // \r && {_SMALL}",
+        f"// {_SMALL}\ntrue",
+        f'"{_SMALL}" != ""',
+        f'"""\n && {_SMALL} && """ != ""',
+        f"r'\\' != '' || {_SMALL} && ' ' != ''",
+        f"true || {_SMALL}",
+        f"{_SMALL} || true",
+        f"{_SMALL} && a == 'b' || true",
+        f"!({_SMALL})",
+        f"{_SMALL} ? true : true",
+        f"(true ? true : {_SMALL})",
+        f"[{_SMALL}].size() == 1",
+        f"[1].exists(device, {_SMALL})",
+        f"{_SMALL} == false",
+        _SMALL.replace("==", "!="),
+        _SMALL.replace("gpu.nvidia.com", "x.example.com"),
+        _SMALL.replace("device", "other.device"),
+        _SMALL.replace("1g.10gb", r"1g.1\x30gb"),
+        f"{_SMALL} && (",
+        f"$ && {_SMALL}",
+    ],
+)
+@pytest.mark.parametrize("name", ["mig.nvidia.com", "gpu.nvidia.com", "any"])
+def test_req_27_a_selector_of_a_user_makes_nothing_cheaper(text: str, name: str):
+    driver = claims.device_class("any", ["device.driver == 'gpu.nvidia.com'"], "")
+    assert driver is not None
+    classes = claims.known_classes([driver], {})
+    asked = request(name, selectors=(text,), count=7)
+    if name == "mig.nvidia.com":
+        with pytest.raises(InvalidValueError, match="must be one comparison"):
+            claims.amounts([asked], classes)
+    else:
+        assert claims.amounts([asked], classes) == {GPU: 7}
+
+
 @pytest.mark.parametrize(
     ("selectors", "answers", "found"),
     [
         ((), "", None),
+        (("device.driver != 'gpu.nvidia.com'",), "", None),
+        (("'gpu.nvidia.com' == device.driver",), "", {"profile": "", "is_sliced": False}),
+        (("device.attributes['gpu.nvidia.com'].minor == 1",), "", {"is_sliced": False}),
+        (
+            (f"device.driver == 'gpu.nvidia.com' // {_SMALL}\n",),
+            "",
+            {"profile": "", "is_sliced": False},
+        ),
         (("device.driver == 'nic.example.com'",), "", None),
         ((), "nvidia.com/mig-1g.10gb", {"profile": "1g.10gb"}),
         (("device.driver == 'gpu.nvidia.com'",), "", {"profile": "", "is_sliced": False}),
         (
-            ("device.driver == 'gpu.nvidia.com' && device.attributes['x'].type == 'mig'",),
+            (
+                "device.driver == 'gpu.nvidia.com'",
+                "device.attributes['gpu.nvidia.com'].type == 'mig'",
+            ),
             "",
             {"is_sliced": True},
         ),
@@ -225,7 +283,8 @@ def test_req_27_a_class_whose_selector_is_not_understood_says_so_when_it_is_used
     classes = claims.known_classes([unclear], {})
     with pytest.raises(InvalidValueError, match="must be one comparison"):
         claims.amounts([request("ours")], classes)
-    assert claims.amounts([request("ours", selectors=(PROFILE,))], classes) == {mig("3g.40gb"): 1}
+    with pytest.raises(InvalidValueError, match="must be one comparison"):
+        claims.amounts([request("ours", selectors=(PROFILE,))], classes)
 
 
 def test_req_27_an_implicit_name_is_counted_as_its_class_and_others_stay():
