@@ -1,14 +1,16 @@
 """Workloads that share something: who is charged for it, and what that means for the others.
 
 A reservation always states what the pods of its workload use in full, what they share included.
-One workload is charged for what is shared: of those that hold quota the one that got it first.
-The others are counted without it, and wait without it; as soon as the one that is charged gives
-back its quota, the next is charged. So what is shared is counted once, as long as anybody uses it.
+In each ClusterQueue one workload is charged for what is shared: of those that hold quota there the
+one that got it first. The others of that queue are counted without it, and wait without it. When
+the one that is charged gives back its quota, the next of the queue is charged. So each queue
+counts what is shared once, as long as anybody in it uses it, and a charge never moves into a queue
+that has no room for it (ADR 0212).
 """
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from admission.base import amount
 from admission.base.names import ClusterQueueName, FlavorName, ResourceName, Uid, WorkloadKey
@@ -18,7 +20,33 @@ from admission.scheduling.hierarchy import QueueNode
 from admission.scheduling.model import PodSet, Reservation, ResourceGroup, Together, Workload
 from admission.scheduling.pending import Pending
 
-_Rank = tuple[int, Uid]
+
+class _Holder(NamedTuple):
+    """A workload that holds quota and uses something shared.
+
+    Attributes:
+        rank: since when it holds quota, then its UID: the lowest is charged.
+        queue: the ClusterQueue.
+        flavor: in which it uses what is shared; None if it is not known.
+    """
+
+    rank: tuple[int, Uid]
+    queue: ClusterQueueName
+    flavor: FlavorName | None
+
+
+class _Standing(NamedTuple):
+    """Who uses something shared.
+
+    Attributes:
+        first: of all that hold quota, the one that got it first; None for nobody.
+        charged: the one that is charged, by ClusterQueue.
+    """
+
+    first: WorkloadKey | None
+    charged: Mapping[ClusterQueueName, WorkloadKey]
+
+
 _Value = TypeVar("_Value")
 
 
@@ -42,32 +70,36 @@ def flavor_of(key: str, workload: Workload, reservation: Reservation) -> FlavorN
 def relieved(
     workload: Workload,
     held: Mapping[str, FlavorName | None],
+    waived: Collection[str],
     groups: Iterable[ResourceGroup],
 ) -> Workload:
-    """Return a waiting workload without the charge for what others hold already, in their flavors.
+    """Return a waiting workload without what its queue is charged for, in the flavors of others.
 
     Args:
         workload: the workload with its own requests.
-        held: the flavor in which each thing is held that it shares with somebody who is charged.
+        held: the flavor in which each thing is held that it shares with somebody who holds quota.
+        waived: keys of those things that its ClusterQueue is charged for already.
         groups: of its ClusterQueue.
     """
     listed = [{flavor.name for flavor in group.flavors} for group in groups]
-    pod_sets = tuple(_relieved(one, held, listed) for one in workload.pod_sets)
+    pod_sets = tuple(_relieved(one, held, waived, listed) for one in workload.pod_sets)
     return replace(workload, pod_sets=pod_sets)
 
 
 def _relieved(
     pod_set: PodSet,
     held: Mapping[str, FlavorName | None],
+    waived: Collection[str],
     groups: Iterable[Collection[FlavorName]],
 ) -> PodSet:
     unsuited = dict(pod_set.unsuited)
     together = []
     for one in pod_set.together:
+        is_waived = one.key in waived
+        free = Together(key=one.key, requests=dict.fromkeys(one.requests, 0))
+        together.append(free if is_waived else one)
         if one.key not in held:
-            together.append(one)
             continue
-        together.append(Together(key=one.key, requests=dict.fromkeys(one.requests, 0)))
         place = held[one.key]
         why = f"ResourceClaim {one.key} is held in flavor {place}"
         others = (flavor for group in groups if place in group for flavor in sorted(group))
@@ -121,8 +153,7 @@ class Sharing:
     def __init__(self) -> None:
         self._keys: dict[WorkloadKey, frozenset[str]] = {}
         self._users: dict[str, dict[WorkloadKey, None]] = {}
-        self._holders: dict[str, dict[WorkloadKey, _Rank]] = {}
-        self._flavors: dict[tuple[str, WorkloadKey], FlavorName | None] = {}
+        self._holders: dict[str, dict[WorkloadKey, _Holder]] = {}
         self._concerned: dict[WorkloadKey, None] = {}
 
     def note(self, workload: Workload, reservation: Reservation | None) -> None:
@@ -136,21 +167,23 @@ class Sharing:
         if not shared and key not in self._keys:
             return
         concerned = shared | self._keys.get(key, frozenset())
-        before = {one: self._charged(one) for one in concerned}
+        before = {one: self._standing(one) for one in concerned}
         self._forget(key)
         if shared:
             self._keys[key] = shared
         for one in shared:
             self._users.setdefault(one, {})[key] = None
             if reservation is not None:
-                rank = (reservation.reserved_us, workload.uid)
-                self._holders.setdefault(one, {})[key] = rank
-                self._flavors[one, key] = flavor_of(one, workload, reservation)
+                self._holders.setdefault(one, {})[key] = _Holder(
+                    (reservation.reserved_us, workload.uid),
+                    reservation.cluster_queue,
+                    flavor_of(one, workload, reservation),
+                )
         self._concern_others(before, key)
 
     def drop(self, key: WorkloadKey) -> None:
         """Forget a workload."""
-        before = {one: self._charged(one) for one in self._keys.get(key, ())}
+        before = {one: self._standing(one) for one in self._keys.get(key, ())}
         self._forget(key)
         self._concerned.pop(key, None)
         self._concern_others(before, key)
@@ -161,21 +194,25 @@ class Sharing:
         self._concerned.clear()
         return found
 
-    def waived(self, key: WorkloadKey) -> Mapping[str, FlavorName | None]:
-        """Return what a workload is not charged for, and the flavor in which it is held."""
-        found = {}
-        for one in self._keys.get(key, ()):
-            charged = self._charged(one)
-            if charged is not None and charged != key:
-                found[one] = self._flavors[one, charged]
-        return found
+    def waived(self, key: WorkloadKey, queue: ClusterQueueName) -> frozenset[str]:
+        """Return what a workload is not charged for in a ClusterQueue, as another one there is."""
+        return frozenset(
+            one
+            for one in self._keys.get(key, ())
+            if self._standing(one).charged.get(queue, key) != key
+        )
 
     def relieved(self, workload: Workload, queue: QueueNode) -> Workload:
         """Return a waiting workload as it is counted in a ClusterQueue."""
-        held = self.waived(workload.key)
+        held = {}
+        for one in self._keys.get(workload.key, ()):
+            first = self._standing(one).first
+            if first is not None and first != workload.key:
+                held[one] = self._holders[one][first].flavor
         if not held:
             return workload
-        return relieved(workload, held, queue.spec.resource_groups)
+        waived = self.waived(workload.key, queue.spec.name)
+        return relieved(workload, held, waived, queue.spec.resource_groups)
 
     def apart(
         self, chosen: Iterable[tuple[ClusterQueueName, Pending]]
@@ -193,19 +230,25 @@ class Sharing:
                 taken |= shared
         return found
 
-    def _charged(self, key: str) -> WorkloadKey | None:
-        holders = self._holders.get(key)
-        return min(holders, key=lambda one: holders[one]) if holders else None
+    def _standing(self, key: str) -> _Standing:
+        """Who holds what is shared now, and who is charged for it."""
+        holders = self._holders.get(key, {})
+        charged: dict[ClusterQueueName, WorkloadKey] = {}
+        for member, holder in holders.items():
+            other = charged.get(holder.queue)
+            if other is None or holder.rank < holders[other].rank:
+                charged[holder.queue] = member
+        first = min(charged.values(), key=lambda one: holders[one].rank, default=None)
+        return _Standing(first, charged)
 
-    def _concern_others(self, before: Mapping[str, WorkloadKey | None], key: WorkloadKey) -> None:
-        changed = (one for one in sorted(before) if self._charged(one) != before[one])
+    def _concern_others(self, before: Mapping[str, _Standing], key: WorkloadKey) -> None:
+        changed = (one for one in sorted(before) if self._standing(one) != before[one])
         for user in (user for one in changed for user in self._users.get(one, ())):
             if user != key:
                 self._concerned[user] = None
 
     def _forget(self, key: WorkloadKey) -> None:
         for one in self._keys.pop(key, ()):
-            self._flavors.pop((one, key), None)
             _remove(self._users, one, key)
             _remove(self._holders, one, key)
 

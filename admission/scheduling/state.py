@@ -452,7 +452,8 @@ class State:
 
     def _hold(self, workload: Workload, reservation: Reservation, now_us: int) -> None:
         """Counts a reservation as usage."""
-        by_eviction, waived = self.config.requeue_by_eviction, self._sharing.waived(workload.key)
+        by_eviction = self.config.requeue_by_eviction
+        waived = self._sharing.waived(workload.key, reservation.cluster_queue)
         found = reserving.of(workload, reservation, by_eviction=by_eviction, waived=waived)
         self._ledger.hold(found, now_us)
         if workload.reservation is None:

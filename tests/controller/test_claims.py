@@ -350,3 +350,30 @@ def test_req_27_all_pods_of_a_job_share_a_claim_once_and_have_one_of_a_template_
     add_pod(made, "late", by_name="shared")
     assert "late" in made.admitted()
     assert totals(made, "gpus") == {"a100": {GPU: "5"}}
+
+
+@pytest.mark.parametrize("cohort", ["", "both"])
+def test_req_27_a_sharer_needs_room_in_its_own_queue(cohort: str):
+    """A charge that moved with the claim filled a full queue again and again."""
+    common: dict[str, Any] = {"cohortName": cohort} if cohort else {}
+    made = make_world(
+        flavor("a100", "A100-80GB"),
+        *(queue(name, "a100", gpu=4, **common) for name in ("left", "right")),
+        *(make_local_queue(name, name) for name in ("left", "right")),
+        claim("shared", request(count=4)),
+    )
+    add_pod(made, "maker", by_name="shared", queue="left")
+    add_pod(made, "full", gpus=4, queue="right")
+    add_pod(made, "sharer", by_name="shared", queue="right")
+    assert made.admitted() == {"maker", "full"}
+    made.delete_pod("full")
+    made.settle()
+    assert made.admitted() == {"maker", "sharer"}
+    add_pod(made, "second", by_name="shared", queue="right")
+    made.delete_pod("maker")
+    made.settle()
+    assert made.admitted() == {"sharer", "second"}
+    assert totals(made, "left") == {"a100": {GPU: "0"}}
+    assert totals(made, "right") == {"a100": {GPU: "4"}}
+    add_pod(made, "more", gpus=1, queue="right")
+    assert made.admitted() == {"sharer", "second"} | ({"more"} if cohort else set())

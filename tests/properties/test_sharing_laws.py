@@ -1,4 +1,4 @@
-"""What workloads share is used once, whoever comes, waits, ends or is lost, in whatever order."""
+"""Each ClusterQueue uses once what workloads share, whoever comes, waits, ends or is lost."""
 
 from collections import Counter
 from dataclasses import replace
@@ -149,10 +149,11 @@ class Sharers(RuleBasedStateMachine):
         ]
 
     @invariant()
-    def each_is_used_once_and_everything_else_as_often_as_it_is_asked_for(self) -> None:
-        wanted: Counter[FlavorResource] = Counter()
-        shared: dict[str, FlavorResource] = {}
-        amounts: dict[str, int] = {}
+    def each_queue_uses_it_once_and_everything_else_as_often_as_it_is_asked_for(self) -> None:
+        needed: dict[ClusterQueueName, Counter[FlavorResource]] = {
+            name: Counter() for name in QUEUES
+        }
+        places: dict[tuple[ClusterQueueName, str], FlavorResource] = {}
         for workload, reservation in sorted(
             self._holders(), key=lambda one: (one[1].reserved_us, one[0].uid)
         ):
@@ -162,24 +163,35 @@ class Sharers(RuleBasedStateMachine):
                 one.in_flavor(flavor, GPU) for one in pod_set.together
             )
             assert assigned.usage[GPU] == in_full
-            wanted[FlavorResource(flavor, GPU)] += pod_set.requests[GPU]
+            place = FlavorResource(flavor, GPU)
+            name = reservation.cluster_queue
+            needed[name][place] += pod_set.requests[GPU]
             for one in pod_set.together:
-                place = FlavorResource(flavor, GPU)
-                assert shared.setdefault(one.key, place) == place or len(pod_set.together) > 1
-                amounts.setdefault(one.key, one.in_flavor(flavor, GPU))
-        for key, place in shared.items():
-            wanted[place] += amounts[key]
-        used: Counter[FlavorResource] = Counter()
-        for node in self.state.forest.queues.values():
-            used.update(node.usage)
-        assert +used == +wanted
+                if (name, one.key) not in places:
+                    places[name, one.key] = place
+                    needed[name][place] += one.in_flavor(flavor, GPU)
+                assert places[name, one.key] == place or len(pod_set.together) > 1
+        for name, node in self.state.forest.queues.items():
+            assert +Counter(node.usage) == +needed[name], name
+
+    @invariant()
+    def no_queue_uses_more_than_its_quota(self) -> None:
+        """A charge never moves to where there is no room for it."""
+        for name, node in self.state.forest.queues.items():
+            for flavor, nominal in QUOTAS.items():
+                assert node.usage.get(FlavorResource(flavor, GPU), 0) <= nominal, name
 
     @invariant()
     def a_waiting_workload_fits_if_only_what_is_held_keeps_it_out(self) -> None:
         """Nobody waits for what others hold for it already."""
-        held = {one.key for w, _ in self._holders() for one in w.pod_sets[0].together}
         self.state.has_work(at(self.second))
         for name in QUEUES:
+            held = {
+                one.key
+                for w, reservation in self._holders()
+                for one in w.pod_sets[0].together
+                if reservation.cluster_queue == name
+            }
             for key in self.state.pending_order(name):
                 (pod_set,) = self.stored[key].pod_sets
                 free = pod_set.requests[GPU] == 0 and {o.key for o in pod_set.together} <= held
@@ -190,14 +202,14 @@ class Sharers(RuleBasedStateMachine):
 def test_two_that_share_are_decided_one_after_the_other_so_that_they_meet():
     made = Sharers()
     made.create("w0", QUEUES[0], 0, [SHARED[1]])
-    made.create("w1", QUEUES[1], 1, [SHARED[1]])
+    made.create("w1", QUEUES[1], 0, [SHARED[1]])
     for _ in range(2):
         made.cycle()
     flavors = {
         flavor for _, held in made._holders() for flavor in held.pod_sets[0].flavors.values()
     }
     assert (len(made._holders()), flavors) == (2, {FLAVORS[0]})
-    made.each_is_used_once_and_everything_else_as_often_as_it_is_asked_for()
+    made.each_queue_uses_it_once_and_everything_else_as_often_as_it_is_asked_for()
 
 
 Sharers.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
