@@ -65,6 +65,7 @@ from admission.controller.writing.flow_control import FlowControl
 from admission.controller.writing.work_queue import WorkQueue
 from admission.controller.writing.writer import Writer
 from admission.gpu import catalogue
+from admission.gpu import resources as gpu_resources
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import HealthPolicy
 from admission.gpu.inventory import GpuNode
@@ -162,7 +163,8 @@ class Core:
             state, guard, self._configuration_changed, settings.kueue, namespaces
         )
         self._prices = GpuTransformations(self._configuration, products)
-        self._claims = Claims(rules.device_classes, self._inventory)
+        managed = gpu_resources.managed(settings.gpu.managed_resources)
+        self._claims = Claims(rules.device_classes, managed, self._inventory)
         self._charges = ResourceAdjustments(rules, self._claims)
         self._scheduling = Scheduler(
             state, clock, self._explainer, accounting, self._prices, self._charges,

@@ -30,6 +30,7 @@ class DeviceClass:
         name: of the class.
         profile: the MIG profile its selectors name; empty = whole GPUs, or any slice.
         extended_resource: the device plugin's name that it also answers; empty if none.
+        answers: the resource name that it also answers, whatever it is; empty if none.
         is_sliced: whether it hands out MIG slices only.
         counted_as: the resource that the configuration maps it to; empty if none.
         unclear: why its selectors do not tell what it hands out; empty if they do.
@@ -38,6 +39,7 @@ class DeviceClass:
     name: str
     profile: str = ""
     extended_resource: str = ""
+    answers: str = ""
     is_sliced: bool = False
     counted_as: str = ""
     unclear: str = ""
@@ -69,7 +71,7 @@ class DeviceRequest:
 
 
 def device_class(
-    name: str, expressions: Iterable[str], extended_resource: str
+    name: str, expressions: Iterable[str], extended_resource: str, counted_as: str = ""
 ) -> DeviceClass | None:
     """Return a DeviceClass as its object says; None if it says nothing of GPUs.
 
@@ -77,7 +79,10 @@ def device_class(
         name: of the class.
         expressions: its selectors, in CEL.
         extended_resource: the resource name that it answers; empty if none.
+        counted_as: the resource that the configuration maps it to; empty if none.
     """
+    if counted_as:
+        return DeviceClass(name=name, answers=extended_resource, counted_as=counted_as)
     known, expressions = BUILT_IN.get(name), tuple(expressions)
     answers = extended_resource if resources.is_device(extended_resource) else ""
     of_driver = any(_OF_DRIVER.search(text) for text in expressions)
@@ -93,6 +98,7 @@ def device_class(
         name=name,
         profile=profile,
         extended_resource=answers,
+        answers=extended_resource,
         is_sliced=is_mig or (known is not None and known.is_sliced),
         unclear=unclear,
     )
@@ -109,7 +115,8 @@ def known_classes(
     """
     found = dict(BUILT_IN) | {one.name: one for one in seen}
     for name, resource in mappings.items():
-        found[name] = DeviceClass(name=name, counted_as=resource)
+        if name not in found or found[name].counted_as != resource:
+            found[name] = DeviceClass(name=name, counted_as=resource)
     return found
 
 
@@ -172,17 +179,33 @@ def amounts(
 
 
 def counted_name(resource: str, classes: Mapping[str, DeviceClass]) -> str:
-    """Return the name as which quota counts a container's resource; an implicit class has its own.
+    """Return the name as which quota counts a container's resource: its DeviceClass decides.
 
-    A plugin's name that a class answers, too, stays: it costs the same either way.
+    A plugin's name that a class answers, too, stays: it costs the same either way. So does a name
+    that no counted class answers.
 
     Raises:
-        InvalidValueError: as ``resource_of``.
+        InvalidValueError: as ``resource_of``; or classes answer the name that cost differently.
     """
-    if not resource.startswith(resources.IMPLICIT_CLASS_PREFIX):
+    if not resources.is_of_class(resource):
         return resource
-    name = resource.removeprefix(resources.IMPLICIT_CLASS_PREFIX)
-    return resource_of(DeviceRequest(device_class=name), classes)
+    if resource.startswith(resources.IMPLICIT_CLASS_PREFIX):
+        name = resource.removeprefix(resources.IMPLICIT_CLASS_PREFIX)
+        return resource_of(DeviceRequest(device_class=name), classes)
+    answering = answered_by(resource, classes)
+    costs = {resource_of(DeviceRequest(device_class=name), classes) for name in answering}
+    if len(costs) > 1:
+        rule = (
+            f"is answered by the DeviceClasses {', '.join(answering)}, which cost differently:"
+            " which one it gets is not known in advance"
+        )
+        raise InvalidValueError(resource, rule)
+    return next(iter(costs), resource)
+
+
+def answered_by(resource: str, classes: Mapping[str, DeviceClass]) -> tuple[str, ...]:
+    """Return the counted classes that answer an extended resource, sorted by name."""
+    return tuple(sorted(name for name, one in classes.items() if one.answers == resource))
 
 
 def profile_of(expressions: Iterable[str]) -> str:

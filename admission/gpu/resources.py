@@ -26,6 +26,8 @@ VIRTUAL: Final = frozenset({names.GPU_MEMORY, names.GPU_SLICES})
 
 IMPLICIT_CLASS_PREFIX: Final = names.IMPLICIT_CLASS_PREFIX
 """Kubernetes' own resource name of a DRA DeviceClass; the API checks nothing about it."""
+_NATIVE: Final = "kubernetes.io/"
+"""In names of resources that are Kubernetes' own."""
 
 
 class Kind(Enum):
@@ -90,6 +92,19 @@ def is_device(resource: str) -> bool:
     return resource in {names.GPU_RESOURCE, names.GPU_SHARED_RESOURCE} or resource.startswith(
         names.MIG_RESOURCE_PREFIX
     )
+
+
+def is_of_class(resource: str) -> bool:
+    """Return whether a DeviceClass can answer a resource name, so that the class decides its cost.
+
+    These are the implicit names of classes, and all extended resources (``extendedResourceName``)
+    but the device plugin's, which are counted as they are.
+
+    Source: kubernetes pkg/apis/core/v1/helper/helpers.go (IsExtendedResourceName); KEP-5004.
+    """
+    if resource.startswith(IMPLICIT_CLASS_PREFIX):
+        return True
+    return "/" in resource and _NATIVE not in resource and not is_device(resource)
 
 
 def is_virtual(resource: str) -> bool:

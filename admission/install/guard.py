@@ -110,6 +110,7 @@ def documents(settings: Settings, users: Iterable[str] = ()) -> list[Document]:
         trusted=listed(sorted({account, *users})),
         pod_makers=listed(makers),
         managed=webhooks.names_managed("r", managed),
+        asks_by_class=webhooks.asks_by_class(),
         variables=listed(bypass.VARIABLES),
         all_variables=f"{', '.join(bypass.VARIABLES[:-1])} and {bypass.VARIABLES[-1]}",
         shows_nothing=listed(bypass.SHOWS_NOTHING),

@@ -75,6 +75,7 @@ def documents(
         ungated=ungated if holds else [],
         concerns_us=concerns("object", managed),
         old_concerns_us=concerns("oldObject", managed),
+        asks_by_class=asks_by_class(),
         owners_mutating=[
             *(mutating for mutating, *_ in owned),
             *(mutating for mutating, _ in serving),
@@ -157,14 +158,22 @@ def _of_serving(
     return mutating, validating
 
 
+def asks_by_class() -> str:
+    """Return CEL: ResourceClaims or DeviceClasses decide what a new pod takes."""
+    (found,) = rendering.documents("asks-by-class")
+    return str(found["expression"])
+
+
 def concerns(pod: str, managed: ManagedResources) -> str:
-    """Return CEL: the pod asks for a managed resource by name, or carries a key of ours."""
+    """Return CEL: the pod asks for a resource that we manage, or carries a key of ours."""
     return " || ".join(_concerns(pod, managed))
 
 
 def _concerns(pod: str, managed: ManagedResources) -> list[str]:
     """CEL about a pod's spec, and about its metadata; both have to be there."""
-    found = rendering.documents("webhooks-concerns", pod=pod, managed=names_managed("r", managed))
+    is_of_class = f"r.startsWith({quote(names.IMPLICIT_CLASS_PREFIX)})"
+    is_managed = f"{names_managed('r', managed)} || {is_of_class}"
+    found = rendering.documents("webhooks-concerns", pod=pod, managed=is_managed)
     return [one["expression"] for one in found]
 
 

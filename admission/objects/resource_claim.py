@@ -7,7 +7,7 @@ Source: kubernetes resource.k8s.io v1 and v1beta2, and v1beta1, which has the fi
 ``exactly`` in the request itself; kueue keps/2941-DRA.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -15,6 +15,7 @@ from admission.base import names
 from admission.base.errors import InvalidValueError
 from admission.base.names import ResourceName
 from admission.gpu import claims, resources
+from admission.gpu.resources import ManagedResources
 from admission.objects import views
 from admission.objects.views import Object, ObjectMeta, View
 from admission.scheduling.model import Together
@@ -177,21 +178,29 @@ class Claimed:
     problem: str = ""
 
 
-def device_class(view: DeviceClass) -> claims.DeviceClass | None:
-    """Return the resource that a DeviceClass is counted as; None if it is not about GPUs."""
+def device_class(view: DeviceClass, mappings: Mapping[str, str]) -> claims.DeviceClass | None:
+    """Return how a DeviceClass is counted; None if it is not about GPUs, and not mapped.
+
+    Args:
+        view: the class.
+        mappings: resources by the name of the class that is counted as such.
+    """
     expressions = (one.cel.expression for one in view.spec.selectors or ())
     answers = view.spec.extended_resource_name or ""
-    return claims.device_class(view.metadata.name, expressions, answers)
+    name = view.metadata.name
+    return claims.device_class(name, expressions, answers, mappings.get(name, ""))
 
 
 def concerned(spec: views.PodSpec) -> bool:
     """Return whether what pods take depends on claims or on DeviceClasses."""
-    return bool(spec.resource_claims) or any(
-        _is_implicit(name)
-        for one in (*spec.containers, *(spec.init_containers or ()))
-        for listed in (one.resources.requests, one.resources.limits)
-        for name in listed or ()
-    )
+    return bool(spec.resource_claims) or any(map(resources.is_of_class, _resources_in(spec)))
+
+
+def _resources_in(spec: views.PodSpec) -> Iterator[str]:
+    """Names of the resources that containers ask for; an amount of zero asks for nothing."""
+    for one in (*spec.containers, *(spec.init_containers or ())):
+        for listed in (one.resources.requests, one.resources.limits):
+            yield from (name for name, value in (listed or {}).items() if str(value) != "0")
 
 
 def names_in(spec: views.PodSpec) -> frozenset[str]:
@@ -211,10 +220,10 @@ def named(spec: views.PodSpec) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """Whether pods are to be counted for their claims.
+    """Whether pods are to be counted for their devices.
 
     Attributes:
-        counted: whether they ask for anything that is counted.
+        counted: whether they ask for anything that is counted, by name or by claim.
         problem: why that cannot be told yet; empty if it can.
     """
 
@@ -222,13 +231,26 @@ class Sought:
     problem: str = ""
 
 
-def sought(spec: views.PodSpec, namespace: str, known: Devices) -> Sought:
-    """Return whether pods ask by claim for anything that is counted.
+def sought(
+    spec: views.PodSpec, namespace: str, known: Devices, managed: ManagedResources
+) -> Sought:
+    """Return whether pods ask for anything that is counted: by name, by claim or by class.
 
     Whoever only watches devices asks for them, too: that costs nothing, and is a right that not
     everybody has.
+
+    Args:
+        spec: of the pods.
+        namespace: of the pods.
+        known: claims and classes.
+        managed: names of resources that are counted, whatever class answers them.
     """
     found, problem = False, ""
+    for name in _resources_in(spec):
+        try:
+            found |= managed.matches(name) or _is_answered(name, known)
+        except InvalidValueError as error:
+            problem = problem or f"{error.value} {error.rule}"
     for one in spec.resource_claims or ():
         try:
             asked = _spec_of(one, namespace, known)
@@ -253,6 +275,14 @@ def _classes_in(spec: ClaimSpec | None) -> tuple[str, ...]:
         for one in (spec.devices.requests or () if spec is not None else ())
         for each in (one.first_available or (one.exactly or one,))
     )
+
+
+def _is_answered(resource: str, known: Devices) -> bool:
+    """Whether a class that is counted answers a resource name."""
+    if resource.startswith(resources.IMPLICIT_CLASS_PREFIX):
+        return _is_counted(resource.removeprefix(resources.IMPLICIT_CLASS_PREFIX), known)
+    is_of_class = resources.is_of_class(resource)
+    return is_of_class and bool(claims.answered_by(resource, known.classes))
 
 
 def _is_counted(name: str, known: Devices) -> bool:
@@ -380,10 +410,6 @@ def _add(total: dict[ResourceName, int], more: Mapping[str, int]) -> None:
     for name, count in more.items():
         resource = ResourceName(name)
         total[resource] = total.get(resource, 0) + count
-
-
-def _is_implicit(name: str) -> bool:
-    return name.startswith(resources.IMPLICIT_CLASS_PREFIX)
 
 
 def given(claim: ResourceClaim) -> tuple[tuple[str, str], ...]:

@@ -27,6 +27,7 @@ from admission.webhook.review_context import Context, Knowledge, QueueFacts, Rul
 
 LONGEST: Final = 200
 _ACTIVE: Final = "Active"
+_OF_CLASS: Final = " It starts only if this is the extendedResourceName of a DeviceClass of GPUs."
 _NAMES_SHOWN: Final = 5
 _STEPS: Final = ((1, 10), (10, 99), (100, 0))
 """To what numbers are rounded, and up to which; 0 for all."""
@@ -183,12 +184,16 @@ def _about_part(part: Part, queue: ClusterQueue, knowledge: Knowledge) -> Iterat
     """Yield a warning for what the queue has no quota for, or can never give enough of."""
     wanted = _wanted(part.pod)
     for resource in sorted(wanted):
-        # Of GPU names ``gpu.rewrite`` has spoken.
-        if not _is_covered(resource, queue) and not resources.is_device(resource):
-            yield (
-                f"Never starts: ClusterQueue {queue.metadata.name} has no quota for {resource}."
-                " Remove the request, or have the resource added"
-            )
+        # Of GPU names ``gpu.rewrite`` has spoken. Only the controller knows what classes cost.
+        is_implicit = resource.startswith(resources.IMPLICIT_CLASS_PREFIX)
+        if _is_covered(resource, queue) or resources.is_device(resource) or is_implicit:
+            continue
+        is_of_class = resources.is_of_class(resource)
+        yield (
+            f"{'May never start' if is_of_class else 'Never starts'}: ClusterQueue"
+            f" {queue.metadata.name} has no quota for {resource}."
+            f"{_OF_CLASS if is_of_class else ''} Remove the request, or have the resource added"
+        )
     facts = knowledge.queue_facts(queue)
     for group in queue.spec.resource_groups or ():
         covered = (r for r in sorted(group.covered_resources) if r in wanted)

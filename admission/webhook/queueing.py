@@ -122,8 +122,8 @@ def lacks_a_queue(pod: Pod, placement: Placement, context: Context, knowledge: K
 
 
 def _may_want_devices(pod: Pod, wants: tuple[str, ...]) -> bool:
-    """A ResourceClaim may be for a GPU: only the controller can tell."""
-    return bool(wants or pod.spec.resource_claims)
+    """A ResourceClaim or a DeviceClass may be for a GPU: only the controller can tell."""
+    return bool(wants or pod.spec.resource_claims or requests.of_classes(pod))
 
 
 def _is_kept(wants: tuple[str, ...], context: Context, rules: Rules, knowledge: Knowledge) -> bool:

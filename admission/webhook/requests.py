@@ -40,6 +40,18 @@ def managed_names(pod: Pod, managed: ManagedResources) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def of_classes(pod: Pod) -> tuple[str, ...]:
+    """Return resources the pod asks for that a DeviceClass can answer, sorted."""
+    found = {
+        name
+        for _, _, container in pod.located_containers()
+        for stated in (container.requests, container.limits)
+        for name, text in stated.items()
+        if resources.is_of_class(name) and not _is_zero(text)
+    }
+    return tuple(sorted(found))
+
+
 def amounts(pod: Pod, managed: ManagedResources) -> dict[str, int]:
     """Return how much of each managed resource a pod asks for; nothing for what is no quantity."""
     try:

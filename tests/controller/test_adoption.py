@@ -153,6 +153,48 @@ def test_until_it_is_known_what_is_claimed_the_pod_is_held_and_says_so(
     assert not world.is_gated("train")
 
 
+@pytest.mark.parametrize(
+    ("resource", "is_counted"),
+    [
+        ("deviceclass.resource.kubernetes.io/gold", True),
+        ("example.com/gold", True),
+        ("deviceclass.resource.kubernetes.io/nic", False),
+        ("example.com/nic", False),
+        ("example.com/nobody", False),
+    ],
+)
+def test_req_27_the_class_of_a_resource_decides_whether_a_pod_needs_quota(
+    resource: str, is_counted: bool
+) -> None:
+    world = world_with(
+        make_namespace(),
+        make_local_queue("default"),
+        device_class(
+            "gold", "device.driver == 'gpu.nvidia.com'", extendedResourceName="example.com/gold"
+        ),
+        device_class(
+            "nic", "device.driver == 'nic.example.com'", extendedResourceName="example.com/nic"
+        ),
+    )
+    add_pod_in_doubt(world, gpus=1, resource=resource)
+    world.settle()
+
+    assert bool(world.workloads()) == is_counted
+    assert not world.is_gated("train")
+
+
+def test_req_27_a_pod_is_held_until_the_class_that_it_names_is_there() -> None:
+    world = world_with(make_namespace(), make_local_queue("default"))
+    add_pod_in_doubt(world, gpus=1, resource="deviceclass.resource.kubernetes.io/gold")
+    world.pass_time(2)
+    condition = world.condition("train")
+    assert condition is not None
+    assert (condition.reason, condition.message) == (
+        "ResourceClaimUnknown",
+        "DeviceClass gold not found",
+    )
+
+
 def test_where_a_queue_is_required_it_waits_for_one_and_a_label_is_enough() -> None:
     world = World(namespaces=ManagedNamespaces(queue_required=True))
     world.add(make_namespace(), make_flavor(), make_cluster_queue(), make_local_queue("team-a"))

@@ -138,6 +138,66 @@ def test_req_27_the_implicit_name_of_a_class_costs_what_the_class_does():
     assert usage_of(made, "a") == {GPU: "2"}
 
 
+OF_DRIVER = "device.driver == 'gpu.nvidia.com'"
+SMALL = f"{OF_DRIVER} && {PROFILE}"
+
+
+@pytest.mark.parametrize(
+    ("resource", "classes", "used"),
+    [
+        ("deviceclass.resource.kubernetes.io/ours", [("ours", OF_DRIVER, "")], {GPU: "2"}),
+        ("deviceclass.resource.kubernetes.io/ours", [("ours", SMALL, "")], {MIG: "2"}),
+        ("example.com/gold", [("ours", OF_DRIVER, "example.com/gold")], {GPU: "2"}),
+        ("example.com/small", [("ours", SMALL, "example.com/small")], {MIG: "2"}),
+        ("example.com/gold", [
+            ("ours", OF_DRIVER, "example.com/gold"),
+            ("nics", "device.driver == 'nic.example.com'", "example.com/gold"),
+        ], {GPU: "2"}),
+    ],
+)  # fmt: skip
+def test_req_27_a_resource_that_a_class_answers_costs_what_the_class_does(
+    resource: str, classes: list[tuple[str, str, str]], used: dict[str, str]
+):
+    made = make_world(
+        flavor("a100", "A100-80GB"),
+        queue("gpus", "a100", gpu=2, mig=2),
+        make_local_queue(),
+        *(
+            device_class(name, selector, **({"extendedResourceName": answers} if answers else {}))
+            for name, selector, answers in classes
+        ),
+    )
+    add_pod(made, "a", gpus=2, resource=resource)
+    assert {r: n for r, n in usage_of(made, "a").items() if n != "0"} == used
+    add_pod(made, "b", gpus=1, resource=resource)
+    assert made.admitted() == {"a"}
+
+
+def test_req_27_a_resource_is_not_counted_whose_classes_cost_differently():
+    made = make_world(
+        flavor("a100", "A100-80GB"),
+        queue("gpus", "a100", gpu=2, mig=2),
+        make_local_queue(),
+        device_class("large", OF_DRIVER, extendedResourceName="example.com/gold"),
+        device_class("small", SMALL, extendedResourceName="example.com/gold"),
+    )
+    add_pod(made, "a", gpus=1, resource="example.com/gold")
+    assert made.admitted() == set()
+    said = "example.com/gold is answered by the DeviceClasses large, small, which cost differently"
+    assert said in why_in_full(made, "a")
+
+
+def test_req_27_a_class_that_comes_later_decides_what_waits_for_it():
+    made = make_world(
+        flavor("a100", "A100-80GB"), queue("gpus", "a100", gpu=2), make_local_queue()
+    )
+    add_pod(made, "a", gpus=1, resource="example.com/gold")
+    assert made.admitted() == set()
+    made.add(device_class("ours", OF_DRIVER, extendedResourceName="example.com/gold"))
+    made.settle()
+    assert usage_of(made, "a") == {GPU: "1"}
+
+
 def test_req_27_admin_access_costs_nothing():
     made = make_world(
         flavor("a100", "A100-80GB"),
@@ -237,6 +297,8 @@ def test_what_is_held_stays_when_template_and_claim_are_gone():
 
 def test_a_class_that_the_configuration_maps_is_counted_as_it_says():
     made = World(device_classes={"nic.example.com": "example.com/nics"})
+    nic = "device.driver == 'nic.example.com'"
+    made.add(device_class("nic.example.com", nic, extendedResourceName="example.com/nic"))
     document = make_cluster_queue(quota=1)
     (group,) = document["spec"]["resourceGroups"]
     group["coveredResources"].append("example.com/nics")
@@ -247,6 +309,8 @@ def test_a_class_that_the_configuration_maps_is_counted_as_it_says():
     assert usage_of(made, "a")["example.com/nics"] == "3"
     add_pod(made, "b", from_template="nics")
     assert "needs 3 example.com/nics of a100, 1 free of 4" in why(made, "b")
+    add_pod(made, "c", gpus=2, resource="example.com/nic")
+    assert "needs 2 example.com/nics of a100, 1 free of 4" in why(made, "c")
 
 
 def test_names_are_those_of_the_namespace():

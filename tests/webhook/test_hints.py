@@ -107,11 +107,22 @@ def test_a_queue_that_does_not_serve_the_namespace_is_named(selector, served):
 
 
 def test_a_resource_without_quota_is_named():
-    (text,) = warnings(make_world(), requests={"example.com/x": "1"})
+    (text,) = warnings(make_world(), requests={"hugepages-2Mi": "2Mi"})
     assert text == (
-        "Never starts: ClusterQueue gpus has no quota for example.com/x. Remove the request, or"
+        "Never starts: ClusterQueue gpus has no quota for hugepages-2Mi. Remove the request, or"
         " have the resource added"
     )
+
+
+def test_of_a_resource_that_a_device_class_may_answer_no_more_is_said_than_is_known():
+    (text,) = warnings(make_world(), requests={"example.com/x": "1"})
+    assert text == (
+        "May never start: ClusterQueue gpus has no quota for example.com/x. It starts only if this"
+        " is the extendedResourceName of a DeviceClass of GPUs. Remove the request, or have the"
+        " resource added"
+    )
+    implicit = {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": "1"}
+    assert warnings(make_world(), requests=implicit) == ()
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,21 @@ def test_req_27_the_implicit_name_of_a_class_of_gpus_is_a_wish_for_a_gpu():
 
 
 @pytest.mark.parametrize(
+    "resource", ["deviceclass.resource.kubernetes.io/ours", "example.com/gold"]
+)
+def test_req_27_a_resource_that_a_device_class_may_answer_is_held_where_gpus_are(resource: str):
+    amounts = {resource: "1"}
+    pod = make_pod(requests=amounts, limits=amounts)
+    assert mutate(pod, make_cluster("default")).standing is Standing.IN_DOUBT
+    assert mutate(pod, make_cluster("other", enforce=True)).standing is Standing.IN_DOUBT
+    assert mutate(pod, make_cluster("other")).standing is Standing.FREE
+    free = make_pod(requests={resource: "0"}, limits={resource: "0"})
+    assert mutate(free, make_cluster("default")).standing is Standing.FREE
+    native = make_pod(requests={"hugepages-2Mi": "2Mi"}, limits={"hugepages-2Mi": "2Mi"})
+    assert mutate(native, make_cluster("default")).standing is Standing.FREE
+
+
+@pytest.mark.parametrize(
     "cluster",
     [
         make_cluster(synced=False),

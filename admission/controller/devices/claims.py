@@ -13,6 +13,7 @@ from admission.controller.seeing import informers
 from admission.controller.seeing.informers import Informer
 from admission.gpu import claims
 from admission.gpu.claims import DeviceClass
+from admission.gpu.resources import ManagedResources
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import resource_claim, views
@@ -56,16 +57,20 @@ class Claims:
 
     workload_of: Callable[[WorkloadKey], WorkloadKey]
 
-    def __init__(self, mappings: Mapping[str, str], allocations: Allocations) -> None:
+    def __init__(
+        self, mappings: Mapping[str, str], managed: ManagedResources, allocations: Allocations
+    ) -> None:
         """Knows no object, and the classes that are built in or mapped.
 
         Args:
             mappings: resources by the name of the DeviceClass that is counted as such.
+            managed: names of resources that are counted, whatever class answers them.
             allocations: is told of ResourceClaims, too.
         """
         self.workload_of = lambda own: own
         self._allocations = allocations
         self._mappings = mappings
+        self._managed = managed
         self._claims: Specs = {}
         self._templates: Specs = {}
         self._kept: dict[resource_claim.ClaimSpec, resource_claim.ClaimSpec] = {}
@@ -145,8 +150,9 @@ class Claims:
         return any(resource_claim.outgrown(view.metadata, spec, self._known) for spec in specs)
 
     def sought(self, pod: views.Pod) -> Sought:
-        """Return whether a pod asks by claim for anything that is counted."""
-        return resource_claim.sought(pod.spec, pod.metadata.namespace, self._known)
+        """Return whether a pod asks for anything that is counted."""
+        namespace = pod.metadata.namespace
+        return resource_claim.sought(pod.spec, namespace, self._known, self._managed)
 
     def take_changed(self) -> bool:
         """Return whether anything is other than at the last call."""
@@ -198,7 +204,7 @@ class Claims:
                 del self._generated[uid]
 
     def _see_class(self, view: resource_claim.DeviceClass) -> None:
-        name, found = view.metadata.name, resource_claim.device_class(view)
+        name, found = view.metadata.name, resource_claim.device_class(view, self._mappings)
         if found is None and name not in self._others:
             self._others[name] = None
             self._changed = True

@@ -1,9 +1,10 @@
 """Gated pods that have no Workload: those in doubt, and those for which none can be made.
 
-The webhook gates a GPU pod when it cannot know yet whether its namespace has a queue, and one with
-claims where GPUs go through a queue, as it knows no claims: a gate can be taken off later, but not
-put on. Such a pod carries our label and no queue. It is given to the namespace's default queue, or
-let go: at once if its claims are for other devices, else a second after its creation.
+The webhook gates a GPU pod when it cannot know yet whether its namespace has a queue. It gates a
+pod with claims or extended resources where GPUs go through a queue, as it knows no claims and no
+DeviceClasses: a gate can be taken off later, but not put on. Such a pod carries our label and no
+queue. It is given to the namespace's default queue, or let go: at once if it asks for other
+devices only, else a second after its creation.
 """
 
 from datetime import datetime, timedelta
@@ -15,8 +16,7 @@ from admission.base.names import LocalQueueKey
 from admission.base.patches import Patch
 from admission.controller.queues.configuration import Configuration
 from admission.controller.writing.api_requests import Operation
-from admission.objects import pods as pod_objects
-from admission.objects import views
+from admission.objects import resource_claim, views
 from admission.objects.resource_claim import Sought
 from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
@@ -48,15 +48,14 @@ def complete(
     Args:
         pod: the pod.
         configuration: queues and namespaces.
-        sought: whether it asks for anything by claim that is counted.
+        sought: whether it asks for anything that is counted.
         due: whether a queue that is not there now is not waited for.
         queue: the LocalQueue that its PodGroup names; empty for none.
     """
     namespace = pod.metadata.namespace
-    by_claim_only = pod.spec.resource_claims and not pod_objects.gpus_of(pod.spec)
-    if by_claim_only and sought.problem:
+    if sought.problem:
         return None
-    if by_claim_only and not sought.counted:
+    if resource_claim.concerned(pod.spec) and not sought.counted:
         return Operation.LET_GO, pod_owner.let_go(pod)
     managed = not configuration.leaves_out(namespace)
     if managed and queue:
