@@ -360,6 +360,12 @@ CLAIMS_CHANGED: Final = Text(
 )
 
 
+CLAIMS_WITHOUT_QUEUE: Final = Text(
+    "GPUsWithoutQueue",
+    "Its ResourceClaims were given GPUs that no queue admitted, and its namespace enforces queues",
+)
+
+
 def queue_drained(kind: str) -> Text:
     """Return why a Workload is evicted whose queue is stopped and drained."""
     return Text(f"{kind}Stopped", f"The {kind} is stopped")

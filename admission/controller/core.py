@@ -41,7 +41,9 @@ from admission.controller.scheduler import Scheduler
 from admission.controller.seeing import informers
 from admission.controller.seeing.informers import Change, Informer
 from admission.controller.waiting_events import WaitingEvents
+from admission.controller.watched_owners import claim_holders
 from admission.controller.watched_owners.brake import Brake
+from admission.controller.watched_owners.claim_holders import ClaimHolders
 from admission.controller.watched_owners.held import HeldOwners
 from admission.controller.watched_owners.index import Subject
 from admission.controller.watched_owners.jobs import Jobs
@@ -206,6 +208,7 @@ class Core:
                 children=self._jobs.children,
                 groups=self._groups,
                 running=self._running,
+                holders=self._holders,
                 members=self._running.members,
                 fitting=self._fitting,
                 refusals=self._refusals,
@@ -288,6 +291,10 @@ class Core:
         )  # fmt: skip
         for owners in self._owners:
             owners.notices, owners.brake = self._notices, self._brake
+        self._holders = ClaimHolders(
+            self._configuration, self._running, self._brake, self._clock, look_at
+        )
+        self._claims.allocations += (self._holders,)
 
     def _make_mirrors(self) -> dict[Resource, Informer[Any]]:
         """Return the informers by resource."""
@@ -594,6 +601,8 @@ class Core:
         self._prices.changed(resource, view)
         if resource in _OF_QUEUES:
             self._running.configuration_changed()
+        if resource in (*_OF_QUEUES, resources.NAMESPACES):
+            self._holders.configuration_changed()
         if not self.synced:
             return
         for key in self._explainer.waits():
@@ -714,10 +723,18 @@ class Core:
             self._on_kind(key, found)
         elif outcome.request.operation in {Operation.CONFIRM_POD, Operation.LABEL_POD}:
             self._running.complete(key, outcome)
+        elif outcome.request.operation in claim_holders.OPERATIONS:
+            self._on_holder(outcome)
         elif isinstance(found, views.Object):
             self._mirrors[resource].on_update(found)
         elif found is None and resource is resources.WORKLOADS:
             self._on_absence(key, outcome)
+
+    def _on_holder(self, outcome: Outcome) -> None:
+        """A pod that is charged from now on is watched; this answer may come before the watch."""
+        self._holders.complete(outcome)
+        if outcome.request.operation is Operation.CHARGE_HOLDER and outcome.object is not None:
+            self._mirrors[outcome.request.resource].on_update(outcome.object)
 
     def _on_absence(self, key: WorkloadKey, outcome: Outcome) -> None:
         request = outcome.request

@@ -22,6 +22,7 @@ from admission.controller.queues import concerns
 from admission.controller.queues.configuration import Configuration
 from admission.controller.scheduler import Scheduler
 from admission.controller.watched_owners.child_jobs import ChildJobs
+from admission.controller.watched_owners.claim_holders import ClaimHolders
 from admission.controller.watched_owners.index import Subject
 from admission.controller.watched_owners.members import Members
 from admission.controller.watched_owners.owners import Owners
@@ -71,6 +72,7 @@ class Cache:
         children: Jobs that a Job controls.
         groups: groups of pods, which may have the name of a Workload that is not theirs.
         running: pods that run without a Workload.
+        holders: pods that hold GPUs by claim.
         members: pods of owners that were admitted as a whole.
         fitting: tells of pods that no node can take.
         refusals: owners that the API server does not let start.
@@ -86,6 +88,7 @@ class Cache:
     children: ChildJobs
     groups: PodGroups
     running: RunningPods
+    holders: ClaimHolders
     members: Members
     fitting: Fitting
     refusals: Refusals
@@ -126,7 +129,7 @@ class Reconciler:
         elif workload is not None:
             request = of_workload(key, workload)
         request = request or cache.children.next_request(key) or cache.groups.tell_refused(key)
-        request = request or cache.running.next_request(key)
+        request = request or cache.running.next_request(key) or cache.holders.next_request(key)
         return Plan(request=request, event=plan.event, again=plan.again)
 
     def _of_workload(self, key: WorkloadKey, workload: Workload) -> Plan:

@@ -7,7 +7,7 @@ Source: kubernetes resource.k8s.io v1 and v1beta2, and v1beta1, which has the fi
 ``exactly`` in the request itself; kueue keps/2941-DRA.
 """
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -84,10 +84,20 @@ class Allocation(View, frozen=True, kw_only=True):
     devices: AllocatedDevices = AllocatedDevices()
 
 
+class Consumer(View, frozen=True, kw_only=True):
+    """Who may use a claim that was allocated."""
+
+    api_group: str = ""
+    resource: str = ""
+    name: str = ""
+    uid: str = ""
+
+
 class ClaimStatus(View, frozen=True, kw_only=True):
-    """Whether a claim was given anything."""
+    """Whether a claim was given anything, and for whom."""
 
     allocation: Allocation | None = None
+    reserved_for: tuple[Consumer, ...] | None = None
 
 
 class ResourceClaim(Object, frozen=True, kw_only=True):
@@ -127,6 +137,7 @@ ObjectKey = tuple[str, str]
 """Namespace and name."""
 
 _EXACT: Final = "ExactCount"
+_PODS: Final = ("", "pods")
 
 
 class Generated(NamedTuple):
@@ -151,6 +162,7 @@ class Devices:
         claims: what each ResourceClaim asks for.
         templates: what each ResourceClaimTemplate asks for.
         generated: claims that were made from templates, by the uid of the pod.
+        allocated: GPUs that each claim was given, by resource.
     """
 
     classes: Mapping[str, claims.DeviceClass] = field(default_factory=lambda: claims.BUILT_IN)
@@ -158,6 +170,7 @@ class Devices:
     claims: Mapping[ObjectKey, ClaimSpec] = field(default_factory=dict)
     templates: Mapping[ObjectKey, ClaimSpec] = field(default_factory=dict)
     generated: Mapping[str, Mapping[ObjectKey, Generated]] = field(default_factory=dict)
+    allocated: Mapping[ObjectKey, Mapping[str, int]] = field(default_factory=dict)
 
 
 NO_DEVICES: Final = Devices()
@@ -292,9 +305,16 @@ def _is_counted(name: str, known: Devices) -> bool:
 
 
 def claimed(
-    requests: Amounts, spec: views.PodSpec, namespace: str, known: Devices, path: str
+    requests: Amounts,
+    spec: views.PodSpec,
+    namespace: str,
+    known: Devices,
+    path: str,
+    pods: Collection[str] = (),
 ) -> Claimed:
     """Return the requests of pods, with the devices of their claims.
+
+    A claim that cannot be counted by what it asks for counts as what it was given, if anything.
 
     Args:
         requests: of the containers of one pod.
@@ -302,25 +322,51 @@ def claimed(
         namespace: of the pods.
         known: claims and classes.
         path: of the spec, for problems.
+        pods: UIDs of the pods, as far as they are there.
+
+    Returns:
+        What the pods take. With a problem, it is what is known to be taken.
     """
     total: dict[ResourceName, int] = {}
     shared: dict[str, Together] = {}
-    where = f"{path}.containers"
-    try:
-        for resource, count in requests.items():
-            _add(total, {claims.counted_name(resource, known.classes): count})
-        for index, one in enumerate(spec.resource_claims or ()):
-            where = f"{path}.resourceClaims[{index}]"
+    problem = ""
+    for resource, count in requests.items():
+        counted = str(resource)
+        try:
+            counted = claims.counted_name(resource, known.classes)
+        except InvalidValueError as error:
+            problem = problem or f"{path}.containers: {error.value} {error.rule}"
+        _add(total, {counted: count})
+    for index, one in enumerate(spec.resource_claims or ()):
+        taken: Mapping[str, int] = {}
+        try:
             found = _spec_of(one, namespace, known)
             taken = {} if found is None else amounts(found, known.classes)
-            name = one.resource_claim_name
-            if name is None:
-                _add(total, taken)
-            else:
-                shared[name] = Together(key=f"{namespace}/{name}", requests=_named(taken))
-    except InvalidValueError as error:
-        return Claimed(requests=requests, problem=f"{where}: {error.value} {error.rule}")
-    return Claimed(requests=total, shared=tuple(shared.values()))
+        except InvalidValueError as error:
+            taken = _allocated(one, namespace, known, pods)
+            if not taken:
+                problem = problem or f"{path}.resourceClaims[{index}]: {error.value} {error.rule}"
+        name = one.resource_claim_name
+        if name is None:
+            _add(total, taken)
+        else:
+            shared[name] = Together(key=f"{namespace}/{name}", requests=_named(taken))
+    return Claimed(requests=total, shared=tuple(shared.values()), problem=problem)
+
+
+def _allocated(
+    one: views.PodResourceClaim, namespace: str, known: Devices, pods: Collection[str]
+) -> Mapping[str, int]:
+    """The GPUs that a claim of pods was given, by resource."""
+    if one.resource_claim_name is not None:
+        return known.allocated.get((namespace, one.resource_claim_name), {})
+    total: dict[str, int] = {}
+    for uid in pods:
+        for key, generated in known.generated.get(uid, {}).items():
+            if generated.name == one.name:
+                for resource, count in known.allocated.get(key, {}).items():
+                    total[resource] = total.get(resource, 0) + count
+    return total
 
 
 def outgrown(workload: ObjectMeta, spec: views.PodSpec, known: Devices) -> str:
@@ -410,6 +456,12 @@ def _add(total: dict[ResourceName, int], more: Mapping[str, int]) -> None:
     for name, count in more.items():
         resource = ResourceName(name)
         total[resource] = total.get(resource, 0) + count
+
+
+def pods_of(claim: ResourceClaim) -> dict[str, str]:
+    """Return the names of the pods for which a claim is reserved, by UID."""
+    listed = claim.status.reserved_for or ()
+    return {one.uid: one.name for one in listed if (one.api_group, one.resource) == _PODS}
 
 
 def given(claim: ResourceClaim) -> tuple[tuple[str, str], ...]:

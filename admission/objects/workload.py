@@ -793,6 +793,8 @@ def _taken(view: Workload, adjusted: Iterable[Pod[int]], around: Surroundings) -
     """
     found: list[Claimed] = []
     counted: set[str] = set()
+    owners = view.metadata.owner_references or ()
+    made_for = (view.metadata.uid, *(owner.uid for owner in owners))
     for index, (one, pod) in enumerate(zip(view.spec.pod_sets or (), adjusted, strict=True)):
         amounts = transformation.counted(pod_resources.requests(pod), around.rules)
         spec = one.template.spec
@@ -800,7 +802,7 @@ def _taken(view: Workload, adjusted: Iterable[Pod[int]], around: Surroundings) -
             found.append(Claimed(requests=amounts))
             continue
         taken = resource_claim.claimed(
-            amounts, spec, view.metadata.namespace, around.devices, _path(index)
+            amounts, spec, view.metadata.namespace, around.devices, _path(index), made_for
         )
         if not taken.problem and (
             name := resource_claim.outgrown(view.metadata, spec, around.devices)

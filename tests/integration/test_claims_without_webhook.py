@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from admission.base import conditions, names
+from admission.base import names
 from tests.builders.jobs import make_job
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
 from tests.integration import test_claims
-from tests.integration.installed import KUEUE, Installed, installed
+from tests.integration.installed import Installed, installed
 from tests.integration.test_claims import DRA
 
 pytestmark = pytest.mark.controlplane
@@ -89,9 +89,7 @@ def test_claims_while_nothing_of_ours_answers(system: Installed) -> None:
 
     system.start()
 
-    def told() -> str:
-        found = system.api.get(f"{KUEUE}/clusterqueues/{team}").get("status", {})
-        said = {c["type"]: c["message"] for c in found.get("conditions", [])}
-        return str(said.get(conditions.CAPACITY_SUFFICIENT, ""))
-
-    waiting.until(lambda: "1 held by pods without a queue" in told(), what=told())
+    waiting.until(lambda: test_claims.used(system, team) == "1", what="its GPU is charged")
+    charged = system.pod(team, "slipped")["metadata"]
+    assert charged["labels"][names.QUEUE_LABEL] == "default"
+    assert "deletionTimestamp" not in charged

@@ -35,7 +35,7 @@ Specs = dict[ObjectKey, resource_claim.ClaimSpec]
 
 
 class Allocations(Protocol):
-    """A component that counts the devices allocated to claims."""
+    """A component that follows what is allocated to claims."""
 
     def on_claim_update(self, claim: resource_claim.ResourceClaim) -> None:
         """Take a ResourceClaim as it is now."""
@@ -46,6 +46,14 @@ class Allocations(Protocol):
         ...
 
 
+class Inventory(Allocations, Protocol):
+    """A component that knows the devices that exist."""
+
+    def allocated_by(self, claim: resource_claim.ResourceClaim) -> dict[str, int]:
+        """Return the GPUs that a ResourceClaim was given, by resource."""
+        ...
+
+
 class Claims:
     """Claims and classes, and which Workloads depend on each.
 
@@ -53,22 +61,25 @@ class Claims:
         informers: by resource; what a watch of it must be told to.
         workload_of: returns the key of the Workload of a pod from the one that the Workload of
             the pod alone would have.
+        allocations: are told of ResourceClaims, too.
     """
 
     workload_of: Callable[[WorkloadKey], WorkloadKey]
 
     def __init__(
-        self, mappings: Mapping[str, str], managed: ManagedResources, allocations: Allocations
+        self, mappings: Mapping[str, str], managed: ManagedResources, inventory: Inventory
     ) -> None:
         """Knows no object, and the classes that are built in or mapped.
 
         Args:
             mappings: resources by the name of the DeviceClass that is counted as such.
             managed: names of resources that are counted, whatever class answers them.
-            allocations: is told of ResourceClaims, too.
+            inventory: knows the devices.
         """
         self.workload_of = lambda own: own
-        self._allocations = allocations
+        self._inventory = inventory
+        self.allocations: tuple[Allocations, ...] = (inventory,)
+        self._allocated: dict[ObjectKey, dict[str, int]] = {}
         self._mappings = mappings
         self._managed = managed
         self._claims: Specs = {}
@@ -165,9 +176,11 @@ class Claims:
         return stale
 
     def _see_claim(self, view: resource_claim.ResourceClaim) -> None:
-        self._allocations.on_claim_update(view)
+        for one in self.allocations:
+            one.on_claim_update(view)
         self._note_made(view)
         self._put(self._claims, view, view.spec)
+        self._see_allocated(view)
         self._see_generated(view)
 
     def _see_template(self, view: resource_claim.ResourceClaimTemplate) -> None:
@@ -193,10 +206,18 @@ class Claims:
                 self._stale[self.workload_of(own)] = None
                 self._changed = True
 
+    def _see_allocated(self, view: resource_claim.ResourceClaim) -> None:
+        key, allocated = informers.key_of(view), self._inventory.allocated_by(view)
+        if allocated != self._allocated.get(key, {}):
+            self._allocated[key] = allocated
+            self._touch(key)
+
     def _lose_claim(self, view: views.Object) -> None:
-        self._allocations.on_claim_delete(view)
+        for one in self.allocations:
+            one.on_claim_delete(view)
         self._drop(self._claims, view)
         key = informers.key_of(view)
+        self._allocated.pop(key, None)
         uid = self._pods.pop(key, None)
         if uid is not None:
             self._generated[uid].pop(key, None)
@@ -232,6 +253,7 @@ class Claims:
             others=self._others,
             templates=self._templates,
             generated=self._generated,
+            allocated=self._allocated,
         )
 
     def _put(self, into: Specs, view: views.Object, spec: resource_claim.ClaimSpec) -> None:

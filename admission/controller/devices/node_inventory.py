@@ -146,6 +146,10 @@ class NodeInventory:
         ):
             self._set_allocated(node)
 
+    def allocated_by(self, claim: resource_claim.ResourceClaim) -> dict[str, int]:
+        """Return the GPUs that a ResourceClaim was given, by resource."""
+        return self._slice_inventory.counted(resource_claim.given(claim))
+
     def on_claim_delete(self, claim: views.Object) -> None:
         """Handle the deletion of a ResourceClaim: what it held is free."""
         for node in self._slice_inventory.set_claim(informers.key_of(claim), ()):

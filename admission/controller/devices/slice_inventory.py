@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from admission.base import names
 from admission.gpu.published import Published
 from admission.objects import resource_slice
 from admission.objects.resource_claim import ObjectKey
@@ -71,6 +72,19 @@ class SliceInventory:
         else:
             self._given.pop(key, None)
         return self._nodes_of(pool for pool, _ in (*before, *given))
+
+    def counted(self, given: Iterable[tuple[str, str]]) -> dict[str, int]:
+        """Return devices, by pool and name, by the resource that each counts as.
+
+        One that is not published, or not any more, counts as a whole GPU.
+        """
+        total: dict[str, int] = {}
+        for pool, device in given:
+            published = self._published.get(self._node_of_pool.get(pool, ""))
+            resource = "" if published is None else published.resource_of(device)
+            resource = resource or names.GPU_RESOURCE
+            total[resource] = total.get(resource, 0) + 1
+        return total
 
     def set_outside(self, claims: frozenset[ObjectKey]) -> tuple[str, ...]:
         """Take claims of pods that no queue admitted; return nodes where that changes anything."""
