@@ -12,7 +12,7 @@ from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest
 from tests.integration import teams, test_claims
 from tests.integration.installed import Installed, installed
-from tests.integration.test_claims import DRA, request
+from tests.integration.test_claims import DRA, FOREIGN, request
 
 pytestmark = pytest.mark.controlplane
 
@@ -125,3 +125,49 @@ def test_req_27_a_charge_does_not_move_into_a_queue_that_is_full(
     system.delete_pod(team, "full")
     system.wait_released(team, "sharer")
     waiting.until(lambda: test_claims.used(system, other) == "4", what="the sharer is charged")
+
+
+def add_published_node(system: Installed, team: str, gpus: int) -> None:
+    """A node on which NVIDIA's driver has published some GPUs."""
+    system.cluster.add_gpu_node(team, gpus=0, labels={names.GPU_PRODUCT_LABEL: "A100"})
+    devices = [
+        {"name": f"gpu-{gpu}", "attributes": {"type": {"string": "gpu"}}} for gpu in range(gpus)
+    ]
+    spec = {
+        "driver": "gpu.nvidia.com",
+        "nodeName": team,
+        "pool": {"name": team, "generation": 1, "resourceSliceCount": 1},
+        "devices": devices,
+    }
+    system.api.post(f"{DRA}/resourceslices", {"metadata": {"name": team}, "spec": spec})
+
+
+@pytest.mark.parametrize("enforced", [False, True], ids=["charged", "enforced"])
+def test_req_27_gpus_in_place_of_a_network_card_are_charged(
+    system: Installed, editor: Rest, enforced: bool
+) -> None:
+    """The user holds the pod by a gate of their own until the claim is another one."""
+    team = system.add_team(quota=1)
+    add_published_node(system, team, gpus=3)
+    labels = {names.ENFORCE_LABEL: str(enforced).lower()}
+    system.api.patch(f"/api/v1/namespaces/{team}", {"metadata": {"labels": labels}})
+    system.wait_webhook()
+    claim = f"{DRA}/namespaces/{team}/resourceclaims/net"
+    pod = f"/api/v1/namespaces/{team}/pods/held"
+    node = {"nodeSelector": {"kubernetes.io/hostname": team}}
+    add_claim(editor, team, "net", request("nic"))
+    create_claiming_pod(editor, team, "held", "net", gates=[FOREIGN], **node)
+    waiting.until(
+        lambda: editor.get(pod)["spec"]["schedulingGates"] == [{"name": FOREIGN}],
+        what="the pod is let go",
+    )
+    editor.delete(claim)
+    waiting.until(lambda: not editor.answers(claim), what="the claim is gone")
+    add_claim(editor, team, "net", request(count=3))
+    editor.patch(pod, {"spec": {"schedulingGates": []}})
+    if enforced:
+        waiting.until(lambda: not system.api.answers(pod), what="the pod is stopped")
+        waiting.until(lambda: test_claims.used(system, team) == "0", what="nothing is held")
+    else:
+        waiting.until(lambda: test_claims.used(system, team) == "3", what="its GPUs are charged")
+        assert system.pod(team, "held")["metadata"]["labels"][names.QUEUE_LABEL] == "default"
