@@ -203,6 +203,7 @@ def test_req_27_a_claim_that_outgrew_its_template_is_charged_and_its_pod_stopped
     made["metadata"]["annotations"] = {names.POD_CLAIM_NAME: "c0"}
     made["metadata"]["ownerReferences"] = [owner]
     world.add(made)
-    run(world, **{"held-c0-x": 8})
+    run(world)
+    allocate(world, "held-c0-x", 8, ("held", pod.uid))
     world.pass_time(120)
     assert names_of_pods(world) == set()
