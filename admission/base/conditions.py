@@ -1081,6 +1081,17 @@ def prebuilt_is_controlled(key: str, kind: str, name: str) -> Text:
     return Text(reason, f"{message}: it is controlled by {kind} {name}")
 
 
+def prebuilt_is_of_pods(key: str, pod: str = "") -> Text:
+    """Return why an owner that names a Workload waits: pods use it.
+
+    Args:
+        key: identity of the Workload.
+        pod: name of one of them that runs; empty for those of a group.
+    """
+    reason, message = prebuilt_not_found(key)
+    return Text(reason, f"{message}: it is used by {f'Pod {pod}' if pod else 'a group of pods'}")
+
+
 # ------------------------------------------------- pods and Jobs: why one is deleted or suspended
 
 WORKLOAD_MISSING: Final = Text(

@@ -191,6 +191,24 @@ def stop_held_back(message: str) -> Event:
     return Event(WARNING, STOP_HELD_BACK, message)
 
 
+START_HELD_BACK: Final = "StartHeldBack"
+
+
+def start_held_back(pod: str, node: str) -> Event:
+    """Return the event on an admitted owner that does not start beside a pod that still runs.
+
+    Args:
+        pod: name of the pod.
+        node: where it runs; empty where it is not known.
+    """
+    where = f" on node {node}" if node else ""
+    return Event(
+        WARNING,
+        START_HELD_BACK,
+        f"Admitted, and starts when Pod {pod} has ended: it still uses this quota{where}",
+    )
+
+
 def preemption_notice(message: str) -> Event:
     """Return the event on a preempted owner or pod that continues to run until its notice ends."""
     return Event(WARNING, "PreemptionNotice", message)

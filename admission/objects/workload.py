@@ -604,6 +604,10 @@ class Workload(Object, frozen=True, kw_only=True):
         is_here = bool(separator and name) and namespace == self.metadata.namespace
         return WorkloadKey(namespace, name) if is_here else None
 
+    def is_of_group(self) -> bool:
+        """Return whether it is the Workload of a group of pods."""
+        return self.metadata.annotation(names.IS_GROUP_WORKLOAD) == "true"
+
     def past_preemptions(self) -> model.PastPreemptions:
         """Return the preemptors of it and of the Workloads that it replaces, with their counts."""
         stats = self.status.scheduling_stats

@@ -357,6 +357,10 @@ class Gathers(Protocol):
         """Return the first of them; `Owner.start` is its patch."""
         ...
 
+    def pod_set_to_start(self, of: Workload) -> str:
+        """Return the name of the pod set to which the first of them belongs."""
+        ...
+
     def to_stop(self) -> Iterable[views.Pod]:
         """Return the pods that were started, and neither ended nor are being deleted."""
         ...

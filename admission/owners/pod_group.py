@@ -58,7 +58,7 @@ class GroupKind(Kind):
     @override
     def owns(self, found: Workload) -> bool:
         is_remembering = bool(found.metadata.annotation(names.GROUP_MEMBERS))
-        return is_of_group(found) and (is_remembering or bool(_owner_uids(found)))
+        return found.is_of_group() and (is_remembering or bool(_owner_uids(found)))
 
 
 KIND: Final = GroupKind(
@@ -190,7 +190,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         self._named = single.gang_of(view.metadata)
         """The PodGroup that the pods name."""
         self.workload = workload
-        self._workload = workload if workload is not None and is_of_group(workload) else None
+        self._workload = workload if workload is not None and workload.is_of_group() else None
         self._roles: dict[str, _Role] = {}
         self._suiting: dict[str, bool] = {}
         """Whether a pod asks for no more than its role was given, by uid, as far as known."""
@@ -309,6 +309,10 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         return True  # what a pod may start in is asked pod by pod
 
     @override
+    def pod_set_to_start(self, of: Workload) -> str:
+        return role_of(self.to_start(of))
+
+    @override
     def start(self, of: Workload, given: Mapping[str, Injection]) -> patches.Patch:
         """Return the patch that releases the pod that is next.
 
@@ -380,7 +384,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
 
     @override
     def refusal(self, of: Workload) -> Text | None:
-        if is_of_group(of):
+        if of.is_of_group():
             return None
         return conditions.group_name_taken(KIND.key_of(self._view).name)
 
@@ -883,11 +887,6 @@ def departed(pod: views.Pod) -> Departed | None:
     if not has_succeeded and is_retriable(pod):
         return None
     return Departed(role_of(pod), has_succeeded=has_succeeded, is_retriable=is_retriable(pod))
-
-
-def is_of_group(workload: Workload) -> bool:
-    """Return whether a Workload is that of a group."""
-    return workload.metadata.annotation(names.IS_GROUP_WORKLOAD) == "true"
 
 
 def is_owned_by_pods(workload: Workload) -> bool:

@@ -68,25 +68,40 @@ def _key(workload: Workload) -> WorkloadKey:
 
 
 def may_adopt(workload: Workload, owner: views.Object) -> bool:
-    """Return whether an owner may take a Workload: no other controls it, nobody deletes it."""
-    controller = workload.metadata.controller()
-    is_free = controller is None or controller.uid == owner.metadata.uid
-    return is_free and not workload.metadata.deletion_timestamp
+    """Return whether an owner may take a Workload: nobody else uses it, nobody deletes it."""
+    return _used(workload, owner) is None and not workload.metadata.deletion_timestamp
 
 
-def missing(key: WorkloadKey, found: Workload | None) -> Text:
+def _used(workload: Workload, owner: views.Object) -> Text | None:
+    """Return that an object besides an owner uses a Workload, or None.
+
+    The Workload of a group of pods has no controller, and may have no owner for a while. An owner
+    that is not the controller is who made it.
+    """
+    metadata, key = workload.metadata, _key(workload).text()
+    controller = metadata.controller()
+    if controller is not None and controller.uid != owner.metadata.uid:
+        return conditions.prebuilt_is_controlled(key, controller.kind, controller.name)
+    return conditions.prebuilt_is_of_pods(key) if workload.is_of_group() else None
+
+
+def missing(key: WorkloadKey, found: Workload | None, owner: views.Object, pod: str = "") -> Text:
     """Return why an owner has no Workload though it names one.
 
     Args:
         key: identity of the named one.
         found: what is there under that name.
+        owner: the owner.
+        pod: name of a pod that runs with the named one; empty for none.
     """
     if found is None:
         return conditions.prebuilt_not_found(key.text())
-    controller = found.metadata.controller()
-    if controller is None:
-        return conditions.prebuilt_is_deleted(key.text())
-    return conditions.prebuilt_is_controlled(key.text(), controller.kind, controller.name)
+    used = _used(found, owner)
+    if used is not None:
+        return used
+    if pod:
+        return conditions.prebuilt_is_of_pods(key.text(), pod)
+    return conditions.prebuilt_is_deleted(key.text())
 
 
 def adoption(

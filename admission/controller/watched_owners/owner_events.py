@@ -31,6 +31,7 @@ _LASTING: Final = (
     events.ADMISSION_CHECKS,
     events.WORKLOAD_NOT_MADE,
     events.STOP_HELD_BACK,
+    events.START_HELD_BACK,
 )
 """Reasons of events that are recorded each time that their text changes."""
 
@@ -85,6 +86,15 @@ class OwnerEvents:
     def held_back(self, key: WorkloadKey, owner: views.Object, event: Event | None) -> None:
         """Tell that an owner without Workload is not stopped yet; None when it is."""
         self._tell_change(key, owner, events.STOP_HELD_BACK, event)
+
+    def start_held_back(
+        self, key: WorkloadKey, owner: views.Object, pod: views.Pod | None
+    ) -> None:
+        """Tell that an owner is not started beside a pod that still runs; None when it is."""
+        event = None
+        if pod is not None:
+            event = events.start_held_back(pod.metadata.name, pod.spec.node_name)
+        self._tell_change(key, owner, events.START_HELD_BACK, event)
 
     def forget(self, key: WorkloadKey) -> None:
         """Forget the owner of a key, which is gone."""

@@ -349,10 +349,23 @@ class Owners(Generic[View, Document]):
         if named is None:
             return self._create(key, owner)
         workload = self.index.named_by(owner.view)
-        if step.step is Step.ADOPT_WORKLOAD and workload is not None:
+        pod = self._pod_of_named(key, owner)
+        if step.step is Step.ADOPT_WORKLOAD and workload is not None and pod is None:
             return self._adopt(key, owner, workload)
-        self._lacks_workload(key, owner, prebuilt.missing(named, workload))
+        name = "" if pod is None else pod.metadata.name
+        why = prebuilt.missing(named, workload, owner.view, name)
+        self._lacks_workload(key, owner, why)
         return None
+
+    def _pod_of_named(self, key: WorkloadKey, owner: Owner) -> views.Pod | None:
+        """Return a pod that runs with the Workload that a held owner names, or None.
+
+        The owner is looked at again when the pod has ended.
+        """
+        named = self._kind.prebuilt_key(owner.view)
+        if named is None or not owner.is_held():
+            return None
+        return self._running.any_of(named, waits=key)
 
     def _create(self, key: WorkloadKey, owner: Owner) -> ApiRequest | None:
         asked = self._workloads.ask_absence(key) if owner.was_admitted() else None
@@ -519,7 +532,16 @@ class Owners(Generic[View, Document]):
         return self._workloads.ask_absence(key, named.name)
 
     def _start(self, key: WorkloadKey, owner: Owner, workload: Workload) -> ApiRequest | None:
-        """Start an owner; one that contradicts its assignment ends as FailedToStart."""
+        """Start an owner; one that contradicts its assignment ends as FailedToStart.
+
+        It waits while pods run that use its reservation.
+        """
+        gathers = owner.gathers()
+        started = None if gathers is None else {gathers.pod_set_to_start(workload): 1}
+        beside = self._running.without_room(workload, started, waits=key)
+        self._events.start_held_back(key, owner.view, beside)
+        if beside is not None:
+            return None
         try:
             flavors = self._configuration.flavors
             given = injection.injections(workload, owner.pod_sets, flavors)
@@ -529,7 +551,6 @@ class Owners(Generic[View, Document]):
         except injection.InjectionConflictError as conflict:
             return self._finish(workload, Text(conditions.FAILED_TO_START, str(conflict)))
         told = tuple(owner_events.started(workload))
-        gathers = owner.gathers()
         if gathers is None:
             return self._patch(key, owner, Operation.START_OWNER, changes, told=told)
         return requests.patch(

@@ -362,7 +362,8 @@ class Pods(Owners[views.Pod, views.PodDocument]):
                 self._queue.add_at(key, due, now)
                 return None
         hint = pods_in_doubt.hint_for(pod, configuration, sought)
-        hint = hint or pods_in_doubt.hint_for_named(pod, self.index.named_by(pod))
+        beside = self._pod_of_named(key, owner)
+        hint = hint or pods_in_doubt.hint_for_named(pod, self.index.named_by(pod), beside)
         if hint is None:
             return None
         self._stuck.add(key)

@@ -87,7 +87,16 @@ def hint_for(
     return None
 
 
-def hint_for_named(pod: views.Pod, found: Workload | None) -> Text | None:
-    """Return why the Workload that a gated pod names is not its own; None where it names none."""
+def hint_for_named(
+    pod: views.Pod, found: Workload | None, running: views.Pod | None
+) -> Text | None:
+    """Return why the Workload that a gated pod names is not its own; None where it names none.
+
+    Args:
+        pod: the pod.
+        found: what is there under that name.
+        running: a pod that runs with it.
+    """
     named = pod_owner.KIND.prebuilt_key(pod)
-    return None if named is None else prebuilt.missing(named, found)
+    name = "" if running is None else running.metadata.name
+    return None if named is None else prebuilt.missing(named, found, pod, name)

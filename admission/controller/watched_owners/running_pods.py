@@ -5,7 +5,7 @@ reservation stands for it: its Workload was deleted or has ended, its Job is gon
 the Job run than were admitted because old ones are still ending (ADR 0123).
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple, Protocol
@@ -182,6 +182,8 @@ class RunningPods:
         self._on: dict[str, dict[str, None]] = {}
         self._alone: dict[WorkloadKey, str] = {}
         """UIDs of pods that are charged on their own, by their key."""
+        self._awaited: dict[WorkloadKey, dict[WorkloadKey, None]] = {}
+        """Keys to look at when fewer pods run with a Workload."""
         self._strays: dict[str, views.Pod] = {}
         """Pods of owners that no queue is charged for, by UID."""
         self._doubts: dict[str, _Doubt] = {}
@@ -386,7 +388,7 @@ class RunningPods:
         """Take the news that it may have changed whether pods on a node can run."""
         for key in dict.fromkeys(self._pods[uid].of for uid in self._on.get(name, ())):
             self.recount(key)
-            self._look_at((key,))
+            self._look_at((key, *self._awaited.pop(key, ())))
 
     def configuration_changed(self) -> None:
         """Count pods again that are charged besides Workloads: queues or flavors have changed."""
@@ -413,6 +415,7 @@ class RunningPods:
         self._set_releasing(uid, None)
         self._recount(known.of, known.pod_set)
         self._recount_owner(known.of)
+        self._look_at(tuple(self._awaited.pop(known.of, ())))
 
     # ------------------------------------------------------------------------------ charging
 
@@ -423,6 +426,59 @@ class RunningPods:
     def count(self, key: WorkloadKey, pod_set: str) -> int:
         """Return the number of running pods of a pod set that a Workload released."""
         return len(self._of.get(key, {}).get(pod_set, ()))
+
+    def any_of(self, key: WorkloadKey, *, waits: WorkloadKey) -> views.Pod | None:
+        """Return a pod that runs with a Workload, or None.
+
+        Args:
+            key: of the Workload.
+            waits: is looked at when fewer pods run with it.
+        """
+        first, now = self._workloads.first(key), self._clock.now()
+        pods = (self._pods[uid] for uids in self._of.get(first, {}).values() for uid in uids)
+        running = (one for one in pods if not self._has_ended(one.view, now))
+        found = min(running, key=_order, default=None)
+        if found is None:
+            return None
+        self._awaited.setdefault(first, {})[waits] = None
+        due = self._free_at(found.view) if found.view.metadata.deletion_timestamp else None
+        if due is not None:
+            self._queue.add_at(waits, due, now)
+        return found.view
+
+    def without_room(
+        self, workload: Workload, started: Mapping[str, int] | None, *, waits: WorkloadKey
+    ) -> views.Pod | None:
+        """Return a pod that runs where a Workload has no room for those to be started, or None.
+
+        Every release asks this, of an owner of whatever kind. What runs with a Workload already,
+        whoever made it, uses its reservation until it has ended: more than is charged for the
+        Workload would be charged besides.
+
+        Args:
+            workload: the Workload.
+            started: number of pods to start, by the name of the pod set; None for all pods that
+                the Workload is charged for.
+            waits: is looked at when fewer pods run with it.
+        """
+        first = self._workloads.first(workload.key())
+        if first not in self._of:
+            return None
+        now = self._clock.now()
+        running = {
+            name: sum(not self._has_ended(self._pods[uid].view, now) for uid in uids)
+            for name, uids in self._of[first].items()
+        }
+        names_of_sets = [one.name for one in workload.spec.pod_sets or ()]
+        charged = {name: self._charged(first, name) for name in names_of_sets}
+        to_start = charged if started is None else started
+        is_full = any(
+            running.get(name, 0) and running[name] + count > charged.get(name, 0)
+            for name, count in to_start.items()
+        )
+        # where the name of a pod set cannot be a label its pods count among all
+        is_full |= sum(running.values()) + sum(to_start.values()) > sum(charged.values())
+        return self.any_of(first, waits=waits) if is_full else None
 
     def to_tell(self, first: WorkloadKey, until: str) -> tuple[views.Pod, Resource] | None:
         """Return a pod that runs and does not say until when, and by which it is watched.
