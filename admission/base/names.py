@@ -126,6 +126,7 @@ PREEMPTED_BY: Final = "gpu-admission.dev/preempted-by"  # on a Workload, and in 
 INJECTED: Final = "gpu-admission.dev/injected"  # on a Job: what its admission gave it
 MADE_FOR: Final = "gpu-admission.dev/made-for"  # on a JobSet: the kind whose pods it makes
 ADMITTED_REQUESTS: Final = "gpu-admission.dev/admitted-requests"  # digest, on pods
+ADMITTED_DEVICES: Final = "gpu-admission.dev/admitted-devices"  # amounts, on pods of owners
 ORIGINAL_RESOURCES: Final = "gpu-admission.dev/original-resources"
 MIG_PROFILE: Final = "gpu-admission.dev/mig-profile"
 GPU_MEMORY: Final = "gpu-admission.dev/gpu-memory"

@@ -31,7 +31,7 @@ from admission.objects import gpu_transformation, pods, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import ResourceGroup
-from admission.objects.workload import Workload
+from admission.objects.workload import PodTemplate, Workload
 from admission.owners import integrations
 from admission.owners.integrations import Kinds
 from admission.scheduling import transformation
@@ -138,6 +138,8 @@ def expected(
         more = len(held_pods) - _charged_pods(workload, pod_set, kinds)
         if more > 0:
             _add_pods(result, key, held_pods, more, listed, catalogue, rules)
+        else:
+            _add_beyond(result, workload, pod_set, held_pods, listed, rules)
     return result
 
 
@@ -225,7 +227,45 @@ def _add_pods(
             _add(result, key, ClusterQueueName(queue.metadata.name), flavor, resource, each * more)
 
 
-def _requests(pod: views.Pod, rules: Rules) -> dict[ResourceName, int]:
+def _add_beyond(
+    result: Expected,
+    workload: Workload,
+    pod_set: str,
+    held: list[views.Pod],
+    listed: Listed,
+    rules: Rules,
+) -> None:
+    """Add what pods ask for beyond their part of the reservation that covers them.
+
+    More devices are refused by a review, and are not charged.
+    """
+    admission, pod_sets = workload.status.admission, workload.spec.pod_sets or ()
+    asked = next((one.template for one in pod_sets if one.name == pod_set), None)
+    assigned = next(
+        (
+            one
+            for one in (admission.pod_set_assignments if admission else None) or ()
+            if one.name == pod_set and one.count
+        ),
+        None,
+    )
+    if admission is None or asked is None or assigned is None:
+        return
+    covered = dict(_requests(asked, rules))
+    for resource, total in (assigned.resource_usage or {}).items():
+        amount = quantity.to_canonical(resource, str(total))
+        covered[ResourceName(resource)] = amount // max(assigned.count or 0, 1)
+    queue = listed.queues.get(held[0].metadata.label(names.CLUSTER_QUEUE_NAME_LABEL))
+    for pod in held:
+        for group in () if queue is None else queue.spec.resource_groups or ():
+            for resource in map(ResourceName, group.covered_resources):
+                more = _requests(pod, rules).get(resource, 0) - covered.get(resource, 0)
+                if more > 0 and "/" not in resource and queue is not None:
+                    name, flavor = queue.metadata.name, _flavor(pod, group, listed)
+                    _add(result, _key(workload), ClusterQueueName(name), flavor, resource, more)
+
+
+def _requests(pod: views.Pod | PodTemplate, rules: Rules) -> dict[ResourceName, int]:
     read = pods.read(pod.spec, "spec", pods.nanos)
     return transformation.counted(pod_resources.requests(read), rules)
 

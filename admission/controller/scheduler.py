@@ -17,7 +17,7 @@ from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
 from admission.controller.writing.flow_control import FlowControl
 from admission.objects import workload as workload_objects
-from admission.objects.workload import Workload
+from admission.objects.workload import PodTemplate, Workload
 from admission.owners.integrations import Kinds
 from admission.scheduling import decisions, model, podsets, quota
 from admission.scheduling.state import State
@@ -136,15 +136,19 @@ class Scheduler:
         self, view: Workload, queue: str, node_labels: dict[str, str], *, ends: bool
     ) -> None:
         """Charge a ClusterQueue for pods on their own; see `running_pods.Ledger`."""
-        key, now_us = view.key(), self._now_us()
         charged = self._running(view, queue, node_labels)
         if charged is None:
-            self.on_delete(key)
-            return
+            self.on_delete(view.key())
+        else:
+            self._put_running(charged, ends=ends)
+
+    def _put_running(self, charged: model.Workload, *, ends: bool) -> None:
+        """Take what is charged for pods that run, since they were first charged."""
+        key = charged.key
         known = self._unpriced.get(key)
         eviction = None if known is None else known.eviction
         if ends and eviction is None:
-            eviction = model.Eviction(reason=conditions.PODS_ENDING, since_us=now_us)
+            eviction = model.Eviction(reason=conditions.PODS_ENDING, since_us=self._now_us())
         charged = replace(charged, eviction=eviction, stays=not ends, is_pod=True)
         if known is not None and known.reservation and charged.reservation:
             since = known.reservation.reserved_us
@@ -184,6 +188,54 @@ class Scheduler:
         empty = model.Reservation(cluster_queue=ClusterQueueName(queue), pod_sets=())
         priced = self._prices.priced(replace(asked, reservation=empty))
         return self._state.charged(priced, queue, node_labels, self._now_us())
+
+    def share(self, key: WorkloadKey, pod_set: str) -> tuple[tuple[str, int], ...] | None:
+        """Return the part of a reservation for one pod; see `running_pods.Ledger`."""
+        workload = self._unpriced.get(key)
+        if workload is None or not workload.counts or workload.reservation is None:
+            return None
+        for one in workload.reservation.pod_sets:
+            if one.name == pod_set and one.count:
+                used = sorted(one.usage.items())
+                return tuple((name, amount // one.count) for name, amount in used)
+        return None
+
+    def charge_beyond(
+        self,
+        view: Workload,
+        queue: str,
+        node_labels: dict[str, str],
+        *,
+        share: tuple[tuple[str, int], ...],
+        template: PodTemplate,
+        ends: bool,
+    ) -> bool:
+        """Charge for what a pod asks beyond its part of a reservation; see `running_pods`."""
+        charged = self._running(view, queue, node_labels)
+        if charged is None or charged.reservation is None:
+            return False
+        covered = {**workload_objects.requests_of(template), **dict(share)}
+        (one,) = charged.reservation.pod_sets
+        shared = [each for pod_set in charged.pod_sets for each in pod_set.together]
+        beyond = {
+            name: more
+            for name, amount in one.usage.items()
+            if "/" not in name and name != podsets.PODS
+            for claimed in (sum(each.in_flavor(one.flavors[name], name) for each in shared),)
+            if (more := amount - claimed - covered.get(name, 0)) > 0
+        }
+        if not beyond:
+            return False
+        flavors = {name: one.flavors[name] for name in beyond}
+        held = replace(
+            charged.reservation, pod_sets=(replace(one, flavors=flavors, usage=beyond),)
+        )
+        self._put_running(replace(charged, reservation=held), ends=ends)
+        return True
+
+    def devices(self, view: Workload) -> dict[str, dict[str, int]]:
+        """Return how many devices each pod of a Workload asks for; see `running_pods.Ledger`."""
+        return workload_objects.devices(view, self._charges.around(view.metadata.namespace))
 
     def charged_pods(self, key: WorkloadKey, pod_set: str) -> int:
         """Return the number of charged pods of a pod set; of all if ``pod_set`` is empty."""

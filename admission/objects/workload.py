@@ -790,6 +790,37 @@ def _adjusted(spec: PodSpec, around: Surroundings, path: str) -> Pod[int]:
     return limit_range.with_defaults(pod, around.limits)
 
 
+def requests_of(template: PodTemplate) -> dict[str, int]:
+    """Return what a pod template itself asks for, in canonical units.
+
+    Raises:
+        InvalidValueError: a quantity cannot be read; the rule names the field.
+    """
+    read = pods.read(template.spec, "spec.template.spec", pods.nanos)
+    amounts = transformation.counted(pod_resources.requests(read))
+    return {str(name): amount for name, amount in amounts.items()}
+
+
+def devices(view: Workload, around: Surroundings = PLAIN) -> dict[str, dict[str, int]]:
+    """Return how much of each extended resource one pod asks for, by the name of its pod set.
+
+    Defaults of LimitRanges are part of it.
+
+    Raises:
+        InvalidValueError: a quantity cannot be read; the rule names the field.
+    """
+    return {
+        one.name: {
+            name: amount
+            for name, amount in transformation.counted(
+                pod_resources.requests(_adjusted(one.template.spec, around, _path(index)))
+            ).items()
+            if "/" in name and amount  # the others have no domain
+        }
+        for index, one in enumerate(view.spec.pod_sets or ())
+    }
+
+
 def _taken(view: Workload, adjusted: Iterable[Pod[int]], around: Surroundings) -> list[Claimed]:
     """Return the requests of the pods of each pod set.
 

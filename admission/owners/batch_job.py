@@ -642,7 +642,8 @@ def restore(job: batch.Job, workload: Workload | None) -> patches.Patch:
     metadata = job.spec.template.metadata
     if asked is None:
         labels = dict.fromkeys(key for key in _OUR_LABELS if key in (metadata.labels or {}))
-        ours = {"labels": labels, "annotations": {names.WORKLOAD_ANNOTATION: None}}
+        marks = dict.fromkeys((names.WORKLOAD_ANNOTATION, names.ADMITTED_DEVICES))
+        ours = {"labels": labels, "annotations": marks}
         return _patch(job, {"spec": {"template": {"metadata": ours}}})
     was = asked.template
     own = {

@@ -10,7 +10,7 @@ from typing import Any, Final
 from typing_extensions import override
 
 from admission.base import names
-from admission.objects import views
+from admission.objects import admitted_devices, views
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.workload import PodSetUpdate, Workload
 
@@ -106,6 +106,29 @@ def injection(
             if update.name == pod_set:
                 given = _with_check(given, check.name, update)
     return given
+
+
+def with_devices(
+    given: Mapping[str, Injection], devices: Mapping[str, Mapping[str, int]]
+) -> dict[str, Injection]:
+    """Return what pod sets get, with how many devices were admitted for each of their pods.
+
+    Their review compares them with that, because what others add to a pod is not in its template.
+
+    Args:
+        given: what each pod set gets, by its name.
+        devices: amounts by resource, by the name of the pod set.
+    """
+    return {
+        name: replace(
+            one,
+            annotations={
+                **one.annotations,
+                names.ADMITTED_DEVICES: admitted_devices.text(devices.get(name, {})),
+            },
+        )
+        for name, one in given.items()
+    }
 
 
 def labels_of(pod_set: str, queue: str, cluster_queue: str) -> dict[str, str]:

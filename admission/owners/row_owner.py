@@ -1007,7 +1007,7 @@ def _put_back(builder: PatchBuilder, asked: Asked, was: PodSet | None) -> None:
     if was is None:
         for member, keys in (
             ("labels", _OUR_LABELS),
-            ("annotations", (names.WORKLOAD_ANNOTATION,)),
+            ("annotations", (names.WORKLOAD_ANNOTATION, names.ADMITTED_DEVICES)),
         ):
             present = metadata.get(member)
             kept = _less(present, keys)

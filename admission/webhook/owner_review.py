@@ -43,6 +43,7 @@ _METADATA: Final = "/metadata/"
 _OF_ADMISSION: Final = frozenset(
     {
         names.WORKLOAD_ANNOTATION,
+        names.ADMITTED_DEVICES,
         names.PODSET_LABEL,
         names.LOCAL_QUEUE_NAME_LABEL,
         names.CLUSTER_QUEUE_NAME_LABEL,
@@ -307,7 +308,7 @@ def _unadmitted(templates: Iterable[Template]) -> Iterator[Operation]:
         if one.beside is not None:
             beside[one.beside.at.pointer()] = None
         found = one.pod.metadata
-        if names.WORKLOAD_ANNOTATION not in (found.annotations or {}):
+        if _OF_ADMISSION.isdisjoint(found.annotations or {}):
             continue
         for field, present in (("labels", found.labels), ("annotations", found.annotations)):
             patch = PatchBuilder()

@@ -7,9 +7,10 @@ from typing import Final
 import msgspec
 
 from admission.base import fielderrors, names, patches
+from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation, PatchBuilder
-from admission.objects import limit_range, reviewed_pod, role_hash, views
+from admission.objects import admitted_devices, limit_range, reviewed_pod, role_hash, views
 from admission.objects.reviewed_pod import Pod, PodSpec
 from admission.webhook import (
     hints,
@@ -163,6 +164,8 @@ def validate(
     placement = queueing.place(new, context, rules, knowledge)
     errors = metadata_rules.create_errors(new)
     warnings = hints.owned(old, new, rules)
+    if placement.standing is Standing.OF_JOB:
+        errors += _more_than_admitted(new, rules)
     if placement.is_held:
         errors += requesting.created(new.metadata, context, rules)
         errors += unserved.errors(new)
@@ -217,6 +220,33 @@ def _not_as_admitted(pod: Pod) -> Iterator[FieldError]:
             " again when it is admitted with these"
         )
         yield fielderrors.forbidden(FieldPath.of("spec", "containers"), rule)
+
+
+def _more_than_admitted(pod: Pod, rules: Rules) -> Iterator[FieldError]:
+    """Yield each managed resource of which a pod asks for more than was admitted for it.
+
+    The pod is as it would be stored: a LimitRange that was made after the admission, or another
+    webhook, may have added to what its template says. A pod of an owner that was started by an
+    earlier version does not say what was admitted.
+    """
+    said = pod.metadata.annotation(names.ADMITTED_DEVICES)
+    if not said:
+        return
+    at = FieldPath.of("spec", "containers")
+    try:
+        admitted = admitted_devices.read(said)
+    except InvalidValueError as error:
+        path = FieldPath.of("metadata", "annotations").key(names.ADMITTED_DEVICES)
+        yield fielderrors.invalid(path, said, error.rule)
+        return
+    for name, amount in sorted(requests.amounts(pod, rules.managed).items()):
+        if amount > admitted.get(name, 0):
+            rule = (
+                f"asks for {name}: {amount}, and {admitted.get(name, 0)} was admitted for each pod"
+                " of its owner. If another webhook or a LimitRange adds the rest, ask for it in"
+                " the pod template of the owner, or have it left out"
+            )
+            yield fielderrors.forbidden(at, rule)
 
 
 def _operations(

@@ -91,7 +91,10 @@ def test_a_job_is_suspended_gets_one_workload_and_starts_with_its_flavor(
     assert found["tolerations"] == [
         {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
     ]
-    assert found["annotations"] == {names.WORKLOAD_ANNOTATION: workload}
+    assert found["annotations"] == {
+        names.WORKLOAD_ANNOTATION: workload,
+        names.ADMITTED_DEVICES: "nvidia.com/gpu=1",
+    }
     owner = jobs.workloads.get(workload)["metadata"]["ownerReferences"][0]
     assert (owner["kind"], owner["controller"]) == ("Job", True)
 
@@ -380,7 +383,10 @@ def test_a_job_waits_for_the_workload_it_names_and_runs_and_ends_with_it(
     prebuilt(jobs)
     found = template(jobs.wait_started())
     assert found["nodeSelector"] == {"nvidia.com/gpu.product": "A100"}
-    assert found["annotations"] == {names.WORKLOAD_ANNOTATION: "wl"}
+    assert found["annotations"] == {
+        names.WORKLOAD_ANNOTATION: "wl",
+        names.ADMITTED_DEVICES: "nvidia.com/gpu=1",
+    }
     metadata = jobs.workloads.get("wl")["metadata"]
     (owner,) = metadata["ownerReferences"]
     assert (owner["kind"], owner["uid"]) == ("Job", created["metadata"]["uid"])

@@ -389,6 +389,40 @@ def test_a_pod_of_an_admitted_job_is_not_held_again(pod: dict[str, Any], user: s
     assert (judged.errors == ()) is passes
 
 
+def sidecar(**amounts: str) -> dict[str, Any]:
+    return {"name": "side", "image": "x", "resources": {"limits": amounts, "requests": amounts}}
+
+
+@pytest.mark.parametrize(
+    ("admitted", "more", "refused"),
+    [
+        ("nvidia.com/gpu=1", [], ""),
+        ("nvidia.com/gpu=1", [sidecar(cpu="2")], ""),
+        ("nvidia.com/gpu=1", [sidecar(**{"nvidia.com/gpu": "2"})], "nvidia.com/gpu: 3, and 1 was"),
+        ("nvidia.com/gpu=3", [sidecar(**{"nvidia.com/gpu": "2"})], ""),
+        ("none", [], "nvidia.com/gpu: 1, and 0 was"),
+        (
+            "nvidia.com/gpu=1",
+            [sidecar(**{"nvidia.com/mig-1g.10gb": "1"})],
+            "nvidia.com/mig-1g.10gb: 1, and 0 was",
+        ),
+        ("nvidia.com/gpu=1", [sidecar(**{"example.com/nic": "1"})], ""),
+        ("nvidia.com/gpu=all", [], "must be NAME=AMOUNT"),
+    ],
+)
+def test_a_pod_of_an_admitted_owner_gets_no_more_devices_than_were_admitted(
+    admitted: str, more: list[dict[str, Any]], refused: str
+) -> None:
+    """Another webhook, or a LimitRange that is newer than the admission, may add them."""
+    context = Context(namespace="team-a", now_us=NOW_US, user=JOB_CONTROLLER)
+    pod = pod_of_job()
+    pod["metadata"]["annotations"][names.ADMITTED_DEVICES] = admitted
+    pod["spec"]["containers"] += more
+    outcome = pod_review.validate(None, builders.read(pod), context, RULES, make_cluster())
+    assert bool(outcome.errors) is bool(refused)
+    assert all(refused in one.text() for one in outcome.errors)
+
+
 @pytest.mark.parametrize("queues", [("default",), ()])
 def test_a_template_does_not_name_who_asks_for_a_pod(queues: tuple[str, ...]):
     pod = pod_of_job()

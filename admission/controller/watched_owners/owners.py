@@ -545,6 +545,8 @@ class Owners(Generic[View, Document]):
         try:
             flavors = self._configuration.flavors
             given = injection.injections(workload, owner.pod_sets, flavors)
+            if owner.suspends() is not None:  # another controller makes its pods
+                given = injection.with_devices(given, self._running.devices(workload))
             changes = owner.start(workload, given)
         except KeyError:
             return None  # the flavor was deleted after the decision; its return wakes the owner

@@ -50,6 +50,10 @@ _NAMED: Final = 3
 """Pods that a condition names."""
 
 
+Share = tuple[tuple[str, int], ...]
+"""Amounts by resource, sorted."""
+
+
 class Ledger(Protocol):
     """What the scheduler charges to Workloads."""
 
@@ -79,6 +83,49 @@ class Ledger(Protocol):
             view: the Workload.
             queue: the ClusterQueue.
             node_labels: of the node on which its pods run, as far as it is known.
+        """
+        ...
+
+    def share(self, key: WorkloadKey, pod_set: str) -> Share | None:
+        """Return the part of a reservation that is for one pod; None where there is none.
+
+        It is the amount of each resource, sorted, in canonical units.
+        """
+        ...
+
+    def charge_beyond(
+        self,
+        view: Workload,
+        queue: str,
+        node_labels: dict[str, str],
+        *,
+        share: Share,
+        template: PodTemplate,
+        ends: bool,
+    ) -> bool:
+        """Charge a ClusterQueue for what a pod asks for beyond its part of a reservation.
+
+        Devices are not charged: a review refuses a pod with more of them.
+
+        Args:
+            view: what the pod asks for, as a Workload that is nowhere stored.
+            queue: the ClusterQueue.
+            node_labels: of the node on which it runs.
+            share: its part of the reservation.
+            template: what its Workload says of it. A resource that was not covered when the quota
+                was reserved is no part of the reservation.
+            ends: as in `charge`.
+
+        Returns:
+            Whether it asks for more.
+        """
+        ...
+
+    def devices(self, view: Workload) -> Mapping[str, Mapping[str, int]]:
+        """Return how much of each extended resource one pod asks for, by name of its pod set.
+
+        Raises:
+            InvalidValueError: a quantity of the Workload cannot be read.
         """
         ...
 
@@ -184,6 +231,12 @@ class RunningPods:
         """UIDs of pods that are charged on their own, by their key."""
         self._awaited: dict[WorkloadKey, dict[WorkloadKey, None]] = {}
         """Keys to look at when fewer pods run with a Workload."""
+        self._beyond: dict[WorkloadKey, str] = {}
+        """UIDs of pods that are charged for what they ask beyond a reservation, by their key."""
+        self._shares: dict[WorkloadKey, dict[str, Share | None]] = {}
+        """The part of one pod in a reservation, by Workload and pod set, as last compared."""
+        self._within: dict[WorkloadKey, dict[str, tuple[Share, views.PodSpec]]] = {}
+        """Of a pod that asks for no more than its part, by Workload and pod set."""
         self._strays: dict[str, views.Pod] = {}
         """Pods of owners that no queue is charged for, by UID."""
         self._doubts: dict[str, _Doubt] = {}
@@ -220,6 +273,12 @@ class RunningPods:
             self._note_releasing(one)
             self._recount(one.of, one.pod_set)
             self._recount_owner(one.of)
+        if (
+            known is None
+            or not _asks_alike(known.view.spec, pod.spec)
+            or _differs(known.view, pod)
+        ):
+            self._charge_beyond(one)
         is_managed = self._configuration.manages(pod.metadata.namespace)
         if resource is not resources.RELEASED_PODS or not is_managed:
             return
@@ -410,8 +469,11 @@ class RunningPods:
         if not pod_sets:
             del self._of[known.of]
             self._requesters.pop(known.of, None)
+            self._shares.pop(known.of, None)
+            self._within.pop(known.of, None)
         _discard(self._on, known.view.spec.node_name, uid)
         self._stop_charging(known)
+        self._stop_beyond(known)
         self._set_releasing(uid, None)
         self._recount(known.of, known.pod_set)
         self._recount_owner(known.of)
@@ -480,6 +542,10 @@ class RunningPods:
         is_full |= sum(running.values()) + sum(to_start.values()) > sum(charged.values())
         return self.any_of(first, waits=waits) if is_full else None
 
+    def devices(self, workload: Workload) -> Mapping[str, Mapping[str, int]]:
+        """Return how much of each device was admitted for one pod; see `Ledger.devices`."""
+        return self._ledger.devices(workload)
+
     def to_tell(self, first: WorkloadKey, until: str) -> tuple[views.Pod, Resource] | None:
         """Return a pod that runs and does not say until when, and by which it is watched.
 
@@ -519,6 +585,11 @@ class RunningPods:
         key = self._workloads.first(key)
         for pod_set in tuple(self._of.get(key, ())):
             self._recount(key, pod_set)
+            share = self._ledger.share(self._workloads.current(key), pod_set)
+            if share != self._shares.get(key, {}).get(pod_set):
+                self._shares.setdefault(key, {})[pod_set] = share
+                for uid in self._of[key][pod_set]:
+                    self._charge_beyond(self._pods[uid])
         self._recount_owner(key)
 
     def _note_requester(self, key: WorkloadKey) -> None:
@@ -555,6 +626,46 @@ class RunningPods:
                 self._charge(one, now)
             else:
                 self._stop_charging(one)
+                self._charge_beyond(one)
+
+    def _charge_beyond(self, one: _Pod) -> None:
+        """Charge what a pod asks for beyond its part of the reservation that covers it.
+
+        What others add to a pod is not in the template that was admitted.
+        """
+        uid, current = one.view.metadata.uid, self._workloads.current(one.of)
+        share = self._ledger.share(current, one.pod_set)
+        workload = self._workloads.get(current)
+        if one.key in self._alone:
+            return  # all that it asks for is charged
+        within = self._within.get(one.of, {}).get(one.pod_set)
+        if within is not None and within[0] == share and _asks_alike(within[1], one.view.spec):
+            self._stop_beyond(one)
+            return
+        pod_sets = () if workload is None else workload.spec.pod_sets or ()
+        template = next((each.template for each in pod_sets if each.name == one.pod_set), None)
+        is_as_admitted = template is None or _asks_alike(template.spec, one.view.spec)
+        if share is None or template is None or is_as_admitted or not self._is_charged(one.view):
+            self._stop_beyond(one)
+            return
+        is_beyond = self._ledger.charge_beyond(
+            _asked(one, self._requester(one.of, one.view)),
+            self._queue_of(one.view),
+            self._inventory.node_labels(one.view.spec.node_name),
+            share=share,
+            template=template,
+            ends=bool(one.view.metadata.deletion_timestamp),
+        )
+        if is_beyond:
+            self._beyond[one.key] = uid
+        else:
+            self._stop_beyond(one)
+            self._within.setdefault(one.of, {})[one.pod_set] = (share, one.view.spec)
+
+    def _stop_beyond(self, one: _Pod) -> None:
+        if self._beyond.get(one.key) == one.view.metadata.uid:
+            del self._beyond[one.key]
+            self._ledger.on_delete(one.key)
 
     def _charge(self, one: _Pod, now: datetime) -> None:
         metadata = one.view.metadata
@@ -567,6 +678,7 @@ class RunningPods:
                 one.key
             )  # a pod of the same name; the other one is being confirmed
         self._alone[one.key] = metadata.uid
+        self._beyond.pop(one.key, None)
         labels = self._inventory.node_labels(one.view.spec.node_name)
         ends = bool(metadata.deletion_timestamp)
         asked = _asked(one, self._requester(one.of, one.view))
@@ -805,6 +917,13 @@ def _differs(known: views.Pod, pod: views.Pod) -> bool:
         or known.spec.node_name != pod.spec.node_name
         or any(known.metadata.label(one) != pod.metadata.label(one) for one in _MARKS)
     )
+
+
+def _asks_alike(left: views.PodSpec, right: views.PodSpec) -> bool:
+    """Return whether two pods ask for the same."""
+    return (left.containers, left.init_containers, left.resources, left.overhead) == (
+        right.containers, right.init_containers, right.resources, right.overhead
+    )  # fmt: skip
 
 
 def _discard(index: dict[str, dict[str, None]], key: str, uid: str) -> None:
