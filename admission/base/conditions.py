@@ -928,6 +928,7 @@ def shortage(
     sick: str,
     outside: str,
     others: str,
+    overlaps: Sequence[str] = (),
 ) -> str:
     """Return how many GPUs a quota promises and how many exist; amounts are for people.
 
@@ -940,21 +941,31 @@ def shortage(
         sick: amount that is not healthy; empty for none.
         outside: amount that pods without a queue hold, likewise.
         others: amount that is promised to queues before this one, likewise.
+        overlaps: other flavors that select nodes of this one.
     """
+    before = f"promised to queues{' and flavors' if overlaps else ''} before this one"
     parts = [
         f"{value} {what}"
         for value, what in (
             (healthy, "healthy"),
             (sick, "sick"),
             (outside, "held by pods without a queue"),
-            (others, "promised to queues before this one"),
+            (others, before),
         )
         if value
     ]
     return (
         f"{resource} in flavor {flavor}: quota promises {promised}, {exist} exist "
-        f"({', '.join(parts)})"
+        f"({', '.join(parts)}){_same_nodes(overlaps)}"
     )
+
+
+def _same_nodes(flavors: Sequence[str]) -> str:
+    if not flavors:
+        return ""
+    verb = "selects" if len(flavors) == 1 else "select"
+    noun = "flavor" if len(flavors) == 1 else "flavors"
+    return f"; {noun} {', '.join(flavors)} {verb} the same nodes"
 
 
 _SHORT_FLAVOR: Final = re.compile(r"\S+ in flavor (\S+): quota promises ")

@@ -122,6 +122,71 @@ def test_queues_are_promised_capacity_by_name():
     assert "8 promised to queues before this one" in condition(made, "beta")[1]
 
 
+def same_nodes(*nodes: dict[str, Any], first: int = 4, second: int = 4) -> World:
+    """A guarded queue with quota in the flavors a100 and all, which select the same nodes."""
+    made = World()
+    quotas = {"a100": {GPU: first}, "all": {GPU: second}}
+    queue_of_both = guarded(make_cluster_queue(quotas=quotas))
+    everything = make_flavor("all", product=A100)
+    flavor = make_flavor("a100", product=A100)
+    made.add(make_namespace(), flavor, everything, queue_of_both, make_local_queue(), *nodes)
+    made.settle()
+    return made
+
+
+def test_nodes_that_two_flavors_select_are_counted_once_and_the_queue_says_so():
+    made = same_nodes(node("n0", gpu=4))
+    add(made, "p0", "p1", "p2", "p3", "p4")
+    assert len(made.admitted()) == 4
+    status, message = condition(made)
+    assert status == "False"
+    assert (
+        "nvidia.com/gpu in flavor all: quota promises 4, 0 exist (4 healthy, 4 promised to queues"
+        " and flavors before this one); flavor a100 selects the same nodes" in message
+    )
+    made.store.create(resources.NODES, node("n1", gpu=4))
+    made.settle()
+    assert len(made.admitted()) == 5
+    assert condition(made)[0] == "True"
+
+
+def test_a_flavor_gets_first_the_nodes_that_no_other_flavor_selects():
+    made = World()
+    label = {"pool": "own"}
+    wide = make_flavor("a-wide", product=A100)
+    narrow = make_flavor("b-narrow", product=A100)
+    narrow["spec"]["nodeLabels"] |= label
+    quotas = {"a-wide": {GPU: 4}, "b-narrow": {GPU: 4}}
+    queue_of_both = guarded(make_cluster_queue(quotas=quotas))
+    made.add(make_namespace(), wide, narrow, queue_of_both, make_local_queue())
+    made.add(node("n0", gpu=4), node("n1", gpu=4, labels=label))
+    made.settle()
+    add(made, *(f"p{number}" for number in range(8)))
+    assert len(made.admitted()) == 8
+    assert condition(made)[0] == "True"
+
+
+def test_nodes_are_counted_once_from_when_two_flavors_select_them():
+    made = World()
+    flavors = [make_flavor("x"), make_flavor("y")]
+    flavors[0]["spec"]["nodeLabels"] = {"pool": "a"}
+    flavors[1]["spec"]["nodeLabels"] = {"rack": "b"}
+    quotas = {"x": {GPU: 4}, "y": {GPU: 4}}
+    queue_of_both = guarded(make_cluster_queue(quotas=quotas))
+    made.add(make_namespace(), *flavors, queue_of_both, make_local_queue())
+    made.add(
+        node("n0", gpu=4, labels={"pool": "a"}),
+        node("n1", gpu=4, labels={"rack": "b"}),
+    )
+    made.settle()
+    assert condition(made)[0] == "True"
+    for name, labels in (("n0", {"rack": "b"}), ("n1", {"rack": None})):
+        change = patches.merge({"metadata": {"labels": labels}})
+        made.store.patch(resources.NODES, name, change)
+    made.settle()
+    assert condition(made)[0] == "False"
+
+
 # ------------------------------------------------------------------------------------- guard
 
 

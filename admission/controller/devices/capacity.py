@@ -132,6 +132,8 @@ class Capacities:
         self._nodes: dict[str, _Node] = {}
         self._flavors: dict[str, Mapping[str, str]] = {}
         self._sums: dict[str, _Sum] = {}
+        self._shared: dict[tuple[str, ...], _Sum] | None = None
+        """Stock by the flavors that select the same nodes; None where it is to be summed again."""
         self._pods: dict[str, tuple[str, Amounts, bool]] = {}
         self._held: dict[str, dict[str, int]] = {}
         self._stray: dict[str, dict[str, int]] = {}
@@ -147,6 +149,7 @@ class Capacities:
         if self._flavors.get(name) == node_labels:
             return
         self._flavors[name] = dict(node_labels)
+        self._shared = None
         self._note(name)
         found = self._sums[name] = _Sum()
         for node in self._nodes.values():
@@ -158,6 +161,7 @@ class Capacities:
         """Forget a flavor."""
         if self._flavors.pop(name, None) is not None:
             del self._sums[name]
+            self._shared = None
             self._note(name)
 
     def set_node(self, facts: NodeFacts, now_us: int) -> None:
@@ -221,10 +225,12 @@ class Capacities:
         known = self._nodes.pop(name, None)
         self._unsettled.discard(name)
         if known is not None:
-            for flavor in self._of(known.facts.labels):
+            flavors = self._of(known.facts.labels)
+            for flavor in flavors:
                 self._sums[flavor].nodes.pop(name)
                 self._sums[flavor].add(known.capacity, -1)
                 self._note(flavor)
+            self._add_shared(flavors, known.capacity, -1)
 
     def has_node(self, name: str) -> bool:
         """Return whether the node has, or had, GPUs."""
@@ -302,6 +308,18 @@ class Capacities:
         """Return the GPUs of a flavor; valid until the next change."""
         found = self._sums.get(flavor)
         return _EMPTY if found is None else found.capacity()
+
+    def real_by_nodes(self) -> dict[tuple[str, ...], Amounts]:
+        """Return the GPUs that exist, each once, by the flavors that select its node, sorted."""
+        if self._shared is None:
+            self._shared = {}
+            for node in self._nodes.values():
+                self._add_shared(self._of(node.facts.labels), node.capacity, 1)
+        return {
+            flavors: dict(found.parts["real"])
+            for flavors, found in sorted(self._shared.items())
+            if flavors and found.parts["real"]
+        }
 
     def fragmentation(self, flavor: str) -> dict[str, Fragmentation]:
         """Return the free devices of every node of a flavor, by resource."""
@@ -393,11 +411,18 @@ class Capacities:
     def _resum(self, entry: _Node, before: GpuCapacity) -> None:
         if entry.capacity == before:
             return
-        for flavor in self._of(entry.facts.labels):
+        flavors = self._of(entry.facts.labels)
+        for flavor in flavors:
             found = self._sums[flavor]
             found.add(before, -1)
             found.add(entry.capacity, 1)
             self._note(flavor)
+        self._add_shared(flavors, before, -1)
+        self._add_shared(flavors, entry.capacity, 1)
+
+    def _add_shared(self, flavors: Iterable[str], capacity: GpuCapacity, sign: int) -> None:
+        if self._shared is not None:
+            self._shared.setdefault(tuple(sorted(flavors)), _Sum()).add(capacity, sign)
 
     def _note(self, flavor: str) -> None:
         self._changed.add(flavor)

@@ -47,6 +47,7 @@ class Shortage:
         share: what exists of it, after all that comes before.
         real: what exists for all queues together.
         capacity: of the flavor.
+        overlaps: other flavors that select nodes of the flavor, sorted.
     """
 
     pair: FlavorResource
@@ -54,6 +55,7 @@ class Shortage:
     share: int
     real: int
     capacity: GpuCapacity
+    overlaps: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -70,6 +72,7 @@ class Shortage:
             sick=_text(resource, sick) if sick else "",
             outside=_text(resource, outside) if outside else "",
             others=_text(resource, others) if others else "",
+            overlaps=self.overlaps,
         )
 
 
@@ -85,6 +88,10 @@ class Guard:
         self._annotated: set[str] = set()
         self._capped: set[_Key] = set()
         self._shares: dict[_Key, dict[FlavorResource, int]] = {}
+        self._by_nodes: dict[tuple[str, ...], Amounts] = {}
+        """GPUs that exist by the flavors that select their nodes."""
+        self._overlaps: dict[str, tuple[str, ...]] = {}
+        """Flavors that select nodes of a flavor, too, sorted."""
         self._real: dict[str, tuple[Amounts, ...]] = {}
         self._present: dict[str, Present] = {}
         self._present_changed: set[str] = set()
@@ -188,6 +195,7 @@ class Guard:
                         share=share,
                         real=real,
                         capacity=capacity,
+                        overlaps=self._overlaps.get(pair.flavor, ()),
                     )
                 )
         return tuple(found)
@@ -227,8 +235,15 @@ class Guard:
 
     def _changed_flavors(self) -> frozenset[str]:
         """Flavors of which other amounts exist than before; who uses them does not matter."""
-        found = set()
-        for flavor in self._capacities.take_changed():
+        found: set[str] = set()
+        changed = self._capacities.take_changed()
+        if changed:
+            before, self._by_nodes = self._by_nodes, self._capacities.real_by_nodes()
+            nodes = before.keys() | self._by_nodes.keys()
+            for flavors in nodes:
+                if before.get(flavors) != self._by_nodes.get(flavors):
+                    found.update(flavors)
+        for flavor in changed:
             capacity = self._capacities.capacity(flavor)
             now = tuple(
                 dict(p) for p in (capacity.real, capacity.healthy, capacity.sick, capacity.outside)
@@ -268,18 +283,24 @@ class Guard:
         return frozenset(name for name, n in real.items() if n and resources.is_device(name))
 
     def _share_out(self, guarded: set[_Key]) -> None:
-        left: dict[FlavorResource, int] = {}
-        self._shares = {}
+        """Hand out what exists; nodes that several flavors select are handed out once."""
+        left = {flavors: dict(amounts) for flavors, amounts in self._by_nodes.items()}
+        nodes_of: dict[str, list[tuple[str, ...]]] = {}
+        for flavors in sorted(left, key=lambda flavors: (len(flavors), flavors)):
+            for flavor in flavors:  # first those that fewest other flavors select
+                nodes_of.setdefault(flavor, []).append(flavors)
+        self._shares, self._overlaps = {}, _overlaps(left)
         for key in sorted(self._promises, key=lambda key: (key in guarded, *reversed(key))):
             shares = self._shares[key] = {}
             for pair, promised in self._promises[key].items():
-                real = left.get(pair)
-                if real is None:
-                    real = self._real.get(pair.flavor, ({},))[0].get(pair.resource, 0)
+                shares[pair] = 0
                 if key in guarded and not self._capacities.complete:
-                    real = 0
-                shares[pair] = min(promised, real)
-                left[pair] = real - shares[pair]
+                    continue
+                for flavors in nodes_of.get(pair.flavor, ()):
+                    real = left[flavors].get(pair.resource, 0)
+                    taken = min(promised - shares[pair], real)
+                    shares[pair] += taken
+                    left[flavors][pair.resource] = real - taken
 
     def _pass_on(self, key: _Key, *, limited: bool) -> None:
         if key.kind == _QUEUE and key.name in self._queues:
@@ -338,6 +359,19 @@ def _quota(quota: model.ResourceQuota, share: int) -> model.ResourceQuota:
     given = min(quota.nominal, share)
     is_bounded = quota.nominal != amount.UNLIMITED
     return replace(quota, nominal=given, withheld=quota.nominal - given if is_bounded else 0)
+
+
+def _overlaps(nodes: Iterable[tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Return the flavors that select nodes of another flavor, by its name."""
+    found: dict[str, set[str]] = {}
+    for flavors in nodes:
+        for flavor in flavors:
+            found.setdefault(flavor, set()).update(flavors)
+    return {
+        flavor: tuple(sorted(others - {flavor}))
+        for flavor, others in found.items()
+        if len(others) > 1
+    }
 
 
 def _flavors(pairs: Iterable[FlavorResource]) -> set[str]:

@@ -105,6 +105,54 @@ def quota(picture: Picture) -> Iterator[Finding]:
             f"{names.CAPACITY_GUARD}={names.CAPACITY_GUARD_ENFORCE}"
         )
         yield warning("ResourceFlavor", pair.flavor, what, mend)
+    yield from _quota_of_same_nodes(picture)
+
+
+def _quota_of_same_nodes(picture: Picture) -> Iterator[Finding]:
+    """Yield flavors that select the same nodes, and together promise more than these have."""
+    promises: dict[str, dict[str, int]] = {}
+    for pair, promised in _nominal(picture).items():
+        if promised and pair.flavor in picture.flavors:
+            promises.setdefault(pair.resource, {})[pair.flavor] = promised
+    for resource, by_flavor in promises.items():
+        for flavors, has in _joined(picture, resource, by_flavor):
+            promised = sum(by_flavor[one] for one in flavors)
+            is_bounded = all(by_flavor[one] != amount.UNLIMITED for one in flavors)
+            if len(flavors) < 2 or not is_bounded or not has or promised <= has:  # noqa: PLR2004
+                continue
+            text = partial(quota_use.amount_text, resource)
+            what = (
+                f"it selects nodes that {shown(flavors[1:])} selects too: queues promise "
+                f"{text(promised)} {resource} of these flavors together, their nodes have "
+                f"{text(has)}"
+            )
+            mend = (
+                "have each node selected by one flavor (spec.nodeLabels), lower the nominalQuota, "
+                "or limit the quota to what exists: kubectl annotate clusterqueue QUEUE "
+                f"{names.CAPACITY_GUARD}={names.CAPACITY_GUARD_ENFORCE}"
+            )
+            yield warning("ResourceFlavor", flavors[0], what, mend)
+
+
+def _joined(
+    picture: Picture, resource: str, flavors: Iterable[str]
+) -> Iterator[tuple[list[str], int]]:
+    """Yield the flavors whose nodes overlap, sorted, and how much of a resource the nodes have."""
+    joined: list[tuple[set[str], dict[str, int]]] = []
+    for name in sorted(flavors):
+        members, has = {name}, {
+            facts.name: {**part.units, **costs.virtual(part.worth)}.get(resource, 0)
+            for facts, part in picture.nodes_of(picture.flavors[name])
+        }  # fmt: skip
+        apart = []
+        for others, had in joined:
+            if had.keys() & has.keys():
+                members, has = members | others, {**had, **has}
+            else:
+                apart.append((others, had))
+        joined = [*apart, (members, has)]
+    for members, has in joined:
+        yield sorted(members), sum(has.values())
 
 
 def offered(picture: Picture) -> Iterator[Finding]:

@@ -1,5 +1,6 @@
 """Each check finds the fault that it is about, and names the mend; a healthy cluster has none."""
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -393,6 +394,21 @@ def a_cluster_queue_does_not_take_the_namespace(broken: Broken) -> None:
 def quota_exceeds_what_exists(broken: Broken) -> None:
     broken.objects[resources.CLUSTER_QUEUES] = [
         {**make_cluster_queue("research", quota=40), "status": {"conditions": [
+            {"type": "Active", "status": "True", "reason": "Ready", "message": ""}]}}
+    ]  # fmt: skip
+
+
+@fault("quota-capacity", WARNING, "a100", "it selects nodes that everything selects too: queues "
+       "promise 24 nvidia.com/gpu of these flavors together, their nodes have 16",
+       "have each node selected by one flavor")  # fmt: skip
+def two_flavors_select_the_same_nodes(broken: Broken) -> None:
+    flavors = broken.objects[resources.RESOURCE_FLAVORS]
+    everything = copy.deepcopy(flavors[0])
+    everything["metadata"]["name"] = "everything"
+    flavors.append(everything)
+    quotas = {one: {names.GPU_RESOURCE: 12} for one in ("a100", "everything")}
+    broken.objects[resources.CLUSTER_QUEUES] = [
+        {**make_cluster_queue("research", quotas=quotas), "status": {"conditions": [
             {"type": "Active", "status": "True", "reason": "Ready", "message": ""}]}}
     ]  # fmt: skip
 
