@@ -64,6 +64,22 @@ def test_without_the_setting_a_finished_workload_stays() -> None:
     assert len(world.workloads()) == 1
 
 
+@pytest.mark.parametrize(("passed", "left"), [(3590, 1), (3602, 0)])
+def test_the_workload_of_an_orphaned_job_does_not_stay_for_ever(passed: int, left: int) -> None:
+    """A deletion with `--cascade=orphan` takes the owner off the Workload, too."""
+    world = ready_world()
+    world.add(queued_job())
+    world.settle()
+    name = world.workloads()["train"].metadata.name
+    orphan = patches.merge({"metadata": {"ownerReferences": None}})
+    world.store.patch(resources.WORKLOADS, name, orphan, "ml")
+    world.store.delete(resources.JOBS, "train", "ml")
+    world.settle()
+    world.clock.advance(passed)
+    world.settle()
+    assert len(world.store.list(resources.WORKLOADS).items) == left
+
+
 def deactivate(world: World, name: str) -> None:
     """The program deactivates the Workload, because a limit was exceeded."""
     found = world.workloads()[name]

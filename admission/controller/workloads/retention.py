@@ -17,6 +17,8 @@ from admission.objects.workload import Workload
 
 _OWNERS: Final = frozenset({("v1", "Pod"), ("batch/v1", "Job")})
 """Kinds whose objects we delete; others have controllers of their own."""
+_ORPHANS_KEPT: Final = timedelta(hours=1)
+"""After its end, for how long a Workload is kept whose owner has left it."""
 
 
 def end(workload: Workload, around: Surroundings) -> Change | None:
@@ -24,7 +26,7 @@ def end(workload: Workload, around: Surroundings) -> Change | None:
     is_orphan = not workload.metadata.owner_references
     if workload.metadata.deletion_timestamp:
         return _release(workload) if is_orphan else None
-    if is_orphan and workload.metadata.label(names.JOB_UID_LABEL):
+    if _is_left(workload):
         released = _release(workload)
         if released is not None:
             return released
@@ -38,7 +40,7 @@ def end(workload: Workload, around: Surroundings) -> Change | None:
 
 def finish_orphan(workload: Workload, around: Surroundings) -> Change | None:
     """Return the end of a Workload that was made for a Job, but has no owner."""
-    if workload.metadata.owner_references or not workload.metadata.label(names.JOB_UID_LABEL):
+    if not _is_left(workload):
         return None
     status = statuses.finish(workload, *conditions.OWNER_NOT_FOUND, around.now)
     return Change(operation=Operation.FINISH_WORKLOAD, status=status)
@@ -61,7 +63,16 @@ def _finished_end(workload: Workload, settings: WorkloadRetention) -> datetime |
     found = workload.status.condition(conditions.FINISHED)
     if found is None or found.status != "True":
         return None
-    return _after(found, settings.after_finished)
+    kept = settings.after_finished
+    if found.reason == conditions.OWNER_NOT_FOUND.reason and _is_left(workload):
+        kept = _ORPHANS_KEPT if kept is None else min(kept, _ORPHANS_KEPT)
+    return _after(found, kept)
+
+
+def _is_left(workload: Workload) -> bool:
+    """Return whether a Workload was made for an owner and has none (``--cascade=orphan``)."""
+    metadata = workload.metadata
+    return not metadata.owner_references and bool(metadata.label(names.JOB_UID_LABEL))
 
 
 def _owner_end(workload: Workload, settings: WorkloadRetention) -> datetime | None:
