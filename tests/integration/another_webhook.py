@@ -1,0 +1,89 @@
+"""A mutating webhook of somebody else that comes after ours, as service meshes have.
+
+It adds to each pod the container that the pod's annotation holds, as JSON.
+"""
+
+import base64
+import http.server
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from admission.base.clock import SystemClock
+from certs import files
+from tests.controlplane.rest import Rest
+
+CONTAINER: Final = "example.com/add-container"
+"""The annotation."""
+_PATH: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: Any) -> None:
+        """Log nothing."""
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["request"]
+        container = json.loads(request["object"]["metadata"]["annotations"][CONTAINER])
+        patch = [{"op": "add", "path": "/spec/containers/-", "value": container}]
+        response = {
+            "uid": request["uid"],
+            "allowed": True,
+            "patchType": "JSONPatch",
+            "patch": base64.b64encode(json.dumps(patch).encode()).decode(),
+        }
+        review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+        body = json.dumps({**review, "response": response}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@contextmanager
+def another_webhook(api: Rest, folder: Path) -> Iterator[None]:
+    """Serve the webhook and have the API server ask it about new pods."""
+    pair = files.ensure(folder, ["127.0.0.1"], SystemClock().now())
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.certificate, pair.key)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        api.post(_PATH, _configuration(server.server_address[1], pair.ca.read_bytes()))
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _configuration(port: int, ca: bytes) -> dict[str, Any]:
+    key = json.dumps(CONTAINER)
+    asked = f"has(object.metadata.annotations) && {key} in object.metadata.annotations"
+    webhook = {
+        "name": "zz.example.com",
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Fail",
+        "clientConfig": {
+            "url": f"https://127.0.0.1:{port}/",
+            "caBundle": base64.b64encode(ca).decode(),
+        },
+        "rules": [
+            {
+                "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+                "resources": ["pods"], "scope": "Namespaced",
+            }
+        ],
+        "matchConditions": [{"name": "asked", "expression": asked}],
+    }  # fmt: skip
+    return {"metadata": {"name": "zz-example"}, "webhooks": [webhook]}

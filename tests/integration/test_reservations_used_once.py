@@ -1,0 +1,166 @@
+"""A user with the role `edit` uses no reservation twice, on a whole cluster.
+
+What is held is judged from the pods that nodes run, as the API server shows them.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from admission.base import names
+from tests.builders.jobs import make_job
+from tests.builders.pods import make_pod
+from tests.controlplane import waiting
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.rest import Rest
+from tests.integration import applied
+from tests.integration.another_webhook import CONTAINER, another_webhook
+from tests.integration.applied import Json
+from tests.integration.installed import KUEUE, Installed, installed
+from tests.integration.teams import Team, add_editor
+
+pytestmark = pytest.mark.controlplane
+
+LONG = {"controlplane.test/run-for": "1h"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """An installation, and one with the role `edit` in all namespaces."""
+
+    installed: Installed
+    editor: Rest
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with Cluster.start() as cluster:
+        cluster.start_whole()
+        cluster.add_gpu_node("gpus", gpus=100, labels={"nvidia.com/gpu.product": "A100"})
+        with installed(cluster, tmp_path_factory.mktemp("once")) as system:
+            folder = tmp_path_factory.mktemp("another")
+            with another_webhook(system.api, folder):
+                yield Place(system, add_editor(system))
+
+
+def gpus_on_nodes(team: Team) -> int:
+    """The GPUs of the pods of a namespace that are bound and have not ended."""
+    return sum(
+        int(container.get("resources", {}).get("requests", {}).get(names.GPU_RESOURCE, 0))
+        for pod in team.listed().values()
+        if pod["spec"].get("nodeName") and pod["status"]["phase"] not in {"Succeeded", "Failed"}
+        for container in pod["spec"]["containers"]
+    )
+
+
+def wait_decided(team: Team) -> None:
+    """Waits until what came before is decided: a pod of another queue that came later runs."""
+    other = Team(team.system, team.editor, quota=1)
+    other.editor.post(other.pods, make_pod("probe", annotations=LONG, gpus=1))
+    other.wait_running("probe")
+
+
+def add_group(team: Team, size: int = 4) -> list[str]:
+    annotations = {names.POD_GROUP_TOTAL_COUNT: str(size), **LONG}
+    made = [f"gang-{number}" for number in range(size)]
+    for name in made:
+        labels = {names.POD_GROUP_NAME: "gang"}
+        pod = make_pod(name, labels=labels, annotations=annotations, gpus=1)
+        team.editor.post(team.pods, {**pod, "spec": {**pod["spec"], "restartPolicy": "Never"}})
+    return made
+
+
+def add_job(
+    team: Team, name: str, pods: int, pod: dict[str, Any] | None = None, **job: Any
+) -> None:
+    more = dict(pod or {})
+    annotations = {**LONG, **more.pop("annotations", {})}
+    path = f"/apis/batch/v1/namespaces/{team.name}/jobs"
+    made = make_job(name, pods, gpus=1, pod={"annotations": annotations, **more}, **job)
+    team.editor.post(path, made)
+
+
+def sidecar(**amounts: str) -> dict[str, str]:
+    """The annotation of a pod to which another webhook adds a container."""
+    stated = {"limits": amounts, "requests": amounts}
+    return {CONTAINER: json.dumps({"name": "side", "image": "x", "resources": stated})}
+
+
+def used(team: Team) -> dict[str, str]:
+    """What the ClusterQueue says is used, by resource."""
+    path = f"{KUEUE}/clusterqueues/{team.name}"
+    flavors = team.api.get(path).get("status", {}).get("flavorsUsage", [])
+    return {one["name"]: str(one["total"]) for flavor in flavors for one in flavor["resources"]}
+
+
+def workload(team: Team, name: str) -> Json:
+    found: Json = team.api.get(f"{team.workloads}/{name}")
+    return found
+
+
+def test_the_workload_of_a_group_is_not_adopted_by_a_job_that_names_it(place: Place) -> None:
+    team = Team(place.installed, place.editor)
+    group = add_group(team)
+    team.wait_running(*group)
+    add_job(team, "thief", 4, annotations={names.PREBUILT_WORKLOAD: "gang"})
+    single = {names.PREBUILT_WORKLOAD: "gang", **LONG}
+    team.editor.post(team.pods, make_pod("single", annotations=single, gpus=1))
+    waiting.until(
+        lambda: place.installed.condition(team.name, "single"), what="the pod says why it waits"
+    )
+    wait_decided(team)
+    assert gpus_on_nodes(team) == 4
+    found = workload(team, "gang")
+    assert not any(one.get("controller") for one in found["metadata"]["ownerReferences"])
+    told = {one["type"]: one["status"] for one in found["status"]["conditions"]}
+    assert (told["Admitted"], told.get("Finished")) == ("True", None)
+
+
+def test_a_pod_of_an_admitted_job_gets_no_gpus_that_another_webhook_adds(place: Place) -> None:
+    team = Team(place.installed, place.editor)
+    add_job(team, "train", 2, pod={"annotations": sidecar(**{names.GPU_RESOURCE: "2"})})
+    applied.wait_told(place.installed, team.name, "Job", "FailedCreate")
+    wait_decided(team)
+    assert gpus_on_nodes(team) == 0
+    assert team.listed() == {}
+
+
+def test_a_pod_of_an_admitted_job_gets_no_gpus_from_a_limit_range_made_later(
+    place: Place,
+) -> None:
+    team = Team(place.installed, place.editor)
+    helper = {"name": "helper", "image": "x"}
+    main = make_pod("x", gpus=1)["spec"]["containers"][0]
+    add_job(team, "train", 1, pod={"containers": [main, helper]})
+    waiting.until(lambda: gpus_on_nodes(team) == 1, what="the pod of the Job runs")
+    limits = {"type": "Container", "default": {names.GPU_RESOURCE: "2"}}
+    path = f"/api/v1/namespaces/{team.name}/limitranges"
+    team.api.post(path, {"metadata": {"name": "later"}, "spec": {"limits": [limits]}})
+    (name,) = team.listed()
+    team.editor.delete(f"{team.pods}/{name}", {"gracePeriodSeconds": 0})
+    applied.wait_told(place.installed, team.name, "Job", "FailedCreate")
+    assert gpus_on_nodes(team) <= 1
+
+
+def test_cpu_that_another_webhook_adds_to_pods_of_an_admitted_job_is_charged(
+    place: Place,
+) -> None:
+    team = Team(place.installed, place.editor)
+    path = f"{KUEUE}/clusterqueues/{team.name}"
+    quotas = [
+        {"name": name, "nominalQuota": amount}
+        for name, amount in ((names.GPU_RESOURCE, 4), ("cpu", 8), ("memory", "64Gi"))
+    ]
+    group = {
+        "coveredResources": [one["name"] for one in quotas],
+        "flavors": [{"name": team.name, "resources": quotas}],
+    }
+    team.api.patch(path, {"spec": {"resourceGroups": [group]}})
+    asked = {"requests": {"cpu": "1", "memory": "1Gi"}}
+    add_job(team, "mesh", 1, pod={**asked, "annotations": sidecar(cpu="2", memory="1Gi")})
+    waiting.until(lambda: gpus_on_nodes(team) == 1, what="the pod of the Job runs")
+    wanted = {names.GPU_RESOURCE: "1", "cpu": "3", "memory": "2Gi"}
+    waiting.until(lambda: used(team) == wanted, what=f"the queue is charged for {wanted}")
