@@ -74,6 +74,7 @@ def documents(
         pod_failure=_IGNORE if holds else _FAIL,
         ungated=ungated if holds else [],
         concerns_us=concerns("object", managed),
+        new_concerns_us=new_concerns("object", managed),
         old_concerns_us=concerns("oldObject", managed),
         asks_by_class=asks_by_class(),
         owners_mutating=[
@@ -101,7 +102,7 @@ def documents(
 
 def quota_needs(managed: ManagedResources, kinds: Kinds) -> dict[str, str]:
     """Return CEL about new pods: whether they need quota, and whether their owner has it."""
-    asks, _ = _concerns("object", managed)
+    asks, *_ = _concerns("object", managed)
     makers = ", ".join(map(quote, kinds.makers))
     needs, of_admitted = rendering.documents("needs-quota", asks=asks, pod_makers=makers)
     return {"needs_quota": needs["expression"], "of_admitted_owner": of_admitted["expression"]}
@@ -166,11 +167,20 @@ def asks_by_class() -> str:
 
 def concerns(pod: str, managed: ManagedResources) -> str:
     """Return CEL: the pod asks for a resource that we manage, or carries a key of ours."""
+    spec, metadata, _ = _concerns(pod, managed)
+    return f"{spec} || {metadata}"
+
+
+def new_concerns(pod: str, managed: ManagedResources) -> str:
+    """Return CEL: as `concerns`, or the pod carries what an earlier admission left."""
     return " || ".join(_concerns(pod, managed))
 
 
 def _concerns(pod: str, managed: ManagedResources) -> list[str]:
-    """CEL about a pod's spec, and about its metadata; both have to be there."""
+    """CEL about a pod's spec, about its metadata, and about what an admission left on it.
+
+    Spec and metadata have to be there.
+    """
     is_of_class = f"r.startsWith({quote(names.IMPLICIT_CLASS_PREFIX)})"
     is_managed = f"{names_managed('r', managed)} || {is_of_class}"
     found = rendering.documents("webhooks-concerns", pod=pod, managed=is_managed)
@@ -189,7 +199,7 @@ def owner_concerns(variable: str, managed: ManagedResources, held: HeldKind | Se
 
 def _asks(managed: ManagedResources, template: str) -> str:
     """CEL: pods of a template would concern us."""
-    spec, metadata = _concerns(template, managed)
+    spec, metadata, _ = _concerns(template, managed)
     return f"((has({template}.spec) && ({spec})) || (has({template}.metadata) && ({metadata})))"
 
 

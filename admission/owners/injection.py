@@ -14,6 +14,14 @@ from admission.objects import admitted_devices, views
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.workload import PodSetUpdate, Workload
 
+MARK_LABELS: Final = (
+    names.PODSET_LABEL,
+    names.LOCAL_QUEUE_NAME_LABEL,
+    names.CLUSTER_QUEUE_NAME_LABEL,
+)
+MARK_ANNOTATIONS: Final = (names.WORKLOAD_ANNOTATION, names.ADMITTED_DEVICES)
+"""Labels and annotations that every admission writes: they tell where a pod was admitted."""
+
 _MAX_LABEL: Final = 63
 
 
@@ -133,11 +141,7 @@ def with_devices(
 
 def labels_of(pod_set: str, queue: str, cluster_queue: str) -> dict[str, str]:
     """Return the labels that tell where a pod was admitted; without names that cannot be one."""
-    labels = {
-        names.PODSET_LABEL: pod_set,
-        names.LOCAL_QUEUE_NAME_LABEL: queue,
-        names.CLUSTER_QUEUE_NAME_LABEL: cluster_queue,
-    }
+    labels = dict(zip(MARK_LABELS, (pod_set, queue, cluster_queue), strict=True))
     return {key: value for key, value in labels.items() if _is_label_value(value)}
 
 
@@ -168,6 +172,8 @@ def into_template(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what an injection adds to a pod or pod template: members of metadata and of spec.
 
+    Marks of an earlier admission are replaced: a pod that waits has not been admitted.
+
     Raises:
         InjectionConflictError: the pod contradicts the injection.
     """
@@ -180,10 +186,24 @@ def into_template(
     if missing:
         changes["tolerations"] = [toleration_to_wire(t) for t in (*present, *missing)]
     added = {
-        "labels": additions("labels", given.labels, metadata.labels),
-        "annotations": additions("annotations", given.annotations, metadata.annotations),
+        "labels": _marked("labels", given.labels, metadata.labels, MARK_LABELS),
+        "annotations": _marked(
+            "annotations", given.annotations, metadata.annotations, MARK_ANNOTATIONS
+        ),
     }
     return added, changes
+
+
+def _marked(
+    field: str,
+    wanted: Mapping[str, str],
+    found: Mapping[str, str] | None,
+    marks: Iterable[str],
+) -> dict[str, str]:
+    """Return the members of ``wanted`` that are missing, or are marks with another value."""
+    others = {key: text for key, text in (found or {}).items() if key not in marks}
+    added = additions(field, wanted, others)
+    return {key: text for key, text in added.items() if (found or {}).get(key) != text}
 
 
 def _assigned_flavors(workload: Workload, pod_set: str) -> Iterable[str]:

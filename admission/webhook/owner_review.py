@@ -22,6 +22,7 @@ from admission.objects.limit_range import LimitRange
 from admission.objects.reviewed_pod import Pod, PodSpec
 from admission.owners.review import Reviewed, Template
 from admission.webhook import (
+    earlier_admission,
     hints,
     limiting,
     metadata_rules,
@@ -40,15 +41,6 @@ from admission.webhook.rewriting import Rewritten
 
 _ADMITTED_PATH: Final = FieldPath.of("metadata", "annotations").key(names.WORKLOAD_ANNOTATION)
 _METADATA: Final = "/metadata/"
-_OF_ADMISSION: Final = frozenset(
-    {
-        names.WORKLOAD_ANNOTATION,
-        names.ADMITTED_DEVICES,
-        names.PODSET_LABEL,
-        names.LOCAL_QUEUE_NAME_LABEL,
-        names.CLUSTER_QUEUE_NAME_LABEL,
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +60,17 @@ def mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
     Doing it twice equals doing it once, so the API server may ask again.
     """
     outcome = _mutate(owner, context, rules, knowledge)
-    if outcome.errors or names.UNREVIEWED not in (owner.metadata.annotations or {}):
+    if outcome.errors:
         return outcome
-    patch = PatchBuilder()  # that it was suspended for want of a review stays right (ADR 0195)
-    patch.remove(patches.pointer("metadata", "annotations", names.UNREVIEWED))
-    return replace(outcome, operations=(*patch.operations(), *outcome.operations))
+    patch = PatchBuilder()
+    if names.UNREVIEWED in (owner.metadata.annotations or {}):
+        # that it was suspended for want of a review stays right (ADR 0195)
+        patch.remove(patches.pointer("metadata", "annotations", names.UNREVIEWED))
+    dropped: tuple[Operation, ...] = ()
+    if outcome.standing is not Standing.OF_JOB:
+        _, dropped = earlier_admission.metadata_without_marks(owner.metadata)
+    operations = (*patch.operations(), *dropped, *outcome.operations)
+    return replace(outcome, operations=operations)
 
 
 def _mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge) -> Outcome:
@@ -123,7 +121,7 @@ def _mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledg
     return Outcome(
         standing=placement.standing,
         operations=(
-            *_unadmitted(templates),
+            *unadmitted(templates),
             *patch.operations(),
             *owner.hold(),
             *owner.spread(placement.queue),
@@ -252,10 +250,10 @@ def _without_queue(
     if placement.standing is Standing.IN_DOUBT:
         return Outcome(
             standing=placement.standing,
-            operations=(*_unadmitted(templates), *owner.hold()),
+            operations=(*unadmitted(templates), *owner.hold()),
             warnings=(hints.held_until_queued(owner.kind.name, context, knowledge),),
         )
-    operations = [*_unadmitted(templates)]
+    operations = [*unadmitted(templates)]
     if is_child(owner, rules) and not queueing.is_left_out(context.namespace, rules, knowledge):
         was_held = owner.metadata.label(names.HELD_WITH_PARENT) == "true"
         label = {names.HELD_WITH_PARENT: "true" if was_held or not owner.is_held() else "false"}
@@ -301,20 +299,14 @@ def _refusal(placement: Placement, context: Context, knowledge: Knowledge) -> Fi
     return fielderrors.required(metadata_rules.QUEUE_PATH, rule)
 
 
-def _unadmitted(templates: Iterable[Template]) -> Iterator[Operation]:
-    """A new owner was never admitted, whatever it was copied from."""
+def unadmitted(templates: Iterable[Template]) -> Iterator[Operation]:
+    """Yield the operations that take off what an earlier admission left on new templates."""
     beside: dict[str, None] = {}
     for one in templates:
         if one.beside is not None:
             beside[one.beside.at.pointer()] = None
-        found = one.pod.metadata
-        if _OF_ADMISSION.isdisjoint(found.annotations or {}):
-            continue
-        for field, present in (("labels", found.labels), ("annotations", found.annotations)):
-            patch = PatchBuilder()
-            kept = {key: text for key, text in (present or {}).items() if key not in _OF_ADMISSION}
-            patch.become(f"/metadata/{field}", present, kept)
-            yield from at_template(one, patch.operations())
+        _, operations = earlier_admission.metadata_without_marks(one.pod.metadata)
+        yield from at_template(one, operations)
     for pointer in beside:
         yield {"op": "remove", "path": pointer}
 

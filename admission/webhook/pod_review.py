@@ -13,6 +13,7 @@ from admission.base.patches import Operation, PatchBuilder
 from admission.objects import admitted_devices, limit_range, reviewed_pod, role_hash, views
 from admission.objects.reviewed_pod import Pod, PodSpec
 from admission.webhook import (
+    earlier_admission,
     hints,
     limiting,
     metadata_rules,
@@ -28,6 +29,8 @@ from admission.webhook.rewriting import Rewritten
 
 DEFAULT_PRIORITY_CLASS: Final = "default"
 
+_DERIVED: Final = (names.POD_GROUP_OBJECT, names.FOREIGN_TOPOLOGY_GATE)
+"""Annotations that a review derives from the pod anew, whatever a copy says."""
 _EFFECT: Final = "NoSchedule"
 _GATES_PATH: Final = FieldPath.of("spec", "schedulingGates")
 
@@ -57,11 +60,14 @@ def mutate(pod: Pod, context: Context, rules: Rules, knowledge: Knowledge) -> Ou
     Source: kueue pkg/controller/jobs/pod/pod_webhook.go (Default). Differs: no finalizer, no
     topology gate, no look at owners.
     """
-    if names.UNREVIEWED not in (pod.metadata.annotations or {}):
-        return _mutate(pod, context, rules, knowledge)
-    written, undone = _as_written(pod)
+    written, undone = pod, tuple[Operation, ...]()
+    if names.UNREVIEWED in (pod.metadata.annotations or {}):
+        written, undone = _as_written(pod)
+    if queueing.is_looked_at(written, context, rules, knowledge):
+        written, dropped = earlier_admission.pod_without_marks(written)
+        undone = (*undone, *dropped)
     outcome = _mutate(written, context, rules, knowledge)
-    if outcome.errors:
+    if outcome.errors or not undone:
         return outcome
     return replace(outcome, operations=(*undone, *outcome.operations))
 
@@ -192,8 +198,12 @@ def _unheld(
         patch.merge("/metadata/annotations", present, stamp)
     if placement.standing is not Standing.OF_JOB:
         warnings = hints.unheld(pod, placement, context, knowledge)
+        is_looked_at = queueing.is_looked_at(pod, context, rules, knowledge)
+        freed = earlier_admission.never_held(pod) if is_looked_at else ()
         return Outcome(
-            standing=placement.standing, operations=patch.operations(), warnings=warnings
+            standing=placement.standing,
+            operations=(*patch.operations(), *freed),
+            warnings=warnings,
         )
     errors = requests.too_many(pod) or list(_not_as_admitted(pod))
     if errors:
@@ -272,9 +282,11 @@ def _operations(
     if pod.has_gate(names.TOPOLOGY_GATE):
         annotations[names.FOREIGN_TOPOLOGY_GATE] = "true"
     patch.merge("/metadata/labels", pod.metadata.labels, _labels(pod, placement, rules, knowledge))
-    patch.merge("/metadata/annotations", pod.metadata.annotations, annotations)
-    if names.STOPS_AT in (pod.metadata.annotations or {}):  # a copy of one that was preempted
-        patch.remove(patches.pointer("metadata", "annotations", names.STOPS_AT))
+    present = pod.metadata.annotations
+    patch.merge("/metadata/annotations", present, annotations)
+    for key in _DERIVED:
+        if key in (present or {}) and key not in annotations:  # true of what it was copied from
+            patch.remove(patches.pointer("metadata", "annotations", key))
     if not pod.has_gate(names.ADMISSION_GATE):
         gates = [{"name": names.ADMISSION_GATE}]
         patch.append("/spec/schedulingGates", pod.spec.scheduling_gates, gates)

@@ -58,13 +58,25 @@ _HELD: Final = {Standing.QUEUED, Standing.SUSPENDED, Standing.IN_DOUBT}
 
 def place(pod: Pod, context: Context, rules: Rules, knowledge: Knowledge) -> Placement:
     """Return where a pod that is being created belongs; the first rule that fits decides."""
-    is_mirror = MIRROR_ANNOTATION in (pod.metadata.annotations or {})
-    if is_mirror or is_left_out(context.namespace, rules, knowledge):
+    if is_left_alone(pod, context, rules, knowledge):
         return Placement(standing=Standing.FREE)
     wants = requests.managed_names(pod, rules.managed)
     if is_of_admitted_owner(pod, context, rules):
         return Placement(standing=Standing.OF_JOB, wants=wants)
     return _place(pod, wants, context, rules, knowledge)
+
+
+def is_left_alone(pod: Pod, context: Context, rules: Rules, knowledge: Knowledge) -> bool:
+    """Return whether a pod is a mirror of a static one, or in a namespace that is not managed."""
+    is_mirror = MIRROR_ANNOTATION in (pod.metadata.annotations or {})
+    return is_mirror or is_left_out(context.namespace, rules, knowledge)
+
+
+def is_looked_at(pod: Pod, context: Context, rules: Rules, knowledge: Knowledge) -> bool:
+    """Return whether a new pod is judged by itself: not left alone, nor of an admitted owner."""
+    if is_of_admitted_owner(pod, context, rules):
+        return False
+    return not is_left_alone(pod, context, rules, knowledge)
 
 
 def _place(

@@ -88,6 +88,7 @@ def mutate(
     )
     queued = msgspec.structs.replace(new, metadata=metadata)
     operations = (
+        *(owner_review.unadmitted(templates) if old is None else ()),
         *patch.operations(),
         *new.written(),
         *(one for template in templates for one in _reach(queued, template, requester)),

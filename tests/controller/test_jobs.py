@@ -156,18 +156,15 @@ def test_an_ended_job_gets_no_workload():
     assert world.workloads() == {}
 
 
-def test_a_template_that_contradicts_its_flavor_ends_as_failed_to_start():
+def test_a_job_that_nobody_reviewed_starts_with_marks_of_its_own():
     world = ready_world()
-    world.add(queued_job(labels={}, pod={"nodeSelector": {}}))
+    copied = queued_job("other")
+    copied["spec"]["template"]["metadata"]["labels"][names.PODSET_LABEL] = "mine"
+    world.add(copied)
     world.settle()
-    other = queued_job("other")
-    other["spec"]["template"]["metadata"]["labels"][names.PODSET_LABEL] = "mine"
-    world.add(other)
-    world.settle()
-    finished = workload(world, "other").status.condition("Finished")
-    assert finished is not None
-    assert finished.reason == "FailedToStart"
-    assert not is_running(world, "other")
+    assert is_running(world, "other")
+    labels = stored(world, "other")["spec"]["template"]["metadata"]["labels"]
+    assert labels[names.PODSET_LABEL] == "main"
 
 
 # ------------------------------------------------------------------------------ partial admission

@@ -190,6 +190,21 @@ def test_a_pod_that_concerns_us_is_reviewed_twice_on_creation(
 @pytest.mark.parametrize(
     "pod",
     [
+        make_pod(gates=["kueue.x-k8s.io/admission"]),
+        make_pod(metadata={"finalizers": ["kueue.x-k8s.io/managed"]}),
+    ],
+    ids=["gate", "finalizer"],
+)
+def test_what_an_admission_left_on_a_pod_is_taken_off_at_its_creation(
+    cluster: Cluster, recorder: Recorder, namespace: str, pod: dict[str, Any]
+) -> None:
+    create(cluster.api, pod, namespace)
+    assert recorder.take() == [MUTATE]
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
         make_pod(),
         make_pod(limits={"cpu": "1", "memory": "1Gi"}),
         make_pod(limits={"amd.com/gpu": "1"}),

@@ -10,7 +10,7 @@ import pytest
 
 from admission.base import names
 from admission.objects import owner_rows
-from admission.owners import integrations
+from admission.owners import injection, integrations
 from admission.webhook import owner_review
 from admission.webhook.pod_review import Outcome
 from admission.webhook.queueing import Standing
@@ -304,3 +304,21 @@ def test_a_rayservice_that_runs_is_not_changed_so_that_its_pods_run_twice(
     assert owner_review.protect(old, new, CONTEXT, RULES).errors == ()
     suspended = msgspec.structs.replace(new, spec={**new.spec, "suspend": True})
     assert owner_review.protect(old, suspended, CONTEXT, RULES).errors == ()
+
+
+@pytest.mark.parametrize("key", [*injection.MARK_LABELS, *injection.MARK_ANNOTATIONS])
+@pytest.mark.parametrize("queued", [True, False])
+def test_each_mark_of_an_earlier_admission_alone_is_dropped_from_templates(key: str, queued: bool):
+    field = "labels" if key in injection.MARK_LABELS else "annotations"
+    mark = {field: {key: "old", "mine": "1"}}
+    document = in_queue(driver=mark) if queued else make_set(driver=mark)
+    after = mutated(document, make_cluster("default" if queued else "other"))
+    metadata = after["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["metadata"]
+    assert metadata[field] == {"mine": "1"}
+    assert validate(after).errors == ()
+
+
+def test_what_an_earlier_admission_remembers_on_an_owner_is_dropped():
+    document = in_queue()
+    document["metadata"]["annotations"] = {names.INJECTED: "{}", "mine": "1"}
+    assert mutated(document, make_cluster("default"))["metadata"]["annotations"] == {"mine": "1"}

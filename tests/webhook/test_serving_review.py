@@ -293,3 +293,14 @@ def test_a_deployment_that_grows_beyond_its_queue_is_told_again(before: int, tol
     new["spec"] |= {"replicas": 8, "strategy": {"type": "Recreate"}}
     found = mutate(new, queue_with(a=4), old=old).warnings
     assert [text.partition(" can")[0] for text in found] == ["Too many: 4 of 8 replicas"] * told
+
+
+def test_the_marks_of_an_earlier_admission_are_dropped_from_a_new_template() -> None:
+    template = {
+        "labels": {names.PODSET_LABEL: "main"},
+        "annotations": {names.WORKLOAD_ANNOTATION: "old"},
+    }
+    cluster, document = make_cluster("batch"), make_deployment(template=template)
+    made = after(document, mutate(document, cluster))["spec"]["template"]["metadata"]
+    assert names.PODSET_LABEL not in made["labels"]
+    assert names.WORKLOAD_ANNOTATION not in made["annotations"]

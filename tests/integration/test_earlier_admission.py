@@ -1,0 +1,170 @@
+"""Manifests and backups with the marks of an earlier admission, on a real control plane."""
+
+import copy
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from admission.base import names
+from tests.builders.pods import make_pod
+from tests.controlplane import waiting
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.rest import Json
+from tests.integration.installed import Installed, installed
+
+pytestmark = pytest.mark.controlplane
+
+LABELS = {
+    names.PODSET_LABEL: "main",
+    names.LOCAL_QUEUE_NAME_LABEL: "other",
+    names.CLUSTER_QUEUE_NAME_LABEL: "other",
+}
+ANNOTATIONS = {
+    names.WORKLOAD_ANNOTATION: "pod-exported-12345",
+    names.ROLE_HASH: "deadbeef",
+    names.REQUESTER: "somebody",
+}
+RESTORED = ("labels", "annotations", "name", "namespace")
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    with Cluster.start() as cluster, installed(cluster, tmp_path_factory.mktemp("marks")) as it:
+        yield it
+
+
+def pods(system: Installed, team: str) -> list[Json]:
+    found: list[Json] = system.api.get(f"/api/v1/namespaces/{team}/pods")["items"]
+    return [one for one in found if not one["metadata"].get("deletionTimestamp")]
+
+
+def test_an_exported_pod_waits_for_quota_of_its_own_and_starts(system: Installed) -> None:
+    team = system.add_team(1)
+    marks = {names.QUEUE_LABEL: "default", names.MANAGED_LABEL: "true", **LABELS}
+    made = system.create_pod(team, "exported", labels=marks, annotations=ANNOTATIONS)
+    assert not set(LABELS) & set(made["metadata"]["labels"])
+    assert made["metadata"]["annotations"][names.REQUESTER] != "somebody"
+    released = system.wait_released(team, "exported")
+    assert released["metadata"]["labels"][names.CLUSTER_QUEUE_NAME_LABEL] == team
+
+
+def test_an_exported_job_waits_for_quota_of_its_own_and_starts(system: Installed) -> None:
+    team = system.add_team(1)
+    template = {
+        "metadata": {"labels": dict(LABELS), "annotations": dict(ANNOTATIONS)},
+        "spec": {**make_pod(gpus=1)["spec"], "restartPolicy": "Never"},
+    }
+    path = f"/apis/batch/v1/namespaces/{team}/jobs"
+    system.api.post(
+        path,
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {
+                "name": "exported",
+                "labels": {names.QUEUE_LABEL: "default"},
+                "annotations": {names.REQUESTER: "somebody", names.INJECTED: "{}"},
+            },
+            "spec": {"suspend": False, "template": template},
+        },
+    )
+    waiting.until(
+        lambda: not system.api.get(f"{path}/exported")["spec"]["suspend"], what="the Job starts"
+    )
+    started = system.api.get(f"{path}/exported")["spec"]["template"]["metadata"]
+    assert started["labels"][names.CLUSTER_QUEUE_NAME_LABEL] == team
+
+
+def test_a_restored_deployment_runs_in_quota_of_its_own(
+    fresh_cluster: Callable[[], Cluster], tmp_path: Path
+) -> None:
+    cluster = fresh_cluster()
+    cluster.start_whole()
+    with installed(cluster, tmp_path) as system:
+        _restore_a_deployment(system)
+
+
+def _restore_a_deployment(system: Installed) -> None:
+    team = system.add_team(2)
+    deployments = f"/apis/apps/v1/namespaces/{team}/deployments"
+    sets = f"/apis/apps/v1/namespaces/{team}/replicasets"
+    labels = {"app": "vel"}
+    system.api.post(
+        deployments,
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "vel", "labels": {**labels, names.QUEUE_LABEL: "default"}},
+            "spec": {
+                "replicas": 2,
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": make_pod(gpus=1)["spec"],
+                },
+            },
+        },
+    )
+    waiting.until(lambda: len(released(system, team)) == 2, what="both replicas released")
+    saved = {
+        f"/api/v1/namespaces/{team}/pods": [as_saved(one) for one in pods(system, team)],
+        sets: [as_saved(one) for one in system.api.get(sets)["items"]],
+        deployments: [as_saved(system.api.get(f"{deployments}/vel"))],
+    }
+    system.api.delete(f"{deployments}/vel", {"propagationPolicy": "Foreground"})
+    for one in pods(system, team):
+        system.delete_pod(team, one["metadata"]["name"])
+    waiting.until(
+        lambda: not pods(system, team) and not system.api.get(sets)["items"], what="all gone"
+    )
+    for path, documents in saved.items():
+        for document in documents:
+            system.api.post(path, document)
+    waiting.until(
+        lambda: len(released(system, team)) == 2 == len(pods(system, team)),
+        what="both replicas run again",
+    )
+
+
+def released(system: Installed, team: str) -> list[Json]:
+    return [one for one in pods(system, team) if not one["spec"].get("schedulingGates")]
+
+
+def as_saved(document: Json) -> dict[str, Any]:
+    """An object as a tool restores it: without owners, identity, status and node."""
+    saved = copy.deepcopy(document)
+    metadata = saved["metadata"]
+    saved["metadata"] = {key: metadata[key] for key in RESTORED if key in metadata}
+    saved.pop("status", None)
+    saved["spec"].pop("nodeName", None)
+    return saved
+
+
+def test_the_marks_of_kueue_keep_no_pod_for_ever(system: Installed) -> None:
+    team = system.add_team(1)
+    labels = {names.MANAGED_LABEL: "true"}
+    gates = (names.ADMISSION_GATE,)
+    metadata = {"finalizers": [names.KUEUE_POD_FINALIZER]}
+    system.create_pod(
+        team,
+        "gpu",
+        labels={**labels, names.QUEUE_LABEL: "default"},
+        metadata=metadata,
+        gates=gates,
+    )
+    for name, more in {
+        "label": {"labels": labels},
+        "gate": {"gates": gates},
+        "both": {"labels": labels, "gates": gates},
+    }.items():
+        made = system.create_pod(team, name, gpus=None, **more)
+        assert "schedulingGates" not in made["spec"], name
+        assert names.MANAGED_LABEL not in made["metadata"].get("labels", {}), name
+    system.wait_released(team, "gpu")
+    system.delete_pod(team, "gpu")
+    waiting.until(
+        lambda: all(one["metadata"]["name"] != "gpu" for one in pods(system, team)),
+        what="the pod is gone",
+    )
