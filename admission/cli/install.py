@@ -163,7 +163,7 @@ def install(
             changes = installation.install(
                 api, plan, settings, SystemClock(), time.sleep, _tell_left_out
             )
-            _show(changes, form)
+            show(changes, form)
             if form == "text":
                 patch = "" if webhook_url else _tolerating(api, settings)
                 _tell_next(settings, is_outside=bool(webhook_url), first=patch)
@@ -227,7 +227,7 @@ def uninstall(
                 api, settings, SystemClock(), time.sleep,
                 release_pods=release_pods, keep_crds=keep_crds,
             )  # fmt: skip
-            _show(changes, form)
+            show(changes, form)
             waiting = len(installation.gated_pods(api))
     if waiting:
         click.echo(
@@ -438,7 +438,7 @@ def tell_outside(settings: Settings, said: Settings) -> None:
     click.echo(f"start the program with a --config file that contains:\n{text}", err=True)
 
 
-def _show(changes: Iterable[Applied], form: str) -> None:
+def show(changes: Iterable[Applied], form: str) -> None:
     """Each change as it happens, then the sum; as JSON all at once."""
     if form == "json":
         output.print_json([asdict(change) | {"effect": change.effect.value} for change in changes])

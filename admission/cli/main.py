@@ -9,6 +9,10 @@ from admission.cli.lazy import Lazy, LazyGroup
 
 COMMANDS: Final = {
     **kubectl.COMMANDS,
+    "break-glass": Lazy(
+        "admission.cli.break_glass:break_glass",
+        "Let pods run without quota in an emergency, and come back.",
+    ),
     "config": Lazy(
         "admission.cli.config:config",
         "Check a configuration file, or show the effective configuration.",

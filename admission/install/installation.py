@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -27,12 +28,15 @@ from admission.install import (
     webhook_secret,
 )
 from admission.install.backups import Backup, LeftOut
+from admission.install.held_leases import HeldLease
+from admission.install.outside_quota import Releaser
 from admission.install.webhooks import MUTATING_NAME
 from admission.kube import apply, errors, resources
 from admission.kube.api import Api, Document, every_served
 from admission.kube.apply import Applied, Effect
 from admission.kube.resources import Resource
 from admission.objects import crds
+from admission.owners import integrations
 from certs import files
 
 _KUEUE_CONFIGURATIONS: Final = (
@@ -48,8 +52,8 @@ _CRD_SECONDS: Final = 200.0
 _NUDGE_SECONDS: Final = 5.0
 """An API server that could not list a kind at the first try may look at its end again only when
 the CRD changes, or after five minutes (operator-framework/operator-controller#1437)."""
-_GUARD_SECONDS: Final = 10.0
-"""How long an API server may go on applying policies that were deleted; it looks every second."""
+UNINSTALLER: Final = "gpu-admission-uninstall"
+"""Who holds the Lease during an uninstallation."""
 _POLL_SECONDS: Final = 0.1
 
 
@@ -284,24 +288,29 @@ def uninstall(
 ) -> Iterator[Applied]:
     """Remove everything, webhook configurations first, so that nothing waits for a webhook.
 
+    Before that it takes the Lease, so that a controller that still runs decides nothing any more.
+
     Args:
         api: the cluster.
         settings: settings of the installation; objects that were not installed are not found.
         clock: bounds the wait for the CRDs to be gone.
         wait: sleeps for seconds.
-        release_pods: take our gate off the pods that still wait; otherwise they stay pending.
+        release_pods: let the pods that still wait run outside of quota; otherwise they stay
+            pending.
         keep_crds: keep queues and Workloads, served in the stored version only.
 
     Raises:
         InstallationError: a CRD is still there after its time.
         KubeError: the API server refused.
     """
+    _take_lease(api, settings, clock)
     yield from apply.delete_all(api, _api_services(settings))
     yield from no_reviews(api, settings)
     yield from no_policies(api, settings)
     yield from no_processes(api, settings)
     if release_pods:
-        yield from _release(api, clock, wait)
+        kinds = integrations.kinds_of(settings)
+        yield from Releaser(api, kinds, clock, wait).pods()
     for resource in _FINALIZED:
         _remove_finalizers(api, resource)
     yield from no_roles(api, settings)
@@ -312,6 +321,12 @@ def uninstall(
         _await_no_crds(api, clock, wait)
     unmark(api)
     yield from apply.delete_all(api, [manifests.namespace(settings)])
+
+
+def _take_lease(api: Api, settings: Settings, clock: Clock) -> None:
+    held = HeldLease(name=names.LEASE_NAME, namespace=settings.namespace, holder=UNINSTALLER)
+    with suppress(errors.NotFoundError):  # the namespace is gone already
+        held.take(api, clock)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -593,32 +608,6 @@ def _remove_finalizers(api: Api, resource: Resource) -> None:
             api.patch(
                 resource, metadata["name"], patches.merge(change), metadata.get("namespace", "")
             )
-
-
-def _release(api: Api, clock: Clock, wait: Callable[[float], None]) -> Iterator[Applied]:
-    deadline = clock.monotonic() + _GUARD_SECONDS
-    for pod in gated_pods(api):
-        metadata = pod["metadata"]
-        change = {"spec": {"schedulingGates": [{"name": gate} for gate in _kept(pod)]}}
-        while not _patched(api, metadata, change, is_last=clock.monotonic() > deadline):
-            wait(_POLL_SECONDS)
-        yield Applied(
-            kind="Pod",
-            namespace=metadata["namespace"],
-            name=metadata["name"],
-            effect=Effect.CONFIGURED,
-        )
-
-
-def _patched(api: Api, metadata: Document, change: Document, *, is_last: bool) -> bool:
-    """False where a policy of ours that is deleted already still forbids it."""
-    try:
-        api.patch(resources.PODS, metadata["name"], patches.merge(change), metadata["namespace"])
-    except errors.ForbiddenError:
-        if is_last:
-            raise
-        return False
-    return True
 
 
 def _gates(pod: Document) -> list[str]:

@@ -26,6 +26,7 @@ from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
 from admission.config.derived import Settings
 from admission.install import backups, installation, kueue_found, manifests, storage
+from admission.install.held_leases import HeldLease
 from admission.install.installation import Place, Plan
 from admission.install.kueue_found import Kueue
 from admission.install.rendering import Document
@@ -41,7 +42,6 @@ HOLDER: Final = "gpu-admission-migrate"
 RECORD: Final = "gpu-admission-from-kueue"
 """The ConfigMap with what is done, and with what the way back needs."""
 
-_FOREVER_SECONDS: Final = 10 * 365 * 24 * 3600
 _READY_SECONDS: Final = 300.0
 _SETTLE_SECONDS: Final = 2.0
 """How long each API server may take to notice that a webhook configuration has changed; they watch
@@ -211,6 +211,10 @@ class Move:
         self._api = tools.api
         self._kueue = kueue
         self._record = record
+        self._ours = HeldLease(
+            name=names.LEASE_NAME, namespace=tools.settings.namespace, holder=HOLDER
+        )
+        self._kueues = HeldLease(name=kueue.lease, namespace=kueue.lease_namespace, holder=HOLDER)
 
     # ------------------------------------------------------------------------------ forward
 
@@ -273,7 +277,7 @@ class Move:
             yield f"{count} objects written to {backup}"
 
     def _hold_ours(self) -> Iterator[Line]:
-        self._hold(names.LEASE_NAME, self._settings.namespace)
+        self._ours.take(self._api, self._tools.clock)
         yield f"holding Lease {self._settings.namespace}/{names.LEASE_NAME}"
 
     def _install(self) -> Iterator[Line]:
@@ -306,7 +310,7 @@ class Move:
 
     def _take_lease(self) -> Iterator[Line]:
         self._record.began = self._record.began or clocks.to_wire(self._tools.clock.now())
-        self._hold(self._kueue.lease, self._kueue.lease_namespace)
+        self._kueues.take(self._api, self._tools.clock)
         yield f"holding Lease {self._kueue.lease_namespace}/{self._kueue.lease}"
 
     def _rewrite(self) -> Iterator[Line]:
@@ -358,7 +362,7 @@ class Move:
                 f"Deployment {self._kueue.namespace}/{self._kueue.deployment} has pods again: "
                 "something scales it up; stop that, and repeat the command"
             )
-        self._release(names.LEASE_NAME, self._settings.namespace)
+        self._ours.release(self._api)
         yield "the Lease of our controller is free"
         self._until(self._is_led, "our controller has taken its Lease")
         seconds = self._seconds_since(self._record.began)
@@ -418,10 +422,10 @@ class Move:
             yield from self._once(name, steps[name], self._record.undone)
 
     def _hold_back(self) -> Iterator[Line]:
-        held_before = self._holder(names.LEASE_NAME, self._settings.namespace) == HOLDER
+        held_before = self._ours.held_by(self._api) == HOLDER
         yield from self._hold_ours()
         if "lease" in self._record.done:
-            self._hold(self._kueue.lease, self._kueue.lease_namespace)
+            self._kueues.take(self._api, self._tools.clock)
         if not held_before:
             times = self._settings.kueue.leader_election
             self._tools.wait(times.lease_duration.total_seconds())
@@ -508,7 +512,7 @@ class Move:
         return True
 
     def _yield(self) -> Iterator[Line]:
-        self._release(self._kueue.lease, self._kueue.lease_namespace)
+        self._kueues.release(self._api)
         yield "Kueue's Lease is free"
 
     def _remove(self) -> Iterator[Line]:
@@ -556,58 +560,8 @@ class Move:
         except errors.NotFoundError:
             return
 
-    def _hold(self, name: str, namespace: str) -> None:
-        """Hold a Lease until it is released, whether this process lives or not."""
-        while True:
-            found = self._lease(name, namespace)
-            now = clocks.to_wire_micro(self._tools.clock.now())
-            spec = {
-                "holderIdentity": HOLDER,
-                "leaseDurationSeconds": _FOREVER_SECONDS,
-                "acquireTime": now,
-                "renewTime": now,
-            }
-            try:
-                if found is None:
-                    metadata = {"name": name, "namespace": namespace}
-                    made = {"metadata": metadata, "spec": {**spec, "leaseTransitions": 0}}
-                    self._api.create(resources.LEASES, made, namespace)
-                    return
-                said = found.get("spec") or {}
-                if said.get("holderIdentity") == HOLDER:
-                    return
-                spec["leaseTransitions"] = said.get("leaseTransitions", 0) + 1
-                version = {"resourceVersion": found["metadata"]["resourceVersion"]}
-                change = patches.merge({"metadata": version, "spec": spec})
-                self._api.patch(resources.LEASES, name, change, namespace)
-            except (errors.AlreadyExistsError, errors.ConflictError):
-                continue  # its leader renewed it meanwhile
-            return
-
-    def _release(self, name: str, namespace: str) -> None:
-        """Give up a Lease that is held; its next holder need not wait for any request of ours."""
-        found = self._lease(name, namespace)
-        if found is None or (found.get("spec") or {}).get("holderIdentity") != HOLDER:
-            return
-        term = str(found["spec"].get("leaseTransitions", 0))
-        change = {
-            "metadata": {"annotations": {names.RELEASED_TERM: term}},
-            "spec": {"holderIdentity": "", "leaseDurationSeconds": 1},
-        }
-        self._api.patch(resources.LEASES, name, patches.merge(change), namespace)
-
-    def _lease(self, name: str, namespace: str) -> Document | None:
-        try:
-            return self._api.get(resources.LEASES, name, namespace)
-        except errors.NotFoundError:
-            return None
-
-    def _holder(self, name: str, namespace: str) -> str:
-        found = self._lease(name, namespace) or {}
-        return str((found.get("spec") or {}).get("holderIdentity") or "")
-
     def _is_led(self) -> bool:
-        return self._holder(names.LEASE_NAME, self._settings.namespace) not in {"", HOLDER}
+        return self._ours.held_by(self._api) not in {"", HOLDER}
 
     def _scale(self, replicas: int) -> None:
         kueue = self._kueue

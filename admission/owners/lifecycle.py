@@ -218,6 +218,8 @@ def _of_live_owner(owner: Owner, workload: Workload) -> Next:
 
 
 def _of_running(owner: Owner, workload: Workload) -> Next:
+    if _runs_outside_quota(owner, workload):
+        return _charge_outside(owner, workload)
     stop = _stop_of_evicted(workload)
     if stop is not None:
         return stop
@@ -234,6 +236,21 @@ def _of_running(owner: Owner, workload: Workload) -> Next:
     if reclaims is None:
         return NOTHING
     return Next(Step.RECLAIM) if _has_more_reclaimable(reclaims, workload) else NOTHING
+
+
+def _runs_outside_quota(owner: Owner, workload: Workload) -> bool:
+    """Return whether an administrator has let an owner run that has no quota yet (ADR 0214)."""
+    is_marked = bool(owner.view.metadata.annotation(names.OUTSIDE_QUOTA))
+    return is_marked and not owner.is_held() and not workload.status.is_true(conditions.ADMITTED)
+
+
+def _charge_outside(owner: Owner, workload: Workload) -> Next:
+    """Return the next step of an owner that runs outside of quota: it is never stopped for that.
+
+    It is charged as soon as its Workload may hold quota.
+    """
+    is_free = workload.status.admission is None and workload.spec.active is not False
+    return Next(Step.CHARGE) if is_free and owner.was_admitted() else NOTHING
 
 
 def _has_more_reclaimable(reclaims: Reclaims, workload: Workload) -> bool:
@@ -369,6 +386,8 @@ def _of_pods_alone(owner: Owner, pods: Gathers) -> Next:
 
 def _of_gathered(owner: Owner, pods: Gathers, workload: Workload) -> Next:
     """Return the next step of an owner whose Workload knows which of its pods are there."""
+    if _runs_outside_quota(owner, workload):
+        return _charge_outside(owner, workload)
     stop = _stop_of_evicted(workload)
     status = workload.status
     if stop is not None and (not owner.is_held() or owner.is_active()):

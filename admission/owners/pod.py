@@ -310,6 +310,28 @@ def let_go(pod: views.Pod) -> patches.Patch:
     )
 
 
+def let_run(pod: views.Pod, since: str, given: Injection | None) -> patches.Patch:
+    """Return the merge patch that lets exactly this version of a pod run outside of quota.
+
+    Args:
+        pod: a pod that our gate holds, or that of an elastic owner.
+        since: the present, for its mark.
+        given: what it is charged by; None for a pod that is in no queue, which is not ours then,
+            and for one that has its marks.
+    """
+    marks = {names.OUTSIDE_QUOTA: since}
+    labels: dict[str, str | None] = {}
+    if given is not None:
+        added, _ = injection.into_template(given, pod.metadata, pod.spec)
+        marks = {**marks, **added["annotations"]}
+        labels = dict(added["labels"])
+    elif pod.metadata.label(names.MANAGED_LABEL):
+        labels = {names.MANAGED_LABEL: None}
+    metadata = {**_precondition(pod), "labels": labels, "annotations": marks}
+    kept = [one for one in _foreign_gates(pod) if one["name"] != names.ELASTIC_JOB_GATE]
+    return patches.merge({"metadata": metadata, "spec": {"schedulingGates": kept}})
+
+
 def charge_to(pod: views.Pod, queue: str, cluster_queue: str) -> patches.Patch:
     """Return the merge patch that has exactly this version of a pod that runs be charged.
 

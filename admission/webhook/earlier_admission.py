@@ -24,6 +24,7 @@ _ANNOTATIONS: Final = frozenset(
         names.BEYOND_POD_GROUP,
         names.ADMITTED_REQUESTS,
         names.INJECTED,
+        names.OUTSIDE_QUOTA,
     }
 )
 _LABELS: Final = frozenset(injection.MARK_LABELS)

@@ -40,6 +40,7 @@ from admission.webhook.review_context import Context, Knowledge, Rules
 from admission.webhook.rewriting import Rewritten
 
 _ADMITTED_PATH: Final = FieldPath.of("metadata", "annotations").key(names.WORKLOAD_ANNOTATION)
+_OUTSIDE_PATH: Final = FieldPath.of("metadata", "annotations").key(names.OUTSIDE_QUOTA)
 _METADATA: Final = "/metadata/"
 
 
@@ -491,9 +492,17 @@ def protect(old: Reviewed, new: Reviewed, context: Context, rules: Rules) -> Out
     except msgspec.ValidationError as broken:
         return unreadable(broken)
     errors = fielderrors.in_order(
-        _more_than_admitted(old, new, before, after)
+        [*_let_run(old, new), *_more_than_admitted(old, new, before, after)]
     ) or fielderrors.in_order(_second_time(old, new, before, after))
     return Outcome(standing=Standing.FREE, errors=errors)
+
+
+def _let_run(old: Reviewed, new: Reviewed) -> Iterator[FieldError]:
+    """Yield why the mark of what runs outside of quota may not be set (ADR 0214)."""
+    present = new.metadata.annotation(names.OUTSIDE_QUOTA)
+    if present and present != old.metadata.annotation(names.OUTSIDE_QUOTA):
+        rule = "only administrators may set it: it lets pods run outside of quota. Leave it out"
+        yield fielderrors.forbidden(_OUTSIDE_PATH, rule)
 
 
 def _more_than_admitted(

@@ -1,0 +1,186 @@
+"""Commands ``break-glass on``, ``off``, ``status`` and ``release``."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from admission.base.clock import SystemClock
+from admission.cli import options, output
+from admission.cli.install import show
+from admission.config import reading
+from admission.config.derived import Settings
+from admission.install import break_glass as glass
+from admission.install import installation
+from admission.install.outside_quota import EVERYTHING, Chosen, Releaser
+from admission.kube.apply import Applied
+from admission.kube.client import Client
+from admission.owners import integrations
+from admission.run import connection
+
+_ADVICE: Final = (
+    "you can run the command again: it does not repeat what is done. Your user needs the right to "
+    "update the status of Workloads, to patch pods and owners, and for on and off to change "
+    "webhook configurations and policies. While the webhook does not answer, begin with: "
+    "gpu-admission break-glass on"
+)
+_TIMEOUT_SECONDS: Final = 30.0
+_NAMESPACE: Final = "namespace"
+
+_Command = Callable[..., Any]
+
+
+def _common(command: _Command) -> _Command:
+    for option in (output.output_option, options.config_option, output.kubeconfig_option):
+        command = option(command)
+    return command
+
+
+@click.group(
+    name="break-glass",
+    epilog="""\b
+Examples:
+  gpu-admission break-glass on
+  gpu-admission break-glass status
+  gpu-admission break-glass off
+  gpu-admission break-glass release pod train -n team-a
+""",
+)
+def break_glass() -> None:
+    """Let pods run without quota in an emergency, and come back.
+
+    Needs only the API server: neither webhook nor controller has to run. What is let run is never
+    stopped for having no quota. It is charged to its queue when a controller is back.
+    """
+
+
+@break_glass.command(
+    epilog="""\b
+Examples:
+  gpu-admission break-glass on
+  gpu-admission break-glass on --new-only
+"""
+)
+@_common
+@click.option("--new-only", is_flag=True, help="Leave what waits waiting; only new pods pass.")
+def on(kubeconfig: str | None, config_file: Path | None, form: str, new_only: bool) -> None:
+    """Let new pods pass without quota, and let everything run that waits for quota.
+
+    Takes away webhook configurations and the policies that hold or refuse GPU pods. break-glass
+    off puts them back.
+    """
+    with _connected(kubeconfig, config_file) as (api, settings):
+        changes = list(glass.open_gates(api, settings, SystemClock()))
+        if not new_only:
+            changes += _released(api, settings, EVERYTHING)
+    show(changes, form)
+    if form == "text":
+        click.echo(
+            "the glass is broken: GPU pods run without quota until: gpu-admission break-glass off"
+        )
+
+
+@break_glass.command(
+    epilog="""\b
+Examples:
+  gpu-admission break-glass off
+"""
+)
+@_common
+def off(kubeconfig: str | None, config_file: Path | None, form: str) -> None:
+    """Put back what break-glass on took away: GPU pods go through queues again."""
+    with _connected(kubeconfig, config_file) as (api, settings):
+        changes = list(glass.close_gates(api, settings))
+    show(changes, form)
+    if form == "text":
+        click.echo("the glass is whole: new GPU pods wait for quota")
+
+
+@break_glass.command(
+    epilog="""\b
+Examples:
+  gpu-admission break-glass status
+  gpu-admission break-glass status -o json
+"""
+)
+@_common
+def status(kubeconfig: str | None, config_file: Path | None, form: str) -> None:
+    """Say whether new pods pass without quota, and which pods were let run."""
+    with _connected(kubeconfig, config_file) as (api, settings):
+        found = glass.status(api, settings.namespace)
+    if form == "json":
+        output.print_json(asdict(found))
+        return
+    click.echo(
+        f"the glass is broken since {found.since}; put it back with: gpu-admission break-glass off"
+        if found.since
+        else "the glass is whole: new GPU pods wait for quota"
+    )
+    count = len(found.outside) or "no"
+    click.echo(f"{count} pod(s) that were let run outside of quota")
+    for one in found.outside:
+        click.echo(f"  {one}")
+
+
+@break_glass.command(
+    epilog="""\b
+Examples:
+  gpu-admission break-glass release pod train -n team-a
+  gpu-admission break-glass release job train -n team-a
+  gpu-admission break-glass release namespace team-a
+"""
+)
+@click.argument("kind")
+@click.argument("name")
+@click.option("-n", "--namespace", default="", help="Namespace of the pod or owner.")
+@_common
+def release(
+    kubeconfig: str | None,
+    config_file: Path | None,
+    form: str,
+    kind: str,
+    name: str,
+    namespace: str,
+) -> None:
+    """Let one pod, Job or other owner run outside of quota, or all of a namespace."""
+    is_namespace = kind.lower() == _NAMESPACE
+    if not is_namespace and not namespace:
+        raise click.UsageError(f"which namespace is {kind} {name} in? Pass -n NAMESPACE")
+    chosen = (
+        Chosen(namespace=name)
+        if is_namespace
+        else Chosen(namespace=namespace, kind=kind.lower(), name=name)
+    )
+    with _connected(kubeconfig, config_file) as (api, settings):
+        changes = list(_released(api, settings, chosen))
+    show(changes, form)
+    if not changes:
+        click.echo(f"nothing was let run: {kind} {name} does not wait for quota", err=True)
+
+
+@contextmanager
+def _connected(
+    kubeconfig: str | None, config_file: Path | None
+) -> Iterator[tuple[Client, Settings]]:
+    """The cluster, and the settings of the file or else of the installation."""
+    with output.reported(options.CONFIG_ADVICE):
+        settings = reading.load_logged(config_file)
+    with (
+        output.reported(_ADVICE),
+        closing(
+            connection.Target(kubeconfig).connect(connections=1, timeout_seconds=_TIMEOUT_SECONDS)
+        ) as api,
+    ):
+        if config_file is None:
+            settings = installation.configured(api, settings.namespace) or settings
+        yield api, settings
+
+
+def _released(api: Client, settings: Settings, chosen: Chosen) -> Iterator[Applied]:
+    releaser = Releaser(api, integrations.kinds_of(settings), SystemClock(), time.sleep)
+    yield from releaser.owners(chosen)
+    yield from releaser.pods(chosen)

@@ -1,0 +1,264 @@
+"""Let what waits for quota run outside of quota, with nothing but the API server.
+
+A pod loses its gate; an owner that is suspended is started. Both get the marks of an admission, so
+that they are charged as soon as a controller looks at them, and a mark that says that an
+administrator let them run: a controller never stops them for want of quota. Only those whom the
+policies trust can write these marks. See docs/adr/0214-what-is-let-run-outside-of-quota.md.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from admission.base import clock as clocks
+from admission.base import names, patches
+from admission.base.clock import Clock
+from admission.base.names import WorkloadKey
+from admission.kube import errors, resources
+from admission.kube.api import Api, every_served
+from admission.kube.apply import Applied, Effect
+from admission.kube.resources import Resource
+from admission.objects import views
+from admission.objects.workload import Workload, WorkloadSpec
+from admission.owners import injection, pod_group
+from admission.owners import pod as pod_owner
+from admission.owners.framework import Integration
+from admission.owners.injection import Injection
+from admission.owners.integrations import Kinds
+
+_GATES: Final = frozenset({names.ADMISSION_GATE, names.ELASTIC_JOB_GATE})
+_REFUSED_SECONDS: Final = 10.0
+"""How long an API server may go on applying policies that were deleted; it looks every second."""
+_POLL_SECONDS: Final = 0.1
+_CONFLICTS: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """Which objects are let run.
+
+    Attributes:
+        namespace: theirs; empty for every namespace.
+        kind: theirs, in lower case; empty for every kind.
+        name: of the one object; empty for all.
+    """
+
+    namespace: str = ""
+    kind: str = ""
+    name: str = ""
+
+    def includes(self, kind: str, metadata: views.ObjectMeta) -> bool:
+        """Return whether an object is meant."""
+        return (
+            self.namespace in {"", metadata.namespace}
+            and self.kind in {"", kind.lower()}
+            and self.name in {"", metadata.name}
+        )
+
+
+EVERYTHING: Final = Chosen()
+
+
+class Releaser:
+    """Lets what waits run outside of quota."""
+
+    def __init__(
+        self, api: Api, kinds: Kinds, clock: Clock, wait: Callable[[float], None]
+    ) -> None:
+        """Prepare to write.
+
+        Args:
+            api: the cluster.
+            kinds: of owners.
+            clock: says since when they run, and bounds the wait for policies that were deleted.
+            wait: sleeps for seconds.
+        """
+        self._api = api
+        self._kinds = kinds
+        self._clock = clock
+        self._wait = wait
+        self._since = clocks.to_wire(clock.now())
+        self._deadline = clock.monotonic() + _REFUSED_SECONDS
+
+    def owners(self, chosen: Chosen = EVERYTHING) -> Iterator[Applied]:
+        """Start suspended owners with a queue, and yield each that was started.
+
+        Raises:
+            KubeError: the API server refused.
+        """
+        for integration in self._kinds.integrations:
+            kind = integration.kind
+            if kind.is_deleted_to_stop:
+                continue  # pods
+            resource = _resource_of(integration)
+            listed = every_served(
+                self._api, resource, label_selector=names.QUEUE_LABEL, into=views.Object
+            )
+            for one in listed:
+                if chosen.includes(kind.name, one.metadata) and self._start(
+                    integration, resource, one.metadata
+                ):
+                    yield _configured(kind.name, one.metadata)
+
+    def pods(self, chosen: Chosen = EVERYTHING) -> Iterator[Applied]:
+        """Take the gate off pods that wait, and yield each; of a group all its pods.
+
+        Raises:
+            KubeError: the API server refused.
+        """
+        for pod in self._gated(chosen):
+            if self._sent(resources.PODS, pod.metadata, views.Pod, self._changes_of_pod):
+                yield _configured(resources.PODS.kind, pod.metadata)
+
+    # ------------------------------------------------------------------------------- owners
+
+    def _start(
+        self, integration: Integration[Any, Any], resource: Resource, metadata: views.ObjectMeta
+    ) -> bool:
+        """Start an owner; the mark is there before it runs."""
+
+        def mark(document: Any) -> patches.Patch | None:
+            if not _is_startable(integration, document):
+                return None
+            own = document.metadata
+            marks = {names.OUTSIDE_QUOTA: self._since}
+            version = {"resourceVersion": own.resource_version, "uid": own.uid}
+            return patches.merge({"metadata": {**version, "annotations": marks}})
+
+        def start(document: Any) -> patches.Patch | None:
+            if not _is_startable(integration, document):
+                return None
+            view = integration.view(document)
+            owner, key = integration.owner(view), integration.kind.key_of(view)
+            queue = view.metadata.label(names.QUEUE_LABEL)
+            workload = Workload(
+                metadata=views.ObjectMeta(name=key.name, namespace=key.namespace),
+                spec=WorkloadSpec(queue_name=queue),
+            )
+            return owner.start(workload, self._marks(key, queue, tuple(owner.pod_sets)))
+
+        into = integration.document
+        return self._sent(resource, metadata, into, mark) and self._sent(
+            resource, metadata, into, start
+        )
+
+    # --------------------------------------------------------------------------------- pods
+
+    def _gated(self, chosen: Chosen) -> list[views.Pod]:
+        """Return the gated pods that are meant, and all others of their groups."""
+        gated = {
+            pod.metadata.uid: pod
+            for selector in (f"{names.MANAGED_LABEL}={names.MANAGED_VALUE}", names.PODSET_LABEL)
+            for pod in every_served(
+                self._api, resources.PODS, label_selector=selector, into=views.Pod
+            )
+            if _is_gated(pod)
+        }
+        kind = resources.PODS.kind
+        meant = {uid for uid, pod in gated.items() if chosen.includes(kind, pod.metadata)}
+        groups = {_group(gated[uid]) for uid in meant} - {None}
+        return [pod for uid, pod in gated.items() if uid in meant or _group(pod) in groups]
+
+    def _changes_of_pod(self, pod: views.Pod) -> patches.Patch | None:
+        if not _is_gated(pod):
+            return None
+        return pod_owner.let_run(pod, self._since, self._marks_of_pod(pod))
+
+    def _marks_of_pod(self, pod: views.Pod) -> Injection | None:
+        """Return what an admission would give a pod, but for flavors; None where it has no queue.
+
+        A pod of an admitted owner has it already.
+        """
+        metadata = pod.metadata
+        queue = metadata.label(names.QUEUE_LABEL)
+        if not queue or metadata.label(names.MANAGED_LABEL) != names.MANAGED_VALUE:
+            return None
+        group = pod_owner.group_name(pod)
+        name = group or pod_owner.KIND.key_of(pod).name
+        pod_set = pod_group.role_of(pod) if group else names.DEFAULT_PODSET
+        key = WorkloadKey(metadata.namespace, name)
+        return self._marks(key, queue, (pod_set,))[pod_set]
+
+    # ------------------------------------------------------------------------------- either
+
+    def _marks(
+        self, key: WorkloadKey, queue: str, pod_sets: tuple[str, ...]
+    ) -> dict[str, Injection]:
+        """Return what an admission of a Workload would give each pod set, but for flavors."""
+        cluster_queue = self._cluster_queue(key.namespace, queue)
+        return {
+            one: Injection(
+                node_selector={},
+                tolerations=(),
+                labels=injection.labels_of(one, queue, cluster_queue),
+                annotations={names.WORKLOAD_ANNOTATION: key.name},
+            )
+            for one in pod_sets
+        }
+
+    def _cluster_queue(self, namespace: str, queue: str) -> str:
+        """Return the ClusterQueue of a LocalQueue; empty where there is none."""
+        try:
+            found = self._api.get(resources.LOCAL_QUEUES, queue, namespace)
+        except errors.NotFoundError:
+            return ""
+        return str(found["spec"].get("clusterQueue", ""))
+
+    def _sent(
+        self,
+        resource: Resource,
+        metadata: views.ObjectMeta,
+        into: type[Any],
+        changes_of: Callable[[Any], patches.Patch | None],
+    ) -> bool:
+        """Send the change of an object as it is now; return whether there was one."""
+        conflicts = 0
+        while True:
+            try:
+                found = self._api.get(resource, metadata.name, metadata.namespace, into=into)
+                changes = changes_of(found)
+                if changes is None:
+                    return False
+                self._api.patch(resource, metadata.name, changes, metadata.namespace)
+            except errors.NotFoundError:
+                return False
+            except errors.ConflictError:  # somebody wrote it meanwhile
+                conflicts += 1
+                if conflicts == _CONFLICTS:
+                    raise
+            except errors.ForbiddenError:  # a policy that was deleted may be in force for a moment
+                if self._clock.monotonic() > self._deadline:
+                    raise
+                self._wait(_POLL_SECONDS)
+            else:
+                return True
+
+
+def _is_startable(integration: Integration[Any, Any], document: Any) -> bool:
+    owner = integration.owner(integration.view(document))
+    return owner.is_held() and owner.finished() is None and bool(owner.pod_sets)
+
+
+def _resource_of(integration: Integration[Any, Any]) -> Resource:
+    kind = integration.kind
+    known = resources.of_kind(kind.api_version, kind.name)
+    return known or Resource(kind.group, kind.version, kind.plural, kind.name)
+
+
+def _is_gated(pod: views.Pod) -> bool:
+    return any(gate.name in _GATES for gate in pod.spec.scheduling_gates or ())
+
+
+def _group(pod: views.Pod) -> tuple[str, str] | None:
+    """Return namespace and name of the group of a pod; None for a single pod."""
+    name = pod_owner.group_name(pod)
+    return (pod.metadata.namespace, name) if name else None
+
+
+def _configured(kind: str, metadata: views.ObjectMeta) -> Applied:
+    return Applied(
+        kind=kind,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        effect=Effect.CONFIGURED,
+    )

@@ -1,0 +1,156 @@
+"""What an administrator has let run outside of quota is charged, and never stopped for it."""
+
+from typing import Any
+
+import pytest
+
+from admission.base import conditions, names, patches
+from admission.install.outside_quota import EVERYTHING, Chosen, Releaser
+from admission.kube import resources
+from admission.objects import views
+from admission.owners import integrations
+from tests.builders.jobs import queued_job
+from tests.builders.queues import make_cluster_queue
+from tests.controller.world import World, ready_world
+
+
+def releaser(world: World) -> Releaser:
+    return Releaser(world.store, integrations.DEFAULT, world.clock, world.clock.advance)
+
+
+def let_run(world: World, chosen: Chosen = EVERYTHING) -> set[str]:
+    """Names of what was let run."""
+    found = releaser(world)
+    return {one.name for one in (*found.owners(chosen), *found.pods(chosen))}
+
+
+def full_world() -> World:
+    """The quota of 4 is in use, and another pod of 2 waits."""
+    world = ready_world(quota=4)
+    world.add_pod("first", gpus=4)
+    world.settle()
+    world.add_pod("second", gpus=2)
+    world.settle()
+    assert world.is_gated("second")
+    return world
+
+
+def usage(world: World) -> int:
+    (flavor,) = world.status_of("gpus")["flavorsUsage"]
+    return int(flavor["resources"][0]["total"])
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_pod_that_is_let_run_is_charged_and_goes_on(restarts: bool) -> None:
+    world = full_world()
+    assert let_run(world) == {"second"}
+    assert world.pod("second").metadata.annotation(names.OUTSIDE_QUOTA)
+    if restarts:
+        world = world.restarted()
+    world.pass_time(90)
+    assert world.admitted() == {"first", "second"}
+    assert world.workloads()["second"].status.is_true(conditions.ADMITTED)
+    assert usage(world) == 6
+
+
+def test_a_pod_that_is_let_run_goes_on_without_its_queue_and_is_charged_when_it_is_back() -> None:
+    world = full_world()
+    let_run(world)
+    world.store.delete(resources.LOCAL_QUEUES, "team-a", "ml")
+    world.store.delete(resources.CLUSTER_QUEUES, "gpus")
+    world.pass_time(90)
+    assert world.admitted() == {"first", "second"}
+
+
+def test_a_pod_whose_workload_is_deleted_at_once_is_charged_with_another() -> None:
+    world = full_world()
+    name = world.workloads()["second"].metadata.name
+    world.store.delete(resources.WORKLOADS, name, "ml")
+    let_run(world)
+    world.pass_time(90)
+    assert world.admitted() == {"first", "second"}
+    assert world.workloads()["second"].status.is_true(conditions.ADMITTED)
+
+
+def test_a_pod_that_was_evicted_while_it_waited_goes_on() -> None:
+    world = full_world()
+    found = world.workloads()["second"].metadata
+    evicted = {
+        "type": conditions.EVICTED, "status": "True", "reason": "Preempted", "message": "m",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }  # fmt: skip
+    change = patches.merge({"status": {"conditions": [evicted]}})
+    world.store.patch(resources.WORKLOADS, found.name, change, "ml", subresource="status")
+    let_run(world)
+    world.pass_time(90)
+    assert "second" in world.admitted()
+
+
+def test_a_deactivated_pod_that_is_let_run_goes_on() -> None:
+    world = full_world()
+    name = world.workloads()["second"].metadata.name
+    inactive = patches.merge({"spec": {"active": False}})
+    world.store.patch(resources.WORKLOADS, name, inactive, "ml")
+    world.settle()
+    let_run(world)
+    world.pass_time(90)
+    assert "second" in world.admitted()
+
+
+def test_a_pod_in_a_queue_with_checks_goes_on() -> None:
+    world = full_world()
+    strategy = {"admissionChecks": [{"name": "budget"}]}
+    queue = make_cluster_queue(quota=4, admissionChecksStrategy=strategy)
+    world.store.patch(resources.CLUSTER_QUEUES, "gpus", patches.merge({"spec": queue["spec"]}))
+    world.settle()
+    let_run(world)
+    world.pass_time(90)
+    assert "second" in world.admitted()
+
+
+def test_without_the_mark_a_pod_that_lost_its_gate_is_stopped() -> None:
+    world = full_world()
+    world.store.patch(
+        resources.PODS, "second", patches.merge({"spec": {"schedulingGates": None}}), "ml"
+    )
+    world.pass_time(5)
+    names_left = {p.metadata.name for p in world.store.list(resources.PODS, into=views.Pod).items}
+    assert names_left == {"first"}
+
+
+def test_a_job_that_is_let_run_is_charged_and_goes_on() -> None:
+    world = full_world()
+    world.add(queued_job("job", pods=2))
+    world.settle()
+    assert let_run(world, Chosen(kind="job")) == {"job"}
+    world.pass_time(90)
+    job: dict[str, Any] = world.store.get(resources.JOBS, "job", "ml")
+    assert job["spec"]["suspend"] is False
+    assert job["metadata"]["annotations"][names.OUTSIDE_QUOTA]
+    assert world.workloads()["job"].status.is_true(conditions.ADMITTED)
+    assert world.is_gated("second")
+    assert usage(world) == 6
+
+
+def test_only_what_is_chosen_is_let_run() -> None:
+    world = full_world()
+    world.add_pod("third", gpus=1)
+    world.settle()
+    assert let_run(world, Chosen(namespace="elsewhere")) == set()
+    assert let_run(world, Chosen(namespace="ml", kind="pod", name="third")) == {"third"}
+    assert world.is_gated("second")
+
+
+def test_all_pods_of_a_group_are_let_run_together() -> None:
+    world = full_world()
+    for name in ("a", "b"):
+        world.add_pod(
+            name,
+            labels={names.POD_GROUP_NAME: "gang"},
+            annotations={names.POD_GROUP_TOTAL_COUNT: "2"},
+        )
+    world.settle()
+    assert let_run(world, Chosen(name="a", kind="pod")) == {"a", "b"}
+    world.pass_time(90)
+    assert world.admitted() == {"first", "a", "b"}
+    assert usage(world) == 6

@@ -1,0 +1,102 @@
+"""Break glass on a real API server: pods run without quota, and nothing stops them for it."""
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from admission.base import names
+from tests.builders.jobs import queued_job
+from tests.builders.pods import make_pod
+from tests.controlplane import waiting
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.rest import RestError
+from tests.integration import applied, teams
+from tests.integration.installed import Installed, run_command
+
+pytestmark = pytest.mark.controlplane
+
+
+@pytest.fixture(params=["refuse", "hold"])
+def system(
+    fresh_cluster: Callable[[], Cluster], tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Installed]:
+    """Installed with the default mode."""
+    it = Installed(fresh_cluster(), tmp_path)
+    it.install_as_new("--while-webhook-down", request.param)
+    try:
+        it.start()
+        yield it
+    finally:
+        it.stop()
+
+
+def break_glass(system: Installed, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    done = run_command("break-glass", *arguments, "--kubeconfig", system.kubeconfig)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def is_created_ungated(system: Installed, team: str) -> bool:
+    """Whether a new GPU pod would be created without a gate."""
+    path = f"/api/v1/namespaces/{team}/pods?dryRun=All"
+    try:
+        made = system.api.post(path, make_pod("probe", limits={names.GPU_RESOURCE: "1"}))
+    except RestError:
+        return False
+    return not made["spec"].get("schedulingGates")
+
+
+def test_what_waits_runs_is_charged_and_goes_on(system: Installed) -> None:
+    team = system.add_team(1)
+    jobs = f"/apis/batch/v1/namespaces/{team}/jobs"
+    system.create_pod(team, "first")
+    system.wait_released(team, "first")
+    system.create_pod(team, "second")
+    job = queued_job("train", pods=1, gpus=1)
+    job["metadata"] = {"name": "train", "labels": {names.QUEUE_LABEL: "default"}}
+    system.api.post(jobs, job)
+    system.wait_condition(team, "second")
+    system.stop()
+    assert not is_created_ungated(system, team)
+
+    break_glass(system, "on")
+    waiting.until(lambda: is_created_ungated(system, team), what="new pods pass")
+    assert not system.is_gated(team, "second")
+    assert system.api.get(f"{jobs}/train")["spec"]["suspend"] is False
+    assert f"{team}/second" in break_glass(system, "status").stdout
+
+    break_glass(system, "off")
+    assert "the glass is whole" in break_glass(system, "status").stdout
+    system.start()
+    waiting.until(lambda: not is_created_ungated(system, team), what="new pods wait again")
+    applied.wait_reserved(system, team, 3)
+    assert not system.pod(team, "second")["metadata"].get("deletionTimestamp")
+    assert system.api.get(f"{jobs}/train")["spec"]["suspend"] is False
+    system.create_pod(team, "third")
+    system.wait_condition(team, "third")
+    assert system.is_gated(team, "third")
+
+
+def test_one_pod_is_let_run_while_everything_works(system: Installed) -> None:
+    team = system.add_team(1)
+    for name in ("first", "second", "third"):
+        system.create_pod(team, name)
+    system.wait_released(team, "first")
+    system.wait_condition(team, "third")
+    break_glass(system, "release", "pod", "third", "-n", team)
+    applied.wait_reserved(system, team, 2)
+    assert not system.is_gated(team, "third")
+    assert system.is_gated(team, "second")
+
+
+def test_who_may_only_edit_cannot_write_the_mark(system: Installed) -> None:
+    editor = teams.add_editor(system)
+    team = system.add_team(1)
+    system.create_pod(team, "first")
+    system.wait_released(team, "first")
+    change = {"metadata": {"annotations": {names.OUTSIDE_QUOTA: "2026-01-01T00:00:00Z"}}}
+    with pytest.raises(RestError) as refused:
+        editor.patch(f"/api/v1/namespaces/{team}/pods/first", change)
+    assert refused.value.status == 403
