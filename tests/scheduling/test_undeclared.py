@@ -1,4 +1,4 @@
-"""What asks for resources that a ClusterQueue does not list waits, unless they are ignored."""
+"""Resources that a ClusterQueue does not list: a request for them waits, or they are ignored."""
 
 from typing import Any
 

@@ -1,0 +1,80 @@
+"""What people read of a shortage: in which order, and whether the quota exists at all."""
+
+from typing import Any
+
+import pytest
+
+from admission.base.names import FlavorName, PodSetName, ResourceName
+from admission.scheduling import explain
+from admission.scheduling.decisions import Shortage
+
+GPU = "nvidia.com/gpu"
+
+
+def short(resource: str, flavor: str = "std", requested: int = 9, **numbers: Any) -> Shortage:
+    values = {"available": 1, "limit": 8, "nominal": 4, **numbers}
+    return Shortage(
+        pod_set=PodSetName("main"),
+        resource=ResourceName(resource),
+        flavor=FlavorName(flavor),
+        requested=requested,
+        **values,
+    )
+
+
+def test_devices_come_first_and_of_them_the_flavor_that_reaches_furthest() -> None:
+    found = explain.lacks(
+        [
+            short("cpu", limit=10**9),
+            short(GPU, "b", limit=8),
+            short(GPU, "small", limit=2),
+            short("example.com/fpga"),
+            short(GPU, "a", limit=8),
+            short("memory"),
+        ]
+    )
+    assert [(one.resource, one.flavor) for one in found] == [
+        ("example.com/fpga", "std"),
+        (GPU, "a"),
+        (GPU, "b"),
+        (GPU, "small"),
+        ("cpu", "std"),
+        ("memory", "std"),
+    ]
+
+
+def test_of_two_pod_sets_that_lack_the_same_the_larger_request_is_told() -> None:
+    for asked in ([3, 5], [5, 3]):
+        (lack,) = explain.lacks([short(GPU, requested=one) for one in asked])
+        assert lack.asks == "5"
+
+
+@pytest.mark.parametrize(
+    ("requested", "available", "limit", "withheld", "expected"),
+    [
+        (3, 2, 8, 0, False),
+        (3, 2, 8, 1, True),
+        (4, 2, 8, 1, False),
+        (2, 2, 8, 1, False),
+        (5, 8, 4, 1, True),
+        (1, -3, 8, 1, True),
+    ],
+    ids=[
+        "all quota exists", "what is withheld would do", "it would not do",
+        "there is room: a cap holds it back", "of its limit, too", "there is less than no room",
+    ],
+)  # fmt: skip
+def test_a_shortage_says_whether_it_is_for_want_of_hardware(
+    requested: int, available: int, limit: int, withheld: int, expected: bool
+) -> None:
+    numbers = {"available": available, "limit": limit, "withheld": withheld}
+    (lack,) = explain.lacks([short(GPU, requested=requested, **numbers)])
+    assert lack.exists_not is expected
+
+
+@pytest.mark.parametrize(("requested", "expected"), [(10, False), (11, True)])
+def test_what_is_above_the_limit_with_all_that_is_withheld_never_fits(
+    requested: int, expected: bool
+) -> None:
+    (lack,) = explain.lacks([short(GPU, requested=requested, limit=8, withheld=2)])
+    assert lack.never is expected
