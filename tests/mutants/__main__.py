@@ -122,7 +122,7 @@ def population(package: str) -> list[Mutant]:
 def sample(package: str, mutants: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
     """Return some mutants of a package; the same ones for the same code and seed."""
     drawn = random.Random(f"{seed} {package}").sample(mutants, min(count, len(mutants)))
-    return sorted(drawn, key=lambda one: (one.file, one.mutation.start, one.mutation.text))
+    return sorted(drawn, key=lambda one: (one.file, one.mutation))
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,9 +36,9 @@ _LOGS: Final = frozenset({"log", "_log", "logger", "debug", "info", "warning", "
 _UNTOUCHED_FIELDS: Final = frozenset({"annotation", "returns", "decorator_list", "type_comment"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Mutation:
-    """One change of the text of a module.
+    """One change of the text of a module; they are ordered by their places.
 
     Attributes:
         line: line number at which it begins, from 1.
@@ -133,11 +133,11 @@ class _Finder:
             case ast.comprehension():
                 for test in node.ifs:
                     yield from self._negated(test)
-            case ast.Constant(value=bool()):
-                yield (*self._span(node), str(not node.value))
-            case ast.Constant(value=int()):
-                yield (*self._span(node), str(node.value + 1))
-                yield (*self._span(node), str(node.value - 1))
+            case ast.Constant(value=bool(value)):
+                yield (*self._span(node), str(not value))
+            case ast.Constant(value=int(value)):
+                yield (*self._span(node), str(value + 1))
+                yield (*self._span(node), str(value - 1))
             case ast.BinOp() if not (_is_text(node.left) or _is_text(node.right)):
                 if change := _ARITHMETIC.get(type(node.op)):
                     yield from self._between(node.left, node.right, change[0], (change[1],))
