@@ -130,6 +130,17 @@ def test_the_quota_on_a_lost_node_is_free_after_the_grace_period_and_the_time_fo
     assert not made.is_gated("second")
 
 
+def test_the_controller_rests_while_a_pod_stays_on_its_lost_node() -> None:
+    made = running()
+    delete(made)
+    ready(made, NOT_READY)
+    made.pass_time(301)
+    assert not made.is_gated("second")
+    made.pass_time(60)
+
+    assert made.core.step() is None
+
+
 def test_a_node_that_is_ready_again_in_time_frees_nothing() -> None:
     made = running()
     delete(made)

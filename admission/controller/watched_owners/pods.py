@@ -268,8 +268,8 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             text = conditions.start_refused(refusal)
             return self._tell(subject.key, pod, text, admitted=False) or request
         is_held_back = self._endings.is_awaited(pod)
-        if request is None and is_held_back and (due := self._endings.free_at(pod)) is not None:
-            self._queue.add_at(subject.key, due, self._clock.now())
+        if request is None and is_held_back and self._endings.is_ending(pod):
+            self._queue.add_at(subject.key, self._endings.free_at(pod), self._clock.now())
         if request is not None and is_held_back and request.operation is Operation.FINISH_WORKLOAD:
             return replace(request, events=(events.freed_from_lost_node(pod.spec.node_name),))
         return request or self._acknowledge(subject) or self._tell_checks(subject.key, pod)
