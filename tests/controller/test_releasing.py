@@ -53,7 +53,7 @@ def ready(made: World, status: str) -> None:
 def test_a_pod_that_is_being_deleted_keeps_its_quota_while_it_runs() -> None:
     made = running()
     delete(made)
-    made.pass_time(3600)
+    made.pass_long_time(3600)
 
     assert made.is_gated("second")
     assert not made.workloads()["first"].status.is_true("Finished")
@@ -102,9 +102,9 @@ def test_its_quota_is_free_once_its_node_was_not_ready_for_long() -> None:
     made = running()
     delete(made)
     ready(made, NOT_READY)
-    made.pass_time(290)
+    made.pass_long_time(290)
     assert made.is_gated("second")
-    made.pass_time(20)
+    made.pass_long_time(20)
 
     assert not made.is_gated("second")
 
@@ -134,9 +134,9 @@ def test_the_controller_rests_while_a_pod_stays_on_its_lost_node() -> None:
     made = running()
     delete(made)
     ready(made, NOT_READY)
-    made.pass_time(301)
+    made.pass_long_time(301)
     assert not made.is_gated("second")
-    made.pass_time(60)
+    made.pass_long_time(60)
 
     assert made.core.step() is None
 
@@ -145,9 +145,9 @@ def test_a_node_that_is_ready_again_in_time_frees_nothing() -> None:
     made = running()
     delete(made)
     ready(made, NOT_READY)
-    made.pass_time(200)
+    made.pass_long_time(200)
     ready(made, "True")
-    made.pass_time(600)
+    made.pass_long_time(600)
 
     assert made.is_gated("second")
 
@@ -155,7 +155,7 @@ def test_a_node_that_is_ready_again_in_time_frees_nothing() -> None:
 def test_a_pod_that_is_not_being_deleted_keeps_its_quota_on_a_lost_node() -> None:
     made = running()
     ready(made, NOT_READY)
-    made.pass_time(600)
+    made.pass_long_time(600)
 
     assert made.is_gated("second")
 
@@ -165,7 +165,7 @@ def test_an_evicted_pod_holds_its_quota_until_it_has_ended_and_is_deleted_once()
     name = made.workloads()["first"].metadata.name
     made.store.patch(resources.WORKLOADS, name, patches.merge({"spec": {"active": False}}), "ml")
     made.settle()
-    made.pass_time(60)
+    made.pass_long_time(60)
     deletions = [one for one in made.sent if one.operation.value == "stop_owner"]
     assert len(deletions) == 1
     assert made.is_gated("second")
@@ -181,7 +181,7 @@ def test_another_controller_knows_as_much() -> None:
     delete(made)
     other = made.restarted()
     other.settle()
-    other.pass_time(60)
+    other.pass_long_time(60)
     assert other.is_gated("second")
     other.set_phase("first", "Failed")
     other.settle()

@@ -45,6 +45,10 @@ from tests.clocks import FakeClock
 from tests.controller import preconditions
 
 _CRDS = crds.documents()
+_SHORTEST_STEP = 0.01
+"""Seconds between two turns of the core, as its loop has them."""
+_MOST_RESTLESS = 500
+"""Turns one after the other of which each says that the next is due at once."""
 _ROWS: dict[Resource, Any] = {
     **watched.rows(integrations.DEFAULT),
     **{
@@ -211,6 +215,16 @@ class World:
         """Lets time pass in small steps, and things happen."""
         for _ in range(max(1, round(seconds / 0.5))):
             self.clock.advance(min(seconds, 0.5))
+            self.settle()
+
+    def pass_long_time(self, seconds: float) -> None:
+        """Lets time pass from each moment at which the core has something to do to the next."""
+        end, restless = self.clock.monotonic() + seconds, 0
+        while (left := end - self.clock.monotonic()) > 1e-6:
+            due = self.core.step()
+            restless = restless + 1 if due is not None and due < _SHORTEST_STEP else 0
+            assert restless < _MOST_RESTLESS, "the core has something to do again and again"
+            self.clock.advance(left if due is None else min(left, max(due, _SHORTEST_STEP)))
             self.settle()
 
     def restarted(self) -> "World":
