@@ -19,8 +19,7 @@ from pathlib import Path
 from random import SystemRandom
 from typing import IO, Final
 
-from admission.base.clock import SystemClock
-from tests.controlplane import forked
+from tests.controlplane import forked, waiting
 
 _GUARD: Final = Path(__file__).parent / "guard.py"
 _OWNED: Final = "owned.lock"
@@ -137,25 +136,26 @@ class Daemon:
             )
         self._household.watch_over(self.name, self._process.pid)
 
-    def wait_until(self, ready: Callable[[], bool], *, within_seconds: float = 60) -> None:
+    def wait_until(
+        self, ready: Callable[[], bool], *, within_seconds: float = waiting.PATIENCE_SECONDS
+    ) -> None:
         """Returns once ``ready`` says so.
 
         Raises:
             StartError: the process ended, or the time is over.
         """
-        assert self._process is not None
-        clock = SystemClock()
-        deadline = clock.monotonic() + within_seconds
-        while not ready():
-            try:
-                code = self._process.wait(timeout=0.02)
-            except subprocess.TimeoutExpired:
-                if clock.monotonic() < deadline:
-                    continue
-                raise StartError(
-                    f"{self.name}: not ready in {within_seconds} s\n{self.tail()}"
-                ) from None
-            raise StartError(f"{self.name}: ended with {code}\n{self.tail()}")
+
+        def look() -> bool:
+            assert self._process is not None
+            code = self._process.poll()
+            if code is not None:
+                raise StartError(f"{self.name}: ended with {code}\n{self.tail()}")
+            return ready()
+
+        try:
+            waiting.until(look, within_seconds=within_seconds, what=f"{self.name} ready")
+        except TimeoutError as late:
+            raise StartError(f"{late}\n{self.tail()}") from None
 
     def tail(self) -> str:
         """The last lines of the log."""

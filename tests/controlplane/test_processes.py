@@ -49,7 +49,7 @@ def test_a_process_that_is_never_ready_is_reported():
     household = Household()
     daemon = Daemon(household, "slow", FOREVER)
     daemon.start()
-    with pytest.raises(StartError, match=r"slow: not ready in 0.1 s"):
+    with pytest.raises(StartError, match=r"slow ready: not within 0 s"):
         daemon.wait_until(lambda: False, within_seconds=0.1)
     daemon.stop()
     household.close()
