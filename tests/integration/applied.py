@@ -159,7 +159,6 @@ def wait_reserved(system: Installed, queue: str, amount: int) -> None:
     waiting.until(
         lambda: reserved(system, queue) == str(amount),
         what=f"{amount} reserved in ClusterQueue {queue}",
-        within_seconds=90,  # the pods of a Job may have to end first, on a busy machine
     )
 
 

@@ -251,14 +251,10 @@ class Installed:
     def is_gated(self, namespace: str, name: str) -> bool:
         return bool(self.pod(namespace, name)["spec"].get("schedulingGates"))
 
-    def wait_released(
-        self, namespace: str, name: str, *, within_seconds: float = waiting.PATIENCE_SECONDS
-    ) -> Any:
+    def wait_released(self, namespace: str, name: str) -> Any:
         """Waits until a pod is released; the pod."""
         waiting.until(
-            lambda: not self.is_gated(namespace, name),
-            what=f"pod {namespace}/{name} released",
-            within_seconds=within_seconds,
+            lambda: not self.is_gated(namespace, name), what=f"pod {namespace}/{name} released"
         )
         return self.pod(namespace, name)
 
@@ -267,11 +263,32 @@ class Installed:
         found = self.pod(namespace, name).get("status", {}).get("conditions", [])
         return next((c for c in found if c["type"] == conditions.POD_ADMITTED), None)
 
-    def wait_condition(self, namespace: str, name: str) -> dict[str, Any]:
-        """Waits until a pod says why it waits; the condition."""
-        return waiting.until(
-            lambda: self.condition(namespace, name), what=f"pod {namespace}/{name} says why"
-        )
+    def wait_condition(
+        self, namespace: str, name: str, reason: str = "", text: str = ""
+    ) -> dict[str, Any]:
+        """Waits until a pod says why it waits; the condition.
+
+        The reason that a pod gives first may be another than the one that stays.
+
+        Args:
+            namespace: namespace of the pod.
+            name: name of the pod.
+            reason: the reason that is waited for; empty for any.
+            text: what the message has to contain.
+        """
+
+        def look() -> dict[str, Any] | None:
+            condition = self.condition(namespace, name)
+            if condition is None or reason not in {"", condition["reason"]}:
+                return None
+            return condition if text in condition["message"] else None
+
+        what = f"pod {namespace}/{name} says {reason} {text}".rstrip()
+        try:
+            return waiting.until(look, what=what)
+        except TimeoutError as late:
+            late.add_note(f"it says {self.condition(namespace, name)}")
+            raise
 
 
 @contextmanager

@@ -60,8 +60,7 @@ def test_req_27_a_pod_with_a_claim_template_is_held_and_counted(system: Installe
     assert released["spec"]["nodeSelector"] == {"nvidia.com/gpu.product": "A100"}
     waiting.until(lambda: used(system, team) == "2", what="two GPUs in use")
     create_pod(system, team, "second", resourceClaimTemplateName="two")
-    condition = system.wait_condition(team, "second")
-    assert condition["reason"] == "WaitingForQuota"
+    condition = system.wait_condition(team, "second", "WaitingForQuota")
     assert condition["message"].startswith(f"Waits: needs 2 {team}, ")
 
     system.delete_pod(team, "first")
@@ -105,8 +104,7 @@ def test_a_missing_template_and_an_unknown_class_are_named_and_repaired(
 ) -> None:
     team = system.add_team(quota=1)
     create_pod(system, team, "train", resourceClaimTemplateName="late")
-    condition = system.wait_condition(team, "train")
-    assert condition["reason"] == "ResourceClaimUnknown"
+    condition = system.wait_condition(team, "train", "ResourceClaimUnknown")
     assert f"ResourceClaimTemplate late not found in namespace {team}" in condition["message"]
 
     add_template(system, team, "late", request(team))
@@ -130,7 +128,7 @@ def test_req_27_the_implicit_name_of_a_class_is_held_and_counted_as_the_plugins(
     system.create_pod(team, "first", gpus=None, container=container)
     system.wait_released(team, "first")
     system.create_pod(team, "second")
-    assert f"Waits: needs 1 {team}, 0 free of " in system.wait_condition(team, "second")["message"]
+    system.wait_condition(team, "second", text=f"Waits: needs 1 {team}, 0 free of ")
 
 
 def test_a_claim_for_another_device_does_not_hold_a_pod(system: Installed) -> None:

@@ -302,7 +302,7 @@ def test_a_pytorchjob_whose_least_number_does_not_fit_waits_and_holds_nothing(
     owners = elastic_policy(2, system, least=2)
     owners.wait_slices((3, "waits"))
     assert owners.is_suspended()
-    assert owners.used() == 0
+    owners.wait_used(0)
 
 
 def test_a_pytorchjob_that_was_evicted_asks_for_its_least_number_again(system: System) -> None:

@@ -331,9 +331,11 @@ def test_a_held_queue_lets_go_on_what_was_admitted(system: Installed, kind: str)
 
 def test_the_time_limit_counts_on_after_an_eviction(system: Installed) -> None:
     workloads = make_team(system)
-    workloads.create("train", maximumExecutionTimeSeconds=3)
-    workloads.wait("train", "Admitted", "True")
+    created = workloads.create("train", maximumExecutionTimeSeconds=3)
     found = workloads.wait("train", "Evicted", "True")
+    since = created["metadata"]["resourceVersion"]
+    versions = queued.history(system, "workloads", "train", workloads.namespace, since)
+    assert "True" in {status for status, _, _ in queued.told(versions, "Admitted")}
     assert found["reason"] == "DeactivatedDueToMaximumExecutionTimeExceeded"
     assert found["message"] == (
         "The workload is deactivated due to exceeding the maximum execution time"

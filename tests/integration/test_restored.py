@@ -5,21 +5,19 @@ one are silent, and what was seen looks newer than what is there.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
-from tests.integration.installed import KUEUE, Installed, installed
+from tests.integration import snapshot
+from tests.integration.installed import KUEUE, Installed
 
 pytestmark = pytest.mark.controlplane
 
-SECONDS = 40.0
-"""In which a new pod is to be released; a watch lives for a minute at least."""
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -56,20 +54,19 @@ class Saved:
         waiting.until(
             lambda: self.system.condition(self.team, "second"),
             what="the new pod says why it waits",
-            within_seconds=SECONDS,
         )
         other = self.system.add_team(1)
         self.system.create_pod(other, "probe", gpus=1)
-        self.system.wait_released(other, "probe", within_seconds=SECONDS)
+        self.system.wait_released(other, "probe")
         assert not self.system.is_gated(self.team, "first")
         assert self.system.is_gated(self.team, "second"), "the first pod has the quota again"
         self.system.delete_pod(self.team, "first")
-        self.system.wait_released(self.team, "second", within_seconds=SECONDS)
+        self.system.wait_released(self.team, "second")
 
 
 @pytest.fixture
-def system(fresh_cluster: Callable[[], Cluster], tmp_path: Path) -> Iterator[Installed]:
-    with installed(fresh_cluster(), tmp_path) as it:
+def system(tmp_path: Path) -> Iterator[Installed]:
+    with snapshot.started(tmp_path) as it:
         yield it
 
 
@@ -137,7 +134,7 @@ def _items(system: Installed, plural: str) -> list[Json]:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with Cluster.start() as cluster, installed(cluster, tmp_path_factory.mktemp("crds")) as it:
+    with snapshot.started(tmp_path_factory.mktemp("crds")) as it:
         yield it
 
 
@@ -162,8 +159,8 @@ def test_queues_are_used_again_after_their_crds_were_deleted_and_applied(
     shared.add_local_queue(team, team)
     shared.wait_for_queue(team)
     shared.create_pod(team, "second", gpus=2)
-    shared.wait_released(team, "second", within_seconds=SECONDS)
-    waiting.until(shared.is_ready, what="ready", within_seconds=SECONDS)
+    shared.wait_released(team, "second")
+    waiting.until(shared.is_ready, what="ready")
 
 
 def test_nothing_is_decided_while_the_kind_of_a_quota_is_gone(shared: Installed) -> None:
@@ -176,7 +173,7 @@ def test_nothing_is_decided_while_the_kind_of_a_quota_is_gone(shared: Installed)
     assert other["metadata"]["uid"]
     assert shared.is_gated(team, "first")
     shared.install()
-    shared.wait_released(team, "first", within_seconds=SECONDS)
+    shared.wait_released(team, "first")
 
 
 def test_waiting_pods_are_released_after_the_crd_of_workloads_was_deleted_and_applied(
@@ -190,4 +187,4 @@ def test_waiting_pods_are_released_after_the_crd_of_workloads_was_deleted_and_ap
     take_away(shared, "workloads")
     shared.delete_pod(team, "first")
     shared.install()
-    shared.wait_released(team, "second", within_seconds=SECONDS)
+    shared.wait_released(team, "second")

@@ -421,8 +421,7 @@ def test_single_pods_wait_for_cpus_each_by_itself(system: System) -> None:
     assert all(one["metadata"]["labels"][names.MANAGED_LABEL] == "true" for one in made)
     waiting.until(lambda: len(site.gated()) == 1, what="three pods have started")
     (last,) = site.gated()
-    said = site.installed.wait_condition(site.name, last["metadata"]["name"])
-    assert said["reason"] == "WaitingForQuota"
+    said = site.installed.wait_condition(site.name, last["metadata"]["name"], "WaitingForQuota")
     assert "cpu" in said["message"]
     for one in made:
         name = site.workload(one)["metadata"]["name"]
@@ -452,8 +451,7 @@ def test_labelled_pods_of_other_programs_wait_each_by_itself(
     assert all(one["spec"]["schedulingGates"] == GATED for one in made)
     waiting.until(lambda: len(site.gated()) == 1, what="one has started")
     (last,) = site.gated()
-    told = site.installed.wait_condition(site.name, last["metadata"]["name"])
-    assert told["reason"] == "WaitingForQuota"
+    site.installed.wait_condition(site.name, last["metadata"]["name"], "WaitingForQuota")
     listed = site.api.get(site.workloads.path)["items"]
     assert [len(one["spec"]["podSets"]) for one in listed] == [1, 1]
 
@@ -478,8 +476,7 @@ def test_executors_of_spark_submit_that_opt_in_wait_each_by_itself(system: Syste
         assert stored["spec"]["schedulingGates"] == GATED
     waiting.until(lambda: len(site.gated()) == 1, what="one executor has started")
     (last,) = site.gated()
-    told = site.installed.wait_condition(site.name, last["metadata"]["name"])
-    assert told["reason"] == "WaitingForQuota"
+    site.installed.wait_condition(site.name, last["metadata"]["name"], "WaitingForQuota")
     assert len(site.api.get(site.workloads.path)["items"]) == 3
 
 
