@@ -23,7 +23,6 @@ _MADE_IN_EACH_NAMESPACE: Final = (
     ("serviceaccounts", "default"),
     ("configmaps", "kube-root-ca.crt"),
 )
-_CLEANING_SECONDS: Final = 60.0
 _NOW: Final = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
 _DRIFT: Final = "gpu_admission_ledger_drift"
 _QUOTA: Final = re.compile(
@@ -200,7 +199,7 @@ class Shared:
             return not left
 
         try:
-            waiting.until(is_gone, within_seconds=_CLEANING_SECONDS)
+            waiting.until(is_gone)
         except TimeoutError:
             return sorted(stored.path for stored in left)
         return []
@@ -229,7 +228,7 @@ class Shared:
             return bool(page) and not _QUOTA.search(page)
 
         try:
-            waiting.until(is_zero, within_seconds=_CLEANING_SECONDS)
+            waiting.until(is_zero)
         except TimeoutError:
             return [f"metric {found}" for found in _QUOTA.findall(page)] or ["no metrics"]
         return []

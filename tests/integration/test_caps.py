@@ -4,7 +4,6 @@ Judged by the GPUs of released pods, by the user who created them.
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,10 +13,9 @@ from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
 from tests.builders.workloads import make_pod_set, make_workload
 from tests.controlplane import nodes, waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest, RestError
 from tests.integration import queued
-from tests.integration.installed import KUEUE, Installed, installed
+from tests.integration.installed import KUEUE, Installed
 
 pytestmark = pytest.mark.controlplane
 
@@ -26,12 +24,10 @@ Clients = dict[str, Rest]
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with Cluster.start() as cluster:
-        cluster.start_whole()
-        cluster.add_gpu_node("gpus", gpus=50, labels={"nvidia.com/gpu.product": "A100"})
-        with installed(cluster, tmp_path_factory.mktemp("caps")) as it:
-            yield it
+def system(whole_installation: Installed) -> Installed:
+    cluster = whole_installation.cluster
+    cluster.add_gpu_node("gpus", gpus=50, labels={"nvidia.com/gpu.product": "A100"})
+    return whole_installation
 
 
 @pytest.fixture(scope="module")
@@ -89,11 +85,10 @@ class Caps:
             and bool(pod["spec"].get("schedulingGates")) == waits
         ]
 
-    def reason(self, user: str) -> str:
-        """Return why a pod of a user waits."""
+    def wait_told(self, user: str, text: str) -> None:
+        """Return once the message of a pod of a user that waits contains a text."""
         (where, *_) = self.pods(user, waits=True)
-        message: str = self.system.wait_condition(*where)["message"]
-        return message
+        self.system.wait_condition(*where, text=text)
 
     def wait_held(self, **wanted: int) -> None:
         waiting.until(lambda: self.held() == wanted, what=f"released pods have {wanted}")
@@ -110,8 +105,8 @@ def test_two_users_get_one_cap_each_over_all_namespaces(caps: Caps) -> None:
     caps.create("ann", "a4", namespace=caps.other)
     caps.create("bob", "b1", "b2", "b3")
     caps.wait_held(ann=4, bob=4)
-    assert caps.reason("ann").startswith(
-        f"Waits: you (ann) hold 4 of at most 4 nvidia.com/gpu in queue {caps.queue}"
+    caps.wait_told(
+        "ann", f"Waits: you (ann) hold 4 of at most 4 nvidia.com/gpu in queue {caps.queue}"
     )
 
     (namespace, name), *_ = caps.pods("ann", waits=False)
@@ -132,7 +127,7 @@ def test_a_local_queue_is_held_to_its_cap_while_others_go_on(caps: Caps) -> None
     caps.create("ann", "a1", "a2", "a3")
     caps.create("bob", "b1", namespace=caps.other)
     caps.wait_held(ann=4, bob=2)
-    assert "holds 4 of at most 4 nvidia.com/gpu" in caps.reason("ann")
+    caps.wait_told("ann", "holds 4 of at most 4 nvidia.com/gpu")
 
     caps.cap("localqueues", in_use="nvidia.com/gpu=6")
 
@@ -144,7 +139,7 @@ def test_more_than_a_cap_is_too_big(caps: Caps) -> None:
     caps.create("ann", "wide", gpus=5)
     caps.create("bob", "b1")
 
-    assert caps.system.wait_condition(caps.queue, "wide")["message"].startswith("Too big: asks 5")
+    caps.system.wait_condition(caps.queue, "wide", text="Too big: asks 5")
     caps.wait_held(bob=2)
 
 
@@ -214,7 +209,7 @@ def test_a_job_that_starts_with_fewer_pods_takes_what_a_cap_leaves(caps: Caps) -
     jobs.wait_gpus(wide=4)
     caps.create("ann", "more")
     caps.create("bob", "b1")
-    assert caps.system.wait_condition(caps.queue, "more")["reason"] == "CapReached"
+    caps.system.wait_condition(caps.queue, "more", "CapReached")
     jobs.wait_gpus(wide=4, b1=2)
 
 
@@ -229,7 +224,7 @@ def test_a_workload_that_a_user_has_made_counts_for_the_job_that_takes_it(caps: 
     jobs.wait_gpus(own=4)
     caps.create("ann", "more")
     caps.create("bob", "b1")
-    assert caps.system.wait_condition(caps.queue, "more")["reason"] == "CapReached"
+    caps.system.wait_condition(caps.queue, "more", "CapReached")
     jobs.wait_gpus(own=4, b1=2)
 
 
@@ -246,8 +241,7 @@ def test_service_accounts_of_a_namespace_are_bounded_by_its_local_queue(caps: Ca
         client.post(where, make_pod(name, gpus=2, annotations={names.REQUESTER: "bob"}))
     caps.wait_held(ann=4, **{account: 2})
     (_, waits), *_ = caps.pods(account, waits=True)
-    told = caps.system.wait_condition(caps.queue, waits)["message"]
-    assert "holds 6 of at most 6 nvidia.com/gpu" in told
+    caps.system.wait_condition(caps.queue, waits, text="holds 6 of at most 6 nvidia.com/gpu")
 
 
 def test_jobs_of_cron_jobs_share_the_cap_of_nobody_known(caps: Caps) -> None:

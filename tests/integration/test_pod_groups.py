@@ -3,7 +3,6 @@
 Who runs is judged from the pods that the API server shows, with its garbage collector at work.
 """
 
-from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -15,11 +14,10 @@ from admission.kube.client import Client
 from admission.visibility.why import Answer, explain
 from tests.builders.pods import make_pod
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest, RestError
 from tests.integration import teams
 from tests.integration.applied import Json
-from tests.integration.installed import Installed, installed
+from tests.integration.installed import Installed
 
 pytestmark = pytest.mark.controlplane
 
@@ -31,13 +29,11 @@ NOT_RETRIABLE = {names.RETRIABLE_IN_GROUP: "false"}
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with Cluster.start() as cluster:
-        cluster.start_whole()
-        cluster.add_gpu_node("gpus", gpus=100, labels={"nvidia.com/gpu.product": "A100"})
-        with installed(cluster, tmp_path_factory.mktemp("groups")) as it:
-            it.add_classes(high=1000)
-            yield it
+def system(whole_installation: Installed) -> Installed:
+    cluster = whole_installation.cluster
+    cluster.add_gpu_node("gpus", gpus=100, labels={"nvidia.com/gpu.product": "A100"})
+    whole_installation.add_classes(high=1000)
+    return whole_installation
 
 
 @pytest.fixture(scope="module")
@@ -412,10 +408,7 @@ def test_a_group_takes_no_workload_that_is_not_a_groups(team: Team) -> None:
     refused(partial(team.editor.post, team.workloads, document))
     team.api.post(team.workloads, document)
     team.add("a", "b", total=2)
-    told = waiting.until(
-        lambda: team.system.condition(team.name, "a"), what="the pod says why it waits"
-    )
-    assert told["reason"] == "WorkloadNameConflict"
+    team.system.wait_condition(team.name, "a", "WorkloadNameConflict")
     assert team.gated() == {"a", "b"}
 
 

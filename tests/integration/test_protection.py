@@ -1,6 +1,5 @@
 """A user who may edit pods and Jobs takes nothing off that quota is counted by."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +10,9 @@ from admission.install import webhooks
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest, RestError
 from tests.integration.applied import Json
-from tests.integration.installed import KUEUE, Installed, installed
+from tests.integration.installed import KUEUE, Installed
 
 pytestmark = pytest.mark.controlplane
 
@@ -78,27 +76,27 @@ class Team:
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    with Cluster.start() as cluster, installed(cluster, tmp_path_factory.mktemp("marks")) as it:
-        cluster.api.post(f"{RBAC}/clusterroles", ROLE)
-        reference = {
-            "apiGroup": "rbac.authorization.k8s.io",
-            "kind": "ClusterRole",
-            "name": "test-editor",
-        }
-        binding = {
-            "metadata": {"name": "test-editor"},
-            "roleRef": reference,
-            "subjects": [{"kind": "User", "name": "editor"}],
-        }
-        cluster.api.post(f"{RBAC}/clusterrolebindings", binding)
-        cluster.wait_for_roles()
-        editor = cluster.client(cluster.kubeconfig("editor"))
-        probe = Team(it, it.add_team(1), editor)
-        path = probe.running("probe")
-        without = {"metadata": {"labels": {names.MANAGED_LABEL: None}}}
-        waiting.until(lambda: _is_refused(editor, path, without), what="policies in effect")
-        yield System(it, editor)
+def system(installation: Installed) -> System:
+    it, cluster = installation, installation.cluster
+    cluster.api.post(f"{RBAC}/clusterroles", ROLE)
+    reference = {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": "ClusterRole",
+        "name": "test-editor",
+    }
+    binding = {
+        "metadata": {"name": "test-editor"},
+        "roleRef": reference,
+        "subjects": [{"kind": "User", "name": "editor"}],
+    }
+    cluster.api.post(f"{RBAC}/clusterrolebindings", binding)
+    cluster.wait_for_roles()
+    editor = cluster.client(cluster.kubeconfig("editor"))
+    probe = Team(it, it.add_team(1), editor)
+    path = probe.running("probe")
+    without = {"metadata": {"labels": {names.MANAGED_LABEL: None}}}
+    waiting.until(lambda: _is_refused(editor, path, without), what="policies in effect")
+    return System(it, editor)
 
 
 def _is_refused(editor: Rest, path: str, change: Json) -> bool:

@@ -4,7 +4,6 @@ Judged from the annotations that the API server shows.
 """
 
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,11 +13,10 @@ from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod, template_of
 from tests.builders.workloads import make_workload
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest, RestError
 from tests.integration import teams
 from tests.integration.applied import Json
-from tests.integration.installed import Installed, installed
+from tests.integration.installed import Installed
 from tests.integration.teams import Team
 
 pytestmark = pytest.mark.controlplane
@@ -28,12 +26,10 @@ ANOTHER = {names.REQUESTER: "somebody-else"}
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with Cluster.start() as cluster:
-        cluster.start_whole()
-        cluster.add_gpu_node("gpus", gpus=50, labels={"nvidia.com/gpu.product": "A100"})
-        with installed(cluster, tmp_path_factory.mktemp("names")) as it:
-            yield it
+def system(whole_installation: Installed) -> Installed:
+    cluster = whole_installation.cluster
+    cluster.add_gpu_node("gpus", gpus=50, labels={"nvidia.com/gpu.product": "A100"})
+    return whole_installation
 
 
 @pytest.fixture(scope="module")
@@ -161,8 +157,6 @@ def test_what_a_cron_job_makes_names_nobody(team: Team) -> None:
     spec = {"schedule": "* * * * *", "jobTemplate": template}
     cron = {"metadata": {"name": "nightly"}, "spec": spec}
     team.editor.post(f"/apis/batch/v1/namespaces/{team.name}/cronjobs", cron)
-    waiting.until(
-        lambda: team.api.get(jobs(team))["items"], what="a Job is made", within_seconds=90
-    )
+    waiting.until(lambda: team.api.get(jobs(team))["items"], what="a Job is made")
     (made,) = team.api.get(jobs(team))["items"][:1]
     assert requester(made) == names.UNKNOWN_REQUESTER

@@ -3,7 +3,6 @@
 No scheduler and no kubelet run here: a finalizer keeps a deleted pod to look at.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,11 +10,10 @@ import pytest
 from admission.base import names
 from tests.builders.jobs import make_job
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json
 from tests.integration import applied
 from tests.integration.applied import Workloads, condition
-from tests.integration.installed import Installed, installed
+from tests.integration.installed import Installed
 
 pytestmark = pytest.mark.controlplane
 
@@ -24,10 +22,9 @@ PROVISIONING = "provreq.kueue.x-k8s.io/ValidUntilSeconds"
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with Cluster.start() as cluster, installed(cluster, tmp_path_factory.mktemp("stopped")) as it:
-        it.add_classes(low=1, high=9)
-        yield it
+def system(installation: Installed) -> Installed:
+    installation.add_classes(low=1, high=9)
+    return installation
 
 
 class Team:

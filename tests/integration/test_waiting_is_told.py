@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import pytest
@@ -11,7 +10,6 @@ from admission.base import names
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod, template_of
 from tests.controlplane import build, waiting
-from tests.controlplane.cluster import Cluster
 from tests.integration.installed import Installed
 
 pytestmark = pytest.mark.controlplane
@@ -41,23 +39,16 @@ class Team(NamedTuple):
             found = self.describe(kind, name)
             return found if "Waits: needs" in found or "Too big" in found else None
 
-        return waiting.until(look, what=f"{kind} {name} is told", within_seconds=180)
+        return waiting.until(look, what=f"{kind} {name} is told")
 
 
 @pytest.fixture(scope="module")
-def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
-    with Cluster.start() as cluster:
-        cluster.start_whole()
-        system = Installed(cluster, tmp_path_factory.mktemp("told"))
-        system.install()
-        system.start()
-        try:
-            namespace = system.add_team(1)
-            system.create_pod(namespace, "running")
-            system.wait_released(namespace, "running")
-            yield Team(system, namespace)
-        finally:
-            system.stop()
+def team(whole_installation: Installed) -> Team:
+    system = whole_installation
+    namespace = system.add_team(1)
+    system.create_pod(namespace, "running")
+    system.wait_released(namespace, "running")
+    return Team(system, namespace)
 
 
 def test_a_pod_a_job_and_a_deployment_say_why_they_wait(team: Team) -> None:
