@@ -3,14 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 
 from typing_extensions import override
 
 from admission.install import webhooks
 from admission.objects import kinds
 from tests.controlplane import forked, waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.forked import PROGRAM
 from tests.controlplane.rest import RestError
 from tests.integration.installed import Installed
@@ -81,17 +79,3 @@ def unreviewed(system: Reviewed) -> Iterator[None]:
     finally:
         system.install()
         system.wait_reviewed()
-
-
-@contextmanager
-def reviewed(cluster: Cluster, folder: Path) -> Iterator[Reviewed]:
-    """Installs everything and runs the webhook; stops it at the end."""
-    system = Reviewed(cluster, folder)
-    system.install()
-    try:
-        system.start()
-        waiting.until(lambda: is_served(system), what="both versions of every kind served")
-        waiting.until(lambda: is_discovered(system), what="both versions of every kind found")
-        yield system
-    finally:
-        system.stop()

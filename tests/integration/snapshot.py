@@ -19,8 +19,8 @@ from admission.base.clock import SystemClock
 from tests.controlplane import build, programs, waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.processes import free_port
-from tests.integration import reviewed
 from tests.integration.installed import Installed
+from tests.integration.reviewed import Reviewed, is_discovered, is_served
 
 System = TypeVar("System", bound=Installed)
 
@@ -91,6 +91,16 @@ def started(folder: Path, *, whole: bool = False) -> Iterator[Installed]:
         yield system
 
 
+@contextmanager
+def reviewed(folder: Path) -> Iterator[Reviewed]:
+    """A new cluster with an installation of which only the webhook runs."""
+    with prepared(folder, Reviewed) as system:
+        system.start()
+        waiting.until(lambda: is_served(system), what="both versions of every kind served")
+        waiting.until(lambda: is_discovered(system), what="both versions of every kind discovered")
+        yield system
+
+
 def taken() -> Snapshot:
     """The snapshot of the product as it is now, which is made where there is none."""
     root = build.cache_root() / "installations"
@@ -112,7 +122,7 @@ def _make(folder: Path) -> None:
     with Cluster.start() as cluster:
         system = Installed(cluster, partial)
         system.install()
-        waiting.until(lambda: reviewed.is_discovered(system), what="all kinds discovered")
+        waiting.until(lambda: is_discovered(system), what="all kinds discovered")
         cluster.stop_apiserver(grace_seconds=waiting.PATIENCE_SECONDS)
         cluster.program("etcd").stop(grace_seconds=waiting.PATIENCE_SECONDS)
         shutil.copytree(cluster.folder / "etcd", partial / "etcd")

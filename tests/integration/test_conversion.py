@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
 from tests.gpu import seeds
+from tests.integration import snapshot
 from tests.integration.installed import run_command
-from tests.integration.reviewed import KINDS, Reviewed, collection, reviewed
+from tests.integration.reviewed import KINDS, Reviewed, collection
 from tests.objects.case import Document, condition, group, identified, pod_set, template
 
 pytestmark = pytest.mark.controlplane
@@ -24,10 +24,7 @@ MAIN = {"name": "main", "count": 2, "template": template({"requests": {"cpu": "1
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reviewed]:
-    with (
-        Cluster.start() as cluster,
-        reviewed(cluster, tmp_path_factory.mktemp("converted")) as it,
-    ):
+    with snapshot.reviewed(tmp_path_factory.mktemp("converted")) as it:
         yield it
 
 

@@ -13,10 +13,10 @@ import pytest
 
 from admission.base import names
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
+from tests.integration import snapshot
 from tests.integration.installed import Installed
-from tests.integration.reviewed import KINDS, Reviewed, collection, reviewed, unreviewed
+from tests.integration.reviewed import KINDS, Reviewed, collection, unreviewed
 from tests.objects import mark_cases, queue_cases, workload_cases
 from tests.objects.case import Case, Document, identified, pod_set, workload
 
@@ -30,10 +30,7 @@ NOT_CHECKED = "some validation rules were not checked because the object was inv
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reviewed]:
-    with (
-        Cluster.start() as cluster,
-        reviewed(cluster, tmp_path_factory.mktemp("reviewed")) as it,
-    ):
+    with snapshot.reviewed(tmp_path_factory.mktemp("reviewed")) as it:
         yield it
 
 

@@ -13,10 +13,10 @@ import pytest
 
 from admission.objects import kinds
 from tests.controlplane import build
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.waiting import PATIENCE_SECONDS
 from tests.gpu import seeds
-from tests.integration.reviewed import KINDS, Reviewed, reviewed, wait_documented
+from tests.integration import snapshot
+from tests.integration.reviewed import KINDS, Reviewed, wait_documented
 from tests.integration.test_schemas import store
 from tests.objects import schemas, whole
 from tests.objects.case import Document
@@ -31,10 +31,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reviewed]:
     """An installation with the whole object of every kind, named ``whole``."""
     if build.missing(["kubectl"]):
         pytest.fail(f"{build.folder()} holds no kubectl: run 'make controlplane'", pytrace=False)
-    with (
-        Cluster.start() as cluster,
-        reviewed(cluster, tmp_path_factory.mktemp("kubectl")) as it,
-    ):
+    with snapshot.reviewed(tmp_path_factory.mktemp("kubectl")) as it:
         for kind, document in whole.NEW.items():
             store(it, kind, kinds.STORED, document, "whole")
         wait_documented(it)

@@ -12,10 +12,10 @@ import pytest
 from admission.base import names
 from tests.builders.pods import make_pod
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
+from tests.integration import snapshot
 from tests.integration.installed import KUEUE
-from tests.integration.reviewed import Reviewed, collection, reviewed
+from tests.integration.reviewed import Reviewed, collection
 from tests.objects.case import Case, Document, identified
 from tests.webhook import pod_cases
 
@@ -29,10 +29,7 @@ PLAIN, QUEUED = "plain", "queued"
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reviewed]:
-    with (
-        Cluster.start() as cluster,
-        reviewed(cluster, tmp_path_factory.mktemp("pods")) as it,
-    ):
+    with snapshot.reviewed(tmp_path_factory.mktemp("pods")) as it:
         for namespace in (PLAIN, QUEUED):
             it.api.post("/api/v1/namespaces", {"metadata": {"name": namespace}})
         it.add_local_queue(QUEUED, "cq")

@@ -14,13 +14,12 @@ from typing import Any
 import pytest
 
 from admission.objects import kinds
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
+from tests.integration import snapshot
 from tests.integration.reviewed import (
     KINDS,
     Reviewed,
     collection,
-    reviewed,
     wait_documented,
 )
 from tests.objects import limits, schemas, whole
@@ -36,10 +35,7 @@ SPECIFIED = {kind for kind, document in whole.NEW.items() if "spec" in document}
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reviewed]:
-    with (
-        Cluster.start() as cluster,
-        reviewed(cluster, tmp_path_factory.mktemp("schemas")) as it,
-    ):
+    with snapshot.reviewed(tmp_path_factory.mktemp("schemas")) as it:
         yield it
 
 
