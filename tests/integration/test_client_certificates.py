@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.credentials import Credentials
 from tests.controlplane.processes import free_port
 from tests.controlplane.rest import RestError
+from tests.integration import snapshot
 from tests.integration.installed import Installed
 
 pytestmark = pytest.mark.controlplane
@@ -58,10 +58,8 @@ def pair(folder: Path) -> Credentials:
 @pytest.fixture(scope="module")
 def system(folder: Path, pair: Credentials) -> Iterator[Installed]:
     flag = f"--admission-control-config-file={admission_configuration(folder, pair)}"
-    with Cluster.start(api_flags=[flag]) as cluster:
-        found = Installed(cluster, folder)
-        found.install()
-        yield found
+    with snapshot.prepared(folder, Installed, api_flags=[flag]) as it:
+        yield it
 
 
 def test_reviews_of_an_api_server_without_the_right_certificate_are_refused(

@@ -12,6 +12,7 @@ import pytest
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.processes import free_port
+from tests.integration import snapshot
 from tests.integration.installed import KUEUE, Installed
 
 pytestmark = pytest.mark.controlplane
@@ -66,7 +67,7 @@ class Board(Installed):
             f"http://127.0.0.1:{self.port}{path}", headers={"Authorization": f"Bearer {token}"}
         )
         try:
-            with urllib.request.urlopen(request, timeout=15) as answer:
+            with urllib.request.urlopen(request, timeout=waiting.PATIENCE_SECONDS) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as refused:
             with refused:
@@ -95,16 +96,10 @@ class Board(Installed):
 
 @pytest.fixture(scope="module")
 def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Board]:
-    with Cluster.start() as cluster:
-        cluster.start_whole()
-        it = Board(cluster, tmp_path_factory.mktemp("board"))
-        it.install()
+    with snapshot.prepared(tmp_path_factory.mktemp("board"), Board, whole=True) as it:
         it.start("--dashboard-bind", f"127.0.0.1:{it.port}")
-        try:
-            it.fill()
-            yield it
-        finally:
-            it.stop()
+        it.fill()
+        yield it
 
 
 def test_an_administrator_sees_queues_workloads_and_gpus(board: Board) -> None:
@@ -170,6 +165,6 @@ def test_a_browser_signs_in_with_a_token_and_keeps_it_in_a_cookie(board: Board) 
     browser = urllib.request.build_opener(cookies)
     form = urllib.parse.urlencode({"token": board.cluster.admin_token}).encode()
     url = f"http://127.0.0.1:{board.port}"
-    with browser.open(f"{url}/login", form, timeout=15) as answer:
+    with browser.open(f"{url}/login", form, timeout=waiting.PATIENCE_SECONDS) as answer:
         assert (answer.url, board.red in answer.read().decode()) == (f"{url}/", True)
     assert board.cluster.admin_token not in board.log.read_text()

@@ -20,9 +20,9 @@ from tests.builders.pods import make_pod
 from tests.builders.queues import make_cluster_queue, make_cohort, make_flavor, make_local_queue
 from tests.clocks import FakeClock
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.nodes import make_gpu_node
 from tests.controlplane.rest import JSON_PATCH, Json
+from tests.integration import snapshot
 from tests.integration.installed import KUEUE, Installed, run_command
 
 pytestmark = pytest.mark.controlplane
@@ -62,20 +62,15 @@ class Examined(Installed):
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Examined]:
-    with Cluster.start() as cluster:
-        it = Examined(cluster, tmp_path_factory.mktemp("doctor"))
-        it.install()
-        try:
-            it.start()
-            it.add_node("gpu-0")
-            it.team = cluster.create_namespace("team")
-            it.api.post(f"{KUEUE}/resourceflavors", make_flavor("a100", product=PRODUCT))
-            it.add_cluster_queue("research", quota=8)
-            it.add_local_queue(it.team, "research")
-            it.wait_for_queue(it.team)
-            yield it
-        finally:
-            it.stop()
+    with snapshot.prepared(tmp_path_factory.mktemp("doctor"), Examined) as it:
+        it.start()
+        it.add_node("gpu-0")
+        it.team = it.cluster.create_namespace("team")
+        it.api.post(f"{KUEUE}/resourceflavors", make_flavor("a100", product=PRODUCT))
+        it.add_cluster_queue("research", quota=8)
+        it.add_local_queue(it.team, "research")
+        it.wait_for_queue(it.team)
+        yield it
 
 
 @pytest.fixture(autouse=True)

@@ -17,12 +17,11 @@ from admission.objects.gangs import GangKind
 from admission.owners import pod as pod_owner
 from tests.builders.pods import make_pod
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest, RestError
 from tests.gpu import seeds
-from tests.integration import owner_crds, teams
+from tests.integration import owner_crds, snapshot, teams
 from tests.integration.applied import Json
-from tests.integration.installed import KUEUE, Installed, installed
+from tests.integration.installed import KUEUE, Installed
 
 pytestmark = pytest.mark.controlplane
 
@@ -35,7 +34,9 @@ VOLCANO_QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     gates = "--feature-gates=GenericWorkload=true,GangScheduling=true"
     served = "--runtime-config=scheduling.k8s.io/v1alpha2=true"
-    with Cluster.start(api_flags=(gates, served)) as cluster:
+    folder = tmp_path_factory.mktemp("gangs")
+    with snapshot.prepared(folder, Installed, api_flags=(gates, served)) as it:
+        cluster = it.cluster
         for kind in (gangs.VOLCANO, gangs.COSCHEDULING):
             owner_crds.install_kind(cluster, kind.group, kind.version, gangs.KIND, gangs.PLURAL)
         volcano = (cluster, VOLCANO.group, VOLCANO.version, "Queue", "queues", "Cluster")
@@ -44,8 +45,8 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
         owner_crds.install_kind(cluster, "kubeflow.org", "v1", "MXJob", "mxjobs")
         cluster.start_whole(scheduler_flags=(gates,))
         cluster.add_gpu_node("gpus", gpus=100, labels={"nvidia.com/gpu.product": "A100"})
-        with installed(cluster, tmp_path_factory.mktemp("gangs")) as it:
-            yield it
+        it.start()
+        yield it
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,7 @@ from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_cluster_queue, make_flavor
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
-from tests.integration import queued
+from tests.integration import queued, snapshot
 from tests.integration.installed import KUEUE, Installed
 
 pytestmark = pytest.mark.controlplane
@@ -47,7 +46,10 @@ class System(Installed):
     def send(self, method: str, path: str, body: Any, kind: str = "application/json") -> Answer:
         client = self.cluster.api
         connection = http.client.HTTPSConnection(
-            "127.0.0.1", self.cluster.port, timeout=30, context=client._context
+            "127.0.0.1",
+            self.cluster.port,
+            timeout=waiting.PATIENCE_SECONDS,
+            context=client._context,
         )
         try:
             headers = {**client._headers, "Content-Type": kind}
@@ -62,16 +64,11 @@ class System(Installed):
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    with Cluster.start() as cluster:
-        it = System(cluster, tmp_path_factory.mktemp("limits"))
-        it.install()
+    with snapshot.prepared(tmp_path_factory.mktemp("limits"), System) as it:
         add_kind(it, "kubeflow.org", "mxjobs", "MXJob")
-        try:
-            it.start()
-            await_policies(it)
-            yield it
-        finally:
-            it.stop()
+        it.start()
+        await_policies(it)
+        yield it
 
 
 @pytest.fixture(scope="module")
@@ -213,8 +210,7 @@ def test_each_of_several_equal_pods_says_the_numbers(system: System) -> None:
         system.create_pod(team, name, gpus=2)
     system.wait_released(team, "running")
     for name in ("a", "b", "c"):
-        condition = system.wait_condition(team, name)
-        assert condition["reason"] == "WaitingForQuota"
+        condition = system.wait_condition(team, name, "WaitingForQuota")
         needs, _, rest = condition["message"].partition("; ")
         assert needs == f"Waits: needs 2 {team}, 0 free of 2"
         assert f"held by {team} (2)" in rest

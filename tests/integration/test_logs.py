@@ -8,8 +8,8 @@ import pytest
 
 from admission.base import names
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json
+from tests.integration import snapshot
 from tests.integration.installed import Installed
 
 pytestmark = pytest.mark.controlplane
@@ -20,17 +20,11 @@ SECRET = "hunter2hunter2"
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     """Webhook and controller, which log as much as they can."""
-    with Cluster.start() as cluster:
-        made = Installed(cluster, tmp_path_factory.mktemp("logs"))
-        made.install()
-        made.add_classes(
-            low=1, high=100
-        )  # before: a pod whose class is not seen yet is told of as held
-        try:
-            made.start("--log-level", "debug")
-            yield made
-        finally:
-            made.stop()
+    with snapshot.prepared(tmp_path_factory.mktemp("logs"), Installed) as it:
+        # Before the start: a pod whose class is not seen yet is told of as held.
+        it.add_classes(low=1, high=100)
+        it.start("--log-level", "debug")
+        yield it
 
 
 def lines(log: Path) -> list[Json]:

@@ -23,7 +23,7 @@ from tests.config.files import gpu
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import JSON_PATCH, Rest, RestError
-from tests.integration import owner_crds
+from tests.integration import owner_crds, snapshot
 from tests.integration.applied import Json, Workloads
 from tests.integration.installed import Installed
 from tests.owners import samples
@@ -82,18 +82,14 @@ class System:
 @contextmanager
 def serving(folder: Path) -> Iterator[System]:
     """A cluster with an installation that serves every row."""
-    with Cluster.start() as cluster:
-        owner_crds.install(cluster, *ROWS.values())
-        it = Installed(cluster, folder)
+    with snapshot.prepared(folder, Installed) as it:
+        owner_crds.install(it.cluster, *ROWS.values())
         config = it.folder / "config.yaml"
         chosen = gpu(owners=[samples.RUN], ownerControllers=CONTROLLERS)
         config.write_text(yaml.safe_dump(chosen))
         it.install("--config", str(config))
-        try:
-            it.start("--config", str(config))
-            yield System(it)
-        finally:
-            it.stop()
+        it.start("--config", str(config))
+        yield System(it)
 
 
 @pytest.fixture(scope="module")

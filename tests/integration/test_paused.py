@@ -8,7 +8,7 @@ import yaml
 
 from tests.config import files
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
+from tests.integration import snapshot
 from tests.integration.applied import Workloads
 from tests.integration.installed import KUEUE, Installed
 
@@ -19,10 +19,8 @@ WHY = "Waits: admission is paused by an administrator"
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with Cluster.start() as cluster:
-        made = Installed(cluster, tmp_path_factory.mktemp("paused"))
-        made.install()
-        yield made
+    with snapshot.prepared(tmp_path_factory.mktemp("paused"), Installed) as it:
+        yield it
 
 
 @pytest.fixture(autouse=True)
@@ -54,9 +52,9 @@ def test_a_pod_waits_while_admission_is_paused_and_is_admitted_afterwards(
     )
     assert "gpu_admission_paused 1.0" in system.page(system.metrics_url, "/metrics")[1]
     system.create_pod(team, "train")
-    said = system.wait_condition(team, "train")
-    assert (said["status"], said["reason"]) == ("False", "AdmissionPaused")
-    assert said["message"].startswith(WHY)
+    condition = system.wait_condition(team, "train", "AdmissionPaused")
+    assert condition["status"] == "False"
+    assert condition["message"].startswith(WHY)
     path = f"{KUEUE}/clusterqueues/{team}"
 
     def counted() -> bool:

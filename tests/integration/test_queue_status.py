@@ -12,9 +12,8 @@ import yaml
 
 from admission.base import names
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json
-from tests.integration import queued
+from tests.integration import queued, snapshot
 from tests.integration.installed import Installed
 from tests.integration.queued import path
 
@@ -44,14 +43,9 @@ def start(system: Installed) -> None:
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     folder: Path = tmp_path_factory.mktemp("sharing")
-    with Cluster.start() as cluster:
-        it = Installed(cluster, folder)
-        it.install()
-        try:
-            start(it)
-            yield it
-        finally:
-            it.stop()
+    with snapshot.prepared(folder, Installed) as it:
+        start(it)
+        yield it
 
 
 def add_queue(system: Installed, team: str, *flavors: Json, **spec: Any) -> None:

@@ -12,10 +12,10 @@ from tests.builders.cluster import make_limit_range
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_cluster_queue, make_flavor
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
 from tests.gpu import seeds
-from tests.integration.installed import KUEUE, Installed, installed
+from tests.integration import snapshot
+from tests.integration.installed import KUEUE, Installed
 
 pytestmark = pytest.mark.controlplane
 
@@ -117,14 +117,15 @@ def flavor(name: str, product: str, **marks: str) -> Json:
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with Cluster.start() as cluster:
+    with snapshot.prepared(tmp_path_factory.mktemp("seeds"), Installed) as it:
+        cluster = it.cluster
         for crd in {one["metadata"]["name"]: one for one in map(definition, foreign())}.values():
             cluster.api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
         for path in {collection(document) for document in foreign()}:
             waiting.until(partial(cluster.api.answers, path), what=f"{path} served")
-        with installed(cluster, tmp_path_factory.mktemp("seeds")) as it:
-            prepare(it)
-            yield it
+        it.start()
+        prepare(it)
+        yield it
 
 
 def foreign() -> Iterator[Json]:

@@ -17,11 +17,10 @@ from admission.owners import serving
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_group
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest, RestError
-from tests.integration import owner_crds, teams
+from tests.integration import owner_crds, snapshot, teams
 from tests.integration.applied import Json
-from tests.integration.installed import KUEUE, Installed, installed
+from tests.integration.installed import KUEUE, Installed
 
 pytestmark = pytest.mark.controlplane
 
@@ -59,14 +58,13 @@ LEADER_AND_WORKERS = example(
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with Cluster.start() as cluster:
-        cluster.start_whole()
+    with snapshot.prepared(tmp_path_factory.mktemp("serving"), Installed, whole=True) as it:
         kind = serving.LEADER_WORKER_SET.kind
-        owner_crds.install_kind(cluster, kind.group, kind.version, kind.name, kind.plural)
-        cluster.add_gpu_node("gpus", gpus=100, labels={"nvidia.com/gpu.product": "A100"})
-        with installed(cluster, tmp_path_factory.mktemp("serving")) as it:
-            it.add_classes(high=1000)
-            yield it
+        owner_crds.install_kind(it.cluster, kind.group, kind.version, kind.name, kind.plural)
+        it.cluster.add_gpu_node("gpus", gpus=100, labels={"nvidia.com/gpu.product": "A100"})
+        it.start()
+        it.add_classes(high=1000)
+        yield it
 
 
 @pytest.fixture(scope="module")
@@ -347,7 +345,7 @@ def test_a_pod_forged_as_one_of_a_parent_gets_nothing_without_quota(team: Team) 
     forged = {names.POD_SUSPENDING_PARENT: "deployment"}
     pod = make_pod("forged", gpus=1, annotations=forged, labels={names.QUEUE_LABEL: "other"})
     team.editor.post(team.pods, pod)
-    assert team.system.wait_condition(team.name, "forged")["reason"] == "WaitingForQuota"
+    team.system.wait_condition(team.name, "forged", "WaitingForQuota")
     assert team.system.is_gated(team.name, "forged")
     with pytest.raises(RestError):
         team.editor.patch(f"{team.pods}/forged", {"spec": {"schedulingGates": None}})
@@ -562,7 +560,7 @@ def test_a_pod_forged_as_one_of_a_stateful_set_runs_only_in_its_quota(sets: Sets
             metadata={"ownerReferences": references},
         )
         sets.editor.post(sets.pods, pod)
-    assert sets.system.wait_condition(sets.name, "lost")["reason"] == "WaitsForOwner"
+    sets.system.wait_condition(sets.name, "lost", "WaitsForOwner")
     assert sets.system.is_gated(sets.name, "lost")
     assert len(sets.at_work()) == 4
 

@@ -14,11 +14,10 @@ from admission.base import names
 from admission.objects import owner_rows
 from tests.builders.queues import make_group
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest, RestError
-from tests.integration import owner_crds, teams
+from tests.integration import owner_crds, snapshot, teams
 from tests.integration.applied import Json, Workloads
-from tests.integration.installed import KUEUE, Installed, installed
+from tests.integration.installed import KUEUE, Installed
 from tests.integration.test_owners import allow
 
 pytestmark = pytest.mark.controlplane
@@ -54,10 +53,10 @@ spec:
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with Cluster.start() as cluster:
-        owner_crds.install(cluster, ROW)
-        with installed(cluster, tmp_path_factory.mktemp("spark")) as it:
-            yield it
+    with snapshot.prepared(tmp_path_factory.mktemp("spark"), Installed) as it:
+        owner_crds.install(it.cluster, ROW)
+        it.start()
+        yield it
 
 
 @pytest.fixture(scope="module")

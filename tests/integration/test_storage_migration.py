@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json
+from tests.integration import snapshot
 from tests.integration.installed import KUEUE, Installed, run_command
 from tests.upgrade import stored
 
@@ -22,10 +22,7 @@ COUNT = 12
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     """ClusterQueues that were created while v1beta1 was the stored version."""
-    with Cluster.start() as cluster:
-        it = Installed(cluster, tmp_path_factory.mktemp("storage"))
-        it.install()
-        it.start()
+    with snapshot.started(tmp_path_factory.mktemp("storage")) as it:
         crd = it.api.get(CRD)
         for version in crd["spec"]["versions"]:
             version["storage"] = version["name"] == "v1beta1"
@@ -36,7 +33,6 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
             it.add_cluster_queue(f"queue-{number}", quota=number)
         it.install()
         yield it
-        it.stop()
 
 
 def is_stored_as(system: Installed, name: str, version: str) -> bool:

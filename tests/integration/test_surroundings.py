@@ -8,9 +8,9 @@ import pytest
 from admission.base import names
 from tests.builders.cluster import make_limit_range
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest
-from tests.integration.installed import KUEUE, Installed, installed
+from tests.integration import snapshot
+from tests.integration.installed import KUEUE, Installed
 
 pytestmark = pytest.mark.controlplane
 
@@ -19,11 +19,11 @@ RUNTIME_CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with Cluster.start() as cluster:
+    with snapshot.prepared(tmp_path_factory.mktemp("installed"), Installed) as it:
         for name in ("kata", "heavy"):  # known to the controller before it is ready
-            add_runtime_class(cluster.api, name)
-        with installed(cluster, tmp_path_factory.mktemp("installed")) as it:
-            yield it
+            add_runtime_class(it.api, name)
+        it.start()
+        yield it
 
 
 @pytest.fixture

@@ -16,9 +16,8 @@ from admission.objects import owner_rows
 from tests.builders.queues import make_group
 from tests.config.files import gpu
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest, RestError
-from tests.integration import owner_crds, teams
+from tests.integration import owner_crds, snapshot, teams
 from tests.integration.applied import APPLY, Json, Workloads
 from tests.integration.installed import KUEUE, Installed
 from tests.integration.test_owners import allow
@@ -95,18 +94,14 @@ class System:
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     folder = tmp_path_factory.mktemp("trainjobs")
-    with Cluster.start() as cluster:
-        owner_crds.install(cluster, owner_rows.TRAIN_JOB, JOB_SET_ROW)
-        it = Installed(cluster, folder)
+    with snapshot.prepared(folder, Installed) as it:
+        owner_crds.install(it.cluster, owner_rows.TRAIN_JOB, JOB_SET_ROW)
         config = folder / "config.yaml"
         makers = {owner_rows.TRAIN_JOB.framework: [TRAINER]}
         config.write_text(yaml.safe_dump(gpu(ownerControllers=makers)))
         it.install("--config", str(config))
-        try:
-            it.start("--config", str(config))
-            yield System(it)
-        finally:
-            it.stop()
+        it.start("--config", str(config))
+        yield System(it)
 
 
 class Team(teams.Team):

@@ -23,6 +23,7 @@ from tests.controlplane.cluster import Cluster
 from tests.controlplane.forked import PROGRAM
 from tests.controlplane.processes import free_port
 from tests.controlplane.rest import Rest, RestError
+from tests.integration import snapshot
 from tests.integration.installed import KUEUE, Installed
 
 pytestmark = pytest.mark.controlplane
@@ -78,16 +79,11 @@ class Visible(Installed):
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visible]:
-    with Cluster.start() as cluster:
-        cluster.start_whole()
-        it = Visible(cluster, tmp_path_factory.mktemp("visible"))
+    with snapshot.prepared(tmp_path_factory.mktemp("visible"), Visible, whole=True) as it:
         it.install("--visibility", "--config", str(it.config))
         it.start("--config", str(it.config))
-        try:
-            waiting.until(it.is_available, what="APIServices available", within_seconds=60)
-            yield it
-        finally:
-            it.stop()
+        waiting.until(it.is_available, what="APIServices available")
+        yield it
 
 
 class Teams:
@@ -260,7 +256,9 @@ class Direct:
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         request = urllib.request.Request(self._url + path, headers=sent)
         try:
-            with urllib.request.urlopen(request, context=self._context, timeout=10) as answer:
+            with urllib.request.urlopen(
+                request, context=self._context, timeout=waiting.PATIENCE_SECONDS
+            ) as answer:
                 return answer.status, json.loads(answer.read())
         except urllib.error.HTTPError as refused:
             with refused:
@@ -334,7 +332,7 @@ def test_the_group_is_known_to_clients_old_and_new(system: Visible) -> None:
         "get"
     ]
     waiting.until(lambda: freshness(system) == {"v1beta2": "Current", "v1beta1": "Current"},
-                  what="aggregated discovery", within_seconds=60)  # fmt: skip
+                  what="aggregated discovery")  # fmt: skip
 
 
 def freshness(system: Visible) -> dict[str, str]:
@@ -347,7 +345,9 @@ def freshness(system: Visible) -> dict[str, str]:
         },
     )
     context = ssl.create_default_context(cafile=str(system.cluster.ca_file))
-    with urllib.request.urlopen(request, context=context, timeout=10) as answer:
+    with urllib.request.urlopen(
+        request, context=context, timeout=waiting.PATIENCE_SECONDS
+    ) as answer:
         groups = json.loads(answer.read())["items"]
     found = [one for one in groups if one["metadata"]["name"] == GROUP]
     return {v["version"]: v["freshness"] for one in found for v in one["versions"]}
@@ -357,14 +357,14 @@ def test_the_documents_of_the_api_are_served(system: Visible) -> None:
     path = f"apis/{GROUP}/v1beta2"
     found = waiting.until(
         lambda: system.api.get("/openapi/v3")["paths"].get(path),
-        what="OpenAPI v3", within_seconds=90,
+        what="OpenAPI v3",
     )  # fmt: skip
     document = system.api.get(found["serverRelativeURL"])
     assert f"/{path}/clusterqueues/{{name}}/pendingworkloads" in document["paths"]
     waiting.until(
         lambda: f"/{path}/clusterqueues/{{name}}/pendingworkloads"
         in system.api.get("/openapi/v2")["paths"],
-        what="OpenAPI v2", within_seconds=90,
+        what="OpenAPI v2",
     )  # fmt: skip
 
 
@@ -464,8 +464,7 @@ def test_an_api_service_without_controller_holds_namespaces_up_until_it_is_taken
 ) -> None:
     """Why it is installed on request only."""
     system.stop()
-    waiting.until(lambda: system.condition_of("v1beta2") == "False", what="seen as unavailable",
-                  within_seconds=60)  # fmt: skip
+    waiting.until(lambda: system.condition_of("v1beta2") == "False", what="seen as unavailable")
     namespace = system.cluster.create_namespace("unrelated")
     system.api.delete(f"/api/v1/namespaces/{namespace}")
 
@@ -474,9 +473,9 @@ def test_an_api_service_without_controller_holds_namespaces_up_until_it_is_taken
         held = [c for c in conditions or () if c["type"] == "NamespaceDeletionDiscoveryFailure"]
         return bool(held and held[0]["status"] == "True" and GROUP in held[0]["message"])
 
-    waiting.until(is_held, what="a namespace that is held up", within_seconds=60)
+    waiting.until(is_held, what="a namespace that is held up")
     changes = system.install("--no-visibility")
     deleted = {one["name"] for one in changes if one["effect"] == "deleted"}
     assert deleted == {f"v1beta2.{GROUP}", f"v1beta1.{GROUP}"}
     for path in (f"/api/v1/namespaces/{namespace}", teams.of_all()):
-        waiting.until(partial(system.api.lacks, path), what=f"{path} gone", within_seconds=60)
+        waiting.until(partial(system.api.lacks, path), what=f"{path} gone")

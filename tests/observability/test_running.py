@@ -15,8 +15,8 @@ from typing_extensions import override
 
 from admission.base import names
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
+from tests.integration import snapshot
 from tests.integration.installed import KUEUE, Installed
 from tests.observability import asking, boards, files, promql
 from tests.observability.asking import Asked
@@ -100,17 +100,13 @@ def add_team(system: Installed, name: str, **queue: Any) -> str:
 
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Busy]:
-    with Cluster.start() as cluster:
-        cluster.start_whole()
-        system = Installed(cluster, tmp_path_factory.mktemp("busy"))
+    folder = tmp_path_factory.mktemp("busy")
+    with snapshot.prepared(folder, Installed, whole=True) as system:
         config = system.folder / "config.yaml"
         config.write_text(yaml.safe_dump_all(CONFIG))
         system.install("--config", str(config))
-        try:
-            system.start("--config", str(config))
-            yield fill(system)
-        finally:
-            system.stop()
+        system.start("--config", str(config))
+        yield fill(system)
 
 
 def fill(system: Installed) -> Busy:
