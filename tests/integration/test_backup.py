@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane import build, waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
 from tests.controlplane.waiting import PATIENCE_SECONDS
-from tests.integration.installed import KUEUE, Installed, installed, run_command
+from tests.integration import snapshot
+from tests.integration.installed import KUEUE, Installed, run_command
 
 pytestmark = pytest.mark.controlplane
 
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with Cluster.start() as cluster, installed(cluster, tmp_path_factory.mktemp("back")) as it:
+    with snapshot.started(tmp_path_factory.mktemp("back")) as it:
         yield it
 
 

@@ -8,10 +8,9 @@ import pytest
 from admission.base import names
 from tests.builders.jobs import make_job
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
-from tests.integration import test_claims
-from tests.integration.installed import Installed, installed
+from tests.integration import snapshot, test_claims
+from tests.integration.installed import Installed
 from tests.integration.test_claims import DRA
 
 pytestmark = pytest.mark.controlplane
@@ -21,7 +20,7 @@ GATE = {"name": names.ADMISSION_GATE}
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with Cluster.start() as cluster, installed(cluster, tmp_path_factory.mktemp("outage")) as it:
+    with snapshot.started(tmp_path_factory.mktemp("outage")) as it:
         yield it
 
 

@@ -14,7 +14,8 @@ from tests.builders.pods import make_pod
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, Rest, RestError
-from tests.integration.installed import KUEUE, Installed, installed
+from tests.integration import snapshot
+from tests.integration.installed import KUEUE, Installed
 from tests.repo import tree
 
 pytestmark = pytest.mark.controlplane
@@ -234,7 +235,8 @@ def during(it: Installed, editor: Rest, team: str, plain: str, of_job: Any) -> d
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    with Cluster.start() as cluster, installed(cluster, tmp_path_factory.mktemp("down")) as it:
+    with snapshot.started(tmp_path_factory.mktemp("down")) as it:
+        cluster = it.cluster
         cluster.wait_for_roles()
         editor, team, plain = editor_of(cluster), it.add_team(6), cluster.create_namespace("plain")
         it.wait_webhook()

@@ -17,12 +17,11 @@ from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod, template_of
 from tests.config import files
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
-from tests.integration import queued
+from tests.integration import queued, snapshot
 from tests.integration.applied import Workloads
 from tests.integration.applied import condition as said_now
-from tests.integration.installed import Installed, installed
+from tests.integration.installed import Installed
 from tests.repo import tree
 
 pytestmark = pytest.mark.controlplane
@@ -30,10 +29,7 @@ pytestmark = pytest.mark.controlplane
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with (
-        Cluster.start() as cluster,
-        installed(cluster, tmp_path_factory.mktemp("reasons")) as it,
-    ):
+    with snapshot.started(tmp_path_factory.mktemp("reasons")) as it:
         yield it
 
 

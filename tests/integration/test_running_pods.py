@@ -16,10 +16,10 @@ from admission.kube.client import Client
 from admission.visibility.why import explain
 from tests.builders.jobs import make_job
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
+from tests.integration import snapshot
 from tests.integration.applied import Json
-from tests.integration.installed import KUEUE, Installed, installed
+from tests.integration.installed import KUEUE, Installed
 
 pytestmark = pytest.mark.controlplane
 
@@ -30,11 +30,9 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with Cluster.start() as cluster:
-        cluster.start_whole()
-        cluster.add_gpu_node("gpus", gpus=100, labels={"nvidia.com/gpu.product": "A100"})
-        with installed(cluster, tmp_path_factory.mktemp("runs")) as it:
-            yield it
+    with snapshot.started(tmp_path_factory.mktemp("runs"), whole=True) as it:
+        it.cluster.add_gpu_node("gpus", gpus=100, labels={"nvidia.com/gpu.product": "A100"})
+        yield it
 
 
 class Team:
@@ -250,7 +248,6 @@ def test_a_namespace_with_a_running_job_goes_while_the_controller_is_away(team: 
         waiting.until(
             lambda: team.api.lacks(f"/api/v1/namespaces/{team.name}"),
             what="the namespace is gone",
-            within_seconds=60,
         )
     finally:
         team.system.start()
