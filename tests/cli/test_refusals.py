@@ -1,8 +1,6 @@
 """A command that cannot do its work says so in one line, with the next step, and ends."""
 
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +12,7 @@ from admission.cli import kubectl, main
 from admission.kube import resources
 from admission.sandbox.rest import StoreServer
 from admission.sandbox.store import Store
-from tests.controlplane.waiting import PATIENCE_SECONDS
+from tests.controlplane import forked
 
 SERVE = {
     "webhook": ["webhook", "--bind", "{}", "--cert-dir", "{folder}/certs"],
@@ -62,10 +60,7 @@ def run(name: str, folder: Path, kubeconfig: str, address: str = "127.0.0.1:0") 
         program = kubectl.main if name == "why" else main.main
         result = CliRunner().invoke(program, words)
         return Ended(result.exit_code, result.stderr)
-    done = subprocess.run(
-        [sys.executable, "-m", "admission", *words],
-        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
-    )  # fmt: skip
+    done = forked.run([*forked.PROGRAM, *words])
     return Ended(done.returncode, done.stderr)
 
 

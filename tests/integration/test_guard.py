@@ -117,7 +117,10 @@ class Guarded:
     ) -> Answer:
         client = self.client(user)
         connection = http.client.HTTPSConnection(
-            "127.0.0.1", self.cluster.port, timeout=30, context=client._context
+            "127.0.0.1",
+            self.cluster.port,
+            timeout=waiting.PATIENCE_SECONDS,
+            context=client._context,
         )
         headers = {**client._headers, "Content-Type": content_type}
         try:

@@ -115,7 +115,7 @@ def test_from_nodes_to_the_first_pods_of_three_teams(system: Installed) -> None:
         }
 
     wanted = {name: where for name, (_, where) in expected.items()}
-    waiting.until(lambda: places() == wanted, what=f"pods run on {wanted}", within_seconds=60)
+    waiting.until(lambda: places() == wanted, what=f"pods run on {wanted}")
 
     used = {
         (proposal.ANY_NODE, "cpu"): "12",

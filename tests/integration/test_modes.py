@@ -88,7 +88,7 @@ class System:
             return message if status == 403 else ""
 
         what = f"{kind} refused in {namespace}"
-        return waiting.until(look, what=what, within_seconds=90)
+        return waiting.until(look, what=what)
 
     def create(
         self, namespace: str, container: Json, kind: str = "pods", **metadata: Any
@@ -102,7 +102,10 @@ class System:
             document["spec"] = {"template": {"spec": {**pod, "restartPolicy": "Never"}}}
         client = self.editor
         connection = http.client.HTTPSConnection(
-            "127.0.0.1", self.installed.cluster.port, timeout=30, context=client._context
+            "127.0.0.1",
+            self.installed.cluster.port,
+            timeout=waiting.PATIENCE_SECONDS,
+            context=client._context,
         )
         try:
             connection.request(
