@@ -235,6 +235,7 @@ def run(
     env: Mapping[str, str] | None = None,
     typed: str = "",
     timeout: float = 600,
+    clock: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Runs a command to its end, and collects what it prints.
 
@@ -244,6 +245,7 @@ def run(
         env: its environment; None for this process's own.
         typed: what it reads from standard input.
         timeout: seconds after which it hangs.
+        clock: as for `start`.
 
     Raises:
         subprocess.TimeoutExpired: it hangs; it was ended.
@@ -255,7 +257,9 @@ def run(
     ):
         read.write(typed.encode())
         read.seek(0)
-        process = start(command, stdin=read, stdout=output, stderr=errors, cwd=cwd, env=env)
+        process = start(
+            command, stdin=read, stdout=output, stderr=errors, cwd=cwd, env=env, clock=clock
+        )
         try:
             code = process.wait(timeout)
         except subprocess.TimeoutExpired:

@@ -1,15 +1,23 @@
-"""A clock of the processes under test that a test moves ahead: nobody waits for a real hour."""
+"""A clock of the processes under test that a test moves ahead: nobody waits for a real hour.
+
+Threads of such a process that wait for an event or a message until a moment wake up when the clock
+was moved past it. Sockets and whole processes go by the machine's clock.
+"""
 
 import mmap
+import queue
 import struct
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from admission.base import clock
 
 _FORMAT: Final = "<d"
 _SIZE: Final = struct.calcsize(_FORMAT)
+_LOOK_SECONDS: Final = 0.05
+"""How often a thread that waits looks whether the clock was moved."""
 
 
 class MovedClock:
@@ -42,7 +50,7 @@ class MovedClock:
         return clock.SystemClock().now() + timedelta(seconds=self.seconds_ahead)
 
     def replace_system_clock(self) -> None:
-        """Has every `SystemClock` of this process go by the file."""
+        """Has every `SystemClock` and every wait of this process go by the file."""
         system_now, system_monotonic = clock.SystemClock.now, clock.SystemClock.monotonic
 
         def now(self_: clock.SystemClock) -> datetime:
@@ -53,3 +61,39 @@ class MovedClock:
 
         clock.SystemClock.now = now  # type: ignore[assignment, method-assign]
         clock.SystemClock.monotonic = monotonic  # type: ignore[assignment, method-assign]
+        _replace_waits()
+
+
+def _replace_waits() -> None:
+    """Has events and queues go by `SystemClock`: waits of more than a look are several."""
+    monotonic = clock.SystemClock().monotonic
+    system_wait = threading.Event.wait
+
+    def wait(self: threading.Event, timeout: float | None = None) -> bool:
+        if timeout is None:
+            return system_wait(self)
+        end = monotonic() + timeout
+        while not self.is_set() and (left := end - monotonic()) > 0:
+            system_wait(self, min(left, _LOOK_SECONDS))
+        return self.is_set()
+
+    def looking(system: Any) -> Any:
+        def get(self: Any, block: bool = True, timeout: float | None = None) -> Any:
+            if not block or timeout is None:
+                return system(self, block, timeout)
+            end = monotonic() + timeout
+            while (left := end - monotonic()) > _LOOK_SECONDS:
+                try:
+                    return system(self, block, _LOOK_SECONDS)
+                except queue.Empty:
+                    continue
+            return system(self, block, max(left, 0.0))
+
+        return get
+
+    class SimpleQueue(queue.SimpleQueue):  # type: ignore[type-arg]
+        get = looking(queue.SimpleQueue.get)
+
+    threading.Event.wait = wait  # type: ignore[method-assign]
+    queue.Queue.get = looking(queue.Queue.get)  # type: ignore[method-assign]
+    queue.SimpleQueue = SimpleQueue  # type: ignore[misc]

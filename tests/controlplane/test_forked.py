@@ -99,3 +99,56 @@ def test_a_clock_that_is_moved_is_ahead_for_all_that_share_it(tmp_path: Path) ->
     first.advance(60)
     second.advance(3540)
     assert first.seconds_ahead == second.seconds_ahead == 3600
+
+
+@pytest.mark.parametrize(
+    "waits",
+    [
+        "threading.Event().wait(3600)",
+        "queue.Queue().get(timeout=3600)",
+        "queue.SimpleQueue().get(timeout=3600)",
+    ],
+)
+def test_who_waits_until_a_moment_wakes_up_when_the_clock_was_moved_past_it(
+    tmp_path: Path, waits: str
+) -> None:
+    clock = MovedClock(tmp_path / "clock")
+    program = (
+        "import contextlib, pathlib, queue, sys, threading\n"
+        "from tests.controlplane.moved_clock import MovedClock\n"
+        "MovedClock(pathlib.Path(sys.argv[1])).replace_system_clock()\n"
+        "print('begins', flush=True)\n"
+        "with contextlib.suppress(queue.Empty):\n"
+        f"    {waits}\n"
+    )
+    waiter = subprocess.Popen(
+        [sys.executable, "-c", program, str(clock.path)], stdout=subprocess.PIPE
+    )
+    with waiter:
+        assert waiter.stdout is not None
+        assert waiter.stdout.readline() == b"begins\n"
+        with pytest.raises(TimeoutError):
+            waiting.until(lambda: waiter.poll() is not None, within_seconds=0.2)
+
+        def has_ended() -> bool:
+            clock.advance(3600)  # again, should the wait begin after the first
+            return waiter.poll() is not None
+
+        waiting.until(has_ended, what="the wait is over")
+    assert waiter.returncode == 0
+
+
+def test_a_message_ends_a_wait_that_goes_by_a_moved_clock(tmp_path: Path) -> None:
+    program = (
+        "import pathlib, queue, sys, threading\n"
+        "from tests.controlplane.moved_clock import MovedClock\n"
+        "MovedClock(pathlib.Path(sys.argv[1])).replace_system_clock()\n"
+        "event, queues = threading.Event(), (queue.Queue(), queue.SimpleQueue())\n"
+        "threading.Timer(0.2, event.set).start()\n"
+        "print(event.wait(3600))\n"
+        "for one in queues:\n"
+        "    threading.Timer(0.2, one.put, ['message']).start()\n"
+        "    print(one.get(timeout=3600))\n"
+    )
+    done = forked.run([sys.executable, "-c", program, str(tmp_path / "clock")])
+    assert done.stdout == "True\nmessage\nmessage\n"
