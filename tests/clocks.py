@@ -3,6 +3,8 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
+from typing_extensions import override
+
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -35,6 +37,7 @@ class MovedLoop(asyncio.SelectorEventLoop):
         self._ahead_seconds = 0.0
         super().__init__()
 
+    @override
     def time(self) -> float:
         return super().time() + self._ahead_seconds
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from admission.base import names
+from admission.base import names, patches
 from admission.config.derived import Settings
 from admission.install import break_glass, guard, manifests, webhooks
 from admission.kube import resources
@@ -82,7 +82,7 @@ def test_pods_that_were_let_run_are_named_until_they_end(store: Store) -> None:
         pod = make_pod(name, namespace="ml", annotations=marks)
         store.create(resources.PODS, pod, "ml")
         store.patch(
-            resources.PODS, name, break_glass.patches.merge({"status": {"phase": phase}}), "ml",
+            resources.PODS, name, patches.merge({"status": {"phase": phase}}), "ml",
             subresource="status",
         )  # fmt: skip
     assert break_glass.status(store, SETTINGS.namespace).outside == ("ml/runs",)

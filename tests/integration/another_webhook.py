@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from typing_extensions import override
+
 from admission.base.clock import SystemClock
 from certs import files
 from tests.controlplane.rest import Rest
@@ -25,6 +27,7 @@ _PATH: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurati
 class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
+    @override
     def log_message(self, *_: Any) -> None:
         """Log nothing."""
 

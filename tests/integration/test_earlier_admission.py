@@ -154,11 +154,12 @@ def test_the_marks_of_kueue_keep_no_pod_for_ever(system: Installed) -> None:
         metadata=metadata,
         gates=gates,
     )
-    for name, more in {
+    marks: dict[str, dict[str, Any]] = {
         "label": {"labels": labels},
         "gate": {"gates": gates},
         "both": {"labels": labels, "gates": gates},
-    }.items():
+    }
+    for name, more in marks.items():
         made = system.create_pod(team, name, gpus=None, **more)
         assert "schedulingGates" not in made["spec"], name
         assert names.MANAGED_LABEL not in made["metadata"].get("labels", {}), name

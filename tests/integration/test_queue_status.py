@@ -301,7 +301,7 @@ def test_a_burst_is_told_in_few_writes_and_then_nothing_is_written(system: Insta
 def status_written(queue: Json) -> str:
     """The second in which the status of an object was last written, as the API server says."""
     entries = queue["metadata"]["managedFields"]
-    return max(one["time"] for one in entries if one.get("subresource") == "status")
+    return max(str(entry["time"]) for entry in entries if entry.get("subresource") == "status")
 
 
 # ------------------------------------------------------------------------------------- shares

@@ -67,8 +67,8 @@ def test_of_two_pod_sets_that_lack_the_same_the_larger_request_is_told() -> None
 def test_a_shortage_says_whether_it_is_for_want_of_hardware(
     requested: int, available: int, limit: int, withheld: int, expected: bool
 ) -> None:
-    numbers = {"available": available, "limit": limit, "withheld": withheld}
-    (lack,) = explain.lacks([short(GPU, requested=requested, **numbers)])
+    shortage = short(GPU, requested=requested, available=available, limit=limit, withheld=withheld)
+    (lack,) = explain.lacks([shortage])
     assert lack.exists_not is expected
 
 

@@ -8,7 +8,7 @@ from admission.scheduling import model
 from tests.builders.scheduling import cluster_queue, group, pod_set, waiting
 from tests.scheduling.worlds import admitted, waits, world
 
-GPU = {"nvidia_com__gpu": 1}
+GPU: dict[str, Any] = {"nvidia_com__gpu": 1}
 NO_GPU = {"nvidia_com__gpu": 0}
 IGNORING = model.Config(ignore_undeclared=True)
 

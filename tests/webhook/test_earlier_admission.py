@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from admission.base import names
+from admission.webhook import pod_review
 from admission.webhook.queueing import Standing
 from admission.webhook.review_context import Context
 from tests.builders.pods import make_pod
@@ -41,7 +42,8 @@ def test_the_marks_of_an_earlier_admission_are_dropped_from_a_new_pod():
 @pytest.mark.parametrize("key", [*LABELS, *ANNOTATIONS, names.BEYOND_POD_GROUP])
 def test_each_mark_alone_is_dropped_and_the_pod_is_accepted(key: str):
     where = "labels" if key in LABELS else "annotations"
-    pod = make_pod(gpus=1, **{where: {key: "old"}})
+    pod = make_pod(gpus=1)
+    pod["metadata"].setdefault(where, {})[key] = "old"
     cluster = make_cluster("default")
     after = apply(mutate(pod, cluster), pod)
     assert key not in after["metadata"][where]
@@ -85,7 +87,7 @@ def test_pods_of_an_admitted_owner_keep_their_marks():
         now_us=builders.NOW_US,
         user="system:serviceaccount:kube-system:job-controller",
     )
-    outcome = builders.pod_review.mutate(
+    outcome = pod_review.mutate(
         builders.read(pod), context, builders.RULES, make_cluster("default")
     )
     assert outcome.standing is Standing.OF_JOB

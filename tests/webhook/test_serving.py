@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
+from typing_extensions import override
 
 from admission.base.clock import SystemClock
 from admission.run import serving
@@ -387,6 +388,7 @@ class AllButOneByte(threading.Thread):
         self._connection = begun(webhook, convert.PATH, b"", served.MAX_CONVERT_BYTES)
         self.start()
 
+    @override
     def run(self) -> None:
         begin = f'{{"kind":"ConversionReview","request":{{"uid":"{reviews.UID}","objects":["'
         with contextlib.suppress(OSError), contextlib.closing(self._connection) as connection:
