@@ -6,21 +6,16 @@ import pytest
 
 from tests.chaos.flow import Stage
 from tests.chaos.system import QUICK, ControllerProcess, System
-from tests.controlplane.cluster import Cluster
+from tests.integration import snapshot
 
 
 @pytest.fixture(scope="package")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     """An installation with a webhook and without a controller, on a cluster of its own."""
-    with Cluster.start() as cluster:
-        made = System(cluster, tmp_path_factory.mktemp("chaos"))
-        made.install()
-        try:
-            made.start_webhook()
-            made.add_priorities()
-            yield made
-        finally:
-            made.stop()
+    with snapshot.prepared(tmp_path_factory.mktemp("chaos"), System) as made:
+        made.start_webhook()
+        made.add_priorities()
+        yield made
 
 
 @pytest.fixture(scope="package")

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Final
 
 from tests.chaos.proxy import Exchange
+from tests.controlplane import waiting
 
-_HOLD_SECONDS: Final = 60.0
 _REASONS: Final = {
     410: "Expired",
     429: "TooManyRequests",
@@ -88,6 +88,8 @@ class Storm:
 class Hold:
     """Stops a request before or after it reaches the API server; the client gets no answer.
 
+    It stands still until `free`, which `Proxy.heal` calls.
+
     Attributes:
         reached: set once a request stands still.
     """
@@ -107,19 +109,18 @@ class Hold:
         if self._after:
             exchange.forward().read()
         self.reached.set()
-        self._free.wait(_HOLD_SECONDS)
+        self._free.wait()
         if self._arrives:
             exchange.forward().read()
         exchange.reset()
 
-    def wait(self, within_seconds: float = 60) -> None:
+    def wait(self) -> None:
         """Returns once a request stands still.
 
         Raises:
             TimeoutError: none came.
         """
-        if not self.reached.wait(within_seconds):
-            raise TimeoutError("no request came to be held")
+        waiting.until(self.reached.is_set, what="a request to be held")
 
     def free(self, *, arrives: bool = False) -> None:
         """Ends the hold.

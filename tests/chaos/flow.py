@@ -2,6 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
+
+import pytest
+from _pytest.mark import ParameterSet
 
 from tests.chaos import faults, invariants
 from tests.chaos.faults import Fault, Hold
@@ -189,3 +193,15 @@ STEPS = {
     "delete-workload": DELETE_WORKLOAD,
     "clear-reservation": CLEAR,
 }
+
+_ALWAYS: Final = frozenset({"create-workload", "reserve", "release", "stop-pod"})
+"""Steps of each kind of write (create, status, patch, delete) that every run has as cases."""
+
+
+def cases() -> list[ParameterSet]:
+    """All steps as cases of a test; `make test` runs a sample of those that are not `_ALWAYS`."""
+    sampled = pytest.mark.sampled(one_in=4)
+    return [
+        pytest.param(step, id=name, marks=[] if name in _ALWAYS else [sampled])
+        for name, step in STEPS.items()
+    ]

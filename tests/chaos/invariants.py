@@ -70,7 +70,7 @@ def read(api: Rest) -> World:
     )
 
 
-def await_all(api: Rest, *, within_seconds: float = waiting.PATIENCE_SECONDS) -> World:
+def await_all(api: Rest) -> World:
     """Returns once everything holds.
 
     Raises:
@@ -86,7 +86,7 @@ def await_all(api: Rest, *, within_seconds: float = waiting.PATIENCE_SECONDS) ->
         return None if last else world
 
     try:
-        return waiting.until(look, within_seconds=within_seconds, what="all invariants")
+        return waiting.until(look, what="all invariants")
     except TimeoutError as late:
         late.add_note("\n".join(last))
         raise

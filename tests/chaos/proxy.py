@@ -26,6 +26,7 @@ from urllib.parse import parse_qs, urlsplit
 from typing_extensions import override
 
 from admission.base.clock import SystemClock
+from tests.controlplane import waiting
 
 Json = dict[str, Any]
 Rewrite = Callable[[Json], Json]
@@ -35,7 +36,6 @@ _ABORT: Final = struct.pack("ii", 1, 0)
 _HOP_HEADERS: Final = frozenset({"connection", "transfer-encoding", "content-length"})
 _NOT_FORWARDED: Final = frozenset({"accept-encoding", "host", "content-length", "connection"})
 _READS: Final = frozenset({"GET", "HEAD"})
-_WAIT_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +94,14 @@ class Rule:
         self.reached.set()
         return True
 
-    def wait(self, within_seconds: float = _WAIT_SECONDS) -> None:
+    def wait(self) -> None:
         """Returns once a request was matched.
 
         Raises:
             TimeoutError: none was.
         """
-        if not self.reached.wait(within_seconds):
-            raise TimeoutError(f"no request matched {[p.pattern for p in self._patterns]}")
+        patterns = [pattern.pattern for pattern in self._patterns]
+        waiting.until(self.reached.is_set, what=f"a request that matches {patterns}")
 
 
 class Stream:
@@ -385,7 +385,7 @@ class Proxy:
 
     def await_thaw(self) -> None:
         """Blocks while the proxy is frozen."""
-        self._thawed.wait(_WAIT_SECONDS)
+        self._thawed.wait()
 
     def serve(self, exchange: Exchange) -> None:
         """Answers a request, by a fault where a rule says so."""

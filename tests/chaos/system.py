@@ -16,6 +16,7 @@ from admission.install import rbac
 from tests.chaos.proxy import Proxy
 from tests.controlplane import forked, waiting
 from tests.controlplane.forked import PROGRAM
+from tests.controlplane.moved_clock import MovedClock
 from tests.controlplane.processes import free_port
 from tests.integration.installed import KUEUE, Installed
 
@@ -46,12 +47,21 @@ class ControllerProcess:
         log: file with its output; a restart appends.
     """
 
-    def __init__(self, system: "System", name: str, settings: Settings, *, election: bool) -> None:
+    def __init__(
+        self,
+        system: "System",
+        name: str,
+        settings: Settings,
+        *,
+        election: bool,
+        clock: MovedClock | None,
+    ) -> None:
         self.proxy = Proxy(system.cluster.port, system.cluster.folder)
         self.log = system.folder / f"{name}.log"
         self._system = system
         self._election = election
         self._settings = settings
+        self._clock = clock
         self._kubeconfig = system.controller_kubeconfig(name, self.proxy.port)
         self._process: forked.Process | subprocess.Popen[bytes] | None = None
         self._port = 0
@@ -70,7 +80,9 @@ class ControllerProcess:
             self._settings.model_dump_json(), "elect" if self._election else "alone",
         ]  # fmt: skip
         with self.log.open("ab") as log:
-            self._process = forked.start(command, stdout=log, stderr=log)
+            self._process = forked.start(
+                command, stdout=log, stderr=log, clock=self._clock.path if self._clock else None
+            )
         if wait:
             ready = f"controller ready, see {self.log}"
             waiting.until(self.is_ready, what=ready)
@@ -109,12 +121,13 @@ class ControllerProcess:
         assert self._process is not None
         self._process.terminate()
 
-    def wait(self, within_seconds: float = waiting.PATIENCE_SECONDS) -> int:
+    def wait(self) -> int:
         """Waits for its end; the exit code."""
-        assert self._process is not None
-        code = self._process.wait(within_seconds)
+        process = self._process
+        assert process is not None
+        waiting.until(lambda: process.poll() is not None, what="the controller ends")
         self._process = None
-        return code
+        return process.wait()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -165,10 +178,22 @@ class System(Installed):
 
     @contextmanager
     def controller(
-        self, name: str, settings: Settings | None = None, *, election: bool = False
+        self,
+        name: str,
+        settings: Settings | None = None,
+        *,
+        election: bool = False,
+        clock: MovedClock | None = None,
     ) -> Iterator[ControllerProcess]:
-        """A controller that was not started yet; it is gone after the block."""
-        one = ControllerProcess(self, name, settings or Settings(), election=election)
+        """A controller that was not started yet; it is gone after the block.
+
+        Args:
+            name: of its log.
+            settings: None for the defaults.
+            election: whether it leads only while it holds the Lease.
+            clock: what it goes by; None for the machine's.
+        """
+        one = ControllerProcess(self, name, settings or Settings(), election=election, clock=clock)
         with one.proxy:
             try:
                 yield one
@@ -204,15 +229,11 @@ class System(Installed):
         path = f"/api/v1/namespaces/{namespace}/pods"
         self.api.delete(path, {"gracePeriodSeconds": 0})
 
-    def until_released(
-        self, namespace: str, *pods: str, within_seconds: float = waiting.PATIENCE_SECONDS
-    ) -> None:
+    def until_released(self, namespace: str, *pods: str) -> None:
         """Waits until exactly these pods have no gate."""
         try:
             waiting.until(
-                lambda: self.released(namespace) == set(pods),
-                what=f"only {pods} released",
-                within_seconds=within_seconds,
+                lambda: self.released(namespace) == set(pods), what=f"only {pods} released"
             )
         except TimeoutError as late:
             for thing in (*self.pods(namespace), *self.workloads(namespace)):

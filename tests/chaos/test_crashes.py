@@ -10,7 +10,7 @@ pytestmark = pytest.mark.controlplane
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("step", flow.STEPS.values(), ids=flow.STEPS)
+@pytest.mark.parametrize("step", flow.cases())
 def test_killed_at_a_step_the_end_is_the_same(stage: Stage, step: Step, after: bool) -> None:
     step.scenario.prepare(stage)
     held = stage.hold(step, after=after)

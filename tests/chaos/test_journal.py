@@ -2,18 +2,25 @@
 
 import json
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from admission.base import clock, names
-from admission.base.clock import SystemClock
+from admission.base import names
+from admission.base.clock import from_wire
 from admission.config.derived import Settings
 from tests.chaos.system import ControllerProcess, System
-from tests.chaos.test_two_controllers import LEASE, holder
-from tests.controlplane import waiting
+from tests.chaos.test_two_controllers import (
+    ELECTION,
+    LEASE,
+    RETRY_SECONDS,
+    await_renewal,
+    holder,
+)
+from tests.controlplane import forked, waiting
+from tests.controlplane.moved_clock import MovedClock
 from tests.controlplane.rest import RestError
-from tests.integration.installed import run_command
 
 pytestmark = pytest.mark.controlplane
 
@@ -21,37 +28,34 @@ SETTINGS = Settings.model_validate(
     {
         "gpu": {
             "controller": {"requestTimeout": "1s", "statusInterval": "100ms"},
-            "journal": {"interval": "1s"},
+            "journal": {"interval": "10s"},
         },
-        "kueue": {
-            "leaderElection": {
-                "leaseDuration": "4s", "renewDeadline": "3s", "retryPeriod": "400ms",
-            }
-        },
+        "kueue": {"leaderElection": ELECTION},
     }
-)  # fmt: skip
+)
 CONFIG_MAPS = f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/configmaps"
 ROUNDING = 1
 """Seconds by which times differ that are cut to whole ones."""
 
 
-def now() -> float:
-    return SystemClock().now().timestamp()
+@pytest.fixture
+def clock(tmp_path: Path) -> MovedClock:
+    """What the controllers and the command go by."""
+    return MovedClock(tmp_path / "clock")
 
 
-def usage(system: System, *more: str) -> dict[str, Any]:
+def usage(system: System, clock: MovedClock, *more: str) -> dict[str, Any]:
     """What the command answers about the last hour."""
-    done = run_command(
-        "usage", "--since", "1h", "--kubeconfig", system.kubeconfig, "-o", "json", *more
-    )
+    command = ("usage", "--since", "1h", "--kubeconfig", system.kubeconfig, "-o", "json", *more)
+    done = forked.run([*forked.PROGRAM, *command], clock=clock.path)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
-def recorded(system: System, team: str) -> dict[str, int]:
+def recorded(system: System, clock: MovedClock, team: str) -> dict[str, int]:
     """GPU-seconds of a team by user."""
-    rows = usage(system, "--by", "user", "-n", team)["usage"]
+    rows = usage(system, clock, "--by", "user", "-n", team)["usage"]
     assert {row["resource"] for row in rows} <= {names.GPU_RESOURCE}
     return {row["user"]: int(row["seconds"]) for row in rows}
 
@@ -60,54 +64,69 @@ def reserved_at(system: System, team: str) -> float:
     """Since when the only Workload of a team holds its quota, as it says itself."""
     (workload,) = system.workloads(team)
     (found,) = [one for one in workload["status"]["conditions"] if one["type"] == "QuotaReserved"]
-    return clock.from_wire(found["lastTransitionTime"]).timestamp()
+    return from_wire(found["lastTransitionTime"]).timestamp()
 
 
-def until_recorded(system: System, moment: float) -> dict[str, Any]:
-    """Wait until everything up to a moment is recorded; the answer of the command."""
+def until_recorded(system: System, clock: MovedClock, moment: float) -> dict[str, Any]:
+    """Lets time pass until everything up to a moment is recorded; the answer of the command."""
 
     def look() -> bool:
         page = system.api.get(f"{CONFIG_MAPS}?labelSelector={names.USAGE_LABEL}")
         untils = [json.loads(one["data"]["record.json"])["until"] for one in page["items"]]
-        return any(clock.from_wire(one).timestamp() >= moment for one in untils)
+        return any(from_wire(one).timestamp() >= moment for one in untils)
 
-    waiting.until(look, what="usage is recorded")
-    return usage(system)
+    def is_recorded() -> bool:
+        if not (is_there := look()):
+            await_renewal(system, clock)
+        return is_there
+
+    waiting.until(is_recorded, what="usage is recorded")
+    return usage(system, clock)
 
 
 def leads(system: System, controller: ControllerProcess) -> None:
     waiting.until(lambda: holder(system) == controller.pid, what="it leads")
 
 
+def leads_in_the_end(system: System, clock: MovedClock, controller: ControllerProcess) -> None:
+    """Lets time pass until the Lease of another one has ended."""
+    clock.until(
+        lambda: holder(system) == controller.pid, step_seconds=RETRY_SECONDS, what="it leads"
+    )
+
+
 def test_gpu_time_survives_the_death_of_its_leader(
-    system: System, lasting: ControllerProcess
+    system: System, lasting: ControllerProcess, clock: MovedClock
 ) -> None:
+    def now() -> float:
+        return clock.now().timestamp()
+
     lasting.kill()
     with suppress(RestError):
         system.api.delete(LEASE)
     with (
-        system.controller("counting", SETTINGS, election=True) as leader,
-        system.controller("standing-by", SETTINGS, election=True) as standby,
+        system.controller("counting", SETTINGS, election=True, clock=clock) as leader,
+        system.controller("standing-by", SETTINGS, election=True, clock=clock) as standby,
     ):
         leader.start()
         leads(system, leader)
         standby.start()
-        until_recorded(system, now())
+        until_recorded(system, clock, now())
         team = system.add_team(4)
         system.create_pod(team, "train", gpus=3)
         system.until_released(team, "train")
         began = reserved_at(system, team)
-        until_recorded(system, began + 2)
+        until_recorded(system, clock, began + 2)
 
         leader.kill()
-        leads(system, standby)
+        leads_in_the_end(system, clock, standby)
         before_end = now()
         system.finish_pod(team, "train")
         waiting.until(lambda: is_finished(system, team), what="the quota is free")
         after_end = now()
-        answer = until_recorded(system, after_end + 1)
+        answer = until_recorded(system, clock, after_end + 1)
         assert answer["holes"] == []
-        found = sum(recorded(system, team).values())
+        found = sum(recorded(system, clock, team).values())
         least, most = before_end - began - ROUNDING, after_end - began + ROUNDING
         assert 3 * least <= found <= 3 * most
         (run,) = [one for one in answer["runs"] if one["namespace"] == team]
@@ -117,18 +136,18 @@ def test_gpu_time_survives_the_death_of_its_leader(
         # Nobody is left, and another pod runs on; then it is counted from where the record ends.
         system.create_pod(team, "serve", gpus=2)
         waiting.until(lambda: "serve" in system.released(team), what="the second is released")
-        before = sum(recorded(system, team).values())
+        before = sum(recorded(system, clock, team).values())
         second = now()
-        until_recorded(system, second + 1)
+        until_recorded(system, clock, second + 1)
         standby.kill()
         system.api.delete(LEASE)
         leader.start()
         leads(system, leader)
-        answer = until_recorded(system, now() + 1)
+        answer = until_recorded(system, clock, now() + 1)
         ((hole),) = answer["holes"]
-        assert clock.from_wire(hole["from"]) < clock.from_wire(hole["until"])
-        until = clock.from_wire(answer["until"]).timestamp()
-        again = sum(recorded(system, team).values())
+        assert from_wire(hole["from"]) < from_wire(hole["until"])
+        until = from_wire(answer["until"]).timestamp()
+        again = sum(recorded(system, clock, team).values())
         assert again >= before + 2 * (until - second - ROUNDING) - 2
         assert again <= 3 * most + 2 * (now() - after_end + ROUNDING)
         system.empty(team)

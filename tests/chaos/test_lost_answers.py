@@ -20,11 +20,12 @@ KINDS = {
 LATE = {name: flow.STEPS[name] for name in ("create-workload", "reserve", "release")}
 
 
-@pytest.mark.parametrize("step", flow.STEPS.values(), ids=flow.STEPS)
+@pytest.mark.parametrize("step", flow.cases())
 def test_a_write_whose_answer_is_lost_counts_once(stage: Stage, step: Step) -> None:
     meet(stage, step, faults.lose_answer)
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize(
     "fault", [faults.lose_request, faults.claim_failure], ids=["request lost", "done but 500"]
 )
@@ -54,7 +55,7 @@ def test_a_write_that_arrives_after_its_repetition_changes_nothing(
     held = stage.hold(step, after=False)
     step.scenario.act(stage)
     step.scenario.await_end(stage)
-    held.wait(0)
+    assert held.reached.is_set()
     held.free(arrives=True)
 
     step.scenario.await_end(stage)

@@ -1,18 +1,27 @@
 """A clock of the processes under test that a test moves ahead: nobody waits for a real hour.
 
 Threads of such a process that wait for an event or a message until a moment wake up when the clock
-was moved past it. Sockets and whole processes go by the machine's clock.
+was moved past it. Requests and watches go by the machine's clock, as their sockets do: an hour
+that nobody lived through is no silence of the API server.
 """
 
+import functools
 import mmap
 import queue
 import struct
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from admission.base import clock
+from admission.kube.client import Client
+from admission.kube.transport import Transport
+from admission.run.watches import Watches
+from tests.controlplane import waiting
+
+T = TypeVar("T")
 
 _FORMAT: Final = "<d"
 _SIZE: Final = struct.calcsize(_FORMAT)
@@ -45,6 +54,20 @@ class MovedClock:
         assert seconds >= 0, "a monotonic clock never goes back"
         struct.pack_into(_FORMAT, self._memory, 0, self.seconds_ahead + seconds)
 
+    def until(self, look: Callable[[], T | None], *, step_seconds: float, what: str) -> T:
+        """The first truthy result of ``look``; the clock is moved by a step after each other one.
+
+        For what comes with time alone, however long that takes.
+        """
+
+        def moved() -> T | None:
+            seen = look()
+            if not seen:
+                self.advance(step_seconds)
+            return seen
+
+        return waiting.until(moved, what=what)
+
     def now(self) -> datetime:
         """The wall time of the processes, aware, in UTC."""
         return clock.SystemClock().now() + timedelta(seconds=self.seconds_ahead)
@@ -52,6 +75,13 @@ class MovedClock:
     def replace_system_clock(self) -> None:
         """Has every `SystemClock` and every wait of this process go by the file."""
         system_now, system_monotonic = clock.SystemClock.now, clock.SystemClock.monotonic
+
+        class MachineClock(clock.SystemClock):
+            now = system_now
+            monotonic = system_monotonic
+
+        for kind in (Transport, Client, Watches):
+            _keep_clock(kind, MachineClock())
 
         def now(self_: clock.SystemClock) -> datetime:
             return (system_now(self_) + timedelta(seconds=self.seconds_ahead)).astimezone(UTC)
@@ -62,6 +92,19 @@ class MovedClock:
         clock.SystemClock.now = now  # type: ignore[assignment, method-assign]
         clock.SystemClock.monotonic = monotonic  # type: ignore[assignment, method-assign]
         _replace_waits()
+
+
+def _keep_clock(kind: Any, machine: clock.SystemClock) -> None:
+    """Has what a class makes go by the machine's clock."""
+    system_init = kind.__init__
+
+    @functools.wraps(system_init)
+    def init(self: Any, *values: Any, **named: Any) -> None:
+        kept = [machine if isinstance(value, clock.SystemClock) else value for value in values]
+        system_init(self, *kept, **named)
+        self._clock = machine
+
+    kind.__init__ = init
 
 
 def _replace_waits() -> None:

@@ -22,6 +22,29 @@ _PRESSURE: Final = Path("/proc/pressure/cpu")
 T = TypeVar("T")
 
 
+class Patience:
+    """How long something is waited for that begins now."""
+
+    def __init__(self, seconds: float = PATIENCE_SECONDS) -> None:
+        self._seconds = seconds
+        self._clock = SystemClock()
+        self._began = self._clock.monotonic()
+        self._stalled_before = _stalled_seconds()
+
+    @property
+    def waited_seconds(self) -> float:
+        """How long it was waited for until now."""
+        return self._clock.monotonic() - self._began
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it would have come by now on a machine as busy as this one."""
+        waited = self.waited_seconds
+        return waited > self._seconds and (
+            waited > self._seconds * _stretch(waited, self._stalled_before)
+        )
+
+
 def until(
     look: Callable[[], T | None], *, within_seconds: float = PATIENCE_SECONDS, what: str = ""
 ) -> T:
@@ -30,12 +53,11 @@ def until(
     Raises:
         TimeoutError: nothing truthy within the time; names ``what`` and the last result.
     """
-    clock = SystemClock()
-    started, stalled = clock.monotonic(), _stalled_seconds()
+    patience = Patience(within_seconds)
     pause = threading.Event()
     while not (seen := look()):
-        waited = clock.monotonic() - started
-        if waited > within_seconds and waited > within_seconds * _stretch(waited, stalled):
+        waited = patience.waited_seconds
+        if patience.is_over:
             waited_for = what or getattr(look, "__name__", "a condition")
             raise TimeoutError(f"{waited_for}: not within {waited:.0f} s; last: {seen!r}")
         pause.wait(min(max(waited * _PAUSE_SHARE, _FIRST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS))

@@ -9,11 +9,11 @@ import yaml
 from tests.builders.pods import make_pod
 from tests.config.files import gpu
 from tests.controlplane import nodes, waiting
-from tests.controlplane.cluster import Cluster
+from tests.controlplane.moved_clock import MovedClock
 from tests.e2e.pools import Pool
 from tests.e2e.queues import add_flavor, add_queue
 from tests.e2e.test_jobs import A100, create_job, is_suspended, running, workloads
-from tests.integration import owner_crds
+from tests.integration import owner_crds, snapshot
 from tests.integration.installed import Installed
 from tests.integration.test_owners import ROWS, allow
 from tests.owners import samples
@@ -25,20 +25,22 @@ TRAINING = ROWS["PyTorchJob"]
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    """A whole cluster with gpu-admission, which waits five seconds for pods to become ready."""
-    with Cluster.start() as cluster:
-        cluster.start_whole()
-        owner_crds.install(cluster, TRAINING)
-        it = Installed(cluster, tmp_path_factory.mktemp("cannot-start"))
+def clock(tmp_path_factory: pytest.TempPathFactory) -> MovedClock:
+    """What gpu-admission goes by."""
+    return MovedClock(tmp_path_factory.mktemp("clock") / "clock")
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory, clock: MovedClock) -> Iterator[Installed]:
+    """A whole cluster with gpu-admission, which waits an hour for pods to become ready."""
+    with snapshot.prepared(tmp_path_factory.mktemp("cannot-start"), Installed, whole=True) as it:
+        owner_crds.install(it.cluster, TRAINING)
         config = it.folder / "config.yaml"
-        config.write_text(yaml.safe_dump(gpu(notReadyAfter="5s")))
+        config.write_text(yaml.safe_dump(gpu(notReadyAfter="1h")))
         it.install("--config", str(config))
-        try:
-            it.start("--config", str(config))
-            yield it
-        finally:
-            it.stop()
+        it.clock = clock
+        it.start("--config", str(config))
+        yield it
 
 
 @pytest.fixture
@@ -51,8 +53,17 @@ def queue(system: Installed) -> Iterator[Pool]:
     team.remove()
 
 
-def await_given_back(team: Pool, name: str, *parts: str) -> None:
-    """Waits until the Workload of an owner says that it was evicted, and why."""
+def await_given_back(clock: MovedClock, team: Pool, name: str, *parts: str) -> None:
+    """Waits until the Workload of an owner says that it was evicted in the end, and why.
+
+    Who has released a pod that came last knows of all pods how they are.
+    """
+    team.create("pods", make_pod("probe", gpus=1))
+    waiting.until(
+        lambda: not team.pod("probe")["spec"].get("schedulingGates"), what="the probe released"
+    )
+    team.cluster.api.delete(team.path("pods", "probe"))
+    clock.advance(3600)
 
     def look() -> str:
         found = workloads(team).get(name, {}).get("status", {}).get("conditions", [])
@@ -63,18 +74,35 @@ def await_given_back(team: Pool, name: str, *parts: str) -> None:
     assert all(part in message for part in parts), message
 
 
-def test_a_job_whose_pods_a_resource_quota_forbids_lets_another_start(queue: Pool) -> None:
+def unscheduled(team: Pool) -> list[Json]:
+    """Pods of which the scheduler says that no node takes them."""
+    return [
+        pod
+        for pod in team.pods()
+        if any(
+            (one["type"], one["status"]) == ("PodScheduled", "False")
+            and one.get("reason") == "Unschedulable"
+            for one in pod["status"].get("conditions", ())
+        )
+    ]
+
+
+def test_a_job_whose_pods_a_resource_quota_forbids_lets_another_start(
+    queue: Pool, clock: MovedClock
+) -> None:
     hard = {"metadata": {"name": "few"}, "spec": {"hard": {"count/pods": "3"}}}
     queue.create("resourcequotas", hard)
     create_job(queue, "large", 6)
     waiting.until(lambda: len(running(queue, "large")) == 3, what="three pods run")
     create_job(queue, "small", 3)
-    await_given_back(queue, "large", "Not all pods were ready", "3 of 6 pods are created")
+    await_given_back(clock, queue, "large", "Not all pods were ready", "3 of 6 pods are created")
     waiting.until(lambda: len(running(queue, "small")) == 3, what="the other one runs")
     assert is_suspended(queue, "large")
 
 
-def test_a_gang_that_says_it_runs_gives_back_what_its_unscheduled_pods_hold(queue: Pool) -> None:
+def test_a_gang_that_says_it_runs_gives_back_what_its_unscheduled_pods_hold(
+    queue: Pool, clock: MovedClock
+) -> None:
     """A PyTorchJob says that it runs as soon as one worker does."""
     manifest = samples.of(TRAINING).manifest
     replicas = manifest["spec"]["pytorchReplicaSpecs"]
@@ -106,15 +134,17 @@ def test_a_gang_that_says_it_runs_gives_back_what_its_unscheduled_pods_hold(queu
         operator.post(
             f"/api/v1/namespaces/{queue.namespace}/pods", {"metadata": metadata, "spec": spec}
         )
+    waiting.until(lambda: len(unscheduled(queue)) == 2, what="two pods have no node")
+    waiting.until(lambda: len(queue.pods("Running")) == 2, what="two pods run")
     says = {"conditions": [{"type": "Running", "status": "True"}]}
     api.patch(f"{path}/train/status", {"status": says})
-    await_given_back(queue, "train", "2 of 4 pods are scheduled: 0/1 nodes are available")
+    await_given_back(clock, queue, "train", "2 of 4 pods are scheduled: 0/1 nodes are available")
     waiting.until(
         lambda: api.get(f"{path}/train")["spec"]["runPolicy"]["suspend"], what="suspended"
     )
 
 
-def test_a_pod_that_no_node_takes_is_told_what_it_holds(queue: Pool) -> None:
+def test_a_pod_that_no_node_takes_is_told_what_it_holds(queue: Pool, clock: MovedClock) -> None:
     selector = {"rack": "none"}
     queue.create("pods", make_pod("lost", gpus=8, nodeSelector=selector))
     create_job(queue, "next", 1)
@@ -124,7 +154,7 @@ def test_a_pod_that_no_node_takes_is_told_what_it_holds(queue: Pool) -> None:
         found = queue.cluster.api.get(f"{path}?fieldSelector=involvedObject.name=lost")["items"]
         return next((one["message"] for one in found if one["reason"] == "CannotRun"), "")
 
-    note = waiting.until(told, what="an event on the pod")
+    note = clock.until(told, step_seconds=600, what="an event on the pod")
     assert "This pod holds 8 nvidia.com/gpu of queue" in note
     assert "but has no node: 0/1 nodes are available" in note
     queue.cluster.api.delete(f"/api/v1/namespaces/{queue.namespace}/pods/lost")

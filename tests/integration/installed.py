@@ -19,6 +19,7 @@ from tests.builders.queues import make_class, make_cluster_queue, make_flavor, m
 from tests.controlplane import forked, waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.forked import PROGRAM
+from tests.controlplane.moved_clock import MovedClock
 from tests.controlplane.processes import free_port
 from tests.controlplane.rest import Json, RestError
 
@@ -38,10 +39,12 @@ class Installed:
     Attributes:
         program: how the program is started.
         program_folder: where it is started; another version of it runs from its own files.
+        clock: what its processes go by from the next start on; None for the machine's.
     """
 
     program: Sequence[str] = PROGRAM
     program_folder: Path | None = None
+    clock: MovedClock | None = None
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.cluster = cluster
@@ -88,7 +91,10 @@ class Installed:
 
     def _start(self, command: Sequence[str]) -> None:
         with self.log.open("ab") as log:
-            self.process = forked.start(command, stdout=log, stderr=log, cwd=self.program_folder)
+            self.process = forked.start(
+                command, stdout=log, stderr=log, cwd=self.program_folder,
+                clock=self.clock.path if self.clock else None,
+            )  # fmt: skip
         ready = f"webhook and controller ready, see {self.log}"
         waiting.until(self.is_ready, what=ready)
         self.wait_reviewed()
