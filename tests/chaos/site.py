@@ -131,9 +131,7 @@ class Site(System):
         for name in (WEBHOOK, *CONTROLLERS):
             self.start_program(name)
         for name in (WEBHOOK, *CONTROLLERS):
-            waiting.until(
-                partial(self.is_ready_program, name), what=f"{name} ready", within_seconds=90
-            )
+            waiting.until(partial(self.is_ready_program, name), what=f"{name} ready")
         self.wait_reviewed()
         self.add_priorities()
         self._add_nodes()
@@ -347,7 +345,7 @@ class Site(System):
         """Delete the kind Workload, and with it all Workloads."""
         self.api.delete(_WORKLOADS)
 
-    def apply_workload_kind(self, *, within_seconds: float = 300) -> None:
+    def apply_workload_kind(self) -> None:
         """Create the kind Workload as it was, unless it is there, once its deletion has ended.
 
         Raises:
@@ -364,7 +362,7 @@ class Site(System):
                 return False
 
         what = "kind Workload applied: its deletion does not end"
-        waiting.until(is_applied, what=what, within_seconds=within_seconds)
+        waiting.until(is_applied, what=what)
 
     def supervise(self, held_down: Mapping[str, object]) -> list[str]:
         """Start programs that ended by themselves, as a kubelet does; return their names."""

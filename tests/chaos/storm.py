@@ -36,6 +36,7 @@ from tests.chaos.checker import Checker
 from tests.chaos.site import CONTROLLERS, HELPERS, LOST_NODE_SECONDS, SERVERS, WEBHOOK, Site
 from tests.chaos.training_operator import TrainingOperator
 from tests.chaos.watching import Feed, Times
+from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
 from tests.integration.installed import KUEUE
@@ -43,8 +44,6 @@ from tests.observability.asking import Asked
 
 DEFAULT_SEED: Final = 1
 DEFAULT_MINUTES: Final = 10.0
-SETTLE_SECONDS: Final = 120.0
-"""How long what must come true may take once everything is healed."""
 LONGEST_MINUTES: Final = 45.0
 """The token of the controllers ends after an hour."""
 SENDERS: Final = 8
@@ -54,10 +53,6 @@ _CALM_AFTER_SECONDS: Final = 3.0
 """How long after a fault the clock of the windows stands still at least: programs connect."""
 _MOMENT_SECONDS: Final = 5.0
 """What is wrong for less is on its way."""
-_HEAL_SECONDS: Final = 90.0
-"""How long servers may take until every watch is connected."""
-_KIND_SECONDS: Final = 30.0
-"""How long the deletion of the kind Workload may take after everything is healed."""
 _AUDIT: Final = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -129,14 +124,12 @@ class Options:
         seed: decides every action.
         seconds: how long actions are started.
         kinds: names of the kinds of actions.
-        settle_seconds: how long settling may take.
         alerts: whether Prometheus watches, and no alert may fire once all is calm.
     """
 
     seed: int
     seconds: float
     kinds: Collection[str]
-    settle_seconds: float = SETTLE_SECONDS
     alerts: bool = False
 
 
@@ -391,7 +384,7 @@ class Storm:
         self._feed.start()
         self._operator.start()
         try:
-            self._await(lambda: not self._feed.behind, 30, "all watches connected")
+            self._await(lambda: not self._feed.behind, "all watches connected")
             with ExitStack() as stack:
                 asked = None
                 if self._options.alerts:
@@ -480,8 +473,8 @@ class Storm:
 
     def _heal(self) -> None:
         """Do at once what would have been healed later."""
-        deadline = self._steady() + _HEAL_SECONDS
-        while self._due and self._steady() < deadline:
+        patience = waiting.Patience()
+        while self._due and not patience.is_over:
             due = heapq.heappop(self._due)
             self._now = due.at
             due.run()
@@ -490,12 +483,12 @@ class Storm:
         if behind := self._feed.behind:
             self.report.faults.append(f"heal: not watched: {', '.join(behind)}")
         try:
-            self._site.apply_workload_kind(within_seconds=_KIND_SECONDS)
+            self._site.apply_workload_kind()
         except TimeoutError as late:
             self.report.stuck.append(str(late))
         for name in (WEBHOOK, *CONTROLLERS):
             try:
-                self._await(partial(self._site.is_ready_program, name), 90, f"{name} ready")
+                self._await(partial(self._site.is_ready_program, name), f"{name} ready")
             except TimeoutError as late:
                 self.report.stuck.append(str(late))
         self._fault("heal", "everything")
@@ -562,6 +555,7 @@ class Storm:
         Pods come and go meanwhile, so something is wrong for a moment all the time.
         """
         began = told = self._steady()
+        patience = waiting.Patience()
         since: dict[tuple[str, str], float] = {}
         while True:
             self._tick()
@@ -576,17 +570,17 @@ class Storm:
             if now > told + _PROGRESS_SECONDS:
                 told = now
                 self._progress(f"{what}, {len(lasting)} wrong")
-            if now > began + self._options.settle_seconds:
+            if patience.is_over:
                 for key in lasting:
                     getattr(self.report, key[0]).append(f"{what}: {wrong[key]}")
                 return
 
-    def _await(self, look: Callable[[], bool], seconds: float, what: str) -> None:
-        deadline = self._steady() + seconds
+    def _await(self, look: Callable[[], bool], what: str) -> None:
+        patience = waiting.Patience()
         while not look():
             self._tick()
-            if self._steady() > deadline:
-                raise TimeoutError(f"{what}: not within {seconds} s")
+            if patience.is_over:
+                raise TimeoutError(f"{what}: not within {patience.waited_seconds:.0f} s")
 
     # ----------------------------------------------------------- who stopped what: the audit log
 

@@ -21,7 +21,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 
 @pytest.mark.controlplane
-@pytest.mark.timeout(900)
+@pytest.mark.nightly
 def test_a_minute_of_storm_keeps_quota_and_stops_nobody_without_a_decision(report: Report) -> None:
     assert report.raises > 10
     assert {"kill", "freeze", "restore", "drop-kind", "orphan", "quota"} <= set(report.actions)
@@ -30,7 +30,7 @@ def test_a_minute_of_storm_keeps_quota_and_stops_nobody_without_a_decision(repor
 
 
 @pytest.mark.controlplane
-@pytest.mark.timeout(900)
+@pytest.mark.nightly
 def test_after_a_minute_of_storm_everything_that_fits_runs(report: Report) -> None:
     assert report.is_good, report.text()
 

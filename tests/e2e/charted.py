@@ -214,18 +214,14 @@ class Charted:
         """Return a pod."""
         return self.api.get(f"/api/v1/namespaces/{namespace}/pods/{name}")
 
-    def wait_running(
-        self, namespace: str, name: str, *, within_seconds: float = waiting.PATIENCE_SECONDS
-    ) -> Json:
+    def wait_running(self, namespace: str, name: str) -> Json:
         """Wait until a pod runs; the pod."""
 
         def found() -> Json | None:
             pod = self.pod(namespace, name)
             return pod if pod["status"].get("phase") == "Running" else None
 
-        return waiting.until(
-            found, what=f"pod {namespace}/{name} runs", within_seconds=within_seconds
-        )
+        return waiting.until(found, what=f"pod {namespace}/{name} runs")
 
     def usage(self) -> dict[str, Any]:
         """Return what each ClusterQueue says that it uses, and how many wait."""

@@ -7,7 +7,8 @@ import pytest
 from tests.chaos import invariants
 from tests.controlplane.cluster import Cluster
 from tests.e2e.pools import Pool
-from tests.integration.installed import Installed, installed
+from tests.integration import snapshot
+from tests.integration.installed import Installed
 
 
 @pytest.fixture
@@ -21,10 +22,8 @@ def pool(whole_cluster: Cluster) -> Iterator[Pool]:
 @pytest.fixture(scope="package")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     """A whole cluster of its own with gpu-admission installed and running."""
-    with Cluster.start() as cluster:
-        cluster.start_whole()
-        with installed(cluster, tmp_path_factory.mktemp("system")) as it:
-            yield it
+    with snapshot.started(tmp_path_factory.mktemp("system"), whole=True) as it:
+        yield it
 
 
 @pytest.fixture

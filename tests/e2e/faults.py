@@ -18,7 +18,6 @@ _QUIET_SECONDS: Final = 3.0
 """Under load before a fault, and after the last thing that it may have changed."""
 _LASTS_SECONDS: Final = 30.0
 """How long a replica is frozen or cut off."""
-_PATIENCE_SECONDS: Final = 240.0
 
 Fault = Callable[[Charted], Iterator[None]]
 
@@ -81,8 +80,8 @@ def _admission(system: Charted, namespace: str) -> float:
             system.create_pod(namespace, name)
         return system.api.answers(f"/api/v1/namespaces/{namespace}/pods/{name}")
 
-    waiting.until(is_created, what="a pod created", within_seconds=_PATIENCE_SECONDS)
-    system.wait_running(namespace, name, within_seconds=_PATIENCE_SECONDS)
+    waiting.until(is_created, what="a pod created")
+    system.wait_running(namespace, name)
     ended = clock.monotonic()
     path = f"/api/v1/namespaces/{namespace}/pods/{name}"
     system.api.delete(path)

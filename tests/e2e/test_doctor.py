@@ -2,7 +2,6 @@
 
 import json
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,8 @@ from admission.base import names
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_flavor
 from tests.controlplane import nodes, waiting
-from tests.controlplane.cluster import Cluster
 from tests.e2e.pools import Pool
-from tests.integration.installed import KUEUE, Installed, installed, run_command
+from tests.integration.installed import KUEUE, Installed, run_command
 
 pytestmark = pytest.mark.controlplane
 
@@ -22,12 +20,9 @@ SLICE = "nvidia.com/mig-1g.10gb"
 
 
 @pytest.fixture(scope="module")
-def healthy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    """A cluster of its own: other tests leave flavors without nodes behind."""
-    with Cluster.start() as cluster:
-        cluster.start_whole()
-        with installed(cluster, tmp_path_factory.mktemp("healthy")) as system:
-            yield system
+def healthy(whole_installation: Installed) -> Installed:
+    """An installation in which nothing is left of other files."""
+    return whole_installation
 
 
 def _lives(system: Installed) -> Pool:

@@ -42,7 +42,6 @@ CONFIG: Final = {
 }
 
 
-@pytest.mark.timeout(900)  # on a busy machine
 def test_kueues_place_is_taken_inside_the_cluster_and_given_back_and_taken_for_good(
     tmp_path: Path,
 ) -> None:

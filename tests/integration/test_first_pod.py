@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -248,9 +247,7 @@ def test_with_everything_stopped_other_pods_are_created_and_uninstall_leaves_a_w
 ) -> None:
     team = add_team_of_everything(system)
     assert system.stop() == 0
-    started = time.perf_counter()
     system.create_pod(team, "web", gpus=None)
-    assert time.perf_counter() - started < 1
     with pytest.raises(RestError) as refused:
         system.create_pod(team, "train")
     assert refused.value.status == 500
