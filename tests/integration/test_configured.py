@@ -14,9 +14,10 @@ from tests.builders.jobs import make_job
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.forked import PROGRAM
+from tests.controlplane.moved_clock import MovedClock
 from tests.controlplane.processes import free_port
 from tests.controlplane.rest import Json, RestError
-from tests.integration import applied, queued
+from tests.integration import applied, queued, snapshot
 from tests.integration.applied import Workloads, condition
 from tests.integration.installed import KUEUE, Installed
 
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.controlplane
 
 READY_BY = "kueue-job-controller-PodsReady"
 FINISHED_BY = "kueue-job-controller-Finished"
+HOUR = 3600
 
 
 class Configured(Installed):
@@ -58,9 +60,7 @@ class Configured(Installed):
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Configured]:
-    with Cluster.start() as cluster:
-        made = Configured(cluster, tmp_path_factory.mktemp("configured"))
-        made.install()
+    with snapshot.prepared(tmp_path_factory.mktemp("configured"), Configured) as made:
         yield made
 
 
@@ -121,50 +121,73 @@ def test_it_serves_where_the_file_says_leads_and_names_what_it_ignores(
         assert path not in log
 
 
-def test_pods_that_are_not_ready_in_time_are_evicted(system: Configured) -> None:
+@pytest.fixture
+def clock(system: Configured) -> Iterator[MovedClock]:
+    """What the processes go by that a test starts."""
+    system.clock = MovedClock(system.folder / "clock")
+    yield system.clock
+    system.clock = None
+
+
+def test_pods_that_are_not_ready_in_time_are_evicted(
+    system: Configured, clock: MovedClock
+) -> None:
     waits = {
-        "timeout": "2s",
-        "recoveryTimeout": "2s",
-        "requeuingStrategy": {"backoffBaseSeconds": 1, "backoffLimitCount": 1},
+        "timeout": "1h",
+        "recoveryTimeout": "1h",
+        "requeuingStrategy": {"backoffBaseSeconds": HOUR, "backoffLimitCount": 1},
     }
-    retention = {"workloads": {"afterFinished": "1s", "afterDeactivatedByKueue": "1s"}}
-    with system.configured(waitForPodsReady=waits, objectRetentionPolicies=retention):
+    retention = {"workloads": {"afterFinished": "1h", "afterDeactivatedByKueue": "1h"}}
+    # A leader could not renew its Lease while an hour passes at once.
+    with system.configured(
+        waitForPodsReady=waits,
+        objectRetentionPolicies=retention,
+        leaderElection={"leaderElect": False},
+    ):
         workloads = make_team(system)
-        late_pod_is_deleted(system, workloads)
-        ready_pod_stays_until_it_fails(system, workloads)
-        others_say_whether_their_pods_are_ready(workloads)
-        job_is_deactivated_and_deleted_in_the_end(system, workloads)
-        finished_workload_is_deleted(workloads)
+        late_pod_is_deleted(system, workloads, clock)
+        ready_pod_stays_until_it_fails(system, workloads, clock)
+        others_say_whether_their_pods_are_ready(workloads, clock)
+        job_is_deactivated_and_deleted_in_the_end(system, workloads, clock)
+        finished_workload_is_deleted(workloads, clock)
 
 
-def late_pod_is_deleted(system: Installed, workloads: Workloads) -> None:
+def late_pod_is_deleted(system: Installed, workloads: Workloads, clock: MovedClock) -> None:
     team = workloads.namespace
     system.create_pod(team, "late")
     workloads.wait(workload_of(workloads, "late"), "PodsReady", "False", "WaitForStart")
     path = f"/api/v1/namespaces/{team}/pods/late"
-    waiting.until(lambda: not system.api.answers(path), what="the late pod gone")
+    clock.until(lambda: not system.api.answers(path), step_seconds=HOUR, what="the late pod gone")
 
 
-def ready_pod_stays_until_it_fails(system: Installed, workloads: Workloads) -> None:
+def ready_pod_stays_until_it_fails(
+    system: Installed, workloads: Workloads, clock: MovedClock
+) -> None:
     team = workloads.namespace
     system.create_pod(team, "good")
     name = workload_of(workloads, "good")
     system.wait_released(team, "good")
     make_ready(system, team, "good")
     workloads.wait(name, "PodsReady", "True", "Started")
+    clock.advance(HOUR)
     path = f"/api/v1/namespaces/{team}/pods/good"
     broken = {"conditions": [{"type": "Ready", "status": "False"}]}
     system.api.patch(f"{path}/status", {"status": broken})
-    waiting.until(lambda: not system.api.answers(path), what="the broken pod gone")
+    workloads.wait(name, "PodsReady", "False")
+    assert not workloads.condition(name, "Evicted")
+    clock.until(
+        lambda: not system.api.answers(path), step_seconds=HOUR, what="the broken pod gone"
+    )
 
 
-def others_say_whether_their_pods_are_ready(workloads: Workloads) -> None:
+def others_say_whether_their_pods_are_ready(workloads: Workloads, clock: MovedClock) -> None:
     """Of a Workload made by hand nobody but its controller says that pods are ready."""
     workloads.create("ready")
     workloads.wait("ready", "Admitted", "True")
     workloads.say("ready", READY_BY, condition("PodsReady", "True", "Started"))
     workloads.create("late")
-    workloads.wait("late", "Admitted", "True")
+    workloads.wait("late", "Admitted", "True")  # so what was said of the other is known, too
+    clock.advance(HOUR)
     found = workloads.wait("late", "Evicted", "True", "PodsReadyTimeout")
     assert found["message"] == f"Exceeded the PodsReady timeout {workloads.namespace}/late"
     assert not workloads.condition("late", "PodsReady")
@@ -174,8 +197,10 @@ def others_say_whether_their_pods_are_ready(workloads: Workloads) -> None:
         {"reason": "PodsReadyTimeout", "underlyingCause": "WaitForStart", "count": 1}
     ]
     workloads.clear("late")
+    clock.advance(2 * HOUR)
     workloads.wait("late", "Requeued", "True", "BackoffFinished")
     workloads.wait("late", "Admitted", "True")
+    clock.advance(HOUR)
     found = workloads.wait("late", "Evicted", "True", "DeactivatedDueToRequeuingLimitExceeded")
     assert found["message"] == (
         "The workload is deactivated due to exceeding the maximum number of re-queuing retries"
@@ -184,18 +209,26 @@ def others_say_whether_their_pods_are_ready(workloads: Workloads) -> None:
     workloads.delete("ready")
 
 
-def job_is_deactivated_and_deleted_in_the_end(system: Installed, workloads: Workloads) -> None:
+def job_is_deactivated_and_deleted_in_the_end(
+    system: Installed, workloads: Workloads, clock: MovedClock
+) -> None:
     path = f"/apis/batch/v1/namespaces/{workloads.namespace}/jobs"
     system.api.post(path, make_job("train", 1, gpus=1))
-    waiting.until(lambda: not system.api.answers(f"{path}/train"), what="the Job deleted")
+    clock.until(
+        lambda: not system.api.answers(f"{path}/train"), step_seconds=HOUR, what="the Job deleted"
+    )
     applied.wait_told(system, workloads.namespace, "Job", "Deleted")
 
 
-def finished_workload_is_deleted(workloads: Workloads) -> None:
+def finished_workload_is_deleted(workloads: Workloads, clock: MovedClock) -> None:
     workloads.create("done")
     workloads.wait("done", "Admitted", "True")
     workloads.say("done", FINISHED_BY, condition("Finished", "True", "Succeeded"))
-    waiting.until(lambda: not workloads.exists("done"), what="the finished Workload deleted")
+    clock.until(
+        lambda: not workloads.exists("done"),
+        step_seconds=HOUR,
+        what="the finished Workload deleted",
+    )
 
 
 def test_one_at_a_time_means_in_the_whole_cluster(system: Configured) -> None:

@@ -1,13 +1,17 @@
 """Run times of queues on a real API server: what a user with the role edit may make of them."""
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from admission.base import conditions, names
 from tests.controlplane import waiting
+from tests.controlplane.moved_clock import MovedClock
 from tests.controlplane.rest import Rest, RestError
+from tests.integration import snapshot
 from tests.integration.installed import KUEUE, Installed
 from tests.integration.teams import Team, add_editor
 
@@ -16,8 +20,17 @@ pytestmark = pytest.mark.controlplane
 
 
 @pytest.fixture(scope="module")
-def system(whole_installation: Installed) -> Installed:
-    return whole_installation
+def clock(tmp_path_factory: pytest.TempPathFactory) -> MovedClock:
+    return MovedClock(tmp_path_factory.mktemp("clock") / "clock")
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory, clock: MovedClock) -> Iterator[Installed]:
+    folder: Path = tmp_path_factory.mktemp("run-times")
+    with snapshot.prepared(folder, Installed, whole=True) as it:
+        it.clock = clock
+        it.start()
+        yield it
 
 
 @pytest.fixture(scope="module")
@@ -39,18 +52,18 @@ def pod_of(name: str, **labels: str) -> dict[str, Any]:
 
 
 def test_no_label_or_annotation_makes_a_pod_run_for_longer_than_its_queue_lets_it(
-    system: Installed, editor: Rest
+    system: Installed, editor: Rest, clock: MovedClock
 ) -> None:
     team = Team(system, editor)
     queue = f"{KUEUE}/clusterqueues/{team.name}"
     local = f"{KUEUE}/namespaces/{team.name}/localqueues/default"
     with pytest.raises(RestError, match=r"maximum-run-time.*must be a duration"):
         system.api.patch(local, {"metadata": {"annotations": {names.MAXIMUM_RUN_TIME: "soon"}}})
-    system.api.patch(queue, {"metadata": {"annotations": {names.MAXIMUM_RUN_TIME: "4s"}}})
-    system.api.patch(local, {"metadata": {"annotations": {names.MAXIMUM_RUN_TIME: "1h"}}})
+    system.api.patch(queue, {"metadata": {"annotations": {names.MAXIMUM_RUN_TIME: "1h"}}})
+    system.api.patch(local, {"metadata": {"annotations": {names.MAXIMUM_RUN_TIME: "9h"}}})
 
-    pod = pod_of("train", **{names.MAX_EXEC_TIME_LABEL: "3600"})
-    limits = {"annotations": {names.MAXIMUM_RUN_TIME: "1h"}}
+    pod = pod_of("train", **{names.MAX_EXEC_TIME_LABEL: "32400"})
+    limits = {"annotations": {names.MAXIMUM_RUN_TIME: "9h"}}
     with pytest.raises(RestError, match="has an effect on queues only"):
         editor.post(team.pods, {**pod, "metadata": {**pod["metadata"], **limits}})
     editor.post(team.pods, pod)
@@ -62,14 +75,16 @@ def test_no_label_or_annotation_makes_a_pod_run_for_longer_than_its_queue_lets_i
         return next((c["message"] for c in said if c["type"] == conditions.RUN_TIME_LIMITED), "")
 
     message = waiting.until(told, what="the Workload says how long it may run")
-    assert f"for 4s in all: {names.MAXIMUM_RUN_TIME} of ClusterQueue {team.name}" in message
+    assert f"for 1h in all: {names.MAXIMUM_RUN_TIME} of ClusterQueue {team.name}" in message
     with pytest.raises(RestError):
         editor.patch(queue, {"metadata": {"annotations": {names.MAXIMUM_RUN_TIME: None}}})
+    assert "train" in team.listed()
+    clock.advance(3600)
     waiting.until(lambda: "train" not in team.listed(), what="the pod is stopped")
 
 
 def test_a_preempted_pod_is_told_when_it_is_stopped_and_runs_until_then(
-    system: Installed, editor: Rest
+    system: Installed, editor: Rest, clock: MovedClock
 ) -> None:
     preemption = {"withinClusterQueue": "LowerPriority"}
     team = Team(system, editor, quota=1, preemption=preemption)
@@ -78,7 +93,7 @@ def test_a_preempted_pod_is_told_when_it_is_stopped_and_runs_until_then(
     marks = {"metadata": {"annotations": {names.PREEMPTION_NOTICE: "soon"}}}
     with pytest.raises(RestError, match=r"preemption-notice.*must be a duration"):
         system.api.patch(f"{KUEUE}/namespaces/{team.name}/localqueues/default", marks)
-    marks = {"metadata": {"annotations": {names.PREEMPTION_NOTICE: "2s"}}}
+    marks = {"metadata": {"annotations": {names.PREEMPTION_NOTICE: "1h"}}}
     system.api.patch(f"{KUEUE}/clusterqueues/{team.name}", marks)
     victim = pod_of("train")
     victim["metadata"]["finalizers"] = ["example.com/kept"]  # to be read when it was stopped
@@ -89,6 +104,12 @@ def test_a_preempted_pod_is_told_when_it_is_stopped_and_runs_until_then(
         editor.patch(f"{team.pods}/train", marks)
 
     editor.post(team.pods, pod_of("urgent", **{names.PRIORITY_CLASS_LABEL: "urgent"}))
+    waiting.until(
+        lambda: names.STOPS_AT in team.listed()["train"]["metadata"].get("annotations", {}),
+        what="it is told when it is stopped",
+    )
+    assert team.running("train")
+    clock.advance(3600)
     waiting.until(
         lambda: "deletionTimestamp" in team.listed()["train"]["metadata"], what="it is stopped"
     )
@@ -101,7 +122,7 @@ def test_a_preempted_pod_is_told_when_it_is_stopped_and_runs_until_then(
     (target,) = (
         one for one in pod["status"]["conditions"] if one["type"] == conditions.TERMINATION_TARGET
     )
-    assert end == evicted + timedelta(seconds=2)
+    assert end == evicted + timedelta(hours=1)
     assert datetime.fromisoformat(target["lastTransitionTime"]) >= end
     assert team.gated() == {"urgent"}
     text = (
