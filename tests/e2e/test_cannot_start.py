@@ -53,16 +53,16 @@ def queue(system: Installed) -> Iterator[Pool]:
     team.remove()
 
 
-def await_given_back(clock: MovedClock, team: Pool, name: str, *parts: str) -> None:
+def await_given_back(
+    system: Installed, clock: MovedClock, team: Pool, name: str, *parts: str
+) -> None:
     """Waits until the Workload of an owner says that it was evicted in the end, and why.
 
     Who has released a pod that came last knows of all pods how they are.
     """
-    team.create("pods", make_pod("probe", gpus=1))
-    waiting.until(
-        lambda: not team.pod("probe")["spec"].get("schedulingGates"), what="the probe released"
-    )
-    team.cluster.api.delete(team.path("pods", "probe"))
+    other = system.add_team(1)
+    system.create_pod(other, "probe")
+    system.wait_released(other, "probe")
     clock.advance(3600)
 
     def look() -> str:
@@ -88,20 +88,22 @@ def unscheduled(team: Pool) -> list[Json]:
 
 
 def test_a_job_whose_pods_a_resource_quota_forbids_lets_another_start(
-    queue: Pool, clock: MovedClock
+    system: Installed, queue: Pool, clock: MovedClock
 ) -> None:
     hard = {"metadata": {"name": "few"}, "spec": {"hard": {"count/pods": "3"}}}
     queue.create("resourcequotas", hard)
     create_job(queue, "large", 6)
     waiting.until(lambda: len(running(queue, "large")) == 3, what="three pods run")
     create_job(queue, "small", 3)
-    await_given_back(clock, queue, "large", "Not all pods were ready", "3 of 6 pods are created")
+    await_given_back(
+        system, clock, queue, "large", "Not all pods were ready", "3 of 6 pods are created"
+    )
     waiting.until(lambda: len(running(queue, "small")) == 3, what="the other one runs")
     assert is_suspended(queue, "large")
 
 
 def test_a_gang_that_says_it_runs_gives_back_what_its_unscheduled_pods_hold(
-    queue: Pool, clock: MovedClock
+    system: Installed, queue: Pool, clock: MovedClock
 ) -> None:
     """A PyTorchJob says that it runs as soon as one worker does."""
     manifest = samples.of(TRAINING).manifest
@@ -138,7 +140,9 @@ def test_a_gang_that_says_it_runs_gives_back_what_its_unscheduled_pods_hold(
     waiting.until(lambda: len(queue.pods("Running")) == 2, what="two pods run")
     says = {"conditions": [{"type": "Running", "status": "True"}]}
     api.patch(f"{path}/train/status", {"status": says})
-    await_given_back(clock, queue, "train", "2 of 4 pods are scheduled: 0/1 nodes are available")
+    await_given_back(
+        system, clock, queue, "train", "2 of 4 pods are scheduled: 0/1 nodes are available"
+    )
     waiting.until(
         lambda: api.get(f"{path}/train")["spec"]["runPolicy"]["suspend"], what="suspended"
     )

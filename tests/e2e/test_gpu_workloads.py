@@ -125,7 +125,7 @@ def test_preempted_pods_of_services_come_back_once_and_wait(system: Installed, t
         return running == ["high"] and len(waiting_pods(team)) == waits
 
     waiting.until(is_settled, what="the high pod runs, and the others wait and say why")
-    team.create("pods", make_pod("probe"))
+    team.create("pods", make_pod("probe", gpus=1))
     waiting.until(
         lambda: any(pod["metadata"]["name"] == "probe" for pod in waiting_pods(team)),
         what="a pod that comes after it waits, too",
