@@ -102,7 +102,7 @@ def await_renewal(system: System, clock: MovedClock) -> datetime:
         When that was.
     """
     before = _renewed_at(system)
-    clock.advance(2 * RETRY_SECONDS)
+    clock.advance(3 * RETRY_SECONDS)
 
     def renewal() -> datetime | None:
         renewed = _renewed_at(system)
