@@ -1,6 +1,5 @@
 """GPUs by DRA as a user with the role ``edit`` can ask for them, on a real API server."""
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
@@ -8,10 +7,9 @@ import pytest
 from admission.base import names
 from tests.builders.pods import make_pod
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest
 from tests.integration import teams, test_claims
-from tests.integration.installed import Installed, installed
+from tests.integration.installed import Installed
 from tests.integration.test_claims import DRA, FOREIGN, request
 
 pytestmark = pytest.mark.controlplane
@@ -21,11 +19,8 @@ PROFILE: Final = "device.attributes['gpu.nvidia.com'].profile == '1g.10gb'"
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with Cluster.start() as cluster:
-        cluster.start_whole()
-        with installed(cluster, tmp_path_factory.mktemp("editors")) as it:
-            yield it
+def system(whole_installation: Installed) -> Installed:
+    return whole_installation
 
 
 @pytest.fixture(scope="module")

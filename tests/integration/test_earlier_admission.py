@@ -1,8 +1,6 @@
 """Manifests and backups with the marks of an earlier admission, on a real control plane."""
 
 import copy
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +8,8 @@ import pytest
 from admission.base import names
 from tests.builders.pods import make_pod
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json
-from tests.integration.installed import Installed, installed
+from tests.integration.installed import Installed
 
 pytestmark = pytest.mark.controlplane
 
@@ -30,9 +27,8 @@ RESTORED = ("labels", "annotations", "name", "namespace")
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    with Cluster.start() as cluster, installed(cluster, tmp_path_factory.mktemp("marks")) as it:
-        yield it
+def system(installation: Installed) -> Installed:
+    return installation
 
 
 def pods(system: Installed, team: str) -> list[Json]:
@@ -77,16 +73,8 @@ def test_an_exported_job_waits_for_quota_of_its_own_and_starts(system: Installed
     assert started["labels"][names.CLUSTER_QUEUE_NAME_LABEL] == team
 
 
-def test_a_restored_deployment_runs_in_quota_of_its_own(
-    fresh_cluster: Callable[[], Cluster], tmp_path: Path
-) -> None:
-    cluster = fresh_cluster()
-    cluster.start_whole()
-    with installed(cluster, tmp_path) as system:
-        _restore_a_deployment(system)
-
-
-def _restore_a_deployment(system: Installed) -> None:
+def test_a_restored_deployment_runs_in_quota_of_its_own(whole_installation: Installed) -> None:
+    system = whole_installation
     team = system.add_team(2)
     deployments = f"/apis/apps/v1/namespaces/{team}/deployments"
     sets = f"/apis/apps/v1/namespaces/{team}/replicasets"

@@ -14,12 +14,11 @@ from admission.base import names
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
 from tests.controlplane import waiting
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Rest
 from tests.integration import applied
 from tests.integration.another_webhook import CONTAINER, another_webhook
 from tests.integration.applied import Json
-from tests.integration.installed import KUEUE, Installed, installed
+from tests.integration.installed import KUEUE, Installed
 from tests.integration.teams import Team, add_editor
 
 pytestmark = pytest.mark.controlplane
@@ -36,14 +35,13 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    with Cluster.start() as cluster:
-        cluster.start_whole()
-        cluster.add_gpu_node("gpus", gpus=100, labels={"nvidia.com/gpu.product": "A100"})
-        with installed(cluster, tmp_path_factory.mktemp("once")) as system:
-            folder = tmp_path_factory.mktemp("another")
-            with another_webhook(system.api, folder):
-                yield Place(system, add_editor(system))
+def place(
+    whole_installation: Installed, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Place]:
+    system = whole_installation
+    system.cluster.add_gpu_node("gpus", gpus=100, labels={"nvidia.com/gpu.product": "A100"})
+    with another_webhook(system.api, tmp_path_factory.mktemp("another")):
+        yield Place(system, add_editor(system))
 
 
 def gpus_on_nodes(team: Team) -> int:
