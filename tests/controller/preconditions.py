@@ -12,7 +12,9 @@ from typing import Any, Final
 from admission.base.patches import Patch, PatchType
 from admission.controller.writing.api_requests import ApiRequest, Operation, Verb
 
-OF_ANY_VERSION: Final = frozenset({Operation.MARK_OWNER, Operation.ANNOUNCE_STOP})
+OF_ANY_VERSION: Final = frozenset(
+    {Operation.MARK_OWNER, Operation.ANNOUNCE_STOP, Operation.STOP_HOLDER}
+)
 """Requests that hold for any version of a pod, as its kubelet may write at any time."""
 
 

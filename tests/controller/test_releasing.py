@@ -1,7 +1,5 @@
 """The quota of a pod that is being deleted is free once the pod has ended."""
 
-from datetime import timedelta
-
 import pytest
 
 from admission.base import clock, patches
@@ -106,27 +104,6 @@ def test_its_quota_is_free_once_its_node_was_not_ready_for_long() -> None:
     assert made.is_gated("second")
     made.pass_long_time(20)
 
-    assert not made.is_gated("second")
-
-
-@pytest.mark.parametrize("grace_seconds", [1000, 400])
-def test_the_quota_on_a_lost_node_is_free_after_the_grace_period_and_the_time_for_the_node(
-    grace_seconds: int,
-) -> None:
-    """Its kubelet may be cut off only from the API server, and lets the pod run till then."""
-    made = running()
-    ready(made, NOT_READY)
-    made.store.delete(resources.PODS, "first", "ml", grace_period_seconds=grace_seconds)
-    made.settle()
-    ends = clock.from_wire(made.pod("first").metadata.deletion_timestamp or "")
-    assert ends == made.clock.now() + timedelta(seconds=grace_seconds)
-    frees = ends + timedelta(seconds=300)
-
-    made.clock.advance((frees - made.clock.now()).total_seconds() - 1)
-    made.settle()
-    assert made.is_gated("second")
-    made.clock.advance(1)
-    made.settle()
     assert not made.is_gated("second")
 
 

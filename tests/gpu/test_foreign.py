@@ -38,6 +38,6 @@ def test_a_name_that_is_managed_is_held_like_a_gpu() -> None:
     pod = read(make_pod(limits={"amd.com/gpu": "2"}, requests={"amd.com/gpu": "2"}))
     context = Context(namespace="team-a", now_us=NOW_US)
     cluster = make_cluster("default")
-    assert pod_review.mutate(pod, context, RULES, cluster).operations == ()
+    assert pod_review.mutate(pod, context, RULES, cluster).standing is Standing.IN_DOUBT
     outcome = pod_review.mutate(pod, context, replace(RULES, managed=managed), cluster)
     assert outcome.standing is Standing.QUEUED
