@@ -135,14 +135,14 @@ class Recorder:
         self._is_broken |= report.failed
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        assert session.config.cache is not None
         outcome = {
             "exit_code": int(exitstatus),
             "is_broken": self._is_broken or int(exitstatus) > 1,
             "run": len(self._run),
             "failures": self._failures,
         }
-        session.config.cache.set(OUTCOME, outcome)
+        if hasattr(session.config, "cache") and session.config.cache is not None:
+            session.config.cache.set(OUTCOME, outcome)
         if session.config.getoption("--record-durations"):
             slow = {f: round(s) for f, s in self._seconds.items() if s >= _SHORT_SECONDS}
             DURATIONS.write_text(json.dumps(slow, indent=1, sort_keys=True) + "\n")

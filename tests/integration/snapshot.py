@@ -106,7 +106,7 @@ def taken() -> Snapshot:
     root = build.cache_root() / "installations"
     root.mkdir(parents=True, exist_ok=True)
     folder = root / _key()
-    with (root / "lock").open("a") as lock:
+    with folder.with_suffix(".lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
             _forget_old(root)
@@ -143,6 +143,8 @@ def _key() -> str:
 
 
 def _forget_old(root: Path) -> None:
-    folders = sorted((f for f in root.iterdir() if f.is_dir()), key=lambda f: f.stat().st_mtime)
-    for folder in folders[: max(len(folders) - _KEPT, 0)]:
+    finished = (f for f in root.iterdir() if f.is_dir() and not f.suffix)
+    by_age = sorted(finished, key=lambda folder: folder.stat().st_mtime, reverse=True)
+    for folder in by_age[_KEPT:]:
         shutil.rmtree(folder, ignore_errors=True)
+        folder.with_suffix(".lock").unlink(missing_ok=True)
