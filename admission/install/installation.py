@@ -289,6 +289,7 @@ def uninstall(
     """Remove everything, webhook configurations first, so that nothing waits for a webhook.
 
     Before that it takes the Lease, so that a controller that still runs decides nothing any more.
+    It gives the Lease up when no controller has a role any more: a later installation may find it.
 
     Args:
         api: the cluster.
@@ -303,7 +304,9 @@ def uninstall(
         InstallationError: a CRD is still there after its time.
         KubeError: the API server refused.
     """
-    _take_lease(api, settings, clock)
+    lease = HeldLease(name=names.LEASE_NAME, namespace=settings.namespace, holder=UNINSTALLER)
+    with suppress(errors.NotFoundError):  # the namespace is gone already
+        lease.take(api, clock)
     yield from apply.delete_all(api, _api_services(settings))
     yield from no_reviews(api, settings)
     yield from no_policies(api, settings)
@@ -320,13 +323,8 @@ def uninstall(
         yield from apply.delete_all(api, reversed(crds.documents()))
         _await_no_crds(api, clock, wait)
     unmark(api)
+    lease.release(api)
     yield from apply.delete_all(api, [manifests.namespace(settings)])
-
-
-def _take_lease(api: Api, settings: Settings, clock: Clock) -> None:
-    held = HeldLease(name=names.LEASE_NAME, namespace=settings.namespace, holder=UNINSTALLER)
-    with suppress(errors.NotFoundError):  # the namespace is gone already
-        held.take(api, clock)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
