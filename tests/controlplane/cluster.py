@@ -20,6 +20,9 @@ from tests.controlplane.processes import Daemon, Household, free_port
 from tests.controlplane.rest import Json, Rest, RestError
 
 _ATTEMPTS: Final = 3
+_AUTHORITIES: Final = "/registry/configmaps/kube-system/extension-apiserver-authentication"
+"""Whom API servers behind the aggregator trust. A cluster adds its own authorities to those that
+are stored; the stored ones of another cluster have the same names and other keys."""
 _ROLES: Final = {"clusterrole": "ClusterRole", "role": "Role"}
 
 
@@ -80,9 +83,10 @@ class Cluster:
                 if stored is not None:
                     shutil.copytree(stored, cluster.folder / "etcd")
                 cluster._daemons["etcd"].start()
-                if replaced:
+                if stored is not None:
                     cluster._daemons["etcd"].wait_until(cluster.etcd.is_serving)
-                    cluster.etcd.replace(replaced)
+                    cluster.etcd.delete(_AUTHORITIES)
+                    cluster.etcd.replace(replaced or {})
                 cluster.start_apiserver()
             except BaseException as failure:
                 household.close()

@@ -62,6 +62,11 @@ class EtcdClient:
                 encoded = base64.b64encode(value).decode()
                 _ask(connection, "put", {"key": _encoded(key), "value": encoded})
 
+    def delete(self, key: str) -> None:
+        """Deletes a key, if it is there."""
+        with closing(_Connection(self.socket_file)) as connection:
+            _ask(connection, "deleterange", {"key": _encoded(key)})
+
     def replace(self, texts: Mapping[str, str]) -> None:
         """Replaces texts in every value of the API server.
 
