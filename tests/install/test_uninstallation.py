@@ -1,11 +1,14 @@
 """What `uninstall` waits for, and what it does when it waits long."""
 
+from typing import Any
+
 import pytest
 
 from admission.base import names, patches
 from admission.config.derived import Settings
 from admission.install import installation
 from admission.kube import resources
+from admission.kube.resources import Resource
 from admission.objects import crds
 from admission.sandbox.store import Store
 from tests.clocks import FakeClock
@@ -56,3 +59,36 @@ def test_a_kind_that_stays_for_good_is_named() -> None:
         installation.InstallationError, match=f"{_HELD} is not in the expected state"
     ):
         cluster.uninstall()
+
+
+def holder(cluster: Cluster) -> str:
+    lease = cluster.store.get(resources.LEASES, names.LEASE_NAME, names.SYSTEM_NAMESPACE)
+    return str(lease["spec"]["holderIdentity"])
+
+
+def test_the_lease_is_released_before_the_namespace_is_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where the namespace stays, a later installation restores what was saved, and leads."""
+    cluster = Cluster(looks_again=True)
+    metadata = {"name": names.SYSTEM_NAMESPACE}
+    cluster.store.create(resources.NAMESPACES, {"metadata": metadata})
+    delete, holders = cluster.store.delete, []
+
+    def deleting(resource: Resource, name: str, *more: Any, **options: Any) -> Any:
+        if resource is resources.NAMESPACES:
+            holders.append(holder(cluster))
+        return delete(resource, name, *more, **options)
+
+    monkeypatch.setattr(cluster.store, "delete", deleting)
+    cluster.uninstall()
+    assert holders == [""]
+
+
+def test_an_uninstallation_that_fails_keeps_the_lease() -> None:
+    cluster = Cluster(looks_again=False)
+    metadata = {"name": names.SYSTEM_NAMESPACE}
+    cluster.store.create(resources.NAMESPACES, {"metadata": metadata})
+    with pytest.raises(installation.InstallationError):
+        cluster.uninstall()
+    assert holder(cluster) == installation.UNINSTALLER
