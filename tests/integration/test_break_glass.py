@@ -11,9 +11,10 @@ from tests.builders.jobs import queued_job
 from tests.builders.pods import make_pod
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
-from tests.controlplane.rest import RestError
-from tests.integration import applied, teams
+from tests.controlplane.rest import Json, RestError
+from tests.integration import applied
 from tests.integration.installed import Installed, run_command
+from tests.integration.test_owners import allow
 
 pytestmark = pytest.mark.controlplane
 
@@ -38,6 +39,13 @@ def break_glass(system: Installed, *arguments: str) -> "subprocess.CompletedProc
     return done
 
 
+def job_of(team: str, name: str) -> Json:
+    """A Job with one GPU in the default queue of a team."""
+    job = queued_job(name, pods=1, gpus=1)
+    job["metadata"] = {"name": name, "namespace": team, "labels": {names.QUEUE_LABEL: "default"}}
+    return job
+
+
 def is_created_ungated(system: Installed, team: str) -> bool:
     """Whether a new GPU pod would be created without a gate."""
     path = f"/api/v1/namespaces/{team}/pods?dryRun=All"
@@ -54,9 +62,7 @@ def test_what_waits_runs_is_charged_and_goes_on(system: Installed) -> None:
     system.create_pod(team, "first")
     system.wait_released(team, "first")
     system.create_pod(team, "second")
-    job = queued_job("train", pods=1, gpus=1)
-    job["metadata"] = {"name": "train", "labels": {names.QUEUE_LABEL: "default"}}
-    system.api.post(jobs, job)
+    system.api.post(jobs, job_of(team, "train"))
     system.wait_condition(team, "second")
     system.stop()
     assert not is_created_ungated(system, team)
@@ -92,11 +98,27 @@ def test_one_pod_is_let_run_while_everything_works(system: Installed) -> None:
 
 
 def test_who_may_only_edit_cannot_write_the_mark(system: Installed) -> None:
-    editor = teams.add_editor(system)
+    editor = allow(system.cluster, "editor", "", "batch")
+    system.cluster.wait_for_roles()
     team = system.add_team(1)
-    system.create_pod(team, "first")
-    system.wait_released(team, "first")
-    change = {"metadata": {"annotations": {names.OUTSIDE_QUOTA: "2026-01-01T00:00:00Z"}}}
-    with pytest.raises(RestError) as refused:
-        editor.patch(f"/api/v1/namespaces/{team}/pods/first", change)
-    assert refused.value.status == 403
+    pods, jobs = f"/api/v1/namespaces/{team}/pods", f"/apis/batch/v1/namespaces/{team}/jobs"
+    mark = {names.OUTSIDE_QUOTA: "2026-01-01T00:00:00Z"}
+    system.create_pod(team, "runs")
+    system.wait_released(team, "runs")
+    system.create_pod(team, "waits")
+    editor.post(jobs, job_of(team, "train"))
+    for path in (f"{pods}/runs", f"{pods}/waits", f"{jobs}/train"):
+        editor.patch(path, {"metadata": {"annotations": {"note": "x"}}})
+        with pytest.raises(RestError) as refused:
+            editor.patch(path, {"metadata": {"annotations": mark}})
+        assert "ValidatingAdmissionPolicy" in refused.value.body, path  # not for want of a role
+
+    limits = {names.GPU_RESOURCE: "1"}
+    copied = editor.post(pods, make_pod("copied", limits=limits, annotations=mark))
+    assert names.OUTSIDE_QUOTA not in copied["metadata"]["annotations"]
+    assert copied["spec"]["schedulingGates"] == [{"name": names.ADMISSION_GATE}]
+    job = job_of(team, "copy")
+    job["metadata"]["annotations"] = mark
+    made = editor.post(jobs, job)
+    assert names.OUTSIDE_QUOTA not in made["metadata"].get("annotations", {})
+    assert made["spec"]["suspend"] is True
