@@ -67,9 +67,13 @@ def metadata_without_marks(
 
 
 def never_held(pod: Pod) -> tuple[Operation, ...]:
-    """Return the operations that take our gate and label off a new pod that needs no quota."""
+    """Return the operations that take our gate and label off a new pod that needs no quota.
+
+    A label with a value that no admission writes stays, so that a rule tells its author.
+    """
     patch = PatchBuilder()
-    _without(patch, "labels", pod.metadata.labels, {names.MANAGED_LABEL})
+    if pod.metadata.label(names.MANAGED_LABEL) == names.MANAGED_VALUE:
+        _without(patch, "labels", pod.metadata.labels, {names.MANAGED_LABEL})
     gates = pod.spec.scheduling_gates or ()
     if pod.has_gate(names.ADMISSION_GATE):
         kept = [{"name": gate.name} for gate in gates if gate.name != names.ADMISSION_GATE]

@@ -4,6 +4,7 @@ import json
 import ssl
 import threading
 from base64 import b64decode
+from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
@@ -48,12 +49,19 @@ class Rest:
     """
 
     def __init__(
-        self, port: int, ca_file: Path, token: str = "", *, kubeconfig: Path | None = None
+        self,
+        port: int,
+        ca_file: Path,
+        token: str = "",
+        *,
+        kubeconfig: Path | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         self._context = ssl.create_default_context(cafile=str(ca_file))
         if kubeconfig is not None:
             token = self._read(kubeconfig)
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._headers |= headers or {}
         self.late_reviews = 0
         # Nothing is sent twice by itself: a test counts what it created.
         self._pool = HTTPSConnectionPool(

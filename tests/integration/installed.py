@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from admission.base import conditions, names
+from admission.install import rbac
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_class, make_cluster_queue, make_flavor, make_local_queue
 from tests.controlplane import forked, waiting
@@ -21,7 +22,7 @@ from tests.controlplane.cluster import Cluster
 from tests.controlplane.forked import PROGRAM
 from tests.controlplane.moved_clock import MovedClock
 from tests.controlplane.processes import free_port
-from tests.controlplane.rest import Json, RestError
+from tests.controlplane.rest import Json, Rest, RestError
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 
@@ -250,6 +251,13 @@ class Installed:
 
     def pod(self, namespace: str, name: str) -> Any:
         return self.api.get(f"/api/v1/namespaces/{namespace}/pods/{name}")
+
+    def unreviewed(self) -> Rest:
+        """A client with all rights whose requests nobody reviews: it has the controller's name."""
+        user = f"system:serviceaccount:{names.SYSTEM_NAMESPACE}:{rbac.CONTROLLER_ACCOUNT}"
+        headers = {"Impersonate-User": user, "Impersonate-Group": "system:masters"}
+        cluster = self.cluster
+        return Rest(cluster.port, cluster.ca_file, cluster.admin_token, headers=headers)
 
     def delete_pod(self, namespace: str, name: str) -> None:
         self.api.delete(f"/api/v1/namespaces/{namespace}/pods/{name}", {"gracePeriodSeconds": 0})

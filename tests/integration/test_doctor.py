@@ -367,7 +367,7 @@ def test_what_is_down_is_found_and_so_is_who_waits_for_it(system: Examined) -> N
     system.stop()
     try:
         lost = make_pod("lost", gates=[names.ADMISSION_GATE])
-        system.api.post(f"{CORE}/namespaces/default/pods", lost)
+        system.unreviewed().post(f"{CORE}/namespaces/default/pods", lost)
         done = run_command("doctor", "--kubeconfig", system.kubeconfig)
         assert done.returncode == 1, done
         said = " ".join(done.stdout.split())

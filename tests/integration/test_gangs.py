@@ -478,16 +478,10 @@ def test_an_editor_moves_no_pod_to_another_group(team: Team) -> None:
 
 
 def test_an_editor_writes_no_mark_of_a_podgroup(team: Team) -> None:
-    mark = {names.POD_GROUP_OBJECT: "podgroups.scheduling.volcano.sh/other"}
-    with pytest.raises(RestError) as refused:
-        team.editor.post(team.pods, make_pod("a", gpus=1, annotations=mark))
-    assert "is set at creation to the PodGroup that the pod names: leave it out" in str(
-        refused.value
-    )
-    beyond = {names.BEYOND_POD_GROUP: "podgroups.scheduling.volcano.sh/other"}
-    with pytest.raises(RestError) as refused:
-        team.editor.post(team.pods, make_pod("a", gpus=1, annotations=beyond))
-    assert "is set when a pod is admitted beyond the others" in str(refused.value)
+    for mark in (names.POD_GROUP_OBJECT, names.BEYOND_POD_GROUP):
+        pod = make_pod("a", gpus=1, annotations={mark: "podgroups.scheduling.volcano.sh/other"})
+        made = team.editor.post(f"{team.pods}?dryRun=All", pod)
+        assert mark not in made["metadata"].get("annotations", {})
     key = VOLCANO.annotations[0]
     with pytest.raises(RestError) as refused:
         team.editor.post(team.pods, make_pod("a", gpus=1, annotations={key: "No Name"}))

@@ -300,6 +300,10 @@ def test_a_trainjob_runs_as_its_jobset_says_and_is_restored_when_it_is_stopped(
     forged = team.make_pod(job, "forged", by=system.editor)
     assert forged["spec"]["schedulingGates"] == [{"name": names.ADMISSION_GATE}]
     assert names.PODSET_LABEL not in forged["metadata"].get("labels", {})
+    team.system.delete_pod(team.name, "forged")
+    waiting.until(
+        lambda: len(team.api.get(team.workloads)["items"]) == 1, what="its Workload is gone"
+    )
 
     team.said.patch(workload, {"active": False})
     waiting.until(team.is_suspended, what="suspended")

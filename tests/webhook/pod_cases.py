@@ -431,7 +431,7 @@ BEYONDS: list[Case] = [
     po("25", make_pod(annotations={BEYOND: "podgroups.scheduling.volcano.sh/a"},
                       schedulingGates=GATES),
        f'{ANNOTATIONS}[{BEYOND}]: Invalid value: "podgroups.scheduling.volcano.sh/a": is set when'
-       " a pod is admitted beyond the others of its PodGroup: leave it out"),
+       " a pod is admitted beyond the others of its PodGroup: leave it out", is_legacy=True),
 ]  # fmt: skip
 
 NO_DURATION = "must be a duration such as 500ms, 15s or 1h30m"

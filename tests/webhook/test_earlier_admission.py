@@ -106,3 +106,11 @@ def test_cleaning_twice_equals_cleaning_once():
     cluster = make_cluster("default")
     once = apply(mutate(pod, cluster), pod)
     assert mutate(once, cluster).operations == ()
+
+
+def test_a_managed_label_that_no_admission_writes_is_told_to_its_author():
+    pod = make_pod(labels={names.MANAGED_LABEL: "yes"})
+    cluster = make_cluster("default")
+    after = apply(mutate(pod, cluster), pod)
+    assert after["metadata"]["labels"] == {names.MANAGED_LABEL: "yes"}
+    assert "can only be 'true'" in str(validate(after, cluster))
