@@ -170,6 +170,8 @@ CLAIM = {"name": "gpu", "resourceClaimTemplateName": "one"}
         make_pod(limits=MIG),
         make_pod(initContainers=[{**INIT, "resources": {"limits": MIG}}]),
         make_pod(resourceClaims=[CLAIM]),
+        make_pod(limits={"amd.com/gpu": "1"}),
+        make_pod(limits={"nvidia.com/gpux": "1"}),
         make_pod(labels={QUEUE: "q"}),
         make_pod(labels={"kueue.x-k8s.io/managed": "true"}),
         make_pod(annotations={"kueue.x-k8s.io/pod-suspending-parent": "deployment"}),
@@ -177,6 +179,7 @@ CLAIM = {"name": "gpu", "resourceClaimTemplateName": "one"}
     ],
     ids=[
         "GPU", "shared GPU", "MIG slice", "MIG slice in an init container", "ResourceClaim",
+        "another vendor, which a DeviceClass may answer", "a longer name, likewise",
         "queue label", "managed label", "annotation of Kueue", "annotation of ours",
     ],
 )  # fmt: skip
@@ -207,14 +210,13 @@ def test_what_an_admission_left_on_a_pod_is_taken_off_at_its_creation(
     [
         make_pod(),
         make_pod(limits={"cpu": "1", "memory": "1Gi"}),
-        make_pod(limits={"amd.com/gpu": "1"}),
-        make_pod(limits={"nvidia.com/gpux": "1"}),
+        make_pod(limits={"ephemeral-storage": "1Gi", "hugepages-2Mi": "2Mi", "memory": "1Gi"}),
         make_pod(labels={"app": "x"}, annotations={"example.com/a": "b"}),
         make_pod(initContainers=[INIT], tolerations=[{"operator": "Exists"}]),
         make_pod(schedulingGates=[{"name": "example.com/other"}]),
     ],
     ids=[
-        "no resources", "cpu and memory", "another vendor", "a longer name", "foreign keys",
+        "no resources", "cpu and memory", "other resources of Kubernetes", "foreign keys",
         "an init container", "a foreign gate",
     ],
 )  # fmt: skip
