@@ -476,12 +476,15 @@ class ServedCertificate:
         return ""
 
     def _round(self) -> float:
-        problem = ""
         try:
             self.step()
-        except (errors.KubeError, ValueError) as error:
+        except errors.KubeError as error:  # tried again in the next round
+            self._log.warning("webhook configurations not read", error=str(error))
+        except ValueError as error:
             problem = f"the webhook configurations cannot be read: {error}"
-        self._tell(self.unready() or self._expiring() or problem)
+            self._tell(self.unready() or self._expiring() or problem)
+            return self._pause_seconds()
+        self._tell(self.unready() or self._expiring())
         return self._pause_seconds()
 
     def _failed(self, error: Exception) -> float:

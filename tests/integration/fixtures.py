@@ -1,6 +1,6 @@
 """Fixtures of an installation; each pytest-xdist worker has its own."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,9 +23,11 @@ class _Pool:
             self._shared[whole] = Shared(self._folders.mktemp(name), whole=whole)
         return self._shared[whole]
 
-    def take_back(self, shared: Shared, file: Path, *, whole: bool) -> None:
+    def take_back(
+        self, shared: Shared, file: Path, expected: Collection[str], *, whole: bool
+    ) -> None:
         """Checks what a file left behind, and fails that file."""
-        problems = shared.end()
+        problems = shared.end(expected)
         if problems:
             self._shared.pop(whole).close()
             listed = "\n  ".join(problems[:20])
@@ -50,12 +52,16 @@ def _lent(
     shared = installations.lend(whole=whole)
     shared.begin()
     yield shared.system
-    installations.take_back(shared, request.path, whole=whole)
+    expected = getattr(request.module, "EXPECTED_ERRORS", ())
+    installations.take_back(shared, request.path, expected, whole=whole)
 
 
 @pytest.fixture(scope="module")
 def installation(installations: _Pool, request: pytest.FixtureRequest) -> Iterator[Installed]:
-    """An installation with the default configuration that files share, see `Shared`."""
+    """An installation with the default configuration that files share, see `Shared`.
+
+    ``EXPECTED_ERRORS`` of a file are the events of errors that it has the product log.
+    """
     yield from _lent(installations, request, whole=False)
 
 

@@ -7,7 +7,7 @@ name, and the next file gets a new installation.
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
@@ -133,15 +133,19 @@ class Shared:
         """Remembers where the log of the next file begins."""
         self._log_begins = self.system.log.stat().st_size
 
-    def end(self) -> list[str]:
-        """Deletes what the file left, and returns what is left all the same."""
+    def end(self, expected: Collection[str] = ()) -> list[str]:
+        """Deletes what the file left, and returns what is left all the same.
+
+        Args:
+            expected: events of errors that the file has the product log.
+        """
         problems = []
         if self.system.process is None or self.system.process.poll() is not None:
             problems.append("its processes do not run")
         else:
             problems += self._deleted()
             problems += self._quota()
-        problems += self._errors()
+        problems += self._errors(expected)
         self.is_clean = not problems
         return problems
 
@@ -233,19 +237,21 @@ class Shared:
             return [f"metric {found}" for found in _QUOTA.findall(page)] or ["no metrics"]
         return []
 
-    def _errors(self) -> list[str]:
-        """Errors in the log of the file."""
+    def _errors(self, expected: Collection[str]) -> list[str]:
+        """Errors in the log of the file, other than those with these events."""
         with self.system.log.open(errors="replace") as log:
             log.seek(self._log_begins)
             lines = log.read().splitlines()
-        return [f"log: {line[:300]}" for line in lines if _is_error(line)]
+        return [f"log: {line[:300]}" for line in lines if _is_error(line, expected)]
 
 
-def _is_error(line: str) -> bool:
+def _is_error(line: str, expected: Collection[str]) -> bool:
     if line.startswith("Traceback"):
         return True
     try:
         entry: Any = json.loads(line)
     except ValueError:
         return False
-    return isinstance(entry, dict) and entry.get("level") in {"error", "critical"}
+    if not isinstance(entry, dict) or entry.get("event") in expected:
+        return False
+    return entry.get("level") in {"error", "critical"}

@@ -16,6 +16,8 @@ from tests.integration.installed import KUEUE, Installed
 
 pytestmark = pytest.mark.controlplane
 
+EXPECTED_ERRORS = ("workload cannot be read",)
+
 FINISHED_BY = "kueue-job-controller-Finished"
 READY_BY = "kueue-job-controller-PodsReady"
 ADMISSION = "kueue-admission"

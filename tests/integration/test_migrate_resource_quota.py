@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from admission.base import names
+from admission.base import conditions, names
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
 from tests.controlplane import nodes, waiting
@@ -87,7 +87,7 @@ def migrate(system: Installed, *more: str) -> subprocess.CompletedProcess[str]:
 
 @contextmanager
 def greedy(system: Installed) -> Iterator[list[int]]:
-    """Creates pods all the while, and deletes what waits; how many GPUs were held at most."""
+    """Creates pods all the while, and deletes what says that it waits; the most GPUs held."""
     most, over = [0], threading.Event()
 
     def ask() -> None:
@@ -98,7 +98,7 @@ def greedy(system: Installed) -> Iterator[list[int]]:
                 system.api.post(PODS, pod(f"greedy-{count}", 1))
             most[0] = max(most[0], held(system))
             for one in system.api.get(PODS)["items"]:
-                if one["spec"].get("schedulingGates"):
+                if one["spec"].get("schedulingGates") and is_told_to_wait(one):
                     system.delete_pod(TEAM, one["metadata"]["name"])
 
     thread = threading.Thread(target=ask)
@@ -108,6 +108,15 @@ def greedy(system: Installed) -> Iterator[list[int]]:
     finally:
         over.set()
         thread.join()
+        for waits in system.api.get(PODS)["items"]:
+            if waits["spec"].get("schedulingGates"):
+                system.delete_pod(TEAM, waits["metadata"]["name"])
+
+
+def is_told_to_wait(pod: Json) -> bool:
+    """Whether a pod says that it waits: quota that is free would have been its own by then."""
+    told = pod.get("status", {}).get("conditions", ())
+    return any(c["type"] == conditions.POD_ADMITTED and c["status"] == "False" for c in told)
 
 
 def uids(system: Installed) -> dict[str, str]:
@@ -169,6 +178,7 @@ def test_the_queue_takes_over_and_never_more_is_held(system: Installed) -> None:
     before = uids(system)
     with greedy(system) as most:
         done = migrate(system, "--apply")
+        waiting.until(lambda: most[0] >= LIMIT, what="all quota is held")
     assert done.returncode == 0, done.stderr
     assert most == [LIMIT]
     assert before.items() <= uids(system).items()
