@@ -76,7 +76,7 @@ def documents(
         concerns_us=concerns("object", managed),
         new_concerns_us=new_concerns("object", managed),
         old_concerns_us=concerns("oldObject", managed),
-        asks_by_class=asks_by_class(),
+        asks_by_class=asks_by_class(managed),
         owners_mutating=[
             *(mutating for mutating, *_ in owned),
             *(mutating for mutating, _ in serving),
@@ -159,10 +159,10 @@ def _of_serving(
     return mutating, validating
 
 
-def asks_by_class() -> str:
+def asks_by_class(managed: ManagedResources) -> str:
     """Return CEL: ResourceClaims or DeviceClasses decide what a new pod takes."""
-    (found,) = rendering.documents("asks-by-class")
-    return str(found["expression"])
+    (condition,) = rendering.documents("asks-by-class", managed=names_managed("r", managed))
+    return str(condition["expression"])
 
 
 def concerns(pod: str, managed: ManagedResources) -> str:
