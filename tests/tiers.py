@@ -111,7 +111,8 @@ class Recorder:
 
     def pytest_sessionstart(self) -> None:
         """Lets one whole run at a time take the machine."""
-        if self._config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        is_whole_run = self._config.args_source is pytest.Config.ArgsSource.TESTPATHS
+        if not is_whole_run or self._config.option.collectonly:
             return
         base_folder().mkdir(mode=0o700, exist_ok=True)
         self._lock = (base_folder() / "run.lock").open("a")
