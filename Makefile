@@ -8,6 +8,8 @@ BASE ?= HEAD
 SEED ?= 1
 MINUTES ?= 10
 KREW_URL ?= https://downloads.example.com
+RELEASE_URL ?= https://downloads.example.com
+RELEASE_SOURCE ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -17,7 +19,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --no-emit-index-url --gener
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-again test-changed test-nightly test-fast lint docs reference bench chaos fuzz interop upgrade crds manifests controlplane browser lock clean krew alerts mutants
+.PHONY: help demo test test-again test-changed test-nightly test-fast lint docs reference bench chaos fuzz interop upgrade crds manifests controlplane browser lock clean krew release alerts mutants
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +89,9 @@ manifests: $(READY) ## write deploy/base and deploy/chart, and what is made in d
 
 krew: $(READY) ## pack kubectl gpu for krew in build/krew (KREW_URL: where the archives will be)
 	$(BIN)/python deploy/krew/pack.py --url $(KREW_URL)
+
+release: $(READY) ## build all that people download in build/release, equal for equal commits (RELEASE_URL)
+	$(BIN)/python -m deploy.release --url $(RELEASE_URL) --source '$(RELEASE_SOURCE)'
 
 controlplane: ## compile the control plane for tests if needed; the last line is its folder
 	@$(PYTHON) -m tests.controlplane.build

@@ -7,32 +7,42 @@ image are in the SBOM of the base image. The same packages give the same text.
 import json
 import re
 import sys
+from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
 
-def component(found: metadata.Distribution) -> dict[str, Any]:
+def component_of(package: metadata.Distribution) -> dict[str, Any]:
     """Return a package as a component."""
-    name = re.sub(r"[-_.]+", "-", found.name).lower()
-    purl = f"pkg:pypi/{name}@{found.version}"
-    made: dict[str, Any] = {
+    name = re.sub(r"[-_.]+", "-", package.name).lower()
+    purl = f"pkg:pypi/{name}@{package.version}"
+    component: dict[str, Any] = {
         "type": "library",
         "bom-ref": purl,
         "name": name,
-        "version": found.version,
+        "version": package.version,
         "purl": purl,
     }
-    said = found.metadata.get("License-Expression") or found.metadata.get("License") or ""
-    if said and "\n" not in said:
-        made["licenses"] = [{"license": {"name": said}}]
-    return made
+    fields = ("License-Expression", "License")
+    license_name = next((package.metadata[key] for key in fields if key in package.metadata), "")
+    if license_name and "\n" not in license_name:
+        component["licenses"] = [{"license": {"name": license_name}}]
+    return component
 
 
-def document(program: str = "gpu-admission") -> dict[str, Any]:
-    """Return the SBOM of everything that is installed, with the program as its subject."""
-    found = {one["purl"]: one for one in map(component, metadata.distributions())}
-    ordered = [found[key] for key in sorted(found)]
-    subject = next((one for one in ordered if one["name"] == program), None)
+def document(
+    program: str = "gpu-admission", folders: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Return the SBOM of everything that is installed, with the program as its subject.
+
+    Args:
+        program: name of the package that is the subject.
+        folders: where packages are installed; None means beside this Python.
+    """
+    packages = metadata.distributions(path=sys.path if folders is None else list(folders))
+    components = {item["purl"]: item for item in map(component_of, packages)}
+    ordered = [components[purl] for purl in sorted(components)]
+    subject = next((item for item in ordered if item["name"] == program), None)
     if subject is None:
         raise SystemExit(f"{program} is not installed beside {sys.executable}")
     return {
@@ -41,7 +51,7 @@ def document(program: str = "gpu-admission") -> dict[str, Any]:
         "specVersion": "1.6",
         "version": 1,
         "metadata": {"component": {**subject, "type": "application"}},
-        "components": [one for one in ordered if one is not subject],
+        "components": [item for item in ordered if item is not subject],
     }
 
 

@@ -63,9 +63,9 @@ _MARKS: Final = {
 Examples:
   gpu-admission install --kubeconfig kubeconfig --webhook-url https://127.0.0.1:9443 \\
       --cert-dir ./certs
-  gpu-admission install --image registry.example.com/gpu-admission:0.1.0 --mode deny
-  gpu-admission install --image registry.example.com/gpu-admission:0.1.0 -o json
-  gpu-admission install --image registry.example.com/gpu-admission:0.1.0 \\
+  gpu-admission install --image registry.example.com/gpu-admission:0.2.0 --mode deny
+  gpu-admission install --image registry.example.com/gpu-admission:0.2.0 -o json
+  gpu-admission install --image registry.example.com/gpu-admission:0.2.0 \\
       --while-webhook-down hold
   gpu-admission install --restore queues.jsonl
 """

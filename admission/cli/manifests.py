@@ -14,7 +14,7 @@ from admission.install import chart, manifests
     "manifests",
     epilog="""\b
 Examples:
-  gpu-admission manifests --image registry.example.com/gpu-admission:0.1.0 \\
+  gpu-admission manifests --image registry.example.com/gpu-admission:0.2.0 \\
       | kubectl apply --server-side -f -
   gpu-admission manifests --config config.yaml --out base && kubectl kustomize base
   gpu-admission manifests --config config.yaml --chart chart && helm lint chart

@@ -34,7 +34,7 @@ _MOST: Final = 20
     epilog="""\b
 Examples:
   gpu-admission migrate kueue
-  gpu-admission migrate kueue --apply --image registry.example.com/gpu-admission:0.1.0
+  gpu-admission migrate kueue --apply --image registry.example.com/gpu-admission:0.2.0
   gpu-admission migrate kueue --undo
   gpu-admission migrate kueue --finish
 """,

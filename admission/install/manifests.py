@@ -35,7 +35,7 @@ from admission.objects import crds
 from admission.owners import integrations
 from admission.webhook import convert
 
-DEFAULT_IMAGE: Final = "gpu-admission:0.1.0"
+DEFAULT_IMAGE: Final = "gpu-admission:0.2.0"
 WEBHOOK: Final = "gpu-admission-webhook"
 CONTROLLER: Final = "gpu-admission-controller"
 CONFIG_MAP: Final = "gpu-admission-config"

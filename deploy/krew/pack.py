@@ -4,9 +4,9 @@ krew unpacks one archive for an operating system and processor and links one fil
 PATH. It installs no Python and no packages, so an archive holds all packages of
 ``requirements.lock`` for each supported Python, and the user's own Python runs them.
 
-    make krew KREW_URL=https://downloads.example.com/v0.1.0
+    make krew KREW_URL=https://downloads.example.com/v0.2.0
 
-writes ``build/krew/kubectl-gpu_v0.1.0_linux_amd64.tar.gz`` and so on, and ``build/krew/gpu.yaml``.
+writes ``build/krew/kubectl-gpu_v0.2.0_linux_amd64.tar.gz`` and so on, and ``build/krew/gpu.yaml``.
 The same commit and Python give the same archives.
 """
 
