@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from admission.base import conditions, events, logs, metrics, names, quantity
@@ -93,6 +94,8 @@ _OF_QUEUES: Final = frozenset(
     {resources.CLUSTER_QUEUES, resources.LOCAL_QUEUES, resources.RESOURCE_FLAVORS}
 )
 """What decides where pods are charged that run."""
+_CONCERNED_A_TURN: Final = 500
+"""Workloads that are looked at in one turn for a change of something that they depend on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +186,8 @@ class Core:
         self._conditions_first = False
         self._unserved: set[Resource] = set()
         """Kinds that were listed, and are not served any more, or were not a while ago."""
+        self._concerned: dict[WorkloadKey, None] = {}
+        """Workloads to be looked at for what was changed around them, oldest change first."""
         self._foreign = ForeignReservations()
         self._accounting = accounting
         self._queue, self._following, self._refusals = WorkQueue(clock), Following(), Refusals()
@@ -395,6 +400,7 @@ class Core:
             self._running.node_changed(node)
             self._queue.add_all(self._endings.on_node(node))
         self._scheduling.reprice()
+        self._look_at_concerned()
         if self._taking_over or self._foreign.is_late:
             self._take_back()
         elif self._foreign:
@@ -455,13 +461,10 @@ class Core:
     def _recharge(self) -> None:
         """Counts Workloads again whose charge has changed."""
         if self._claims.take_changed():
-            self._queue.add_all(self._pods.take_stuck())
-        is_stale, keys = self._charges.take_stale(), self._claims.take_stale()
-        if is_stale is None and not keys:
-            return
-        looked_at = keys if is_stale is None else self._workloads
-        known = filter(None, map(self._workloads.get, looked_at))
-        stale = [w for w in known if w.key() in keys or (is_stale and is_stale(w))]
+            self._queue.add_all(self._pods.take_stuck_for_claims())
+        keys = self._claims.take_stale()
+        found = dict.fromkeys((*keys, *self._charges.take_stale(self._workloads)))
+        stale = [workload for workload in map(self._workloads.get, found) if workload]
         self._scheduling.translate_again(stale)
         for workload in stale:
             if workload.is_pending():
@@ -585,37 +588,39 @@ class Core:
                 return owners, subject
         return None
 
-    def _look_at_stuck(self) -> None:
-        """Look again at owners that lacked what may be there now."""
+    def _look_at_stuck(self, resource: Resource, view: views.Object) -> None:
+        """Look again at owners that lacked what a changed object may bring."""
         for owners in self._owners:
-            self._queue.add_all(owners.take_stuck())
+            self._queue.add_all(owners.take_stuck(resource, view))
+
+    def _look_at_concerned(self) -> None:
+        """Look again at Workloads that a change concerns: at some in one turn."""
+        now_us = int(self._clock.now().timestamp() * 1_000_000)
+        self._concerned.update(dict.fromkeys(self._state.take_turned(now_us)))
+        for key in tuple(islice(self._concerned, _CONCERNED_A_TURN)):
+            del self._concerned[key]
+            self._pending_conditions.note(key)
+            self._queue.add(key)
 
     def _configuration_changed(self, resource: Resource, view: views.Object) -> None:
-        """Looks again at every Workload that may be concerned, and at why others wait."""
+        """Have looked again at what the change of an object concerns, and at nothing else."""
         if resource is resources.NAMESPACES:
             self._brake.on_namespace_update(view)
+        self._look_at_stuck(resource, view)
         if resource is resources.PRIORITY_CLASSES:
-            self._look_at_stuck()
             return
         self._scheduling.changed()
         self._prices.changed(resource, view)
         if resource in _OF_QUEUES:
-            self._running.configuration_changed()
+            self._running.configuration_changed(resource, view)
         if resource in (*_OF_QUEUES, resources.NAMESPACES):
-            self._holders.configuration_changed()
+            self._holders.configuration_changed(resource, view)
         if not self.synced:
             return
-        for key in self._explainer.waits():
-            self._pending_conditions.note(key)
-            self._queue.add(key)
-        concerned = concerns.test(resource, view, self._configuration)
-        for key in self._workloads:
-            workload = self._workloads.get(key)
-            if workload is not None and concerned(workload):
-                self._queue.add(key)
-                if resource is resources.WORKLOAD_PRIORITY_CLASSES:
-                    self._following.add([key])
-        self._look_at_stuck()
+        concerned = concerns.of(resource, view, self._configuration, self._workloads)
+        self._concerned.update(dict.fromkeys(concerned))
+        if resource is resources.WORKLOAD_PRIORITY_CLASSES:
+            self._following.add(concerned)
         if resource is resources.NAMESPACES and self._configuration.managed.requirements:
             for owners in self._owners:
                 self._queue.add_all(owners.of_namespace(view.metadata.name))
@@ -782,6 +787,8 @@ class Core:
 
     def _next_due_in(self) -> float | None:
         now = self._clock.monotonic()
+        if self._concerned:
+            return 0.0
         moments = [
             self._flow.next_due_in(), self._scheduling.next_due_in(), self._queue.next_due_in(),
             self._inventory.next_due_in(), self._brake.next_due_in(), self._rollouts.next_due_in(),

@@ -8,6 +8,7 @@ from admission.base.clock import Clock
 from admission.base.conditions import WaitReason
 from admission.base.events import Events
 from admission.base.names import ClusterQueueName, WorkloadKey
+from admission.base.tables import Table
 from admission.controller.devices.resource_adjustments import ResourceAdjustments
 from admission.controller.explaining import Explainer
 from admission.controller.queues.accounting import Accounting
@@ -77,7 +78,9 @@ class Scheduler:
         self._accounting = accounting
         self._prices = prices
         self._charges = charges
-        self._unpriced: dict[WorkloadKey, model.Workload] = {}
+        self._unpriced: Table[WorkloadKey, model.Workload] = Table()
+        self._of_local = self._unpriced.index(lambda _, one: (one.queue,))
+        self._reserving_in = self._unpriced.index(_reserves_in)
         self._admits: dict[WorkloadKey, decisions.Admit] = {}
         self._evicts: dict[WorkloadKey, decisions.Evict] = {}
         self._preemptions: dict[WorkloadKey, decisions.Evict] = {}
@@ -289,7 +292,7 @@ class Scheduler:
 
     def _put(self, key: WorkloadKey, workload: model.Workload) -> None:
         before = self._unpriced.get(key)
-        self._unpriced[key] = workload
+        self._unpriced.put(key, workload)
         self._state.set_workload(self._prices.priced(workload), self._now_us())
         if not workload.wants_quota:
             self._explainer.forget(key)
@@ -301,17 +304,18 @@ class Scheduler:
 
     def reprice(self) -> None:
         """Count Workloads again whose queue counts GPUs differently now."""
-        is_stale = self._prices.take_stale()
-        if is_stale is None:
+        queues, locals_ = self._prices.take_stale()
+        if not queues and not locals_:
             return
-        for workload in self._unpriced.values():
-            if is_stale(workload):
-                self._state.set_workload(self._prices.priced(workload), self._now_us())
+        stale = dict.fromkeys(key for one in queues for key in self._reserving_in.keys(one))
+        stale.update(dict.fromkeys(key for one in locals_ for key in self._of_local.keys(one)))
+        for key in stale:
+            self._state.set_workload(self._prices.priced(self._unpriced[key]), self._now_us())
         self.changed()
 
     def on_delete(self, key: WorkloadKey) -> None:
         """Handle the deletion of a Workload."""
-        before = self._unpriced.pop(key, None)
+        before = self._unpriced.pop(key)
         self._admits.pop(key, None)
         self._evicts.pop(key, None)
         self._preemptions.pop(key, None)
@@ -533,6 +537,11 @@ class Scheduler:
 
     def _now_us(self) -> int:
         return int(self._clock.now().timestamp() * 1_000_000)
+
+
+def _reserves_in(_: WorkloadKey, workload: model.Workload) -> tuple[str, ...]:
+    held = workload.reservation
+    return () if held is None else (held.cluster_queue,)
 
 
 def _asked(workload: model.Workload) -> tuple[object, ...]:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from admission.base import conditions, names
 from admission.base.conditions import Text
-from admission.base.names import FlavorName
+from admission.base.names import ClusterQueueName, FlavorName
+from admission.base.tables import Table
 from admission.scheduling.model import AdmissionCheckRule, ClusterQueue, ResourceFlavor, StopPolicy
 
 InactiveReasons = tuple[Text, ...]
@@ -28,18 +29,68 @@ class Check(NamedTuple):
 
 
 class Dependencies:
-    """What ClusterQueues refer to.
+    """What ClusterQueues refer to, and which of them a change of that may stop or let go on.
 
     Attributes:
-        flavors: ResourceFlavors that exist.
+        flavors: ResourceFlavors that exist, by name.
         checks: AdmissionChecks that exist.
         topologies: names of Topologies that exist.
+        in_doubt: ClusterQueues of which something has changed that they refer to.
     """
 
     def __init__(self) -> None:
-        self.flavors: dict[FlavorName, ResourceFlavor] = {}
+        self._flavors: Table[FlavorName, ResourceFlavor] = Table()
+        self._of_topology = self._flavors.index(lambda _, one: (one.topology,))
+        self.flavors = self._flavors.by_key
         self.checks: dict[str, Check] = {}
         self.topologies: set[str] = set()
+        self._queues: Table[ClusterQueueName, ClusterQueue] = Table()
+        self._listing = self._queues.index(lambda _, queue: _flavors(queue))
+        self._asking = self._queues.index(
+            lambda _, queue: [rule.name for rule in queue.admission_checks]
+        )
+        self.in_doubt: set[ClusterQueueName] = set()
+
+    def set_queue(self, queue: ClusterQueue) -> None:
+        """Add or replace a ClusterQueue."""
+        self._queues.put(queue.name, queue)
+        self.in_doubt.add(queue.name)
+
+    def drop_queue(self, name: ClusterQueueName) -> None:
+        """Forget a ClusterQueue."""
+        self._queues.pop(name)
+        self.in_doubt.discard(name)
+
+    def listing(self, flavor: FlavorName) -> tuple[ClusterQueueName, ...]:
+        """Return the ClusterQueues that list a flavor."""
+        return self._listing.keys(flavor)
+
+    def set_flavor(self, flavor: ResourceFlavor) -> None:
+        """Add or replace a flavor."""
+        self._flavors.put(flavor.name, flavor)
+        self.in_doubt.update(self._listing.keys(flavor.name))
+
+    def drop_flavor(self, name: FlavorName) -> None:
+        """Forget a flavor."""
+        if self._flavors.pop(name) is not None:
+            self.in_doubt.update(self._listing.keys(name))
+
+    def set_check(self, name: str, check: Check) -> None:
+        """Add or replace an admission check."""
+        if self.checks.get(name) != check:
+            self.checks[name] = check
+            self.in_doubt.update(self._asking.keys(name))
+
+    def drop_check(self, name: str) -> None:
+        """Forget an admission check."""
+        if self.checks.pop(name, None) is not None:
+            self.in_doubt.update(self._asking.keys(name))
+
+    def set_topology(self, name: str, *, exists: bool) -> None:
+        """Take whether a Topology exists."""
+        (self.topologies.add if exists else self.topologies.discard)(name)
+        for flavor in self._of_topology.keys(name):
+            self.in_doubt.update(self._listing.keys(flavor))
 
     def blockers(self, queue: ClusterQueue) -> InactiveReasons:
         """Return why a ClusterQueue admits nothing, the first one first; none if it does."""

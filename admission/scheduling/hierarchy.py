@@ -8,6 +8,7 @@ Source: kueue pkg/cache/hierarchy and pkg/cache/scheduler (resource_node.go, coh
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import count
 
 from admission.base import amount
 from admission.base.names import (
@@ -103,6 +104,7 @@ class QueueNode(Node):
         workloads: those that hold quota here.
         surge_usage: surge quota in use; no part of ``usage``.
         holdings: what users and LocalQueues hold of ``usage``.
+        number: grows from each that was made to the next.
         generation: grows whenever a flavor scan that stopped half way should start again.
         group_of: the resource group of each covered resource.
     """
@@ -114,14 +116,16 @@ class QueueNode(Node):
         "group_of",
         "holdings",
         "name",
+        "number",
         "spec",
         "surge_usage",
         "workloads",
     )
 
-    def __init__(self, name: ClusterQueueName, spec: ClusterQueue) -> None:
+    def __init__(self, name: ClusterQueueName, spec: ClusterQueue, number: int) -> None:
         super().__init__()
         self.name = name
+        self.number = number
         self.declared: CohortNode | None = None
         self.active = True
         self.workloads: dict[WorkloadKey, ReservingWorkload] = {}
@@ -176,19 +180,23 @@ class Forest:
         queues: ClusterQueues by name.
         cohorts: cohorts by name, implicit ones too.
         cyclic: names of ClusterQueues whose ancestors form a cycle; they admit nothing.
+        turned: names of those that lie beneath a cycle now and did not, or the other way around;
+            whoever acts on it takes them out.
     """
 
     def __init__(self) -> None:
         self.queues: dict[ClusterQueueName, QueueNode] = {}
         self.cohorts: dict[CohortName, CohortNode] = {}
         self.cyclic: set[ClusterQueueName] = set()
+        self.turned: set[ClusterQueueName] = set()
+        self._numbers = count()
         self._touched: dict[int, Node] = {}
 
     def set_queue(self, spec: ClusterQueue) -> QueueNode:
         """Add or replace a ClusterQueue; what it holds stays."""
         node = self.queues.get(spec.name)
         if node is None:
-            node = self.queues[spec.name] = QueueNode(spec.name, spec)
+            node = self.queues[spec.name] = QueueNode(spec.name, spec, next(self._numbers))
         node.spec = spec
         node.weight = spec.fair_weight
         node.quotas = _quotas(spec.resource_groups)
@@ -204,6 +212,7 @@ class Forest:
         self._hang_queue(node, None)
         self._touched.pop(id(node), None)
         self.cyclic.discard(name)
+        self.turned.discard(name)
 
     def set_cohort(self, spec: Cohort) -> CohortNode:
         """Add or replace a Cohort object."""
@@ -244,8 +253,9 @@ class Forest:
         for node in found:
             assert isinstance(node, QueueNode | CohortNode)
             node.parent = None if cyclic else node.declared
-            if isinstance(node, QueueNode):
+            if isinstance(node, QueueNode) and cyclic != (node.name in self.cyclic):
                 (self.cyclic.add if cyclic else self.cyclic.discard)(node.name)
+                self.turned.add(node.name)
         for node in found if cyclic else (top,):
             _derive(node, deep=not cyclic)
 

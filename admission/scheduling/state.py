@@ -16,6 +16,7 @@ from admission.base.names import (
     ResourceName,
     WorkloadKey,
 )
+from admission.base.tables import Table
 from admission.scheduling import (
     blockers,
     caps,
@@ -77,9 +78,12 @@ class State:
         self.cycles = 0
         self._supplies = Dependencies()
         self._namespaces: dict[str, Mapping[str, str]] = {}
-        self._local_queues: dict[LocalQueueKey, LocalQueue] = {}
-        self._workloads: dict[WorkloadKey, Workload] = {}
-        self._of_local: dict[LocalQueueKey, dict[WorkloadKey, None]] = {}
+        self._local_queues: Table[LocalQueueKey, LocalQueue] = Table()
+        self._behind = self._local_queues.index(lambda _, queue: (queue.cluster_queue,))
+        self._queues_in = self._local_queues.index(lambda key, _: (key.namespace,))
+        self._workloads: Table[WorkloadKey, Workload] = Table()
+        self._of_local = self._workloads.index(lambda _, workload: (workload.queue,))
+        self._lineages = self._workloads.index(lambda _, workload: (workload.lineage,))
         self._assumed: dict[WorkloadKey, Reservation] = {}
         self._slices: dict[WorkloadKey, dict[WorkloadKey, None]] = {}
         """Workloads that replace another one, by the key of that."""
@@ -92,7 +96,7 @@ class State:
         )
         self._preemption_history = PreemptionHistory()
         self._sharing = sharing.Sharing()
-        self._check_activity = False
+        self._turned: dict[ClusterQueueName, None] = {}
         self._blockers: dict[ClusterQueueName, InactiveReasons] = {}
 
     # ---------------------------------------------------------------------- flavors and checks
@@ -102,39 +106,30 @@ class State:
         old = self._supplies.flavors.get(flavor.name)
         if old == flavor:
             return
-        self._supplies.flavors[flavor.name] = flavor
-        self._check_activity = True
+        self._supplies.set_flavor(flavor)
         if old is not None:
-            for name, node in self.forest.queues.items():
-                if any(fr.flavor == flavor.name for fr in node.quotas):
-                    self._requeues.queue(name, now_us)
+            for name in self._supplies.listing(flavor.name):
+                self._requeues.queue(name, now_us)
 
     def drop_resource_flavor(self, name: FlavorName) -> None:
         """Forget a flavor; ClusterQueues that list it become inactive."""
-        if self._supplies.flavors.pop(name, None) is not None:
-            self._check_activity = True
+        self._supplies.drop_flavor(name)
 
     def set_admission_check(self, name: str, *, active: bool, controller: str = "") -> None:
         """Add or replace an admission check."""
-        check = Check(active, controller)
-        if self._supplies.checks.get(name) != check:
-            self._supplies.checks[name] = check
-            self._check_activity = True
+        self._supplies.set_check(name, Check(active, controller))
 
     def drop_admission_check(self, name: str) -> None:
         """Forget an admission check; ClusterQueues that need it become inactive."""
-        if self._supplies.checks.pop(name, None) is not None:
-            self._check_activity = True
+        self._supplies.drop_check(name)
 
     def set_topology(self, name: str) -> None:
         """Add a Topology."""
-        self._supplies.topologies.add(name)
-        self._check_activity = True
+        self._supplies.set_topology(name, exists=True)
 
     def drop_topology(self, name: str) -> None:
         """Forget a Topology; ClusterQueues with a flavor that names it become inactive."""
-        self._supplies.topologies.discard(name)
-        self._check_activity = True
+        self._supplies.set_topology(name, exists=False)
 
     # -------------------------------------------------------------------------- queues, cohorts
 
@@ -149,7 +144,7 @@ class State:
         node = self.forest.set_queue(queue)
         self._changes.edited(node)
         node.generation += 1
-        self._check_activity = True
+        self._supplies.set_queue(queue)
         ranked = queue.usage_based and self.config.admission_fair_sharing is not None
         self._queues.open(queue, self._rank if ranked else None, now_us)
         if not known:
@@ -176,12 +171,13 @@ class State:
         self.forest.drop_queue(name)
         self._queues.close(name)
         self._blockers.pop(name, None)
-        self._check_activity = True
+        self._turned.pop(name, None)
+        self._supplies.drop_queue(name)
         for local in self._locals_of(name):
             self._changes.local(local.key)
 
     def _locals_of(self, name: ClusterQueueName) -> list[LocalQueue]:
-        return [local for local in self._local_queues.values() if local.cluster_queue == name]
+        return [self._local_queues[key] for key in self._behind.keys(name)]
 
     def set_cohort(self, cohort: Cohort, now_us: int = 0) -> None:
         """Add or replace a Cohort object."""
@@ -190,7 +186,6 @@ class State:
             return
         self._leaves(node, now_us)
         self._changes.edited(self.forest.set_cohort(cohort))
-        self._check_activity = True
         self._requeues.cohort(cohort.name, now_us)
 
     def drop_cohort(self, name: CohortName, now_us: int = 0) -> None:
@@ -200,14 +195,13 @@ class State:
             self._leaves(node, now_us)
             self._requeues.cohort(name, now_us)
             self.forest.drop_cohort(name)
-            self._check_activity = True
 
     def set_local_queue(self, queue: LocalQueue, now_us: int = 0) -> None:
         """Add or replace a LocalQueue."""
         old = self._local_queues.get(queue.key)
         if old == queue:
             return
-        self._local_queues[queue.key] = queue
+        self._local_queues.put(queue.key, queue)
         self._fair_usage.open()
         self._changes.local(queue.key)
         for name in {
@@ -221,22 +215,38 @@ class State:
 
     def drop_local_queue(self, key: LocalQueueKey) -> None:
         """Forget a LocalQueue; its pending workloads are not queued any more."""
-        old = self._local_queues.pop(key, None)
+        old = self._local_queues.pop(key)
         if old is not None:
             self._changes.queue(old.cluster_queue)
             self._changes.local(key)
             self._fair_usage.drop(key)
-            for member in self._of_local.get(key, ()):
+            for member in self._of_local.keys(key):
                 self._queues.take(member)
 
-    def set_namespace(self, name: str, labels: Mapping[str, str], now_us: int = 0) -> None:
-        """Add or replace a namespace."""
-        if self._namespaces.get(name) == labels:
-            return
+    def set_namespace(self, name: str, labels: Mapping[str, str], now_us: int = 0) -> bool:
+        """Add or replace a namespace; return whether that may concern its workloads.
+
+        Labels concern them that decide whether a ClusterQueue takes them. Source: kueue
+        pkg/controller/core/clusterqueue_controller.go (cqNamespaceHandler).
+        """
+        before = self._namespaces.get(name)
+        if before == labels:
+            return False
         self._namespaces[name] = dict(labels)
-        for local in self._local_queues.values():
-            if local.key.namespace == name:
-                self._requeues.queue(local.cluster_queue, now_us)
+        concerned = {
+            self._local_queues[key].cluster_queue
+            for key in self._queues_in.keys(name)
+            if self._is_taken(key, before) != self._is_taken(key, labels)
+        }
+        for queue in sorted(concerned):
+            self._requeues.queue(queue, now_us)
+        return before is None or bool(concerned)
+
+    def _is_taken(self, key: LocalQueueKey, labels: Mapping[str, str] | None) -> bool:
+        """Return whether the ClusterQueue of a LocalQueue takes workloads of its namespace."""
+        node = self.forest.queues.get(self._local_queues[key].cluster_queue)
+        selector = None if node is None else node.spec.namespace_selector
+        return labels is not None and selector is not None and selector(labels)
 
     def drop_namespace(self, name: str) -> None:
         """Forget a namespace."""
@@ -260,11 +270,9 @@ class State:
         if workload.reservation is not None or not workload.active or workload.finished:
             self._assumed.pop(key, None)
         self._preemption_history.set_workload(workload)
-        self._workloads[key] = workload
+        self._workloads.put(key, workload)
         if old is not None and old.queue != workload.queue:
-            self._leave_local(old)
             self._changes.local(old.queue)
-        self._of_local.setdefault(workload.queue, {})[key] = None
         if old is not None and old.replaces != workload.replaces:
             self._forget_slice(old)
         if workload.replaces is not None:
@@ -273,12 +281,11 @@ class State:
 
     def drop_workload(self, key: WorkloadKey, now_us: int = 0) -> None:
         """Forget a workload."""
-        workload = self._workloads.pop(key, None)
+        workload = self._workloads.pop(key)
         if workload is None:
             return
         self._assumed.pop(key, None)
         self._preemption_history.forget(key)
-        self._leave_local(workload)
         self._fair_usage.released(workload)
         self._queues.take(key)
         self._ledger.release(key, now_us)
@@ -296,11 +303,6 @@ class State:
         slices_of.pop(workload.key, None)
         if not slices_of:
             del self._slices[workload.replaces]
-
-    def _leave_local(self, workload: Workload) -> None:
-        del self._of_local[workload.queue][workload.key]
-        if not self._of_local[workload.queue]:
-            del self._of_local[workload.queue]
 
     def forget(self, key: WorkloadKey, now_us: int = 0) -> None:
         """Undo the assumption of an admission that was certainly not written."""
@@ -474,7 +476,7 @@ class State:
     # --------------------------------------------------------------------------- pending queues
 
     def _place_all(self, key: LocalQueueKey, now_us: int) -> None:
-        for member in list(self._of_local.get(key, ())):
+        for member in self._of_local.keys(key):
             self._place(self._workloads[member], now_us)
 
     def _queue(self, workload: Workload, now_us: int) -> None:
@@ -560,7 +562,7 @@ class State:
             cycle=self.cycles,
             now_us=now_us,
             unready=self._ledger.unready,
-            local_queues=self._local_queues,
+            local_queues=self._local_queues.by_key,
             past_usage=self._rank if self.config.admission_fair_sharing is not None else None,
         )
 
@@ -655,22 +657,25 @@ class State:
         )
         return replace(verdict, evictions=remembered)
 
-    def _lineages(self) -> set[str]:
-        return {one.lineage for one in self._workloads.values()}
-
     def _settle(self, now_us: int) -> None:
         """Brings trees, activity, backoffs, past usage and retries up to date."""
         self.forest.refresh()
-        if self._check_activity:
-            self._update_activity(now_us)
+        self._update_activity(now_us)
         self._queues.end_backoffs(now_us)
-        self._fair_usage.sample_due(self._local_queues, now_us)
+        self._fair_usage.sample_due(self._local_queues.by_key, now_us)
         for name in self._requeues.take(self.forest, now_us):
             self._queues.retry(name, now_us)
 
     def _update_activity(self, now_us: int) -> None:
-        self._check_activity = False
-        for name, node in self.forest.queues.items():
+        found = self._supplies.in_doubt | self.forest.turned
+        if not found:
+            return
+        self._supplies.in_doubt.clear()
+        self.forest.turned.clear()
+        queues = self.forest.queues
+        in_doubt = sorted((queues[name] for name in found if name in queues), key=_created)
+        for node in in_doubt:
+            name = node.name
             blocked = self._blocked(node)
             if self._blockers.get(name, ()) != blocked:
                 self._blockers[name] = blocked
@@ -678,12 +683,27 @@ class State:
             active = not blocked and name not in self.forest.cyclic
             if active != node.active:
                 node.active = active
+                self._turned[name] = None
                 self._changes.queue(name)
                 for local in self._locals_of(name):
                     self._changes.local(local.key)
                 if active:
                     self._queues.stir(name)
                     self._requeues.queue(name, now_us)
+
+    def take_turned(self, now_us: int) -> tuple[WorkloadKey, ...]:
+        """Return the workloads of ClusterQueues that have become active, or inactive.
+
+        Those since the last call: another reason may keep the workloads from competing.
+        """
+        self._settle(now_us)
+        turned, self._turned = self._turned, {}
+        return tuple(
+            key
+            for name in turned
+            for local in self._behind.keys(name)
+            for key in self._of_local.keys(local)
+        )
 
     def _head(
         self, name: ClusterQueueName, item: Pending, *, without: ReservingWorkload | None = None
@@ -908,6 +928,10 @@ def _fits_surge(node: QueueNode, admit: Admit) -> bool:
             fr = FlavorResource(one.flavors[resource], resource)
             usage[fr] = usage.get(fr, 0) + value
     return all(value <= quota.surge_left(node, fr) for fr, value in usage.items() if value)
+
+
+def _created(node: QueueNode) -> int:
+    return node.number
 
 
 def _caps_of(queue: LocalQueue) -> tuple[Mapping[ResourceName, int], ...]:

@@ -24,7 +24,7 @@ CYCLES = 6
 def load(cast: Cast, order: random.Random | None = None) -> State:
     """A State of the cast, told in some order."""
     state = State(cast.config)
-    calls: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+    calls: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
     calls += [(state.set_namespace, ("default", {}))]
     calls += [(state.set_resource_flavor, (model.ResourceFlavor(name=f),)) for f in FLAVORS]
     calls += [(state.set_cohort, (one,)) for one in cast.cohorts]

@@ -31,7 +31,7 @@ NOBODY = model.NEVER_PREEMPTED
 def past(*preemptors: str, before: model.PastPreemptions = NOBODY) -> model.PastPreemptions:
     """What a workload remembers that these preempted in turn; they are all there."""
     for one in preemptors:
-        before = history.with_one(before, one, lambda: preemptors)
+        before = history.with_one(before, one, preemptors)
     return before
 
 
@@ -71,7 +71,7 @@ def test_of_too_many_preemptors_those_are_forgotten_that_are_gone():
     full = past(*(f"p{index}" for index in range(KEPT)))
     there = {f"p{index}" for index in range(KEPT) if index not in {3, 5}}
 
-    found = history.with_one(full, "new", lambda: there)
+    found = history.with_one(full, "new", there)
 
     listed = [name for name, _ in found.counts]
     assert len(listed) == KEPT
@@ -100,7 +100,7 @@ def test_no_count_of_a_preemptor_that_is_there_falls(turns):
     now = past(*everybody)
     for turn in turns:
         before = {one: now.by(one) for one in everybody}
-        now = history.with_one(now, everybody[turn], lambda: everybody)
+        now = history.with_one(now, everybody[turn], everybody)
 
         assert now.by(everybody[turn]) == before[everybody[turn]] + 1
         assert all(now.by(one) >= count for one, count in before.items())

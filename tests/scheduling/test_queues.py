@@ -118,6 +118,7 @@ def test_an_equal_value_is_no_event():
 
     made.state.set_cluster_queue(cluster_queue("solo", 4, cohort="all"))
     change(made, "running")
+    made.state.set_namespace("default", {"label": "that no queue selects by"})
 
     assert made.active("solo") == []
 
@@ -151,7 +152,6 @@ EVENTS = {
     "the flavor changes": lambda made: made.state.set_resource_flavor(
         model.ResourceFlavor(name=FlavorName("std"), node_labels={"a": "b"})
     ),
-    "its namespace is relabelled": lambda made: made.state.set_namespace("default", {"a": "b"}),
     "it changes itself": lambda made: change(made, "new", priority=3),
 }
 

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from admission.base import amount, conditions, names, quantity
 from admission.base.names import ClusterQueueName, CohortName, FlavorResource
+from admission.base.tables import Table
 from admission.controller.devices.capacity import Amounts, Capacities, GpuCapacity, is_gpu
 from admission.gpu import resources
 from admission.objects.cluster_queue import ClusterQueue
@@ -32,6 +33,7 @@ Present = Mapping[str, frozenset[str]]
 
 _Owner = TypeVar("_Owner", model.ClusterQueue, model.Cohort)
 
+_NO_GPUS: Final[tuple[dict[str, int], ...]] = ({}, {}, {}, {})
 _NO_SURGE: Final[Mapping[FlavorResource, int]] = {}
 _QUEUE: Final = "ClusterQueue"
 _COHORT: Final = "Cohort"
@@ -84,7 +86,8 @@ class Guard:
         self._capacities = capacities
         self._queues: dict[str, model.ClusterQueue] = {}
         self._cohorts: dict[str, model.Cohort] = {}
-        self._promises: dict[_Key, Mapping[FlavorResource, int]] = {}
+        self._promises: Table[_Key, Mapping[FlavorResource, int]] = Table()
+        self._promising = self._promises.index(lambda _, promises: sorted(_flavors(promises)))
         self._annotated: set[str] = set()
         self._capped: set[_Key] = set()
         self._shares: dict[_Key, dict[FlavorResource, int]] = {}
@@ -96,15 +99,18 @@ class Guard:
         self._present: dict[str, Present] = {}
         self._present_changed: set[str] = set()
         self._knows = False, False
-        self._dirty = False
+        self._dirty: set[_Key] = set()
+        """What promises something else than when capacity was distributed last."""
 
     def set_queue(self, view: ClusterQueue, queue: model.ClusterQueue) -> None:
         """Take a ClusterQueue as it is written."""
         key = _Key(_QUEUE, queue.name)
-        if view.metadata.annotation(names.CAPACITY_GUARD) == names.CAPACITY_GUARD_ENFORCE:
-            self._annotated.add(queue.name)
-        else:
-            self._annotated.discard(queue.name)
+        is_annotated = (
+            view.metadata.annotation(names.CAPACITY_GUARD) == names.CAPACITY_GUARD_ENFORCE
+        )
+        if is_annotated != (queue.name in self._annotated):
+            (self._annotated.add if is_annotated else self._annotated.discard)(queue.name)
+            self._dirty.add(key)
         self._queues[queue.name] = queue
         self._promise(key, queue.resource_groups, queue.surge_quota)
         self._state.set_cluster_queue(self._limited(queue, key) if key in self._capped else queue)
@@ -152,7 +158,9 @@ class Guard:
         flavors, first = self._changed_flavors(), knows != self._knows
         if not flavors and not self._dirty and not first:
             return frozenset()
-        self._dirty, self._knows = False, knows
+        dirty, self._dirty, self._knows = self._dirty, set(), knows
+        if not (flavors or first or self._annotated or self._capped or self._by_nodes):
+            return self._share_nothing(dirty)
         guarded, before = self._guarded(), self._shares
         self._share_out(guarded)
         for key in sorted(self._capped | guarded):
@@ -202,15 +210,12 @@ class Guard:
 
     def promised(self, queue: str) -> tuple[FlavorResource, ...]:
         """Return the GPUs for which a ClusterQueue has quota, sorted."""
-        return tuple(sorted(self._promises.get(_Key(_QUEUE, queue), ())))
+        return tuple(sorted(self._promises.get(_Key(_QUEUE, queue)) or ()))
 
     def promising(self, flavors: Iterable[str]) -> frozenset[str]:
         """Return the ClusterQueues that have quota for GPUs in one of the flavors."""
-        return frozenset(
-            key.name
-            for key, pairs in self._promises.items()
-            if key.kind == _QUEUE and not _flavors(pairs).isdisjoint(flavors)
-        )
+        keys = (key for flavor in flavors for key in self._promising.keys(flavor))
+        return frozenset(key.name for key in keys if key.kind == _QUEUE)
 
     # -------------------------------------------------------------------------------- helpers
 
@@ -220,18 +225,20 @@ class Guard:
         groups: Iterable[model.ResourceGroup],
         surge: Mapping[FlavorResource, int] = _NO_SURGE,
     ) -> None:
-        self._promises[key] = {
+        promises = {
             pair: amount.add(nominal, surge.get(pair, 0))
             for pair, nominal in _nominal(groups).items()
             if is_gpu(pair.resource)
         }
-        self._dirty = True
+        if self._annotated or promises != self._promises.get(key):
+            self._dirty.add(key)  # in whose tree something is guarded may have changed, too
+        self._promises.put(key, promises)
 
     def _forget(self, key: _Key) -> None:
-        self._promises.pop(key, None)
+        self._promises.pop(key)
         self._capped.discard(key)
         self._shares.pop(key, None)
-        self._dirty = True
+        self._dirty.add(key)
 
     def _changed_flavors(self) -> frozenset[str]:
         """Flavors of which other amounts exist than before; who uses them does not matter."""
@@ -248,7 +255,7 @@ class Guard:
             now = tuple(
                 dict(p) for p in (capacity.real, capacity.healthy, capacity.sick, capacity.outside)
             )
-            if self._real.get(flavor) != now:
+            if self._real.get(flavor, _NO_GPUS) != now:
                 self._real[flavor] = now
                 found.add(flavor)
         return frozenset(found)
@@ -266,7 +273,7 @@ class Guard:
         }
         found = {_Key(_QUEUE, n) for n, node in queues.items() if id(node.root()) in roots}
         found |= {_Key(_COHORT, n) for n, node in cohorts.items() if id(node.root()) in roots}
-        return found & self._promises.keys()
+        return found & self._promises.by_key.keys()
 
     def _note_present(self, guarded: AbstractSet[_Key]) -> None:
         found: dict[str, Present] = {}
@@ -301,6 +308,16 @@ class Guard:
                     taken = min(promised - shares[pair], real)
                     shares[pair] += taken
                     left[flavors][pair.resource] = real - taken
+
+    def _share_nothing(self, dirty: set[_Key]) -> frozenset[str]:
+        """Hand out nothing to what promises something else, as no GPUs exist."""
+        found = set()
+        for key in dirty & self._promises.by_key.keys():
+            shares = dict.fromkeys(self._promises[key], 0)
+            if key.kind == _QUEUE and shares != self._shares.get(key):
+                found.add(key.name)
+            self._shares[key] = shares
+        return frozenset(found)
 
     def _pass_on(self, key: _Key, *, limited: bool) -> None:
         if key.kind == _QUEUE and key.name in self._queues:

@@ -4,17 +4,19 @@ Both decide what a Workload is charged for beside its own spec. What a Workload 
 recorded in its status, and stays.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from admission.base.names import WorkloadKey
 from admission.controller.devices.claims import Claims
 from admission.controller.seeing.informers import Informer
+from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import limit_range, pods, views
 from admission.objects.limit_range import NO_LIMITS, Summary
 from admission.objects.pods import Nanos
-from admission.objects.workload import Surroundings, Workload
+from admission.objects.workload import Surroundings
 from admission.scheduling.transformation import Rules
 
 
@@ -55,18 +57,13 @@ class ResourceAdjustments:
             devices=self._claims.known,
         )
 
-    def take_stale(self) -> Callable[[Workload], bool] | None:
-        """Return a test whether a Workload must be translated again; None if none must.
-
-        It is asked once: the next answer covers what has changed since.
-        """
+    def take_stale(self, workloads: WorkloadIndex) -> list[WorkloadKey]:
+        """Return the Workloads that must be translated again for what has changed since."""
         namespaces, classes = self._stale_namespaces, self._stale_classes
-        if not namespaces and not classes:
-            return None
         self._stale_namespaces, self._stale_classes = set(), set()
-        return lambda view: (
-            view.metadata.namespace in namespaces or not classes.isdisjoint(_classes(view))
-        )
+        found = [key for name in sorted(namespaces) for key in workloads.in_namespace(name)]
+        found += [key for name in sorted(classes) for key in workloads.of_runtime_class(name)]
+        return found
 
     def _see_range(self, view: views.LimitRange) -> None:
         namespace = view.metadata.namespace
@@ -101,8 +98,3 @@ class ResourceAdjustments:
         others = {one: value for one, value in self._overheads.items() if one != name}
         self._overheads = {**others, **({name: overhead} if overhead else {})}
         self._stale_classes.add(name)
-
-
-def _classes(view: Workload) -> set[str | None]:
-    """Names of the RuntimeClasses of its pods."""
-    return {one.template.spec.runtime_class_name for one in view.spec.pod_sets or ()}

@@ -1,14 +1,14 @@
 """Which queues and classes a Workload depends on, and which Workloads a change concerns."""
 
-from collections.abc import Callable
 from datetime import datetime
 
 from admission.base.conditions import MemberCounts
-from admission.base.names import LocalQueueKey
+from admission.base.names import LocalQueueKey, WorkloadKey
 from admission.config.kueue_configuration import WaitForPodsReady
 from admission.controller.queues.configuration import Configuration
 from admission.controller.workloads.following import Following
 from admission.controller.workloads.rules import Surroundings
+from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import views
@@ -53,23 +53,27 @@ def around(
     )
 
 
-def test(
-    resource: Resource, changed: views.Object, configuration: Configuration
-) -> Callable[[Workload], bool]:
-    """Return whether a Workload has to be looked at again after a change of an object."""
+def of(
+    resource: Resource,
+    changed: views.Object,
+    configuration: Configuration,
+    workloads: WorkloadIndex,
+) -> tuple[WorkloadKey, ...]:
+    """Return the Workloads that have to be looked at again after a change of an object."""
     name, namespace = changed.metadata.name, changed.metadata.namespace
+    if resource is resources.NAMESPACES:
+        return workloads.in_namespace(name)
     if resource is resources.LOCAL_QUEUES:
-        return lambda workload: _local_queue(workload) == (namespace, name)
+        return workloads.of_local_queue(LocalQueueKey(namespace, name))
     if resource is resources.CLUSTER_QUEUES:
-        return lambda workload: (
-            name
-            == _cluster_queue(workload, configuration.local_queues.get(_local_queue(workload)))
-        )
+        behind = configuration.behind(name)
+        waiting = [key for queue in behind for key in workloads.of_local_queue(queue)]
+        return (*workloads.reserving_in(name), *waiting)
     if resource is resources.WORKLOAD_PRIORITY_CLASSES:
-        return lambda workload: _priority_class(workload) == name
+        return workloads.of_class(name)
     if resource is resources.RESOURCE_FLAVORS:
-        return lambda workload: workload.status.admission is not None
-    return lambda _: False
+        return workloads.in_flavor(name)
+    return ()
 
 
 def _local_queue(workload: Workload) -> LocalQueueKey:
@@ -85,8 +89,3 @@ def _cluster_queue(workload: Workload, local: LocalQueue | None) -> str:
     if admission is not None:
         return admission.cluster_queue
     return local.spec.cluster_queue if local is not None else ""
-
-
-def _priority_class(workload: Workload) -> str:
-    reference = workload.spec.priority_class_ref
-    return reference.name if reference is not None else ""

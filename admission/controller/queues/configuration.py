@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
+from admission.base import names
 from admission.base.errors import InvalidValueError
 from admission.base.names import FlavorName, LocalQueueKey
 from admission.base.namespaces import ManagedNamespaces
+from admission.base.tables import Table
 from admission.config import kueue_configuration
 from admission.controller.devices.guard import Guard
 from admission.controller.seeing import informers
@@ -70,16 +72,25 @@ class Configuration:
         self._state = state
         self._guard = guard
         self._changed = changed
-        self.flavors: dict[str, ResourceFlavor] = {}
-        self.cluster_queues: dict[str, ClusterQueue] = {}
+        self._flavors: Table[str, ResourceFlavor] = Table()
+        self._flavors_of_topology = self._flavors.index(lambda _, flavor: _topology(flavor))
+        self.flavors = self._flavors.by_key
+        self._cluster_queues: Table[str, ClusterQueue] = Table()
+        self._queues_of_flavor = self._cluster_queues.index(lambda _, queue: _flavors(queue))
+        self._queues_of_check = self._cluster_queues.index(lambda _, queue: _checks(queue))
+        self.cluster_queues = self._cluster_queues.by_key
         self.cohorts: dict[str, Cohort] = {}
-        self.local_queues: dict[LocalQueueKey, LocalQueue] = {}
-        self._behind: dict[str, dict[LocalQueueKey, None]] = {}
+        self._local_queues: Table[LocalQueueKey, LocalQueue] = Table()
+        self._behind = self._local_queues.index(lambda _, queue: (queue.spec.cluster_queue,))
+        self._queues_in = self._local_queues.index(lambda key, _: (key.namespace,))
+        self.local_queues = self._local_queues.by_key
         self.checks: dict[str, AdmissionCheck] = {}
         self.topologies: dict[str, Topology] = {}
         self.priority_classes: dict[str, int] = {}
         self.pod_priority_classes: dict[str, views.PriorityClass] = {}
         self.namespaces: dict[str, Mapping[str, str]] = {}
+        self._orders: dict[str, str] = {}
+        """Until when stops are allowed, by namespace, where that is said."""
         self.unreadable: dict[tuple[Resource, str, str], str] = {}
         self._touched: dict[tuple[Resource, str, str], None] = {}
         self._by_kind: Mapping[str, Mapping[str, views.Object]] = {
@@ -138,17 +149,28 @@ class Configuration:
 
     def enforces(self, namespace: str) -> bool:
         """Return whether GPU pods need a queue in a namespace, by its label or by its mode."""
-        has_queue = any(key.namespace == namespace for key in self.local_queues)
-        return self.managed.enforces(self.namespaces.get(namespace, {}), has_queue=has_queue)
+        labels = self.namespaces.get(namespace, {})
+        return self.managed.enforces(labels, has_queue=self.has_queues(namespace))
 
-    def behind(self, cluster_queue: str) -> Iterable[LocalQueueKey]:
+    def has_queues(self, namespace: str) -> bool:
+        """Return whether there is a LocalQueue in a namespace."""
+        return namespace in self._queues_in
+
+    def behind(self, cluster_queue: str) -> tuple[LocalQueueKey, ...]:
         """Return the LocalQueues that point to a ClusterQueue."""
-        return self._behind.get(cluster_queue, {})
+        return self._behind.keys(cluster_queue)
 
-    def _repoint(self, key: LocalQueueKey, old: str, new: str) -> None:
-        if old != new:
-            self._behind.get(old, {}).pop(key, None)
-        self._behind.setdefault(new, {})[key] = None
+    def listing(self, flavor: str) -> tuple[str, ...]:
+        """Return the ClusterQueues that list a flavor."""
+        return self._queues_of_flavor.keys(flavor)
+
+    def asks_for_check(self, check: str) -> bool:
+        """Return whether a ClusterQueue asks for an admission check."""
+        return check in self._queues_of_check
+
+    def uses_topology(self, topology: str) -> bool:
+        """Return whether a flavor names a Topology."""
+        return topology in self._flavors_of_topology
 
     def take_touched(self) -> tuple[tuple[Resource, str, str], ...]:
         """Return whose status or finalizers may be wrong since the last call.
@@ -195,30 +217,41 @@ class Configuration:
 
         return handle_and_tell
 
-    def _see_namespace(self, view: views.Namespace) -> None:
-        self.namespaces[view.metadata.name] = view.metadata.labels or {}
-        self._state.set_namespace(view.metadata.name, view.metadata.labels or {})
+    def _see_namespace(self, view: views.Namespace) -> bool:
+        name, labels = view.metadata.name, view.metadata.labels or {}
+        before, orders = self._outlook(name), self._orders.get(name, "")
+        self.namespaces[name] = labels
+        self._orders[name] = view.metadata.annotation(names.STOPS_ALLOWED_UNTIL)
+        if not self._orders[name]:
+            del self._orders[name]
+        concerns_workloads = self._state.set_namespace(name, labels)
+        is_same = before == self._outlook(name) and orders == self._orders.get(name, "")
+        return is_same and not concerns_workloads
+
+    def _outlook(self, namespace: str) -> tuple[bool, bool, bool]:
+        """Return what the labels of a namespace decide besides which queues take its Workloads."""
+        enforced = self.enforces(namespace)
+        return self.manages(namespace), self.leaves_out(namespace), enforced
 
     def _lose_namespace(self, view: views.Object) -> None:
         self.namespaces.pop(view.metadata.name, None)
+        self._orders.pop(view.metadata.name, None)
         self._state.drop_namespace(view.metadata.name)
 
     def _see_flavor(self, view: ResourceFlavor) -> bool:
         name = view.metadata.name
-        known = self.flavors.get(name)
-        self.flavors[name] = view
+        known = self._flavors.put(name, view)
         self._touch_seen(resources.RESOURCE_FLAVORS, known, view)
         self._touch_left(resources.TOPOLOGIES, _topology(known), _topology(view))
         if known is not None and _topology(known) != _topology(view):
-            for queue, found in self.cluster_queues.items():
-                if name in _flavors(found):
-                    self._touch(resources.CLUSTER_QUEUES, queue)
+            for queue in self.listing(name):
+                self._touch(resources.CLUSTER_QUEUES, queue)
         self._guard.set_flavor(name, view.spec.node_labels or {})
         self._state.set_resource_flavor(resource_flavor.scheduling_value(view))
         return known is not None and _is_same(known, view) and known.spec == view.spec
 
     def _lose_flavor(self, view: views.Object) -> None:
-        known = self.flavors.pop(view.metadata.name, None)
+        known = self._flavors.pop(view.metadata.name)
         self._touch_left(resources.TOPOLOGIES, _topology(known), ())
         self._guard.drop_flavor(view.metadata.name)
         self._state.drop_resource_flavor(FlavorName(view.metadata.name))
@@ -240,8 +273,7 @@ class Configuration:
 
     def _see_cluster_queue(self, view: ClusterQueue) -> bool:
         name = view.metadata.name
-        known = self.cluster_queues.get(name)
-        self.cluster_queues[name] = view
+        known = self._cluster_queues.put(name, view)
         self._touch_seen(resources.CLUSTER_QUEUES, known, view)
         if known is not None and _is_same(known, view) and known.spec == view.spec:
             return _SAME
@@ -253,7 +285,7 @@ class Configuration:
     def _lose_cluster_queue(self, view: views.Object) -> None:
         self._touch(resources.CLUSTER_QUEUES, view.metadata.name)
         self.unreadable.pop((resources.CLUSTER_QUEUES, "", view.metadata.name), None)
-        self._touch_used(self.cluster_queues.pop(view.metadata.name, None))
+        self._touch_used(self._cluster_queues.pop(view.metadata.name))
         self._guard.drop_queue(view.metadata.name)
 
     def _touch_used(self, before: ClusterQueue | None, after: ClusterQueue | None = None) -> None:
@@ -267,10 +299,7 @@ class Configuration:
 
     def _see_local_queue(self, view: LocalQueue) -> bool:
         key = LocalQueueKey(*informers.key_of(view))
-        known = self.local_queues.get(key)
-        self.local_queues[key] = view
-        before = view if known is None else known
-        self._repoint(key, before.spec.cluster_queue, view.spec.cluster_queue)
+        known = self._local_queues.put(key, view)
         self._touch_seen(resources.LOCAL_QUEUES, known, view)
         with self._noting(
             resources.LOCAL_QUEUES,
@@ -283,9 +312,7 @@ class Configuration:
 
     def _lose_local_queue(self, view: views.Object) -> None:
         key = LocalQueueKey(*informers.key_of(view))
-        known = self.local_queues.pop(key, None)
-        if known is not None:
-            self._behind[known.spec.cluster_queue].pop(key, None)
+        self._local_queues.pop(key)
         self._touch(resources.LOCAL_QUEUES, key.name, key.namespace)
         self.unreadable.pop((resources.LOCAL_QUEUES, *key), None)
         self._state.drop_local_queue(key)

@@ -101,14 +101,12 @@ class Finalizers:
     def _is_in_use(self, key: QueueKey, view: views.Object) -> bool:
         if view.metadata.deletion_timestamp is None:
             return True  # what nobody deletes is not counted
-        queues = self._configuration.cluster_queues.values()
         match key.kind:
             case resources.CLUSTER_QUEUES.kind:
                 return self._state.reserving(ClusterQueueName(key.name)) > 0
             case resources.RESOURCE_FLAVORS.kind:
-                return any(lists(queue, key.name) for queue in queues)
+                return bool(self._configuration.listing(key.name))
             case resources.ADMISSION_CHECKS.kind:
-                return any(asks_for(queue, key.name) for queue in queues)
+                return self._configuration.asks_for_check(key.name)
             case _:
-                flavors = self._configuration.flavors.values()
-                return any(flavor.spec.topology_name == key.name for flavor in flavors)
+                return self._configuration.uses_topology(key.name)

@@ -1,6 +1,5 @@
 """How each ClusterQueue counts GPUs now, and which must have their Workloads counted again."""
 
-from collections.abc import Callable
 from datetime import datetime
 
 from admission.base import conditions, logs
@@ -72,20 +71,19 @@ class GpuTransformations:
         elif resource is resources.LOCAL_QUEUES:
             self._stale_locals.add(LocalQueueKey(*informers.key_of(view)))
         elif resource is resources.RESOURCE_FLAVORS:
-            for queue, found in self._configuration.cluster_queues.items():
-                if _lists(found, name):
-                    self._update(queue)
+            for queue in self._configuration.listing(name):
+                self._update(queue)
 
-    def take_stale(self) -> Callable[[model.Workload], bool] | None:
-        """Return a test whether a Workload must be priced again; None if none must.
+    def take_stale(self) -> tuple[list[str], list[LocalQueueKey]]:
+        """Return the queues whose Workloads must be priced again for what has changed since.
 
-        It is asked once: the next answer covers what has changed since.
+        ClusterQueues of which the Workloads that hold quota are concerned, and LocalQueues of
+        which all are.
         """
-        if not self._stale_queues and not self._stale_locals:
-            return None
-        queues, locals_ = self._stale_queues, self._stale_locals
+        queues, locals_ = sorted(self._stale_queues), self._stale_locals
         self._stale_queues, self._stale_locals = set(), set()
-        return lambda one: one.queue in locals_ or self._queue_of(one) in queues
+        behind = {key for name in queues for key in self._configuration.behind(name)}
+        return queues, sorted(locals_ | behind)
 
     def _queue_of(self, workload: model.Workload) -> str:
         if workload.reservation is not None:
@@ -109,8 +107,3 @@ class GpuTransformations:
         self._by_queue[name] = found
         if found.doubts:
             self._log.warning("GPU costs assumed", cluster_queue=name, doubts=found.doubts)
-
-
-def _lists(queue: ClusterQueue, flavor: str) -> bool:
-    groups = queue.spec.resource_groups or ()
-    return any(quotas.name == flavor for group in groups for quotas in group.flavors)

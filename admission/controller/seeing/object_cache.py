@@ -7,13 +7,15 @@ deleted for its uid; one that left a watch by label may come again with a later 
 
 import math
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Final, Generic, TypeVar
 
+from admission.base.tables import Index, Table
 from admission.objects import views
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value", bound=views.Object)
+Group = TypeVar("Group", bound=Hashable)
 
 _TOMBSTONES: Final = 10_000
 
@@ -22,8 +24,12 @@ class Observed(Generic[Key, Value]):
     """Objects of one kind by key."""
 
     def __init__(self) -> None:
-        self._objects: dict[Key, Value] = {}
+        self._objects: Table[Key, Value] = Table()
         self._deleted: OrderedDict[str, float] = OrderedDict()
+
+    def index(self, groups_of: Callable[[Key, Value], Iterable[Group]]) -> Index[Group, Key]:
+        """Declare an index, before there is any object; see `Table.index`."""
+        return self._objects.index(groups_of)
 
     def get(self, key: Key) -> Value | None:
         """Return the object as last seen."""
@@ -39,12 +45,12 @@ class Observed(Generic[Key, Value]):
             return False
         if known is not None and same_object and version(value) == version(known):
             return False
-        self._objects[key] = value
+        self._objects.put(key, value)
         return True
 
     def reread(self, key: Key, value: Value) -> None:
         """Store another reading of the version that is known."""
-        self._objects[key] = value
+        self._objects.put(key, value)
 
     def remove(self, key: Key, uid: str, last: views.Object | None = None) -> bool:
         """Remove the object with that uid; return false if it was not here.
@@ -62,7 +68,7 @@ class Observed(Generic[Key, Value]):
         known = self._objects.get(key)
         if known is None or known.metadata.uid != uid:
             return False
-        del self._objects[key]
+        self._objects.pop(key)
         return True
 
     def __iter__(self) -> Iterator[Key]:

@@ -13,6 +13,7 @@ from typing import Final
 from admission.base import conditions, events, names
 from admission.base.clock import Clock
 from admission.base.names import LocalQueueKey, WorkloadKey
+from admission.base.tables import Table
 from admission.controller.queues.configuration import Configuration
 from admission.controller.seeing import informers
 from admission.controller.watched_owners import requests
@@ -21,6 +22,7 @@ from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
 from admission.kube import resources
+from admission.kube.resources import Resource
 from admission.objects import resource_claim, views
 from admission.objects.resource_claim import ObjectKey
 from admission.owners import pod as pod_owner
@@ -75,7 +77,8 @@ class ClaimHolders:
         self._brake = brake
         self._clock = clock
         self._look_at = look_at
-        self._holders: dict[str, _Holder] = {}
+        self._holders: Table[str, _Holder] = Table()
+        self._in = self._holders.index(lambda _, holder: (holder.key.namespace,))
         self._of_claim: dict[ObjectKey, tuple[str, ...]] = {}
         self._uids: dict[WorkloadKey, dict[str, None]] = {}
 
@@ -101,15 +104,25 @@ class ClaimHolders:
         for uid in self._of_claim.pop(key, ()):
             self._release(uid, key)
 
-    def configuration_changed(self) -> None:
+    def configuration_changed(self, resource: Resource, view: views.Object) -> None:
         """Look again at pods that hold GPUs where no queue was, and none was needed."""
-        self._look_at(one.key for one in self._holders.values() if not one.is_settled)
+        namespaces: Iterable[str] = ()
+        if resource is resources.NAMESPACES:
+            namespaces = (view.metadata.name,)
+        elif resource is resources.LOCAL_QUEUES:
+            namespaces = (view.metadata.namespace,)
+        elif resource is resources.CLUSTER_QUEUES:
+            behind = self._configuration.behind(view.metadata.name)
+            namespaces = dict.fromkeys(queue.namespace for queue in behind)
+        holders = (self._holders[uid] for one in namespaces for uid in self._in.keys(one))
+        self._look_at(one.key for one in holders if not one.is_settled)
 
     def _hold(self, uid: str, name: str, claim: ObjectKey) -> None:
         holder = self._holders.get(uid)
         if holder is None:
             key = WorkloadKey(claim[0], f"holder {name}")
-            holder = self._holders[uid] = _Holder(key, name)
+            holder = _Holder(key, name)
+            self._holders.put(uid, holder)
             self._uids.setdefault(key, {})[uid] = None
         if claim not in holder.claims:
             holder.claims.add(claim)
@@ -124,7 +137,7 @@ class ClaimHolders:
             self._forget(uid, holder)
 
     def _forget(self, uid: str, holder: _Holder) -> None:
-        del self._holders[uid]
+        self._holders.pop(uid)
         uids = self._uids[holder.key]
         del uids[uid]
         if not uids:
@@ -148,7 +161,7 @@ class ClaimHolders:
         enforced = self._configuration.enforces(namespace)
         if holder.pod is None:
             holder.is_settled = self._running.has(uid)
-            if holder.is_settled or not (enforced or self._has_queues(namespace)):
+            if holder.is_settled or not (enforced or self._configuration.has_queues(namespace)):
                 return None
             sought = views.ObjectMeta(namespace=namespace, name=holder.name, uid=uid)
             return api_requests.read(
@@ -198,9 +211,6 @@ class ClaimHolders:
             holder.is_settled = has_ended or (is_found and _is_ours(found))
         elif outcome.result is Result.DONE:
             holder.is_settled = True  # it is deleted
-
-    def _has_queues(self, namespace: str) -> bool:
-        return any(one.namespace == namespace for one in self._configuration.local_queues)
 
     def _queue_of(self, pod: views.Pod) -> tuple[str, str] | None:
         """The LocalQueue and the ClusterQueue that a pod is to be charged to; None for none."""

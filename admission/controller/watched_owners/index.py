@@ -66,6 +66,7 @@ class OwnerIndex(Generic[View, Document]):
         self._look_at = look_at
         self._forget = forget
         self._views: Observed[WorkloadKey, View] = Observed()
+        self._in = self._views.index(lambda key, _: (key.namespace,))
         self._whole: dict[WorkloadKey, _Whole[Document]] = {}
         self._naming = prebuilt.Named()
 
@@ -126,7 +127,7 @@ class OwnerIndex(Generic[View, Document]):
 
     def of_namespace(self, namespace: str) -> tuple[WorkloadKey, ...]:
         """Return the keys of the owners in a namespace."""
-        return tuple(key for key in self._views if key.namespace == namespace)
+        return self._in.keys(namespace)
 
     # ------------------------------------------------------------------------------- seeing
 

@@ -18,12 +18,13 @@ from admission.base.names import (
 )
 from admission.controller.queues.configuration import Configuration
 from admission.controller.seeing.informers import Informer
-from admission.controller.watched_owners import owner_events, requests
+from admission.controller.watched_owners import owner_events, requests, stuck
 from admission.controller.watched_owners.brake import Brake
 from admission.controller.watched_owners.index import OwnerIndex, Subject
 from admission.controller.watched_owners.notices import Notices
 from admission.controller.watched_owners.owner_events import OwnerEvents
 from admission.controller.watched_owners.running_pods import RunningPods
+from admission.controller.watched_owners.stuck import Stuck
 from admission.controller.workloads import evictions, keeping, statuses
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests
@@ -101,7 +102,7 @@ class Owners(Generic[View, Document]):
         self._clock = clock
         self._look_at = look_at
         self._running = running
-        self._stuck: set[WorkloadKey] = set()
+        self._stuck = Stuck()
         self._stopped: set[WorkloadKey] = set()
         """Owners whose deletion was accepted; they may still run for their grace period."""
         self._unmarkable: set[WorkloadKey] = set()
@@ -140,13 +141,13 @@ class Owners(Generic[View, Document]):
         beside = () if by is None else self.index.keys_of(by)
         return (*self.index.naming(named), *beside)
 
-    def take_stuck(self) -> set[WorkloadKey]:
-        """Return the owners that lacked what may be there now; they are looked at again."""
-        stuck, self._stuck = self._stuck, set()
-        return stuck
+    def take_stuck(self, resource: Resource, view: views.Object) -> tuple[WorkloadKey, ...]:
+        """Return the owners that lacked what a changed object may bring; see `Stuck`."""
+        return self._stuck.take_for(resource, view)
 
     def _forget(self, key: WorkloadKey) -> None:
-        for keys in (self._stuck, self._stopped, self._unmarkable):
+        self._stuck.discard(key)
+        for keys in (self._stopped, self._unmarkable):
             keys.discard(key)
         self.notices.forget(key)
         self.brake.forget(key)
@@ -419,7 +420,7 @@ class Owners(Generic[View, Document]):
     def _lacks_class(self, key: WorkloadKey, owner: views.Object, name: str) -> None:
         """Tell once that a class does not exist; the owner is looked at when one is made."""
         self._events.lacks_class(key, owner, name)
-        self._stuck.add(key)
+        self._stuck.add(key, stuck.priority_class(name))
 
     # ----------------------------------------------------------------- owners with a Workload
 
@@ -476,7 +477,9 @@ class Owners(Generic[View, Document]):
         """Give a Workload the quota that its owner's pods hold, even above the ClusterQueue's."""
         admit = self._running.admit(workload)
         if admit is None:
-            self._stuck.add(key)  # it goes on running, and is charged once its queue exists
+            # it goes on running, and is charged once its queue exists
+            sought = self._running.queues_sought(workload)
+            self._stuck.add(key, *map(stuck.cluster_queue, sought))
             return None
         status = statuses.reserve(workload, admit, self._clock.now())
         told = (events.charged_running(admit.cluster_queue),)

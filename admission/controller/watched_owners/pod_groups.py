@@ -19,7 +19,7 @@ from admission.base.names import LocalQueueKey, WorkloadKey
 from admission.controller.devices.claims import Claims
 from admission.controller.seeing.informers import Informer
 from admission.controller.seeing.object_cache import Observed, version
-from admission.controller.watched_owners import pods_in_doubt, requests
+from admission.controller.watched_owners import pods_in_doubt, requests, stuck
 from admission.controller.watched_owners.index import OwnerIndex, Subject
 from admission.controller.watched_owners.owners import Decide, Owners
 from admission.controller.watched_owners.pod_endings import PodEndings
@@ -513,8 +513,8 @@ class PodGroups(Owners[Any, views.PodDocument]):
         )
         try:
             return owner.build(documents, classes)
-        except MissingPriorityClassError:
-            self._stuck.add(key)
+        except MissingPriorityClassError as missing:
+            self._stuck.add(key, stuck.priority_class(missing.name))
             return None
 
     def _gathers(self, key: WorkloadKey, owner: PodGroupOwner) -> bool:
@@ -537,7 +537,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
     @override
     def _lacks_class(self, key: WorkloadKey, owner: views.Object, name: str) -> None:
         """The condition says so."""
-        self._stuck.add(key)
+        self._stuck.add(key, stuck.priority_class(name))
 
     @override
     def _about_workload(
@@ -740,7 +740,8 @@ class PodGroups(Owners[Any, views.PodDocument]):
             if hint is None:
                 return None
             text = hint
-            self._stuck.add(key)
+            labels = (pod.metadata.label(names.PRIORITY_CLASS_LABEL) for pod in gated)
+            self._stuck.add(key, *map(stuck.priority_class, filter(None, labels)))
         now = self._clock.now()
         last = max(pod.metadata.creation_timestamp or "" for pod in gated)
         due = clocks.from_wire(last) + _GATHERING if last else now

@@ -3,7 +3,7 @@
 Source: kueue pkg/controller/jobs/pod.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from admission.controller.devices.claims import Claims
 from admission.controller.devices.node_inventory import NodeInventory
 from admission.controller.queues.configuration import Configuration
 from admission.controller.seeing.object_cache import version
-from admission.controller.watched_owners import pods_in_doubt, requests
+from admission.controller.watched_owners import pods_in_doubt, requests, stuck
 from admission.controller.watched_owners.held import HeldOwners
 from admission.controller.watched_owners.index import Subject
 from admission.controller.watched_owners.owners import Decide, Owners
@@ -36,7 +36,7 @@ from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest, Operation
 from admission.controller.writing.work_queue import WorkQueue
-from admission.objects import gangs, views
+from admission.objects import gangs, resource_claim, views
 from admission.objects.workload import Workload
 from admission.owners import injection, pod_group, spark_application
 from admission.owners import pod as pod_owner
@@ -320,7 +320,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
     @override
     def _lacks_class(self, key: WorkloadKey, owner: views.Object, name: str) -> None:
         """The condition says so."""
-        self._stuck.add(key)
+        self._stuck.add(key, stuck.priority_class(name))
 
     @override
     def _without_workload(self, key: WorkloadKey, owner: Owner, step: Next) -> ApiRequest | None:
@@ -366,8 +366,12 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         hint = hint or pods_in_doubt.hint_for_named(pod, self.index.named_by(pod), beside)
         if hint is None:
             return None
-        self._stuck.add(key)
+        self._stuck.add(key, *_awaited(pod))
         return self._tell(key, pod, hint, admitted=False)
+
+    def take_stuck_for_claims(self) -> tuple[WorkloadKey, ...]:
+        """Return the pods that lacked what a claim may bring; they are looked at again."""
+        return self._stuck.take(stuck.CLAIMS)
 
     def _of_application(
         self, key: WorkloadKey, owner: Owner, pod: views.Pod, applications: SparkApplications
@@ -446,3 +450,12 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             into=into,
             subresource="status",
         )
+
+
+def _awaited(pod: views.Pod) -> Iterator[stuck.Awaited]:
+    """Return what may come besides a queue that lets a Workload be made for a gated pod."""
+    name = pod.metadata.label(names.PRIORITY_CLASS_LABEL)
+    if name:
+        yield stuck.priority_class(name)
+    if resource_claim.concerned(pod.spec):
+        yield stuck.CLAIMS

@@ -16,9 +16,11 @@ from admission.base import clock as clocks
 from admission.base import conditions, metrics, names, patches
 from admission.base.clock import Clock
 from admission.base.names import LocalQueueKey, WorkloadKey
+from admission.base.tables import Table
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.controller.devices.node_inventory import NodeInventory
 from admission.controller.queues.configuration import Configuration
+from admission.controller.seeing import informers
 from admission.controller.seeing.informers import Informer
 from admission.controller.watched_owners import requests
 from admission.controller.watched_owners.members import Members
@@ -49,6 +51,9 @@ _AGAIN: Final = timedelta(minutes=1)
 _NAMED: Final = 3
 """Pods that a condition names."""
 
+
+_Queue = LocalQueueKey | str
+"""A LocalQueue, or the name of a ClusterQueue."""
 
 Share = tuple[tuple[str, int], ...]
 """Amounts by resource, sorted."""
@@ -218,8 +223,9 @@ class RunningPods:
         self._gated: dict[WorkloadKey, dict[str, dict[str, views.Pod]]] = {}
         """Pods of elastic owners that wait to be released, by Workload, pod set and UID."""
         self._gated_of: dict[str, tuple[WorkloadKey, str]] = {}
-        self._owners: dict[WorkloadKey, Workload] = {}
+        self._owners: Table[WorkloadKey, Workload] = Table()
         """What owners ask for that were let go as a whole, by the key of their Workload."""
+        self._owners_of = self._owners.index(_queues_of_owner)
         self._requesters: dict[WorkloadKey, str] = {}
         """Whose work pods are, by Workload: they may run longer than it is there."""
         self._short: set[WorkloadKey] = set()
@@ -239,6 +245,9 @@ class RunningPods:
         """Of a pod that asks for no more than its part, by Workload and pod set."""
         self._strays: dict[str, views.Pod] = {}
         """Pods of owners that no queue is charged for, by UID."""
+        self._besides: Table[str, views.Pod] = Table()
+        """Those, and pods that are or were charged on their own, by UID."""
+        self._besides_of = self._besides.index(_queues_of_pod)
         self._doubts: dict[str, _Doubt] = {}
         self._releasing: dict[str, dict[str, None]] = {}
         """UIDs of pods that hold what nobody else gets yet, by ClusterQueue."""
@@ -368,6 +377,7 @@ class RunningPods:
         uid = one.view.metadata.uid
         self._doubts[uid] = _Doubt(was, found)
         self._alone.setdefault(one.key, uid)
+        self._besides.put(uid, one.view)
         self._look_at((one.key,))
 
     def _see_of_owner(self, pod: views.Pod) -> None:
@@ -378,6 +388,7 @@ class RunningPods:
         uid = gone.metadata.uid
         if self.on_delete(gone, resources.RELEASED_PODS):
             self._strays.pop(uid, None)
+            self._besides.pop(uid)
             self._inventory.on_pod_delete(uid)
 
     def _place(self, pod: views.Pod) -> None:
@@ -388,6 +399,7 @@ class RunningPods:
             self._strays.pop(pod.metadata.uid, None)
         else:
             self._strays[pod.metadata.uid] = pod
+            self._besides.put(pod.metadata.uid, pod)
 
     def on_owner_update(self, key: WorkloadKey, asked: Workload | None) -> None:
         """Take what an owner asks for that was let go as a whole, or None where it is held.
@@ -400,10 +412,10 @@ class RunningPods:
                 ClusterQueue.
         """
         if asked is not None:
-            self._owners[key] = asked
+            self._owners.put(key, asked)
             self._recount_owner(key)
         else:
-            self._owners.pop(key, None)
+            self._owners.pop(key)
             self._lose_owner(key)
 
     def _lose_owner(self, key: WorkloadKey) -> None:
@@ -449,18 +461,43 @@ class RunningPods:
             self.recount(key)
             self._look_at((key, *self._awaited.pop(key, ())))
 
-    def configuration_changed(self) -> None:
-        """Count pods again that are charged besides Workloads: queues or flavors have changed."""
-        for pod in tuple(self._strays.values()):
+    def configuration_changed(self, resource: Resource, view: views.Object) -> None:
+        """Count pods again that are charged besides Workloads: a queue or flavor has changed."""
+        queues = tuple(self._queues_concerned(resource, view))
+        uids = dict.fromkeys(uid for queue in queues for uid in self._besides_of.keys(queue))
+        for pod in tuple(self._strays[uid] for uid in uids if uid in self._strays):
             self._place(pod)
-        uids = (*self._alone.values(), *self._strays)
-        for key in dict.fromkeys(self._pods[uid].of for uid in uids if uid in self._pods):
+        keys: dict[WorkloadKey, None] = {}
+        for uid in uids:
+            one = self._pods.get(uid)
+            is_alone = one is not None and self._alone.get(one.key) == uid
+            if one is not None and (is_alone or uid in self._strays):
+                keys[one.of] = None
+            elif uid not in self._strays:
+                self._besides.pop(uid)
+        for key in keys:
             self.recount(key)
-        for key in tuple(self._owners):
+        for key in dict.fromkeys(key for queue in queues for key in self._owners_of.keys(queue)):
             self._recount_owner(key)
+
+    def _queues_concerned(self, resource: Resource, view: views.Object) -> Iterator[_Queue]:
+        """Return the queues by which pods may be charged otherwise after a change of an object."""
+        if resource is resources.LOCAL_QUEUES:
+            yield LocalQueueKey(*informers.key_of(view))
+        name = view.metadata.name
+        changed: tuple[str, ...] = ()
+        if resource is resources.CLUSTER_QUEUES:
+            changed = (name,)
+        elif resource is resources.RESOURCE_FLAVORS:
+            changed = self._configuration.listing(name)
+        for queue in changed:
+            yield queue
+            yield from self._configuration.behind(queue)
 
     def _forget(self, uid: str) -> None:
         self._doubts.pop(uid, None)
+        if uid not in self._strays:
+            self._besides.pop(uid)
         known = self._pods.pop(uid, None)
         if known is None:
             return
@@ -565,20 +602,26 @@ class RunningPods:
 
     def admit(self, workload: Workload) -> Admit | None:
         """Return the charge of a Workload with running pods; None without its ClusterQueue."""
-        key, asked = workload.key(), self._owners.get(workload.key())
-        pods = [self._pods[uid] for uids in self._of.get(key, {}).values() for uid in uids]
-        named = "" if asked is None else _queue_of_templates(asked)
-        node = ""
-        if pods:
-            first = min(pods, key=_order).view
-            named = first.metadata.label(names.CLUSTER_QUEUE_NAME_LABEL)
-            node = first.spec.node_name
-        queue = self._configuration.cluster_queue_of(
-            LocalQueueKey(key.namespace, workload.spec.queue_name), named
-        )
+        named, node = self._named_and_node(workload.key())
+        queue = self._configuration.cluster_queue_of(_local_queue_of(workload), named)
         if not queue:
             return None
         return self._ledger.admit_running(workload, queue, self._inventory.node_labels(node))
+
+    def _named_and_node(self, key: WorkloadKey) -> tuple[str, str]:
+        """Return the ClusterQueue that running pods of a Workload name, and the node of one."""
+        pods = [self._pods[uid] for uids in self._of.get(key, {}).values() for uid in uids]
+        if pods:
+            first = min(pods, key=_order).view
+            return first.metadata.label(names.CLUSTER_QUEUE_NAME_LABEL), first.spec.node_name
+        asked = self._owners.get(key)
+        return "" if asked is None else _queue_of_templates(asked), ""
+
+    def queues_sought(self, workload: Workload) -> tuple[str, ...]:
+        """Return the ClusterQueues of which any lets a Workload with running pods be charged."""
+        local = self._configuration.local_queues.get(_local_queue_of(workload))
+        named, _ = self._named_and_node(workload.key())
+        return tuple(filter(None, (named, "" if local is None else local.spec.cluster_queue)))
 
     def recount(self, key: WorkloadKey) -> None:
         """Charge each pod of a Workload on its own that the Workload is not charged for."""
@@ -678,6 +721,7 @@ class RunningPods:
                 one.key
             )  # a pod of the same name; the other one is being confirmed
         self._alone[one.key] = metadata.uid
+        self._besides.put(metadata.uid, one.view)
         self._beyond.pop(one.key, None)
         labels = self._inventory.node_labels(one.view.spec.node_name)
         ends = bool(metadata.deletion_timestamp)
@@ -843,6 +887,21 @@ class RunningPods:
         ]:
             where = f" on node {pod.spec.node_name}" if pod.spec.node_name else ""
             yield f"{pod.metadata.namespace}/{pod.metadata.name}{where}"
+
+
+def _local_queue_of(workload: Workload) -> LocalQueueKey:
+    return LocalQueueKey(workload.metadata.namespace, workload.spec.queue_name)
+
+
+def _queues_of_owner(key: WorkloadKey, asked: Workload) -> tuple[_Queue, _Queue]:
+    """Return the queues that decide what an owner is charged to that was let go as a whole."""
+    return LocalQueueKey(key.namespace, asked.spec.queue_name), _queue_of_templates(asked)
+
+
+def _queues_of_pod(_: str, pod: views.Pod) -> tuple[_Queue, _Queue]:
+    """Return the queues that decide what a pod is charged to."""
+    named = pod.metadata.label(names.CLUSTER_QUEUE_NAME_LABEL)
+    return LocalQueueKey(pod.metadata.namespace, _queue(pod)), named
 
 
 def _owner_key(key: WorkloadKey) -> WorkloadKey:

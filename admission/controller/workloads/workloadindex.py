@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from admission.base.names import WorkloadKey
+from admission.base.names import LocalQueueKey, WorkloadKey
 from admission.controller.seeing.object_cache import Observed
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest
@@ -20,6 +20,12 @@ class WorkloadIndex:
 
     def __init__(self) -> None:
         self._seen: Observed[WorkloadKey, Workload] = Observed()
+        self._in = self._seen.index(lambda key, _: (key.namespace,))
+        self._of_local_queue = self._seen.index(_local_queue)
+        self._reserving_in = self._seen.index(_cluster_queue)
+        self._in_flavor = self._seen.index(_flavors)
+        self._of_class = self._seen.index(_priority_class)
+        self._of_runtime_class = self._seen.index(_runtime_classes)
         self._keys: dict[str, WorkloadKey] = {}
         """By UID."""
         self._not_found: set[WorkloadKey] = set()
@@ -41,6 +47,30 @@ class WorkloadIndex:
     def __iter__(self) -> Iterator[WorkloadKey]:
         """All keys, in the order in which they were first seen; changes meanwhile do no harm."""
         return iter(self._seen)
+
+    def in_namespace(self, namespace: str) -> tuple[WorkloadKey, ...]:
+        """Return the Workloads of a namespace."""
+        return self._in.keys(namespace)
+
+    def of_local_queue(self, queue: LocalQueueKey) -> tuple[WorkloadKey, ...]:
+        """Return the Workloads that name a LocalQueue."""
+        return self._of_local_queue.keys(queue)
+
+    def reserving_in(self, cluster_queue: str) -> tuple[WorkloadKey, ...]:
+        """Return the Workloads with an admission to a ClusterQueue."""
+        return self._reserving_in.keys(cluster_queue)
+
+    def in_flavor(self, flavor: str) -> tuple[WorkloadKey, ...]:
+        """Return the Workloads whose admission names a flavor."""
+        return self._in_flavor.keys(flavor)
+
+    def of_class(self, name: str) -> tuple[WorkloadKey, ...]:
+        """Return the Workloads that name a priority class, of whatever kind."""
+        return self._of_class.keys(name)
+
+    def of_runtime_class(self, name: str) -> tuple[WorkloadKey, ...]:
+        """Return the Workloads of which pods name a RuntimeClass."""
+        return self._of_runtime_class.keys(name)
 
     def on_update(self, workload: Workload) -> WorkloadKey | None:
         """Take a version of a Workload; return None if it was an old one."""
@@ -123,6 +153,32 @@ class WorkloadIndex:
         """Note that the Workload of a key, or that its owner names, may be there, or be again."""
         self._absent.discard(key)
         self._not_found.discard(key)
+
+
+def _local_queue(key: WorkloadKey, workload: Workload) -> tuple[LocalQueueKey]:
+    return (LocalQueueKey(key.namespace, workload.spec.queue_name),)
+
+
+def _cluster_queue(_: WorkloadKey, workload: Workload) -> tuple[str, ...]:
+    admission = workload.status.admission
+    return () if admission is None else (admission.cluster_queue,)
+
+
+def _flavors(_: WorkloadKey, workload: Workload) -> Iterator[str]:
+    admission = workload.status.admission
+    for one in (admission.pod_set_assignments if admission else None) or ():
+        yield from (one.flavors or {}).values()
+
+
+def _priority_class(_: WorkloadKey, workload: Workload) -> tuple[str, ...]:
+    reference = workload.spec.priority_class_ref
+    return () if reference is None else (reference.name,)
+
+
+def _runtime_classes(_: WorkloadKey, workload: Workload) -> Iterator[str]:
+    for one in workload.spec.pod_sets or ():
+        if one.template.spec.runtime_class_name:
+            yield one.template.spec.runtime_class_name
 
 
 def _first_of(workload: Workload) -> WorkloadKey | None:

@@ -10,7 +10,7 @@ Differs: ADR 0011, ADR 0076, ADR 0155; Kueue has no such bound, and an order of 
 alpha.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Container
 from typing import Final
 
 from admission.base.names import WorkloadKey
@@ -22,9 +22,7 @@ KEPT: Final = 16
 """How many lineages of preemptors are remembered one by one of a workload."""
 
 
-def with_one(
-    past: PastPreemptions, preemptor: str, present: Callable[[], Collection[str]]
-) -> PastPreemptions:
+def with_one(past: PastPreemptions, preemptor: str, present: Container[str]) -> PastPreemptions:
     """Return past preemptions with one more.
 
     Of more than `KEPT` preemptors those are forgotten first of which no workload is there, the
@@ -35,14 +33,13 @@ def with_one(
     Args:
         past: what is known.
         preemptor: its lineage.
-        present: returns the lineages of all workloads.
+        present: the lineages of all workloads.
     """
     listed = [one for one in past.counts if one[0] != preemptor]
     listed.append((preemptor, past.by(preemptor) + 1))
     others, excess = past.others, len(listed) - KEPT
     if excess > 0:
-        there = present()
-        gone = [one for one in listed[:-1] if one[0] not in there][:excess]
+        gone = [one for one in listed[:-1] if one[0] not in present][:excess]
         listed = [one for one in listed if one not in gone]
     while len(listed) > KEPT:
         others = max(others, listed.pop(0)[1])

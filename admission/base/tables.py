@@ -1,0 +1,109 @@
+"""Values by key, and which of them belong together in some other way.
+
+A table is told of each value once. What is looked up otherwise than by key is declared as an index
+when the table is made, so that a lookup costs what it finds and not what there is.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+Group = TypeVar("Group", bound=Hashable)
+
+
+class Index(Generic[Group, Key]):
+    """The keys of a table by group; the table keeps it up to date."""
+
+    def __init__(self, groups_of: Callable[[Key, Any], Iterable[Group]]) -> None:
+        self.groups_of = groups_of
+        self._members: dict[Group, dict[Key, None]] = {}
+
+    def keys(self, group: Group) -> tuple[Key, ...]:
+        """Return the keys of a group, in the order in which they came to it."""
+        return tuple(self._members.get(group, ()))
+
+    def __contains__(self, group: object) -> bool:
+        """Return whether a group has any member."""
+        return group in self._members
+
+    def __len__(self) -> int:
+        """Return the number of groups."""
+        return len(self._members)
+
+    def move(self, key: Key, before: Iterable[Group], after: Iterable[Group]) -> None:
+        """Take the groups to which a key belongs instead of those before."""
+        for group in before:
+            members = self._members[group]
+            members.pop(key, None)
+            if not members:
+                del self._members[group]
+        for group in after:
+            self._members.setdefault(group, {})[key] = None
+
+
+class Table(Generic[Key, Value]):
+    """Values by key, in the order in which the keys came."""
+
+    def __init__(self) -> None:
+        self._values: dict[Key, Value] = {}
+        self._indexes: list[Index[Any, Key]] = []
+
+    def index(self, groups_of: Callable[[Key, Value], Iterable[Group]]) -> Index[Group, Key]:
+        """Declare an index, before there is any value.
+
+        Args:
+            groups_of: returns the groups of a value; it depends on key and value only.
+        """
+        assert not self._values, "an index is declared before there are values"
+        made: Index[Group, Key] = Index(groups_of)
+        self._indexes.append(made)
+        return made
+
+    def put(self, key: Key, value: Value) -> Value | None:
+        """Store a value; return the one before, or None."""
+        before = self._values.get(key)
+        self._values[key] = value
+        for index in self._indexes:
+            left = () if before is None else tuple(dict.fromkeys(index.groups_of(key, before)))
+            joined = tuple(dict.fromkeys(index.groups_of(key, value)))
+            if left != joined:
+                stays = set(left).intersection(joined)
+                index.move(
+                    key,
+                    [group for group in left if group not in stays],
+                    [group for group in joined if group not in stays],
+                )
+        return before
+
+    def pop(self, key: Key) -> Value | None:
+        """Remove a value; return it, or None where there is none."""
+        before = self._values.pop(key, None)
+        if before is not None:
+            for index in self._indexes:
+                index.move(key, dict.fromkeys(index.groups_of(key, before)), ())
+        return before
+
+    @property
+    def by_key(self) -> Mapping[Key, Value]:
+        """Return all values by key, to read; it follows every change."""
+        return self._values
+
+    def get(self, key: Key) -> Value | None:
+        """Return the value of a key, or None."""
+        return self._values.get(key)
+
+    def __getitem__(self, key: Key) -> Value:
+        """Return the value of a key that has one."""
+        return self._values[key]
+
+    def __contains__(self, key: object) -> bool:
+        """Return whether a key has a value."""
+        return key in self._values
+
+    def __iter__(self) -> Iterator[Key]:
+        """All keys."""
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
