@@ -682,6 +682,8 @@ class Core:
             owners.complete(key, outcome)
         if outcome.result is Result.DONE:
             self._effects.done(key, outcome)
+            if request.operation is Operation.RESERVE_QUOTA:
+                self._workloads.note_granted(key)
         self._on_answer(key, outcome)
         if request.operation in _FROM_CLASS and outcome.object is not None:
             self._following.add([key])  # it was made of what its class was worth then

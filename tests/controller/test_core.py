@@ -9,8 +9,9 @@ from admission.kube import resources
 from admission.kube.reflector import Upserted
 from admission.objects.workload import Workload
 from tests.builders.cluster import make_namespace
+from tests.builders.metadata import make_condition
 from tests.builders.queues import make_class, make_cluster_queue, make_flavor, make_local_queue
-from tests.builders.workloads import make_pod_set, make_workload
+from tests.builders.workloads import make_admission, make_pod_set, make_workload
 from tests.controller.world import WORKLOAD_KIND, World, ready_world
 
 STEPS = (Operation.CREATE_WORKLOAD, Operation.RESERVE_QUOTA, Operation.START_OWNER)
@@ -22,13 +23,43 @@ def operations(world: World) -> list[Operation]:
     ]
 
 
-def test_a_pod_within_quota_takes_three_writes_and_one_event() -> None:
+def test_a_pod_within_quota_takes_three_writes_and_no_event() -> None:
     world = ready_world()
     world.add_pod("train", gpus=2)
     world.settle()
 
     assert operations(world) == list(STEPS)
-    assert world.events.recorded == [("train", "Started", "Admitted by clusterQueue gpus")]
+    assert world.events.recorded == []
+
+
+def test_a_pod_that_said_that_it_waits_is_told_once_that_it_started() -> None:
+    world = ready_world(quota=1)
+    world.add_pod("first", gpus=1)
+    world.add_pod("second", gpus=1)
+    world.settle()
+    world.pass_time(2)
+    world.set_phase("first", "Succeeded")
+    world.settle()
+
+    assert not world.is_gated("second")
+    assert world.events.recorded == [("second", "Started", "Admitted by clusterQueue gpus")]
+
+
+def test_a_pod_that_another_program_admits_is_told_that_it_started() -> None:
+    world = ready_world(quota=0)
+    world.add_pod("train", gpus=1)
+    world.settle()
+    name = world.workloads()["train"].metadata.name
+    status = {
+        "admission": make_admission(),
+        "conditions": [make_condition("QuotaReserved"), make_condition("Admitted")],
+    }
+    world.store.patch(
+        resources.WORKLOADS, name, patches.merge({"status": status}), "ml", subresource="status"
+    )
+    world.settle()
+
+    assert ("train", "Started", "Admitted by clusterQueue gpus") in world.events.recorded
 
 
 def test_a_foreign_label_on_a_workload_calls_for_no_turn_and_its_version_is_known() -> None:

@@ -17,6 +17,7 @@ from admission.controller.writing.api_requests import ApiRequest
 from admission.kube.resources import Resource
 from admission.objects import views
 from admission.objects.workload import Workload
+from admission.owners import pod as pod_owner
 from admission.owners.framework import Owner
 from admission.owners.workload import (
     class_changed,
@@ -130,6 +131,14 @@ def started(workload: Workload) -> Iterator[Event]:
     """Return the event about an owner that its Workload's admission has started."""
     if workload.status.admission is not None:
         yield events.started(workload.status.admission.cluster_queue)
+
+
+def says_it_waits(owner: views.Object) -> bool:
+    """Return whether an owner waits for all that people can see there.
+
+    A pod has a condition that says so, unless it is released at once (ADR 0221).
+    """
+    return not isinstance(owner, views.Pod) or pod_owner.admitted_condition(owner) is not None
 
 
 def _open_checks(owner: Owner, workload: Workload) -> str:

@@ -555,7 +555,10 @@ class Owners(Generic[View, Document]):
             return None  # the flavor was deleted after the decision; its return wakes the owner
         except injection.InjectionConflictError as conflict:
             return self._finish(workload, Text(conditions.FAILED_TO_START, str(conflict)))
-        told = tuple(owner_events.started(workload))
+        begins = owner.view if gathers is None else gathers.to_start(workload)
+        told: tuple[Event, ...] = ()
+        if not self._workloads.was_granted(workload.key()) or owner_events.says_it_waits(begins):
+            told = tuple(owner_events.started(workload))
         if gathers is None:
             return self._patch(key, owner, Operation.START_OWNER, changes, told=told)
         return requests.patch(

@@ -30,6 +30,7 @@ class WorkloadIndex:
         """By UID."""
         self._not_found: set[WorkloadKey] = set()
         self._absent: set[WorkloadKey] = set()
+        self._granted: set[WorkloadKey] = set()
         self._first: dict[WorkloadKey, WorkloadKey] = {}
         """Of each slice that replaces another one: the key of its owner's first Workload."""
         self._slices: dict[WorkloadKey, dict[WorkloadKey, None]] = {}
@@ -90,6 +91,7 @@ class WorkloadIndex:
         is_gone = self._seen.remove(key, uid)
         if is_gone:
             self._keys.pop(uid, None)
+            self._granted.discard(key)
             self._note_slice(key, None)
         return is_gone
 
@@ -125,6 +127,15 @@ class WorkloadIndex:
             return first
         found = slices.current(self.slices(first))
         return first if found is None else found.key()
+
+    def note_granted(self, key: WorkloadKey) -> None:
+        """Note that this process has written a reservation for a Workload."""
+        if self._seen.get(key) is not None:
+            self._granted.add(key)
+
+    def was_granted(self, key: WorkloadKey) -> bool:
+        """Return whether this process wrote the reservation of a Workload, and no other did."""
+        return key in self._granted
 
     def ask_absence(self, key: WorkloadKey, name: str = "") -> ApiRequest | None:
         """Return the object to read before a running owner without a Workload is stopped.
