@@ -55,8 +55,14 @@ def documents(
         for one in kinds.serving
         if one.is_watched
     ]
+    checked_rules = [
+        {"apiGroups": [one.kind.group], "resources": [one.kind.plural], "verbs": ["list", "watch"]}
+        for one in kinds.checked
+    ]
     return [
-        *rendering.documents("rbac", namespace=namespace, owner_rules=owner_rules),
+        *rendering.documents(
+            "rbac", namespace=namespace, owner_rules=owner_rules, checked_rules=checked_rules
+        ),
         *(certificates(namespace) if rotates else ()),
         *rendering.documents("rbac-people"),
         *owner_roles,

@@ -67,6 +67,11 @@ class Kinds:
         return next((one for one in self.serving if one.kind.is_of(owner)), None)
 
     @property
+    def checked(self) -> tuple[HeldKind, ...]:
+        """The kinds whose owners reviews look up before they trust one of their makers."""
+        return tuple(one for one in self.held if one.is_checked)
+
+    @property
     def makers(self) -> tuple[str, ...]:
         """Users under which controllers of these kinds run, sorted."""
         return tuple(sorted({user for one in self.held for user in one.makers}))

@@ -22,6 +22,8 @@ from admission.owners.framework import Kind
 
 ELASTIC_PATH: Final = FieldPath.of("metadata", "annotations").key(names.ELASTIC_JOB)
 IMMUTABLE: Final = "field is immutable"
+_CONTROL_PLANE: Final = "system:serviceaccount:kube-system:"
+_CONTROLLER_MANAGER: Final = "system:kube-controller-manager"
 
 
 class Beside(msgspec.Struct, frozen=True, gc=False):
@@ -62,6 +64,12 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     raw: dict[str, Any] | None = None
     beside: Beside | None = None
     asks_at: str = ""
+
+    @property
+    def mark(self) -> str:
+        """The Workload with which it says that it was admitted; empty without one."""
+        own = self.pod.metadata.annotation(names.WORKLOAD_ANNOTATION)
+        return own or ("" if self.beside is None else self.beside.mark)
 
 
 class Reviewed(Protocol):
@@ -143,6 +151,19 @@ class HeldKind:
     holds_children: bool = False
     changes: tuple[str, ...] = ()
     reads: tuple[Resource, ...] = ()
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether reviews look its owners up before they trust one of its makers.
+
+        An account of the control plane is nobody's but a cluster administrator's.
+        """
+        return not all(map(is_of_control_plane, self.makers))
+
+
+def is_of_control_plane(user: str) -> bool:
+    """Return whether a user is a controller of Kubernetes itself."""
+    return user.startswith(_CONTROL_PLANE) or user == _CONTROLLER_MANAGER
 
 
 # --------------------------------------------------------------- owners that change their size

@@ -1,5 +1,6 @@
 """The webhook's process: reflectors fill its knowledge, gunicorn serves the reviews over TLS."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,21 @@ from admission.kube.api import Api
 from admission.kube.connectivity import Connectivity
 from admission.kube.reflector import Deleted, Reflector, Replaced, Upserted
 from admission.kube.resources import Resource
+from admission.owners import integrations
+from admission.owners.review import HeldKind, Reviewed
 from admission.run import metrics_access, serving
 from admission.run.certificates import ServedCertificate
 from admission.run.connection import Target
 from admission.run.metrics_access import MetricsAccess
 from admission.run.pages import PageServer, Wsgi
 from admission.run.tracing import Traces
-from admission.run.watches import WATCH_SECONDS
-from admission.webhook import convert, server
+from admission.run.watches import WATCH_SECONDS, OptionalWatch
+from admission.webhook import convert, owner_admissions, server
 from admission.webhook import knowledge as webhook_knowledge
 from admission.webhook.asgi import Limits
 from admission.webhook.knowledge import ClusterKnowledge
 from admission.webhook.metrics import WebhookMetrics
+from admission.webhook.owner_admissions import OwnerAdmissions
 from certs import files
 from certs.rotation import Lifetimes
 
@@ -49,11 +53,14 @@ def serve(
     """
     lifetimes = webhook_secret.lifetimes(settings.gpu.certificates)
     pair = certificate_files(directory, address.host, SystemClock(), lifetimes)
+    checked = integrations.kinds_of(settings).checked
     api = target.connect(
-        connections=len(webhook_knowledge.WATCHED) + 3,
+        connections=len(webhook_knowledge.WATCHED) + len(checked) + 3,
         timeout_seconds=settings.gpu.controller.request_timeout.total_seconds(),
     )
-    known = ClusterKnowledge()
+    asked = target.connect(connections=1, timeout_seconds=owner_admissions.ASK_SECONDS)
+    owners = OwnerAdmissions(SystemClock(), partial(read_owner, asked))
+    known = ClusterKnowledge(owners)
     served = ServedCertificate(api, directory, SystemClock())
     traces = Traces.of(settings.gpu.tracing, "gpu-admission-webhook")
     app: Wsgi = server.create_app(
@@ -79,6 +86,8 @@ def serve(
         connectivity = Connectivity(SystemClock())
         for resource, into in webhook_knowledge.WATCHED.items():
             reflector(api, resource, into, known, connectivity).start()
+        for held in checked:
+            owner_watch(api, held, owners, connectivity).start()
         served.start()
 
     serving.serve(
@@ -103,6 +112,49 @@ def certificate_files(
         return present
     hosts = ["localhost", "127.0.0.1"] if host in _ANY else [host]
     return files.ensure(directory, hosts, clock.now(), lifetimes)
+
+
+def read_owner(api: Api, held: HeldKind, namespace: str, name: str) -> Reviewed | None:
+    """Return an owner; None where there is none of this name.
+
+    It is listed by its name: the webhook may list owners, and needs no other right for this.
+
+    Raises:
+        KubeError: it cannot be read.
+    """
+    resource = owner_admissions.resource_of(held)
+    by_name = f"metadata.name={name}"
+    found = api.list(resource, namespace, field_selector=by_name, limit=1, into=held.document)
+    return next(iter(found.items), None)
+
+
+def owner_watch(
+    api: Api, held: HeldKind, owners: OwnerAdmissions, connectivity: Connectivity
+) -> OptionalWatch:
+    """Return what keeps the owners of a kind current, once it is served."""
+
+    def sink(change: Replaced[Any] | Upserted[Any] | Deleted[Any]) -> None:
+        if isinstance(change, Replaced):
+            owners.replace(held, change.items)
+        elif isinstance(change, Upserted):
+            owners.upsert(held, change.object)
+        else:
+            owners.delete(held, change.object)
+
+    def absent() -> None:
+        owners.replace(held, ())
+
+    follows: Reflector[Any] = Reflector(
+        api,
+        owner_admissions.resource_of(held),
+        held.document,
+        sink,
+        clock=SystemClock(),
+        watch_seconds=WATCH_SECONDS,
+        on_unserved=absent,
+        connectivity=connectivity,
+    )
+    return OptionalWatch(api, (follows,), absent)
 
 
 def reflector(

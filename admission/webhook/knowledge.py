@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
 from admission.base import amount, quantity, selectors
+from admission.base.clock import SystemClock
 from admission.base.errors import InternalError, InvalidValueError
 from admission.base.names import (
     ClusterQueueName,
@@ -37,8 +38,10 @@ from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import FlavorQuotas
 from admission.objects.resource_quota import NamespaceQuota
+from admission.owners.review import HeldKind
 from admission.scheduling import quota
 from admission.scheduling.hierarchy import Forest
+from admission.webhook.owner_admissions import OwnerAdmissions
 from admission.webhook.review_context import Knowledge, QueueFacts
 
 WATCHED: Final[Mapping[Resource, type[views.Object]]] = MappingProxyType(
@@ -62,8 +65,14 @@ _EMPTY: Final[_Objects] = MappingProxyType({})
 class ClusterKnowledge:
     """Implements `review_context.Knowledge`; fed by one reflector per kind."""
 
-    def __init__(self) -> None:
+    def __init__(self, owners: OwnerAdmissions | None = None) -> None:
+        """Prepare an empty cache.
+
+        Args:
+            owners: knows which owners were admitted; None: nothing is known of any.
+        """
         self._write = threading.Lock()
+        self._owners = owners or OwnerAdmissions(SystemClock())
         self._kinds: dict[Resource, Mapping[str, _Objects]] = {kind: {} for kind in WATCHED}
         self._missing = frozenset(WATCHED)
         self._versions: dict[Resource, str] = {}
@@ -197,6 +206,16 @@ class ClusterKnowledge:
         """Return the WorkloadPriorityClass."""
         found = self._get(resources.WORKLOAD_PRIORITY_CLASSES, "", name)
         return cast("WorkloadPriorityClass | None", found)
+
+    def admissions(
+        self,
+        held: HeldKind,
+        namespace: str,
+        owner: views.OwnerReference,
+        marks: frozenset[str],
+    ) -> frozenset[str] | None:
+        """Return the Workloads with which an owner was admitted; see `OwnerAdmissions.of`."""
+        return self._owners.of(held, namespace, owner, marks)
 
     def limit_ranges(self, namespace: str) -> tuple[views.LimitRange, ...]:
         """Return the namespace's LimitRanges, sorted by name."""

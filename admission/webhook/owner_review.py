@@ -25,7 +25,9 @@ from admission.webhook import (
     earlier_admission,
     hints,
     limiting,
+    making,
     metadata_rules,
+    owner_admissions,
     pod_review,
     queueing,
     requesting,
@@ -75,7 +77,7 @@ def mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
 
 
 def _mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge) -> Outcome:
-    if is_made_for_owner(owner, context, rules):
+    if is_made_for_owner(owner, context, rules, knowledge):
         return Outcome(standing=Standing.OF_JOB, operations=_of_parent(owner))
     try:
         templates = owner.templates()
@@ -147,7 +149,7 @@ def validate(
         rules: what the installation chose.
         knowledge: what was last seen of the cluster.
     """
-    if is_made_for_owner(new, context, rules):
+    if is_made_for_owner(new, context, rules, knowledge):
         return Outcome(standing=Standing.OF_JOB)
     try:
         templates = new.templates()
@@ -188,14 +190,19 @@ def is_child(owner: Reviewed, rules: Rules) -> bool:
     return held is not None and held.holds_children and held.kind == owner.kind
 
 
-def is_made_for_owner(owner: Reviewed, context: Context, rules: Rules) -> bool:
+def is_made_for_owner(
+    owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
+) -> bool:
     """Return whether the controller of an owner that is held as a whole makes it, or changes it.
 
     It is held and started by that controller, and counted with that owner. Anybody can name an
-    owner: so who makes the request decides.
+    owner: so who makes the request decides, and whether that owner is there.
     """
     held = rules.kinds.of_controller(owner.metadata)
-    return held is not None and not held.holds_children and context.user in held.makers
+    if held is None or held.holds_children:
+        return False
+    marks = owner_admissions.of_templates(owner)
+    return making.is_by_controller(owner.metadata, marks, context, rules, knowledge)
 
 
 def _of_parent(owner: Reviewed) -> tuple[Operation, ...]:
@@ -204,7 +211,7 @@ def _of_parent(owner: Reviewed) -> tuple[Operation, ...]:
     Its parent's template may have named a queue; it would ask for its own quota there.
     """
     labels = owner.metadata.labels or {}
-    is_part = owner.is_held() or any(map(_mark, owner.templates()))
+    is_part = owner.is_held() or any(one.mark for one in owner.templates())
     if names.QUEUE_LABEL not in labels or not is_part:
         return ()
     patch = PatchBuilder()
@@ -449,30 +456,25 @@ def _admission(
 
     The controller suspends an owner in a queue that runs without having been admitted.
     """
-    marked = [one for one in templates if _mark(one)]
+    marked = [one for one in templates if one.mark]
     if not marked or (old is not None and new.metadata.label(names.QUEUE_LABEL)):
         return
     kept: dict[str, str] = {}
     if old is not None and not old.metadata.label(names.QUEUE_LABEL):
         starts = old.is_held() and not new.is_held()
-        kept = {} if starts else {one.name: _mark(one) for one in old.templates()}
+        kept = {} if starts else {one.name: one.mark for one in old.templates()}
     rule = f"is set when the {new.kind.name} is admitted: leave it out"
     for one in marked:
-        if kept.get(one.name) != _mark(one):
+        if kept.get(one.name) != one.mark:
             yield in_template(one, fielderrors.forbidden(_ADMITTED_PATH, rule))
-
-
-def _mark(template: Template) -> str:
-    """The Workload with which a template says that it was admitted; empty without one."""
-    beside = template.beside
-    own = template.pod.metadata.annotation(names.WORKLOAD_ANNOTATION)
-    return own or ("" if beside is None else beside.mark)
 
 
 # ------------------------------------------------------------------------------------ protecting
 
 
-def protect(old: Reviewed, new: Reviewed, context: Context, rules: Rules) -> Outcome:
+def protect(
+    old: Reviewed, new: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
+) -> Outcome:
     """Judge a change of an owner by somebody who may not write the status of Workloads.
 
     Pods of a template with the mark of an admission pass without a gate, and are counted as they
@@ -483,8 +485,9 @@ def protect(old: Reviewed, new: Reviewed, context: Context, rules: Rules) -> Out
         new: as it would be stored.
         context: what the review says besides the objects.
         rules: what the installation chose.
+        knowledge: what was last seen of the cluster.
     """
-    if is_made_for_owner(new, context, rules):
+    if is_made_for_owner(new, context, rules, knowledge):
         return Outcome(standing=Standing.OF_JOB)
     try:
         before = {one.name: one for one in old.templates()}
@@ -511,11 +514,11 @@ def _more_than_admitted(
     kind = new.kind.name
     starts = old.is_held() and not new.is_held()
     runs = not old.is_held() and not new.is_held()
-    is_admitted = any(_mark(one) for one in before.values())
+    is_admitted = any(one.mark for one in before.values())
     for one in after:
         was = before.get(one.name)
-        mark = _mark(one)
-        if mark and (was is None or _mark(was) != mark):
+        mark = one.mark
+        if mark and (was is None or was.mark != mark):
             rule = "only the controller may set it: it lets pods start. Leave it out"
             yield in_template(one, fielderrors.forbidden(_ADMITTED_PATH, rule))
         elif mark and starts:
@@ -537,7 +540,7 @@ def _second_time(
     Those that each wait for the controller take nothing that was not admitted.
     """
     runs = not old.is_held() and not new.is_held()
-    is_admitted = any(_mark(one) for one in before.values())
+    is_admitted = any(one.mark for one in before.values())
     waits = all(one.pod.has_gate(names.ELASTIC_JOB_GATE) for one in after)
     path = new.remakes(old) if runs and is_admitted and not waits else None
     if path is not None:

@@ -12,7 +12,7 @@ from typing import Final
 from admission.base import clock, names
 from admission.objects import gangs
 from admission.objects.reviewed_pod import Pod
-from admission.webhook import metadata_rules, requests
+from admission.webhook import making, metadata_rules, requests
 from admission.webhook.review_context import Context, Knowledge, Rules
 
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
@@ -61,7 +61,7 @@ def place(pod: Pod, context: Context, rules: Rules, knowledge: Knowledge) -> Pla
     if is_left_alone(pod, context, rules, knowledge):
         return Placement(standing=Standing.FREE)
     wants = requests.managed_names(pod, rules.managed)
-    if is_of_admitted_owner(pod, context, rules):
+    if is_of_admitted_owner(pod, context, rules, knowledge):
         return Placement(standing=Standing.OF_JOB, wants=wants)
     return _place(pod, wants, context, rules, knowledge)
 
@@ -74,7 +74,7 @@ def is_left_alone(pod: Pod, context: Context, rules: Rules, knowledge: Knowledge
 
 def is_looked_at(pod: Pod, context: Context, rules: Rules, knowledge: Knowledge) -> bool:
     """Return whether a new pod is judged by itself: not left alone, nor of an admitted owner."""
-    if is_of_admitted_owner(pod, context, rules):
+    if is_of_admitted_owner(pod, context, rules, knowledge):
         return False
     return not is_left_alone(pod, context, rules, knowledge)
 
@@ -149,16 +149,14 @@ def _is_kept(wants: tuple[str, ...], context: Context, rules: Rules, knowledge: 
     return by_queue or rules.namespaces.queue_required
 
 
-def is_of_admitted_owner(pod: Pod, context: Context, rules: Rules) -> bool:
+def is_of_admitted_owner(pod: Pod, context: Context, rules: Rules, knowledge: Knowledge) -> bool:
     """Return whether the pod was made from a template of an owner that has quota for its pods.
 
     The mark in its annotations was put into that template together with the permission to run.
-    Anybody can write it on a pod, and name an owner: so who made the pod decides.
     """
-    if not pod.metadata.annotation(names.WORKLOAD_ANNOTATION):
-        return False
-    held = rules.kinds.of_controller(pod.metadata)
-    return held is not None and context.user in held.makers
+    mark = pod.metadata.annotation(names.WORKLOAD_ANNOTATION)
+    marks = frozenset({mark})
+    return bool(mark) and making.is_by_controller(pod.metadata, marks, context, rules, knowledge)
 
 
 def has_default_queue(namespace: str, knowledge: Knowledge) -> bool:

@@ -1,6 +1,7 @@
 """What a review may look up besides the pod: queues, flavors, namespaces, limits.
 
-All of it comes from memory and may be a moment old; nothing here talks to an API server.
+Nearly all of it comes from memory and may be a moment old. Only of an owner that is not known
+there the API server is asked, within a bound (ADR 0225).
 """
 
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_quota import NamespaceQuota
 from admission.owners import integrations
 from admission.owners.integrations import Kinds
+from admission.owners.review import HeldKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +99,23 @@ class Knowledge(Protocol):
 
     def workload_priority_class(self, name: str) -> WorkloadPriorityClass | None:
         """Return the WorkloadPriorityClass."""
+        ...
+
+    def admissions(
+        self,
+        held: HeldKind,
+        namespace: str,
+        owner: views.OwnerReference,
+        marks: frozenset[str],
+    ) -> frozenset[str] | None:
+        """Return the Workloads with which an owner was admitted; None if it is not known to exist.
+
+        Args:
+            held: the kind of the owner.
+            namespace: of the owner.
+            owner: names it.
+            marks: those that are sought: the answer may be old where it has all of them.
+        """
         ...
 
     def limit_ranges(self, namespace: str) -> tuple[views.LimitRange, ...]:

@@ -242,7 +242,7 @@ class OwnerReviewer(Reviewer[Reviewed]):
             old = request.old_object
             if old is None or operation != "UPDATE":
                 return Outcome(standing=Standing.FREE)
-            return owner_review.protect(old, owner, context, self.rules)
+            return owner_review.protect(old, owner, context, self.rules, self.knowledge)
         if operation != "CREATE":
             return Outcome(standing=Standing.FREE)
         return owner_review.mutate(owner, context, self.rules, self.knowledge)
@@ -267,4 +267,4 @@ class ServingReviewer(Reviewer[Serving]):
         old = request.old_object if operation == "UPDATE" else None
         if path == self.mutate_path:
             return serving_review.mutate(old, owner, context, self.rules, self.knowledge)
-        return serving_review.validate(old, owner, context, self.rules)
+        return serving_review.validate(old, owner, context, self.rules, self.knowledge)

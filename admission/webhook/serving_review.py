@@ -22,6 +22,7 @@ from admission.owners.review import Template
 from admission.owners.serving import Serving
 from admission.webhook import (
     hints,
+    making,
     metadata_rules,
     owner_review,
     queueing,
@@ -64,7 +65,7 @@ def mutate(
         rules: what the installation chose.
         knowledge: what was last seen of the cluster.
     """
-    if _is_of_another(new, context, rules):
+    if _is_of_another(new, context, rules, knowledge):
         return _FREE
     if queueing.is_left_out(context.namespace, rules, knowledge):
         return _FREE
@@ -205,9 +206,11 @@ def _about_rollout(
             yield f"{head}{where if fits else ''}{rest}"
 
 
-def validate(old: Serving | None, new: Serving, context: Context, rules: Rules) -> Outcome:
+def validate(
+    old: Serving | None, new: Serving, context: Context, rules: Rules, knowledge: Knowledge
+) -> Outcome:
     """Judge an owner as it would be stored; arguments as of `mutate`."""
-    if _is_of_another(new, context, rules):
+    if _is_of_another(new, context, rules, knowledge):
         return _FREE
     try:
         errors = fielderrors.in_order(_errors(old, new, context, rules))
@@ -291,12 +294,11 @@ def _queue(owner: Serving) -> str:
     return owner.metadata.label(names.QUEUE_LABEL)
 
 
-def _is_of_another(owner: Serving, context: Context, rules: Rules) -> bool:
+def _is_of_another(owner: Serving, context: Context, rules: Rules, knowledge: Knowledge) -> bool:
     """Return whether another owner has it, which sees to its pods itself."""
     if rules.kinds.serving_of(owner.metadata) is not None:
         return True
-    held = rules.kinds.of_controller(owner.metadata)
-    return held is not None and context.user in held.makers
+    return making.is_by_controller(owner.metadata, frozenset(), context, rules, knowledge)
 
 
 def _wants_a_queue(templates: tuple[Template, ...], rules: Rules) -> bool:

@@ -10,7 +10,7 @@ from admission.install import cabundles, rbac
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.owners import integrations
-from admission.webhook import knowledge
+from admission.webhook import knowledge, owner_admissions
 
 
 def granted(account: str, *verbs: str) -> set[tuple[str, str]]:
@@ -33,7 +33,10 @@ def granted(account: str, *verbs: str) -> set[tuple[str, str]]:
             rbac.CONTROLLER_ACCOUNT,
             {**watched.WATCHED, **watched.OPTIONAL, **watched.rows(integrations.DEFAULT)},
         ),
-        (rbac.WEBHOOK_ACCOUNT, knowledge.WATCHED),
+        (
+            rbac.WEBHOOK_ACCOUNT,
+            (*knowledge.WATCHED, *map(owner_admissions.resource_of, integrations.DEFAULT.checked)),
+        ),
     ],
 )
 def test_a_process_may_follow_exactly_what_it_watches(

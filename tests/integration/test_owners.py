@@ -340,6 +340,35 @@ def test_an_editor_makes_no_pod_in_its_name(system: System, kind: str) -> None:
     assert made["spec"]["schedulingGates"] == [{"name": names.ADMISSION_GATE}]
 
 
+CHECKED = pytest.mark.parametrize("kind", sorted(k for k, row in ROWS.items() if row.makers))
+
+
+@CHECKED
+def test_its_operator_makes_no_pod_for_one_that_waits(system: System, kind: str) -> None:
+    """Whoever acts as the operator may write the mark of any admission."""
+    owners = Owners(system, kind, 0)
+    owners.create()
+    name = owners.workload()
+    document = make_pod("forged", limits={names.GPU_RESOURCE: "1"})
+    document["metadata"]["annotations"] = {names.WORKLOAD_ANNOTATION: name}
+    document["metadata"]["ownerReferences"] = [owners.reference()]
+    made = system.maker(owners.row).post(f"/api/v1/namespaces/{owners.team}/pods", document)
+    assert made["spec"]["schedulingGates"] == [{"name": names.ADMISSION_GATE}]
+    assert names.WORKLOAD_ANNOTATION not in made["metadata"]["annotations"]
+
+
+@CHECKED
+def test_its_operator_makes_no_pod_for_one_that_is_not_there(system: System, kind: str) -> None:
+    owners = Owners(system, kind, owners_quota(kind))
+    owners.create()
+    owners.wait_started()
+    document = make_pod("forged", limits={names.GPU_RESOURCE: "1"})
+    document["metadata"]["annotations"] = {names.WORKLOAD_ANNOTATION: owners.workload()}
+    document["metadata"]["ownerReferences"] = [{**owners.reference(), "uid": "invented"}]
+    made = system.maker(owners.row).post(f"/api/v1/namespaces/{owners.team}/pods", document)
+    assert made["spec"]["schedulingGates"] == [{"name": names.ADMISSION_GATE}]
+
+
 def owners_quota(kind: str) -> int:
     """GPUs of the sample of a kind with one in each pod."""
     return sum(samples.of(ROWS[kind]).pod_sets.values())

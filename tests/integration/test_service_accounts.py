@@ -24,6 +24,7 @@ from admission.controller.watched_owners.pod_groups import resources_of_gangs
 from admission.install import cabundles, rbac
 from admission.kube import resources
 from admission.objects import owner_rows
+from admission.owners import integrations
 from admission.owners.serving import LEADER_WORKER_SET
 from tests.builders.jobs import make_job
 from tests.controlplane import forked, waiting
@@ -375,7 +376,11 @@ UNASKED = {
         Request("list", DEVICES, "devices"): "where the kind is served",
         Request("watch", DEVICES, "devices"): "where the kind is served",
     },
-    WEBHOOK: {},
+    WEBHOOK: {
+        Request("watch", one.kind.group, one.kind.plural): "the kind is not served here"
+        for one in integrations.DEFAULT.checked
+        if one.kind.name != JOB_SET.kind
+    },
 }
 """What a role grants and an undisturbed run need not ask for."""
 

@@ -16,6 +16,7 @@ from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_quota import NamespaceQuota
 from admission.objects.reviewed_pod import Pod
+from admission.owners.review import HeldKind
 from admission.webhook import knowledge, pod_review
 from admission.webhook.knowledge import Reach
 from admission.webhook.pod_review import Outcome
@@ -50,6 +51,8 @@ class Cluster:
     priority_classes: frozenset[str] = frozenset()
     limits: tuple[views.LimitRange, ...] = ()
     quotas: tuple[NamespaceQuota, ...] = ()
+    owners: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The Workloads with which owners were admitted, by UID."""
 
     def namespace(self, name: str) -> views.Namespace | None:
         return self.namespaces.get(name)
@@ -87,6 +90,15 @@ class Cluster:
         if name not in self.priority_classes:
             return None
         return WorkloadPriorityClass(metadata=views.ObjectMeta(name=name))
+
+    def admissions(
+        self,
+        held: HeldKind,
+        namespace: str,
+        owner: views.OwnerReference,
+        marks: frozenset[str],
+    ) -> frozenset[str] | None:
+        return self.owners.get(owner.uid)
 
     def limit_ranges(self, namespace: str) -> tuple[views.LimitRange, ...]:
         return tuple(item for item in self.limits if item.metadata.namespace == namespace)

@@ -297,13 +297,15 @@ def ray_service(change: tuple[str, Any] | None = None, *, elastic: bool = False)
 def test_a_rayservice_that_runs_is_not_changed_so_that_its_pods_run_twice(
     path: str, value: Any, *, again: bool
 ) -> None:
-    now = owner_review.protect(ray_service(), ray_service((path, value)), CONTEXT, RULES)
+    now = owner_review.protect(
+        ray_service(), ray_service((path, value)), CONTEXT, RULES, make_cluster()
+    )
     paths = [one.path.text for one in now.errors]
     assert paths == (["spec.rayClusterConfig"] if again else [])
     old, new = ray_service(elastic=True), ray_service((path, value), elastic=True)
-    assert owner_review.protect(old, new, CONTEXT, RULES).errors == ()
+    assert owner_review.protect(old, new, CONTEXT, RULES, make_cluster()).errors == ()
     suspended = msgspec.structs.replace(new, spec={**new.spec, "suspend": True})
-    assert owner_review.protect(old, suspended, CONTEXT, RULES).errors == ()
+    assert owner_review.protect(old, suspended, CONTEXT, RULES, make_cluster()).errors == ()
 
 
 @pytest.mark.parametrize("key", [*injection.MARK_LABELS, *injection.MARK_ANNOTATIONS])

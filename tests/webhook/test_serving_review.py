@@ -59,7 +59,8 @@ def after(document: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
 
 def errors(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> str:
     was = None if old is None else msgspec.convert(old, Deployment)
-    found = serving_review.validate(was, msgspec.convert(new, Deployment), CONTEXT, RULES)
+    now = msgspec.convert(new, Deployment)
+    found = serving_review.validate(was, now, CONTEXT, RULES, make_cluster())
     return fielderrors.aggregate(found.errors) if found.errors else ""
 
 
@@ -145,10 +146,10 @@ def test_a_template_whose_pods_would_be_refused_is_refused() -> None:
 def test_what_a_template_asks_for_in_vain_is_warned_about_once() -> None:
     preferred = {"annotations": {names.PREFERRED_TOPOLOGY: "rack"}}
     new = msgspec.convert(make_deployment(template=preferred), Deployment)
-    (text,) = serving_review.validate(None, new, CONTEXT, RULES).warnings
+    (text,) = serving_review.validate(None, new, CONTEXT, RULES, make_cluster()).warnings
     key = f"spec.template.metadata.annotations[{names.PREFERRED_TOPOLOGY}]"
     assert text.startswith(f"{key} has no effect")
-    assert serving_review.validate(new, new, CONTEXT, RULES).warnings == ()
+    assert serving_review.validate(new, new, CONTEXT, RULES, make_cluster()).warnings == ()
 
 
 def test_a_template_of_another_shape_is_refused() -> None:

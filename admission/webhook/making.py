@@ -1,0 +1,34 @@
+"""Whether the controller of an admitted owner makes an object: what is counted with that owner."""
+
+from admission.objects import views
+from admission.owners import review
+from admission.webhook.review_context import Context, Knowledge, Rules
+
+
+def is_by_controller(
+    metadata: views.ObjectMeta,
+    marks: frozenset[str],
+    context: Context,
+    rules: Rules,
+    knowledge: Knowledge,
+) -> bool:
+    """Return whether the controller of the owner that an object names makes or changes it.
+
+    Anybody can write the mark of an admission, and name an owner. A maker of the owner's kind is
+    trusted, other than a controller of Kubernetes itself, only where this owner exists and was
+    admitted with these marks. Where that is not known, it is not trusted (ADR 0225).
+
+    Args:
+        metadata: of the object.
+        marks: the Workloads of which the object says that they were admitted.
+        context: what the review says besides the objects.
+        rules: what the installation chose.
+        knowledge: what was last seen of the cluster.
+    """
+    owner, held = metadata.controller(), rules.kinds.of_controller(metadata)
+    if owner is None or held is None or context.user not in held.makers:
+        return False
+    if review.is_of_control_plane(context.user):
+        return True
+    admitted = knowledge.admissions(held, context.namespace, owner, marks)
+    return admitted is not None and marks <= admitted

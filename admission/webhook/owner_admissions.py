@@ -1,0 +1,123 @@
+"""Which owners exist, and with which Workloads they were admitted: what makers are trusted for.
+
+Whoever may create service accounts in the namespace of an operator can act as its account. So a
+pod that such an account makes passes as one of an owner only where the API server has this owner,
+and its pod templates bear the mark of that admission (ADR 0225).
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from admission.base import logs
+from admission.base.clock import Clock
+from admission.kube import errors
+from admission.kube.resources import Resource
+from admission.objects import views
+from admission.owners.review import HeldKind, Reviewed
+
+ASK_SECONDS: Final = 0.5
+"""How long one question may take, while other reviews wait."""
+_SHARE: Final = 0.05
+"""Part of the time that questions may take in the long run: reviews wait meanwhile."""
+_MOST_SECONDS: Final = 1.0
+"""What of that may gather while nobody asks."""
+
+Ask = Callable[[HeldKind, str, str], Reviewed | None]
+"""Reads an owner of a kind by namespace and name; None where there is none. Raises `KubeError`."""
+_NONE: Final[frozenset[str]] = frozenset()
+_log = logs.get("owners")
+
+
+def resource_of(held: HeldKind) -> Resource:
+    """Return where the objects of a kind are."""
+    kind = held.kind
+    return Resource(kind.group, kind.version, kind.plural, kind.name)
+
+
+def of_templates(owner: Reviewed) -> frozenset[str]:
+    """Return the Workloads with which the pod templates of an owner were admitted."""
+    try:
+        return frozenset(filter(None, (one.mark for one in owner.templates())))
+    except msgspec.ValidationError:
+        return _NONE  # a field that no schema holds: its pods are held one by one
+
+
+class OwnerAdmissions:
+    """Owners as they are watched, by UID; what is not there is asked for, within a bound.
+
+    Writers replace whole mappings, so reviews on another thread read without a lock.
+    """
+
+    def __init__(self, clock: Clock, ask: Ask | None = None) -> None:
+        """Prepare an empty index.
+
+        Args:
+            clock: measures how long questions take.
+            ask: see `Ask`; None: what is not watched is not known.
+        """
+        self._write = threading.Lock()
+        self._known: dict[str, Mapping[str, frozenset[str]]] = {}
+        """Admissions by UID, by the framework of the kind."""
+        self._clock = clock
+        self._ask = ask
+        self._left = _MOST_SECONDS
+        self._left_at = clock.monotonic()
+
+    # ------------------------------------------------------------------------------- writers
+
+    def replace(self, held: HeldKind, owners: Iterable[views.Object]) -> None:
+        """Take a complete list of the owners of a kind."""
+        listed = {one.metadata.uid: of_templates(one) for one in owners}  # type: ignore[arg-type]
+        with self._write:
+            self._known[held.framework] = listed
+
+    def upsert(self, held: HeldKind, owner: views.Object) -> None:
+        """Take one owner as it is now."""
+        uid, found = owner.metadata.uid, of_templates(owner)  # type: ignore[arg-type]
+        with self._write:
+            known = self._known.get(held.framework, {})
+            if known.get(uid) != found:
+                self._known[held.framework] = {**known, uid: found}
+
+    def delete(self, held: HeldKind, owner: views.Object) -> None:
+        """Take the deletion of one owner."""
+        uid = owner.metadata.uid
+        with self._write:
+            known = self._known.get(held.framework, {})
+            self._known[held.framework] = {one: m for one, m in known.items() if one != uid}
+
+    # ------------------------------------------------------------------------------- readers
+
+    def of(
+        self, held: HeldKind, namespace: str, owner: views.OwnerReference, marks: frozenset[str]
+    ) -> frozenset[str] | None:
+        """Return the admissions of an owner; None where there is no such owner, as far as known.
+
+        Args:
+            held: the kind of the owner.
+            namespace: of the owner.
+            owner: names it.
+            marks: those that are sought. The API server is asked where one is not known.
+        """
+        known = self._known.get(held.framework, {}).get(owner.uid)
+        if known is not None and marks <= known:
+            return known
+        now = self._clock.monotonic()
+        gathered = self._left + _SHARE * (now - self._left_at)
+        self._left, self._left_at = min(_MOST_SECONDS, gathered), now
+        if self._ask is None or self._left <= 0:
+            return known
+        try:
+            found = self._ask(held, namespace, owner.name)
+        except errors.KubeError as error:
+            _log.warning("owner not read", kind=held.kind.name, error=str(error))
+            return known
+        finally:
+            self._left_at = self._clock.monotonic()
+            self._left -= self._left_at - now
+        if found is None or found.metadata.uid != owner.uid:
+            return None
+        return of_templates(found)
