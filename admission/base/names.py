@@ -155,6 +155,7 @@ STOPS_AT: Final = "gpu-admission.dev/stops-at"  # on pods that are preempted
 REQUESTER: Final = "gpu-admission.dev/requester"  # who created the owner of what is queued
 UNKNOWN_REQUESTER: Final = "unknown"
 OUTSIDE_QUOTA: Final = "gpu-admission.dev/outside-quota"  # let run by an administrator: since when
+RUNS_SINCE: Final = "gpu-admission.dev/runs-since"  # on a pod that its owner has left
 UNREVIEWED: Final = "gpu-admission.dev/unreviewed"  # on pods and Jobs: what the API server added
 USAGE_LABEL: Final = "gpu-admission.dev/usage"  # on a ConfigMap: a record of GPU-time
 CONFIG_HASH: Final = "gpu-admission.dev/config-hash"  # on our pods

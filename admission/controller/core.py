@@ -730,6 +730,10 @@ class Core:
             self._on_kind(key, found)
         elif outcome.request.operation in {Operation.CONFIRM_POD, Operation.LABEL_POD}:
             self._running.complete(key, outcome)
+        elif outcome.request.operation is Operation.CHARGE_ORPHAN:
+            self._running.complete(key, outcome)
+            if found is not None:
+                self._mirrors[resource].on_update(found)  # this may come before the watch
         elif outcome.request.operation in claim_holders.OPERATIONS:
             self._on_holder(outcome)
         elif isinstance(found, views.Object):

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Final
 
 from typing_extensions import override
@@ -332,15 +333,33 @@ def let_run(pod: views.Pod, since: str, given: Injection | None) -> patches.Patc
     return patches.merge({"metadata": metadata, "spec": {"schedulingGates": kept}})
 
 
-def charge_to(pod: views.Pod, queue: str, cluster_queue: str) -> patches.Patch:
+def charge_to(
+    pod: views.Pod,
+    queue: str,
+    cluster_queue: str,
+    more_labels: Mapping[str, str] = MappingProxyType({}),
+    more_annotations: Mapping[str, str] = MappingProxyType({}),
+) -> patches.Patch:
     """Return the merge patch that has exactly this version of a pod that runs be charged.
 
     It writes what a release would have written, so the pod gets a Workload and goes on (ADR 0123).
     Only cluster administrators may send it.
+
+    Args:
+        pod: the pod.
+        queue: its LocalQueue.
+        cluster_queue: the ClusterQueue.
+        more_labels: what its Workload is to say, too.
+        more_annotations: likewise.
     """
     of = injection.labels_of(names.DEFAULT_PODSET, queue, cluster_queue)
-    labels = {**of, names.QUEUE_LABEL: queue, names.MANAGED_LABEL: names.MANAGED_VALUE}
-    annotations = {names.WORKLOAD_ANNOTATION: KIND.key_of(pod).name}
+    marks = {names.QUEUE_LABEL: queue, names.MANAGED_LABEL: names.MANAGED_VALUE}
+    labels = {**of, **marks, **more_labels}
+    annotations: dict[str, str | None] = {
+        names.WORKLOAD_ANNOTATION: KIND.key_of(pod).name,
+        names.RUNS_SINCE: None,  # its author may have written one while nobody counted the pod
+        **more_annotations,
+    }
     return patches.merge(
         {"metadata": {**_precondition(pod), "labels": labels, "annotations": annotations}}
     )

@@ -468,6 +468,9 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         there = {pod.metadata.uid for pod in self._view.members}
         if of.status.is_true(conditions.EVICTED):
             kept = [one for one in references if not _is_of_pod(one)]
+            if not kept and of.metadata.label(names.JOB_UID_LABEL):
+                # the owner of its pods has left them: without any owner it would end before them
+                kept = [one for one in references if one.uid in there]
             missing = []
         else:
             known, counts = {one.uid for one in references}, _counts(of)

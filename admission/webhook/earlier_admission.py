@@ -25,6 +25,7 @@ _ANNOTATIONS: Final = frozenset(
         names.ADMITTED_REQUESTS,
         names.INJECTED,
         names.OUTSIDE_QUOTA,
+        names.RUNS_SINCE,
     }
 )
 _LABELS: Final = frozenset(injection.MARK_LABELS)

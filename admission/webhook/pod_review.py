@@ -158,6 +158,8 @@ def validate(
         rules: what the installation chose.
         knowledge: what was last seen of the cluster.
     """
+    if old is not None and _is_charged_now(old, new):
+        return Outcome(standing=Standing.FREE)
     if old is not None:
         has_default = queueing.has_default_queue(context.namespace, knowledge)
         errors = metadata_rules.update_errors(old, new, has_default_queue=has_default)
@@ -185,6 +187,15 @@ def validate(
         errors=fielderrors.in_order(errors),
         warnings=warnings,
     )
+
+
+def _is_charged_now(old: Pod, new: Pod) -> bool:
+    """Return whether a pod that ran without a Workload of its own gets one (ADR 0226).
+
+    A policy lets only those set this label who may write the status of Workloads.
+    """
+    marks = (one.metadata.label(names.MANAGED_LABEL) == names.MANAGED_VALUE for one in (old, new))
+    return tuple(marks) == (False, True) and not new.spec.scheduling_gates
 
 
 def _unheld(

@@ -669,10 +669,13 @@ def test_a_job_that_runs_without_a_workload_is_charged_for_pods_on_a_node_that_i
     world.store.create(resources.NODES, make_node("n1"))
     world.add(queued_job())
     world.settle()
-    template = world.store.get(resources.JOBS, "train", "ml")["spec"]["template"]["metadata"]
+    job = world.store.get(resources.JOBS, "train", "ml")
+    template, uid = job["spec"]["template"]["metadata"], job["metadata"]["uid"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": uid}
     for name in ("train-0", "train-1"):
         marks = {key: template.get(key) for key in ("labels", "annotations")}
         pod = make_pod(name, namespace="ml", gpus=1, nodeName="n1", **marks)
+        pod["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
         world.store.create(resources.PODS, pod, "ml")
     world.settle()
     name = workload(world).metadata.name

@@ -86,6 +86,7 @@ READ: Final = (
     Key("WORKLOAD_ANNOTATION", "annotation", "pods", "its Workload"),
     Key("JOB_UID_LABEL", "label", "Workloads", "the uid of the owner"),
     Key("STOPS_AT", "annotation", "pods", "when the preempted pod is stopped"),
+    Key("RUNS_SINCE", "annotation", "pods", "since when a pod that its owner has left is charged"),
     Key("POD_CONTROLLER", "annotation", "Workloads", "the UID of the controller of the pod"),
     Key(
         "PREEMPTED_BY",

@@ -13,13 +13,15 @@ import pytest
 from admission.base import names
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
+from tests.builders.queues import make_class
 from tests.controlplane import waiting
-from tests.controlplane.rest import Rest
+from tests.controlplane.rest import Rest, RestError
 from tests.integration import applied
 from tests.integration.another_webhook import CONTAINER, another_webhook
 from tests.integration.applied import Json
 from tests.integration.installed import KUEUE, Installed
 from tests.integration.teams import Team, add_editor
+from tests.integration.test_owners import allow
 
 pytestmark = pytest.mark.controlplane
 
@@ -162,3 +164,140 @@ def test_cpu_that_another_webhook_adds_to_pods_of_an_admitted_job_is_charged(
     waiting.until(lambda: gpus_on_nodes(team) == 1, what="the pod of the Job runs")
     wanted = {names.GPU_RESOURCE: "1", "cpu": "3", "memory": "2Gi"}
     waiting.until(lambda: used(team) == wanted, what=f"the queue is charged for {wanted}")
+    add_job(team, "next", 1, pod={"requests": {"cpu": "6", "memory": "1Gi"}})
+    wait_decided(team)
+    assert gpus_on_nodes(team) == 1
+    assert used(team) == wanted
+
+
+# -------------------------------------------------------------- pods that their owner has left
+
+
+def preempting(place: Place) -> Team:
+    """A namespace with quota for four GPUs in whose queue higher priorities preempt."""
+    team = Team(place.installed, place.editor)
+    path = f"{KUEUE}/clusterqueues/{team.name}"
+    team.api.patch(path, {"spec": {"preemption": {"withinClusterQueue": "LowerPriority"}}})
+    return team
+
+
+def leave_pods(team: Team, name: str, plural: str, group: str, count: int) -> set[str]:
+    """Deletes an owner without its pods; their names, once each is charged without it."""
+    waiting.until(lambda: gpus_on_nodes(team) == count, what="its pods run")
+    path = f"/apis/{group}/v1/namespaces/{team.name}/{plural}/{name}?propagationPolicy=Orphan"
+    team.editor.delete(path)
+    left = set(team.listed())
+    waiting.until(
+        lambda: not any("ownerReferences" in one["metadata"] for one in team.listed().values()),
+        what="nothing owns the pods",
+    )
+    return left
+
+
+def urgent(team: Team, gpus: int = 4) -> None:
+    """A pod with a higher priority than others, which needs the quota of the namespace."""
+    name = f"urgent-{team.name}"
+    team.api.post(f"{KUEUE}/workloadpriorityclasses", make_class(name, 1000))
+    labels = {names.PRIORITY_CLASS_LABEL: name}
+    team.editor.post(team.pods, make_pod("urgent", labels=labels, annotations=LONG, gpus=gpus))
+
+
+def test_pods_that_a_job_leaves_are_preempted_by_a_higher_priority(place: Place) -> None:
+    team = preempting(place)
+    add_job(team, "train", 4)
+    left = leave_pods(team, "train", "jobs", "batch", 4)
+    waiting.until(
+        lambda: {
+            one["metadata"]["ownerReferences"][0]["name"]
+            for one in team.api.get(team.workloads)["items"]
+            if one["metadata"].get("ownerReferences")
+        } == left,
+        what="each pod has a Workload of its own",
+    )  # fmt: skip
+    urgent(team)
+    team.wait_running("urgent")
+    assert gpus_on_nodes(team) == 4
+
+
+def test_pods_that_a_stateful_set_leaves_are_preempted_by_a_higher_priority(place: Place) -> None:
+    team = preempting(place)
+    pod = make_pod("x", annotations=LONG, gpus=1)
+    template = {
+        "metadata": {"labels": {"app": "serve"}, "annotations": LONG},
+        "spec": {"containers": pod["spec"]["containers"]},
+    }
+    document = {
+        "metadata": {"name": "serve", "labels": {names.QUEUE_LABEL: "default"}},
+        "spec": {
+            "replicas": 4,
+            "podManagementPolicy": "Parallel",
+            "serviceName": "serve",
+            "selector": {"matchLabels": {"app": "serve"}},
+            "template": template,
+        },
+    }
+    team.editor.post(f"/apis/apps/v1/namespaces/{team.name}/statefulsets", document)
+    leave_pods(team, "serve", "statefulsets", "apps", 4)
+    urgent(team)
+    team.wait_running("urgent")
+    assert gpus_on_nodes(team) == 4
+
+
+def test_pods_that_a_job_leaves_are_drained_with_their_queue(place: Place) -> None:
+    team = preempting(place)
+    add_job(team, "train", 2)
+    leave_pods(team, "train", "jobs", "batch", 2)
+    path = f"{KUEUE}/clusterqueues/{team.name}"
+    team.api.patch(path, {"spec": {"stopPolicy": "HoldAndDrain"}})
+    waiting.until(lambda: gpus_on_nodes(team) == 0, what="the pods are gone")
+
+
+def test_pods_that_a_job_leaves_run_no_longer_than_it_might(place: Place) -> None:
+    team = preempting(place)
+    add_job(team, "train", 2, labels={names.MAX_EXEC_TIME_LABEL: "30"})
+    leave_pods(team, "train", "jobs", "batch", 2)
+    waiting.until(lambda: gpus_on_nodes(team) == 0, what="the pods are gone")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"ownerReferences": None}, id="owner"),
+        pytest.param({"labels": {"batch.kubernetes.io/controller-uid": "x"}}, id="label"),
+        pytest.param({"labels": {"more": "x"}}, id="another label"),
+    ],
+)
+def test_nobody_takes_a_pod_from_its_job_so_that_it_makes_another(
+    place: Place, change: dict[str, Any]
+) -> None:
+    team = preempting(place)
+    add_job(team, "train", 4)
+    waiting.until(lambda: gpus_on_nodes(team) == 4, what="the pods of the Job run")
+    name = min(team.listed())
+    with pytest.raises(RestError) as refused:
+        team.editor.patch(f"{team.pods}/{name}", {"metadata": change})
+    assert "would make another one in its place" in str(refused.value)
+    assert gpus_on_nodes(team) == 4
+
+
+# ------------------------------------------------------------------- makers of kinds not served
+
+
+def test_a_maker_of_a_kind_that_is_not_served_gets_no_gpus_without_quota(place: Place) -> None:
+    team = preempting(place)
+    maker = allow(place.installed.cluster, "system:serviceaccount:ray-system:kuberay-operator", "")
+    place.installed.cluster.wait_for_roles()
+    document = make_pod("forged", gpus=8, annotations={names.WORKLOAD_ANNOTATION: "invented"})
+    document["metadata"]["labels"] = {names.PODSET_LABEL: "head"}
+    document["metadata"]["ownerReferences"] = [
+        {
+            "apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "ray", "uid": "invented",
+            "controller": True,
+        }
+    ]  # fmt: skip
+    made = maker.post(team.pods, document)
+    assert made["spec"]["schedulingGates"] == [{"name": names.ADMISSION_GATE}]
+    assert names.PODSET_LABEL not in made["metadata"]["labels"]
+    assert names.WORKLOAD_ANNOTATION not in made["metadata"].get("annotations", {})
+    wait_decided(team)
+    assert gpus_on_nodes(team) == 0

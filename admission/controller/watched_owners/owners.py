@@ -4,6 +4,7 @@ Source: kueue pkg/controller/jobframework/reconciler.go.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from typing import Any, Final, Generic
 
 from admission.base import conditions, events, patches
@@ -457,7 +458,7 @@ class Owners(Generic[View, Document]):
             case Step.REMOVE_FINALIZER:
                 return requests.remove_finalizer(workload)
             case Step.CHARGE if owner is not None:
-                return self._charge_running(subject.key, workload)
+                return self._charge_running(subject.key, owner, workload)
             case Step.FINISH:
                 return self._finish(workload, Text(step.reason, step.message))
             case Step.CLEAR_RESERVATION:
@@ -473,7 +474,9 @@ class Owners(Generic[View, Document]):
             case _:
                 return None
 
-    def _charge_running(self, key: WorkloadKey, workload: Workload) -> ApiRequest | None:
+    def _charge_running(
+        self, key: WorkloadKey, owner: Owner, workload: Workload
+    ) -> ApiRequest | None:
         """Give a Workload the quota that its owner's pods hold, even above the ClusterQueue's."""
         admit = self._running.admit(workload)
         if admit is None:
@@ -481,9 +484,13 @@ class Owners(Generic[View, Document]):
             sought = self._running.queues_sought(workload)
             self._stuck.add(key, *map(stuck.cluster_queue, sought))
             return None
-        status = statuses.reserve(workload, admit, self._clock.now())
+        status = statuses.reserve(workload, admit, self._runs_since(owner))
         told = (events.charged_running(admit.cluster_queue),)
         return api_requests.set_workload_status(workload, Operation.CHARGE_RUNNING, status, told)
+
+    def _runs_since(self, owner: Owner) -> datetime:  # noqa: ARG002  # single pods may say it
+        """Return since when an owner is charged that runs already: now."""
+        return self._clock.now()
 
     def _finish(self, workload: Workload, text: Text) -> ApiRequest:
         status = statuses.finish(workload, *text, self._clock.now())

@@ -5,6 +5,7 @@ Source: kueue pkg/controller/jobs/pod.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,7 @@ from admission.controller.devices.claims import Claims
 from admission.controller.devices.node_inventory import NodeInventory
 from admission.controller.queues.configuration import Configuration
 from admission.controller.seeing.object_cache import version
-from admission.controller.watched_owners import pods_in_doubt, requests, stuck
+from admission.controller.watched_owners import orphans, pods_in_doubt, requests, stuck
 from admission.controller.watched_owners.held import HeldOwners
 from admission.controller.watched_owners.index import Subject
 from admission.controller.watched_owners.owners import Decide, Owners
@@ -309,6 +310,10 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         return api_requests.set_workload_status(
             workload, Operation.EVICT, changes, (events.evicted(*text),)
         )
+
+    @override
+    def _runs_since(self, owner: Owner) -> datetime:
+        return orphans.runs_since(owner.view.metadata, self._clock.now())
 
     def _own_key(self, owner: Owner) -> WorkloadKey:
         return self._kind.key_of(owner.view)

@@ -22,8 +22,9 @@ from admission.controller.devices.node_inventory import NodeInventory
 from admission.controller.queues.configuration import Configuration
 from admission.controller.seeing import informers
 from admission.controller.seeing.informers import Informer
-from admission.controller.watched_owners import requests
+from admission.controller.watched_owners import orphans, requests
 from admission.controller.watched_owners.members import Members
+from admission.controller.watched_owners.orphans import Origin
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
@@ -226,8 +227,8 @@ class RunningPods:
         self._owners: Table[WorkloadKey, Workload] = Table()
         """What owners ask for that were let go as a whole, by the key of their Workload."""
         self._owners_of = self._owners.index(_queues_of_owner)
-        self._requesters: dict[WorkloadKey, str] = {}
-        """Whose work pods are, by Workload: they may run longer than it is there."""
+        self._origins: dict[WorkloadKey, Origin] = {}
+        """What Workloads said of their pods, which may run longer than they are there."""
         self._short: set[WorkloadKey] = set()
         """Those of them that are charged on their own for pods that are not there yet."""
         self._exceeded: set[tuple[WorkloadKey, str]] = set()
@@ -505,7 +506,7 @@ class RunningPods:
         _discard(pod_sets, known.pod_set, uid)
         if not pod_sets:
             del self._of[known.of]
-            self._requesters.pop(known.of, None)
+            self._origins.pop(known.of, None)
             self._shares.pop(known.of, None)
             self._within.pop(known.of, None)
         _discard(self._on, known.view.spec.node_name, uid)
@@ -635,24 +636,25 @@ class RunningPods:
                     self._charge_beyond(self._pods[uid])
         self._recount_owner(key)
 
-    def _note_requester(self, key: WorkloadKey) -> None:
-        """Record who asked for the pods of a Workload, as long as it is there."""
+    def _note_origin(self, key: WorkloadKey) -> None:
+        """Record what a Workload says of its pods, as long as it is there."""
         workload = self._workloads.get(self._workloads.current(key))
         if workload is not None and key in self._of:
-            self._requesters[key] = workload.metadata.annotation(names.REQUESTER)
+            self._origins[key] = orphans.origin(workload)
 
     def _requester(self, key: WorkloadKey, pod: views.Pod | None = None) -> dict[str, str]:
         """Return the annotation of who asked for pods of a Workload; empty where it is not known.
 
         The pods of a Job have none that can be trusted, so what the Workload said comes first.
         """
-        name = self._requesters.get(key, "")
+        known = self._origins.get(key)
+        name = "" if known is None else known.requester
         if not name and pod is not None:
             name = pod.metadata.annotation(names.REQUESTER)
         return {names.REQUESTER: name} if name else {}
 
     def _recount(self, key: WorkloadKey, pod_set: str) -> None:
-        self._note_requester(key)
+        self._note_origin(key)
         uids = self._of.get(key, {}).get(pod_set, {})
         charged = self._charged(key, pod_set)
         if len(uids) <= charged and (key, pod_set) not in self._exceeded:
@@ -692,7 +694,7 @@ class RunningPods:
             self._stop_beyond(one)
             return
         is_beyond = self._ledger.charge_beyond(
-            _asked(one, self._requester(one.of, one.view)),
+            self._asked(one),
             self._queue_of(one.view),
             self._inventory.node_labels(one.view.spec.node_name),
             share=share,
@@ -704,6 +706,12 @@ class RunningPods:
         else:
             self._stop_beyond(one)
             self._within.setdefault(one.of, {})[one.pod_set] = (share, one.view.spec)
+
+    def _asked(self, one: _Pod) -> Workload:
+        """Return the requests of a pod as a Workload that is not stored."""
+        known = self._origins.get(one.of)
+        priority = one.view.spec.priority if known is None else known.priority
+        return _asked(one, self._requester(one.of, one.view), priority)
 
     def _stop_beyond(self, one: _Pod) -> None:
         if self._beyond.get(one.key) == one.view.metadata.uid:
@@ -725,9 +733,10 @@ class RunningPods:
         self._beyond.pop(one.key, None)
         labels = self._inventory.node_labels(one.view.spec.node_name)
         ends = bool(metadata.deletion_timestamp)
-        asked = _asked(one, self._requester(one.of, one.view))
-        self._ledger.charge(asked, self._queue_of(one.view), labels, ends=ends)
+        self._ledger.charge(self._asked(one), self._queue_of(one.view), labels, ends=ends)
         self._note_releasing(one)
+        if not ends and orphans.is_left(one.view):
+            self._look_at((one.key,))
         due = self._free_at(one.view) if ends else None
         if due is not None:
             self._queue.add_at(one.key, due, now)
@@ -788,7 +797,7 @@ class RunningPods:
         doubt, now = self._doubts.get(uid), self._clock.now()
         if doubt is None:
             self.recount(one.of)
-            return None
+            return self._charge_orphan(key, one) if self._alone.get(key) == uid else None
         if doubt.due is not None and now < doubt.due:
             self._queue.add_at(key, doubt.due, now)
             return None
@@ -797,6 +806,19 @@ class RunningPods:
                 key, Operation.CONFIRM_POD, resources.PODS, one.view.metadata, views.Pod
             )
         return self._put_back(key, doubt.was, doubt.found)
+
+    def _charge_orphan(self, key: WorkloadKey, one: _Pod) -> ApiRequest | None:
+        """Return the write that gives a pod that its owner has left a Workload of its own."""
+        pod, queue = one.view, _queue(one.view)
+        cluster_queue = self._queue_of(pod)
+        is_leaving = bool(pod.metadata.deletion_timestamp)
+        if is_leaving or not orphans.is_left(pod) or not queue or not cluster_queue:
+            return None
+        classes, known = self._configuration.priority_classes, self._origins.get(one.of)
+        changes = orphans.charge(pod, queue, cluster_queue, known, classes)
+        return requests.patch(
+            key, resources.PODS, pod, Operation.CHARGE_ORPHAN, changes, into=views.Pod
+        )
 
     def _put_back(self, key: WorkloadKey, pod: views.Pod, found: views.Pod) -> ApiRequest:
         """Return the write that gives a pod its labels again, so that it is watched."""
@@ -816,6 +838,10 @@ class RunningPods:
     def complete(self, key: WorkloadKey, outcome: Outcome) -> None:
         """Take what came of a write about a pod that is charged on its own."""
         uid, operation = self._alone.get(key), outcome.request.operation
+        if operation is Operation.CHARGE_ORPHAN:
+            if uid is not None and uid == outcome.request.uid and outcome.result is Result.GONE:
+                self._forget(uid)
+            return
         doubt = None if uid is None else self._doubts.get(uid)
         if uid is None or doubt is None:
             return
@@ -939,7 +965,7 @@ def _queue(pod: views.Pod) -> str:
     return metadata.label(names.LOCAL_QUEUE_NAME_LABEL) or metadata.label(names.QUEUE_LABEL)
 
 
-def _asked(one: _Pod, annotations: dict[str, str]) -> Workload:
+def _asked(one: _Pod, annotations: dict[str, str], priority: int | None) -> Workload:
     """Return the requests of a pod as a Workload that is not stored."""
     pod = one.view
     template = PodTemplate(metadata=pod.metadata, spec=pod.spec)
@@ -953,15 +979,19 @@ def _asked(one: _Pod, annotations: dict[str, str]) -> Workload:
         ),
         spec=WorkloadSpec(
             queue_name=_queue(pod),
-            priority=pod.spec.priority,
+            priority=priority,
             pod_sets=(PodSet(name=names.DEFAULT_PODSET, count=1, template=template),),
         ),
     )
 
 
-def _order(one: _Pod) -> tuple[bool, str]:
-    """Return the sort key of pods: pods that continue first, as the reservation was for them."""
-    return bool(one.view.metadata.deletion_timestamp), one.view.metadata.uid
+def _order(one: _Pod) -> tuple[bool, bool, str]:
+    """Return the sort key of pods: pods that continue first, as the reservation was for them.
+
+    Those that their owner has left come last: it may make others in their place.
+    """
+    metadata = one.view.metadata
+    return orphans.is_left(one.view), bool(metadata.deletion_timestamp), metadata.uid
 
 
 def _age(pod: views.Pod) -> tuple[str, str]:
@@ -974,6 +1004,7 @@ def _differs(known: views.Pod, pod: views.Pod) -> bool:
     return (
         known.metadata.deletion_timestamp != pod.metadata.deletion_timestamp
         or known.spec.node_name != pod.spec.node_name
+        or orphans.is_left(known) != orphans.is_left(pod)
         or any(known.metadata.label(one) != pod.metadata.label(one) for one in _MARKS)
     )
 

@@ -49,6 +49,8 @@ class Operation(Enum):
     """Have such a pod charged, as a pod that runs is."""
     STOP_HOLDER = "stop_holder"
     """Say on such a pod why it is deleted, and delete it."""
+    CHARGE_ORPHAN = "charge_orphan"
+    """Give a pod that its owner has left what makes it have a Workload of its own."""
     RELEASE_POD = "release_pod"
     """Take the gate off a pod of an owner that was let go as a whole and may grow."""
     CHARGE_RUNNING = "charge_running"

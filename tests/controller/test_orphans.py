@@ -1,0 +1,246 @@
+"""Pods that their owner has left (`--cascade=orphan`) are charged as single pods are."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from admission.base import conditions, names, patches
+from admission.kube import resources
+from admission.objects import views
+from admission.objects.workload import Workload
+from admission.owners import serving
+from tests.builders.cluster import make_namespace
+from tests.builders.jobs import queued_job
+from tests.builders.queues import (
+    make_class,
+    make_cluster_queue,
+    make_flavor,
+    make_local_queue,
+)
+from tests.controller.world import World
+
+PODS = 2
+
+
+def started(quota: int = PODS, labels: Mapping[str, str] | None = None) -> World:
+    """A Job of two pods with a GPU each runs in a queue in which higher priorities preempt."""
+    world = started_queue(quota)
+    world.add(queued_job("train", PODS, gpus=1, labels=dict(labels or {})))
+    world.settle()
+    for number in range(PODS):
+        add_pod(world, f"train-{number}")
+    world.settle()
+    return world
+
+
+def started_queue(quota: int) -> World:
+    """A queue in which higher priorities preempt, and a node."""
+    world = World()
+    preemption = {"withinClusterQueue": "LowerPriority"}
+    world.add(
+        make_namespace(),
+        make_flavor(),
+        make_cluster_queue(quota=quota, preemption=preemption),
+        make_local_queue(),
+        make_class("middle", 50),
+    )
+    world.store.create(resources.NODES, {"metadata": {"name": "node"}})
+    world.settle()
+    return world
+
+
+def add_pod(world: World, name: str) -> None:
+    """Add a pod of the Job, as the Job controller makes it."""
+    job = world.store.get(resources.JOBS, "train", "ml")
+    template = job["spec"]["template"]
+    uid = job["metadata"]["uid"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": uid}
+    metadata = {
+        **template["metadata"],
+        "name": name,
+        "namespace": "ml",
+        "ownerReferences": [{**owner, "controller": True}],
+    }
+    spec = {**template["spec"], "nodeName": "node"}
+    world.add({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+
+
+def leave(world: World) -> None:
+    """Delete the Job, and leave its pods and its Workload."""
+    nobody = patches.merge({"metadata": {"ownerReferences": None}})
+    for resource in (resources.WORKLOADS, resources.PODS):
+        for one in world.store.list(resource).items:
+            world.store.patch(resource, one["metadata"]["name"], nobody, "ml")
+    world.store.delete(resources.JOBS, "train", "ml")
+    world.settle()
+
+
+def started_set() -> World:
+    """The pods of a StatefulSet that has left them run; they are a group."""
+    world = started_queue(PODS)
+    for number in range(PODS):
+        marks = {
+            names.POD_SUSPENDING_PARENT: serving.STATEFUL_SET.parent,
+            names.POD_GROUP_NAME: "statefulset-train",
+            names.POD_GROUP_TOTAL_COUNT: str(PODS),
+            names.POD_GROUP_SERVING: "true",
+            names.POD_GROUP_FAST_ADMISSION: "true",
+            names.ROLE_HASH: "main",
+        }
+        world.add_pod(f"train-{number}", gpus=1, annotations=marks)
+    world.settle()
+    made = patches.merge({"metadata": {"labels": {names.JOB_UID_LABEL: "of-the-set"}}})
+    world.store.patch(resources.WORKLOADS, "statefulset-train", made, "ml")
+    for number in range(PODS):
+        bound = patches.merge({"spec": {"nodeName": "node"}})
+        world.store.patch(resources.PODS, f"train-{number}", bound, "ml")
+    world.settle()
+    return world
+
+
+def pods(world: World) -> list[views.Pod]:
+    found = world.store.list(resources.PODS, into=views.Pod).items
+    return [one for one in found if one.metadata.name.startswith("train-")]
+
+
+def workload_of(world: World, pod: str) -> Workload:
+    return world.workloads()[pod]
+
+
+def charged(world: World) -> int:
+    world.settle()
+    return sum(world.state.cluster_queue_status(names.ClusterQueueName("gpus")).usage.values())
+
+
+def since(workload: Workload, condition: str) -> str | None:
+    found = workload.status.condition(condition)
+    assert found is not None
+    assert found.status == "True"
+    return found.last_transition_time
+
+
+def test_each_pod_has_a_workload_of_its_own_and_nothing_is_charged_twice() -> None:
+    world = started()
+    leave(world)
+    assert {"train-0", "train-1"} <= set(world.workloads())
+    assert charged(world) == PODS
+    assert all(one.metadata.label(names.MANAGED_LABEL) for one in pods(world))
+
+
+def test_the_next_controller_charges_the_same() -> None:
+    world = started()
+    leave(world)
+    again = world.restarted()
+    again.settle()
+    assert charged(again) == PODS
+
+
+def test_they_keep_the_priority_of_their_workload() -> None:
+    world = started(labels={names.PRIORITY_CLASS_LABEL: "middle"})
+    leave(world)
+    assert workload_of(world, "train-0").spec.priority == 50
+
+
+def test_they_keep_the_queue_and_the_time_since_which_they_run() -> None:
+    world = started()
+    before = since(world.workloads()["train"], conditions.QUOTA_RESERVED)
+    world.pass_time(30)
+    leave(world)
+    kept = workload_of(world, "train-0")
+    assert kept.spec.queue_name == "team-a"
+    assert since(kept, conditions.QUOTA_RESERVED) == before
+    assert since(kept, conditions.ADMITTED) == before
+
+
+def test_a_higher_priority_preempts_them() -> None:
+    world = started()
+    leave(world)
+    world.add_pod("urgent", gpus=PODS, priority=100)
+    world.pass_time(3)
+    assert pods(world) == []
+    assert not world.is_gated("urgent")
+    assert charged(world) == PODS
+
+
+def test_a_higher_priority_preempts_the_pods_that_a_stateful_set_has_left() -> None:
+    world = started_set()
+    world.add_pod("urgent", gpus=PODS, priority=100)
+    world.pass_time(3)
+    assert pods(world) == []
+    assert not world.is_gated("urgent")
+    assert charged(world) == PODS
+
+
+def test_a_lower_priority_does_not() -> None:
+    world = started(labels={names.PRIORITY_CLASS_LABEL: "middle"})
+    leave(world)
+    world.add_pod("modest", gpus=PODS, priority=10)
+    world.pass_time(3)
+    assert len(pods(world)) == PODS
+    assert world.is_gated("modest")
+
+
+def test_they_are_drained_with_their_queue() -> None:
+    world = started()
+    leave(world)
+    drain = patches.merge({"spec": {"stopPolicy": "HoldAndDrain"}})
+    world.store.patch(resources.CLUSTER_QUEUES, "gpus", drain)
+    world.pass_time(3)
+    assert pods(world) == []
+    assert charged(world) == 0
+
+
+@pytest.mark.parametrize(("passed", "left"), [(25, PODS), (35, 0)])
+def test_the_time_that_their_owner_may_run_goes_on(passed: int, left: int) -> None:
+    world = started(labels={names.MAX_EXEC_TIME_LABEL: "60"})
+    world.pass_time(30)
+    leave(world)
+    world.pass_time(passed)
+    assert len(pods(world)) == left
+
+
+def test_pods_that_were_left_while_nobody_looked_keep_the_same() -> None:
+    world = started(labels={names.PRIORITY_CLASS_LABEL: "middle"})
+    nobody = patches.merge({"metadata": {"ownerReferences": None}})
+    for resource in (resources.WORKLOADS, resources.PODS):
+        for one in world.store.list(resource).items:
+            world.store.patch(resource, one["metadata"]["name"], nobody, "ml")
+    world.store.delete(resources.JOBS, "train", "ml")
+    again = world.restarted()
+    again.settle()
+    assert workload_of(again, "train-0").spec.priority == 50
+    assert charged(again) == PODS
+
+
+def test_pods_of_an_owner_that_is_there_have_no_workload_of_their_own() -> None:
+    world = started(quota=2 * PODS)
+    add_pod(world, "train-9")
+    world.pass_time(3)
+    assert set(world.workloads()) == {"train"}
+    assert charged(world) == PODS + 1
+
+
+def test_a_pod_that_is_taken_from_its_owner_is_charged_beside_the_one_in_its_place() -> None:
+    world = started(quota=2 * PODS)
+    taken: dict[str, Any] = {"metadata": {"ownerReferences": None}}
+    world.store.patch(resources.PODS, "train-0", patches.merge(taken), "ml")
+    world.settle()
+    assert charged(world) == PODS
+    add_pod(world, "train-9")
+    world.settle()
+    assert charged(world) == PODS + 1
+    assert set(world.workloads()) == {"train", "train-0"}
+
+
+@pytest.mark.parametrize("said", ["2020-01-01T00:00:00Z", "long ago"])
+def test_what_the_author_of_an_owner_says_of_its_start_counts_for_nothing(said: str) -> None:
+    """A Job whose Workload is deleted goes on with another one, which begins then."""
+    world = started()
+    forged = patches.merge({"metadata": {"annotations": {names.RUNS_SINCE: said}}})
+    world.store.patch(resources.JOBS, "train", forged, "ml")
+    world.pass_time(30)
+    world.store.delete(resources.WORKLOADS, workload_of(world, "train").metadata.name, "ml")
+    world.settle()
+    again = workload_of(world, "train")
+    assert since(again, conditions.ADMITTED) == "2026-01-01T00:00:30Z"
