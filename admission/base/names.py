@@ -84,6 +84,7 @@ JOB_OWNER_NAME: Final = "kueue.x-k8s.io/job-owner-name"
 COMPONENT_INDEX: Final = "kueue.x-k8s.io/component-workload-index"
 JOB_MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
 JOB_SYNC_COMPLETIONS: Final = "kueue.x-k8s.io/job-completions-equal-parallelism"
+SLICE_NAME: Final = "kueue.x-k8s.io/workload-slice-name"
 SLICE_REPLACEMENT: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
 REQUIRED_TOPOLOGY: Final = "kueue.x-k8s.io/podset-required-topology"
 PREFERRED_TOPOLOGY: Final = "kueue.x-k8s.io/podset-preferred-topology"
@@ -92,6 +93,9 @@ SLICE_REQUIRED_TOPOLOGY: Final = "kueue.x-k8s.io/podset-slice-required-topology"
 PODSET_SLICE_SIZE: Final = "kueue.x-k8s.io/podset-slice-size"
 PODSET_SLICE_CONSTRAINTS: Final = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
 PODSET_GROUP_NAME: Final = "kueue.x-k8s.io/podset-group-name"
+
+OUR_PREFIXES: Final = (f"{KUEUE_GROUP}/", "gpu-admission.dev/")
+"""Of the keys of labels and annotations of pods that Kueue's and this project's admission use."""
 
 # Labels of roles, by which the roles of people are put together
 ROLE_LABEL: Final = "rbac.kueue.x-k8s.io/role"

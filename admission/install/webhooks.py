@@ -83,14 +83,19 @@ def documents(
         ],
         owners_validating=[
             one
-            for (_, validating, protecting, _), held in zip(owned, kinds.held, strict=True)
+            for (_, validating, protecting, _, _), held in zip(owned, kinds.held, strict=True)
             for one in (validating, *((protecting,) if held.changes else ()))
         ]
         + [validating for _, validating in serving],
         children_mutating=[
             children
-            for (*_, children), held in zip(owned, kinds.held, strict=True)
+            for (*_, children, _), held in zip(owned, kinds.held, strict=True)
             if held.holds_children
+        ],
+        waiting_mutating=[
+            waiting
+            for (*_, waiting), held in zip(owned, kinds.held, strict=True)
+            if held.templates  # a start by the controller is told by what it gives their pods
         ],
     )
     for document in found:
@@ -118,10 +123,10 @@ def _of_owner(
     managed: ManagedResources,
     values: Mapping[str, Any],
     parents: Iterable[HeldKind],
-) -> tuple[Document, Document, Document, Document]:
-    """The webhooks of a kind: mutating, validating, protecting, and mutating of children."""
+) -> tuple[Document, Document, Document, Document, Document]:
+    """The webhooks of a kind: mutating, validating, protecting, of children and of what waits."""
     kind = reviewing.owner_kind(held)
-    mutating, validating, protecting, children = rendering.documents(
+    mutating, validating, protecting, children, waiting = rendering.documents(
         "webhooks-owner",
         **values,
         name=held.kind.name.lower(),
@@ -136,7 +141,7 @@ def _of_owner(
         is_child=_is_child("object", parents),
         was_admitted=_was_admitted("oldObject", held),
     )
-    return mutating, validating, protecting, children
+    return mutating, validating, protecting, children, waiting
 
 
 def _of_serving(

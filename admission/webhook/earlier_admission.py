@@ -24,11 +24,13 @@ _ANNOTATIONS: Final = frozenset(
         names.BEYOND_POD_GROUP,
         names.ADMITTED_REQUESTS,
         names.INJECTED,
+        names.SLICE_NAME,
         names.OUTSIDE_QUOTA,
         names.RUNS_SINCE,
     }
 )
 _LABELS: Final = frozenset(injection.MARK_LABELS)
+_OUR_GATES: Final = (names.ADMISSION_GATE, names.ELASTIC_JOB_GATE)
 
 
 def pod_without_marks(pod: Pod) -> tuple[Pod, tuple[Operation, ...]]:
@@ -65,6 +67,84 @@ def metadata_without_marks(
         return metadata, ()
     cleaned = msgspec.structs.replace(metadata, labels=labels, annotations=annotations)
     return cleaned, operations
+
+
+def kept_marks(old: Pod, new: Pod) -> tuple[tuple[Operation, ...], tuple[str, ...]]:
+    """Return the operations that undo what an update does unknowingly to marks, and to which.
+
+    Who replaces all labels, or applies a manifest with what an earlier admission left, does not
+    know of the marks. Who changes one of several means it, and is told so by rules and policies.
+    """
+    patch, kept = PatchBuilder(), list[str]()
+    is_replaced = _is_counted(old) and _keeps_none(old.metadata.labels, new.metadata.labels)
+    if is_replaced:
+        kept += _put_back(patch, "labels", old.metadata.labels, new.metadata.labels)
+        before, after = old.metadata.annotations, new.metadata.annotations
+        if _keeps_none(before, after):
+            kept += _put_back(patch, "annotations", before, after)
+    elif _is_marked_anew(old, new):
+        _without(patch, "labels", new.metadata.labels, {names.MANAGED_LABEL})
+        kept.append(f"no label {names.MANAGED_LABEL}")
+    gates, wanted = _gates(new), _gates(new)
+    if is_replaced:
+        wanted = [gate for gate in _gates(old) if gate in gates or gate in _OUR_GATES]
+    elif names.ADMISSION_GATE not in _gates(old):
+        wanted = [gate for gate in gates if gate != names.ADMISSION_GATE]
+    if wanted != gates:
+        path = patches.pointer("spec", "schedulingGates")
+        patch.put(path, [{"name": gate} for gate in wanted])
+        kept.append("scheduling gates")
+    finalizers = new.metadata.finalizers or ()
+    mark = names.KUEUE_POD_FINALIZER
+    if mark in finalizers and mark not in (old.metadata.finalizers or ()):
+        path = patches.pointer("metadata", "finalizers")
+        patch.put(path, [name for name in finalizers if name != mark])
+        kept.append(f"no finalizer {mark}")
+    return patch.operations(), tuple(kept)
+
+
+def _gates(pod: Pod) -> list[str]:
+    return [gate.name for gate in pod.spec.scheduling_gates or ()]
+
+
+def _is_counted(pod: Pod) -> bool:
+    labels = pod.metadata.labels or {}
+    return names.MANAGED_LABEL in labels or names.PODSET_LABEL in labels
+
+
+def _is_marked_anew(old: Pod, new: Pod) -> bool:
+    """Return whether a pod that was not held is said to be, as by a manifest of Kueue.
+
+    An administrator who puts a running pod into a queue says where it was admitted.
+    """
+    is_marked = new.metadata.label(names.MANAGED_LABEL) == names.MANAGED_VALUE
+    is_placed = bool(new.metadata.annotation(names.WORKLOAD_ANNOTATION))
+    was_held = old.has_gate(names.ADMISSION_GATE) or names.MANAGED_LABEL in (
+        old.metadata.labels or {}
+    )
+    return is_marked and not is_placed and not was_held
+
+
+def _ours(members: Mapping[str, str] | None) -> dict[str, str]:
+    return {
+        key: text for key, text in (members or {}).items() if key.startswith(names.OUR_PREFIXES)
+    }
+
+
+def _keeps_none(before: Mapping[str, str] | None, after: Mapping[str, str] | None) -> bool:
+    """Return whether there were keys of ours, and there are none."""
+    return bool(_ours(before)) and not _ours(after)
+
+
+def _put_back(
+    patch: PatchBuilder,
+    field: str,
+    before: Mapping[str, str] | None,
+    after: Mapping[str, str] | None,
+) -> list[str]:
+    lost = _ours(before)
+    patch.merge(patches.pointer("metadata", field), after, lost)
+    return [f"{field.removesuffix('s')} {key}" for key in sorted(lost)]
 
 
 def never_held(pod: Pod) -> tuple[Operation, ...]:

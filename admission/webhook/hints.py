@@ -118,6 +118,23 @@ def held_until_queued(kind: str, context: Context, knowledge: Knowledge) -> str:
     )
 
 
+def kept_waiting(kind: str, queue: str) -> str:
+    """Return the warning about an update that says that a waiting owner runs."""
+    return (
+        f"The {kind} stays suspended: it starts when LocalQueue {queue} admits it. Leave suspend"
+        " out of what is applied"
+    )
+
+
+def marks_kept(kept: Sequence[str]) -> str:
+    """Return the warning about an update of a pod whose marks stay as they are."""
+    return _cut(
+        f"Kept as before: {', '.join(kept)}. The quota of the pod is counted by them, and only the"
+        " controller changes them; have your tool ignore keys that begin with kueue.x-k8s.io/ and"
+        " gpu-admission.dev/"
+    )
+
+
 def refused(error: FieldError) -> str:
     """Return the warning about an owner whose pods will be refused when they are created."""
     return _cut(f"Its pods will be refused: {error.text()}")

@@ -76,6 +76,33 @@ def mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
     return replace(outcome, operations=operations)
 
 
+_KNOWINGLY: Final = (names.INJECTED, names.OUTSIDE_QUOTA)
+"""Annotations with which an owner is started: by the controller, and by an administrator."""
+
+
+def keep_waiting(old: Reviewed, new: Reviewed, context: Context, rules: Rules) -> Outcome:
+    """Undo the start of an owner that waits for quota (ADR 0230).
+
+    A manifest that says that it runs, and is applied again, does not mean that it should start
+    without quota.
+    """
+    queue = new.metadata.label(names.QUEUE_LABEL)
+    is_its_own = is_child(new, rules) or is_made_for_owner(new, context, rules)
+    is_meant = any(
+        new.metadata.annotation(key) != old.metadata.annotation(key) for key in _KNOWINGLY
+    ) or bool(new.metadata.annotation(names.OUTSIDE_QUOTA))
+    starts = old.is_held() and not new.is_held()
+    if not starts or not queue or queue != old.metadata.label(names.QUEUE_LABEL):
+        return Outcome(standing=Standing.FREE)
+    if is_its_own or is_meant:
+        return Outcome(standing=Standing.FREE)
+    return Outcome(
+        standing=Standing.QUEUED,
+        operations=tuple(new.hold()),
+        warnings=(hints.kept_waiting(new.kind.name, queue),),
+    )
+
+
 def _mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge) -> Outcome:
     if is_made_for_owner(owner, context, rules, knowledge):
         return Outcome(standing=Standing.OF_JOB, operations=_of_parent(owner))

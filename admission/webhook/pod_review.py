@@ -102,6 +102,16 @@ def _as_written(pod: Pod) -> tuple[Pod, tuple[Operation, ...]]:
     return written, patch.operations()
 
 
+def keep(old: Pod, new: Pod) -> Outcome:
+    """Undo what an update does to the marks of a pod by whoever does not know of them (ADR 0230).
+
+    What is done to single marks is left to the rules and to the policies of the API server.
+    """
+    operations, kept = earlier_admission.kept_marks(old, new)
+    warnings = (hints.marks_kept(kept),) if kept else ()
+    return Outcome(standing=Standing.FREE, operations=operations, warnings=warnings)
+
+
 def _mutate(pod: Pod, context: Context, rules: Rules, knowledge: Knowledge) -> Outcome:
     placement = queueing.place(pod, context, rules, knowledge)
     if placement.standing is Standing.REFUSED:

@@ -200,7 +200,12 @@ class PodReviewer(Reviewer[Pod]):
         return outcome
 
     def _mutate(self, request: Request[Pod]) -> Outcome:
-        if request.operation != "CREATE" or request.sub_resource or request.object is None:
+        old = request.old_object
+        if request.sub_resource or request.object is None:
+            return Outcome(standing=Standing.FREE)
+        if request.operation == "UPDATE" and old is not None:
+            return pod_review.keep(old, request.object)
+        if request.operation != "CREATE":
             return Outcome(standing=Standing.FREE)
         return pod_review.mutate(request.object, self.context(request), self.rules, self.knowledge)
 
@@ -243,6 +248,11 @@ class OwnerReviewer(Reviewer[Reviewed]):
             if old is None or operation != "UPDATE":
                 return Outcome(standing=Standing.FREE)
             return owner_review.protect(old, owner, context, self.rules, self.knowledge)
+        if operation == "UPDATE":
+            old = request.old_object
+            if old is None:
+                return Outcome(standing=Standing.FREE)
+            return owner_review.keep_waiting(old, owner, context, self.rules)
         if operation != "CREATE":
             return Outcome(standing=Standing.FREE)
         return owner_review.mutate(owner, context, self.rules, self.knowledge)

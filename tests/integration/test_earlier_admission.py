@@ -157,3 +157,73 @@ def test_the_marks_of_kueue_keep_no_pod_for_ever(system: Installed) -> None:
         lambda: all(one["metadata"]["name"] != "gpu" for one in pods(system, team)),
         what="the pod is gone",
     )
+
+
+# ------------------------------------------------------------------------------- updates
+
+
+def make_job(name: str, gpus: int) -> Json:
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "labels": {names.QUEUE_LABEL: "default"}},
+        "spec": {
+            "suspend": False,
+            "template": {"spec": {**make_pod(gpus=gpus)["spec"], "restartPolicy": "Never"}},
+        },
+    }
+
+
+def test_a_job_that_is_applied_again_while_it_waits_never_starts(system: Installed) -> None:
+    team = system.add_team(1)
+    path = f"/apis/batch/v1/namespaces/{team}/jobs"
+    system.api.post(path, make_job("reapply", 2))
+    said = waiting.until(
+        lambda: system.api.get(f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{team}/workloads")[
+            "items"
+        ],
+        what="its Workload",
+    )
+    assert said
+    for _ in range(2):
+        patched = system.api.patch(f"{path}/reapply", {"spec": {"suspend": False}})
+        assert patched["spec"]["suspend"] is True
+    queue = f"/apis/kueue.x-k8s.io/v1beta2/clusterqueues/{team}"
+    groups = system.api.get(queue)["spec"]["resourceGroups"]
+    groups[0]["flavors"][0]["resources"][0]["nominalQuota"] = 2
+    system.api.patch(queue, {"spec": {"resourceGroups": groups}})
+    waiting.until(
+        lambda: not system.api.get(f"{path}/reapply")["spec"]["suspend"], what="the Job starts"
+    )
+
+
+def test_a_pod_whose_labels_are_all_replaced_keeps_its_quota(system: Installed) -> None:
+    team = system.add_team(1)
+    system.create_pod(team, "synced", labels={"app": "a"})
+    system.create_pod(team, "waits")
+    path = f"/api/v1/namespaces/{team}/pods"
+    before = system.wait_released(team, "synced")["metadata"]["labels"]
+    for name in ("synced", "waits"):
+        found = system.api.get(f"{path}/{name}")
+        found["metadata"]["labels"] = {"app": "b"}
+        found["spec"].pop("schedulingGates", None)
+        after = system.api.put(f"{path}/{name}", found)
+        assert after["metadata"]["labels"]["app"] == "b"
+        assert after["metadata"]["labels"][names.MANAGED_LABEL] == "true"
+    marked = system.api.get(f"{path}/synced")["metadata"]["labels"]
+    assert marked == {**before, "app": "b"}
+    assert system.is_gated(team, "waits")
+
+
+def test_a_manifest_of_kueue_that_is_applied_again_holds_no_pod(system: Installed) -> None:
+    team = system.add_team(1)
+    system.create_pod(team, "kueue")
+    system.wait_released(team, "kueue")
+    path = f"/api/v1/namespaces/{team}/pods/kueue"
+    brought = {"metadata": {"finalizers": [names.KUEUE_POD_FINALIZER]}}
+    assert not system.api.patch(path, brought)["metadata"].get("finalizers")
+    plain = make_pod("cpu", requests={"cpu": "1"})
+    system.api.post(f"/api/v1/namespaces/{team}/pods", plain)
+    marks = {"metadata": {"labels": {names.MANAGED_LABEL: "true"}}}
+    after = system.api.patch(f"/api/v1/namespaces/{team}/pods/cpu", marks)
+    assert names.MANAGED_LABEL not in after["metadata"].get("labels", {})

@@ -114,3 +114,66 @@ def test_a_managed_label_that_no_admission_writes_is_told_to_its_author():
     after = apply(mutate(pod, cluster), pod)
     assert after["metadata"]["labels"] == {names.MANAGED_LABEL: "yes"}
     assert "can only be 'true'" in str(validate(after, cluster))
+
+
+# ------------------------------------------------------------------------------- updates
+
+
+RELEASED_LABELS = {"app": "a", names.QUEUE_LABEL: "default", **MANAGED, **LABELS}
+
+
+def changed(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    return apply(pod_review.keep(builders.read(old), builders.read(new)), new)
+
+
+def test_a_syncer_that_replaces_all_labels_and_annotations_loses_no_mark():
+    old = make_pod(gpus=1, labels=RELEASED_LABELS, annotations={**ANNOTATIONS, "note": "n"})
+    new = make_pod(gpus=1, labels={"app": "b"}, annotations={"other": "o"})
+    after = changed(old, new)
+    assert after["metadata"]["labels"] == {**RELEASED_LABELS, "app": "b"}
+    assert after["metadata"]["annotations"] == {**ANNOTATIONS, "other": "o"}
+
+
+def test_a_syncer_that_replaces_labels_and_gates_keeps_ours_and_takes_its_own():
+    labels = {names.QUEUE_LABEL: "default", **MANAGED}
+    gates = [{"name": "example.com/a"}, GATE, {"name": "example.com/b"}]
+    old = make_pod(gpus=1, labels=labels, schedulingGates=gates)
+    new = make_pod(gpus=1, labels={"app": "b"}, schedulingGates=[{"name": "example.com/b"}])
+    after = changed(old, new)
+    assert after["spec"]["schedulingGates"] == [GATE, {"name": "example.com/b"}]
+    assert after["metadata"]["labels"] == {**labels, "app": "b"}
+
+
+@pytest.mark.parametrize("key", sorted({names.QUEUE_LABEL, *MANAGED, *LABELS}))
+def test_who_takes_off_one_of_several_marks_is_answered_by_the_rules(key: str):
+    old = make_pod(gpus=1, labels=RELEASED_LABELS)
+    kept = {name: text for name, text in RELEASED_LABELS.items() if name != key}
+    assert changed(old, make_pod(gpus=1, labels=kept))["metadata"]["labels"] == kept
+
+
+def test_who_takes_off_the_gate_alone_is_answered_by_the_policies():
+    labels = {names.QUEUE_LABEL: "default", **MANAGED}
+    old = make_pod(gpus=1, labels=labels, schedulingGates=[GATE])
+    new = make_pod(gpus=1, labels=labels)
+    assert pod_review.keep(builders.read(old), builders.read(new)).operations == ()
+
+
+def test_a_manifest_of_kueue_that_is_applied_again_brings_nothing_back():
+    old = make_pod()
+    new = make_pod(labels=MANAGED, schedulingGates=[GATE, {"name": "example.com/b"}])
+    new["metadata"]["finalizers"] = [names.KUEUE_POD_FINALIZER, "a/b"]
+    after = changed(old, new)
+    assert names.MANAGED_LABEL not in after["metadata"]["labels"]
+    assert after["spec"]["schedulingGates"] == [{"name": "example.com/b"}]
+    assert after["metadata"]["finalizers"] == ["a/b"]
+
+
+def test_an_administrator_may_put_a_running_pod_into_a_queue():
+    new = make_pod(labels=MANAGED, annotations={names.WORKLOAD_ANNOTATION: "pod-a-12345"})
+    assert pod_review.keep(builders.read(make_pod()), builders.read(new)).operations == ()
+
+
+def test_who_keeps_marks_by_an_update_is_told_which():
+    old, new = make_pod(gpus=1, labels=RELEASED_LABELS), make_pod(gpus=1, labels={"app": "b"})
+    (warning,) = pod_review.keep(builders.read(old), builders.read(new)).warnings
+    assert warning.startswith("Kept as before: label kueue.x-k8s.io/cluster-queue-name, ")

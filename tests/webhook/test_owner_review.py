@@ -324,3 +324,48 @@ def test_what_an_earlier_admission_remembers_on_an_owner_is_dropped():
     document = in_queue()
     document["metadata"]["annotations"] = {names.INJECTED: "{}", "mine": "1"}
     assert mutated(document, make_cluster("default"))["metadata"]["annotations"] == {"mine": "1"}
+
+
+# ------------------------------------------------------------------- applied again while it waits
+
+
+def waiting_set(**more: Any) -> dict[str, Any]:
+    return make_set(labels={names.QUEUE_LABEL: "default"}, **more)
+
+
+def started(old: Mapping[str, Any], new: Mapping[str, Any]) -> Outcome:
+    before, after = (msgspec.convert(one, JobSet) for one in (old, new))
+    return owner_review.keep_waiting(before, after, CONTEXT, RULES)
+
+
+def test_an_owner_that_is_applied_again_while_it_waits_stays_suspended():
+    old, new = waiting_set(suspend=True), waiting_set(suspend=False)
+    outcome = started(old, new)
+    assert jsonpatch.apply_patch(new, outcome.operations)["spec"]["suspend"] is True
+    (warning,) = outcome.warnings
+    assert warning == (
+        "The JobSet stays suspended: it starts when LocalQueue default admits it. Leave suspend"
+        " out of what is applied"
+    )
+
+
+@pytest.mark.parametrize("key", [names.INJECTED, names.OUTSIDE_QUOTA])
+def test_who_starts_an_owner_with_an_admission_or_outside_of_quota_means_it(key: str):
+    new = waiting_set(suspend=False)
+    new["metadata"]["annotations"] = {key: "x"}
+    assert started(waiting_set(suspend=True), new).operations == ()
+
+
+def test_an_owner_that_runs_or_has_no_queue_is_changed_as_its_author_says():
+    running = waiting_set(suspend=False)
+    assert started(running, running).operations == ()
+    assert started(make_set(suspend=True), make_set(suspend=False)).operations == ()
+    assert started(make_set(suspend=True), running).operations == ()
+
+
+def test_an_owner_whose_earlier_admission_is_not_taken_out_yet_is_not_started_by_a_manifest():
+    marks = {"annotations": {names.INJECTED: "{}"}}
+    old, new = waiting_set(suspend=True), waiting_set(suspend=False)
+    for one in (old, new):
+        one["metadata"].update(marks)
+    assert jsonpatch.apply_patch(new, started(old, new).operations)["spec"]["suspend"] is True
