@@ -182,7 +182,7 @@ def _mounts(
 ) -> Iterator[Bypass]:
     for index, mount in enumerate(container.get("volumeMounts") or ()):
         where = f"{path}.volumeMounts[{index}]"
-        if _is_under(_clean(str(mount.get("mountPath", ""))), DEVICE_MOUNTS):
+        if _selects_devices(str(mount.get("mountPath", ""))):
             text = f"a mount below {DEVICE_MOUNTS} selects GPUs outside of any request; {ASK}"
             yield _sure("device-mount", where, text)
         host = host_paths.get(str(mount.get("name", "")), "")
@@ -247,8 +247,19 @@ def _child(parent: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def _selects_devices(path: str) -> bool:
+    """Whether a mount selects GPUs; where ``..`` leads is not followed."""
+    parts = path.split("/")
+    if ".." in parts:
+        return DEVICE_MOUNTS.rpartition("/")[2] in parts
+    return _is_under(_clean(path), DEVICE_MOUNTS)
+
+
 def _clean(path: str) -> str:
-    """The path without what has no meaning in it: ``//dev/./nvidia0/`` is ``/dev/nvidia0``."""
+    """The path without what has no meaning in it: ``//dev/./nvidia0/`` is ``/dev/nvidia0``.
+
+    One that begins without a slash begins at the root, as for a container runtime.
+    """
     return "/" + "/".join(part for part in path.split("/") if part not in {"", "."})
 
 

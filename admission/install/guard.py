@@ -117,7 +117,7 @@ def documents(settings: Settings, users: Iterable[str] = ()) -> list[Document]:
         device_paths=quote(_any_path(bypass.DEVICE_PATHS, "")),
         device_directories=quote(_directories()),
         device_mounts=bypass.DEVICE_MOUNTS,
-        selections=quote(_any_path((bypass.DEVICE_MOUNTS,), "(/|$)")),
+        selections=quote(f"(?s){_selections()}"),
         ask=bypass.ASK,
         remove=bypass.REMOVE,
         node_text=bypass.NODE_TEXT,
@@ -221,13 +221,23 @@ def _directories() -> str:
             if parent.name
         }
     )
-    return f"{inside}|{_any_path(above, '/*$')}|^(/+[.])*/+[.]?$"
+    return f"{inside}|{_any_path(above, '/*$')}|^([.]?/+)*[.]?$"
 
 
 def _any_path(paths: Sequence[str], end: str) -> str:
-    """A regular expression for host paths that begin like one of these, however written."""
-    written = (
-        "".join(rf"(/+\.)*/+{re.escape(part)}" for part in path.strip("/").split("/"))
-        for path in paths
-    )
-    return f"^({'|'.join(written)}){end}"
+    """A regular expression for paths that begin like one of these, however written.
+
+    One that begins without a slash begins at the root, as for a container runtime.
+    """
+    written = (r"(/+\.)*/+".join(map(re.escape, path.strip("/").split("/"))) for path in paths)
+    return rf"^(\.?/+)*({'|'.join(written)}){end}"
+
+
+def _selections() -> str:
+    """Return a regular expression for where a mount selects GPUs.
+
+    Where ``..`` leads is not followed: a path with it that names the directory is one.
+    """
+    name = re.escape(PurePosixPath(bypass.DEVICE_MOUNTS).name)
+    above = (rf"(^|/)\.\./(.*/)?{name}(/|$)", rf"(^|/){name}/(.*/)?\.\.(/|$)")
+    return "|".join((_any_path((bypass.DEVICE_MOUNTS,), "(/|$)"), *above))

@@ -72,6 +72,18 @@ SURE = {
         ),
         "device-mount",
     ),
+    **{
+        f"a device list mount at {path}": (
+            pod_with({"volumeMounts": [{"name": "v", "mountPath": path}]}),
+            "device-mount",
+        )
+        for path in (
+            "var/run/nvidia-container-devices/all",
+            "./var//run/nvidia-container-devices",
+            "/var/run/x/../nvidia-container-devices/0",
+            "x/../var/run/nvidia-container-devices",
+        )
+    },
     "a preset node": (pod_with(ASKING, nodeName="node-1"), "node-name"),
 }  # fmt: skip
 

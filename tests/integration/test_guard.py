@@ -260,7 +260,18 @@ CREATED: dict[str, dict[str, Any]] = {
     "all of /dev": mounting("/x", "/dev"),
     "a device list": mounting("/var/run/nvidia-container-devices/all"),
     "a device list in disguise": mounting("/var//run/./nvidia-container-devices"),
+    "a device list from the root": mounting("./var/run/nvidia-container-devices/all"),
+    "a device list by a relative path": mounting("var/run/nvidia-container-devices/0"),
+    "a device list by way of another directory": mounting(
+        "/var/run/x/../nvidia-container-devices/all"
+    ),
+    "a device list by a relative way": mounting("x/../var/run/./nvidia-container-devices"),
+    "a way that leads out of a device list": mounting("/var/run/nvidia-container-devices/a/../b"),
+    "a way to another directory": mounting("/var/run/../nvidia-container-devices-not"),
     "no device list": mounting("/var/run/nvidia-container-devices-not"),
+    "a device path from the root": mounting("/x", "dev/nvidia0"),
+    "a directory of devices from the root": mounting("/x", "./dev"),
+    "the directory in which a container runtime runs": mounting("/x", "."),
     "a node": make_pod(nodeName="node-1"),
     "a node beside a request": pod_with(GPU, nodeName="node-1"),
     "a privileged container": pod_with({"securityContext": {"privileged": True}}),
