@@ -94,7 +94,7 @@ PODSET_SLICE_SIZE: Final = "kueue.x-k8s.io/podset-slice-size"
 PODSET_SLICE_CONSTRAINTS: Final = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
 PODSET_GROUP_NAME: Final = "kueue.x-k8s.io/podset-group-name"
 
-OUR_PREFIXES: Final = (f"{KUEUE_GROUP}/", "gpu-admission.dev/")
+OUR_PREFIXES: Final = (f"{KUEUE_GROUP}/", f"{OWN_DOMAIN}/")
 """Of the keys of labels and annotations of pods that Kueue's and this project's admission use."""
 
 # Labels of roles, by which the roles of people are put together

@@ -13,6 +13,7 @@ import select
 import signal
 import ssl
 from asyncio.sslproto import SSLProtocol
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -159,26 +160,37 @@ class InlineWorker(ASGIWorker):  # type: ignore[misc]  # gunicorn has no types
         """Return the protocol of a new connection.
 
         Over the limit it takes the place of the oldest one that has not shaken hands, else of one
-        that has not sent a request, else of the one that is idle for longest: whoever only opens
-        connections cannot push out the API server's.
+        that has completed no request, else of the one that is idle for longest: whoever only opens
+        connections, or sends half of a request, cannot push out the API server's.
 
         Raises:
-            ConnectionRefusedError: too many, and none is idle; asyncio closes the socket then.
+            ConnectionRefusedError: too many, and none of these; asyncio closes the socket then.
         """
         if len(self.accepted) >= self.worker_connections:
             silent = next((one for one in self.accepted if not one.is_ready), None)
-            idle = [one for one in self.connections if one.is_idle]
-            unused = next((one for one in idle if not one.req_count), None)
-            victim = silent or unused or next(iter(idle), None)
+            idle = next((one for one in self.connections if one.is_idle), None)
+            victim = silent or self._unproven() or idle
             _log.warning(
                 "connection_limit",
                 connections=len(self.accepted),
-                closed="the new one" if victim is None else "an idle one",
+                closed="the new one" if victim is None else "another one",
             )
             if victim is None:
                 raise ConnectionRefusedError
             victim.abort()
         return _Tls(self, context)
+
+    def _unproven(self) -> "_Connection | None":
+        """Return a connection that has completed no request, or None.
+
+        It is one of the source that has most of them, one that waits for a request before one that
+        has begun, and the one that was silent for longest.
+        """
+        found = [one for one in self.connections if not one.has_completed]
+        counts = Counter(one.source for one in found)
+        return min(
+            found, key=lambda one: (-counts[one.source], one.source, not one.is_idle), default=None
+        )
 
     async def _serve(self) -> None:
         context = sock.ssl_context(self.cfg)
@@ -284,6 +296,17 @@ class _Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no types
     def connection_lost(self, exc: Exception | None) -> None:
         self.worker.connections.pop(self, None)
         super().connection_lost(exc)
+
+    @property
+    def source(self) -> str:
+        """Return the address from which it was opened."""
+        peer = self.transport.get_extra_info("peername")
+        return str(peer[0]) if peer else ""
+
+    @property
+    def has_completed(self) -> bool:
+        """Return whether a request was answered on it; gunicorn counts the one to come, too."""
+        return int(self.req_count) > 1
 
     @property
     def is_idle(self) -> bool:

@@ -128,10 +128,10 @@ def kept_waiting(kind: str, queue: str) -> str:
 
 def marks_kept(kept: Sequence[str]) -> str:
     """Return the warning about an update of a pod whose marks stay as they are."""
+    keys = " and ".join(names.OUR_PREFIXES)
     return _cut(
         f"Kept as before: {', '.join(kept)}. The quota of the pod is counted by them, and only the"
-        " controller changes them; have your tool ignore keys that begin with kueue.x-k8s.io/ and"
-        " gpu-admission.dev/"
+        f" controller changes them; have your tool ignore keys that begin with {keys}"
     )
 
 

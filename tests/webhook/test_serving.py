@@ -244,13 +244,32 @@ def test_silent_clients_do_not_push_out_connections_that_were_used(inline_webhoo
 
 
 def test_a_connection_over_the_limit_is_closed_where_none_is_idle(inline_webhook):
-    busy = [begun(inline_webhook, convert.PATH, b"{", 1000) for _ in range(20)]
+    busy = [inline_webhook.connect() for _ in range(served.MAX_CONNECTIONS)]
+    for connection in busy:
+        assert post(connection, reviews.MUTATE, review_of())["response"]["allowed"] is True
+        begin(connection, convert.PATH, b"{", 1000)
     surplus = inline_webhook.connect()
     with pytest.raises(OSError):  # noqa: PT011 - reset or closed, as the timing has it
         post(surplus, reviews.MUTATE, review_of())
     for connection in busy:
         connection.close()
     until_served(inline_webhook)
+
+
+def test_half_sent_requests_do_not_push_out_connections_that_were_used(inline_webhook):
+    used = [inline_webhook.connect() for _ in range(3)]
+    for connection in used:
+        assert post(connection, reviews.MUTATE, review_of())["response"]["allowed"] is True
+    half_sent = []
+    for _ in range(2 * served.MAX_CONNECTIONS):
+        half_sent.append(begun(inline_webhook, reviews.MUTATE, b"{", 1000))
+        # A turn of the loop for each: of a burst none is counted when the next one comes.
+        assert post(used[0], reviews.MUTATE, review_of())["response"]["allowed"] is True
+    new = [inline_webhook.connect() for _ in range(2)]
+    for connection in (*used, *new):
+        assert post(connection, reviews.MUTATE, review_of())["response"]["allowed"] is True
+    for connection in (*used, *new, *half_sent):
+        connection.close()
 
 
 def test_sockets_that_never_shake_hands_count_too(tmp_path):
@@ -330,6 +349,12 @@ def until_served(webhook: Webhook) -> None:
 def begun(webhook: Webhook, path: str, body: bytes, declared: int) -> http.client.HTTPSConnection:
     """A request of which only the first bytes of the body are sent; the server reads them."""
     connection = webhook.connect()
+    begin(connection, path, body, declared)
+    return connection
+
+
+def begin(connection: http.client.HTTPSConnection, path: str, body: bytes, declared: int) -> None:
+    """Send only the first bytes of a request's body on a connection; the server reads them."""
     connection.putrequest("POST", path)
     connection.putheader("Content-Type", "application/json")
     connection.putheader("Content-Length", str(declared))
@@ -338,7 +363,6 @@ def begun(webhook: Webhook, path: str, body: bytes, declared: int) -> http.clien
     go_on = b"HTTP/1.1 100 Continue\r\n\r\n"  # the server has begun to wait for the body
     assert b"".join(connection.sock.recv(1) for _ in go_on) == go_on
     connection.send(body)
-    return connection
 
 
 def resident_bytes(webhook: Webhook) -> int:
