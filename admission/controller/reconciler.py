@@ -189,6 +189,8 @@ class Reconciler:
         pod = None if found is None else _single(found[1])
         is_counted = found is not None and of_all is None
         members = self._count(workload, pod) if is_counted else None
+        if pod is None and members is not None and members.created < members.asked:
+            waiting = readiness.waiting(workload, of_all, self._not_ready_after, lacks_pods=True)
         if of_all is None and members is None:
             found = None
         around = concerns.around(
@@ -197,6 +199,7 @@ class Reconciler:
             pods_ready=None if found is None else found[0].are_ready(found[1], members),
             members=members,
             members_changed_at=cache.members.changed_at(key, pod),
+            members_changing_since=cache.members.changing_since(key),
             refusal=refusal,
         )  # fmt: skip
         change = upkeep.next_change(workload, around)

@@ -193,9 +193,43 @@ def test_a_single_pod_may_take_any_time() -> None:
     world.add_pod("train")
     world.add(queued_job("one", pods=1))
     world.settle()
+    make(world, "one", 0, why=NO_NODE)
     later(world, 10 * HALF_AN_HOUR)
     assert condition(world, "Evicted") == ("", "", "")
     assert not is_suspended(world, "one")
+
+
+def test_a_job_whose_one_pod_nobody_can_create_gives_its_quota_back_too() -> None:
+    world = ready_world(quota=1)
+    world.add(queued_job(pods=1))
+    world.settle()
+    report(world, active=0)
+    world.pass_long_time(60)
+    assert condition(world, "PodsReady")[2].endswith(f"0 of 1 {NOT_CREATED}")
+    assert not is_suspended(world)
+    world.pass_long_time(HALF_AN_HOUR - 30)
+    assert is_suspended(world)
+    assert "Not all pods were ready within 30 minutes" in condition(world, "Evicted")[2]
+
+
+def test_a_reason_that_changes_all_the_time_is_told_within_a_minute() -> None:
+    world = ready_world(quota=2)
+    world.add(queued_job(pods=2))
+    world.settle()
+    report(world, active=2)
+    make(world, "train", 0, 1, why=NO_NODE)
+    for second in range(90):
+        for index in (0, 1):
+            changed = {
+                "type": "PodScheduled", "status": "False", "message": f"{NO_NODE} {second % 2}",
+            }  # fmt: skip
+            change = patches.merge({"status": {"conditions": [changed]}})
+            world.store.patch(resources.PODS, f"train-{index}", change, "ml", subresource="status")
+        later(world, 1)
+        if told(world):
+            break
+    assert 59 <= second <= 61
+    assert "0 of 2 pods are scheduled" in condition(world, "PodsReady")[2]
 
 
 def test_with_0_there_is_no_limit() -> None:

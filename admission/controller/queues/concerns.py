@@ -35,6 +35,7 @@ def around(
     pods_ready: bool | None,
     members: MemberCounts | None,
     members_changed_at: datetime | None,
+    members_changing_since: datetime | None,
     refusal: str,
 ) -> Surroundings:
     """Return the objects on which decisions about a Workload depend."""
@@ -49,6 +50,7 @@ def around(
         pods_ready=pods_ready,
         members=members,
         members_changed_at=members_changed_at,
+        members_changing_since=members_changing_since,
         refusal=refusal,
     )
 

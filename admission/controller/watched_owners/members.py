@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from admission.base import clock, names
@@ -16,6 +16,10 @@ from admission.owners import pod as pod_owner
 _SCHEDULED: Final = "PodScheduled"
 _GATED: Final = "SchedulingGated"
 """It stays after the last gate was taken off, until the scheduler has looked at the pod."""
+
+
+_PAUSE: Final = timedelta(seconds=30)
+"""Between two changes of the pods of a Workload that belong to different series."""
 
 
 class _Member(NamedTuple):
@@ -42,10 +46,17 @@ class _Group:
     def __init__(self, now: datetime) -> None:
         """Prepare a group without pods."""
         self.changed_at = now
+        self.changing_since = now
         self.pods: dict[str, _Member] = {}
         self.created = self.scheduled = self.ready = 0
         self.reasons: Counter[str] = Counter()
         self.nodes: Counter[str] = Counter()
+
+    def changed(self, now: datetime) -> None:
+        """Take that a pod has come, gone or changed; changes without a pause are one series."""
+        if now - self.changed_at > _PAUSE:
+            self.changing_since = now
+        self.changed_at = now
 
     def put(self, uid: str, member: _Member | None) -> None:
         """Take a pod as it is now; None for one that is gone."""
@@ -123,7 +134,7 @@ class Members:
             self._look_at((key,))
 
     def _changed(self, key: WorkloadKey, group: _Group) -> None:
-        group.changed_at = self._clock.now()
+        group.changed(self._clock.now())
         self._look_at((key,))
 
     def counts_of_pod(self, workload: Workload, pod: views.Pod) -> MemberCounts | None:
@@ -152,6 +163,11 @@ class Members:
             return clock.from_wire(at) if at else None
         group = self._groups.get(self._first(key))
         return None if group is None else group.changed_at
+
+    def changing_since(self, key: WorkloadKey) -> datetime | None:
+        """Return since when the pods of a Workload change without a pause, or did so last."""
+        group = self._groups.get(self._first(key))
+        return None if group is None else group.changing_since
 
     def counts(self, workload: Workload) -> MemberCounts:
         """Return the counts of a Workload's pods, and why the others do not run."""

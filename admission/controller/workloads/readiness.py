@@ -22,6 +22,8 @@ _QUIET: Final = timedelta(seconds=30)
 """After the last change of a pod, until something is said of those that are missing."""
 _SOON: Final = timedelta(seconds=5)
 """Likewise where the scheduler or a node says why, the first time: it may be over soon."""
+_LATEST: Final = timedelta(seconds=60)
+"""After the first of changes without a pause, until something is said for the first time."""
 _MOST_DOUBLINGS: Final = 31
 """After so many the wait is beyond any limit."""
 
@@ -32,6 +34,7 @@ def waiting(
     of_several: timedelta,
     *,
     is_refused: bool = False,
+    lacks_pods: bool = False,
 ) -> WaitForPodsReady | None:
     """Return how long the pods of a Workload may take to become ready; None for ever.
 
@@ -39,15 +42,17 @@ def waiting(
         workload: the Workload.
         settings: what Kueue's Configuration says of all Workloads; None for nothing.
         of_several: what holds otherwise where there is more than one pod (ADR 0148), and for one
-            that is not let start; 0 for ever.
+            that is not let start or not made; 0 for ever.
         is_refused: whether the API server does not let its owner start.
+        lacks_pods: whether its owner runs and has not all pods that it was admitted with.
     """
     if settings is not None or not of_several:
         return settings
     if workload.replaces() is not None:
         return None  # its owner grew: that takes nothing from the pods that run
     several = sum(one.count for one in workload.spec.pod_sets or ()) > 1
-    return WaitForPodsReady(timeout=of_several) if several or is_refused else None
+    is_limited = several or is_refused or lacks_pods
+    return WaitForPodsReady(timeout=of_several) if is_limited else None
 
 
 def tell(workload: Workload, around: Surroundings) -> Change | None:
@@ -140,7 +145,8 @@ def told_at(workload: Workload, around: Surroundings) -> datetime | None:
 
     Pods come one after the other: nothing is said until half a minute after the last change. Where
     the scheduler or a node says why, it is said soon, and half a minute after the last change when
-    that is not the first time.
+    that is not the first time. A scheduler that says something else many times a second leaves no
+    pause: the first time it is said a minute after the first change at the latest.
     """
     members, since = around.members, _admitted_at(workload)
     if members is None or since is None or around.pods_ready:
@@ -151,7 +157,11 @@ def told_at(workload: Workload, around: Surroundings) -> datetime | None:
         return None
     is_first = not _is_told(known)
     quiet = _SOON if is_first and members.is_explained else _QUIET
-    return max(since, around.members_changed_at or since) + quiet
+    told = max(since, around.members_changed_at or since) + quiet
+    first = around.members_changing_since
+    if first is None or not (is_first and members.is_explained):
+        return told
+    return min(told, max(since, first) + _LATEST)
 
 
 def limit(workload: Workload, around: Surroundings) -> Change | None:

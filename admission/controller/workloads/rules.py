@@ -30,6 +30,7 @@ class Surroundings:
         pods_ready: whether all of its pods are ready; None where somebody else tells.
         members: how many of its pods are there; None where nothing is said of them.
         members_changed_at: when one of them was last created or changed; None if there is none.
+        members_changing_since: since when they change without a pause, or did so last.
         refusal: why the API server does not let its owner start; empty where it does.
     """
 
@@ -42,6 +43,7 @@ class Surroundings:
     pods_ready: bool | None
     members: MemberCounts | None
     members_changed_at: datetime | None
+    members_changing_since: datetime | None
     refusal: str
 
 
