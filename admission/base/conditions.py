@@ -43,6 +43,7 @@ ACTIVE: Final = "Active"
 CAPACITY_SUFFICIENT: Final = f"{names.OWN_DOMAIN}/CapacitySufficient"
 RELEASING: Final = f"{names.OWN_DOMAIN}/Releasing"
 SURGE_QUOTA_IN_USE: Final = f"{names.OWN_DOMAIN}/SurgeQuotaInUse"
+FLAVORS_CONSISTENT: Final = f"{names.OWN_DOMAIN}/FlavorsConsistent"
 COSTS_EXACT: Final = f"{names.OWN_DOMAIN}/CostsExact"
 SPEC_SUPPORTED: Final = f"{names.OWN_DOMAIN}/SpecSupported"
 
@@ -272,6 +273,14 @@ def untolerated_taint(flavor: str, key: str, value: str, effect: str) -> str:
     return f"untolerated taint {{{key} {value} {effect} <nil>}} in flavor {flavor}"
 
 
+def flavors_contradict(flavor: str, other: str, key: str, value: str, other_value: str) -> str:
+    """Return why two flavors are not given together: they select no common node."""
+    return (
+        f"flavor {flavor} selects other nodes than flavor {other}, which is given with it: label"
+        f" {key} is {value} and {other_value}"
+    )
+
+
 def other_nodes(flavor: str) -> str:
     """Return why a flavor does not fit: the pods select other nodes."""
     return f"flavor {flavor} doesn't match node affinity"
@@ -324,6 +333,7 @@ class EvictionReason(StrEnum):
     CLAIMS_CHANGED = "ResourceClaimsChanged"
     SURGE_ENDED = "SurgeEnded"
     POD_GROUP_STOPPED = "PodGroupStopped"
+    FAILED_TO_START = "FailedToStart"
     DEACTIVATED = "Deactivated"
 
 
@@ -681,7 +691,25 @@ def says_counts(message: str) -> bool:
 
 OWNER_NOT_FOUND: Final = Text("OwnerNotFound", "The workload's owner no longer exists")
 OUT_OF_SYNC: Final = Text("OutOfSync", "The prebuilt workload is out of sync with its user job")
-FAILED_TO_START: Final = "FailedToStart"
+FAILED_TO_START: Final = EvictionReason.FAILED_TO_START.value
+
+
+def contradicts_admission(field: str, key: str, given: str, present: str) -> Text:
+    """Return why a Workload gives its quota back: its pods contradict what it was admitted with.
+
+    Args:
+        field: where they do: ``nodeSelector``, ``labels`` or ``annotations``.
+        key: the key.
+        given: what the admission gives.
+        present: what the pods have.
+    """
+    what = "label of its nodes" if field == "nodeSelector" else f"key of {field}"
+    return Text(
+        FAILED_TO_START,
+        f"Could not start: for the {what} {key} its pods ask for {present}, and what it was"
+        f" admitted with gives {given}. Its quota is free again, and it is tried again later; make"
+        " the pods and the ResourceFlavor agree",
+    )
 
 
 SLICE_REPLACED: Final = "WorkloadSliceReplaced"
@@ -704,6 +732,15 @@ def slice_replaced(uid: str, job_uid: str) -> Text:
 def owner_finished(message: str, *, succeeded: bool) -> Text:
     """Return the condition Finished of a Workload whose owner ended with a message."""
     return Text("Succeeded" if succeeded else "Failed", message)
+
+
+ENDED_WITH_OWNER: Final = ("Succeeded", "Failed")
+"""Reasons of `owner_finished`."""
+
+RUNS_AGAIN: Final = Text(
+    "RunsAgain",
+    "Had ended and runs again, without quota: it is suspended, and waits for quota anew",
+)
 
 
 # ----------------------------------------------------------- Workloads: states of admission checks
@@ -751,6 +788,15 @@ def admits_nothing(blockers: Sequence[Text]) -> Text:
 def flavors_not_found(flavors: Iterable[str]) -> Text:
     """Return what blocks a ClusterQueue whose flavors do not exist."""
     return Text("FlavorNotFound", f"references missing ResourceFlavor(s): {','.join(flavors)}")
+
+
+def cohort_cycle(cohorts: Iterable[str]) -> Text:
+    """Return what blocks a ClusterQueue below Cohorts each of which is above itself."""
+    first, *rest = cohorts
+    path = " -> ".join((first, *rest, first))
+    return Text(
+        "CohortCycle", f"its Cohorts form a cycle ({path}): correct spec.parentName of one of them"
+    )
 
 
 def checks_not_found(checks: Iterable[str]) -> Text:
@@ -998,6 +1044,20 @@ def costs_assumed(doubts: Iterable[str]) -> Text:
     return Text("CostsAssumed", "; ".join(doubts))
 
 
+def flavors_without_nodes(pairs: Iterable[str]) -> Text:
+    """Return the condition of a ClusterQueue with resource groups that no node serves together.
+
+    Args:
+        pairs: flavors of two groups, each with the label by which they differ.
+    """
+    return Text(
+        "FlavorsContradict",
+        "What asks for resources of both groups is never admitted, as no node is in a flavor of"
+        f" each: {'; '.join(pairs)}. Put the resources into one group, or give the flavors node"
+        " labels that one node can have",
+    )
+
+
 def cap_unreadable(problem: str) -> Text:
     """Return why a ClusterQueue with an invalid cap admits nothing."""
     return Text("CapUnreadable", f"Nothing is admitted until this cap is corrected: {problem}")
@@ -1142,6 +1202,8 @@ GROUP_ROLES: Final = Text(GROUP_INVALID, "pod group can't include more than 18 r
 GROUP_SHORT: Final = Text(
     "PendingEvaluation", "A pod of the group was deleted before the group started"
 )
+GROUP_FULL: Final = "PodGroupFull"
+
 GROUP_RUNS_WITHOUT_WORKLOAD: Final = Text(
     "PodGroupRunning",
     "the Workload of the group was deleted while other pods of the group run; the group is "
@@ -1307,6 +1369,22 @@ def serving_owner_has_grown(kind: str, name: str, admitted: int) -> Text:
         "ScaledWhileAdmitted",
         f"{kind} {name} was admitted with {admitted} pods; scale it to 0, and then to the new"
         " number",
+    )
+
+
+def group_is_full(name: str, admitted: int, total: int) -> Text:
+    """Return why a pod of an admitted group waits: all pods that were admitted are there."""
+    if admitted < total:
+        return Text(
+            GROUP_FULL,
+            f"group {name} was admitted with {admitted} of {total} pods, which are there: there"
+            " was no quota for more when its Workload was made again. Scale it to 0 and back to"
+            f" {total}, and it asks for quota for all",
+        )
+    return Text(
+        GROUP_FULL,
+        f"the {admitted} pods with which group {name} was admitted are there; this pod starts when"
+        " one of them has ended",
     )
 
 

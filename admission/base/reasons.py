@@ -743,6 +743,16 @@ _FLAVOR_REFUSES: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], st
             "which the pod does not tolerate"
         ),
     ),
+    (
+        re.compile(
+            r"flavor (?P<flavor>\S+) selects other nodes than flavor (\S+), which is given with"
+            r" it: label (\S+) is (\S*) and (\S*)"
+        ),
+        lambda m: (
+            f"no node is in {name(m[1])} and in {name(m[2])}: label {name(m[3])} is {name(m[4])}"
+            f" in one and {name(m[5])} in the other"
+        ),
+    ),
     (re.compile(r"flavor (?P<flavor>\S+) not found"), lambda m: f"{name(m[1])} does not exist"),
 )
 _NOT_COVERED: Final = re.compile(r"resource (\S+) unavailable in ClusterQueue")
@@ -898,6 +908,7 @@ _NEAREST: Final[Mapping[str, Code]] = MappingProxyType(
         EvictionReason.CLAIMS_CHANGED: Code.EVICTED,
         EvictionReason.SURGE_ENDED: Code.EVICTED,
         EvictionReason.POD_GROUP_STOPPED: Code.EVICTED,
+        EvictionReason.FAILED_TO_START: Code.START_REFUSED,
         **{conditions.queue_drained(kind).reason: Code.EVICTED for kind in
            ("LocalQueue", "ClusterQueue")},
         # what is said of pods and owners that have no Workload
@@ -911,10 +922,10 @@ _NEAREST: Final[Mapping[str, Code]] = MappingProxyType(
         "SparkApplicationIsFull": Code.WAITS_FOR_OWNER,
         "ScaledWhileAdmitted": Code.WAITS_FOR_OWNER,
         "AsksForOtherDevices": Code.POD_GROUP_INVALID,
+        conditions.GROUP_FULL: Code.WAITS_FOR_OWNER,
         "PodGroupRunning": Code.POD_GROUP_INCOMPLETE,
         "PodGroupFinished": Code.POD_GROUP_INVALID,
         conditions.WORKLOAD_NAME_CONFLICT: Code.POD_GROUP_INVALID,
-        conditions.FAILED_TO_START: Code.START_REFUSED,
     }
 )  # fmt: skip
 """Reasons beside the catalogue, and what they are a case of."""

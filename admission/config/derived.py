@@ -81,6 +81,7 @@ class Settings(ConfigModel):
             or waiting.requeuing_strategy.timestamp == "Eviction",
             one_at_a_time=waiting is not None and waiting.block_admission,
             paused=self.gpu.paused,
+            consistent_flavors=True,
             heads_per_cycle=_HEADS_PER_CYCLE,
         )
 

@@ -608,6 +608,7 @@ class Core:
             self._brake.on_namespace_update(view)
         self._look_at_stuck(resource, view)
         if resource is resources.PRIORITY_CLASSES:
+            self._charges.set_priority_classes(self._configuration.pod_priority_classes.values())
             return
         self._scheduling.changed()
         self._prices.changed(resource, view)

@@ -1,6 +1,6 @@
 """Runs scheduling cycles and remembers each decision until it is written."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from admission.base import conditions, events, logs, metrics, names
@@ -160,22 +160,31 @@ class Scheduler:
             self._put(key, charged)
 
     def admit_running(
-        self, view: Workload, queue: str, node_labels: dict[str, str]
+        self,
+        view: Workload,
+        queue: str,
+        node_labels: dict[str, str],
+        *,
+        running: Mapping[str, int] | None = None,
     ) -> decisions.Admit | None:
-        """Return the charge of a Workload with running pods; None without its ClusterQueue.
-
-        Args:
-            view: the Workload.
-            queue: name of the ClusterQueue.
-            node_labels: of the node on which its pods run.
-        """
+        """Return the charge of a Workload with running pods; see `running_pods.Ledger`."""
         charged = self._running(view, queue, node_labels)
         if charged is None or charged.reservation is None:
             return None
-        pod_sets = charged.reservation.pod_sets
-        return decisions.Admit(
-            workload=charged.key, cluster_queue=ClusterQueueName(queue), pod_sets=pod_sets
+        admit = decisions.Admit(
+            workload=charged.key,
+            cluster_queue=ClusterQueueName(queue),
+            pod_sets=charged.reservation.pod_sets,
         )
+        if running is None:
+            return admit
+        part = replace(
+            admit, pod_sets=tuple(one.of(running.get(one.name, 0)) for one in admit.pod_sets)
+        )
+        if part == admit or not self._state.charge_whole(admit, part, self._now_us()):
+            return part
+        self._admits[admit.workload] = admit
+        return admit
 
     def _running(
         self, view: Workload, queue: str, node_labels: dict[str, str]
@@ -503,7 +512,8 @@ class Scheduler:
             self._take_backs.discard(key)
         if operation is Operation.EVICT:
             self._complete_eviction(key, outcome)
-        if operation is not Operation.RESERVE_QUOTA or key not in self._admits:
+        is_admission = operation in {Operation.RESERVE_QUOTA, Operation.CHARGE_RUNNING}
+        if not is_admission or key not in self._admits:
             return
         if result is Result.CONFLICT and outcome.object.is_pending():
             return

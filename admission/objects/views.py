@@ -161,6 +161,7 @@ class PodSpec(View, frozen=True, kw_only=True):
     resources: ResourceRequirements | None = None
     priority: int | None = None
     priority_class_name: str = ""
+    preemption_policy: str | None = None
     runtime_class_name: str | None = None
     resource_claims: tuple[PodResourceClaim, ...] | None = None
     topology_spread_constraints: tuple[Any, ...] | None = None
@@ -273,10 +274,18 @@ class Overhead(View, frozen=True, kw_only=True):
     pod_fixed: dict[str, str | int] | None = None
 
 
+class RuntimePlacement(View, frozen=True, kw_only=True):
+    """On which nodes a runtime is; the API server adds it to each pod when it is created."""
+
+    node_selector: dict[str, str] | None = None
+    tolerations: tuple[Toleration, ...] | None = None
+
+
 class RuntimeClass(Object, frozen=True, kw_only=True):
     """node.k8s.io/v1 RuntimeClass."""
 
     overhead: Overhead | None = None
+    scheduling: RuntimePlacement | None = None
 
 
 class PriorityClass(Object, frozen=True, kw_only=True):
@@ -284,3 +293,4 @@ class PriorityClass(Object, frozen=True, kw_only=True):
 
     value: int = 0
     global_default: bool = False
+    preemption_policy: str | None = None

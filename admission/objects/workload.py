@@ -57,7 +57,7 @@ from admission.objects.queue_status import Conditions
 from admission.objects.resource_claim import NO_DEVICES, Claimed, Devices
 from admission.objects.resource_flavor import TOLERATION_RULES
 from admission.objects.viewbase import Condition, Object, ObjectMeta, View
-from admission.objects.views import PodSpec, Toleration
+from admission.objects.views import PodSpec, RuntimePlacement, Toleration
 from admission.scheduling import decisions, model, transformation
 
 _ONE_OF = Rule(
@@ -624,6 +624,8 @@ class Workload(Object, frozen=True, kw_only=True):
         )
 
 
+NEVER: Final = "Never"
+"""The preemptionPolicy of pods that go first in the queue and preempt nobody."""
 _FAILED: Final = ("Retry", "Rejected")
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
@@ -636,12 +638,17 @@ class Surroundings:
         rules: settings that change what is counted.
         limits: of its namespace.
         overheads: of each RuntimeClass that exists, in units of 1e-9.
+        placements: nodes of each RuntimeClass that says where it is.
+        never_preempting: PriorityClasses whose pods preempt nobody; empty for that of pods that
+            name none.
         devices: claims and DeviceClasses that exist.
     """
 
     rules: transformation.Rules = transformation.NO_RULES
     limits: Summary = NO_LIMITS
     overheads: Mapping[str, pods.Nanos] = field(default_factory=dict)
+    placements: Mapping[str, RuntimePlacement] = field(default_factory=dict)
+    never_preempting: frozenset[str] = frozenset()
     devices: Devices = NO_DEVICES
 
 
@@ -695,6 +702,24 @@ def scheduling_value(
         minimum_run_us=run_times.readable(meta).minimum,
         requester=meta.annotation(names.REQUESTER),
         preempted_by=view.past_preemptions(),
+        never_preempts=_never_preempts(view, around),
+    )
+
+
+def _never_preempts(view: Workload, around: Surroundings) -> bool:
+    """Return whether the PriorityClass by which it is ordered lets its pods preempt nobody.
+
+    A WorkloadPriorityClass says nothing of it, and wins over the class of the pods.
+    """
+    reference = view.spec.priority_class_ref
+    if reference is not None and reference.group == names.KUEUE_GROUP:
+        return False
+    specs = [one.template.spec for one in view.spec.pod_sets or ()]
+    return bool(specs) and all(
+        spec.preemption_policy == NEVER
+        if spec.preemption_policy
+        else spec.priority_class_name in around.never_preempting
+        for spec in specs
     )
 
 
@@ -744,7 +769,7 @@ def _asked(view: Workload, around: Surroundings) -> _Asked:
     taken = _taken(view, adjusted, around)
     return _Asked(
         tuple(
-            _pod_set(one, what, group, _path(index))
+            _pod_set(_placed(one, around), what, group, _path(index))
             for index, (one, what, group) in enumerate(
                 zip(found, taken, _groups(found), strict=True)
             )
@@ -776,6 +801,22 @@ def _reclaimed(
         else replace(one, reclaimable=counts.get(one.name, 0))
         for one in found
     )
+
+
+def _placed(one: PodSet, around: Surroundings) -> PodSet:
+    """Return a pod set whose pods go where their RuntimeClass is.
+
+    The API server adds that to pods, and not to the templates of their owners.
+    """
+    spec = one.template.spec
+    found = around.placements.get(spec.runtime_class_name or "")
+    if found is None:
+        return one
+    selector = {**(found.node_selector or {}), **(spec.node_selector or {})}
+    tolerations = dict.fromkeys((*(spec.tolerations or ()), *(found.tolerations or ())))
+    placed = msgspec.structs.replace(spec, node_selector=selector, tolerations=tuple(tolerations))
+    template = msgspec.structs.replace(one.template, spec=placed)
+    return msgspec.structs.replace(one, template=template)
 
 
 def _path(index: int) -> str:

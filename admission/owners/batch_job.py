@@ -147,7 +147,8 @@ class JobOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
         injection = given[POD_SET]
         if self.grows() is not None:
             # Slices come and go, and pods keep the name that they were made with.
-            mark = {names.WORKLOAD_ANNOTATION: KIND.key_of(self.view).name}
+            first = KIND.key_of(self.view).name
+            mark = {names.WORKLOAD_ANNOTATION: first, names.SLICE_NAME: first}
             injection = replace(injection, annotations={**injection.annotations, **mark})
         return start(self.view, of, injection)
 

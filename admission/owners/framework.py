@@ -191,6 +191,13 @@ class Owner(Protocol):
         """Return whether a Workload that it has adopted has its pod sets and time limit."""
         ...
 
+    def places_otherwise(self, of: Workload) -> bool:  # noqa: ARG002
+        """Return whether it asks for other nodes than a Workload that was made for it.
+
+        Kubernetes lets people change where a pod may go as long as a gate holds it.
+        """
+        return False
+
     def terminates(self) -> "Terminates | None":
         """Return it as an owner that is deleted to stop it, or None."""
         return None

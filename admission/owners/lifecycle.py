@@ -152,14 +152,7 @@ def _next_step(owner: Owner, workload: Workload | None) -> Next:
     if workload is None:
         return _without_workload(owner)
     if workload.status.is_true(conditions.FINISHED):
-        is_left = was_replaced(workload) and owner.finished() is None
-        is_leaving = bool(workload.metadata.deletion_timestamp)
-        # That which replaced it is gone, and its owner goes on with another one.
-        return (
-            Next(Step.DELETE_WORKLOAD)
-            if is_left and not is_leaving
-            else remove_finalizer(workload)
-        )
+        return _with_ended_workload(owner, workload)
     if owner.is_ending():
         return NOTHING  # its quota is held until its pods have ended
     end = owner.finished()
@@ -168,6 +161,26 @@ def _next_step(owner: Owner, workload: Workload | None) -> Next:
     if workload.metadata.deletion_timestamp:
         return _of_leaving_workload(owner, workload)
     return _of_live_owner(owner, workload)
+
+
+def _with_ended_workload(owner: Owner, workload: Workload) -> Next:
+    """Return the next step of an owner whose Workload has ended: mostly it has ended, too."""
+    if workload.metadata.deletion_timestamp or owner.finished() is not None:
+        return remove_finalizer(workload)
+    if was_replaced(workload):
+        # That which replaced it is gone, and its owner goes on with another one.
+        return Next(Step.DELETE_WORKLOAD)
+    if owner.restores() is None or not _ended_with_its_owner(workload) or owner.is_ending():
+        return remove_finalizer(workload)
+    if not owner.is_held():
+        return Next(Step.STOP, *conditions.RUNS_AGAIN)
+    return NOTHING if owner.is_active() else Next(Step.DELETE_WORKLOAD)
+
+
+def _ended_with_its_owner(workload: Workload) -> bool:
+    """Return whether a Workload has ended as its owner had: by itself it does not go on."""
+    ended = workload.status.condition(conditions.FINISHED)
+    return ended is not None and ended.reason in conditions.ENDED_WITH_OWNER
 
 
 def was_replaced(workload: Workload) -> bool:
@@ -287,6 +300,8 @@ def _of_held(owner: Owner, workload: Workload) -> Next:
         changed = _of_changed(resizes, workload)
         if changed is not None:
             return changed
+    elif owner.places_otherwise(workload):
+        return _FOLLOW if workload.is_pending() else Next(Step.DELETE_WORKLOAD)
     return _of_matching(owner, workload)
 
 

@@ -113,12 +113,26 @@ class PodOwner(Owner, Terminates):
         return asked == [(names.DEFAULT_PODSET, 1, None)] and limit == seconds
 
     @override
+    def places_otherwise(self, of: Workload) -> bool:
+        (asked, *_) = of.spec.pod_sets or (None,)
+        return asked is not None and asks_for_other_nodes(self.view.spec, asked.template.spec)
+
+    @override
     def terminates(self) -> Terminates:
         return self
 
     @override
     def termination(self, text: Text, now: datetime) -> patches.Patch | None:
         return termination(self.view, text, now)
+
+
+def asks_for_other_nodes(spec: views.PodSpec, template: views.PodSpec) -> bool:
+    """Return whether a pod that is held may go to other nodes than a template says."""
+    return _placement(spec) != _placement(template)
+
+
+def _placement(spec: views.PodSpec) -> tuple[Any, ...]:
+    return spec.node_selector or {}, spec.affinity, spec.tolerations or ()
 
 
 def group_name(pod: views.Object) -> str:

@@ -196,16 +196,23 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         """Whether a pod asks for no more than its role was given, by uid, as far as known."""
         self._are_all_over = True
         """No pod may still run."""
+        self._not_retriable = False
+        if not serves(view.metadata):
+            self._remember(departed or {})
+        for pod in view.members:
+            if not is_gone(pod, view.metadata):
+                self._sort(pod, is_ending)
+
+    def _remember(self, departed: Mapping[str, Departed]) -> None:
+        """Count what the Workload says of pods that are gone, and what was seen since."""
         known = Memory() if self._workload is None else memory(self._workload)
         self._not_retriable = known.not_retriable
         for role, uids in known.succeeded.items():
             self._role(role).succeeded.update(uids)
-        for uid, one in (departed or {}).items():
+        for uid, one in departed.items():
             if one.has_succeeded:
                 self._role(one.role).succeeded.add(uid)
             self._not_retriable |= not one.is_retriable
-        for pod in view.members:
-            self._sort(pod, is_ending)
 
     def _role(self, name: str) -> _Role:
         return self._roles.setdefault(name, _Role())
@@ -262,7 +269,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
 
     @override
     def finished(self) -> Text | None:
-        if self._is(names.POD_GROUP_SERVING) or not self._view.members:
+        if serves(self._view.metadata) or not self._view.members:
             return None
         succeeded, total = self._succeeded(), self._total()
         if self._named is not None and not self._is_over():
@@ -324,7 +331,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
 
     @override
     def reclaims(self) -> Reclaims | None:
-        return None if self._is(names.POD_GROUP_SERVING) else self
+        return None if serves(self._view.metadata) else self
 
     @override
     def reclaimable(self, of: Workload) -> Mapping[str, int]:
@@ -392,7 +399,8 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
     def missing(self) -> Text | None:
         if self._names_workload():
             return conditions.prebuilt_not_found(KIND.key_of(self._view).text())
-        if not self.is_held() and any(one.gated for one in self._roles.values()):
+        is_partly_gated = not self.is_held() and any(one.gated for one in self._roles.values())
+        if is_partly_gated and not serves(self._view.metadata):
             return conditions.GROUP_RUNS_WITHOUT_WORKLOAD
         return self._contradiction() or self._incomplete()
 
@@ -447,7 +455,8 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
             living = sorted(self._living(), key=order)
             more = living[self._announced() :]
             return next((pod for pod in reversed(more) if single.is_gated(pod)), None)
-        counts = _counts(of)
+        # One that serves may have been admitted with those that ran: the others are not too many.
+        counts = _asked(of) if serves(self._view.metadata) else _counts(of)
         for name in sorted(counts.keys() & self._roles.keys()):
             one = self._roles[name]
             kept = max(0, counts[name] - len(one.succeeded) - len(one.running))
@@ -543,7 +552,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
     def is_short(self, of: Workload) -> bool:
         is_early = (
             self._is(names.POD_GROUP_FAST_ADMISSION)
-            or self._is(names.POD_GROUP_SERVING)
+            or serves(self._view.metadata)
             or self._names_workload()  # somebody else made it, and says for how many pods
         )
         has_begun = any(
@@ -590,7 +599,14 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
             return True
         asked = {one.name: (one.count, one.least) for one in self._composition()}
         made = {one.name: (one.count, one.min_count) for one in of.spec.pod_sets or ()}
-        return asked != made or not all(self._suits(pod, of) for pod in living)
+        if asked != made or not all(self._suits(pod, of) for pod in living):
+            return True
+        sets = {one.name: one.template.spec for one in of.spec.pod_sets or ()}
+        return any(
+            single.asks_for_other_nodes(one.pod.spec, sets[one.name])
+            for one in self._composition()
+            if single.is_gated(one.pod)
+        )
 
     # ------------------------------------------------------------------------- making a Workload
 
@@ -715,8 +731,16 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         return self._suits(pod, of)
 
     def has_grown(self, of: Workload) -> bool:
-        """Return whether its owner wants more pods than it was admitted with."""
-        return self.serving is not None and self.serving.size > sum(_counts(of).values())
+        """Return whether its owner wants more pods than its Workload asks for."""
+        return self.serving is not None and self.serving.size > sum(_asked(of).values())
+
+    def admitted(self, of: Workload) -> int:
+        """Return the number of pods with which the Workload was admitted."""
+        return sum(_counts(of).values())
+
+    def released_by_role(self) -> dict[str, int]:
+        """Return how many pods of each role were released and may run."""
+        return {name: len(one.running) + len(one.ending) for name, one in self._roles.items()}
 
     def ending(self) -> Iterator[views.Pod]:
         """Yield the pods that are being deleted and may run."""
@@ -769,7 +793,7 @@ def read(members: Iterable[views.Pod], gang: Gang | None = None) -> PodGroup:
         gang: what the PodGroup says that they name; its labels count where pods have none.
     """
     listed = tuple(sorted(members, key=order))
-    first = next((pod for pod in listed if pod.status.phase != "Failed"), listed[0]).metadata
+    first = next((pod for pod in listed if not _is_replaced(pod)), listed[0]).metadata
     name = single.group_name(views.Object(metadata=first))
     labels = dict(first.labels or {})
     if first.annotation(names.POD_GROUP_SERVING) == "true":
@@ -877,6 +901,24 @@ def said(gang: Gang | None) -> dict[str, str]:
     return {key: labels[key] for key in keys if key in labels}
 
 
+def serves(group: views.ObjectMeta) -> bool:
+    """Return whether pods of a group that have ended are replaced, however they ended."""
+    return group.annotation(names.POD_GROUP_SERVING) == "true"
+
+
+def is_gone(pod: views.Pod, group: views.ObjectMeta) -> bool:
+    """Return whether a pod counts no more in its group though it is there.
+
+    The phase of a pod of a group that serves tells nothing: a server that handles SIGTERM well
+    succeeds in each rolling update, drain or deletion, and another pod takes its place.
+    """
+    return serves(group) and single.is_terminal(pod)
+
+
+def _is_replaced(pod: views.Pod) -> bool:
+    return pod.status.phase == "Failed" or is_gone(pod, pod.metadata)
+
+
 def is_retriable(pod: views.Pod) -> bool:
     """Return whether another pod may take the place of a pod that failed."""
     return pod.metadata.annotation(names.RETRIABLE_IN_GROUP) != "false"
@@ -884,7 +926,7 @@ def is_retriable(pod: views.Pod) -> bool:
 
 def departed(pod: views.Pod) -> Departed | None:
     """Return the record of a deleted pod, or None if there is none."""
-    if not single.is_terminal(pod):
+    if not single.is_terminal(pod) or serves(pod.metadata):
         return None
     has_succeeded = pod.status.phase == "Succeeded"
     if not has_succeeded and is_retriable(pod):

@@ -486,7 +486,8 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
     def start(self, of: Workload, given: Mapping[str, Injection]) -> patches.Patch:
         if self.grows() is not None:
             # Slices come and go, and pods keep the name that they were made with.
-            mark = {names.WORKLOAD_ANNOTATION: self.kind.key_of(self.view).name}
+            first = self.kind.key_of(self.view).name
+            mark = {names.WORKLOAD_ANNOTATION: first, names.SLICE_NAME: first}
             given = {
                 name: replace(one, annotations={**one.annotations, **mark})
                 for name, one in given.items()

@@ -67,9 +67,12 @@ class _Scan:
         messages: of all flavors looked at; none when the best one fits.
         reason: of a scan without result, the least hopeless of its flavors.
         capped: why caps refuse one of them; empty where they refuse none.
+        contradicted: a flavor of another resource group that one of them contradicts, with the
+            reason why that flavor cannot be used then; None where none does.
     """
 
     choices: dict[ResourceName, Choice] = field(default_factory=dict)
+    contradicted: tuple[FlavorName, str] | None = None
     stopped: int = -1
     messages: list[str] = field(default_factory=list)
     shortages: list[Shortage] = field(default_factory=list)
@@ -80,6 +83,34 @@ class _Scan:
         """Remembers why a flavor cannot be used; the least hopeless one counts."""
         if self.reason is None or SEVERITY[reason] < SEVERITY[self.reason]:
             self.reason = reason
+
+
+@dataclass(slots=True)
+class _Choosing:
+    """Flavors of all resource groups for pod sets that stay together, as far as they were chosen.
+
+    Attributes:
+        excluded: why flavors cannot be used, as all flavors of another group contradict them.
+        scans: one for each resource group that was looked at.
+    """
+
+    excluded: Mapping[FlavorName, str]
+    choices: dict[ResourceName, Choice] = field(default_factory=dict)
+    tried: dict[ResourceName, int] = field(default_factory=dict)
+    scans: list[_Scan] = field(default_factory=list)
+
+    @property
+    def messages(self) -> list[str]:
+        """Return why the flavors are not better, or why there is none."""
+        if self.failed is not None:
+            return self.failed.messages
+        return [message for scan in self.scans for message in scan.messages]
+
+    @property
+    def failed(self) -> _Scan | None:
+        """Return the scan that found no flavor, or None."""
+        last = self.scans[-1] if self.scans else None
+        return last if last is not None and not last.choices else None
 
 
 class Assigner:
@@ -118,40 +149,60 @@ class Assigner:
         return result
 
     def _assign_group(self, result: Assignment, group: tuple[Demand, ...]) -> bool:
-        """One flavor per resource group for pod sets that stay together."""
-        choices: dict[ResourceName, Choice] = {}
-        messages: list[str] = []
-        tried: dict[ResourceName, int] = {}
-        failed = False
+        """One flavor per resource group for pod sets that stay together.
+
+        Flavors that select no common node are not given together: where all flavors of a group
+        contradict one that was chosen before, another one is chosen there.
+        """
+        excluded: dict[FlavorName, str] = {}
+        first = chosen = self._choose(result.usage, group, excluded)
+        while chosen.failed is not None and chosen.failed.contradicted is not None:
+            flavor, why = chosen.failed.contradicted
+            excluded[flavor] = why
+            chosen = self._choose(result.usage, group, excluded)
+        chosen = first if chosen.failed is not None else chosen
+        failed = chosen.failed
         result.refusal = None
-        requested = {resource for one in group for resource in one.requests}
-        for resource in podsets.in_visiting_order(requested):
-            if resource in choices or self._is_free(resource, group):
-                continue
-            scan = self._look_for(resource, group, result.usage)
+        for scan in chosen.scans:
             result.shortages += scan.shortages
             result.note_reason(scan.reason)
             result.capped = scan.capped or result.capped
-            if not scan.choices:
-                failed, choices, messages, tried = True, {}, scan.messages, {}
-                break
-            messages += scan.messages
-            choices |= scan.choices
-            tried.update(dict.fromkeys(scan.choices, scan.stopped))
+        choices = chosen.choices if failed is None else {}
         for one in group:
-            self._append(result, one, choices, messages, tried)
-        return not failed
+            self._append(result, one, choices, chosen.messages, chosen.tried)
+        return failed is None
+
+    def _choose(
+        self,
+        assumed: Mapping[FlavorResource, int],
+        group: tuple[Demand, ...],
+        excluded: Mapping[FlavorName, str],
+    ) -> _Choosing:
+        """Look for a flavor in each resource group, until there is none in one."""
+        chosen = _Choosing(excluded)
+        requested = {resource for one in group for resource in one.requests}
+        for resource in podsets.in_visiting_order(requested):
+            if resource in chosen.choices or self._is_free(resource, group):
+                continue
+            scan = self._look_for(resource, group, assumed, chosen)
+            chosen.scans.append(scan)
+            if not scan.choices:
+                break
+            chosen.choices |= scan.choices
+            chosen.tried.update(dict.fromkeys(scan.choices, scan.stopped))
+        return chosen
 
     def _look_for(
         self,
         resource: ResourceName,
         group: tuple[Demand, ...],
         assumed: Mapping[FlavorResource, int],
+        chosen: _Choosing,
     ) -> _Scan:
         """Scans the resource group that covers a resource; without one, nothing is found."""
         covering = self._queue.group_of.get(resource)
         if covering is not None:
-            return self._scan(covering, group, resource, assumed)
+            return self._scan(covering, group, resource, assumed, chosen)
         return _Scan(messages=[conditions.resource_unavailable(resource)])
 
     def _is_free(self, resource: ResourceName, group: tuple[Demand, ...]) -> bool:
@@ -184,6 +235,7 @@ class Assigner:
         group: tuple[Demand, ...],
         resource: ResourceName,
         assumed: Mapping[FlavorResource, int],
+        chosen: _Choosing,
     ) -> _Scan:
         """Goes through the flavors of a resource group, from where the last scan stopped."""
         requested = {r for one in group for r in one.requests}
@@ -197,6 +249,8 @@ class Assigner:
             flavor = covering.flavors[index].name
             found.stopped = index if index < last else -1
             refusal = self._refusal(flavor, resource, group)
+            if not refusal:
+                refusal = self._contradiction(found, flavor, chosen)
             if refusal:
                 found.messages.append(refusal)
                 found.note_refusal(WaitReason.NO_MATCHING_FLAVOR)
@@ -260,6 +314,21 @@ class Assigner:
         for one in group:
             if why := misfit(one.pod_set, known):
                 return why
+        return ""
+
+    def _contradiction(self, found: _Scan, flavor: FlavorName, chosen: _Choosing) -> str:
+        """Return why a flavor cannot be used beside those of other resource groups, or empty."""
+        if not self._snapshot.config.consistent_flavors:
+            return ""
+        if flavor in chosen.excluded:
+            return chosen.excluded[flavor]
+        known = self._snapshot.flavors[flavor]
+        for name in sorted({one.flavor for one in chosen.choices.values()} - {flavor}):
+            other = self._snapshot.flavors[name]
+            key = contradicting_label(known, other)
+            if key is not None:
+                found.contradicted = name, _contradict(other, known, key)
+                return _contradict(known, other, key)
         return ""
 
     def _fit(
@@ -330,6 +399,8 @@ class Assigner:
 
     def victims(self, need: Need) -> tuple[Target, ...]:
         """Return victims for a need; cached, as one resource alone often is the whole workload."""
+        if self._preemptor.takes_none:
+            return ()
         for known, found in self._known:
             if known.short == need.short and known.requests == need.requests:
                 return found
@@ -347,6 +418,23 @@ class Assigner:
             borrow = quota.borrow_height(self._queue, fr, value)[0]
         own = any(victim.workload.cluster_queue == self._queue.name for victim in victims)
         return Grade(Chance.PREEMPT if own else Chance.RECLAIM, borrow)
+
+
+def contradicting_label(one: ResourceFlavor, other: ResourceFlavor) -> str | None:
+    """Return the first label that two flavors give different values, or None.
+
+    No node has both, so no pod can run in both.
+    """
+    labels = one.node_labels
+    return min(
+        (key for key, value in other.node_labels.items() if labels.get(key, value) != value),
+        default=None,
+    )
+
+
+def _contradict(flavor: ResourceFlavor, other: ResourceFlavor, key: str) -> str:
+    values = flavor.node_labels[key], other.node_labels[key]
+    return conditions.flavors_contradict(flavor.name, other.name, key, *values)
 
 
 def _over_maximum(fr: FlavorResource, before: int, request: int, limit: int) -> str:

@@ -249,6 +249,21 @@ class Forest:
                 done.update(id(member) for member in found)
                 self._recompute(top, found, cyclic=cyclic)
 
+    def cycle_above(self, node: QueueNode) -> tuple[CohortName, ...]:
+        """Return the Cohorts of the cycle above a ClusterQueue, the first by name first."""
+        if node.name not in self.cyclic:
+            return ()
+        path: list[CohortNode] = []
+        at = node.declared
+        while at is not None and at not in path:
+            path.append(at)
+            at = at.declared
+        if at is None:
+            return ()
+        found = [one.name for one in path[path.index(at) :]]
+        first = found.index(min(found))
+        return (*found[first:], *found[:first])
+
     def _recompute(self, top: Node, found: list[Node], *, cyclic: bool) -> None:
         for node in found:
             assert isinstance(node, QueueNode | CohortNode)

@@ -7,7 +7,7 @@ Source: kueue apis/kueue/v1beta2, reduced to what a decision depends on.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -361,6 +361,13 @@ class PodSetAssignment:
     flavors: Mapping[ResourceName, FlavorName] = field(default_factory=dict)
     usage: Mapping[ResourceName, int] = field(default_factory=dict)
 
+    def of(self, count: int) -> "PodSetAssignment":
+        """Return the part of it that is for so many of its pods."""
+        if count >= self.count:
+            return self
+        usage = {name: amount // self.count * count for name, amount in self.usage.items()}
+        return replace(self, count=count, usage=usage)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
@@ -442,6 +449,7 @@ class Workload:
         minimum_run_us: as of its LocalQueue.
         requester: name of the user who asked for it; empty or `UNKNOWN_REQUESTER` for nobody.
         preempted_by: past preemptions, also those of the workloads in whose place it came.
+        never_preempts: it waits before those of a lower priority, and preempts none of them.
     """
 
     key: WorkloadKey
@@ -472,6 +480,7 @@ class Workload:
     minimum_run_us: int | None = None
     requester: str = ""
     preempted_by: PastPreemptions = NEVER_PREEMPTED
+    never_preempts: bool = False
 
     @property
     def user(self) -> User:
@@ -548,6 +557,8 @@ class Config:
         one_at_a_time: nothing is admitted while a workload with quota has pods that are not ready
             (``waitForPodsReady.blockAdmission``).
         paused: no workload gets quota; what has quota keeps it.
+        consistent_flavors: flavors of two groups that give a node label different values are
+            not given together. Kueue gives them, and cannot start the pods.
         heads_per_cycle: most heads that one cycle decides; the trees take turns. None for all.
     """
 
@@ -558,6 +569,7 @@ class Config:
     retry_batch_us: int = 0
     one_at_a_time: bool = False
     paused: bool = False
+    consistent_flavors: bool = False
     heads_per_cycle: int | None = None
 
 

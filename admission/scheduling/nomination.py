@@ -153,6 +153,7 @@ def preemptor_of(head: Head, queue: QueueNode) -> Preemptor:
         priority=workload.priority,
         queue_us=head.queue_us,
         spared=head.spared,
+        takes_none=workload.never_preempts,
     )
 
 

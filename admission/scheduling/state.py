@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
+from admission.base import conditions
 from admission.base.names import (
     ClusterQueueName,
     CohortName,
@@ -364,6 +365,39 @@ class State:
         flavors = self._supplies.flavors
         return running.charged(workload, node.spec, flavors, node_labels, now_us)
 
+    def charge_whole(self, admit: Admit, part: Admit, now_us: int) -> bool:
+        """Count quota for all pods of a workload of which some run, if the others fit.
+
+        Args:
+            admit: the admission of all.
+            part: that of those that run; they are charged already.
+            now_us: the present.
+
+        Returns:
+            Whether all are counted from now on.
+        """
+        self._settle(now_us)
+        workload = self._workloads.get(admit.workload)
+        node = self.forest.queues.get(admit.cluster_queue)
+        if workload is None or node is None or workload.reservation is not None:
+            return False
+        local = self._local_queues.get(workload.queue)
+        labels = self._namespaces.get(workload.key.namespace)
+        unready, paused = self._blocked_by_pods(), self.config.paused
+        asking = replace(workload, on_hold=False)
+        if blockers.find(asking, local, node, labels, unready=unready, paused=paused) is not None:
+            return False
+        more: dict[FlavorResource, int] = {}
+        for whole, charged in zip(admit.pod_sets, part.pod_sets, strict=True):
+            for name, amount in whole.usage.items():
+                fr = FlavorResource(whole.flavors[name], name)
+                more[fr] = more.get(fr, 0) + amount - charged.usage[name]
+        limits = caps.of(workload, node.spec, local, node.holdings)
+        if not quota.fits(node, more) or caps.broken_by(limits, more):
+            return False
+        self._assume(admit, now_us)
+        return True
+
     def workload(self, key: WorkloadKey) -> Workload | None:
         """Return the workload as last reported, with an assumed reservation if there is one."""
         workload = self._workloads.get(key)
@@ -680,7 +714,7 @@ class State:
             if self._blockers.get(name, ()) != blocked:
                 self._blockers[name] = blocked
                 self._changes.queue(name)
-            active = not blocked and name not in self.forest.cyclic
+            active = not blocked
             if active != node.active:
                 node.active = active
                 self._turned[name] = None
@@ -827,7 +861,8 @@ class State:
         )
 
     def _blocked(self, node: QueueNode) -> InactiveReasons:
-        return self._supplies.blockers(node.spec)
+        found, cycle = self._supplies.blockers(node.spec), self.forest.cycle_above(node)
+        return (*found, conditions.cohort_cycle(cycle)) if cycle else found
 
     def consumption(self, key: LocalQueueKey) -> Consumption | None:
         """Return a LocalQueue's past usage for its status; None without admission fair sharing.

@@ -844,6 +844,7 @@ _ALSO: Final = (
     (conditions.CAPACITY_SUFFICIENT, "False"),
     (conditions.RELEASING, "True"),
     (conditions.COSTS_EXACT, "False"),
+    (conditions.FLAVORS_CONSISTENT, "False"),
     (conditions.SPEC_SUPPORTED, "False"),
 )
 """Conditions of a ClusterQueue that are told besides, and the status that is bad news."""

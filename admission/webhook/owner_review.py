@@ -80,14 +80,16 @@ _KNOWINGLY: Final = (names.INJECTED, names.OUTSIDE_QUOTA)
 """Annotations with which an owner is started: by the controller, and by an administrator."""
 
 
-def keep_waiting(old: Reviewed, new: Reviewed, context: Context, rules: Rules) -> Outcome:
+def keep_waiting(
+    old: Reviewed, new: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
+) -> Outcome:
     """Undo the start of an owner that waits for quota (ADR 0230).
 
     A manifest that says that it runs, and is applied again, does not mean that it should start
     without quota.
     """
     queue = new.metadata.label(names.QUEUE_LABEL)
-    is_its_own = is_child(new, rules) or is_made_for_owner(new, context, rules)
+    is_its_own = is_child(new, rules) or is_made_for_owner(new, context, rules, knowledge)
     is_meant = any(
         new.metadata.annotation(key) != old.metadata.annotation(key) for key in _KNOWINGLY
     ) or bool(new.metadata.annotation(names.OUTSIDE_QUOTA))

@@ -252,7 +252,7 @@ class OwnerReviewer(Reviewer[Reviewed]):
             old = request.old_object
             if old is None:
                 return Outcome(standing=Standing.FREE)
-            return owner_review.keep_waiting(old, owner, context, self.rules)
+            return owner_review.keep_waiting(old, owner, context, self.rules, self.knowledge)
         if operation != "CREATE":
             return Outcome(standing=Standing.FREE)
         return owner_review.mutate(owner, context, self.rules, self.knowledge)

@@ -25,6 +25,7 @@ LASTING: dict[str, Any] = {"metadata": {"finalizers": ["example.com/hold"]}}
 NOT_RETRIABLE = {names.RETRIABLE_IN_GROUP: "false"}
 FAST = {names.POD_GROUP_FAST_ADMISSION: "true"}
 SERVING = {names.POD_GROUP_SERVING: "true"}
+OF_A_SET = {**SERVING, names.POD_SUSPENDING_PARENT: "statefulset"}
 
 
 def add(world: World, *pods: str, group: str = "gang", total: int = 2, **more: Any) -> None:
@@ -518,6 +519,70 @@ def test_a_serving_group_never_ends_and_gives_nothing_back() -> None:
     assert not workload(world).status.reclaimable_pods
 
 
+def serving_group() -> World:
+    """A group of three pods that serves and runs, and has all the quota."""
+    world = ready_world(quota=3)
+    add(world, *"abc", total=3, annotations=SERVING)
+    world.settle()
+    run(world, *"abc")
+    world.settle()
+    return world
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_pod_of_a_serving_group_is_replaced_however_it_ended(phase: str) -> None:
+    world = ready_world(quota=2)
+    add(world, "a", "b", annotations=OF_A_SET)
+    world.settle()
+    run(world, "a", "b")
+    world.settle()
+    world.set_phase("b", phase)
+    world.settle()
+    assert not workload(world).status.reclaimable_pods
+    add(world, "c", annotations=OF_A_SET)
+    world.settle()
+    assert not world.is_gated("c")
+    remove(world, "b")
+    world.settle()
+    add(world, "d", annotations=OF_A_SET)
+    world.pass_time(3)
+    assert world.is_gated("d")
+    told = world.condition("d")
+    assert told is not None
+    assert told.reason == conditions.GROUP_FULL
+    assert "the 2 pods with which group gang was admitted are there" in (told.message or "")
+
+
+def test_a_serving_group_that_lost_workload_and_pod_at_once_is_made_anew_whole() -> None:
+    world = serving_group()
+    world.store.delete(resources.WORKLOADS, "gang", "ml")
+    remove(world, "c")
+    add(world, "d", total=3, annotations=SERVING)
+    world.settle()
+    assert [one.count for one in workload(world).spec.pod_sets or ()] == [3]
+    assert not world.is_gated("d")
+    assert not any(world.pod(name).metadata.deletion_timestamp for name in "ab")
+
+
+def test_a_serving_group_made_anew_gets_no_quota_that_others_got_meanwhile() -> None:
+    world = serving_group()
+    world.store.delete(resources.WORKLOADS, "gang", "ml")
+    remove(world, "c")
+    world.add_pod("other")
+    world.settle()
+    assert not world.is_gated("other")
+    add(world, "d", total=3, annotations=SERVING)
+    world.pass_time(3)
+    assert world.is_gated("d")
+    admission = workload(world).status.admission
+    assert admission is not None
+    assert [one.count for one in admission.pod_set_assignments or ()] == [2]
+    told = world.condition("d")
+    assert told is not None
+    assert told.reason == conditions.GROUP_FULL
+    assert "was admitted with 2 of 3 pods" in (told.message or "")
+
+
 def test_the_workload_of_a_group_follows_its_pods_to_another_queue_unless_it_serves() -> None:
     for marks, queue in (({}, "elsewhere"), (SERVING, "team-a")):
         world = ready_world(quota=0)
@@ -668,9 +733,19 @@ def test_a_group_that_contradicts_its_flavor_does_not_start_at_all() -> None:
     world.settle()
 
     assert world.admitted() == set()
-    over = workload(world).status.condition(conditions.FINISHED)
-    assert over is not None
-    assert over.reason == conditions.FAILED_TO_START
+    status = workload(world).status
+    assert status.admission is None
+    assert not status.is_true(conditions.FINISHED)
+    evicted = status.condition(conditions.EVICTED)
+    assert evicted is not None
+    assert evicted.reason == conditions.FAILED_TO_START
+    assert "for the label of its nodes zone its pods ask for two" in (evicted.message or "")
+
+    world.store.patch(
+        resources.RESOURCE_FLAVORS, "a100", patches.merge({"spec": {"nodeLabels": {"zone": None}}})
+    )
+    world.pass_long_time(70)
+    assert world.admitted() == {"a", "b"}
 
 
 def test_pods_that_ask_otherwise_than_a_workload_that_waits_get_another_one() -> None:

@@ -17,11 +17,11 @@ from admission.kube.reflector import Replaced
 from admission.objects import pods, views
 from admission.objects.workload import Workload
 from admission.owners import integrations
-from tests.builders.cluster import make_limit_range, make_namespace
+from tests.builders.cluster import make_core_class, make_limit_range, make_namespace
 from tests.builders.jobs import queued_job
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.builders.workloads import make_pod_set, make_workload
-from tests.controller.world import World
+from tests.controller.world import World, ready_world
 
 ABOVE = (
     "resources didn't satisfy LimitRange constraints: "
@@ -123,6 +123,48 @@ def test_the_overhead_of_a_runtime_class_is_charged_where_the_pod_names_none() -
     assert usage(world, "by-class") == {"cpu": "1250m"}
     assert usage(world, "own") == {"cpu": "1500m"}
     assert usage(world, "unknown") == {"cpu": "1"}
+
+
+def test_the_nodes_of_a_runtime_class_are_those_of_pods_made_from_a_template() -> None:
+    world = World()
+    product = "nvidia.com/gpu.product"
+    world.add(
+        make_namespace(),
+        make_flavor("a100"),
+        make_flavor("h100"),
+        make_cluster_queue(flavors=("a100", "h100"), quota=2),
+        make_local_queue(),
+        {**runtime_class("on-h100"), "scheduling": {"nodeSelector": {product: "h100"}}},
+    )
+    world.add(queued_job(pods=2, pod={"runtimeClassName": "on-h100"}))
+    world.settle()
+    started = world.store.get(resources.JOBS, "train", "ml")["spec"]
+    assert not started["suspend"]
+    assert started["template"]["spec"]["nodeSelector"] == {product: "h100"}
+
+
+@pytest.mark.parametrize(("policy", "stays"), [("Never", True), ("PreemptLowerPriority", False)])
+@pytest.mark.parametrize("by", ["pod", "class"])
+def test_pods_of_a_class_that_preempts_nobody_wait(policy: str, stays: bool, by: str) -> None:
+    world = ready_world(quota=1)
+    preemption = {"preemption": {"withinClusterQueue": "LowerPriority"}}
+    world.store.patch(resources.CLUSTER_QUEUES, "gpus", patches.merge({"spec": preemption}))
+    said = {**make_core_class("polite", 1000), "preemptionPolicy": policy}
+    world.store.create(resources.PRIORITY_CLASSES, said)
+    world.add_pod("low")
+    world.settle()
+    assert not world.is_gated("low")
+    spec: dict[str, Any] = {"priorityClassName": "polite", "priority": 1000}
+    if by == "pod":
+        spec["preemptionPolicy"] = policy
+    world.add_pod("high", spec=spec)
+    world.pass_time(3)
+    assert ("low" in world.workloads()) is stays
+    if stays:
+        assert world.is_gated("high")
+        world.set_phase("low", "Succeeded")
+        world.settle()
+        assert not world.is_gated("high")
 
 
 def test_a_pod_is_charged_what_the_api_server_made_of_it_and_nothing_on_top() -> None:

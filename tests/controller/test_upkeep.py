@@ -1,10 +1,11 @@
 """Queues that stop, Workloads that are deactivated, checks, backoff, time limits."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from admission.base import names, patches, reasons
+from admission.base import clock, names, patches, reasons
 from admission.base.conditions import Text
 from admission.controller.workloads import evictions
 from admission.kube import resources
@@ -538,3 +539,21 @@ def test_a_check_that_is_pending_again_takes_nothing_from_who_runs() -> None:
     assert reason(world, "train", "Admitted") == ("True", "Admitted")
     assert world.admitted() == {"train"}
     assert not [one for one in world.sent[before:] if one.resource is resources.PODS]
+
+
+def test_the_time_of_a_backoff_goes_once_it_is_over_whoever_ended_the_eviction() -> None:
+    world = ready_world(quota=0)
+    world.add_pod("train")
+    world.settle()
+    until = clock.to_wire(world.clock.now() + timedelta(seconds=30))
+    (name,) = (one.metadata.name for one in world.workloads().values())
+    state = patches.merge({"status": {"requeueState": {"count": 1, "requeueAt": until}}})
+    world.store.patch(resources.WORKLOADS, name, state, "ml", subresource="status")
+    world.settle()
+    found = world.workloads()["train"].status.requeue_state
+    assert found is not None
+    assert found.requeue_at == until
+    world.pass_long_time(31)
+    found = world.workloads()["train"].status.requeue_state
+    assert found is not None
+    assert (found.count, found.requeue_at) == (1, None)

@@ -84,6 +84,7 @@ READ: Final = (
     Key("LOCAL_QUEUE_NAME_LABEL", "label", "pods", "the LocalQueue that admitted it"),
     Key("PODSET_LABEL", "label", "pods", "its pod set"),
     Key("WORKLOAD_ANNOTATION", "annotation", "pods", "its Workload"),
+    Key("SLICE_NAME", "annotation", "pods", "the first Workload of an owner that may grow"),
     Key("JOB_UID_LABEL", "label", "Workloads", "the uid of the owner"),
     Key("STOPS_AT", "annotation", "pods", "when the preempted pod is stopped"),
     Key("RUNS_SINCE", "annotation", "pods", "since when a pod that its owner has left is charged"),
@@ -119,6 +120,10 @@ CONDITIONS: Final = {
     "RELEASING": ("ClusterQueue", "pods hold quota that others wait for"),
     "SURGE_QUOTA_IN_USE": ("ClusterQueue", "pods of rolling updates use its surge quota"),
     "COSTS_EXACT": ("ClusterQueue", "False: what some GPUs cost is only an upper bound"),
+    "FLAVORS_CONSISTENT": (
+        "ClusterQueue",
+        "False: no node is in a flavor of each of two resource groups",
+    ),
     "SPEC_SUPPORTED": ("ClusterQueue", "False: part of it has no effect, or cannot be read"),
     "POD_ADMITTED": ("Pod", "False: it waits; the message says why"),
     "POD_REVIEWED": ("Pod", "False: the API server held it, because no review was made"),

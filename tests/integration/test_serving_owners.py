@@ -508,6 +508,36 @@ def test_the_last_pod_of_a_stateful_set_is_replaced_within_its_quota(sets: Sets)
     assert sets.system.is_gated(sets.name, "contender")
 
 
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_pod_of_a_stateful_set_is_replaced_however_it_ended(sets: Sets, phase: str) -> None:
+    sets.create(2)
+    sets.wait(running=2)
+    ended = sets.at_work()[0]["metadata"]
+    sets.api.patch(f"{sets.pods}/{ended['name']}/status", {"status": {"phase": phase}})
+    waiting.until(
+        lambda: ended["uid"] not in {one["metadata"]["uid"] for one in sets.alive()},
+        what="its controller makes another pod",
+    )
+    sets.wait(running=2)
+    (workload,) = sets.admitted()
+    assert json.loads(workload["metadata"]["annotations"][names.GROUP_MEMBERS]) == {}
+
+
+def test_a_stateful_set_that_lost_its_workload_and_a_pod_at_once_runs_whole_again(
+    sets: Sets,
+) -> None:
+    sets.create(3)
+    sets.wait(running=3)
+    (before,) = sets.admitted()
+    lost = sets.at_work()[1]["metadata"]
+    sets.api.delete(f"{sets.pods}/{lost['name']}", {"gracePeriodSeconds": 0})
+    sets.api.delete(f"{sets.workloads}/{before['metadata']['name']}")
+    sets.wait(running=3)
+    (after,) = sets.admitted()
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+    assert [one["count"] for one in after["spec"]["podSets"]] == [3]
+
+
 def test_what_the_workload_of_a_stateful_set_was_made_for_is_fixed(sets: Sets) -> None:
     sets.create(2)
     sets.wait(running=2)

@@ -335,7 +335,7 @@ def waiting_set(**more: Any) -> dict[str, Any]:
 
 def started(old: Mapping[str, Any], new: Mapping[str, Any]) -> Outcome:
     before, after = (msgspec.convert(one, JobSet) for one in (old, new))
-    return owner_review.keep_waiting(before, after, CONTEXT, RULES)
+    return owner_review.keep_waiting(before, after, CONTEXT, RULES, make_cluster("default"))
 
 
 def test_an_owner_that_is_applied_again_while_it_waits_stays_suspended():

@@ -4,7 +4,7 @@ Both decide what a Workload is charged for beside its own spec. What a Workload 
 recorded in its status, and stays.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from admission.base.names import WorkloadKey
@@ -16,7 +16,8 @@ from admission.kube.resources import Resource
 from admission.objects import limit_range, pods, views
 from admission.objects.limit_range import NO_LIMITS, Summary
 from admission.objects.pods import Nanos
-from admission.objects.workload import Surroundings
+from admission.objects.views import RuntimePlacement
+from admission.objects.workload import NEVER, Surroundings
 from admission.scheduling.transformation import Rules
 
 
@@ -39,9 +40,12 @@ class ResourceAdjustments:
         self._ranges: dict[str, dict[str, views.LimitRange]] = {}
         self._limits: dict[str, Summary] = {}
         self._overheads: dict[str, Nanos] = {}
+        self._placements: dict[str, RuntimePlacement] = {}
         self._asked: set[str] = set()
         self._stale_namespaces: set[str] = set()
         self._stale_classes: set[str] = set()
+        self._never_preempting: frozenset[str] = frozenset()
+        self._stale_priorities: frozenset[str] = frozenset()
         self.informers: Mapping[Resource, Informer[Any]] = {
             resources.LIMIT_RANGES: Informer("LimitRange", self._see_range, self._lose_range),
             resources.RUNTIME_CLASSES: Informer("RuntimeClass", self._see_class, self._lose_class),
@@ -54,16 +58,28 @@ class ResourceAdjustments:
             rules=self._rules,
             limits=self._limits.get(namespace, NO_LIMITS),
             overheads=self._overheads,
+            placements=self._placements,
+            never_preempting=self._never_preempting,
             devices=self._claims.known,
         )
 
     def take_stale(self, workloads: WorkloadIndex) -> list[WorkloadKey]:
         """Return the Workloads that must be translated again for what has changed since."""
         namespaces, classes = self._stale_namespaces, self._stale_classes
+        priorities = self._stale_priorities
         self._stale_namespaces, self._stale_classes = set(), set()
-        found = [key for name in sorted(namespaces) for key in workloads.in_namespace(name)]
-        found += [key for name in sorted(classes) for key in workloads.of_runtime_class(name)]
-        return found
+        self._stale_priorities = frozenset()
+        stale = [key for name in sorted(namespaces) for key in workloads.in_namespace(name)]
+        stale += [key for name in sorted(classes) for key in workloads.of_runtime_class(name)]
+        stale += [key for name in sorted(priorities) for key in workloads.of_pod_priority(name)]
+        return stale
+
+    def set_priority_classes(self, classes: Iterable[views.PriorityClass]) -> None:
+        """Take the PriorityClasses that exist: templates only name them."""
+        polite = [one for one in classes if one.preemption_policy == NEVER]
+        found = frozenset(name for one in polite for name in (one.metadata.name, *_unnamed(one)))
+        self._stale_priorities |= found ^ self._never_preempting
+        self._never_preempting = found
 
     def _see_range(self, view: views.LimitRange) -> None:
         namespace = view.metadata.namespace
@@ -87,14 +103,23 @@ class ResourceAdjustments:
             del self._ranges[namespace], self._limits[namespace]
 
     def _see_class(self, view: views.RuntimeClass) -> None:
-        self._set_overhead(view.metadata.name, pods.overhead(view))
+        self._set_class(view.metadata.name, pods.overhead(view), view.scheduling)
 
     def _lose_class(self, view: views.Object) -> None:
-        self._set_overhead(view.metadata.name, {})
+        self._set_class(view.metadata.name, {}, None)
 
-    def _set_overhead(self, name: str, overhead: Nanos) -> None:
-        if overhead == self._overheads.get(name, {}):
+    def _set_class(self, name: str, overhead: Nanos, placement: RuntimePlacement | None) -> None:
+        """Take what a RuntimeClass adds to pods; those who were given the old maps keep them."""
+        known = self._overheads.get(name, {}), self._placements.get(name)
+        if (overhead, placement) == known:
             return
-        others = {one: value for one, value in self._overheads.items() if one != name}
-        self._overheads = {**others, **({name: overhead} if overhead else {})}
+        overheads = {one: value for one, value in self._overheads.items() if one != name}
+        placements = {one: value for one, value in self._placements.items() if one != name}
+        self._overheads = {**overheads, **({name: overhead} if overhead else {})}
+        self._placements = {**placements, **({name: placement} if placement else {})}
         self._stale_classes.add(name)
+
+
+def _unnamed(found: views.PriorityClass) -> tuple[str, ...]:
+    """Return an empty name for the class of pods that name none."""
+    return ("",) if found.global_default else ()

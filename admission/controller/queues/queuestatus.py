@@ -28,6 +28,7 @@ _SECOND_US: Final = 1_000_000
 _OWN: Final = (
     conditions.CAPACITY_SUFFICIENT,
     conditions.COSTS_EXACT,
+    conditions.FLAVORS_CONSISTENT,
     conditions.SPEC_SUPPORTED,
     conditions.RELEASING,
     conditions.SURGE_QUOTA_IN_USE,

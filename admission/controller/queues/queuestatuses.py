@@ -65,7 +65,8 @@ class QueueStatuses:
         self._flow = flow
         self._clock = clock
         self._accounting = accounting
-        self._about = (*about_gpus, Support(configuration).condition)
+        support = Support(configuration)
+        self._about = (*about_gpus, support.condition, support.flavors_condition)
         accounting.ask_cohorts_of(state.cohorts_of)
         self._log = logs.get("queues")
         self._queue = StatusQueue(interval_seconds)

@@ -428,11 +428,14 @@ class Owners(Generic[View, Document]):
     def _follow(self, key: WorkloadKey, owner: Owner, workload: Workload) -> ApiRequest | None:
         """Make a Workload without quota ask for what its owner asks for."""
         is_adopted = prebuilt.is_adopted(workload, owner.view)
-        if owner.resizes() is None or is_adopted:
+        is_placed_otherwise = owner.places_otherwise(workload)
+        if is_adopted or (owner.resizes() is None and not is_placed_otherwise):
             return self._follow_labels(key, owner.view, workload)
         made = self._make(key, owner)
         if made is None or isinstance(made, ApiRequest):
             return made
+        if is_placed_otherwise:
+            return requests.follow_nodes(workload, made)
         told = owner_events.followed(owner, workload)
         return requests.follow(workload, owner.view, made, told)
 
@@ -475,10 +478,21 @@ class Owners(Generic[View, Document]):
                 return None
 
     def _charge_running(
-        self, key: WorkloadKey, owner: Owner, workload: Workload
+        self,
+        key: WorkloadKey,
+        owner: Owner,
+        workload: Workload,
+        running: Mapping[str, int] | None = None,
     ) -> ApiRequest | None:
-        """Give a Workload the quota that its owner's pods hold, even above the ClusterQueue's."""
-        admit = self._running.admit(workload)
+        """Give a Workload the quota that its owner's pods hold, even above the ClusterQueue's.
+
+        Args:
+            key: of the Workload.
+            owner: its owner.
+            workload: the Workload.
+            running: see `running_pods.Ledger.admit_running`.
+        """
+        admit = self._running.admit(workload, running)
         if admit is None:
             # it goes on running, and is charged once its queue exists
             sought = self._running.queues_sought(workload)
@@ -542,9 +556,10 @@ class Owners(Generic[View, Document]):
         return self._workloads.ask_absence(key, named.name)
 
     def _start(self, key: WorkloadKey, owner: Owner, workload: Workload) -> ApiRequest | None:
-        """Start an owner; one that contradicts its assignment ends as FailedToStart.
+        """Start an owner; one that contradicts its admission gives its quota back and waits.
 
-        It waits while pods run that use its reservation.
+        Where admission checks contradict each other its Workload ends, as in Kueue. It waits
+        while pods run that use its reservation.
         """
         gathers = owner.gathers()
         started = None if gathers is None else {gathers.pod_set_to_start(workload): 1}
@@ -561,7 +576,7 @@ class Owners(Generic[View, Document]):
         except KeyError:
             return None  # the flavor was deleted after the decision; its return wakes the owner
         except injection.InjectionConflictError as conflict:
-            return self._finish(workload, Text(conditions.FAILED_TO_START, str(conflict)))
+            return self._cannot_start(workload, conflict)
         begins = owner.view if gathers is None else gathers.to_start(workload)
         told: tuple[Event, ...] = ()
         if not self._workloads.was_granted(workload.key()) or owner_events.says_it_waits(begins):
@@ -572,6 +587,18 @@ class Owners(Generic[View, Document]):
             key, self.resource, gathers.to_start(workload), Operation.START_OWNER, changes,
             into=self.integration.answer, events=told,
         )  # fmt: skip
+
+    def _cannot_start(
+        self, workload: Workload, conflict: injection.InjectionConflictError
+    ) -> ApiRequest:
+        if conflict.check:
+            return self._finish(workload, Text(conditions.FAILED_TO_START, str(conflict)))
+        text = conditions.contradicts_admission(
+            conflict.field, conflict.key, conflict.wanted, conflict.found
+        )
+        status = evictions.contradicted(workload, text, self._clock.now())
+        told = (events.evicted(*text),)
+        return api_requests.set_workload_status(workload, Operation.EVICT, status, told)
 
     def _stop_or_wait(
         self, key: WorkloadKey, step: Next, owner: Owner, workload: Workload | None

@@ -568,6 +568,8 @@ class PodGroups(Owners[Any, views.PodDocument]):
                 return api_requests.set_workload_status(
                     workload, Operation.AWAIT_REPLACEMENTS, changes
                 )
+            case Step.CHARGE:
+                return self._charge_running(subject.key, owner, workload, owner.released_by_role())
             case Step.WITHDRAW:
                 status = evictions.withdraw(workload, conditions.GROUP_SHORT, now)
                 return api_requests.set_workload_status(
@@ -712,19 +714,38 @@ class PodGroups(Owners[Any, views.PodDocument]):
                 request = self._tell(key, pod, text, admitted=False)
                 if request is not None:
                     return request
-        if owner.serving is not None and owner.has_grown(workload):
-            total = sum(one.count for one in workload.spec.pod_sets or ())
-            name = owner.serving.owner.metadata.name
-            text = conditions.serving_owner_has_grown(owner.serving.of.kind.name, name, total)
-            request = self._tell_first(key, owner.gated(), text)
-            if request is not None:
-                return request
+        request = self._tell_full(key, owner, workload)
+        if request is not None:
+            return request
         told = reasons.admitted(admission.cluster_queue)
         for pod in owner.to_stop():
             found = pod_owner.admitted_condition(pod)
             if found is not None and found.status != "True":
                 return self._tell(key, pod, told, admitted=True)
         return None
+
+    def _tell_full(
+        self, key: WorkloadKey, owner: PodGroupOwner, workload: Workload
+    ) -> ApiRequest | None:
+        """Return the next write that says on a pod that its admitted group has no room for it."""
+        gated = [pod for pod in owner.gated() if owner.suits(pod, workload)]
+        if not gated or owner.may_start(workload) or self._are_gathering(key, gated):
+            return None
+        total = sum(one.count for one in workload.spec.pod_sets or ())
+        text = conditions.group_is_full(key.name, owner.admitted(workload), total)
+        if owner.serving is not None and owner.has_grown(workload):
+            name = owner.serving.owner.metadata.name
+            text = conditions.serving_owner_has_grown(owner.serving.of.kind.name, name, total)
+        return self._tell_first(key, gated, text)
+
+    def _are_gathering(self, key: WorkloadKey, pods: Iterable[views.Pod]) -> bool:
+        """Return whether pods came so recently that nothing is said of them; looks again then."""
+        now = self._clock.now()
+        last = max(pod.metadata.creation_timestamp or "" for pod in pods)
+        due = clocks.from_wire(last) + _GATHERING if last else now
+        if now < due:
+            self._queue.add_at(key, due, now)
+        return now < due
 
     def _tell_missing(
         self, key: WorkloadKey, owner: PodGroupOwner, step: Next
@@ -742,11 +763,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
             text = hint
             labels = (pod.metadata.label(names.PRIORITY_CLASS_LABEL) for pod in gated)
             self._stuck.add(key, *map(stuck.priority_class, filter(None, labels)))
-        now = self._clock.now()
-        last = max(pod.metadata.creation_timestamp or "" for pod in gated)
-        due = clocks.from_wire(last) + _GATHERING if last else now
-        if now < due:
-            self._queue.add_at(key, due, now)
+        if self._are_gathering(key, gated):
             return None
         first = gated[0]
         self._events.lacks_pods(key, first, text)

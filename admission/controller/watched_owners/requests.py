@@ -103,6 +103,17 @@ def follow(
     )
 
 
+def follow_nodes(workload: Workload, made: dict[str, Any]) -> ApiRequest:
+    """Return the write after which a Workload without quota asks for the nodes of its pods.
+
+    Args:
+        workload: as it is.
+        made: the document of the Workload that would be made for its owner now.
+    """
+    changes = {"spec": {"podSets": made["spec"]["podSets"]}}
+    return api_requests.patch_workload(workload, Operation.FOLLOW_OWNER, changes)
+
+
 def resize(workload: Workload, counts: Mapping[str, int]) -> ApiRequest:
     """Return the write after which exactly this version of a Workload asks for so many pods."""
     metadata = workload.metadata
@@ -142,7 +153,7 @@ def remove_finalizer(workload: Workload) -> ApiRequest:
 def reclaim(workload: Workload, owner: Reclaims) -> ApiRequest:
     """Return the write that says how many pods of each pod set will never run again."""
     counts = owner.reclaimable(workload)
-    listed = [{"name": name, "count": count} for name, count in counts.items()]
+    listed = [{"name": name, "count": count} for name, count in counts.items() if count]
     return api_requests.set_workload_status(
         workload, Operation.RECLAIM_PODS, {"reclaimablePods": listed}
     )

@@ -81,7 +81,12 @@ class Ledger(Protocol):
         ...
 
     def admit_running(
-        self, view: Workload, queue: str, node_labels: dict[str, str]
+        self,
+        view: Workload,
+        queue: str,
+        node_labels: dict[str, str],
+        *,
+        running: Mapping[str, int] | None = None,
     ) -> Admit | None:
         """Return the charge of a Workload with running pods; None if it cannot be read.
 
@@ -89,6 +94,9 @@ class Ledger(Protocol):
             view: the Workload.
             queue: the ClusterQueue.
             node_labels: of the node on which its pods run, as far as it is known.
+            running: how many pods of each pod set run, where each of the others waits for its
+                release. These are charged too if there is room for them. None where all are
+                charged, whatever the quota.
         """
         ...
 
@@ -601,13 +609,19 @@ class RunningPods:
         found = min(silent, key=_order, default=None)
         return None if found is None else (found.view, found.resource)
 
-    def admit(self, workload: Workload) -> Admit | None:
-        """Return the charge of a Workload with running pods; None without its ClusterQueue."""
+    def admit(self, workload: Workload, running: Mapping[str, int] | None = None) -> Admit | None:
+        """Return the charge of a Workload with running pods; None without its ClusterQueue.
+
+        Args:
+            workload: the Workload.
+            running: see `Ledger.admit_running`.
+        """
         named, node = self._named_and_node(workload.key())
         queue = self._configuration.cluster_queue_of(_local_queue_of(workload), named)
         if not queue:
             return None
-        return self._ledger.admit_running(workload, queue, self._inventory.node_labels(node))
+        labels = self._inventory.node_labels(node)
+        return self._ledger.admit_running(workload, queue, labels, running=running)
 
     def _named_and_node(self, key: WorkloadKey) -> tuple[str, str]:
         """Return the ClusterQueue that running pods of a Workload name, and the node of one."""

@@ -5,12 +5,12 @@ and pkg/controller/jobframework/reconciler.go.
 """
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
 
-from admission.base import conditions, events, names
+from admission.base import clock, conditions, events, names
 from admission.base.conditions import EvictionReason, Text
 from admission.base.events import Event
 from admission.controller.workloads import checks, times
@@ -21,6 +21,10 @@ from admission.scheduling import decisions, model
 
 _PLACES: Final = ("clusterName", "nominatedClusterNames", "unhealthyNodes")
 """Members of the status that tell of an admission that is over."""
+_FIRST_PAUSE: Final = 60
+_LONGEST_PAUSE: Final = 600
+"""Seconds until what contradicted its admission is tried again; they double each time."""
+_MOST_DOUBLINGS: Final = 10
 _RETRIED_AT_ONCE: Final = frozenset(
     {
         EvictionReason.PREEMPTED,
@@ -113,6 +117,17 @@ def evict(
     if states is not None:
         status["admissionChecks"] = states
     return status
+
+
+def contradicted(workload: Workload, text: Text, now: datetime) -> dict[str, Any]:
+    """Evict a Workload that could not be started as it was admitted, and have it wait a while."""
+    stats = workload.status.scheduling_stats
+    listed = (stats.evictions if stats else None) or ()
+    before = sum(one.count for one in listed if one.reason == text.reason)
+    seconds = min(_FIRST_PAUSE << min(before, _MOST_DOUBLINGS), _LONGEST_PAUSE)
+    until = now + timedelta(seconds=seconds)
+    state = {"requeueState": {"requeueAt": clock.to_wire(until)}}
+    return evict(workload, text, now) | state
 
 
 def clear(workload: Workload, now: datetime, *, stays: bool = True) -> dict[str, Any]:

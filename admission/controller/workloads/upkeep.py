@@ -27,7 +27,11 @@ from admission.objects.workload import Workload
 
 _DRAIN: Final = "HoldAndDrain"
 _AFTER_BACKOFF: Final = frozenset(
-    {EvictionReason.ADMISSION_CHECK, EvictionReason.PODS_READY_TIMEOUT}
+    {
+        EvictionReason.ADMISSION_CHECK,
+        EvictionReason.PODS_READY_TIMEOUT,
+        EvictionReason.FAILED_TO_START,
+    }
 )
 
 
@@ -49,7 +53,7 @@ def next_due(workload: Workload, around: Surroundings) -> datetime | None:
     if workload.metadata.deletion_timestamp or workload.status.is_true(conditions.FINISHED):
         return kept
     moments = [
-        _backoff_end(workload),
+        _requeue_at(workload),
         _execution_end(workload, around),
         readiness.due(workload, around.waiting),
         readiness.told_at(workload, around),
@@ -120,11 +124,22 @@ def _end_backoff(workload: Workload, around: Surroundings) -> Change | None:
     if held is None or held.reason not in _AFTER_BACKOFF or not is_active(workload):
         return None
     end = _backoff_end(workload)
-    if end is not None and end > around.now:
+    if end is not None and end > around.now and not _asks_anew(workload, held):
         return None
     change = _requeue(workload, conditions.BACKOFF_FINISHED, around.now)
     status = change.status or {}
     return Change(status=status | {"requeueState": {"requeueAt": None}})
+
+
+def _drop_past_backoff(workload: Workload, around: Surroundings) -> Change | None:
+    """A time until which a Workload was not to be tried goes once it is over.
+
+    Also where something else ended the eviction before.
+    """
+    end = _requeue_at(workload)
+    if end is None or end > around.now or _held_back(workload) is not None:
+        return None
+    return Change(status={"requeueState": {"requeueAt": None}})
 
 
 def _restart(workload: Workload, around: Surroundings) -> Change | None:
@@ -305,6 +320,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     retention.delete_owner,
     _reactivate,
     _end_backoff,
+    _drop_past_backoff,
     _restart,
     _end_gate,
     _sync_checks,
@@ -331,6 +347,13 @@ def _is_reserved(workload: Workload) -> bool:
     return workload.status.is_true(conditions.QUOTA_RESERVED)
 
 
+def _asks_anew(workload: Workload, held: views.Condition) -> bool:
+    """Return whether a Workload that contradicted its admission asks otherwise since then."""
+    seen = held.observed_generation or 0
+    is_contradiction = held.reason == EvictionReason.FAILED_TO_START
+    return is_contradiction and workload.metadata.generation > seen
+
+
 def _held_back(workload: Workload) -> views.Condition | None:
     """The condition Requeued where it is False."""
     found = workload.status.condition(conditions.REQUEUED)
@@ -338,11 +361,13 @@ def _held_back(workload: Workload) -> views.Condition | None:
 
 
 def _backoff_end(workload: Workload) -> datetime | None:
+    return None if _held_back(workload) is None else _requeue_at(workload)
+
+
+def _requeue_at(workload: Workload) -> datetime | None:
     state = workload.status.requeue_state
-    held = _held_back(workload)
-    if state is None or not state.requeue_at or held is None:
-        return None
-    return clock.from_wire(state.requeue_at)
+    at = None if state is None else state.requeue_at
+    return clock.from_wire(at) if at else None
 
 
 def _limit_of(workload: Workload, around: Surroundings) -> run_times.Limit | None:

@@ -26,6 +26,7 @@ class WorkloadIndex:
         self._in_flavor = self._seen.index(_flavors)
         self._of_class = self._seen.index(_priority_class)
         self._of_runtime_class = self._seen.index(_runtime_classes)
+        self._of_pod_priority = self._seen.index(_pod_priorities)
         self._keys: dict[str, WorkloadKey] = {}
         """By UID."""
         self._not_found: set[WorkloadKey] = set()
@@ -72,6 +73,10 @@ class WorkloadIndex:
     def of_runtime_class(self, name: str) -> tuple[WorkloadKey, ...]:
         """Return the Workloads of which pods name a RuntimeClass."""
         return self._of_runtime_class.keys(name)
+
+    def of_pod_priority(self, name: str) -> tuple[WorkloadKey, ...]:
+        """Return the Workloads of which pods name a PriorityClass; none where it is empty."""
+        return self._of_pod_priority.keys(name)
 
     def on_update(self, workload: Workload) -> WorkloadKey | None:
         """Take a version of a Workload; return None if it was an old one."""
@@ -190,6 +195,11 @@ def _runtime_classes(_: WorkloadKey, workload: Workload) -> Iterator[str]:
     for one in workload.spec.pod_sets or ():
         if one.template.spec.runtime_class_name:
             yield one.template.spec.runtime_class_name
+
+
+def _pod_priorities(_: WorkloadKey, workload: Workload) -> Iterator[str]:
+    for pod_set in workload.spec.pod_sets or ():
+        yield pod_set.template.spec.priority_class_name
 
 
 def _first_of(workload: Workload) -> WorkloadKey | None:

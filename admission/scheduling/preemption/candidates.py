@@ -31,6 +31,7 @@ class Preemptor:
 
     Attributes:
         spared: workloads that it may not take.
+        takes_none: whether it waits instead of preempting anybody.
     """
 
     key: WorkloadKey
@@ -40,6 +41,7 @@ class Preemptor:
     priority: int
     queue_us: int
     spared: frozenset[WorkloadKey] = frozenset()
+    takes_none: bool = False
 
 
 @dataclass(frozen=True, slots=True)
