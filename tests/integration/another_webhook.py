@@ -1,6 +1,7 @@
 """A mutating webhook of somebody else that comes after ours, as service meshes have.
 
-It adds to each pod the container that the pod's annotation holds, as JSON.
+It adds to each new pod the container that an annotation of the pod holds, as JSON; and, when the
+pod is changed, what another annotation holds, as policy engines do.
 """
 
 import base64
@@ -21,7 +22,33 @@ from tests.controlplane.rest import Rest
 
 CONTAINER: Final = "example.com/add-container"
 """The annotation."""
+ON_UPDATE: Final = "example.com/add-on-update"
+"""The other one: members by path, which are added where they are missing."""
 _PATH: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+
+
+def _patch(request: dict[str, Any]) -> list[dict[str, Any]]:
+    pod = request["object"]
+    annotations = pod["metadata"]["annotations"]
+    if request["operation"] == "CREATE":
+        if CONTAINER not in annotations:
+            return []
+        container = json.loads(annotations[CONTAINER])
+        return [{"op": "add", "path": "/spec/containers/-", "value": container}]
+    wanted = json.loads(annotations.get(ON_UPDATE, "{}"))
+    return [
+        {"op": "add", "path": path, "value": value}
+        for path, value in wanted.items()
+        if not _has(pod, path.strip("/").split("/"))
+    ]
+
+
+def _has(found: Any, steps: list[str]) -> bool:
+    for step in steps:
+        found = found[int(step)] if isinstance(found, list) else found.get(step)
+        if found is None:
+            return False
+    return True
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -33,8 +60,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["request"]
-        container = json.loads(request["object"]["metadata"]["annotations"][CONTAINER])
-        patch = [{"op": "add", "path": "/spec/containers/-", "value": container}]
+        patch = _patch(request)
         response = {
             "uid": request["uid"],
             "allowed": True,
@@ -70,8 +96,10 @@ def another_webhook(api: Rest, folder: Path) -> Iterator[None]:
 
 
 def _configuration(port: int, ca: bytes) -> dict[str, Any]:
-    key = json.dumps(CONTAINER)
-    asked = f"has(object.metadata.annotations) && {key} in object.metadata.annotations"
+    keys = " || ".join(
+        f"{json.dumps(key)} in object.metadata.annotations" for key in (CONTAINER, ON_UPDATE)
+    )
+    asked = f"has(object.metadata.annotations) && ({keys})"
     webhook = {
         "name": "zz.example.com",
         "admissionReviewVersions": ["v1"],
@@ -83,7 +111,7 @@ def _configuration(port: int, ca: bytes) -> dict[str, Any]:
         },
         "rules": [
             {
-                "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+                "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
                 "resources": ["pods"], "scope": "Namespaced",
             }
         ],

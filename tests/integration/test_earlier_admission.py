@@ -206,6 +206,7 @@ def test_a_pod_whose_labels_are_all_replaced_keeps_its_quota(system: Installed) 
     for name in ("synced", "waits"):
         found = system.api.get(f"{path}/{name}")
         found["metadata"]["labels"] = {"app": "b"}
+        del found["metadata"]["resourceVersion"]  # whatever its status says meanwhile
         found["spec"].pop("schedulingGates", None)
         after = system.api.put(f"{path}/{name}", found)
         assert after["metadata"]["labels"]["app"] == "b"
