@@ -389,7 +389,8 @@ def pods_ready_timeout(workload: str) -> Text:
 
 def start_refused(error: str) -> Text:
     """Return why an admitted Workload or pod is not started: the API server refuses it."""
-    return Text("StartRefused", f"Admitted, but the API server refuses to start it: {error}")
+    cause = " ".join(error.split())  # it may have lines, and tabs
+    return Text("StartRefused", f"Admitted, but the API server refuses to start it: {cause}")
 
 
 def refused_for_long(minutes: float, error: str) -> Text:
@@ -694,21 +695,18 @@ OUT_OF_SYNC: Final = Text("OutOfSync", "The prebuilt workload is out of sync wit
 FAILED_TO_START: Final = EvictionReason.FAILED_TO_START.value
 
 
-def contradicts_admission(field: str, key: str, given: str, present: str) -> Text:
+def contradicts_admission(key: str, given: str, present: str) -> Text:
     """Return why a Workload gives its quota back: its pods contradict what it was admitted with.
 
     Args:
-        field: where they do: ``nodeSelector``, ``labels`` or ``annotations``.
-        key: the key.
+        key: a label of nodes, or a label or annotation.
         given: what the admission gives.
         present: what the pods have.
     """
-    what = "label of its nodes" if field == "nodeSelector" else f"key of {field}"
     return Text(
         FAILED_TO_START,
-        f"Could not start: for the {what} {key} its pods ask for {present}, and what it was"
-        f" admitted with gives {given}. Its quota is free again, and it is tried again later; make"
-        " the pods and the ResourceFlavor agree",
+        f"Could not start: its pods ask for {key}={present}, and it was admitted with {given}. Its"
+        " quota is free; make pods and flavor agree, and it is tried again",
     )
 
 
@@ -1377,9 +1375,9 @@ def group_is_full(name: str, admitted: int, total: int) -> Text:
     if admitted < total:
         return Text(
             GROUP_FULL,
-            f"group {name} was admitted with {admitted} of {total} pods, which are there: there"
-            " was no quota for more when its Workload was made again. Scale it to 0 and back to"
-            f" {total}, and it asks for quota for all",
+            f"group {name} was admitted with {admitted} of {total} pods: there was no quota for"
+            " more when its Workload was made again; scale it to 0 and back to"
+            f" {total} to ask for all",
         )
     return Text(
         GROUP_FULL,

@@ -342,8 +342,13 @@ def sentence(head: str, *clauses: str) -> str:
 
 
 def fitted(text: Text) -> Text:
-    """Return a text whose message is a sentence of the length that the catalogue allows."""
+    """Return a text whose message is a sentence of the length that the catalogue allows.
+
+    What the API server refuses keeps its whole cause: that stands at the end of its message.
+    """
     message = text.message
+    if text.reason == Code.START_REFUSED:
+        return text
     return text if len(message) <= MOST else Text(text.reason, _clipped(message, MOST))
 
 

@@ -267,13 +267,19 @@ EVERY = st.one_of(
     st.builds(reasons.charged_running, dns),
     st.builds(reasons.cluster_queue, st.builds(Text, dns, words)),
     st.builds(reasons.cluster_queue_in_use, counts, names),
-    st.builds(reasons.fitted, st.builds(Text, st.just("StartRefused"), words)),
+    st.builds(reasons.fitted, st.builds(Text, st.just("PodGroupFull"), words)),
 )
 
 
 @given(EVERY)
 def test_a_sentence_has_at_most_200_characters_whatever_the_names_and_amounts(text: Text) -> None:
     assert len(text.message) <= 200
+
+
+@given(words)
+def test_what_the_api_server_refuses_keeps_its_whole_cause(error: str) -> None:
+    text = Text(Code.START_REFUSED, error)
+    assert reasons.fitted(text) == text
 
 
 @given(some, dns)

@@ -739,7 +739,7 @@ def test_a_group_that_contradicts_its_flavor_does_not_start_at_all() -> None:
     evicted = status.condition(conditions.EVICTED)
     assert evicted is not None
     assert evicted.reason == conditions.FAILED_TO_START
-    assert "for the label of its nodes zone its pods ask for two" in (evicted.message or "")
+    assert "its pods ask for zone=two, and it was admitted with one" in (evicted.message or "")
 
     world.store.patch(
         resources.RESOURCE_FLAVORS, "a100", patches.merge({"spec": {"nodeLabels": {"zone": None}}})

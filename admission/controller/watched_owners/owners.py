@@ -593,9 +593,7 @@ class Owners(Generic[View, Document]):
     ) -> ApiRequest:
         if conflict.check:
             return self._finish(workload, Text(conditions.FAILED_TO_START, str(conflict)))
-        text = conditions.contradicts_admission(
-            conflict.field, conflict.key, conflict.wanted, conflict.found
-        )
+        text = conditions.contradicts_admission(conflict.key, conflict.wanted, conflict.found)
         status = evictions.contradicted(workload, text, self._clock.now())
         told = (events.evicted(*text),)
         return api_requests.set_workload_status(workload, Operation.EVICT, status, told)
