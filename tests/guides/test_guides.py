@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from admission.config import reading
 from tests.controlplane import build, nodes, waiting
@@ -138,14 +139,30 @@ def editor(system: Installed) -> str:
 
 
 @pytest.mark.controlplane
-def test_the_first_queue_of_the_readme_is_accepted(system: Installed, tmp_path: Path) -> None:
+def test_the_first_queue_of_the_readme_is_made_by_one_command(
+    system: Installed, tmp_path: Path
+) -> None:
     reader = Reader(system, tmp_path / "reader")
     (queue,) = pages.manifests(tree.ROOT / "README.md")
-    (reader.folder / "queue.yaml").write_text(queue)
-    reader.done("kubectl create namespace research")  # a guide may have made it
-    done = reader.done("kubectl apply --dry-run=server -f queue.yaml")
+    # a guide may have made what has these names
+    mine = queue.replace("research", "readme").replace("name: a100", "name: readme")
+    (reader.folder / "queue.yaml").write_text(mine)
+    done = reader.done("kubectl apply -f queue.yaml")
     assert done.returncode == 0, done.stdout
-    assert len(done.stdout.splitlines()) == 3
+    system.wait_for_queue("readme")
+    reader.done("kubectl delete --wait=false -f queue.yaml")
+
+
+def test_the_first_queue_of_the_readme_brings_its_namespace() -> None:
+    documents = [
+        document
+        for text in pages.manifests(tree.ROOT / "README.md")
+        for document in yaml.safe_load_all(text)
+    ]
+    made = {one["metadata"]["name"] for one in documents if one["kind"] == "Namespace"}
+    used = {one["metadata"].get("namespace") for one in documents} - {None}
+    assert used
+    assert used <= made
 
 
 @pytest.mark.parametrize("page", pages.others(), ids=tree.name)
