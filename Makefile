@@ -7,6 +7,10 @@ ARGS ?=
 BASE ?= HEAD
 SEED ?= 1
 MINUTES ?= 10
+# The image, what it is built from (a tag gets its digest), and the program that builds it.
+IMAGE ?= gpu-admission:0.2.0
+BASE_IMAGE ?= python:3.11.14-slim-bookworm
+DOCKER ?= docker
 KREW_URL ?= https://downloads.example.com
 RELEASE_URL ?= https://downloads.example.com
 RELEASE_SOURCE ?=
@@ -19,7 +23,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --no-emit-index-url --gener
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-again test-changed test-nightly test-fast lint docs reference bench chaos fuzz interop upgrade crds manifests controlplane browser lock clean krew release alerts mutants
+.PHONY: help demo test test-again test-changed test-nightly test-fast lint docs reference bench chaos fuzz interop upgrade crds manifests controlplane browser lock clean image krew release alerts mutants
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +90,15 @@ crds: $(READY) ## write the CustomResourceDefinitions of admission.objects to cr
 manifests: $(READY) ## write deploy/base and deploy/chart, and what is made in deploy/observability
 	$(BIN)/gpu-admission manifests --out deploy/base --chart deploy/chart
 	$(BIN)/python -m tests.observability.files
+
+image: ## build the image (IMAGE=REGISTRY/gpu-admission:TAG; DOCKER=podman with BASE_IMAGE=NAME@sha256:DIGEST)
+	@base='$(BASE_IMAGE)'; \
+	case "$$base" in *@sha256:*) ;; *) \
+	  digest=$$($(DOCKER) buildx imagetools inspect "$$base" --format '{{.Manifest.Digest}}') || { \
+	    echo "make: $(DOCKER) does not say which digest $$base has; pass BASE_IMAGE=NAME@sha256:DIGEST" >&2; exit 1; }; \
+	  base="$$base@$$digest";; esac; \
+	$(DOCKER) build -f deploy/Dockerfile -t '$(IMAGE)' --build-arg BASE="$$base" .
+	@echo 'next: $(DOCKER) push $(IMAGE), then gpu-admission install --image $(IMAGE)'
 
 krew: $(READY) ## pack kubectl gpu for krew in build/krew (KREW_URL: where the archives will be)
 	$(BIN)/python deploy/krew/pack.py --url $(KREW_URL)

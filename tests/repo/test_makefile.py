@@ -10,7 +10,7 @@ import pytest
 from tests.repo import tree
 
 MAKEFILE = (tree.ROOT / "Makefile").read_text()
-DEMANDED = {"bench", "controlplane", "crds", "demo", "lint"} | {
+DEMANDED = {"bench", "controlplane", "crds", "demo", "image", "lint"} | {
     *("test", "test-again", "test-changed", "test-fast", "test-nightly"),
 }
 DOCUMENTS = [path for path in tree.files() if path.suffix == ".md"]
@@ -54,6 +54,36 @@ def test_make_alone_shows_every_target():
 @pytest.mark.parametrize("document", DOCUMENTS, ids=tree.name)
 def test_a_document_names_only_targets_that_exist(document):
     assert commands(document) - targets() == set()
+
+
+DOCKER = """#!/bin/sh
+echo "$@" >> {log}
+echo sha256:1111
+"""
+
+
+@pytest.mark.parametrize(
+    ("base", "expected"),
+    [
+        ("", "python:3.11.14-slim-bookworm@sha256:1111"),
+        (
+            "BASE_IMAGE=mirror.test/python@sha256:2222",
+            "mirror.test/python@sha256:2222",
+        ),
+    ],
+)
+def test_one_command_builds_the_image_from_a_digest(tmp_path, base, expected):
+    docker, log = tmp_path / "docker", tmp_path / "log"
+    docker.write_text(DOCKER.format(log=log))
+    docker.chmod(0o755)
+    image = "registry.example.com/gpu-admission:7"
+    done = subprocess.run(
+        ["make", "-s", "image", f"DOCKER={docker}", f"IMAGE={image}", *filter(None, [base])],
+        cwd=tree.ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    typed = log.read_text().splitlines()[-1]
+    assert typed == f"build -f deploy/Dockerfile -t {image} --build-arg BASE={expected} ."
+    assert f"gpu-admission install --image {image}" in done.stdout
 
 
 def test_the_two_main_commands_are_on_the_readmes_first_screen():
