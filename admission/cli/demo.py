@@ -1,5 +1,6 @@
 """Command ``demo``: a whole system without a cluster, to look at."""
 
+import contextlib
 from collections.abc import Iterator
 from typing import Final
 
@@ -36,7 +37,7 @@ Examples:
   gpu-admission demo --keep     # then: kubectl --kubeconfig PATH get pods -A
 """
 )
-@click.option("--keep", is_flag=True, help="Keep everything running at the end, until Ctrl-C.")
+@click.option("--keep", is_flag=True, help="Go on with new pods at the end, until Ctrl-C.")
 def demo(keep: bool) -> None:
     """Show GPU pods being admitted, rewritten, made to wait, refused, and released.
 
@@ -56,7 +57,9 @@ def demo(keep: bool) -> None:
             last = _show_live(moments) if output.console().is_terminal else _show_lines(moments)
             _summarise(last)
             if keep:
-                _hold(sandbox)
+                _tell_kept(sandbox)
+                with contextlib.suppress(KeyboardInterrupt):
+                    stage.go_on(sandbox, clock)
 
 
 def _show_live(moments: Iterator[Moment]) -> Moment:
@@ -168,11 +171,11 @@ def _tell_link(sandbox: Sandbox) -> None:
     output.console().print(f"watch it in a browser: {sandbox.dashboard_url}", soft_wrap=True)
 
 
-def _hold(sandbox: Sandbox) -> None:
+def _tell_kept(sandbox: Sandbox) -> None:
     output.console().print(
-        f"\nleft running, Ctrl-C ends it:\n  kubeconfig {sandbox.kubeconfig}\n"
-        f"  webhook    {sandbox.webhook_url}\n  controller {sandbox.metrics_url}/metrics\n"
+        "\nthe same pods come again and again, Ctrl-C ends it:\n"
+        f"  kubeconfig {sandbox.kubeconfig}\n  webhook    {sandbox.webhook_url}\n"
+        f"  controller {sandbox.metrics_url}/metrics\n"
         f"  dashboard  {sandbox.dashboard_url}",
         soft_wrap=True,
     )
-    sandbox.wait()

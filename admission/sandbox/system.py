@@ -104,13 +104,9 @@ class Sandbox:
         self._server.stop()
         self._folder.cleanup()
 
-    def wait(self) -> None:
-        """Wait until the processes have ended, or for Ctrl-C."""
-        try:
-            if self._process is not None:
-                self._process.wait()
-        except KeyboardInterrupt:
-            return
+    def has_ended(self) -> bool:
+        """Return whether webhook and controller do not run, or no longer."""
+        return self._process is None or self._process.poll() is not None
 
     def _start(self) -> subprocess.Popen[bytes]:
         command = [
@@ -130,14 +126,11 @@ class Sandbox:
         urls = {self.webhook_url: context, self.metrics_url: None}
         for url, trust in urls.items():
             while not _is_ready(f"{url}/readyz", trust):
-                if self._clock.monotonic() > deadline or self._has_ended():
+                if self._clock.monotonic() > deadline or self.has_ended():
                     raise SandboxError(
                         f"{url} is not ready; the processes say:\n{self.log.read_text()}"
                     )
                 self._pause()
-
-    def _has_ended(self) -> bool:
-        return self._process is None or self._process.poll() is not None
 
     def _pause(self) -> None:
         """Waits a moment, or less if the processes end."""

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from admission.base.clock import SystemClock
+from admission.kube import resources
+from admission.run.connection import Target
 from admission.sandbox.system import Sandbox
 from tests.controlplane import waiting
 
@@ -51,6 +53,30 @@ def test_the_link_of_the_demo_opens_the_dashboard_for_nobody_else() -> None:
                 status = refused.code
                 refused.close()
             assert status == expected
+
+
+@pytest.mark.slow
+def test_a_demo_that_is_kept_goes_on_with_new_pods() -> None:
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "admission", "demo", "--keep"],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    try:
+        assert demo.stdout is not None
+        told = iter(demo.stdout)
+        kubeconfig = next(line.split()[1] for line in told if line.startswith("  kubeconfig "))
+        api = Target(kubeconfig).connect(connections=1, timeout_seconds=waiting.PATIENCE_SECONDS)
+        with contextlib.closing(api):
+            waiting.until(
+                lambda: any(
+                    pod.get("status", {}).get("phase") == "Running"
+                    for pod in api.list(resources.PODS).items
+                ),
+                what="a pod runs after the demo has told its end",
+            )
+    finally:
+        demo.terminate()
+        demo.communicate(timeout=waiting.PATIENCE_SECONDS)
 
 
 def running() -> dict[int, int]:

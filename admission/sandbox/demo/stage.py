@@ -42,12 +42,28 @@ class Moment:
 
 
 def play(sandbox: Sandbox, clock: Clock) -> Iterator[Moment]:
-    """Create, run and end the pods; the last moment is when nothing more can happen."""
-    store = sandbox.store
+    """Create the queues, and play once; the last moment is when nothing more can happen."""
     for document in scenario.objects():
         resource = resources.of_kind(document["apiVersion"], document["kind"])
         assert resource is not None, document
-        store.create(resource, document, document["metadata"].get("namespace", ""))
+        sandbox.store.create(resource, document, document["metadata"].get("namespace", ""))
+    yield from _played(sandbox, clock)
+
+
+def go_on(sandbox: Sandbox, clock: Clock) -> None:
+    """Play again and again in the same queues, until the processes end or somebody interrupts."""
+    while not sandbox.has_ended():
+        for pod in sandbox.store.list(resources.PODS).items:
+            metadata = pod["metadata"]
+            sandbox.store.delete(resources.PODS, metadata["name"], metadata["namespace"])
+        for _ in _played(sandbox, clock):
+            if sandbox.has_ended():
+                return
+
+
+def _played(sandbox: Sandbox, clock: Clock) -> Iterator[Moment]:
+    """Create, run and end the pods."""
+    store = sandbox.store
     kubelet = Kubelet(store, {(pod.namespace, pod.name): pod.run_seconds for pod in scenario.PODS})
     start = clock.monotonic()
     coming = sorted(enumerate(scenario.PODS), key=lambda one: one[1].at_seconds)
