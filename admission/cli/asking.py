@@ -18,9 +18,6 @@ _ADVICE: Final = "check that gpu-admission is installed there: kubectl get clust
 
 _NOT_SHOWN: Final = " are not shown"
 
-context_option: Final[Callable[[Any], Any]] = click.option(
-    "--context", help="Context of the kubeconfig. Default: its current one."
-)
 namespace_option: Final[Callable[[Any], Any]] = click.option(
     "-n",
     "--namespace",

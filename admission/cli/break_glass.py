@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from admission.base.clock import SystemClock
-from admission.cli import options, output
+from admission.cli import clusters, options, output
 from admission.cli.install import show
 from admission.config import reading
 from admission.config.derived import Settings
@@ -20,7 +20,7 @@ from admission.install.outside_quota import EVERYTHING, Chosen, Releaser
 from admission.kube.apply import Applied
 from admission.kube.client import Client
 from admission.owners import integrations
-from admission.run import connection
+from admission.run.connection import Target
 
 _ADVICE: Final = (
     "you can run the command again: it does not repeat what is done. Your user needs the right to "
@@ -28,14 +28,13 @@ _ADVICE: Final = (
     "webhook configurations and policies. While the webhook does not answer, begin with: "
     "gpu-admission break-glass on"
 )
-_TIMEOUT_SECONDS: Final = 30.0
 _NAMESPACE: Final = "namespace"
 
 _Command = Callable[..., Any]
 
 
 def _common(command: _Command) -> _Command:
-    for option in (output.output_option, options.config_option, output.kubeconfig_option):
+    for option in (output.output_option, options.config_option, clusters.cluster_options):
         command = option(command)
     return command
 
@@ -67,20 +66,21 @@ Examples:
 )
 @_common
 @click.option("--new-only", is_flag=True, help="Leave what waits waiting; only new pods pass.")
-def on(kubeconfig: str | None, config_file: Path | None, form: str, new_only: bool) -> None:
+def on(target: Target, config_file: Path | None, form: str, new_only: bool) -> None:
     """Let new pods pass without quota, and let everything run that waits for quota.
 
     Takes away webhook configurations and the policies that hold or refuse GPU pods. break-glass
     off puts them back.
     """
-    with _connected(kubeconfig, config_file) as (api, settings):
+    with _connected(target, config_file) as (api, settings):
         changes = list(glass.open_gates(api, settings, SystemClock()))
         if not new_only:
             changes += _released(api, settings, EVERYTHING)
     show(changes, form)
     if form == "text":
         click.echo(
-            "the glass is broken: GPU pods run without quota until: gpu-admission break-glass off"
+            "the glass is broken: GPU pods run without quota until: "
+            + clusters.again("gpu-admission break-glass off")
         )
 
 
@@ -91,9 +91,9 @@ Examples:
 """
 )
 @_common
-def off(kubeconfig: str | None, config_file: Path | None, form: str) -> None:
+def off(target: Target, config_file: Path | None, form: str) -> None:
     """Put back what break-glass on took away: GPU pods go through queues again."""
-    with _connected(kubeconfig, config_file) as (api, settings):
+    with _connected(target, config_file) as (api, settings):
         changes = list(glass.close_gates(api, settings))
     show(changes, form)
     if form == "text":
@@ -108,15 +108,16 @@ Examples:
 """
 )
 @_common
-def status(kubeconfig: str | None, config_file: Path | None, form: str) -> None:
+def status(target: Target, config_file: Path | None, form: str) -> None:
     """Say whether new pods pass without quota, and which pods were let run."""
-    with _connected(kubeconfig, config_file) as (api, settings):
+    with _connected(target, config_file) as (api, settings):
         found = glass.status(api, settings.namespace)
     if form == "json":
         output.print_json(asdict(found))
         return
+    off = clusters.again("gpu-admission break-glass off")
     click.echo(
-        f"the glass is broken since {found.since}; put it back with: gpu-admission break-glass off"
+        f"the glass is broken since {found.since}; put it back with: {off}"
         if found.since
         else "the glass is whole: new GPU pods wait for quota"
     )
@@ -139,7 +140,7 @@ Examples:
 @click.option("-n", "--namespace", default="", help="Namespace of the pod or owner.")
 @_common
 def release(
-    kubeconfig: str | None,
+    target: Target,
     config_file: Path | None,
     form: str,
     kind: str,
@@ -155,7 +156,7 @@ def release(
         if is_namespace
         else Chosen(namespace=namespace, kind=kind.lower(), name=name)
     )
-    with _connected(kubeconfig, config_file) as (api, settings):
+    with _connected(target, config_file) as (api, settings):
         changes = list(_released(api, settings, chosen))
     show(changes, form)
     if not changes:
@@ -163,18 +164,11 @@ def release(
 
 
 @contextmanager
-def _connected(
-    kubeconfig: str | None, config_file: Path | None
-) -> Iterator[tuple[Client, Settings]]:
+def _connected(target: Target, config_file: Path | None) -> Iterator[tuple[Client, Settings]]:
     """The cluster, and the settings of the file or else of the installation."""
     with output.reported(options.CONFIG_ADVICE):
         settings = reading.load_logged(config_file)
-    with (
-        output.reported(_ADVICE),
-        closing(
-            connection.Target(kubeconfig).connect(connections=1, timeout_seconds=_TIMEOUT_SECONDS)
-        ) as api,
-    ):
+    with clusters.connected(target, _ADVICE) as api:
         if config_file is None:
             settings = installation.configured(api, settings.namespace) or settings
         yield api, settings

@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from admission.base.clock import SystemClock
-from admission.cli import asking, options, output, tables
+from admission.cli import asking, clusters, options, output, tables
 from admission.config import reading
 from admission.config.derived import Settings
 from admission.kube.client import Client
@@ -35,7 +35,7 @@ Examples:
 """
 )
 @output.kubeconfig_option
-@asking.context_option
+@clusters.context_option
 @options.config_option
 @output.output_option
 def doctor(
@@ -72,7 +72,7 @@ Examples:
 """,
 )
 @output.kubeconfig_option
-@asking.context_option
+@clusters.context_option
 @options.config_option
 @click.option(
     "--out",

@@ -3,7 +3,6 @@
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +11,7 @@ import click
 
 from admission.base import quantity
 from admission.base.errors import AdmissionError, InvalidValueError
-from admission.cli import options, output, tables
+from admission.cli import clusters, options, output, tables
 from admission.cli.tables import Column
 from admission.config import reading
 from admission.config.derived import Settings
@@ -22,9 +21,8 @@ from admission.kube import apply, errors, resources
 from admission.kube.api import Api, every
 from admission.objects import nodes, values, views
 from admission.objects.resource_quota import NamespaceQuota
-from admission.run import connection
+from admission.run.connection import Target
 
-_TIMEOUT_SECONDS: Final = 30.0
 _ADVICE: Final = (
     "your user needs the right to list nodes and, with --apply, to create ResourceFlavors, "
     "Cohorts, ClusterQueues and LocalQueues; gpu-admission install creates these kinds"
@@ -63,7 +61,7 @@ Examples:
   gpu-admission init --like resourcequota
 """
 )
-@output.kubeconfig_option
+@clusters.cluster_options
 @options.config_option
 @click.option(
     "--team",
@@ -92,7 +90,7 @@ Examples:
 )
 @output.output_option
 def init(
-    kubeconfig: str | None,
+    target: Target,
     config_file: Path | None,
     said: tuple[str, ...],
     like: str | None,
@@ -113,20 +111,16 @@ def init(
     with output.reported(options.CONFIG_ADVICE):
         settings = reading.load_logged(config_file)
     teams = _teams(said, settings)
-    with output.reported(_ADVICE):
-        api = connection.Target(kubeconfig).connect(
-            connections=1, timeout_seconds=_TIMEOUT_SECONDS
-        )
-        with closing(api):
-            objects, notes = _proposed(api, settings, teams, like)
-            compared = [_compare(api, one) for one in objects]
-            summary = _summary(api, objects, settings, is_given=config_file is not None)
-            if not applies:
-                _show(compared, notes, form, summary)
-                return
-            if not objects:
-                raise InitError("; ".join(notes) or "no node offers GPUs")
-            _apply(api, compared, notes, summary, overwrite=overwrite, form=form)
+    with clusters.connected(target, _ADVICE) as api:
+        objects, notes = _proposed(api, settings, teams, like)
+        compared = [_compare(api, one) for one in objects]
+        summary = _summary(api, objects, settings, is_given=config_file is not None)
+        if not applies:
+            _show(compared, notes, form, summary)
+            return
+        if not objects:
+            raise InitError("; ".join(notes) or "no node offers GPUs")
+        _apply(api, compared, notes, summary, overwrite=overwrite, form=form)
 
 
 # ------------------------------------------------------------------------------------- reading
@@ -306,8 +300,8 @@ def _show(
     if compared:
         click.echo("\n".join((*summary, "")), err=True)
         click.echo(
-            "nothing was changed; create it with the same command and --apply, or with: kubectl "
-            "apply --server-side -f FILE",
+            "nothing was changed; create it with the same command and --apply, or with: "
+            + clusters.again("kubectl apply --server-side -f FILE"),
             err=True,
         )
 
@@ -365,7 +359,7 @@ def _sharing(settings: Settings | None) -> Iterator[str]:
     elif settings.kueue.fair_sharing is None:
         yield (
             "Fair sharing is off: whoever asks first borrows what others do not use. To share it "
-            "evenly: gpu-admission install --fair-sharing"
+            "evenly: " + clusters.again("gpu-admission install --fair-sharing")
         )
     else:
         yield (
@@ -451,8 +445,8 @@ def _next(compared: Iterable[Compared]) -> list[str]:
         return ["next: create a LocalQueue in each namespace of a team, for example with --team"]
     return [
         f"next: create a pod with a GPU in namespace {spaces[0]}, then",
-        f"  kubectl gpu why POD -n {spaces[0]}",
-        "  kubectl gpu top",
+        f"  {clusters.again(f'kubectl gpu why POD -n {spaces[0]}')}",
+        f"  {clusters.again('kubectl gpu top')}",
     ]
 
 

@@ -1,22 +1,24 @@
 """Commands ``install`` and ``uninstall``."""
 
 import json
+import shlex
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
-from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import click
 
 from admission.base import names, structs
 from admission.base.clock import SystemClock
 from admission.base.namespaces import BYPASS_CHOICES
-from admission.cli import options, output
+from admission.cli import clusters, options, output
 from admission.config import reading
+from admission.config.addresses import LOOPBACK, Address
 from admission.config.derived import Settings, to_text
 from admission.config.gpu_configuration import HOLD, REFUSE, Modes
 from admission.config.kueue_configuration import FairSharing
@@ -35,19 +37,22 @@ from admission.kube import resources
 from admission.kube.api import Api
 from admission.kube.apply import Applied, Effect
 from admission.objects import values, views
-from admission.run import connection
+from admission.run.connection import Target
 
 _ADVICE: Final = (
     "you can run the command again: it does not repeat what is done. Your user needs the right to "
     "create CustomResourceDefinitions, ClusterRoles and webhook configurations"
 )
-_TIMEOUT_SECONDS: Final = 30.0
-_THEN: Final = (
-    "gpu-admission init            # see flavors and queues for your nodes; --apply creates them",
-    "kubectl gpu why POD -n NS     # after the first pod with a GPU: is it admitted, or why not",
-    "gpu-admission doctor          # see whether anything is wrong",
+_Step = tuple[str, str]
+"""A command to type, and what for."""
+_THEN: Final[tuple[_Step, ...]] = (
+    ("gpu-admission doctor", "see whether anything is wrong"),
+    ("gpu-admission init", "see flavors and queues for your nodes; --apply creates them"),
+    ("kubectl gpu why POD -n NAMESPACE", "after the first pod with a GPU: is it admitted?"),
 )
-"""What to do once it runs."""
+"""What to do once it runs, each with what for."""
+
+_HTTPS: Final = 443
 _AS_POD_SPEC: Final = structs.converter(views.PodSpec)
 _MARKS: Final = {
     Effect.CREATED: "green",
@@ -70,7 +75,7 @@ Examples:
   gpu-admission install --restore queues.jsonl
 """
 )
-@output.kubeconfig_option
+@clusters.cluster_options
 @options.config_option
 @options.mode_option
 @options.while_down_option
@@ -103,7 +108,7 @@ Examples:
 )
 @output.output_option
 def install(
-    kubeconfig: str | None,
+    target: Target,
     config_file: Path | None,
     mode: str | None,
     while_down: str | None,
@@ -148,25 +153,21 @@ def install(
             "--fair-sharing: webhook and controller run outside the cluster; put fairSharing: {} "
             "into the file of --config that they are started with"
         )
-    with output.reported(_ADVICE):
-        api = connection.Target(kubeconfig).connect(
-            connections=1, timeout_seconds=_TIMEOUT_SECONDS
+    with clusters.connected(target, _ADVICE) as api:
+        stays = config_file is None and not webhook_url
+        shared = _with_sharing(api, said, fair_sharing, stays=stays)
+        settings = with_modes(api, with_outage(api, shared, while_down), mode)
+        settings = without_operators(api, settings)
+        if webhook_url:
+            tell_outside(settings, said)
+        _tell_moved(api, settings, webhook_url)
+        changes = installation.install(
+            api, plan, settings, SystemClock(), time.sleep, _tell_left_out
         )
-        with closing(api):
-            stays = config_file is None and not webhook_url
-            shared = _with_sharing(api, said, fair_sharing, stays=stays)
-            settings = with_modes(api, with_outage(api, shared, while_down), mode)
-            settings = without_operators(api, settings)
-            if webhook_url:
-                tell_outside(settings, said)
-            _tell_moved(api, settings, webhook_url)
-            changes = installation.install(
-                api, plan, settings, SystemClock(), time.sleep, _tell_left_out
-            )
-            show(changes, form)
-            if form == "text":
-                patch = "" if webhook_url else _tolerating(api, settings)
-                _tell_next(settings, is_outside=bool(webhook_url), first=patch)
+        show(changes, form)
+        if form == "text":
+            first = _starting(plan, config_file) if webhook_url else _waiting(api, settings, image)
+            _tell_next(first)
 
 
 @click.command(
@@ -178,7 +179,7 @@ Examples:
   gpu-admission uninstall --yes --release-pods
 """
 )
-@output.kubeconfig_option
+@clusters.cluster_options
 @options.config_option
 @click.option(
     "--release-pods",
@@ -193,12 +194,14 @@ Examples:
     "Before that, stop a controller that runs outside the cluster.",
 )
 @click.option(
-    "--keep-crds", is_flag=True, help="Keep the CRDs, and with them all queues and Workloads."
+    "--keep-crds",
+    is_flag=True,
+    help="Keep the CRDs, and with them all queues and Workloads, and the recorded GPU-time.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @output.output_option
 def uninstall(
-    kubeconfig: str | None,
+    target: Target,
     config_file: Path | None,
     release_pods: bool,
     backup: Path | None,
@@ -208,27 +211,23 @@ def uninstall(
 ) -> None:
     """Remove gpu-admission from a cluster, webhook configurations first.
 
-    Deletes the CRDs and with them all queues and Workloads. Running pods continue to run. Says
-    first what a later installation will do, and asks for confirmation. Pass the configuration
-    file of the installation, if it had one.
+    Deletes the CRDs and with them all queues and Workloads, and the recorded GPU-time. Running
+    pods continue to run. Says first what a later installation will do, and asks for confirmation.
+    Pass the configuration file of the installation, if it had one.
     """
     with output.reported(options.CONFIG_ADVICE):
         settings = reading.load_logged(config_file)
-    with output.reported(_ADVICE):
-        api = connection.Target(kubeconfig).connect(
-            connections=1, timeout_seconds=_TIMEOUT_SECONDS
-        )
-        with closing(api):
-            _ask(installation.inventory(api), backup, keep_crds=keep_crds, yes=yes)
-            if backup is not None:
-                count = backups.save(api, backup, SystemClock())
-                click.echo(f"{count} object(s) written to {backup}", err=True)
-            changes = installation.uninstall(
-                api, settings, SystemClock(), time.sleep,
-                release_pods=release_pods, keep_crds=keep_crds,
-            )  # fmt: skip
-            show(changes, form)
-            waiting = len(installation.gated_pods(api))
+    with clusters.connected(target, _ADVICE) as api:
+        _ask(installation.inventory(api), backup, keep_crds=keep_crds, yes=yes)
+        if backup is not None:
+            count = backups.save(api, backup, SystemClock())
+            click.echo(f"{count} object(s) written to {backup}", err=True)
+        changes = installation.uninstall(
+            api, settings, SystemClock(), time.sleep,
+            release_pods=release_pods, keep_crds=keep_crds,
+        )  # fmt: skip
+        show(changes, form)
+        waiting = len(installation.gated_pods(api))
     if waiting:
         click.echo(
             f"warning: {waiting} pod(s) still carry the scheduling gate and stay pending; "
@@ -237,22 +236,46 @@ def uninstall(
         )
 
 
-def _tell_next(settings: Settings, *, is_outside: bool, first: str) -> None:
-    """What is to be done now, step by step.
+def _tell_next(first: Iterable[_Step]) -> None:
+    """Say what is to be done now, step by step.
 
     Args:
-        settings: of the installation.
-        is_outside: whether webhook and controller run outside the cluster.
-        first: the command before all others; empty for none.
+        first: the steps until it runs.
     """
-    ready = (
-        "gpu-admission run             # start what --webhook-url points to, and the controller"
-        if is_outside
-        else f"kubectl wait -n {settings.namespace} --for=condition=Available deployment --all "
+    lines = ("\nnext:", *(f"  {clusters.again(do)}  # {why}" for do, why in (*first, *_THEN)))
+    click.echo("\n".join(lines))
+
+
+def _starting(plan: installation.Plan, config_file: Path | None) -> list[_Step]:
+    """Return how webhook and controller are started outside of the cluster."""
+    place = urlsplit(plan.webhook_url)
+    host = place.hostname if place.hostname in LOOPBACK else ""
+    address = Address(host=host or "", port=place.port or _HTTPS).text()
+    words = ["gpu-admission", "run", "--bind", address, "--cert-dir", str(plan.certificates)]
+    if config_file is not None:
+        words += ["--config", str(config_file)]
+    what = "start what --webhook-url points to, and the controller; it goes on until it is stopped"
+    return [(shlex.join(words), what)]
+
+
+def _waiting(api: Api, settings: Settings, image: str) -> list[_Step]:
+    """Return how to wait until the pods of webhook and controller run."""
+    patch = _tolerating(api, settings)
+    if "/" not in image:
+        click.echo(
+            f"\nwarning: the image {image} names no registry, so each node must already have it. "
+            "Build one that nodes can pull: make image IMAGE=REGISTRY/gpu-admission:TAG; push it, "
+            "and install again with --image REGISTRY/gpu-admission:TAG",
+            err=True,
+        )
+    wait = (
+        f"kubectl wait -n {settings.namespace} --for=condition=Available deployment --all "
         "--timeout=5m"
     )
-    steps = (*filter(None, [first]), ready, *_THEN)
-    click.echo("\n".join(("\nnext:", *(f"  {step}" for step in steps))))
+    return [
+        *([(patch, "let the pods tolerate the taints of the nodes")] if patch else []),
+        (wait, "until webhook and controller run; the nodes must be able to pull the image"),
+    ]
 
 
 def _tell_moved(api: Api, settings: Settings, webhook_url: str) -> None:
@@ -306,7 +329,8 @@ def _ask(found: Inventory, backup: Path | None, *, keep_crds: bool, yes: bool) -
     else:
         becomes = "are deleted and must be created again; --backup FILE or --keep-crds keeps them"
     click.echo(
-        f"{found.queues} queue(s) and {found.workloads} workload(s) {becomes}.\n"
+        f"{found.queues} queue(s), {found.workloads} workload(s) and the recorded GPU-time "
+        f"{becomes}.\n"
         f"{found.running} released pod(s) continue to run. A later installation charges each to "
         "the ClusterQueue that it names, even above quota, once that ClusterQueue exists.\n"
         f"{found.waiting} pod(s) wait for quota. They stay pending, and wait again after a later "

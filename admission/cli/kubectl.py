@@ -43,6 +43,16 @@ class _Plugin(LazyGroup):
     ) -> click.Context:
         return super().make_context("kubectl gpu", args, parent, **extra)
 
+    @override
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        from admission.cli import main  # noqa: PLC0415 - it imports this module
+
+        if args[0] in main.COMMANDS and args[0] not in COMMANDS:
+            ctx.fail(f"'{args[0]}' is a command of gpu-admission: gpu-admission {args[0]}")
+        return super().resolve_command(ctx, args)
+
 
 @click.group(
     cls=_Plugin,

@@ -3,7 +3,6 @@
 import itertools
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -11,17 +10,16 @@ from typing import Final
 import click
 
 from admission.base.clock import SystemClock
+from admission.cli import clusters, options, output
 from admission.cli import install as installing
-from admission.cli import options, output
 from admission.config import reading
 from admission.config.derived import Settings
 from admission.install import installation, kueue_found, kueue_move
 from admission.install.kueue_found import Kueue, Survey
 from admission.install.kueue_move import Move, Record, Tools
 from admission.kube.api import Api
-from admission.run import connection
+from admission.run.connection import Target
 
-_TIMEOUT_SECONDS: Final = 30.0
 _ADVICE: Final = (
     "the command may be repeated: what was done is not done again. It needs the rights of "
     "install, and the rights to change Kueue's Deployment, Lease and webhook configurations"
@@ -39,7 +37,7 @@ Examples:
   gpu-admission migrate kueue --finish
 """,
 )
-@output.kubeconfig_option
+@clusters.cluster_options
 @options.config_option
 @click.option("--apply", "applies", is_flag=True, help="Do it; without it only say what would be.")
 @click.option("--undo", "undoes", is_flag=True, help="Go back to Kueue.")
@@ -65,7 +63,7 @@ Examples:
 )
 @output.output_option
 def kueue(
-    kubeconfig: str | None,
+    target: Target,
     config_file: Path | None,
     applies: bool,
     undoes: bool,
@@ -105,54 +103,44 @@ def kueue(
         take_over=True,
         visibility=visibility,
     )
-    with output.reported(_ADVICE):
-        api = connection.Target(kubeconfig).connect(
-            connections=1, timeout_seconds=_TIMEOUT_SECONDS
+    with clusters.connected(target, _ADVICE) as api:
+        record = kueue_move.read(api, said.namespace)
+        if finishes:
+            _finish(api, said, record)
+            return
+        if record is not None and record.finished:
+            _tell_finished(record, form, undoes=undoes)
+            return
+        if undoes and record is None:
+            raise kueue_move.MoveError("no move from Kueue was begun: there is nothing to undo")
+        found = (
+            kueue_move.from_record(record)
+            if record is not None
+            else kueue_found.find(api, kueue_namespace, kueue_deployment)
         )
-        with closing(api):
-            record = kueue_move.read(api, said.namespace)
-            if finishes:
-                _finish(api, said, record)
-                return
-            if record is not None and record.finished:
-                _tell_finished(record, form, undoes=undoes)
-                return
-            if undoes and record is None:
-                raise kueue_move.MoveError(
-                    "no move from Kueue was begun: there is nothing to undo"
-                )
-            found = (
-                kueue_move.from_record(record)
-                if record is not None
-                else kueue_found.find(api, kueue_namespace, kueue_deployment)
+        if said.namespace == found.namespace:
+            raise kueue_move.MoveError(
+                f"{config_file}: namespace: {said.namespace} is where Kueue is, and the way "
+                "back deletes our namespace: leave the field out"
             )
-            if said.namespace == found.namespace:
-                raise kueue_move.MoveError(
-                    f"{config_file}: namespace: {said.namespace} is where Kueue is, and the way "
-                    "back deletes our namespace: leave the field out"
-                )
-            if not (applies or undoes):
-                _show(found, kueue_found.survey(api), record, form)
-                return
-            settings = said
-            if applies:
-                chosen = installing.with_outage(api, said, while_down)
-                settings = installing.without_operators(
-                    api, installing.with_modes(api, chosen, mode)
-                )
-            tools = Tools(
-                api=api, plan=plan, settings=settings, clock=SystemClock(), wait=time.sleep
-            )
-            if undoes:
-                _say(Move(tools, found, record or Record()).back())
-                click.echo("done: Kueue decides again")
-                return
-            if record is None:
-                _check(api, settings, accept_unsupported=accept_unsupported)
-                if webhook_url:
-                    installing.tell_outside(settings, said)
-            _say(Move(tools, found, record or Record()).forward(backup or _new_file()))
-            _tell_next(found)
+        if not (applies or undoes):
+            _show(found, kueue_found.survey(api), record, form)
+            return
+        settings = said
+        if applies:
+            chosen = installing.with_outage(api, said, while_down)
+            settings = installing.without_operators(api, installing.with_modes(api, chosen, mode))
+        tools = Tools(api=api, plan=plan, settings=settings, clock=SystemClock(), wait=time.sleep)
+        if undoes:
+            _say(Move(tools, found, record or Record()).back())
+            click.echo("done: Kueue decides again")
+            return
+        if record is None:
+            _check(api, settings, accept_unsupported=accept_unsupported)
+            if webhook_url:
+                installing.tell_outside(settings, said)
+        _say(Move(tools, found, record or Record()).forward(backup or _new_file()))
+        _tell_next(found)
 
 
 def _say(lines: Iterator[str]) -> None:
@@ -263,20 +251,24 @@ def _plan(found: Kueue, survey: Survey, done: list[str]) -> Iterator[str]:
         yield f"  {number:2} {step.name}: {step.does}{mark}"
         yield f"     undone: {step.undone}"
     yield ""
+    does = clusters.again("gpu-admission migrate kueue --apply")
     yield (
-        "nothing was changed; do it with: gpu-admission migrate kueue --apply, and with the "
-        "options of install that you need"
+        f"nothing was changed; do it with: {does}, and with the options of install that you need"
     )
 
 
 def _tell_next(found: Kueue) -> None:
+    steps = (
+        ("gpu-admission doctor", "see whether anything is wrong"),
+        ("gpu-admission migrate kueue --undo", "go back to Kueue"),
+        ("gpu-admission migrate kueue --finish", "when you stay"),
+    )
+    shown = "\n".join(f"  {clusters.again(step)}  # {why}" for step, why in steps)
     click.echo(
         f"""done: gpu-admission decides, and Kueue is stopped
 
 next:
-  gpu-admission doctor              # see whether anything is wrong
-  gpu-admission migrate kueue --undo    # go back to Kueue
-  gpu-admission migrate kueue --finish  # when you stay
+{shown}
 Until then leave what is in namespace {found.namespace} as it is. Whatever deploys Kueue
 (Helm, Argo CD, Flux) must not do so any more: it would bring Kueue's webhooks back."""
     )
@@ -286,8 +278,8 @@ def _tell_leftovers(found: Kueue) -> None:
     click.echo(
         f"""
 next: remove what is left of Kueue, and keep its CustomResourceDefinitions: they hold your queues.
-  kubectl delete namespace {found.namespace}
-  kubectl delete clusterrole,clusterrolebinding -l app.kubernetes.io/name=kueue
+  {clusters.again(f"kubectl delete namespace {found.namespace}")}
+  {clusters.again("kubectl delete clusterrole,clusterrolebinding -l app.kubernetes.io/name=kueue")}
 Never run helm uninstall or kubectl delete on Kueue's manifests: both delete its
 CustomResourceDefinitions, and with them all queues and Workloads."""
     )

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -11,20 +11,19 @@ import click
 
 from admission.base import names
 from admission.base.clock import SystemClock
-from admission.cli import init, options, output
+from admission.cli import clusters, init, options, output
 from admission.config import reading
 from admission.config.derived import Settings
 from admission.install import resource_quota_migration
 from admission.install.proposal import Proposed
 from admission.install.resource_quota_migration import Done, MigrationError, Plan, Run, Waiting
 from admission.kube.api import Api
-from admission.run import connection
+from admission.run.connection import Target
 
 _ADVICE: Final = (
     "the command may be repeated: what was done is not done again. It needs a cluster "
     "administrator: only one may have pods charged to a queue"
 )
-_TIMEOUT_SECONDS: Final = 30.0
 
 
 @click.command(
@@ -36,7 +35,7 @@ Examples:
   gpu-admission migrate resourcequota --undo
 """,
 )
-@output.kubeconfig_option
+@clusters.cluster_options
 @options.config_option
 @click.option("--apply", "applies", is_flag=True, help="Do it; without it only the plan is shown.")
 @click.option(
@@ -47,7 +46,7 @@ Examples:
 )
 @output.output_option
 def resource_quota(
-    kubeconfig: str | None, config_file: Path | None, applies: bool, undoes: bool, form: str
+    target: Target, config_file: Path | None, applies: bool, undoes: bool, form: str
 ) -> None:
     """Have queues limit the GPUs of namespaces that a ResourceQuota limits now.
 
@@ -57,7 +56,7 @@ def resource_quota(
     """
     if applies and undoes:
         raise click.UsageError("--apply and --undo are opposites; leave one out")
-    with _connected(kubeconfig, config_file) as (api, settings):
+    with _connected(target, config_file) as (api, settings):
         run = Run(api, settings, SystemClock(), time.sleep)
         if undoes:
             _undo(run, form)
@@ -71,9 +70,10 @@ def resource_quota(
         _tell_notes(chosen.notes)
         _show(resource_quota_migration.apply_plan(run, chosen), form)
         if form == "text":
+            undo = clusters.again("gpu-admission migrate resourcequota --undo")
             click.echo(
                 "done: queues limit GPUs now\n"
-                "next: kubectl gpu top; the way back: gpu-admission migrate resourcequota --undo"
+                f"next: {clusters.again('kubectl gpu top')}; the way back: {undo}"
             )
 
 
@@ -81,16 +81,12 @@ _NOTHING: Final = "no ResourceQuota limits GPUs that the nodes have, so there is
 
 
 @contextmanager
-def _connected(kubeconfig: str | None, config_file: Path | None) -> Iterator[tuple[Api, Settings]]:
+def _connected(target: Target, config_file: Path | None) -> Iterator[tuple[Api, Settings]]:
     """The API server, and the settings of the installation."""
     with output.reported(options.CONFIG_ADVICE):
         settings = reading.load_logged(config_file)
-    with output.reported(_ADVICE):
-        api = connection.Target(kubeconfig).connect(
-            connections=1, timeout_seconds=_TIMEOUT_SECONDS
-        )
-        with closing(api):
-            yield api, settings
+    with clusters.connected(target, _ADVICE) as api:
+        yield api, settings
 
 
 def _show_plan(chosen: Plan, form: str) -> None:
@@ -107,8 +103,9 @@ def _show_plan(chosen: Plan, form: str) -> None:
             click.echo(line)
     _tell_notes(chosen.notes)
     click.echo(
-        "nothing was changed; see the queues: gpu-admission init --like resourcequota; do it: "
-        "gpu-admission migrate resourcequota --apply",
+        "nothing was changed; see the queues: "
+        f"{clusters.again('gpu-admission init --like resourcequota')}; do it: "
+        f"{clusters.again('gpu-admission migrate resourcequota --apply')}",
         err=True,
     )
 

@@ -1,19 +1,17 @@
 """Command ``migrate storage``: objects of an older version are stored in the present one."""
 
-from contextlib import closing
 from typing import Final
 
 import click
 
-from admission.cli import output
+from admission.cli import clusters
 from admission.install import storage
-from admission.run import connection
+from admission.run.connection import Target
 
 _ADVICE: Final = (
     "the command may be repeated: what was done is not done again. It needs a user who may update "
     "queues, Workloads and CustomResourceDefinitions"
 )
-_TIMEOUT_SECONDS: Final = 30.0
 
 
 @click.command(
@@ -24,21 +22,16 @@ Examples:
   gpu-admission migrate storage --apply
 """,
 )
-@output.kubeconfig_option
+@clusters.cluster_options
 @click.option("--apply", "applies", is_flag=True, help="Do it; without it only the plan is shown.")
-def storage_command(kubeconfig: str | None, applies: bool) -> None:
+def storage_command(target: Target, applies: bool) -> None:
     """Write objects in v1beta2 that are stored in an older version, as an older Kueue did.
 
     Changes no object, only how etcd has it. Then the CustomResourceDefinitions say that v1beta2
     alone is stored, and v1beta1 may go (install --no-older-versions). The webhook must run: it
     converts what is read.
     """
-    with (
-        output.reported(_ADVICE),
-        closing(
-            connection.Target(kubeconfig).connect(connections=1, timeout_seconds=_TIMEOUT_SECONDS)
-        ) as api,
-    ):
+    with clusters.connected(target, _ADVICE) as api:
         found = storage.find(api)
         if not found:
             click.echo("nothing to do: everything is stored in v1beta2")
@@ -51,6 +44,5 @@ def storage_command(kubeconfig: str | None, applies: bool) -> None:
             count = sum(1 for _ in storage.migrate(api, old))
             click.echo(f"{old.crd}: {count} object(s) written; all are stored in v1beta2")
         if not applies:
-            click.echo(
-                "nothing was changed; do it with: gpu-admission migrate storage --apply", err=True
-            )
+            does = clusters.again("gpu-admission migrate storage --apply")
+            click.echo(f"nothing was changed; do it with: {does}", err=True)

@@ -8,7 +8,7 @@ import click
 from admission.base import quantity
 from admission.base.answers import ErrorCode
 from admission.base.clock import SystemClock
-from admission.cli import asking, output, tables
+from admission.cli import asking, clusters, output, tables
 from admission.cli.asking import Asked
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import Column
@@ -46,7 +46,7 @@ Examples:
 @asking.limit_option
 @asking.namespace_option
 @output.kubeconfig_option
-@asking.context_option
+@clusters.context_option
 @output.output_option
 def queue(
     name: str | None,

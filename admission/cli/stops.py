@@ -1,6 +1,5 @@
 """Commands ``stops`` and ``stops allow``: pods and Jobs whose stop is held back."""
 
-from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -11,13 +10,11 @@ from typing_extensions import override
 from admission.base import durations, names
 from admission.base.clock import SystemClock
 from admission.base.errors import InvalidValueError
-from admission.cli import options, output
+from admission.cli import clusters, options, output
 from admission.config import reading
-from admission.kube.client import Client
-from admission.run import connection
 from admission.run import stops as held_stops
+from admission.run.connection import Target
 
-_TIMEOUT_SECONDS: Final = 30.0
 _LONGEST_US: Final = 24 * 3600 * 10**6
 _LIST_ADVICE: Final = "your user needs the right to list Workloads and events in all namespaces"
 _ALLOW_ADVICE: Final = "your user needs the right to change the namespace of the installation"
@@ -49,19 +46,19 @@ Examples:
   gpu-admission stops allow --for 10m
 """,
 )
-@output.kubeconfig_option
+@clusters.cluster_options
 @output.output_option
 @click.pass_context
-def stops(context: click.Context, kubeconfig: str | None, form: str) -> None:
+def stops(called: click.Context, target: Target, form: str) -> None:
     """Show pods and Jobs that are to be stopped, but whose stop is held back.
 
     Stops beyond maxStopsPerMinute of the configuration file are held back. Preemption, the stop
     policy of a queue, and Workloads with active: false are not limited.
     """
-    if context.invoked_subcommand is not None:
-        context.obj = kubeconfig
+    if called.invoked_subcommand is not None:
+        called.obj = target
         return
-    with output.reported(_LIST_ADVICE), closing(_connect(kubeconfig)) as api:
+    with clusters.connected(target, _LIST_ADVICE) as api:
         found = held_stops.held_back(api)
     if form == "json":
         output.print_json([asdict(one) for one in found])
@@ -70,7 +67,8 @@ def stops(context: click.Context, kubeconfig: str | None, form: str) -> None:
         told = f"{one.kind}/{one.name} -n {one.namespace}: {one.why}"
         output.console().print(output.one_line(told))
     count = len(found) or "no"
-    hint = "; carry them out with: gpu-admission stops allow --for 10m" if found else ""
+    allowed = clusters.again("gpu-admission stops allow --for 10m")
+    hint = f"; carry them out with: {allowed}" if found else ""
     output.console().print(f"{count} stop(s) held back{hint}")
 
 
@@ -81,7 +79,7 @@ Examples:
   gpu-admission stops allow --for 1h --kubeconfig admin.kubeconfig
 """
 )
-@output.kubeconfig_option
+@clusters.cluster_options
 @options.config_option
 @click.option(
     "--for",
@@ -94,7 +92,7 @@ Examples:
 @output.output_option
 @click.pass_obj
 def allow(
-    given: str | None, kubeconfig: str | None, config_file: Path | None, seconds: float, form: str
+    given: Target, target: Target, config_file: Path | None, seconds: float, form: str
 ) -> None:
     """Carry out all stops that are held back, and hold none back for a while.
 
@@ -103,13 +101,10 @@ def allow(
     """
     with output.reported(options.CONFIG_ADVICE):
         settings = reading.load_logged(config_file)
-    with output.reported(_ALLOW_ADVICE), closing(_connect(kubeconfig or given)) as api:
+    chosen = Target(target.kubeconfig or given.kubeconfig, target.context or given.context)
+    with clusters.connected(chosen, _ALLOW_ADVICE) as api:
         until = held_stops.allow(api, settings.namespace, seconds, SystemClock())
     if form == "json":
         output.print_json({"namespace": settings.namespace, names.STOPS_ALLOWED_UNTIL: until})
     else:
         output.console().print(f"stops are allowed until {until}")
-
-
-def _connect(kubeconfig: str | None) -> Client:
-    return connection.Target(kubeconfig).connect(connections=1, timeout_seconds=_TIMEOUT_SECONDS)

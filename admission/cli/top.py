@@ -9,7 +9,7 @@ import click
 
 from admission.base import amount, names, quantity
 from admission.base.answers import ErrorCode
-from admission.cli import asking, output, tables
+from admission.cli import asking, clusters, output, tables
 from admission.cli.asking import Asked
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import Column
@@ -78,7 +78,7 @@ Columns:
 @click.option("--all-resources", is_flag=True, help="Also show cpu and memory.")
 @asking.namespace_option
 @output.kubeconfig_option
-@asking.context_option
+@clusters.context_option
 @output.output_option
 def top(
     queue: str | None,

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from admission.base import clock, durations, names
 from admission.base.errors import InvalidValueError
-from admission.cli import asking, output, tables
+from admission.cli import asking, clusters, output, tables
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import Column
 from admission.objects import usage_record
@@ -79,7 +79,7 @@ Examples:
 )
 @asking.limit_option
 @output.kubeconfig_option
-@asking.context_option
+@clusters.context_option
 @click.option(
     "-o",
     "--output",

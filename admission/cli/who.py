@@ -10,7 +10,7 @@ import click
 from admission.base import clock, names, quantity
 from admission.base.answers import ErrorCode
 from admission.base.names import CohortName
-from admission.cli import asking, output, tables
+from admission.cli import asking, clusters, output, tables
 from admission.cli.asking import Asked
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import Column
@@ -72,7 +72,7 @@ Examples:
 @asking.limit_option
 @asking.namespace_option
 @output.kubeconfig_option
-@asking.context_option
+@clusters.context_option
 @output.output_option
 def who(
     name: str,

@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from admission.base import clock, quantity, reasons
-from admission.cli import asking, output, tables
+from admission.cli import asking, clusters, output, tables
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import Column
 from admission.visibility import quota_use
@@ -44,7 +44,7 @@ Examples:
 @click.argument("what", metavar="[KIND/]NAME")
 @click.option("-n", "--namespace", help="Where it is. Default: that of the context.")
 @output.kubeconfig_option
-@asking.context_option
+@clusters.context_option
 @click.option(
     "-o",
     "--output",

@@ -74,18 +74,22 @@ def open_gates(api: Api, settings: Settings, clock: Clock) -> Iterator[Applied]:
     since = clocks.to_wire(clock.now()) if record is None else record["data"][_SINCE]
     earlier = [] if record is None else json.loads(record["data"][_KEPT])
     found = {_identity(one): _as_made(one) for one in (*earlier, *present)}
-    kept = [found[identity] for identity in sorted(found)]
-    made = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": RECORD, "namespace": settings.namespace},
-        "data": {_SINCE: since, _KEPT: json.dumps(kept)},
-    }
+    kept = [found[place] for place in sorted(found)]
+    made = {**identity(settings.namespace), "data": {_SINCE: since, _KEPT: json.dumps(kept)}}
     if record is None:
         api.create(resources.CONFIG_MAPS, made, settings.namespace)
     else:
         api.patch(resources.CONFIG_MAPS, RECORD, patches.merge(made), settings.namespace)
     yield from apply.delete_all(api, present)
+
+
+def identity(namespace: str) -> Document:
+    """Return which object keeps what was taken away."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": RECORD, "namespace": namespace},
+    }
 
 
 def close_gates(api: Api, settings: Settings) -> Iterator[Applied]:

@@ -17,6 +17,7 @@ from admission.config.kueue_configuration import VisibilityServer
 from admission.controller.queues import finalizers
 from admission.install import (
     backups,
+    break_glass,
     cabundles,
     guard,
     holding,
@@ -298,7 +299,8 @@ def uninstall(
         wait: sleeps for seconds.
         release_pods: let the pods that still wait run outside of quota; otherwise they stay
             pending.
-        keep_crds: keep queues and Workloads, served in the stored version only.
+        keep_crds: keep queues and Workloads, served in the stored version only, and the records
+            of GPU-time with the namespace that they are in.
 
     Raises:
         InstallationError: a CRD is still there after its time.
@@ -324,7 +326,18 @@ def uninstall(
         _await_no_crds(api, clock, wait)
     unmark(api)
     lease.release(api)
+    if keep_crds and _has_records(api, settings.namespace):
+        # What would put back the policies of this installation goes with it.
+        yield from apply.delete_all(api, [break_glass.identity(settings.namespace)])
+        return
     yield from apply.delete_all(api, [manifests.namespace(settings)])
+
+
+def _has_records(api: Api, namespace: str) -> bool:
+    """Return whether GPU-time was recorded."""
+    return bool(
+        api.list(resources.CONFIG_MAPS, namespace, label_selector=names.USAGE_LABEL, limit=1).items
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

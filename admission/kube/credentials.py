@@ -93,6 +93,26 @@ def namespace(kubeconfig: str | None = None, *, context: str | None = None) -> s
     return _package(kubeconfig).namespace(kubeconfig, context) or _DEFAULT_NAMESPACE
 
 
+def place(kubeconfig: str | None = None, *, context: str | None = None) -> str:
+    """Return which cluster is meant: the context, and the URL of the API server.
+
+    Args:
+        kubeconfig: as for `load`.
+        context: as for `load`.
+
+    Raises:
+        ConfigurationError: there is no kubeconfig, or it cannot be used.
+    """
+    if kubeconfig is None and service_account.is_here():
+        return f"that of this pod ({service_account.read().server})"
+    plain = kubeconfigs.read(kubeconfig, context)
+    if plain is not None:
+        return f"{plain.context} ({plain.server})"
+    packaged = _package(kubeconfig)
+    server = packaged.from_kubeconfig(kubeconfig, context).host
+    return f"{packaged.context_name(kubeconfig, context)} ({server})"
+
+
 def _package(kubeconfig: str | None) -> ModuleType:
     """Return the module that asks the package ``kubernetes``.
 

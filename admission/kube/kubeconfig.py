@@ -45,6 +45,7 @@ class Plain:
 
     Attributes:
         server: URL of the API server.
+        context: its name; empty for the account of a pod.
         namespace: that of the context; empty if it names none.
         verify: whether the server's certificate is verified.
         ca_file: path of the CAs; None for those of the system.
@@ -55,6 +56,7 @@ class Plain:
     """
 
     server: str
+    context: str
     namespace: str
     verify: bool
     ca_file: str | None
@@ -97,7 +99,8 @@ def _sole_file(paths: str | None) -> Path:
 
 def _plain(path: Path, name: str | None) -> Plain:
     document = _mapping(yaml.load(path.read_text("utf-8"), _Loader))  # noqa: S506 - a safe loader
-    context = _named(document, "contexts", "context", name or document.get("current-context"))
+    named = name or document.get("current-context")
+    context = _named(document, "contexts", "context", named)
     cluster = _named(document, "clusters", "cluster", context.get("cluster"))
     user = _named(document, "users", "user", context["user"]) if context.get("user") else {}
     server = _text(cluster, "server")
@@ -116,6 +119,7 @@ def _plain(path: Path, name: str | None) -> Plain:
         raise _NotPlainError
     return Plain(
         server=server.rstrip("/"),
+        context=str(named),
         namespace=_text(context, "namespace") or "",
         verify=not verify,
         ca_file=_file(cluster, "certificate-authority", folder) if secure else None,

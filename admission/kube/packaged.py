@@ -60,6 +60,25 @@ def namespace(kubeconfig: str | None, context: str | None) -> str:
     Raises:
         ConfigurationError: there is no kubeconfig, or it cannot be used.
     """
+    found = _context(kubeconfig, context).get("context") or {}
+    return str(found.get("namespace") or "")
+
+
+def context_name(kubeconfig: str | None, context: str | None) -> str:
+    """Return the name of the context that is used.
+
+    Raises:
+        ConfigurationError: there is no kubeconfig, or it cannot be used.
+    """
+    return str(_context(kubeconfig, context).get("name") or "")
+
+
+def _context(kubeconfig: str | None, context: str | None) -> dict[str, Any]:
+    """Return a context of a kubeconfig; the current one if none is named.
+
+    Raises:
+        ConfigurationError: there is no kubeconfig, or it cannot be used.
+    """
     try:
         _require_file(kubeconfig)
         contexts, current = kubernetes.config.list_kube_config_contexts(  # type: ignore[no-untyped-call]
@@ -68,7 +87,7 @@ def namespace(kubeconfig: str | None, context: str | None) -> str:
     except _UNUSABLE as error:
         raise errors.ConfigurationError(f"no kubeconfig: {_in_one_line(error)}") from error
     found: dict[str, Any] = next((one for one in contexts if one["name"] == context), current)
-    return str((found.get("context") or {}).get("namespace") or "")
+    return found
 
 
 def _require_file(kubeconfig: str | None) -> None:

@@ -38,6 +38,7 @@ def read() -> Plain:
     authority = _FOLDER / "ca.crt"
     _text_of(authority)
     return Plain(
+        context="",
         server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
         namespace=namespace(),
         verify=True,

@@ -26,6 +26,14 @@ class Target:
         """
         return credentials.namespace(self.kubeconfig, context=self.context)
 
+    def place(self) -> str:
+        """Return which cluster is meant: the context, and the URL of the API server.
+
+        Raises:
+            KubeError: the kubeconfig cannot be read or used.
+        """
+        return credentials.place(self.kubeconfig, context=self.context)
+
     def check(self) -> None:
         """Read the kubeconfig, and ask no server.
 

@@ -6,8 +6,8 @@ import pytest
 
 from admission.base import names, patches
 from admission.config.derived import Settings
-from admission.install import installation
-from admission.kube import resources
+from admission.install import break_glass, installation
+from admission.kube import apply, resources
 from admission.kube.resources import Resource
 from admission.objects import crds
 from admission.sandbox.store import Store
@@ -38,9 +38,9 @@ class Cluster:
             gone = patches.merge({"metadata": {"finalizers": None}})
             self.store.patch(resources.CRDS, _HELD, gone)
 
-    def uninstall(self) -> None:
+    def uninstall(self, *, keep_crds: bool = False) -> None:
         everything = installation.uninstall(
-            self.store, Settings(), self.clock, self.wait, release_pods=False
+            self.store, Settings(), self.clock, self.wait, release_pods=False, keep_crds=keep_crds
         )
         for _ in everything:
             pass
@@ -59,6 +59,36 @@ def test_a_kind_that_stays_for_good_is_named() -> None:
         installation.InstallationError, match=f"{_HELD} is not in the expected state"
     ):
         cluster.uninstall()
+
+
+@pytest.fixture
+def _no_apply(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store takes no server-side apply, by which kept CRDs are served without conversion."""
+    monkeypatch.setattr(apply, "apply_all", lambda *_: ())
+
+
+@pytest.mark.usefixtures("_no_apply")
+@pytest.mark.parametrize("keep_crds", [True, False])
+def test_recorded_gpu_time_stays_with_the_queues(keep_crds: bool) -> None:
+    cluster = Cluster(looks_again=True)
+    space = names.SYSTEM_NAMESPACE
+    cluster.store.create(resources.NAMESPACES, {"metadata": {"name": space}})
+    for name, labels in (("usage-day", {names.USAGE_LABEL: "day"}), (break_glass.RECORD, {})):
+        metadata = {"name": name, "namespace": space, "labels": labels}
+        cluster.store.create(resources.CONFIG_MAPS, {"metadata": metadata}, space)
+    cluster.uninstall(keep_crds=keep_crds)
+    left = [one["metadata"]["name"] for one in cluster.store.list(resources.CONFIG_MAPS).items]
+    assert left == (["usage-day"] if keep_crds else [])
+
+
+@pytest.mark.usefixtures("_no_apply")
+def test_without_records_the_namespace_goes_although_the_queues_stay() -> None:
+    cluster = Cluster(looks_again=True)
+    metadata = {"name": names.SYSTEM_NAMESPACE}
+    cluster.store.create(resources.NAMESPACES, {"metadata": metadata})
+    cluster.uninstall(keep_crds=True)
+    left = {one["metadata"]["name"] for one in cluster.store.list(resources.NAMESPACES).items}
+    assert names.SYSTEM_NAMESPACE not in left
 
 
 def holder(cluster: Cluster) -> str:

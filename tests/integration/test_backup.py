@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from admission.base import names
 from tests.controlplane import build, waiting
 from tests.controlplane.rest import Json, RestError
 from tests.controlplane.waiting import PATIENCE_SECONDS
@@ -100,8 +101,12 @@ def test_kept_crds_keep_what_has_quota(system: Installed) -> None:
     system.create_pod(team, "second")
     system.wait_released(team, "first")
     system.wait_condition(team, "second")
+    maps = "/api/v1/namespaces/gpu-admission-system/configmaps"
+    records = f"{maps}?labelSelector={names.USAGE_LABEL}"
+    waiting.until(lambda: system.api.get(records)["items"], what="GPU-time is recorded")
     system.stop()
     uninstall(system, "--keep-crds")
+    assert system.api.get(records)["items"]
     assert set(workloads(system, team)) == {"first", "second"}
     with pytest.raises(RestError):
         system.api.get(KUEUE.replace("v1beta2", "v1beta1") + "/workloads")

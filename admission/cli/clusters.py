@@ -1,0 +1,67 @@
+"""The cluster that a command works on: its options, the connection, and commands for it."""
+
+import functools
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any, Final
+
+import click
+from click.core import ParameterSource
+
+from admission.cli import output
+from admission.kube.client import Client
+from admission.run.connection import Target
+
+_TIMEOUT_SECONDS: Final = 30.0
+_OPTIONS: Final = ("kubeconfig", "context")
+"""Parameters that say which cluster is meant, also to the next command."""
+
+context_option: Final[Callable[[Any], Any]] = click.option(
+    "--context", help="Context of the kubeconfig. Default: its current one."
+)
+
+
+def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of its cluster; it gets them as one argument `target`."""
+
+    @functools.wraps(command)
+    def with_target(
+        *given: Any, kubeconfig: str | None, context: str | None, **values: Any
+    ) -> Any:
+        return command(*given, target=Target(kubeconfig, context), **values)
+
+    wrapped: Callable[..., Any] = output.kubeconfig_option(context_option(with_target))
+    return wrapped
+
+
+@contextmanager
+def connected(target: Target, advice: str = "") -> Iterator[Client]:
+    """Say which cluster is meant and connect to it; what fails ends the command.
+
+    Args:
+        target: of the options.
+        advice: what to do next where an error itself suggests nothing better.
+    """
+    with output.reported(advice):
+        click.echo(f"cluster: {output.one_line(target.place())}", err=True)
+        with closing(target.connect(connections=1, timeout_seconds=_TIMEOUT_SECONDS)) as api:
+            yield api
+
+
+def again(command: str) -> str:
+    """Return a command to type next, for the cluster that the present one was told to use."""
+    return shlex.join([*shlex.split(command), *_typed()]) if _typed() else command
+
+
+def _typed() -> list[str]:
+    """Return the options of the cluster that were typed; the environment stays as it is."""
+    options = dict[str, str]()
+    context = click.get_current_context(silent=True)
+    while context is not None:
+        for name in _OPTIONS:
+            typed = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+            if typed and name not in options:
+                options[name] = context.params[name]
+        context = context.parent
+    return [part for name in _OPTIONS if name in options for part in (f"--{name}", options[name])]

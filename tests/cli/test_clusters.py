@@ -1,0 +1,91 @@
+"""Which cluster a command works on: chosen by a context, named, and kept in the next commands."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from admission.cli import main
+from admission.cli.clusters import again
+from admission.kube import resources
+from admission.objects import crds
+from admission.sandbox.store import Store
+from tests.cli.served import served
+
+SERVE = {"controller", "run", "webhook"}
+"""Commands that go on until they are stopped: their cluster is in their arguments or their pod."""
+
+
+def commands(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Every command that asks a cluster, by the words that call it."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if any(option.name == "kubeconfig" for option in command.params):
+            yield f"{path}{name}", command
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{path}{name} ")
+
+
+ASKING = {path: one for path, one in commands(main.main) if path not in SERVE}
+
+
+@pytest.mark.parametrize("path", ASKING)
+def test_a_command_that_asks_a_cluster_takes_a_context(path: str) -> None:
+    assert "context" in {option.name for option in ASKING[path].params}
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> Iterator[Path]:
+    store = Store(crds=crds.documents())
+    with served(store, resources.BUILT_IN + resources.CUSTOM, tmp_path) as path:
+        yield path
+
+
+CHANGING = {
+    "break-glass status": ["break-glass", "status"],
+    "init": ["init"],
+    "install": ["install", "--mode", "warn", "-o", "json"],
+    "migrate kueue": ["migrate", "kueue"],
+    "migrate resourcequota": ["migrate", "resourcequota"],
+    "migrate storage": ["migrate", "storage"],
+    "stops": ["stops"],
+    "stops allow": ["stops", "allow"],
+    "uninstall": ["uninstall", "--yes"],
+}
+
+
+@pytest.mark.parametrize("arguments", CHANGING.values(), ids=CHANGING)
+def test_a_command_that_changes_a_cluster_names_it_first(
+    arguments: list[str], kubeconfig: Path
+) -> None:
+    chosen = ["--kubeconfig", str(kubeconfig), "--context", "there"]
+    told = CliRunner().invoke(main.main, [*arguments, *chosen]).stderr.splitlines()
+    named = [line for line in told if line.startswith("cluster: ")]
+    assert len(named) == 1, told
+    assert named[0].startswith("cluster: there (http://127.0.0.1:")
+
+
+def test_a_next_command_goes_to_the_same_cluster() -> None:
+    shown = list[str]()
+
+    @click.group()
+    @click.option("--kubeconfig")
+    @click.option("--context")
+    def outer(**_: str) -> None:
+        """Says nothing."""
+
+    @outer.command()
+    @click.option("--kubeconfig", envvar="KUBECONFIG")
+    @click.option("--context")
+    def inner(**_: str) -> None:
+        shown.append(again("kubectl wait -p '{\"a\": 1}'"))
+
+    run = CliRunner(env={"KUBECONFIG": "of-the-shell"})
+    run.invoke(outer, ["--context", "prod", "inner", "--kubeconfig", "my file"])
+    run.invoke(outer, ["inner"])
+    first = """kubectl wait -p '{"a": 1}' --kubeconfig 'my file' --context prod"""
+    assert shown == [first, "kubectl wait -p '{\"a\": 1}'"]

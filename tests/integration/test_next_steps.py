@@ -1,0 +1,127 @@
+"""What `install` and `init` print as the next steps is typed as printed, and works."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.builders.pods import make_pod
+from tests.controlplane import build, nodes, waiting
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.processes import free_port
+from tests.integration.installed import Installed
+
+pytestmark = pytest.mark.controlplane
+
+FILE = {
+    "apiVersion": "gpu-admission.dev/v1alpha1",
+    "kind": "GpuConfiguration",
+    "excludedNamespaces": ["elsewhere"],
+}
+
+
+class Shell:
+    """A terminal without KUBECONFIG: what is printed has to name the cluster."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        programs = [Path(sys.executable).parent, build.folder()]
+        self._environment = {
+            key: value for key, value in os.environ.items() if key != "KUBECONFIG"
+        } | {
+            "HOME": str(folder),
+            "PATH": os.pathsep.join([*map(str, programs), os.environ["PATH"]]),
+        }
+
+    def type(self, line: str) -> str:
+        """Types a line that has to succeed; what it prints."""
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=self.folder, env=self._environment, check=False, text=True,
+            capture_output=True, timeout=waiting.PATIENCE_SECONDS,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    @contextmanager
+    def going_on(self, line: str) -> Iterator[None]:
+        """Types a line that goes on until it is interrupted."""
+        with (self.folder / "log").open("w") as log:
+            process = subprocess.Popen(
+                ["bash", "-c", f"exec {line}"], cwd=self.folder, env=self._environment,
+                stdout=log, stderr=log,
+            )  # fmt: skip
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(waiting.PATIENCE_SECONDS)
+
+
+def steps(printed: str) -> list[str]:
+    """The commands behind the last line ``next:``, without what they are for."""
+    lines = printed.rpartition("next:")[2].splitlines()
+    return [
+        line.partition("  # ")[0].strip()
+        for line in lines
+        if re.match(r" +(gpu-admission|kubectl) ", line)
+    ]
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    if build.missing(["kubectl"]):
+        pytest.fail(f"{build.folder()} holds no kubectl: run 'make controlplane'", pytrace=False)
+    with Cluster.start() as it:
+        it.start_whole()
+        it.add_gpu_node("gpu-0", taints=[nodes.GPU_TAINT])
+        yield it
+
+
+def test_the_steps_after_an_installation_outside_of_the_cluster(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    system, shell, port = Installed(cluster, tmp_path), Shell(tmp_path), free_port()
+    system.use_webhook_port(port)
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(FILE))
+    printed = shell.type(
+        f"gpu-admission install --kubeconfig {system.kubeconfig} --webhook-url "
+        f"https://127.0.0.1:{port} --cert-dir 'my certs' --config config.yaml --mode warn"
+    )
+    run, *others = steps(printed)
+    assert run.startswith("gpu-admission run ")
+    with shell.going_on(f"{run} --metrics-bind 127.0.0.1:{system.metrics_port}"):
+        waiting.until(system.is_ready, what="webhook and controller are ready")
+        system.wait_reviewed()
+        others = [step for step in others if "POD" not in step] + [
+            step for step in others if "POD" in step
+        ]
+        assert [step.split(" --")[0] for step in others] == [
+            "gpu-admission doctor", "gpu-admission init", "kubectl gpu why POD -n NAMESPACE",
+        ]  # fmt: skip
+        for step in others[:-1]:
+            shell.type(step)
+        made = shell.type(f"{others[1]} --team red --apply")
+        why, *more = steps(made)
+        assert why.startswith("kubectl gpu why POD -n red")
+        system.wait_for_queue("red")
+        cluster.api.post("/api/v1/namespaces/red/pods", make_pod("train", gpus=1))
+        for step in (why, *more, others[-1].replace("NAMESPACE", "red")):
+            shell.type(step.replace("POD", "train"))
+
+
+def test_the_steps_after_an_installation_in_the_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    shell, kubeconfig = Shell(tmp_path), str(cluster.admin_kubeconfig)
+    install = f"gpu-admission install --kubeconfig {kubeconfig} --mode warn"
+    printed = shell.type(f"{install} --image registry.example.com/gpu-admission:1")
+    tolerate, wait, *_ = steps(printed)
+    assert tolerate.startswith("kubectl patch deployment")
+    assert wait.startswith("kubectl wait")
+    for step in (tolerate, wait):
+        shell.type(step)
