@@ -1,7 +1,9 @@
 """The base class of the models of configuration files, and the markers of their fields."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Final, Literal, Union, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -46,6 +48,35 @@ UNSET_IF_EMPTY: Final = AfterValidator(_default_if_empty)
 """Marks a field whose zero value stands for its default, as a Go program writes it."""
 SHOWN_IF_SET: Final = Field(exclude_if=_is_empty)
 """Marks a field that is shown only where it is not empty."""
+
+
+def choices(annotation: Any) -> dict[str, Any]:
+    """Return the JSON schema of an annotation, of which only the choices of texts are said.
+
+    Everything else is left to the program that reads the file: it says more, and in words.
+    """
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return choices(arguments[0])
+    if origin is Literal:
+        return {"enum": list(arguments)}
+    if origin in {Union, UnionType}:
+        found = next(filter(None, map(choices, arguments)), {})
+        return {**found, "enum": [*found["enum"], None]} if "enum" in found else found
+    if origin in {list, tuple}:
+        found = choices(arguments[0])
+        return {"items": found} if found else {}
+    if origin in {dict, Mapping}:
+        found = choices(arguments[1])
+        return {"additionalProperties": found} if found else {}
+    if isinstance(annotation, type) and issubclass(annotation, ConfigModel):
+        below = {
+            info.alias or name: found
+            for name, info in annotation.model_fields.items()
+            if (found := choices(info.annotation))
+        }
+        return {"properties": below} if below else {}
+    return {}
 
 
 class ConfigModel(BaseModel):

@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -215,8 +216,21 @@ def _problem(model: type[ConfigModel], detail: ErrorDetails) -> str:
             return f"{path}: is required"
         case "value_error":
             return f"{path}: {detail['msg'].removeprefix(_PREFIX)}"
+        case "literal_error":
+            return f"{path}: {_choices(detail)}"
         case _:
-            return f"{path}: {detail['input']!r}: {detail['msg'].lower()}"
+            said = detail["msg"]
+            return f"{path}: {detail['input']!r}: {said[:1].lower()}{said[1:]}"
+
+
+def _choices(detail: ErrorDetails) -> str:
+    """Return what may be written, as it is to be written, and what was probably meant."""
+    expected, written = detail["ctx"]["expected"], str(detail["input"])
+    choices = re.findall(r"'([^']*)'", expected)
+    meant = [one for one in choices if one.lower() == written.lower()]
+    meant = meant or difflib.get_close_matches(written, choices, n=1)
+    advice = f"did you mean {meant[0]}? " if meant else ""
+    return f"{detail['input']!r}: {advice}must be {expected}"
 
 
 def path_text(location: Sequence[int | str]) -> str:

@@ -6,6 +6,7 @@ after the document has become text. What cannot be said by conditions is not a v
 chart: ``gpu-admission manifests --config FILE --chart DIR`` makes one for a configuration.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import SequenceMatcher
@@ -14,7 +15,9 @@ from typing import Final, NamedTuple
 
 from admission.base import names
 from admission.config.derived import Settings
-from admission.config.gpu_configuration import HOLD, Modes
+from admission.config.gpu_configuration import HOLD, GpuConfiguration, Modes
+from admission.config.kueue_configuration import Configuration
+from admission.config.model import choices
 from admission.install import guard, holding, manifests, modes, rendering
 from admission.install.rendering import Document
 
@@ -86,7 +89,7 @@ def files(settings: Settings) -> dict[str, str]:
     found = {
         "Chart.yaml": _part("Chart.yaml").replace("${VERSION}", version),
         "values.yaml": _part("values.yaml"),
-        "values.schema.json": _part("values.schema.json"),
+        "values.schema.json": _schema(),
         "templates/NOTES.txt": _part("NOTES.txt"),
         "templates/_helpers.tpl": _part("helpers.tpl") + _configuration(of_mode, of_source),
         "templates/certificate.yaml": _HEADER + _certificate(settings),
@@ -121,6 +124,17 @@ def chosen(settings: Settings, choice: Choice) -> Settings:
             ),
         }
     )
+
+
+def _schema() -> str:
+    """Return the schema of the values, with the choices that the configuration declares."""
+    document = json.loads(_part("values.schema.json"))
+    parts = document["properties"]["config"]["properties"]
+    for part, model in (("kueue", Configuration), ("gpu", GpuConfiguration)):
+        declared = choices(model)["properties"]
+        fields = parts[part]["properties"]
+        fields |= {name: declared[name] for name in fields if name in declared}
+    return f"{json.dumps(document, indent=2)}\n"
 
 
 def _part(name: str) -> str:

@@ -8,6 +8,7 @@ from admission.base import quantity, syntax
 from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import ErrorType, FieldError, FieldPath
 from admission.base.names import FlavorName, ResourceName
+from admission.gpu import units
 from admission.objects import markers, rule_checks, values
 from admission.objects.fields import REQUIRED, SUBDOMAIN, Quantity, api_default
 from admission.objects.markers import Rule
@@ -164,6 +165,17 @@ class Quota:
     has_parent: bool
 
 
+def doubts(groups: Sequence[ResourceGroup]) -> Iterator[str]:
+    """Yield a warning for each amount that is hardly meant as it is written."""
+    for group in groups:
+        for flavor in group.flavors:
+            for quota in flavor.resources:
+                for member, read in _MEMBERS.items():
+                    written = read(quota)
+                    if written is not None and (why := units.doubt(quota.name, written)):
+                        yield f"Check the unit: {member} of flavor {flavor.name}: {why}"
+
+
 def _repeated(one: Named) -> Iterable[Finding]:
     return [Finding(one.path, one.name)] if one.is_repeated else []
 
@@ -186,6 +198,13 @@ def _borrowing(view: ResourceQuota) -> str | int | None:
 
 def _lending(view: ResourceQuota) -> str | int | None:
     return view.lending_limit
+
+
+_MEMBERS: Final[dict[str, _Limit]] = {
+    "nominalQuota": _nominal,
+    "borrowingLimit": _borrowing,
+    "lendingLimit": _lending,
+}
 
 
 def _negative(member: str, read: _Limit) -> Callable[[Quota], Iterable[Finding]]:

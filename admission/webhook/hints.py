@@ -14,7 +14,7 @@ from admission.base.amount import UNLIMITED
 from admission.base.conditions import CapPlace
 from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import FieldError
-from admission.gpu import resources
+from admission.gpu import resources, units
 from admission.objects import caps, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
@@ -67,7 +67,7 @@ def queued(
         context: its namespace.
         knowledge: what was last seen of the cluster.
     """
-    rewritten = [text for part in parts for text in _rewritten(part)]
+    rewritten = [text for part in parts for text in (*_rewritten(part), *_doubted(part))]
     queue, about = about_queue(placement, context, knowledge)
     if queue is None:
         return (*rewritten, *about)
@@ -279,6 +279,15 @@ def _rewritten(part: Part) -> Iterator[str]:
             changes[f"{' and '.join(added)} instead of {' and '.join(taken)}"] = None
     if changes:
         yield _cut(f"Rewritten: {part.who} for {'; '.join(changes)}")
+
+
+def _doubted(part: Part) -> Iterator[str]:
+    """Yield a warning for each amount that is hardly meant as the user wrote it."""
+    for _, _, container in part.written.located_containers():
+        amounts = {**(container.requests or {}), **(container.limits or {})}
+        for resource, written in sorted(amounts.items()):
+            if why := units.doubt(resource, written):
+                yield _cut(f"Check the unit: container {container.name}: {why}")
 
 
 def _behind(

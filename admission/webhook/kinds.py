@@ -1,6 +1,6 @@
 """Reviews of Kueue's kinds: which path is about which kind, and the way from bytes to bytes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
@@ -15,6 +15,7 @@ from admission.objects import (
     cohort,
     local_queue,
     resource_flavor,
+    resource_group,
     rule_checks,
     views,
     workload_validation,
@@ -46,16 +47,22 @@ class Rules(Generic[Object]):
     Attributes:
         decoder: reads an object.
         errors: broken rules of the object as it is (None on creation) and as it would be.
+        warnings: what of an object is allowed and hardly meant.
     """
 
     decoder: msgspec.json.Decoder[Object]
     errors: Callable[[Object | None, Object], list[FieldError]]
+    warnings: Callable[[Object], Iterable[str]] = lambda _: ()
+
+
+def _doubts(queue: ClusterQueue | Cohort) -> Iterable[str]:
+    return resource_group.doubts(queue.spec.resource_groups or ())
 
 
 VALIDATED: Final[Mapping[str, Rules[Any]]] = {
-    "ClusterQueue": Rules(structs.decoder(ClusterQueue), cluster_queue.errors),
+    "ClusterQueue": Rules(structs.decoder(ClusterQueue), cluster_queue.errors, _doubts),
     "LocalQueue": Rules(structs.decoder(LocalQueue), local_queue.errors),
-    "Cohort": Rules(structs.decoder(Cohort), cohort.errors),
+    "Cohort": Rules(structs.decoder(Cohort), cohort.errors, _doubts),
     "ResourceFlavor": Rules(structs.decoder(ResourceFlavor), resource_flavor.errors),
     "Workload": Rules(structs.decoder(workload_validation.Workload), workload_validation.errors),
 }
@@ -198,9 +205,11 @@ def _judged(kind: str, request: Request) -> tuple[bytes, str]:
         return responses.allowed(request.uid), "allowed"
     judge = VALIDATED[kind]
     old = judge.decoder.decode(request.old_object) if request.operation == "UPDATE" else None
-    errors = judge.errors(old, judge.decoder.decode(request.object))
+    new = judge.decoder.decode(request.object)
+    errors = judge.errors(old, new)
     if not errors:
-        return responses.allowed(request.uid), "allowed"
+        told = () if request.sub_resource else judge.warnings(new)
+        return responses.allowed(request.uid, told), "allowed"
     message = rule_checks.text(errors)
     _log.info("review_denied", message=message, **_describe(request))
     return responses.denied(request.uid, message), "denied"

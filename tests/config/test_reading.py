@@ -134,3 +134,27 @@ def test_dates_stay_texts():
     text = "apiVersion: config.gpu-admission.dev/v1alpha1\nkind: GpuConfiguration\n"
     file = reading.read(f"{text}tolerationKey: 2026-01-02\n", "file.yaml")
     assert file.settings.gpu.toleration_key == "2026-01-02"
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        (
+            files.gpu(releaseOn="podend"),
+            "releaseOn: 'podend': did you mean PodEnd? must be 'PodEnd' or 'PodTerminating'",
+        ),
+        (
+            files.gpu(admission="stopped"),
+            "admission: 'stopped': must be 'Active' or 'Paused'",
+        ),
+        (
+            files.kueue(resources={"quotaCheckStrategy": "ignoreundeclared"}),
+            (
+                "resources.quotaCheckStrategy: 'ignoreundeclared': did you mean IgnoreUndeclared? "
+                "must be 'BlockUndeclared' or 'IgnoreUndeclared'"
+            ),
+        ),
+    ],
+)
+def test_a_choice_is_told_as_it_has_to_be_written(document, problem):
+    assert files.problems(document) == (problem,)

@@ -90,6 +90,25 @@ def test_the_schema_of_the_values_knows_every_value() -> None:
     assert choices == [chart.REFUSED, chart.HELD]
 
 
+CHOICES = {
+    "kueue": {
+        ("resources", "quotaCheckStrategy"): ["BlockUndeclared", "IgnoreUndeclared"],
+        ("waitForPodsReady", "requeuingStrategy", "timestamp"): ["Creation", "Eviction"],
+    },
+    "gpu": {("admission",): ["Active", "Paused"], ("releaseOn",): ["PodEnd", "PodTerminating"]},
+}
+
+
+@pytest.mark.parametrize("part", CHOICES)
+def test_the_schema_of_the_values_has_the_choices_of_the_configuration(part: str) -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text("utf-8"))
+    for path, declared in CHOICES[part].items():
+        below = schema["properties"]["config"]["properties"][part]
+        for name in path:
+            below = below["properties"][name]
+        assert [one for one in below["enum"] if one is not None] == declared
+
+
 def test_what_the_values_say_of_containers_is_what_the_templates_say() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
     for component, made in (

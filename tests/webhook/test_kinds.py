@@ -65,6 +65,25 @@ def test_a_new_queue_gets_the_finalizer(app: Flask) -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", ["ClusterQueue", "Cohort"])
+def test_an_amount_of_quota_in_a_unit_that_nobody_means_is_warned_about(
+    app: Flask, kind: str
+) -> None:
+    quotas = [
+        {"name": names.GPU_RESOURCE, "nominalQuota": "16Gi"},
+        {"name": "memory", "nominalQuota": "64"},
+    ]
+    covered = [names.GPU_RESOURCE, "memory"]
+    group = {"coveredResources": covered, "flavors": [{"name": "a100", "resources": quotas}]}
+    body = review(kind, object=identified(kind, queue(group)))
+    got = answer(app, kinds.named(kind).validate_path(), body)
+    assert got["allowed"], got
+    first, second = got["warnings"]
+    where = "Check the unit: nominalQuota of flavor a100: "
+    assert first.startswith(f"{where}16Gi nvidia.com/gpu is 17,179,869,184")
+    assert second.startswith(f"{where}64 memory is less than 1Mi")
+
+
 @pytest.mark.parametrize("operation", ["UPDATE", "DELETE"])
 def test_an_update_is_not_defaulted(app: Flask, operation: str) -> None:
     document = identified("ClusterQueue", queue())

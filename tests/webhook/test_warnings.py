@@ -36,6 +36,7 @@ VERDICTS = (
     "Waits: ",
     "Never starts: ",
     "Too many: ",
+    "Check the unit: ",
 )
 Document = dict[str, Any]
 
@@ -46,6 +47,7 @@ class Situation:
 
     Attributes:
         gpus: that each pod asks for.
+        memory: that each pod asks for; empty for none.
         profile: that its annotation wishes for.
         queue: the LocalQueue that it names; empty for none.
         local_queues: those that there are.
@@ -57,6 +59,7 @@ class Situation:
     """
 
     gpus: int = 1
+    memory: str = ""
     profile: str = ""
     queue: str = "team"
     local_queues: tuple[str, ...] = ("team",)
@@ -79,6 +82,9 @@ SITUATIONS = {
     ),
     "rewritten": Situation(
         profile="1g.10gb", said=("Rewritten: ", f"1 {MIG} instead of 1 {GPU}"),
+    ),
+    "memory without a unit": Situation(
+        memory="64", said=("Check the unit: container ", "64 memory is less than 1Mi"),
     ),
     "others wait, but for more than is free": Situation(pending=37),
     "others wait": Situation(
@@ -162,6 +168,8 @@ def created(kind: str, situation: Situation) -> Document:
     document = copy.deepcopy(KINDS[kind])
     for holder, spec in pod_templates(document):
         limits = {GPU: str(situation.gpus)}
+        if situation.memory:
+            limits["memory"] = situation.memory
         spec["containers"][0]["resources"] = {"limits": limits, "requests": dict(limits)}
         if situation.profile:
             metadata = holder.setdefault("metadata", {})
