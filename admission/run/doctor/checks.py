@@ -72,6 +72,7 @@ CHECKS: Final = (
     Check("other-quota-systems", installed.beside, _WEBHOOKS),
     Check("queue-flavors", queues.flavors, _QUOTA),
     Check("queue-admits", queues.inactive, _QUOTA),
+    Check("queue-idle", queues.idle, (*_QUOTA, resources.LOCAL_QUEUES, resources.WORKLOADS)),
     Check(
         "local-queues",
         queues.local_queues,
@@ -84,6 +85,9 @@ CHECKS: Final = (
     Check("flavor-taints", devices.taints, (*_QUOTA, resources.NODES)),
     Check("flavor-annotations", devices.annotations, (*_QUOTA, resources.NODES)),
     Check("nodes-ready", devices.ready, (resources.NODES,)),
+    Check("gpu-health", devices.sick, (resources.NODES,)),
+    Check("product-labels", devices.products, (resources.NODES,)),
+    Check("gpu-classes", devices.uncounted, (resources.NODES, resources.DEVICE_CLASSES)),
     Check("mig-layouts", devices.layouts, (resources.NODES,)),
     Check("node-labels", devices.labels, (resources.NODES,)),
     Check(

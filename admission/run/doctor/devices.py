@@ -1,8 +1,8 @@
 """Checks of nodes against flavors and quota: whether the promised GPUs exist."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from itertools import chain
 from typing import Any, Final
 
 import yaml
@@ -15,7 +15,8 @@ from admission.gpu.resources import plain_name
 from admission.install import operators
 from admission.kube import resources as kinds
 from admission.kube.api import Document
-from admission.objects import values, views
+from admission.objects import resource_claim, values, views
+from admission.objects.resource_claim import DeviceClass
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import ResourceGroup
 from admission.run import gpuconfigs
@@ -84,17 +85,20 @@ def quota(picture: Picture) -> Iterator[Finding]:
         if not found or not promised or promised == amount.UNLIMITED:
             continue
         healthy = sick = 0
-        for _, part in found:
+        reasons: dict[str, list[str]] = {}
+        for facts, part in found:
             offered = {**part.units, **costs.virtual(part.worth)}
             healthy += offered.get(pair.resource, 0)
             sick += part.sick.get(pair.resource, 0)
+            for reason in part.reasons if pair.resource in part.sick else ():
+                reasons.setdefault(reason, []).append(facts.name)
         if not healthy and not sick:
             continue  # `offered` says so
         if promised <= healthy:
             continue
         text = partial(quota_use.amount_text, pair.resource)
-        reasons = list(dict.fromkeys(chain.from_iterable(part.reasons for _, part in found)))
-        why = f"; {text(sick)} more cannot be used: {shown(reasons)}" if sick and reasons else ""
+        told = [f"{reason} ({shown(on)})" for reason, on in reasons.items()]
+        why = f"; {text(sick)} more cannot be used: {shown(told)}" if sick and told else ""
         what = (
             f"queues promise {text(promised)} {pair.resource} of it, its nodes have "
             f"{text(healthy)}{why}: pods admitted beyond that wait for a node"
@@ -288,6 +292,97 @@ def ready(picture: Picture) -> Iterator[Finding]:
             "If a node is certainly off and does not come back: kubectl delete node NODE"
         )
         yield warning("Node", tuple(sorted(on)), text, mend)
+
+
+def sick(picture: Picture) -> Iterator[Finding]:
+    """The GPUs of every node that is Ready and not cordoned are healthy."""
+    found: dict[str, list[str]] = {}
+    for facts, part in picture.gpu_nodes:
+        # What is told by checks of their own: not Ready, and MIG layouts that are not applied.
+        if not part.sick or not facts.ready or facts.unschedulable:
+            continue
+        if nodes.layout(facts, picture.catalogue).invalid:
+            continue
+        lost = ", ".join(f"{count} {name}" for name, count in sorted(part.sick.items()))
+        why = [one for one in part.reasons if not one.startswith(_OF_LABEL)]
+        said = "; ".join(why) or "the device plugin offers fewer than the node has"
+        found.setdefault(f"{lost} cannot be used: {said}", []).append(facts.name)
+    for what, on in sorted(found.items()):
+        mend = (
+            f"see what is wrong: kubectl describe node {min(on)}, and nvidia-smi on the node; "
+            f"until it is repaired, let nothing new start there: kubectl cordon {min(on)}"
+        )
+        yield warning("Node", tuple(sorted(on)), what, mend)
+
+
+_OF_LABEL: Final = "label "
+"""How a reason begins that is about a label of the node and not about its GPUs."""
+
+
+def products(picture: Picture) -> Iterator[Finding]:
+    """The labels of every node with GPUs say which product they are."""
+    found = sorted(
+        facts.name
+        for facts, _ in picture.gpu_nodes
+        if facts.published is None
+        and names.GPU_PRODUCT_LABEL not in facts.labels
+        and nodes.layout(facts, picture.catalogue).product is None
+    )
+    if found:
+        text = (
+            f"they have GPUs and no label {names.GPU_PRODUCT_LABEL}: flavors that select a "
+            "product do not take them, and quota of GPU memory and slices does not count them"
+        )
+        mend = (
+            "check that GPU feature discovery runs on them: kubectl get pods -A -o wide "
+            f"--field-selector spec.nodeName={found[0]}; or label them: kubectl label node "
+            f"{found[0]} {names.GPU_PRODUCT_LABEL}=PRODUCT"
+        )
+        yield warning("Node", tuple(found), text, mend)
+
+
+def uncounted(picture: Picture) -> Iterator[Finding]:
+    """Every kind of GPU that nodes or DeviceClasses offer is counted."""
+    managed = resources.managed(picture.settings.gpu.managed_resources)
+    offered: dict[str, list[str]] = {}
+    for node in picture.nodes:
+        for name, amount_text in (node.status.allocatable or {}).items():
+            if _is_gpu_name(name) and not managed.matches(name) and str(amount_text) != "0":
+                offered.setdefault(name, []).append(node.metadata.name)
+    mend = "in the configuration, then: gpu-admission install --config FILE"
+    for name, on in sorted(offered.items()):
+        text = f"they offer {name}, which is not counted: pods take it outside of quota"
+        yield warning("Node", tuple(sorted(on)), text, f"add {name} to managedResources {mend}")
+    mappings = picture.settings.transformations().device_classes
+    for view in picture.device_classes:
+        known = resource_claim.device_class(view, mappings)
+        name = view.metadata.name
+        if known is None and _may_hand_out_gpus(view):
+            text = (
+                "it may hand out GPUs, and nothing in it says so: a pod with a queue that claims "
+                "from it waits, and one without a queue gets GPUs outside of quota"
+            )
+            step = f"map it to a resource under resources.deviceClassMappings {mend}"
+            yield warning("DeviceClass", name, text, step)
+        elif known is not None and known.unclear and not known.is_sliced:
+            text = f"what it hands out is not counted: {known.unclear}"
+            step = f"write its selector so, or map it under resources.deviceClassMappings {mend}"
+            yield warning("DeviceClass", name, text, step)
+
+
+_GPU_WORD: Final = re.compile(r"(?<![a-z])gpus?(?![a-z])", re.IGNORECASE)
+
+
+def _is_gpu_name(name: str) -> bool:
+    """Return whether a name of an extended resource says that it is about GPUs."""
+    return "/" in name and _GPU_WORD.search(name) is not None and not resources.is_virtual(name)
+
+
+def _may_hand_out_gpus(view: DeviceClass) -> bool:
+    """Return whether a class that is not counted names GPUs, or takes any device."""
+    texts = [one.cel.expression for one in view.spec.selectors or ()]
+    named = (view.metadata.name, view.spec.extended_resource_name or "", *texts)
+    return not texts or any(map(_GPU_WORD.search, named))
 
 
 # ------------------------------------------------------------------------------- MIG and sharing

@@ -45,6 +45,7 @@ _WHOLE: Final = (
     resources.ADMISSION_CHECKS,
     resources.TOPOLOGIES,
     resources.RESOURCE_SLICES,
+    resources.DEVICE_CLASSES,
     resources.LIMIT_RANGES,
     resources.RESOURCE_QUOTAS,
     resources.VOLCANO_QUEUES,

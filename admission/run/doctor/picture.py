@@ -24,6 +24,7 @@ from admission.objects import kinds, nodes, resource_slice, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort
 from admission.objects.local_queue import LocalQueue
+from admission.objects.resource_claim import DeviceClass
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_slice import ResourceSlice
 from admission.objects.workload import Workload
@@ -179,6 +180,11 @@ class Picture:
         """Return the ResourceFlavors that can be read, by name."""
         found = _views(self.of(resources.RESOURCE_FLAVORS), ResourceFlavor)
         return {one.metadata.name: one for one in found}
+
+    @cached_property
+    def device_classes(self) -> tuple[DeviceClass, ...]:
+        """Return the DeviceClasses that can be read."""
+        return _views(self.of(resources.DEVICE_CLASSES), DeviceClass)
 
     @cached_property
     def catalogue(self) -> Catalogue:

@@ -1,17 +1,36 @@
 """Checks of queues: does what they name exist, and can anybody use them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Final
 
+from admission.base import conditions, reasons
+from admission.base.conditions import Text
 from admission.kube import resources
-from admission.objects import values
+from admission.objects import values, views
 from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.workload import Workload
 from admission.run.doctor import picture as pictures
+from admission.run.doctor.devices import shown
 from admission.run.doctor.findings import Finding, error, warning
 from admission.run.doctor.picture import Picture
 
+_PATIENCE_SECONDS: Final = 300.0
+
 
 def flavors(picture: Picture) -> Iterator[Finding]:
-    """Every flavor that a ClusterQueue names exists."""
+    """Every flavor that a ClusterQueue names exists, and is not being deleted."""
+    for name, flavor in sorted(picture.flavors.items()):
+        users = [one.metadata.name for one in picture.cluster_queues if name in _named(one)]
+        if flavor.metadata.deletion_timestamp and users:
+            text = (
+                f"it is being deleted, and ClusterQueue {shown(users)} names it: it goes when no "
+                "ClusterQueue names it any more, and its quota with it"
+            )
+            mend = (
+                f"remove it from spec.resourceGroups of {shown(users)}; to keep its quota, create "
+                "a ResourceFlavor of another name with the same spec and name that one first"
+            )
+            yield warning("ResourceFlavor", name, text, mend)
     for queue in picture.cluster_queues:
         missing = _missing(picture, queue)
         if missing:
@@ -21,8 +40,14 @@ def flavors(picture: Picture) -> Iterator[Finding]:
 
 
 def _missing(picture: Picture, queue: ClusterQueue) -> tuple[str, ...]:
-    named = (flavor.name for group in queue.spec.resource_groups or () for flavor in group.flavors)
-    return tuple(name for name in dict.fromkeys(named) if name not in picture.flavors)
+    return tuple(name for name in _named(queue) if name not in picture.flavors)
+
+
+def _named(queue: ClusterQueue) -> dict[str, None]:
+    """Return the flavors that a ClusterQueue names, in its order."""
+    return {
+        flavor.name: None for group in queue.spec.resource_groups or () for flavor in group.flavors
+    }
 
 
 def inactive(picture: Picture) -> Iterator[Finding]:
@@ -36,8 +61,10 @@ def inactive(picture: Picture) -> Iterator[Finding]:
             continue
         active = next((one for one in queue.status.conditions or () if one.type == "Active"), None)
         if active is not None and active.status == "False" and not _missing(picture, queue):
-            text = f"it admits nothing: {active.message}"
-            yield error("ClusterQueue", name, text, f"kubectl describe clusterqueue {name}")
+            why = reasons.cluster_queue(Text(active.reason, active.message))
+            text = f"it {why.message[:1].lower()}{why.message[1:].rstrip('.')}"
+            mend = reasons.next_step(why.reason, {"queue": name})
+            yield error("ClusterQueue", name, text, mend or f"kubectl gpu why clusterqueue/{name}")
     for local in picture.local_queues:
         place = f"{local.metadata.namespace}/{local.metadata.name}"
         if local.spec.stop_policy not in {"", "None"}:
@@ -50,6 +77,71 @@ def inactive(picture: Picture) -> Iterator[Finding]:
 
 
 _GO = '{"spec":{"stopPolicy":"None"}}'
+
+
+def idle(picture: Picture) -> Iterator[Finding]:
+    """A ClusterQueue in which work waits has given quota to some of it."""
+    behind = {
+        (one.metadata.namespace, one.metadata.name): one.spec.cluster_queue
+        for one in picture.local_queues
+    }
+    waiting: dict[str, list[Workload]] = {}
+    busy = set[str]()
+    for workload in picture.workloads:
+        if any(one.type == _FINISHED and one.status == "True" for one in _conditions(workload)):
+            continue
+        if workload.status.admission is not None:
+            busy.add(workload.status.admission.cluster_queue)
+        elif workload.spec.active is not False:
+            at = behind.get((workload.metadata.namespace, workload.spec.queue_name), "")
+            waiting.setdefault(at, []).append(workload)
+    for queue in picture.cluster_queues:
+        name = queue.metadata.name
+        found = waiting.get(name, [])
+        if name in busy or not found or not _is_active(queue):
+            continue
+        oldest = min(found, key=_age_key)
+        if picture.age_seconds(oldest.metadata.creation_timestamp) <= _PATIENCE_SECONDS:
+            continue
+        yield _of_idle(name, oldest, len(found))
+
+
+_FINISHED: Final = "Finished"
+
+
+def _conditions(workload: Workload) -> Sequence[views.Condition]:
+    return workload.status.conditions or ()
+
+
+def _age_key(workload: Workload) -> tuple[str, str, str]:
+    metadata = workload.metadata
+    return metadata.creation_timestamp or "", metadata.namespace, metadata.name
+
+
+def _is_active(queue: ClusterQueue) -> bool:
+    found = queue.status.conditions or ()
+    return any(one.type == conditions.ACTIVE and one.status == "True" for one in found)
+
+
+def _of_idle(queue: str, oldest: Workload, count: int) -> Finding:
+    """Return what `why` says of the Workload that has waited longest."""
+    said = next(
+        (one for one in _conditions(oldest) if one.type == conditions.QUOTA_RESERVED), None
+    )
+    why = (
+        reasons.of_condition(said.reason, said.message, queue)
+        if said is not None and said.reason
+        else reasons.not_judged()
+    )
+    namespace, name = oldest.metadata.namespace, oldest.metadata.name
+    place = {"queue": queue, "namespace": namespace, "workload": name}
+    known = place | {"local": oldest.spec.queue_name, "name": name}
+    text = (
+        f"{count} Workload(s) wait, and none has quota; {namespace}/{name} has waited longest: "
+        f"{why.message.rstrip('.')}"
+    )
+    mend = reasons.next_step(why.reason, known) or "wait"
+    return warning("ClusterQueue", queue, text, mend)
 
 
 def local_queues(picture: Picture) -> Iterator[Finding]:

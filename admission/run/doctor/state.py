@@ -150,6 +150,10 @@ def terminating(picture: Picture) -> Iterator[Finding]:
             metadata = one["metadata"]
             age = picture.age_seconds(metadata.get("deletionTimestamp"))
             if age > _PATIENCE_SECONDS:
+                if resource is resources.RESOURCE_FLAVORS and _users(
+                    picture, resource.kind, metadata["name"]
+                ):
+                    continue  # the check of queues tells it
                 holder, mend = _held_by(picture, resource.kind, one)
                 text = f"it has been terminating for {age / 60:.0f} minutes: {holder}"
                 yield error(resource.kind, name_of(one), text, mend)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from admission.base import names
+from admission.base import conditions, names
 from admission.config.derived import Settings
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.install import holding, manifests, operators
@@ -21,6 +21,7 @@ from admission.run.doctor.findings import Severity
 from admission.run.doctor.picture import Overload, Trial
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.workloads import make_workload
 from tests.run.doctor.clusters import NOW, PRODUCT, SYSTEM, Broken, at, issued
 
 REFUSED = (
@@ -369,10 +370,37 @@ def a_local_queue_is_held(broken: Broken) -> None:
     broken.one(resources.LOCAL_QUEUES)["spec"]["stopPolicy"] = "Hold"
 
 
-@fault("queue-admits", ERROR, "research", "check is not active", "describe clusterqueue")
+@fault("queue-admits", ERROR, "research", "it admits nothing: it references inactive",
+       "kubectl describe admissionchecks")  # fmt: skip
 def a_cluster_queue_is_inactive(broken: Broken) -> None:
     condition = broken.one(resources.CLUSTER_QUEUES)["status"]["conditions"][0]
-    condition |= {"status": "False", "message": "its admission check is not active"}
+    said = conditions.checks_inactive(["budget"])
+    condition |= {"status": "False", "reason": said.reason, "message": said.message}
+
+
+@fault("queue-idle", WARNING, "research", "1 Workload(s) wait, and none has quota; team/train has "
+       "waited longest: ", "ask for less, or have the quota raised")  # fmt: skip
+def nothing_of_a_queue_goes(broken: Broken) -> None:
+    waiting = make_workload("train", namespace="team", queue="default")
+    waiting["metadata"]["creationTimestamp"] = at(3600)
+    message = (
+        "couldn't assign flavors to pod set main: insufficient quota for nvidia.com/gpu in flavor "
+        "a100, previously considered podsets requests (0) + current podset request (32) > maximum "
+        "capacity (16)"
+    )
+    waiting["status"] = {
+        "conditions": [
+            {"type": "QuotaReserved", "status": "False", "reason": "ExceedsMaxQuota",
+             "message": message},
+        ]
+    }  # fmt: skip
+    broken.workloads.append(waiting)
+
+
+@fault("queue-flavors", WARNING, "a100", "it is being deleted, and ClusterQueue research names it",
+       "remove it from spec.resourceGroups of research")  # fmt: skip
+def a_flavor_in_use_is_being_deleted(broken: Broken) -> None:
+    _ends(resources.RESOURCE_FLAVORS, names.RESOURCE_IN_USE)(broken)
 
 
 @fault("local-queues", ERROR, "team/lost", "there is no ClusterQueue gone", "create the Cluster")
@@ -443,6 +471,56 @@ def a_node_does_not_answer(broken: Broken) -> None:
 def nodes_are_not_ready(broken: Broken) -> None:
     for node in broken.nodes:
         node["status"]["conditions"] = [_not_ready("False", message="no runtime", since=at(600))]
+
+
+@fault("gpu-health", WARNING, "gpu-1", "8 nvidia.com/gpu cannot be used: ",
+       "kubectl describe node gpu-1", also=("quota-capacity",))  # fmt: skip
+def the_gpus_of_a_node_are_sick(broken: Broken) -> None:
+    broken.nodes[1]["status"]["conditions"].append(
+        {"type": "XIDErrors", "status": "True", "reason": "Xid79"}
+    )
+
+
+@fault("gpu-health", WARNING, "gpu-0", "2 nvidia.com/gpu cannot be used: the device plugin offers",
+       "kubectl cordon gpu-0", also=("quota-capacity",))  # fmt: skip
+def the_device_plugin_has_taken_gpus_off(broken: Broken) -> None:
+    status = broken.nodes[0]["status"]
+    status["allocatable"] = {**status["allocatable"], "nvidia.com/gpu": "6"}
+
+
+@fault("quota-capacity", WARNING, "a100", "cordoned (gpu-0)", "add nodes")
+def a_sick_node_is_named_where_quota_lacks(broken: Broken) -> None:
+    broken.nodes[0]["spec"]["unschedulable"] = True
+
+
+@fault("product-labels", WARNING, "gpu-2", "no label nvidia.com/gpu.product",
+       "kubectl label node gpu-2 nvidia.com/gpu.product=PRODUCT",
+       also=("node-flavors",))  # fmt: skip
+def a_node_does_not_say_its_product(broken: Broken) -> None:
+    node = broken.make_node("gpu-2")
+    del node["metadata"]["labels"][names.GPU_PRODUCT_LABEL]
+    broken.nodes.append(node)
+
+
+@fault("gpu-classes", WARNING, "cpu-0", "they offer amd.com/gpu, which is not counted",
+       "add amd.com/gpu to managedResources")  # fmt: skip
+def gpus_of_another_vendor_are_not_managed(broken: Broken) -> None:
+    node = broken.make_node("cpu-0")
+    for part in ("capacity", "allocatable"):
+        node["status"][part] = {"cpu": "8", "amd.com/gpu": "8"}
+    broken.nodes.append(node)
+
+
+@fault("gpu-classes", WARNING, "gpu.example.com", "it may hand out GPUs", "deviceClassMappings")
+def a_class_of_gpus_is_not_counted(broken: Broken) -> None:
+    expression = "device.driver == 'gpu.example.com'"
+    spec = {"selectors": [{"cel": {"expression": expression}}]}
+    broken.add(resources.DEVICE_CLASSES, "gpu.example.com", spec=spec)
+
+
+@fault("gpu-classes", WARNING, "everything", "it may hand out GPUs", "deviceClassMappings")
+def a_class_without_selectors_hands_out_every_device(broken: Broken) -> None:
+    broken.add(resources.DEVICE_CLASSES, "everything", spec={})
 
 
 @fault("flavor-nodes", WARNING, "h100", "no node has its nodeLabels", "kubectl get nodes -L")
@@ -679,9 +757,6 @@ def a_cluster_queue_in_use_does_not_end(broken: Broken) -> None:
 
 
 FAULTS += [
-    Fault("a_flavor_in_use_does_not_end", "terminating",
-          _ends(resources.RESOURCE_FLAVORS, names.RESOURCE_IN_USE), ERROR, ("a100",),
-          "ClusterQueue research still use it", "remove it from their spec"),
     Fault("a_definition_does_not_end", "terminating",
           _ends(resources.CRDS, "customresourcecleanup.apiextensions.k8s.io"), ERROR, ("",),
           "held by customresourcecleanup", "finalizers"),
