@@ -2,11 +2,14 @@
 
 import logging
 import sys
+import threading
 from collections.abc import Callable, Mapping
+from types import TracebackType
 from typing import Any, Final
 
 import msgspec
 import structlog
+from typing_extensions import override
 
 Logger = structlog.typing.FilteringBoundLogger
 Sink = Callable[[Mapping[str, Any]], None]
@@ -41,6 +44,38 @@ def configure(level: str = "INFO", *, human: bool = False) -> None:
         logger_factory=lambda *_: structlog.WriteLogger(sys.stderr),
         cache_logger_on_first_use=not human,
     )
+
+
+class _Others(logging.Handler):
+    """Writes what libraries log as one of our lines."""
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        log = get(record.name.partition(".")[0])
+        log.log(record.levelno, record.getMessage(), exc_info=record.exc_info or None)
+
+
+def take_in_others() -> None:
+    """Have log lines, warnings and uncaught exceptions of the whole process written as ours.
+
+    For a process that serves. Libraries are heard from level warning on: what they say below it
+    is about themselves.
+    """
+    logging.root.handlers = [_Others()]
+    logging.root.setLevel(logging.WARNING)
+    logging.captureWarnings(capture=True)
+    sys.excepthook = _uncaught
+    threading.excepthook = lambda end: _uncaught(end.exc_type, end.exc_value, end.exc_traceback)
+    sys.unraisablehook = lambda end: _uncaught(end.exc_type, end.exc_value, end.exc_traceback)
+
+
+def _uncaught(
+    kind: type[BaseException], error: BaseException | None, trace: TracebackType | None
+) -> None:
+    if issubclass(kind, KeyboardInterrupt | SystemExit):
+        return
+    found = error or kind()
+    get("process").error("uncaught exception", exc_info=(kind, found, trace))
 
 
 def get(component: str) -> Logger:

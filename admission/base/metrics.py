@@ -458,14 +458,20 @@ CERTIFICATE_EXPIRY_TIMESTAMP_SECONDS: Final = Gauge(
 )
 
 
+def version() -> str:
+    """Return the running version; empty where it runs from a source tree."""
+    try:
+        return f"v{metadata.version('gpu-admission')}"
+    except metadata.PackageNotFoundError:
+        return ""
+
+
 def set_build_info() -> None:
     """Set the metric with the running version."""
-    try:
-        version = f"v{metadata.version('gpu-admission')}"
-    except metadata.PackageNotFoundError:  # run from a source tree
-        version = ""
     compiler = f"{platform.python_implementation()} {platform.python_version()}"
-    BUILD_INFO.labels(version, "", "", "", compiler, f"{sys.platform}/{platform.machine()}").set(1)
+    BUILD_INFO.labels(version(), "", "", "", compiler, f"{sys.platform}/{platform.machine()}").set(
+        1
+    )
 
 
 def forget_objects() -> None:

@@ -150,7 +150,7 @@ def reported(advice: str = "") -> Iterator[None]:
     except BrokenPipeError:  # as from `| head`: click ends quietly
         raise
     except (AdmissionError, OSError) as error:
-        fail(str(error), _advice(error) or advice, code=_code(error))
+        fail(str(error), advice_on(error) or advice, code=_code(error))
 
 
 def _code(error: Exception) -> ErrorCode:
@@ -159,7 +159,7 @@ def _code(error: Exception) -> ErrorCode:
     return next((code for kind, code in _CODES if isinstance(error, kind)), ErrorCode.OTHER)
 
 
-def _advice(error: Exception) -> str:
+def advice_on(error: Exception) -> str:
     """What to do next about an error, whatever the command was; empty for most."""
     if isinstance(error, AdmissionError) and error.advice:
         return error.advice

@@ -1,6 +1,8 @@
 """Commands that serve: ``webhook``, ``controller``, and ``run`` for both."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,7 +10,7 @@ import click
 from typing_extensions import override
 
 from admission.base import logs
-from admission.base.errors import InvalidValueError
+from admission.base.errors import AdmissionError, InvalidValueError
 from admission.cli import options, output
 from admission.config import reading
 from admission.config.addresses import LOOPBACK, Address
@@ -43,14 +45,31 @@ class AddressType(click.ParamType[Address]):
 ADDRESS = AddressType()
 
 
+_LEVEL: Final = "info"
+"""The level of the log where nobody has chosen one."""
+
+
+@contextmanager
+def _reported(advice: str = "") -> Iterator[None]:
+    """Log why a process cannot start, as one line like all others, and end it with exit code 1.
+
+    Args:
+        advice: what to do next where the error itself suggests nothing better.
+    """
+    try:
+        yield
+    except (AdmissionError, OSError) as error:
+        step = output.advice_on(error) or advice
+        logs.get("process").error("cannot start", error=str(error), next=step)
+        sys.exit(output.FAILED)
+
+
 _UNREACHABLE: Final = "check --kubeconfig, and that the API server answers: kubectl version"
 
 _log_level: Final[Callable[[Any], Any]] = click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-    help="Lowest level of the log lines that are written.",
+    help="Lowest level of the log lines that are written. Default: the file's logLevel, or info.",
 )
 _bind: Final[Callable[[Any], Any]] = click.option(
     "--bind",
@@ -129,24 +148,27 @@ def webhook(
     cert_dir: Path | None,
     client_ca: Path | None,
     health_bind: Address | None,
-    log_level: str,
+    log_level: str | None,
 ) -> None:
     """Run the webhook: it answers the reviews of the API server over TLS.
 
     /healthz, /readyz and /metrics are on the same port. On SIGTERM and SIGINT it answers the
     reviews that have arrived, and stops.
     """
-    logs.configure(log_level)
-    settings = _settings(config_file)
+    settings = _settings(config_file, log_level)
     directory = cert_dir or _certificates(settings)
     address = bind or settings.kueue.webhook.address
     if client_ca or health_bind:
         settings = _with_webhook(settings, client_ca, health_bind)
-    with output.reported(_UNREACHABLE):
+    with _reported(_UNREACHABLE):
         health = settings.gpu.webhook.health_address
         addresses.check_free({"--bind": address, "--health-bind": health})
         webhook_process.serve(
-            connection.Target(kubeconfig), address, directory, settings, log_level
+            connection.Target(kubeconfig),
+            address,
+            directory,
+            settings,
+            _level(log_level, settings),
         )
 
 
@@ -174,15 +196,14 @@ def controller(
     cert_dir: Path | None,
     leader_election: bool | None,
     pause_admission: bool,
-    log_level: str,
+    log_level: str | None,
 ) -> None:
     """Run the controller: it grants quota and releases pods.
 
     Stops on SIGTERM and SIGINT. The next controller decides again what this one had decided but
     not yet written.
     """
-    logs.configure(log_level)
-    settings = _settings(config_file)
+    settings = _settings(config_file, log_level)
     if pause_admission:
         paused = settings.gpu.model_copy(update={"admission": PAUSED})
         settings = settings.model_copy(update={"gpu": paused})
@@ -197,7 +218,7 @@ def controller(
     if needs_certificate and directory is None:
         directory = _certificates(settings)
     pages = metrics_bind or settings.kueue.metrics.address
-    with output.reported(_UNREACHABLE):
+    with _reported(_UNREACHABLE):
         addresses.check_free(_controller_addresses(pages, visibility, dashboard, settings))
         processes.run_controller(
             connection.Target(kubeconfig),
@@ -241,15 +262,16 @@ def run(
     dashboard_bind: Address | None,
     leader_election: bool | None,
     pause_admission: bool,
-    log_level: str,
+    log_level: str | None,
 ) -> None:
     """Run webhook and controller as two supervised processes.
 
     Restarts a process that ends, after growing pauses. Stops both on SIGTERM and SIGINT.
     """
-    logs.configure(log_level)
-    with output.reported(options.CONFIG_ADVICE):
+    logs.configure(log_level or _LEVEL)
+    with _reported(options.CONFIG_ADVICE):
         settings = reading.load(config_file).settings
+    logs.configure(_level(log_level, settings))
     common = _arguments(kubeconfig=kubeconfig, config=config_file, log_level=log_level)
     directory = cert_dir or _certificates(settings)
     elect = {True: ["--leader-election"], False: ["--no-leader-election"], None: []}
@@ -276,7 +298,7 @@ def run(
     shown = metrics_bind or settings.kueue.metrics.address
     lists = visibility_bind or settings.kueue.visibility_address
     dashboard = dashboard_bind or settings.gpu.dashboard_address
-    with output.reported():
+    with _reported():
         connection.Target(kubeconfig).check()
         addresses.check_free(
             {
@@ -317,9 +339,18 @@ def _controller_addresses(
     }
 
 
-def _settings(config_file: Path | None) -> Settings:
-    with output.reported(options.CONFIG_ADVICE):
-        return reading.load_logged(config_file)
+def _settings(config_file: Path | None, log_level: str | None) -> Settings:
+    """Return the settings of the file, and set up the log as it or the option says."""
+    logs.configure(log_level or _LEVEL)
+    with _reported(options.CONFIG_ADVICE):
+        effective = reading.load(config_file)
+    logs.configure(_level(log_level, effective.settings))
+    reading.log_unused(effective, config_file)
+    return effective.settings
+
+
+def _level(log_level: str | None, settings: Settings) -> str:
+    return log_level or settings.gpu.log_level or _LEVEL
 
 
 def _certificates(settings: Settings) -> Path:

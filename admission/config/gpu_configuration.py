@@ -286,6 +286,8 @@ class GpuConfiguration(ConfigModel):
         tracing: where traces of pods are sent.
         webhook: how the webhook serves.
         certificates: how long certificates are valid.
+        log_level: lowest level of the log lines that are written; None where nobody has chosen,
+            which is info. The option --log-level wins.
         while_webhook_down: what becomes of GPU pods, and of Jobs with a queue, that are created
             while the webhook does not answer: Refuse, or Hold: the API server holds them until
             the controller sees them (ADR 0195); None where nobody has chosen, which refuses.
@@ -313,6 +315,7 @@ class GpuConfiguration(ConfigModel):
     tracing: Annotated[Tracing, SHOWN_IF_SET] = Tracing()
     webhook: Webhook = Webhook()
     certificates: Certificates = Certificates()
+    log_level: Annotated[Literal["debug", "info", "warning", "error"] | None, SHOWN_IF_SET] = None
     while_webhook_down: Annotated[Literal["Refuse", "Hold"] | None, SHOWN_IF_SET] = None
 
     @property

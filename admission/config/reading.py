@@ -95,11 +95,16 @@ def load_logged(path: Path | None) -> Settings:
         ConfigurationError: it cannot be read, or breaks a rule.
     """
     effective = load(path)
+    log_unused(effective, path)
+    return effective.settings
+
+
+def log_unused(effective: Effective, path: Path | None) -> None:
+    """Name what in a file changes nothing, in one line of the log; nothing if all has effect."""
     if effective.unused:
         logs.get("configuration").warning(
             "fields without effect", file=str(path), fields=[one.path for one in effective.unused]
         )
-    return effective.settings
 
 
 def read(text: str, source: str) -> Effective:

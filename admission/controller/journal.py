@@ -24,6 +24,7 @@ from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.gpu import resources as gpu_resources
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
+from admission.kube.connectivity import warn
 from admission.objects import usage_record, views
 from admission.objects.usage_record import DAY, HOUR, Account, Owner, Period, Record
 from admission.scheduling.reserving import ReservingWorkload
@@ -248,7 +249,7 @@ class Journal:
         if not isinstance(error, errors.KubeError | TimeoutError):
             self._log.error("usage not recorded", exc_info=error)
         elif str(error) != self._told:
-            self._log.warning("usage not recorded", error=str(error))
+            warn(self._log, "usage not recorded", error)
             self._told = str(error)
         return min(_RETRY_SECONDS, self._settings.interval.total_seconds())
 

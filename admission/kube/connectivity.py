@@ -2,9 +2,29 @@
 
 import threading
 from typing import Final
+from weakref import WeakSet
 
 from admission.base import logs
 from admission.base.clock import Clock
+from admission.base.logs import Logger
+from admission.kube import errors
+
+
+def warn(log: Logger, event: str, error: Exception, **fields: object) -> None:
+    """Log that something failed: as a warning, or with level debug in a known outage.
+
+    Of an API server that does not answer, `Connectivity` tells once; what fails because of it is
+    no news.
+    """
+    log_at = log.debug if is_outage(error) else log.warning
+    log_at(event, error=str(error), **fields)
+
+
+def is_outage(error: Exception) -> bool:
+    """Return whether an error comes of an outage that was told, or of a server that starts."""
+    if isinstance(error, errors.TransportError):
+        return any(one.is_lost for one in _ALL)
+    return isinstance(error, errors.KubeError) and errors.is_unavailable(error)
 
 
 class Connectivity:
@@ -25,7 +45,15 @@ class Connectivity:
         self._clock: Final = clock
         self._changed = threading.Condition()
         self._lost_at: float | None = None
+        self._unserved: dict[str, float] = {}
+        """Since when kinds are not served, of those of which that was told."""
         self._log = logs.get("connectivity")
+        _ALL.add(self)
+
+    @property
+    def is_lost(self) -> bool:
+        """Return whether the API server could not be reached last."""
+        return self._lost_at is not None
 
     def lost(self, error: str) -> None:
         """Note a request that got no answer."""
@@ -34,6 +62,29 @@ class Connectivity:
                 return
             self._lost_at = self._clock.monotonic()
         self._log.warning("API server does not answer", error=error)
+
+    def not_served(self, kind: str, error: str) -> None:
+        """Note that the API server has not served a kind for long, though it may answer.
+
+        Of all kinds together this is told once, until all of them are served again.
+        """
+        now = self._clock.monotonic()
+        with self._changed:
+            is_first = not self._unserved and self._lost_at is None
+            self._unserved.setdefault(kind, now)
+        if is_first:
+            self._log.warning("not served, trying again", resource=kind, error=error)
+
+    def served(self, kind: str) -> None:
+        """Note that a kind is served."""
+        if kind not in self._unserved:
+            return  # without the lock, as nearly always
+        with self._changed:
+            since = self._unserved.pop(kind, None)
+            if since is None or self._unserved:
+                return
+        seconds = round(self._clock.monotonic() - since, 3)
+        self._log.info("served again", resource=kind, away_seconds=seconds)
 
     def answered(self) -> None:
         """Note an answer."""
@@ -63,3 +114,7 @@ class Connectivity:
         """Wake all that wait, so that they see whether they are to stop."""
         with self._changed:
             self._changed.notify_all()
+
+
+_ALL: Final[WeakSet[Connectivity]] = WeakSet()
+"""Those of this process."""

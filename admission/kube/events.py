@@ -20,6 +20,7 @@ from admission.base.clock import Clock
 from admission.base.events import Event, Events
 from admission.kube import errors, resources
 from admission.kube.api import Api
+from admission.kube.connectivity import warn
 
 _QUEUED: Final = 1000
 _KNOWN: Final = 4096
@@ -180,7 +181,7 @@ class EventRecorder(Events):
                 self._known[report] = self._counted(report, known, now)
         except errors.KubeError as error:
             self.failed += 1
-            self._log.warning("event lost", reason=report.reason, error=str(error))
+            warn(self._log, "event lost", error, reason=report.reason)
         except Exception:  # noqa: BLE001  # the thread must live on
             self.failed += 1
             self._log.exception("event lost", reason=report.reason)

@@ -132,6 +132,18 @@ class Election:
         """
         return self._leader_until
 
+    def text(self) -> str:
+        """Return who holds the Lease as last seen, and for how long, for people."""
+        place, now = f"{self._namespace}/{self._name}", self._clock.monotonic()
+        left = self._leader_until - now
+        if left > 0:
+            return f"{place}, held by this process ({self.identity}) for {left:.1f} s more"
+        if self._seen is None:
+            return f"{place}, not read yet"
+        holder = self._seen.spec.holder_identity or "nobody"
+        seen = max(0.0, now - self._seen_at)
+        return f"{place}, held by {holder}, seen to change {seen:.1f} s ago"
+
     def attempt(self) -> bool:
         """Take or renew the Lease once, if that may be; return whether we lead after it."""
         started = self._clock.monotonic()

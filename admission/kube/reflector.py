@@ -83,7 +83,7 @@ connection costs next to nothing, and pods wait for its return."""
 _ABSENT_SECONDS: Final = 2.0
 """Longest wait, without jitter, while the kind is not served: its CRD may be applied again."""
 _UNSERVED_TOLD: Final = 20
-"""A kind that is not served is logged after this many attempts (about 20 s), and as many again."""
+"""A kind that is not served is told after this many attempts (about 20 s), once for all kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,10 +353,10 @@ class Reflector(Generic[T]):
         self._last_failure = self._clock.monotonic()
         self._is_asked_to_wait = False
         wait = self._unanswered.failed(self._last_failure)
-        is_news = self._unserved % _UNSERVED_TOLD == 0
         if not self._stopping.is_set():
-            log = self._log.warning if is_news else self._log.debug
-            log("not served, trying again", error=why, wait_seconds=round(wait, 3))
+            self._log.debug("not served, trying again", error=why, wait_seconds=round(wait, 3))
+            if self._unserved == _UNSERVED_TOLD:
+                self._connectivity.not_served(self.resource.qualified, why)
         return wait
 
     def _not_there(self, why: str) -> float:
@@ -530,3 +530,4 @@ class Reflector(Generic[T]):
         self._is_answered = True
         self._unserved = 0
         self._connectivity.answered()
+        self._connectivity.served(self.resource.qualified)

@@ -23,7 +23,7 @@ from admission.config.derived import Settings
 from admission.install import cabundles, manifests, visibility_manifests, webhook_secret
 from admission.install.cabundles import Trusting
 from admission.install.webhooks import MUTATING_NAME
-from admission.kube import errors, resources
+from admission.kube import connectivity, errors, resources
 from admission.kube.api import Api, Document
 from admission.kube.events import EventRecorder
 from certs import files, rotation
@@ -344,7 +344,10 @@ class Rotation:
     def _round(self) -> float:
         try:
             self.step()
-        except (RenewalError, errors.KubeError, OSError) as error:
+        except errors.KubeError as error:
+            if self._is_expiring() or not connectivity.is_outage(error):
+                self._tell_problem(str(error))
+        except (RenewalError, OSError) as error:
             self._tell_problem(str(error))
         else:
             self._problem, self._reminded = "", None
@@ -355,11 +358,18 @@ class Rotation:
         self._tell_problem(str(error))
         return self.pause_seconds()
 
+    def _is_expiring(self) -> bool:
+        """Return whether the end of the certificate is near."""
+        end, now = self._end, self._clock.now()
+        return end is not None and rotation.is_expiring(
+            self._content[rotation.CERTIFICATE], end, now
+        )
+
     def _tell_problem(self, problem: str) -> None:
         """Says a new problem once; near the end says so again and again, also as an event."""
         end, now = self._end, self._clock.now()
         is_new, self._problem = problem != self._problem, problem
-        if end is None or not rotation.is_expiring(self._content[rotation.CERTIFICATE], end, now):
+        if end is None or not self._is_expiring():
             if is_new and self._settings.kueue.internal_cert_management.enable:
                 self._log.warning("certificates not renewed", problem=problem)
             return
@@ -479,7 +489,7 @@ class ServedCertificate:
         try:
             self.step()
         except errors.KubeError as error:  # tried again in the next round
-            self._log.warning("webhook configurations not read", error=str(error))
+            connectivity.warn(self._log, "webhook configurations not read", error)
         except ValueError as error:
             problem = f"the webhook configurations cannot be read: {error}"
             self._tell(self.unready() or self._expiring() or problem)

@@ -4,7 +4,7 @@ import gc
 import math
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -287,7 +287,7 @@ class Controller:
         lists = CoreSource(self.ask) if address.host in LOOPBACK else None
         note = PAUSED if self._paused else ""
         app: Wsgi = probes.create_app(
-            alive=self.problem, ready=self.unready, note=note, lists=lists
+            alive=self.problem, ready=self.unready, note=note, details=self.details, lists=lists
         )
         context = None
         if certificates is not None:
@@ -309,6 +309,12 @@ class Controller:
     def unready(self) -> str:
         """Return what is not known, not up to date, or has expired; empty when all is well."""
         return self._view.watches.unready() or self._rotation.unready()
+
+    def details(self) -> Iterator[str]:
+        """Yield whether it leads, what the Lease says, and the age of each watch."""
+        yield f"leader: {'yes' if self._decides() else 'no'}"
+        yield f"lease: {self._leadership.lease()}"
+        yield from self._view.watches.ages()
 
     def stop(self) -> None:
         """Stop; writes that were sent are finished, others are left to the next start."""

@@ -38,6 +38,10 @@ class Leadership(Protocol):
         """Return whether it led and does no more; the process must end."""
         ...
 
+    def lease(self) -> str:
+        """Return what the Lease says, for people."""
+        ...
+
     def stop(self, *, is_drained: bool) -> None:
         """Give leadership back; nothing may be written any more.
 
@@ -59,6 +63,10 @@ class Alone:
     def may_write(self) -> bool:
         """Return true, always."""
         return True
+
+    def lease(self) -> str:
+        """Return that there is none."""
+        return "none: this process leads without election"
 
     def stop(self, *, is_drained: bool) -> None:
         """Do nothing: there is nothing to give back."""
@@ -125,6 +133,10 @@ class Elected:
     def may_write(self) -> bool:
         """Return whether the Lease outlasts a request that is sent now."""
         return self._clock.monotonic() + self._timeout < self._election.is_leader_until()
+
+    def lease(self) -> str:
+        """Return who holds the Lease, and for how long this process does."""
+        return self._election.text()
 
     def stop(self, *, is_drained: bool) -> None:
         """Give the Lease back.

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from admission.base import logs
+from admission.base import logs, metrics
 from admission.base.clock import SystemClock
 from admission.config.addresses import Address
 from admission.config.derived import Settings
@@ -52,6 +52,7 @@ def run_controller(
         OSError: the address cannot be bound.
         SystemExit: the core thread has ended; the supervisor starts a new process.
     """
+    logs.take_in_others()
     log = logs.get("process")
     stopping = signals.stop_event()
     api = target.connect(
@@ -68,19 +69,29 @@ def run_controller(
     clock = SystemClock()
     leadership = Elected(api, settings, clock) if leader_election else Alone()
     controller = Controller(api, settings, clock, leadership, certificates)
+    serves: dict[str, list[str]] = {}
     for served in _addresses(address, settings):
         port = controller.serve_pages(served, _of_metrics(certificates, settings))
-        log.info("controller serves", host=served.host, port=port, election=leader_election)
+        serves.setdefault("pages", []).append(Address(host=served.host, port=port).text())
     lists = VisibilityServer(controller.ask, api, clock)
     if visibility is not None and certificates is not None:
         port = lists.start(visibility, certificates)
-        log.info("visibility serves", host=visibility.host, port=port)
+        serves["visibility"] = [Address(host=visibility.host, port=port).text()]
     board = None
     if dashboard is not None:
         board = DashboardServer(
             controller.ask, api, clock, dashboard, certificates, settings.gpu.catalogue()
         )
-        log.info("dashboard serves", host=dashboard.host, port=board.port)
+        serves["dashboard"] = [Address(host=dashboard.host, port=board.port).text()]
+    log.info(
+        "started",
+        process="controller",
+        version=metrics.version(),
+        api_server=target.place(),
+        addresses=serves,
+        leader_election=leader_election,
+        namespace=settings.namespace,
+    )
     controller.start()
     problem = ""
     while not stopping.wait(_CHECK_SECONDS) and not problem:
@@ -91,7 +102,8 @@ def run_controller(
         board.stop()
     api.close()
     if problem:
-        raise SystemExit(problem)
+        log.error("process ends, to be started again", problem=problem)
+        raise SystemExit(1)
     log.info("controller stopped")
 
 

@@ -14,6 +14,7 @@ from admission.base.rounds import Rounds
 from admission.controller.core import Message, Observed
 from admission.kube import errors, resources
 from admission.kube.api import Api
+from admission.kube.connectivity import warn
 from admission.kube.reflector import Deleted, Replaced
 from admission.objects import views
 
@@ -89,7 +90,7 @@ class QueueMarks:
         except errors.NotFoundError:
             pass
         except errors.KubeError as error:
-            self._log.warning("namespace not labelled", namespace=namespace, error=str(error))
+            warn(self._log, "namespace not labelled", error, namespace=namespace)
             return False
         with self._lock:
             if namespace in self._labels:

@@ -24,6 +24,7 @@ from gunicorn import sock
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
 from gunicorn.asgi.protocol import ASGIProtocol
+from gunicorn.glogging import Logger as GunicornLog
 from gunicorn.workers.gasgi import ASGIWorker
 from typing_extensions import override
 
@@ -126,6 +127,7 @@ def serve(
         "post_worker_init": lambda _worker: _prepare(after_fork),
         "control_socket_disable": True,
         "loglevel": "warning",
+        "logger_class": _Log,
         "sendfile": False,
         "forwarded_allow_ips": "127.0.0.1",
         "proc_name": "gpu-admission-webhook",
@@ -337,6 +339,16 @@ class _Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no types
     def _close_if_unused(self) -> None:
         if self.req_count <= 1:
             self.close_if_idle()
+
+
+class _Log(GunicornLog):  # type: ignore[misc]  # gunicorn has no types
+    """Gives gunicorn's lines to the log of the process, which writes them as its own."""
+
+    def setup(self, cfg: Any) -> None:
+        super().setup(cfg)
+        for log in (self.error_log, self.access_log):
+            log.handlers.clear()
+            log.propagate = True
 
 
 class _Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no types

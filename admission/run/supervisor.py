@@ -68,6 +68,7 @@ class Supervisor:
 
     def run(self) -> None:
         """Run both processes; return after both have stopped."""
+        logs.take_in_others()
         stopping = signals.stop_event()
         children = [_Child(name, arguments) for name, arguments in self._commands.items()]
         try:

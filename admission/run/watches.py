@@ -8,7 +8,7 @@ else then, and nothing that was seen may be compared with what is listed (ADR 01
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from admission.base import logs, metrics
@@ -193,6 +193,17 @@ class Watches:
         due = self._clock.monotonic() - SILENT_SECONDS
         silent = [r.resource for r in self._needed if r.last_activity < due]
         return f"not heard of for long: {_named(silent)}" if silent else ""
+
+    def ages(self) -> Iterator[str]:
+        """Yield for each kind whether it was listed, and when the server was last heard of."""
+        now = self._clock.monotonic()
+        optional = [(one.reflector, one.is_absent) for one in self._optional]
+        followed = [*((one, False) for one in self._needed), *optional]
+        for reflector, is_absent in sorted(followed, key=lambda one: one[0].resource.qualified):
+            age = f"heard of {max(0.0, now - reflector.last_activity):.1f} s ago"
+            state = f"listed, {age}" if reflector.has_synced else f"not listed yet, {age}"
+            shown = "not served, or not to be read" if is_absent else state
+            yield f"watch {reflector.resource.qualified}: {shown}"
 
     def stuck(self) -> str:
         """Return which watches hang, so that only a restart helps; empty when none does."""

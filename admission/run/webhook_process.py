@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from admission.base import logs
+from admission.base import logs, metrics
 from admission.base.clock import Clock, SystemClock
 from admission.config.addresses import Address
 from admission.config.derived import Settings
@@ -51,6 +51,7 @@ def serve(
         TracingError: traces are configured and cannot be sent.
         OSError: the address cannot be bound or the directory not be written.
     """
+    logs.take_in_others()
     lifetimes = webhook_secret.lifetimes(settings.gpu.certificates)
     pair = certificate_files(directory, address.host, SystemClock(), lifetimes)
     checked = integrations.kinds_of(settings).checked
@@ -76,12 +77,13 @@ def serve(
         paths[metrics_access.PATH] = Limits(settings.gpu.webhook.max_body_bytes, waits=True)
     authority = settings.gpu.webhook.client_authority
 
+    health = settings.gpu.webhook.health_address
+
     def after_fork() -> None:
         logs.configure(log_level)
         if traces is not None:
             traces.start()
-        if settings.gpu.webhook.health_address is not None:
-            health = settings.gpu.webhook.health_address
+        if health is not None:
             PageServer(server.create_probes(known, served), health.host, health.port)
         connectivity = Connectivity(SystemClock())
         for resource, into in webhook_knowledge.WATCHED.items():
@@ -90,6 +92,17 @@ def serve(
             owner_watch(api, held, owners, connectivity).start()
         served.start()
 
+    logs.get("process").info(
+        "started",
+        process="webhook",
+        version=metrics.version(),
+        api_server=target.place(),
+        addresses={
+            "reviews": [address.text()],
+            **({} if health is None else {"health": [health.text()]}),
+        },
+        namespace=settings.namespace,
+    )
     serving.serve(
         app=lambda: app,
         host=address.host,

@@ -1,6 +1,6 @@
 """The controller's read-only pages: health, readiness, metrics, and who waits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import flask
 import prometheus_client
@@ -12,8 +12,17 @@ Probe = Callable[[], str]
 """Says what is wrong, in a few words; empty when all is well."""
 
 
+Details = Callable[[], Iterable[str]]
+"""Says what a reader of the readiness page may want to know, a fact a line."""
+
+
 def create_app(
-    *, alive: Probe, ready: Probe, note: str = "", lists: Source | None = None
+    *,
+    alive: Probe,
+    ready: Probe,
+    note: str = "",
+    details: Details = tuple,
+    lists: Source | None = None,
 ) -> flask.Flask:
     """Return the pages as a WSGI application.
 
@@ -21,6 +30,7 @@ def create_app(
         alive: fails where only a restart helps.
         ready: fails until every watched kind was listed.
         note: what a reader of the readiness page should know besides; empty for nothing.
+        details: of the readiness page, for who asks for ``?verbose``.
         lists: of pending workloads, for everybody who can reach the pages; None for nobody.
     """
     app = flask.Flask(__name__)
@@ -31,7 +41,8 @@ def create_app(
 
     @app.get("/readyz")
     def readyz() -> flask.Response:
-        return _probed(ready, note)
+        told = details() if "verbose" in flask.request.args else ()
+        return _probed(ready, note, told)
 
     if lists is not None:
         visibility.add_lists(app, lists)
@@ -46,9 +57,11 @@ def create_app(
     return app
 
 
-def _probed(probe: Probe, note: str = "") -> flask.Response:
+def _probed(probe: Probe, note: str = "", details: Iterable[str] = ()) -> flask.Response:
     problem = probe()
     well = f"ok: {note}" if note else "ok"
     return flask.Response(
-        f"{problem or well}\n", status=503 if problem else 200, content_type="text/plain"
+        "".join(f"{line}\n" for line in (*details, problem or well)),
+        status=503 if problem else 200,
+        content_type="text/plain",
     )

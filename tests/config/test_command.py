@@ -8,6 +8,7 @@ import click.testing
 import pytest
 import yaml
 
+from admission.base import logs
 from admission.cli.main import main
 from admission.config.addresses import Address
 from admission.config.derived import Settings
@@ -63,9 +64,6 @@ def test_machines_get_json(path: str) -> None:
     "command",
     [
         ["config"],
-        ["webhook", "--cert-dir", "certs"],
-        ["controller"],
-        ["run", "--cert-dir", "certs"],
         ["install"],
         ["uninstall"],
         ["manifests"],
@@ -83,6 +81,38 @@ def test_a_file_that_cannot_be_used_ends_every_command_with_advice(
     assert done.exit_code == 1
     assert done.stderr.startswith(f"error: {file}: ")
     assert "hint: check the file with: gpu-admission config" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["webhook", "controller", "run"])
+def test_a_process_that_cannot_start_says_so_in_a_line_of_its_log(
+    tmp_path: Path, command: str
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("kind: Pod")
+    done = run(command, "--config", str(file), "--cert-dir", "certs")
+    assert done.exit_code == 1
+    (line,) = map(json.loads, done.stderr.splitlines())
+    assert (line["level"], line["event"]) == ("error", "cannot start")
+    assert line["error"].startswith(f"{file}: ")
+    assert "gpu-admission config" in line["next"]
+
+
+@pytest.mark.parametrize(
+    ("said", "option", "expected"),
+    [("", "", "info"), ("warning", "", "warning"), ("warning", "debug", "debug")],
+)
+def test_the_level_of_the_log_is_that_of_the_option_else_of_the_file(
+    served: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    said: str, option: str, expected: str,
+) -> None:  # fmt: skip
+    levels = list[str]()
+    monkeypatch.setattr(logs, "configure", lambda level="INFO", **_: levels.append(level))
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(files.gpu(**({"logLevel": said} if said else {}))))
+    options = ["--log-level", option] if option else []
+    assert run("controller", "--config", str(file), *options).exit_code == 0
+    assert levels[-1] == expected
+    assert served
 
 
 # ---------------------------------------------------------------------- who wins: argument, file

@@ -104,6 +104,7 @@ EVERYTHING = (
                     "outsideInterval": "30s", "auditInterval": "1h", "secureMetrics": True},
         dashboardBindAddress="127.0.0.1:8083",
         whileWebhookDown="Hold",
+        logLevel="debug",
         journal={"enabled": False, "interval": "5m", "retention": "100h", "users": False,
                  "decisions": {"file": "/decisions", "maxBytes": 5000, "files": 2}},
         tracing={"endpoint": "http://collector:4318/v1/traces"},
@@ -170,6 +171,7 @@ def test_the_whole_of_both_documents_becomes_settings():
             secure_metrics=True,
         ),
         dashboard_bind_address="127.0.0.1:8083",
+        log_level="debug",
         while_webhook_down="Hold",
         journal=Journal(
             enabled=False,

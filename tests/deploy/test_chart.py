@@ -90,12 +90,16 @@ def test_the_schema_of_the_values_knows_every_value() -> None:
     assert choices == [chart.REFUSED, chart.HELD]
 
 
-CHOICES = {
+CHOICES: dict[str, dict[tuple[str, ...], list[str]]] = {
     "kueue": {
         ("resources", "quotaCheckStrategy"): ["BlockUndeclared", "IgnoreUndeclared"],
         ("waitForPodsReady", "requeuingStrategy", "timestamp"): ["Creation", "Eviction"],
     },
-    "gpu": {("admission",): ["Active", "Paused"], ("releaseOn",): ["PodEnd", "PodTerminating"]},
+    "gpu": {
+        ("admission",): ["Active", "Paused"],
+        ("releaseOn",): ["PodEnd", "PodTerminating"],
+        ("logLevel",): ["debug", "info", "warning", "error"],
+    },
 }
 
 
@@ -132,6 +136,7 @@ OPEN = {
     "gpu": {
         "admission": "Paused",
         "releaseOn": "PodTerminating",
+        "logLevel": "debug",
         "lostNodeAfter": "6m",
         "notReadyAfter": "31m",
         "keepForReplacement": "2m",

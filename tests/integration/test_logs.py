@@ -1,6 +1,7 @@
 """What the log of the running program says of pods, and of an API server that is away."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,9 +29,9 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
 
 
 def lines(log: Path) -> list[Json]:
-    """Everything that was logged; lines of other programs are left out."""
-    found = (line for line in log.read_text().splitlines() if line.startswith("{"))
-    return [json.loads(line) for line in found]
+    """Everything that was logged: each line is a JSON object, whoever wrote it."""
+    text = log.read_text()
+    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
 
 def about(system: Installed, pod: str) -> list[Json]:
@@ -98,6 +99,59 @@ def test_an_api_server_that_is_away_is_told_once_by_each_process_with_the_cause(
         f"no answer from 127.0.0.1:{system.cluster.port} in time",
     }
     assert any("connection refused" in cause for cause in causes)
+
+
+def test_each_process_says_at_its_start_what_it_is_and_where(system: Installed) -> None:
+    started = {one["process"]: one for one in lines(system.log) if one["event"] == "started"}
+    assert set(started) == {"webhook", "controller"}
+    for one in started.values():
+        assert one["version"].startswith("v")
+        assert f"127.0.0.1:{system.cluster.port}" in one["api_server"]
+    assert started["webhook"]["addresses"] == {"reviews": [f"127.0.0.1:{system.webhook_port}"]}
+    pages = started["controller"]["addresses"]["pages"]
+    assert pages == [f"127.0.0.1:{system.metrics_port}"]
+
+
+def test_the_controller_says_whether_it_leads_and_how_old_each_watch_is(
+    system: Installed,
+) -> None:
+    status, text = system.page(system.metrics_url, "/readyz?verbose")
+    told = dict(line.split(": ", 1) for line in text.splitlines()[:-1])
+    assert status == 200
+    assert text.splitlines()[-1] == "ok"
+    assert told["leader"] == "yes"
+    assert told["lease"].startswith("none")
+    assert re.fullmatch(r"listed, heard of \d+\.\d s ago", told["watch pods"])
+    assert "watch workloads.kueue.x-k8s.io" in told
+
+
+def test_a_long_outage_writes_one_line_when_it_begins_and_one_when_it_ends(
+    system: Installed,
+) -> None:
+    def tried() -> int:
+        found = [one for one in lines(system.log) if one["event"] == "not served, trying again"]
+        return len([one for one in found if one.get("resource") == "nodes"])
+
+    before, attempts = len(lines(system.log)), tried()
+    system.cluster.stop_apiserver()
+    # Twice the attempts after which each kind used to tell of itself.
+    waiting.until(lambda: tried() > attempts + 45, what="a long outage")
+    system.cluster.start_apiserver()
+    waiting.until(system.is_ready, what="both are ready")
+    waiting.until(
+        lambda: (
+            [one["event"] for one in lines(system.log)[before:]].count("API server answers again")
+            >= 2
+        ),
+        what="both tell of the return",
+    )
+    loud = [
+        one["event"]
+        for one in lines(system.log)[before:]
+        if one["level"] != "debug" and one["component"] != "decisions"
+    ]
+    for event in set(loud):
+        assert loud.count(event) <= 2, loud  # one of each process
 
 
 def test_nothing_secret_is_logged_at_any_level(system: Installed) -> None:

@@ -39,6 +39,19 @@ def healthy() -> Wsgi:
     return probes.create_app(alive=lambda: "", ready=lambda: "")
 
 
+def test_a_verbose_readiness_tells_details_before_the_verdict() -> None:
+    problem = ""
+    app = probes.create_app(
+        alive=lambda: "", ready=lambda: problem, details=lambda: ["leader: yes", "watch pods: x"]
+    )
+    client = app.test_client()
+    assert client.get("/readyz").text == "ok\n"
+    assert client.get("/readyz?verbose").text == "leader: yes\nwatch pods: x\nok\n"
+    problem = "not listed yet: pods"
+    answer = client.get("/readyz?verbose")
+    assert (answer.status_code, answer.text.splitlines()[-1]) == (503, problem)
+
+
 def get(port: int, path: str, **headers: str) -> tuple[int, str]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
     try:

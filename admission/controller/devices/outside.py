@@ -15,6 +15,7 @@ from admission.controller.devices.capacity import Amounts
 from admission.controller.devices.node_inventory import Listed
 from admission.kube import resources
 from admission.kube.api import PAGE, Api, every
+from admission.kube.connectivity import warn
 from admission.kube.errors import KubeError
 from admission.objects import pods, views
 from admission.objects.resource_claim import ObjectKey
@@ -83,7 +84,7 @@ class Lister:
         try:
             found = look(self._api)
         except KubeError as error:
-            self._log.warning("pods without a queue not counted", error=str(error))
+            warn(self._log, "pods without a queue not counted", error)
             return False
         if found != self._last:
             self._last = found

@@ -16,6 +16,7 @@ from admission.base.clock import Clock
 from admission.controller.writing.api_requests import ApiRequest, Outcome, Result, Verb
 from admission.kube import errors
 from admission.kube.api import Api
+from admission.kube.connectivity import warn
 
 Fence = Callable[[], bool]
 """Whether a request sent now would end while this process may still write."""
@@ -142,14 +143,15 @@ class Sender:
 
     def _log_failure(self, request: ApiRequest, attempt: int, error: errors.KubeError) -> None:
         """Only the last of several attempts is logged; nearly always one of the next succeeds."""
-        log = self._log.warning if attempt == _ATTEMPTS - 1 else self._log.debug
-        log(
-            "write failed, will retry",
-            operation=request.operation.value,
-            namespace=request.namespace,
-            name=request.name,
-            error=str(error),
-        )
+        fields = {
+            "operation": request.operation.value,
+            "namespace": request.namespace,
+            "name": request.name,
+        }
+        if attempt == _ATTEMPTS - 1:
+            warn(self._log, "write failed, will retry", error, **fields)
+        else:
+            self._log.debug("write failed, will retry", error=str(error), **fields)
 
     def _pause(self, error: errors.KubeError, attempt: int) -> None:
         asked = error.retry_after if isinstance(error, errors.ApiError) else None
