@@ -608,6 +608,10 @@ _PODS_READY: Final = {
 }
 
 
+LARGEST_NODE: Final = ", the largest node has "
+"""How a sentence says that a pod asks for more than any node has."""
+
+
 class MemberCounts(NamedTuple):
     """How many pods of a Workload there are.
 
@@ -644,6 +648,11 @@ class MemberCounts(NamedTuple):
         if self.lost_nodes:
             return f"{self.ready} of {self.asked} pods are ready: {_not_ready(self.lost_nodes)}"
         return f"{self.ready} of {self.asked} pods are ready"
+
+    @property
+    def exceeds_every_node(self) -> bool:
+        """Return whether a pod asks for more than the largest node of its flavor has."""
+        return LARGEST_NODE in self.why
 
     @property
     def is_explained(self) -> bool:

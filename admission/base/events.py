@@ -219,6 +219,9 @@ def start_refused(message: str) -> Event:
     return Event(WARNING, "StartRefused", message)
 
 
+_WAIT_FOR_NODE: Final = "Wait if a node is to come or to become free, as from an autoscaler"
+
+
 def cannot_run(
     kind: str,
     held: Mapping[str, str],
@@ -246,9 +249,13 @@ def cannot_run(
     step = "Delete it, or ask for fewer pods, to give the quota back"
     if kind == _POD and counts.lost_nodes:
         step = "Delete it to give the quota back, or wait for the node"
-    elif kind == _POD:
+    elif kind == _POD and counts.exceeds_every_node:
         step = "Delete it to give the quota back; what it asks of a node cannot be changed"
-    elif minutes is not None:
+    elif kind == _POD:
+        step = f"{_WAIT_FOR_NODE}; else delete it to give the quota back"
+    elif counts.created >= counts.asked and not counts.lost_nodes:
+        step = f"{_WAIT_FOR_NODE}; else delete it, or ask for fewer pods, to give the quota back"
+    if kind != _POD and minutes is not None:
         step = f"{step}; it is evicted if it does not run within {minutes:g} minutes"
     holder = {_POD: "pod", "": "workload"}.get(kind, kind)
     note = f"This {holder} holds {amounts} of queue {queue}, but {problem.rstrip('.')}. {step}"

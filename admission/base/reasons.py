@@ -39,6 +39,7 @@ class Code(StrEnum):
     WAITING_FOR_QUOTA = WaitReason.WAITING_FOR_QUOTA.value
     HELD_BY_PREVIOUS_REVISION = "HeldByPreviousRevision"
     CAPACITY_MISSING = "CapacityMissing"
+    CAPACITY_PROMISED = "CapacityPromised"
     WAITING_FOR_PREEMPTED = WaitReason.WAITING_FOR_PREEMPTED.value
     EXCEEDS_MAX_QUOTA = WaitReason.EXCEEDS_MAX_QUOTA.value
     CAP_REACHED = WaitReason.CAP_REACHED.value
@@ -119,6 +120,11 @@ CATALOGUE: Final[Mapping[Code, Reason]] = MappingProxyType(
             "GPUs that the quota promises are sick or missing",
             "ask an administrator to repair or add nodes; "
             "which are sick: kubectl gpu top {queue}{at}",
+        ),
+        Code.CAPACITY_PROMISED: Reason(
+            "GPUs of its quota are promised to other queues first",
+            "ask an administrator to lower the quota of one of these queues, so that together "
+            "they promise what exists; what each has: kubectl gpu top",
         ),
         Code.WAITING_FOR_PREEMPTED: Reason(
             "It waits until others have left",
@@ -390,7 +396,10 @@ class Lack(NamedTuple):
         asks: how much it asks for.
         free: what the ClusterQueue could still take now.
         reach: the most that it could ever take; empty where nothing limits it.
-        withheld: what it is promised beyond that and does not exist; empty for nothing.
+        withheld: what it is promised beyond that and is not there; empty for nothing.
+        elsewhere: what of that exists and is promised to others before; empty for nothing.
+        is_all_elsewhere: whether that is all of it.
+        promised_to: ClusterQueues and Cohorts that it is promised to.
         holders: ClusterQueues with what they use, largest first.
         never: whether it asks for more than it could ever take.
         exists_not: whether it would fit if all existed that is promised.
@@ -402,6 +411,9 @@ class Lack(NamedTuple):
     free: str
     reach: str
     withheld: str = ""
+    elsewhere: str = ""
+    is_all_elsewhere: bool = False
+    promised_to: tuple[str, ...] = ()
     holders: tuple[tuple[str, str], ...] = ()
     never: bool = False
     exists_not: bool = False
@@ -457,10 +469,8 @@ def waits_for_quota(
     missing = next((one for one in lacks if one.exists_not), None)
     at = _at(place, cluster_queue)
     if missing is not None:
-        return Text(
-            Code.CAPACITY_MISSING,
-            sentence(head, f"{missing.withheld} more promised, but sick or missing", at),
-        )
+        code = Code.CAPACITY_PROMISED if missing.is_all_elsewhere else Code.CAPACITY_MISSING
+        return Text(code, sentence(head, _withheld(missing), at))
     if deployment:
         who = (
             f"the previous revision of Deployment {name(deployment)} holds quota: set maxSurge: 0"
@@ -487,14 +497,42 @@ def too_big(lacks: Sequence[Lack], cluster_queue: str) -> Text:
     of_one = [one for one in lacks if one.resource == lacks[0].resource]
     queue = name(cluster_queue)
     first = of_one[0]
+    if {one.flavor for one in of_one} != {one.flavor for one in lacks}:
+        return Text(Code.EXCEEDS_MAX_QUOTA, sentence(_apart(lacks, queue)))
     if len(of_one) == 1:
         head = f"Too big: asks {first.need}, {queue} can reach {first.reach}"
     else:
         parts = listed(f"{name(one.flavor)} {one.reach}" for one in of_one)
         most = f"{queue} can reach {first.reach} in one flavor"
         head = f"Too big: asks {first.amount}, {most} ({parts})"
-    withheld = f"{first.withheld} more promised, but sick or missing" if first.withheld else ""
-    return Text(Code.EXCEEDS_MAX_QUOTA, sentence(head, withheld))
+    return Text(Code.EXCEEDS_MAX_QUOTA, sentence(head, _withheld(first)))
+
+
+def _apart(lacks: Sequence[Lack], queue: str) -> str:
+    """Return that each flavor has enough of some of the resources, and none of all of them."""
+    amounts = " with ".join({one.resource: one.amount for one in lacks}.values())
+    of_flavor: dict[str, str] = {}
+    for one in lacks:
+        reach = f"{name(one.flavor)} {one.reach} {_unit(one.resource)}"
+        of_flavor.setdefault(one.flavor, reach)
+    parts = listed(of_flavor.values())
+    return f"Too big: asks {amounts}, no flavor of {queue} can reach all of it ({parts})"
+
+
+def _unit(resource: str) -> str:
+    return "GPUs" if resource == names.GPU_RESOURCE else _what(resource)
+
+
+def _withheld(lack: Lack) -> str:
+    """Return why what is promised is not there: sick, missing, or promised to others before."""
+    if not lack.withheld:
+        return ""
+    more, others = f"{lack.withheld} more promised", listed(map(name, lack.promised_to))
+    if not lack.elsewhere:
+        return f"{more}, but sick or missing"
+    if lack.is_all_elsewhere:
+        return f"{more}, but they are promised to {others} first"
+    return f"{more}: {lack.elsewhere} of them to {others} first, the rest is sick or missing"
 
 
 class LargestNode(NamedTuple):
@@ -533,7 +571,8 @@ def exceeds_largest_node(found: Sequence[LargestNode]) -> Text:
 def beyond_largest_node(found: Sequence[LargestNode]) -> str:
     """Return the same as a clause: ``a pod asks 16 a100, the largest node has 8``."""
     first, *more = (one.lack for one in sorted(found, key=lambda one: (-one.has, one.flavor)))
-    head = f"a pod asks {first.amount if more else first.need}, the largest node has {first.reach}"
+    asks = first.amount if more else first.need
+    head = f"a pod asks {asks}{conditions.LARGEST_NODE}{first.reach}"
     parts = listed(f"{name(one.flavor)} {one.reach}" for one in (first, *more))
     return f"{head} ({parts})" if more else head
 

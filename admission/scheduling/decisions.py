@@ -15,7 +15,13 @@ from admission.base.names import (
     ResourceName,
     WorkloadKey,
 )
-from admission.scheduling.model import NEVER_PREEMPTED, PastPreemptions, PodSetAssignment
+from admission.scheduling.model import (
+    NEVER_PREEMPTED,
+    NOT_ELSEWHERE,
+    Elsewhere,
+    PastPreemptions,
+    PodSetAssignment,
+)
 
 __all__ = [
     "Admit",
@@ -111,7 +117,8 @@ class Shortage:
         available: what the ClusterQueue could still take now, borrowed or not.
         limit: the most it could ever take; ``requested > limit`` never fits.
         nominal: its own quota.
-        withheld: what it is promised beyond that and does not exist.
+        withheld: what it is promised beyond that and is not there for it.
+        elsewhere: what of that exists and is promised to others before.
         holders: ClusterQueues of the tree that use the resource, with their usage, largest first.
     """
 
@@ -123,6 +130,7 @@ class Shortage:
     limit: int
     nominal: int
     withheld: int = 0
+    elsewhere: Elsewhere = NOT_ELSEWHERE
     holders: tuple[tuple[ClusterQueueName, int], ...] = ()
 
     @property

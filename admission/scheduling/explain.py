@@ -124,7 +124,7 @@ def lacks(found: Iterable[Shortage]) -> list[Lack]:
 
 
 def _in_words(shortage: Shortage) -> Lack:
-    resource, withheld = shortage.resource, shortage.withheld
+    resource, withheld, others = shortage.resource, shortage.withheld, shortage.elsewhere
     never = _is_never(shortage)
     room = max(0, min(shortage.available, shortage.limit))
     return Lack(
@@ -134,6 +134,9 @@ def _in_words(shortage: Shortage) -> Lack:
         free=quantity.in_words(resource, shortage.available),
         reach=_show(resource, shortage.limit),
         withheld=_show(resource, withheld) if withheld else "",
+        elsewhere=_show(resource, least) if (least := min(withheld, others.amount)) else "",
+        is_all_elsewhere=0 < withheld <= others.amount,
+        promised_to=others.owners,
         holders=tuple(
             (queue, quantity.in_words(resource, used))
             for queue, used in shortage.holders

@@ -365,6 +365,7 @@ class Assigner:
             limit=limit,
             nominal=nominal,
             withheld=quota.withheld(queue, fr),
+            elsewhere=quota.elsewhere(queue, fr),
         )
         if value > limit:
             message = _over_maximum(fr, before, request, limit)

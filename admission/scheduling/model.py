@@ -132,6 +132,21 @@ class ResourceFlavor:
 # ------------------------------------------------------------------------------------- queues
 
 
+class Elsewhere(NamedTuple):
+    """What exists of a quota that is not given, because others were promised it before.
+
+    Attributes:
+        amount: how much of it.
+        owners: ClusterQueues and Cohorts that it is promised to, sorted.
+    """
+
+    amount: int = 0
+    owners: tuple[str, ...] = ()
+
+
+NOT_ELSEWHERE: Final = Elsewhere()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceQuota:
     """Quota of one resource in one flavor; a limit of None is no limit.
@@ -140,13 +155,15 @@ class ResourceQuota:
         nominal: what counts.
         borrowing_limit: most that may be borrowed.
         lending_limit: most that may be lent.
-        withheld: what is promised beyond ``nominal`` and does not exist; only told to who waits.
+        withheld: what is promised beyond ``nominal`` and is not there; only told to who waits.
+        elsewhere: what of it exists and is promised to others before.
     """
 
     nominal: int = 0
     borrowing_limit: int | None = None
     lending_limit: int | None = None
     withheld: int = 0
+    elsewhere: Elsewhere = NOT_ELSEWHERE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

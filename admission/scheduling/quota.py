@@ -13,6 +13,7 @@ from admission.base.amount import UNLIMITED
 from admission.base.names import FlavorResource, WorkloadKey
 from admission.scheduling import caps
 from admission.scheduling.hierarchy import Forest, Node, QueueNode
+from admission.scheduling.model import NOT_ELSEWHERE, Elsewhere
 from admission.scheduling.reserving import ReservingWorkload
 
 
@@ -23,9 +24,15 @@ def nominal(node: Node, fr: FlavorResource) -> int:
 
 
 def withheld(node: Node, fr: FlavorResource) -> int:
-    """Return what the node is promised beyond its nominal quota and does not exist."""
+    """Return what the node is promised beyond its nominal quota and is not there for it."""
     own = node.quotas.get(fr)
     return 0 if own is None else own.withheld
+
+
+def elsewhere(node: Node, fr: FlavorResource) -> Elsewhere:
+    """Return what of that exists and is promised to others before."""
+    own = node.quotas.get(fr)
+    return NOT_ELSEWHERE if own is None else own.elsewhere
 
 
 def local_available(node: Node, fr: FlavorResource) -> int:

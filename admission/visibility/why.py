@@ -542,6 +542,7 @@ _OF_QUOTA: Final = frozenset(
         Code.WAITING_FOR_QUOTA,
         Code.HELD_BY_PREVIOUS_REVISION,
         Code.CAPACITY_MISSING,
+        Code.CAPACITY_PROMISED,
         Code.EXCEEDS_MAX_QUOTA,
         Code.WAITING_FOR_PREEMPTED,
         Code.PENDING_EVALUATION,
@@ -644,7 +645,9 @@ def _last_event(
     return None if is_old else found
 
 
-_KNOWN_TO_CONTROLLER: Final = frozenset({Code.CAPACITY_MISSING, Code.HELD_BY_PREVIOUS_REVISION})
+_KNOWN_TO_CONTROLLER: Final = frozenset(
+    {Code.CAPACITY_MISSING, Code.CAPACITY_PROMISED, Code.HELD_BY_PREVIOUS_REVISION}
+)
 """Reasons that the condition of a Workload, in Kueue's words, cannot tell."""
 
 

@@ -61,6 +61,50 @@ def never(lack: Lack, asks: str) -> Lack:
             "Waits: needs 8 a100, 3 free of 16; 8 more promised, but sick or missing.",
         ),
         (
+            reasons.waits_for_quota(
+                [
+                    A100._replace(
+                        withheld="8",
+                        elsewhere="8",
+                        is_all_elsewhere=True,
+                        exists_not=True,
+                        promised_to=("big", "wide"),
+                    )
+                ],
+                "small",
+            ),
+            Code.CAPACITY_PROMISED,
+            (
+                "Waits: needs 8 a100, 3 free of 16; 8 more promised, but they are promised to "
+                "big, wide first."
+            ),
+        ),
+        (
+            reasons.waits_for_quota(
+                [A100._replace(withheld="8", elsewhere="3", exists_not=True, promised_to=("b",))],
+                "small",
+            ),
+            Code.CAPACITY_MISSING,
+            (
+                "Waits: needs 8 a100, 3 free of 16; 8 more promised: 3 of them to b first, the "
+                "rest is sick or missing."
+            ),
+        ),
+        (
+            reasons.too_big(
+                [
+                    never(A100, "4")._replace(flavor="h100", reach="0"),
+                    never(A100, "64Gi")._replace(resource="memory", reach="0"),
+                ],
+                "research",
+            ),
+            Code.EXCEEDS_MAX_QUOTA,
+            (
+                "Too big: asks 4 GPUs with 64Gi memory, no flavor of research can reach all of it "
+                "(h100 0 GPUs, a100 0 memory)."
+            ),
+        ),
+        (
             reasons.too_big([never(A100, "64")], "research"),
             Code.EXCEEDS_MAX_QUOTA,
             "Too big: asks 64 a100, research can reach 16.",
@@ -215,6 +259,9 @@ lacks = st.builds(
     free=amounts,
     reach=amounts,
     withheld=st.just("") | amounts,
+    elsewhere=st.just("") | amounts,
+    is_all_elsewhere=st.booleans(),
+    promised_to=st.lists(dns, max_size=9).map(tuple),
     holders=st.lists(st.tuples(dns, amounts), max_size=9).map(tuple),
     never=st.booleans(),
     exists_not=st.booleans(),

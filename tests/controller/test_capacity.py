@@ -219,6 +219,23 @@ def test_a_sick_gpu_shrinks_what_the_next_pod_gets_and_running_pods_keep_theirs(
     assert not made.is_gated("next")
 
 
+def test_what_is_promised_to_another_queue_first_is_neither_sick_nor_missing():
+    """Both queues promise the same healthy GPUs; the one without guard comes first."""
+    made = guarded_world(quota=8, gpu=8)
+    made.store.create(resources.CLUSTER_QUEUES, make_cluster_queue("big", quota=8))
+    made.settle()
+    add(made, "a")
+    made.pass_time(3)
+    told = made.condition("a")
+    assert told is not None
+    assert told.reason == "CapacityPromised"
+    assert "0 free of 0; 8 more promised, but they are promised to big first" in told.message
+    assert "sick" not in told.message
+    made.store.delete(resources.CLUSTER_QUEUES, "big")
+    made.settle()
+    assert not made.is_gated("a")
+
+
 def test_all_devices_gone_at_once_is_believed_after_the_grace_only():
     made = guarded_world(quota=2, gpu=2)
     allocatable(made, "n0", 0)

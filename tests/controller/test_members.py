@@ -243,7 +243,8 @@ def test_with_0_there_is_no_limit() -> None:
     assert condition(world, "PodsReady")[2].endswith(f": 2 of 4 pods are scheduled: {NO_NODE}")
     assert told(world) == [(
         "This Job holds 4 nvidia.com/gpu of queue team-a, but only 2 of 4 pods are scheduled: "
-        f"{NO_NODE} Delete it, or ask for fewer pods, to give the quota back"
+        f"{NO_NODE} Wait if a node is to come or to become free, as from an autoscaler; else "
+        "delete it, or ask for fewer pods, to give the quota back"
     )]  # fmt: skip
 
 
@@ -333,8 +334,9 @@ def test_a_single_pod_that_no_node_takes_says_so_soon_and_once() -> None:
     text = f"Not all pods are ready or succeeded: 0 of 1 pods are scheduled: {NO_NODE}"
     assert condition(world, "PodsReady") == ("False", "WaitForStart", text)
     note = (
-        f"This pod holds 2 nvidia.com/gpu of queue team-a, but has no node: {NO_NODE} Delete it "
-        "to give the quota back; what it asks of a node cannot be changed"
+        f"This pod holds 2 nvidia.com/gpu of queue team-a, but has no node: {NO_NODE} Wait if a "
+        "node is to come or to become free, as from an autoscaler; else delete it to give the "
+        "quota back"
     )
     assert told(world) == [note]
     answer = why.explain(world.store, "ml", "train").message
@@ -405,7 +407,8 @@ def test_a_job_of_one_pod_says_so_too() -> None:
     later(world, 5)
     assert told(world) == [(
         "This Job holds 1 nvidia.com/gpu of queue team-a, but only 0 of 1 pods are scheduled: "
-        f"{NO_NODE} Delete it, or ask for fewer pods, to give the quota back"
+        f"{NO_NODE} Wait if a node is to come or to become free, as from an autoscaler; else "
+        "delete it, or ask for fewer pods, to give the quota back"
     )]  # fmt: skip
     assert not is_suspended(world)
 

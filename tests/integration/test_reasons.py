@@ -389,6 +389,28 @@ def missing_gpus(system: Installed) -> Asked:
     return Asked(ns, "big")
 
 
+def promised_elsewhere(system: Installed) -> Asked:
+    """A guarded quota of four on four healthy GPUs that another queue is promised, too."""
+    ns = system.cluster.create_namespace("team")
+    system.cluster.add_gpu_node(ns, gpus=4, labels={names.GPU_PRODUCT_LABEL: ns})
+    system.api.patch(
+        f"/api/v1/nodes/{ns}/status",
+        {"status": {"conditions": [{"type": "Ready", "status": "True"}]}},
+    )
+    system.add_flavor(ns, product=ns)
+    system.add_cluster_queue(f"big-{ns}", quota=4, flavors=(ns,))
+    guard = {names.CAPACITY_GUARD: names.CAPACITY_GUARD_ENFORCE}
+    system.add_cluster_queue(ns, quota=4, flavors=(ns,), annotations=guard)
+    system.add_local_queue(ns, ns)
+    system.wait_for_queue(ns)
+    queued.await_condition(
+        system, queued.path("clusterqueues", ns), conditions.CAPACITY_SUFFICIENT,
+        lambda told: told[0] == "False" and "4 healthy" in told[1],
+    )  # fmt: skip
+    system.create_pod(ns, "small", gpus=1)
+    return Asked(ns, "small")
+
+
 def lost(system: Installed) -> Asked:
     """A Workload that nobody clears after its eviction."""
     ns = system.add_team(1)
@@ -580,6 +602,10 @@ CASES = (
     Case(missing_gpus, Code.CAPACITY_MISSING,
          "Waits: needs 4 {ns}, 0 free of 0; 4 more promised, but sick or missing.*",
          "kubectl gpu top {ns}"),
+    Case(promised_elsewhere, Code.CAPACITY_PROMISED,
+         "Waits: needs 1 {ns}, 0 free of 0; 4 more promised, but they are promised to big-{ns} "
+         "first.*",
+         "kubectl gpu top"),
     Case(lost, Code.EVICTED, "node n is gone.", "it goes back to the queue by itself"),
     Case(held_back, Code.STOP_HELD_BACK,
          "It still runs and is to be stopped: node n is gone. Stops beyond 1 a minute are held"

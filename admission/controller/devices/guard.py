@@ -18,6 +18,7 @@ from admission.controller.devices.capacity import Amounts, Capacities, GpuCapaci
 from admission.gpu import resources
 from admission.objects.cluster_queue import ClusterQueue
 from admission.scheduling import model
+from admission.scheduling.model import NOT_ELSEWHERE, Elsewhere
 from admission.scheduling.state import State
 
 
@@ -91,6 +92,8 @@ class Guard:
         self._annotated: set[str] = set()
         self._capped: set[_Key] = set()
         self._shares: dict[_Key, dict[FlavorResource, int]] = {}
+        self._elsewhere: dict[_Key, dict[FlavorResource, Elsewhere]] = {}
+        """What of a promise exists and was handed out before."""
         self._by_nodes: dict[tuple[str, ...], Amounts] = {}
         """GPUs that exist by the flavors that select their nodes."""
         self._overlaps: dict[str, tuple[str, ...]] = {}
@@ -297,8 +300,11 @@ class Guard:
             for flavor in flavors:  # first those that fewest other flavors select
                 nodes_of.setdefault(flavor, []).append(flavors)
         self._shares, self._overlaps = {}, _overlaps(left)
+        self._elsewhere = {}
+        given: dict[tuple[tuple[str, ...], str], dict[str, int]] = {}
         for key in sorted(self._promises, key=lambda key: (key in guarded, *reversed(key))):
             shares = self._shares[key] = {}
+            elsewhere = self._elsewhere[key] = {}
             for pair, promised in self._promises[key].items():
                 shares[pair] = 0
                 if key in guarded and not self._capacities.complete:
@@ -308,6 +314,11 @@ class Guard:
                     taken = min(promised - shares[pair], real)
                     shares[pair] += taken
                     left[flavors][pair.resource] = real - taken
+                    before = given.setdefault((flavors, pair.resource), {})
+                    if shares[pair] < promised:
+                        elsewhere[pair] = _added(elsewhere.get(pair, NOT_ELSEWHERE), before)
+                    if taken:
+                        before[key.name] = before.get(key.name, 0) + taken
 
     def _share_nothing(self, dirty: set[_Key]) -> frozenset[str]:
         """Hand out nothing to what promises something else, as no GPUs exist."""
@@ -328,8 +339,8 @@ class Guard:
             self._state.set_cohort(self._limited(cohort, key) if limited else cohort)
 
     def _limited(self, found: _Owner, key: _Key) -> _Owner:
-        shares = self._shares.get(key, {})
-        groups = tuple(_group(one, shares) for one in found.resource_groups)
+        shares, others = self._shares.get(key, {}), self._elsewhere.get(key, {})
+        groups = tuple(_group(one, shares, others) for one in found.resource_groups)
         if isinstance(found, model.ClusterQueue):
             surge = _surge_within(found, shares)
             return replace(found, resource_groups=groups, surge_quota=surge)
@@ -356,26 +367,37 @@ def _surge_within(
     }
 
 
-def _group(
-    group: model.ResourceGroup, shares: Mapping[FlavorResource, int]
-) -> model.ResourceGroup:
-    return replace(group, flavors=tuple(_flavor(one, shares) for one in group.flavors))
+def _added(sofar: Elsewhere, given: Mapping[str, int]) -> Elsewhere:
+    """Return what is promised to others with what was handed out of some more nodes."""
+    return Elsewhere(
+        amount.add(sofar.amount, sum(given.values())),
+        tuple(sorted({*sofar.owners, *given})),
+    )
 
 
-def _flavor(
-    quotas: model.FlavorQuotas, shares: Mapping[FlavorResource, int]
-) -> model.FlavorQuotas:
-    limited = {
-        resource: _quota(quota, shares.get(FlavorResource(quotas.name, resource), quota.nominal))
-        for resource, quota in quotas.resources.items()
-    }
+_Shares = Mapping[FlavorResource, int]
+_Others = Mapping[FlavorResource, Elsewhere]
+
+
+def _group(group: model.ResourceGroup, shares: _Shares, others: _Others) -> model.ResourceGroup:
+    return replace(group, flavors=tuple(_flavor(one, shares, others) for one in group.flavors))
+
+
+def _flavor(quotas: model.FlavorQuotas, shares: _Shares, others: _Others) -> model.FlavorQuotas:
+    limited = {}
+    for resource, quota in quotas.resources.items():
+        pair = FlavorResource(quotas.name, resource)
+        elsewhere = others.get(pair, NOT_ELSEWHERE)
+        limited[resource] = _quota(quota, shares.get(pair, quota.nominal), elsewhere)
     return replace(quotas, resources=limited)
 
 
-def _quota(quota: model.ResourceQuota, share: int) -> model.ResourceQuota:
+def _quota(quota: model.ResourceQuota, share: int, elsewhere: Elsewhere) -> model.ResourceQuota:
     given = min(quota.nominal, share)
     is_bounded = quota.nominal != amount.UNLIMITED
-    return replace(quota, nominal=given, withheld=quota.nominal - given if is_bounded else 0)
+    withheld = quota.nominal - given if is_bounded else 0
+    told = elsewhere if withheld else NOT_ELSEWHERE
+    return replace(quota, nominal=given, withheld=withheld, elsewhere=told)
 
 
 def _overlaps(nodes: Iterable[tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
