@@ -11,6 +11,10 @@ MINUTES ?= 10
 IMAGE ?= gpu-admission:0.2.0
 BASE_IMAGE ?= python:3.11.14-slim-bookworm
 DOCKER ?= docker
+PICTURES_KEPT := small-overview-1280-light.png small-overview-1280-dark.png small-overview-360-light.png \
+  small-gpus-1280-light.png small-gpus-a100-1-1280-light.png small-queues-speech-1280-light.png \
+  small-namespaces-speech-1280-light.png empty-overview-1280-light.png hostile-overview-1280-light.png \
+  large-overview-1920-light.png large-gpus-group-1280-dark.png
 KREW_URL ?= https://downloads.example.com
 RELEASE_URL ?= https://downloads.example.com
 RELEASE_SOURCE ?=
@@ -23,7 +27,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --no-emit-index-url --gener
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-again test-changed test-nightly test-fast lint docs reference bench chaos fuzz interop upgrade crds manifests controlplane browser lock clean image krew release alerts mutants
+.PHONY: help demo test test-again test-changed test-nightly test-fast lint docs reference bench chaos fuzz interop upgrade crds manifests controlplane browser lock clean image krew release alerts mutants pictures
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -108,6 +112,11 @@ release: $(READY) ## build all that people download in build/release, equal for 
 
 controlplane: ## compile the control plane for tests if needed; the last line is its folder
 	@$(PYTHON) -m tests.controlplane.build
+
+pictures: $(READY) browser ## draw the pages of the dashboard into docs/pictures
+	PICTURES=$(CURDIR)/build/pictures $(BIN)/pytest -q -n0 tests/visibility/test_layout.py -k scene
+	mkdir -p docs/pictures
+	cd build/pictures && cp $(PICTURES_KEPT) $(CURDIR)/docs/pictures
 
 browser: ## install Chromium for tests of pages if needed (Debian, as root); the last line is its path
 	@$(PYTHON) -m tests.browser.install

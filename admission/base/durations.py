@@ -4,6 +4,7 @@ Source: Go package time, ParseDuration and Duration.String; metav1.Duration uses
 """
 
 import re
+from datetime import timedelta
 from fractions import Fraction
 from typing import Final
 
@@ -57,6 +58,15 @@ def to_wire(microseconds: int) -> str:
 def narrowed(given: int | None, *narrowing: int | None) -> int:
     """Return what is given, as far as nobody says less; 0 where nothing is given."""
     return min(one for one in (given or 0, *narrowing) if one is not None)
+
+
+def age(passed: timedelta) -> str:
+    """Return how long ago something was, as kubectl shows it: ``90s``, ``12m``, ``3h``, ``2d``."""
+    seconds = max(0, int(passed.total_seconds()))
+    for unit, size, until in (("s", 1, 120), ("m", 60, 120 * 60), ("h", 3600, 48 * 3600)):
+        if seconds < until:
+            return f"{seconds // size}{unit}"
+    return f"{seconds // 86400}d"
 
 
 def _exact(number: str) -> Fraction:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from admission.base import clock
+from admission.base import clock, durations
 
 _GAP: Final = 2
 _LEAST: Final = 12
@@ -109,15 +109,9 @@ def sentence(text: str, most: int, indent: str = "") -> list[str]:
 def age(since: str, now: datetime) -> str:
     """Return how long ago a time of the API server is, as kubectl shows it; empty for no time."""
     try:
-        seconds = int((now - clock.from_wire(since)).total_seconds()) if since else -1
+        return durations.age(now - clock.from_wire(since)) if since else ""
     except ValueError:
         return ""
-    if seconds < 0:
-        return "0s" if since else ""
-    for unit, size, until in (("s", 1, 120), ("m", 60, 120 * 60), ("h", 3600, 48 * 3600)):
-        if seconds < until:
-            return f"{seconds // size}{unit}"
-    return f"{seconds // 86400}d"
 
 
 def listed(found: Iterable[str], most: int = 3) -> str:

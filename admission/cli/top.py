@@ -207,27 +207,19 @@ def _of_resource(use: Use, resource: str, most: int) -> Iterator[str]:
 
 
 def _verdict(use: Use, resource: str) -> str:
-    lines = [x for one in use.queues for x in one.lines if x.resource == resource]
-    nominal = 0
-    for flavor in use.flavors:
-        for found in flavor.lines:
-            nominal = amount.add(nominal, found.nominal if found.resource == resource else 0)
-    used = sum(one.used for one in lines)
-    parts = [f"{_text(resource, used)} of {_text(resource, nominal)} used"]
-    releasing = sum(one.releasing for one in lines)
-    if releasing:
-        parts.append(f"{_text(resource, releasing)} of them about to be free")
+    found = quota_use.total(use, resource)
+    parts = [f"{_text(resource, found.used)} of {_text(resource, found.nominal)} used"]
+    if found.releasing:
+        parts.append(f"{_text(resource, found.releasing)} of them about to be free")
     parts += _waiting((one.pending for one in use.queues), resource)
     return f"{resource}: {', '.join(parts)}"
 
 
 def _waiting(found: Iterable[Waiting], resource: str) -> list[str]:
     """Return what waiting Workloads ask for; how many there are where that may not be read."""
-    every = list(found)
-    asked = sum((one.resources or {}).get(resource, 0) for one in every)
+    asked, unread = quota_use.asked_for(found, resource)
     if asked:
         return [f"{_text(resource, asked)} asked for by waiting Workloads"]
-    unread = sum(one.workloads for one in every if one.resources is None)
     if not unread:
         return []
     return [f"{tables.counted(unread, 'Workload')} {'waits' if unread == 1 else 'wait'}"]

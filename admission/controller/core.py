@@ -71,7 +71,7 @@ from admission.gpu import catalogue
 from admission.gpu import resources as gpu_resources
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import HealthPolicy
-from admission.gpu.inventory import GpuNode
+from admission.gpu.inventory import GpuNode, NodeStock
 from admission.kube import errors, resources
 from admission.kube.reflector import Upserted
 from admission.kube.resources import Resource
@@ -82,7 +82,7 @@ from admission.owners import batch_job, integrations, ray, spark_application, tr
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Kind
 from admission.scheduling.decisions import Wait
-from admission.scheduling.overview import Overview
+from admission.scheduling.overview import LocalOverview, Overview
 from admission.scheduling.pending import PendingSnapshot
 from admission.scheduling.reserving import ReservingWorkload
 from admission.scheduling.state import State
@@ -511,9 +511,17 @@ class Core:
         """Return why Workloads wait; None for one that does not, or was not tried yet."""
         return tuple(self._explainer.latest(key) for key in keys)
 
-    def gpu_nodes(self, first: int, most: int) -> tuple[int, tuple[GpuNode, ...]]:
-        """Return how many nodes with GPUs there are, and some of them in the order of names."""
-        return self._inventory.page(first, most)
+    def stock(self) -> tuple[NodeStock, ...]:
+        """Return what each node with GPUs has, by name."""
+        return self._inventory.stock()
+
+    def gpu_nodes(self, names_: Iterable[str]) -> tuple[GpuNode, ...]:
+        """Return nodes with the holders of their GPUs; those that are not known are left out."""
+        return self._inventory.named(names_)
+
+    def local_queues(self) -> tuple[LocalOverview, ...]:
+        """Return the LocalQueues and what their Workloads hold, by namespace and name."""
+        return self._state.local_overview()
 
     def counted(self) -> Counted:
         """Return the charged quota, and the Workloads whose charge is about to change."""

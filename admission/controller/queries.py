@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from admission.base.names import ClusterQueueName, FlavorResource, LocalQueueKey, WorkloadKey
-from admission.gpu.inventory import GpuNode
+from admission.gpu.inventory import GpuNode, NodeStock
 from admission.objects.workload import Workload
 from admission.scheduling.decisions import Wait
-from admission.scheduling.overview import Overview
+from admission.scheduling.overview import LocalOverview, Overview
 from admission.scheduling.pending import PendingSnapshot
 from admission.scheduling.reserving import ReservingWorkload
 
@@ -67,8 +67,16 @@ class Reader(Protocol):
         """Return why Workloads wait; None for one that does not, or was not tried yet."""
         ...
 
-    def gpu_nodes(self, first: int, most: int) -> tuple[int, tuple[GpuNode, ...]]:
-        """Return how many nodes with GPUs there are, and some of them in the order of names."""
+    def stock(self) -> tuple[NodeStock, ...]:
+        """Return what each node with GPUs has, by name."""
+        ...
+
+    def gpu_nodes(self, names_: Iterable[str]) -> tuple[GpuNode, ...]:
+        """Return nodes with the holders of their GPUs; those that are not known are left out."""
+        ...
+
+    def local_queues(self) -> tuple[LocalOverview, ...]:
+        """Return the LocalQueues and what their Workloads hold, by namespace and name."""
         ...
 
     def counted(self) -> Counted:

@@ -1,4 +1,4 @@
-"""A node with GPUs at one moment, and who holds them, for whoever shows it."""
+"""Nodes with GPUs at one moment, and who holds them, for whoever shows it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,12 +18,14 @@ class GpuPod:
         name: of the pod.
         amounts: what it holds, by resource.
         outside: whether no queue is charged for it.
+        queue: the ClusterQueue that is charged for it; empty for none.
     """
 
     namespace: str
     name: str
     amounts: Amounts
     outside: bool = False
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,3 +43,26 @@ class GpuNode:
     part: NodeCapacity
     pods: tuple[GpuPod, ...] = ()
     others: Amounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStock:
+    """What a node has of GPUs, without who holds them; amounts by resource.
+
+    Attributes:
+        name: of the node.
+        labels: of the node.
+        healthy: what can be used, held or not.
+        sick: what exists and cannot be used.
+        free: what is healthy and held by nobody.
+        charged: what pods hold for which a queue is charged.
+        reasons: why GPUs do not count.
+    """
+
+    name: str
+    labels: Mapping[str, str]
+    healthy: Amounts
+    sick: Amounts
+    free: Amounts
+    charged: Amounts
+    reasons: tuple[str, ...] = ()

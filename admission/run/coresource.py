@@ -5,10 +5,10 @@ from typing import Final, Protocol
 
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.controller.queries import Answer, Reader
-from admission.gpu.inventory import GpuNode
+from admission.gpu.inventory import GpuNode, NodeStock
 from admission.objects.workload import Workload
 from admission.scheduling.decisions import Wait
-from admission.scheduling.overview import Overview
+from admission.scheduling.overview import LocalOverview, Overview
 from admission.scheduling.pending import PendingSnapshot
 from admission.scheduling.reserving import ReservingWorkload
 from admission.visibility import statuses
@@ -16,6 +16,8 @@ from admission.visibility import statuses
 _ANSWER_SECONDS: Final = 5.0
 _SLICE: Final = 1_000
 """Workloads looked up in one turn of the core."""
+_QUEUES_AT_ONCE: Final = 100
+"""ClusterQueues whose pending Workloads are copied in one turn of the core."""
 
 
 class AskCore(Protocol):
@@ -52,9 +54,27 @@ class CoreSource:
         """Return why Workloads wait."""
         return self._synced(lambda reader: reader.waits(keys))
 
-    def gpu_nodes(self, first: int, most: int) -> tuple[int, tuple[GpuNode, ...]]:
-        """Return how many nodes with GPUs there are, and some of them."""
-        return self._synced(lambda reader: reader.gpu_nodes(first, most))
+    def lines(self, queues: tuple[ClusterQueueName, ...]) -> tuple[PendingSnapshot | None, ...]:
+        """Return copies of the pending Workloads of ClusterQueues, in slices."""
+        found: list[PendingSnapshot | None] = []
+        for start in range(0, len(queues), _QUEUES_AT_ONCE):
+            found += self._some_lines(queues[start : start + _QUEUES_AT_ONCE])
+        return tuple(found)
+
+    def _some_lines(self, queues: tuple[ClusterQueueName, ...]) -> list[PendingSnapshot | None]:
+        return self._synced(lambda reader: [reader.line(name) for name in queues])
+
+    def stock(self) -> tuple[NodeStock, ...]:
+        """Return what each node with GPUs has, by name."""
+        return self._synced(lambda reader: reader.stock())
+
+    def gpu_nodes(self, names: tuple[str, ...]) -> tuple[GpuNode, ...]:
+        """Return nodes with the holders of their GPUs."""
+        return self._synced(lambda reader: reader.gpu_nodes(names))
+
+    def local_queues(self) -> tuple[LocalOverview, ...]:
+        """Return the LocalQueues and what their Workloads hold."""
+        return self._synced(lambda reader: reader.local_queues())
 
     def workloads(self, keys: tuple[WorkloadKey, ...]) -> tuple[Workload | None, ...]:
         """Return Workloads by identity, in slices that do not hold the core up."""

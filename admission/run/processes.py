@@ -80,7 +80,13 @@ def run_controller(
     board = None
     if dashboard is not None:
         board = DashboardServer(
-            controller.ask, api, clock, dashboard, certificates, settings.gpu.catalogue()
+            controller.ask,
+            api,
+            clock,
+            dashboard,
+            certificates,
+            settings.gpu.catalogue(),
+            settings.namespace,
         )
         serves["dashboard"] = [Address(host=dashboard.host, port=board.port).text()]
     log.info(

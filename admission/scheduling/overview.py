@@ -3,10 +3,18 @@
 A copy takes microseconds for each queue: what never changes is shared, and the ledger keeps sums.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from admission.base.names import ClusterQueueName, CohortName, FlavorResource, ResourceName
+from admission.base import conditions
+from admission.base.conditions import Text
+from admission.base.names import (
+    ClusterQueueName,
+    CohortName,
+    FlavorResource,
+    LocalQueueKey,
+    ResourceName,
+)
 from admission.scheduling.hierarchy import Forest
 from admission.scheduling.ledger import Tally
 from admission.scheduling.model import ResourceQuota
@@ -24,22 +32,28 @@ class QueueOverview:
         cohort: the cohort above; empty for none.
         quotas: own quota, by flavor and resource in the order of the spec.
         used: what Workloads hold, surge quota included.
+        surge: part of ``used`` that is surge quota.
         leaving: part of ``used`` that was told to leave, or that ends.
         holding: number of Workloads that hold quota.
+        admitted: number of those that are admitted.
         pending: number of Workloads that wait.
         requested: what those ask for, by resource.
         active: whether the queue admits.
+        problem: why it does not; empty if it does.
     """
 
     name: ClusterQueueName
     cohort: str
     quotas: Mapping[FlavorResource, ResourceQuota]
     used: Amounts
+    surge: Amounts
     leaving: Amounts
     holding: int
+    admitted: int
     pending: int
     requested: Mapping[ResourceName, int]
     active: bool
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +75,27 @@ class CohortOverview:
         return replace(self, quotas={})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalOverview:
+    """A LocalQueue at one moment.
+
+    Attributes:
+        key: its namespace and name.
+        cluster_queue: behind it.
+        used: what its Workloads hold.
+        admitted: part of ``used`` whose Workloads are admitted.
+        running: number of Workloads that are admitted.
+        pending: number of Workloads that wait.
+    """
+
+    key: LocalQueueKey
+    cluster_queue: ClusterQueueName
+    used: Amounts
+    admitted: Amounts
+    running: int
+    pending: int
+
+
 @dataclass(frozen=True, slots=True)
 class Overview:
     """All queues and cohorts, each sorted by name."""
@@ -73,7 +108,7 @@ def take(
     forest: Forest,
     lines: Mapping[ClusterQueueName, PendingQueue],
     tally_of: Callable[[ClusterQueueName], Tally],
-    blocked: Mapping[ClusterQueueName, object],
+    blocked: Mapping[ClusterQueueName, Sequence[Text]],
 ) -> Overview:
     """Return a copy.
 
@@ -92,11 +127,14 @@ def take(
                 cohort="" if node.declared is None else node.declared.name,
                 quotas=node.quotas,
                 used=dict(tally.reservation),
+                surge=dict(node.surge_usage),
                 leaving=dict(tally.leaving),
                 holding=tally.reserving,
+                admitted=tally.admitted,
                 pending=0 if line is None else len(line),
                 requested={} if line is None else dict(line.requested),
                 active=not blocked.get(name),
+                problem=_problem(blocked.get(name, ())),
             )
         )
     cohorts = [
@@ -108,3 +146,7 @@ def take(
         for name, node in sorted(forest.cohorts.items())
     ]
     return Overview(tuple(queues), tuple(cohorts))
+
+
+def _problem(blockers: Sequence[Text]) -> str:
+    return conditions.admits_nothing(blockers).message if blockers else ""

@@ -51,7 +51,7 @@ from admission.scheduling.model import (
     StopPolicy,
     Workload,
 )
-from admission.scheduling.overview import Overview
+from admission.scheduling.overview import LocalOverview, Overview
 from admission.scheduling.pending import Pending, PendingQueues, PendingSnapshot
 from admission.scheduling.preemption import history
 from admission.scheduling.preemption.history import PreemptionHistory
@@ -916,6 +916,23 @@ class State:
         return overview.take(
             self.forest, self._queues.queues, self._ledger.tally_of_queue, self._blockers
         )
+
+    def local_overview(self) -> tuple[LocalOverview, ...]:
+        """Return the LocalQueues and what their Workloads hold, by namespace and name."""
+        found = []
+        for key, local in sorted(self._local_queues.items()):
+            tally = self._ledger.tally(key)
+            found.append(
+                LocalOverview(
+                    key=key,
+                    cluster_queue=local.cluster_queue,
+                    used=dict(tally.reservation),
+                    admitted=dict(tally.usage),
+                    running=tally.admitted,
+                    pending=self._queues.pending_of(local.cluster_queue, key),
+                )
+            )
+        return tuple(found)
 
     def holders(self, name: ClusterQueueName) -> tuple[ReservingWorkload, ...]:
         """Return the Workloads that hold quota of a ClusterQueue, in no order."""

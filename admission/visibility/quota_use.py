@@ -19,6 +19,7 @@ from admission.objects.queue_status import reserved
 from admission.objects.workload import Workload
 from admission.scheduling import model, quota
 from admission.scheduling.hierarchy import CohortNode, Node, QueueNode, members
+from admission.scheduling.overview import Overview, QueueOverview
 from admission.visibility.cluster import Read
 
 API_VERSION: Final = answers.API_VERSION
@@ -218,6 +219,114 @@ def of(read: Read) -> Use:
     )
 
 
+def of_overview(found: Overview) -> Use:
+    """Return quota and its use as the controller counts it; LocalQueues and nodes are left out.
+
+    What is lent is not looked for, and Cohorts stand only in the sums of the flavors.
+    """
+    queues = tuple(_of_queue_overview(one) for one in found.queues)
+    own = ((pair, q.nominal) for cohort in found.cohorts for pair, q in cohort.quotas.items())
+    sums = _flavor_sums((), own, queues)
+    return Use(
+        queues=queues,
+        cohorts=(),
+        flavors=tuple(_flavor(name, sums[name], None) for name in sorted(sums)),
+        local_queues=(),
+    )
+
+
+def _of_queue_overview(found: QueueOverview) -> QueueUse:
+    pairs = dict.fromkeys(found.quotas)
+    pairs |= dict.fromkeys(sorted(pair for pair, n in found.used.items() if n))
+    lines = []
+    for pair in pairs:
+        own = found.quotas.get(pair)
+        promised = 0 if own is None else amount.add(own.nominal, own.withheld)
+        surge = found.surge.get(pair, 0)
+        used = found.used.get(pair, 0) - surge
+        lines.append(
+            Line(
+                flavor=pair.flavor,
+                resource=pair.resource,
+                nominal=promised,
+                used=used + surge,
+                borrowed=_borrowed(used, promised, has_parent=bool(found.cohort)),
+                releasing=found.leaving.get(pair, 0),
+            )
+        )
+    asked = {str(name): value for name, value in found.requested.items() if value}
+    return QueueUse(
+        name=found.name,
+        cohort=found.cohort,
+        active=found.active,
+        message=found.problem,
+        lines=tuple(lines),
+        pending=Waiting(workloads=found.pending, resources=asked),
+        reserving=found.holding,
+        admitted=found.admitted,
+    )
+
+
+def _borrowed(used: int, nominal: int, *, has_parent: bool) -> int:
+    return max(0, used - nominal) if has_parent else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Total:
+    """One resource in all flavors and ClusterQueues.
+
+    Attributes:
+        resource: the resource.
+        nominal: all nominal quota of it.
+        used: reserved by Workloads.
+        releasing: see `Line`.
+        asked: what waiting Workloads ask for, as far as that may be read.
+        unread: how many Workloads wait of which that may not be read.
+    """
+
+    resource: str
+    nominal: int
+    used: int
+    releasing: int
+    asked: int
+    unread: int
+
+
+def total(use: Use, resource: str) -> Total:
+    """Return the sums of a resource, as `kubectl gpu top` and the dashboard show them."""
+    lines = [x for one in use.queues for x in one.lines if x.resource == resource]
+    nominal = 0
+    for flavor in use.flavors:
+        for found in flavor.lines:
+            nominal = amount.add(nominal, found.nominal if found.resource == resource else 0)
+    asked, unread = asked_for((one.pending for one in use.queues), resource)
+    return Total(
+        resource=resource,
+        nominal=nominal,
+        used=sum(one.used for one in lines),
+        releasing=sum(one.releasing for one in lines),
+        asked=asked,
+        unread=unread,
+    )
+
+
+def asked_for(found: Iterable[Waiting], resource: str) -> tuple[int, int]:
+    """Return what waiting Workloads ask for, and how many wait of which it may not be read."""
+    every = list(found)
+    return (
+        sum((one.resources or {}).get(resource, 0) for one in every),
+        sum(one.workloads for one in every if one.resources is None),
+    )
+
+
+def resources_of(use: Use) -> list[str]:
+    """Return the resources that ClusterQueues and Cohorts have, GPUs first."""
+    found = {line.resource for one in use.queues for line in one.lines}
+    found |= {line.resource for one in use.cohorts for line in one.lines}
+    found |= {line.resource for one in use.flavors for line in one.lines}
+    return sorted(found, key=order_of)
+
+
 def is_gpu(resource: str) -> bool:
     """Return whether nodes with GPUs decide how much of a resource exists."""
     return resources.is_device(resource) or resources.is_virtual(resource)
@@ -362,7 +471,7 @@ def _line(node: QueueNode, pair: FlavorResource, leaving: Mapping[FlavorResource
         resource=pair.resource,
         nominal=nominal,
         used=used + node.surge_usage.get(pair, 0),
-        borrowed=max(0, used - nominal) if node.parent is not None else 0,
+        borrowed=_borrowed(used, nominal, has_parent=node.parent is not None),
         lent=_lent(node, pair, nominal, used),
         releasing=leaving.get(pair, 0),
     )
@@ -416,17 +525,12 @@ def _cohort_line(
 
 
 def _flavors(read: Read, queues: tuple[QueueUse, ...]) -> tuple[FlavorUse, ...]:
-    sums: dict[str, dict[str, list[int]]] = {one.metadata.name: {} for one in read.objects.flavors}
-    for name in sorted(read.forest.cohorts):
-        for pair, own in read.forest.cohorts[name].quotas.items():
-            found = sums.setdefault(pair.flavor, {}).setdefault(pair.resource, [0, 0, 0])
-            found[0] = amount.add(found[0], own.nominal)
-    for queue in queues:
-        for line in queue.lines:
-            found = sums.setdefault(line.flavor, {}).setdefault(line.resource, [0, 0, 0])
-            found[0] = amount.add(found[0], line.nominal)
-            found[1] += line.used
-            found[2] += line.releasing
+    own = (
+        (pair, quotas.nominal)
+        for name in sorted(read.forest.cohorts)
+        for pair, quotas in read.forest.cohorts[name].quotas.items()
+    )
+    sums = _flavor_sums((one.metadata.name for one in read.objects.flavors), own, queues)
     labels = {one.metadata.name: one.spec.node_labels or {} for one in read.objects.flavors}
     parts = capacities(read.objects.nodes)
     knows = bool(read.objects.nodes)
@@ -434,6 +538,25 @@ def _flavors(read: Read, queues: tuple[QueueUse, ...]) -> tuple[FlavorUse, ...]:
         _flavor(name, sums[name], _selected(parts, labels.get(name)) if knows else None)
         for name in sorted(sums)
     )
+
+
+def _flavor_sums(
+    flavors: Iterable[str],
+    of_cohorts: Iterable[tuple[FlavorResource, int]],
+    queues: Iterable[QueueUse],
+) -> dict[str, dict[str, list[int]]]:
+    """Return nominal quota, use and what is about to be free, by flavor and resource."""
+    sums: dict[str, dict[str, list[int]]] = {name: {} for name in flavors}
+    for pair, nominal in of_cohorts:
+        found = sums.setdefault(pair.flavor, {}).setdefault(pair.resource, [0, 0, 0])
+        found[0] = amount.add(found[0], nominal)
+    for queue in queues:
+        for line in queue.lines:
+            found = sums.setdefault(line.flavor, {}).setdefault(line.resource, [0, 0, 0])
+            found[0] = amount.add(found[0], line.nominal)
+            found[1] += line.used
+            found[2] += line.releasing
+    return sums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,8 @@ pods at once over the queues of (b), of one run; ``engine`` the scheduling
 cycles alone; ``recovery`` how long nobody is admitted after a failure; ``stall`` what one client
 can take from the others; ``waiting`` how soon 10,000 pods in 1,000 queues say why they wait, and
 what ten browsers cost; ``availability`` what users notice when one of two replicas fails, the
-worst of the runs. Each other figure is the median of the runs; of ``recovery`` and ``stall`` all
-runs are given, too.
+worst of the runs; ``pages`` what the pages of the dashboard weigh and cost. Each other figure is
+the median of the runs; of ``recovery`` and ``stall`` all runs are given, too.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.bench import availability, recovery, report, stall
+from tests.bench import availability, pages, recovery, report, stall
 from tests.bench.crowd import Waiting
 from tests.bench.figures import Figures
 from tests.bench.handmade import Handmade
@@ -33,7 +33,7 @@ from tests.controlplane.cluster import Cluster
 
 PARTS: Final = (
     *("a", "b", "c", "d", "e", "f", "engine"),
-    *("recovery", "stall", "waiting", "availability"),
+    *("recovery", "stall", "waiting", "availability", "pages"),
 )
 _ON_ONE_STAGE: Final = frozenset({"a", "b", "c", "bc", "d", "f"})
 _RUNS: Final = 3
@@ -67,6 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found["waiting"] = Waiting(stage, options.scale, _say).run()
     if "availability" in wanted:
         found["availability"] = availability.measure(options.runs or 1, _say)
+    if "pages" in wanted:
+        found["pages"] = pages.measure(options.runs or 0)
     print(json.dumps(found, indent=2) if options.json else report.text(found))
     return 0
 

@@ -17,6 +17,7 @@ TITLES: Final = {
     "recovery": "(recovery) until somebody is admitted again after a failure, in seconds",
     "stall": "(stall) what one client can take from the others",
     "availability": "(availability) what users notice when one of two replicas fails, in seconds",
+    "pages": "(pages) pages of the dashboard: 1,000 queues, 5,000 nodes",
     "waiting": "(waiting) 10,000 pods wait in 1,000 queues, and ten browsers watch",
 }
 _NAME_WIDTH: Final = 44

@@ -106,7 +106,8 @@ def test_an_administrator_sees_queues_workloads_and_gpus(board: Board) -> None:
     admin = board.cluster.admin_token
     status, text = board.get("/", admin)
     assert (status, board.red in text) == (200, True)
-    assert "1 of 1 used" in text
+    assert "1 of 1 GPUs allocated; 2 Workloads wait" in text
+    assert "1 of 1 used" in board.get("/quota", admin)[1]
     text = board.get(f"/queues/{board.red}", admin)[1]
     places = [text.index(name) for name in ("pod-red-1", "pod-blue-1", "pod-running")]
     assert places == sorted(places)
@@ -126,9 +127,19 @@ def test_an_editor_of_a_namespace_sees_its_own_workloads_and_nothing_of_the_clus
     own = f"/namespaces/{board.red}/workloads/{board.workload(board.red, 'red-1')}"
     assert "for Pod red-1" in board.wait_for(own, editor)
     other = f"/namespaces/{board.blue}/workloads/{board.workload(board.blue, 'blue-1')}"
-    for path in ("/", f"/queues/{board.red}", "/gpus", other):
+    for path in ("/quota", f"/queues/{board.red}", "/gpus", f"/namespaces/{board.blue}", other):
         status, text = board.get(path, editor)
         assert (status, "cannot" in text, "blue-1" in text) == (403, True, path == other)
+
+
+def test_a_member_of_a_team_is_led_to_the_local_queues_of_their_namespace(board: Board) -> None:
+    member = board.token("member", board.red, here="gpu-admission-batch-user-role")
+    own = board.wait_for(f"/namespaces/{board.red}", member)
+    assert "pod-red-1" in own
+    assert "blue-1" not in own
+    status, text = board.get("/", member)
+    assert (status, f'href="/namespaces/{board.red}"' in text) == (200, True)
+    assert f'href="/namespaces/{board.blue}"' not in text
 
 
 def test_names_of_another_namespace_are_left_out_of_a_queue(board: Board) -> None:

@@ -27,7 +27,7 @@ class Core:
 
 def test_however_many_look_the_core_is_asked_once_a_second() -> None:
     core, clock = Core(), FakeClock()
-    source = SharedSource(core.ask, clock)
+    source = SharedSource(core.ask, clock, lambda: ())
     for _ in range(10):
         assert source.overview() == Overview()
     assert core.questions == 1

@@ -16,14 +16,14 @@ from admission.base.clock import SystemClock
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.config.addresses import Address
 from admission.controller.queries import Answer, Counted, Reader
-from admission.gpu.inventory import GpuNode
+from admission.gpu.inventory import GpuNode, NodeStock
 from admission.kube.errors import TransportError
 from admission.kube.resources import Resource
 from admission.objects.workload import Workload
 from admission.run import visibility
 from admission.run.visibility import FrontProxies, VisibilityServer
 from admission.scheduling.decisions import Wait
-from admission.scheduling.overview import Overview
+from admission.scheduling.overview import LocalOverview, Overview
 from admission.scheduling.pending import PendingSnapshot
 from admission.scheduling.reserving import ReservingWorkload
 from certs import files
@@ -63,7 +63,13 @@ class Core:
     def waits(self, keys: Any) -> tuple[Wait | None, ...]:
         raise NotImplementedError
 
-    def gpu_nodes(self, first: int, most: int) -> tuple[int, tuple[GpuNode, ...]]:
+    def stock(self) -> tuple[NodeStock, ...]:
+        raise NotImplementedError
+
+    def gpu_nodes(self, names_: Any) -> tuple[GpuNode, ...]:
+        raise NotImplementedError
+
+    def local_queues(self) -> tuple[LocalOverview, ...]:
         raise NotImplementedError
 
     def counted(self) -> Counted:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 from admission.base.names import (
@@ -18,13 +19,21 @@ from admission.base.names import (
 )
 from admission.gpu import catalogue
 from admission.gpu.capacity import NodeCapacity
-from admission.gpu.inventory import GpuNode, GpuPod
+from admission.gpu.inventory import GpuNode, GpuPod, NodeStock
 from admission.gpu.nodes import NodeFacts
 from admission.kube.resources import Resource
+from admission.objects.usage_record import Account, Record
 from admission.run.pages import PageServer
 from admission.scheduling.decisions import Wait
 from admission.scheduling.model import ResourceQuota, Workload
-from admission.scheduling.overview import Amounts, CohortOverview, Overview, QueueOverview
+from admission.scheduling.overview import (
+    Amounts,
+    CohortOverview,
+    LocalOverview,
+    Overview,
+    QueueOverview,
+)
+from admission.scheduling.pending import PendingSnapshot
 from admission.scheduling.reserving import ReservingWorkload
 from admission.visibility.dashboard import app, sessions
 from tests.clocks import FakeClock
@@ -32,11 +41,26 @@ from tests.visibility.builders import Lines, line, waiting
 
 GPU = ResourceName("nvidia.com/gpu")
 TOKEN = "good"
+NOW = datetime(2026, 1, 8, 9, 30, tzinfo=UTC)
+"""The present of the pages."""
+HOUR_US = 3_600_000_000
+
+
+def ago(hours: int) -> int:
+    """A moment before the present, in microseconds since the epoch."""
+    return int(NOW.timestamp()) * 1_000_000 - hours * HOUR_US
 
 
 def on(flavor: str, amount: int, resource: str = GPU) -> dict[FlavorResource, int]:
     """An amount of one flavor."""
     return {FlavorResource(FlavorName(flavor), ResourceName(resource)): amount}
+
+
+def quota_of(
+    flavor: str, nominal: int, resource: str = GPU
+) -> dict[FlavorResource, ResourceQuota]:
+    """A quota of one flavor."""
+    return {pair: ResourceQuota(nominal=n) for pair, n in on(flavor, nominal, resource).items()}
 
 
 def queue(
@@ -50,10 +74,12 @@ def queue(
 ) -> QueueOverview:
     """A queue with a quota of one flavor."""
     values: dict[str, Any] = {
-        "quotas": {pair: ResourceQuota(nominal=one) for pair, one in on("a100", nominal).items()},
+        "quotas": quota_of("a100", nominal),
         "used": on("a100", used) if amounts is None else amounts,
+        "surge": {},
         "leaving": {},
         "holding": used,
+        "admitted": used,
         "pending": 0,
         "requested": {},
         "active": True,
@@ -64,8 +90,8 @@ def queue(
 
 def cohort(name: str, parent: str = "", nominal: int = 0) -> CohortOverview:
     """A cohort, with or without a quota of its own."""
-    quotas = {pair: ResourceQuota(nominal=one) for pair, one in on("a100", nominal).items()}
-    return CohortOverview(name=CohortName(name), parent=parent, quotas=quotas if nominal else {})
+    quotas = quota_of("a100", nominal) if nominal else {}
+    return CohortOverview(name=CohortName(name), parent=parent, quotas=quotas)
 
 
 def reserving(name: str, gpus: int, **more: Any) -> ReservingWorkload:
@@ -83,18 +109,67 @@ def node(
     pods: Iterable[tuple[str, str, dict[str, int]]] = (),
     others: dict[str, int] | None = None,
     healthy: int | None = None,
+    queue: str = "research",
+    **topology: str,
 ) -> GpuNode:
-    """A node with A100s, of which whole ones may be sick."""
+    """A node with A100s, of which whole ones may be sick; its place, as ``zone="a"``."""
     labels = {
         "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB", "nvidia.com/mig.strategy": "mixed",
+        **{f"topology.kubernetes.io/{key}": value for key, value in topology.items()},
     }  # fmt: skip
     units = capacity if healthy is None else {**capacity, GPU: healthy}
     reasons = () if healthy is None else ("GPU 7 sick: XID 79 (GPU has fallen off the bus)",)
     return GpuNode(
         facts=NodeFacts(name=name, labels=labels, allocatable=units, capacity=capacity),
         part=NodeCapacity(node=name, units=units, reasons=reasons),
-        pods=tuple(GpuPod(namespace=ns, name=pod, amounts=held) for ns, pod, held in pods),
+        pods=tuple(
+            GpuPod(namespace=ns, name=pod, amounts=held, queue=queue) for ns, pod, held in pods
+        ),
         others=others or {},
+    )
+
+
+def stock_of(found: GpuNode) -> NodeStock:
+    """What a node has, without who holds it."""
+    capacity, healthy = dict(found.facts.capacity), dict(found.part.units)
+    charged: dict[str, int] = {}
+    for pod in found.pods:
+        for resource, amount in pod.amounts.items():
+            charged[resource] = charged.get(resource, 0) + amount
+    return NodeStock(
+        name=found.facts.name,
+        labels=found.facts.labels,
+        healthy=healthy,
+        sick={r: n - healthy.get(r, 0) for r, n in capacity.items() if n > healthy.get(r, 0)},
+        free={
+            r: max(0, n - charged.get(r, 0) - found.others.get(r, 0)) for r, n in healthy.items()
+        },
+        charged=charged,
+        reasons=found.part.reasons,
+    )
+
+
+def large_cluster(count: int) -> tuple[GpuNode, ...]:
+    """Nodes with long names, eight to a rack, that pods of many queues hold."""
+    return tuple(
+        node(
+            f"{'n' * 56}-{number:04}", {str(GPU): 16},
+            [("n" * 60, f"{'p' * 56}-{part}", {str(GPU): 4}) for part in range(3)],
+            queue=f"{'q' * 50}-{number % 12:02}", rack=f"{'r' * 50}-{number // 8:03}",
+        )
+        for number in range(count)
+    )  # fmt: skip
+
+
+def record(begin: int, hours: Mapping[str, int]) -> Record:
+    """The record of a day that says how many GPU-hours each queue used."""
+    return Record(
+        begin=begin,
+        until=begin + 86_400,
+        usage={
+            Account("ml", queue, "team", "ann", "a100", str(GPU)): number * 3_600
+            for queue, number in hours.items()
+        },
     )
 
 
@@ -121,21 +196,34 @@ class Known(Lines):
     """What the controller knows."""
 
     def __init__(self, members: Iterable[Workload] = ()) -> None:
-        members = [*members] or [waiting(f"train-{number}", at=number) for number in range(3)]
+        members = [*members] or [
+            waiting(f"train-{number}", at=ago(3 - number)) for number in range(3)
+        ]
         found = line(*members)
         super().__init__({ClusterQueueName("research"): found, LocalQueueKey("ml", "team"): found})
         self.found = Overview(
             (
                 queue("research", "gpus", 8, 12, pending=3, requested={GPU: 24}),
                 queue("serving", "gpus", 8, 2, leaving=on("a100", 2)),
-                queue("lab", active=False),
+                queue("lab", active=False, problem="Can't admit new workloads: is stopped."),
             ),
             (cohort("gpus"),),
         )
         self.changes = 0
-        self.holding = (
+        self._stock: tuple[tuple[GpuNode, ...], tuple[NodeStock, ...]] = (), ()
+        self.told: dict[WorkloadKey, Wait] = {}
+        """Why some wait; the others wait for 8 GPUs."""
+        self.locals: tuple[LocalOverview, ...] = (
+            LocalOverview(
+                key=LocalQueueKey("ml", "team"), cluster_queue=ClusterQueueName("research"),
+                used=on("a100", 12), admitted=on("a100", 12), running=2, pending=len(members),
+            ),
+        )  # fmt: skip
+        self.of_gpu_time: tuple[Record, ...] = ()
+        self.holding: tuple[ReservingWorkload, ...] = (
             reserving("serve-0", 8), reserving("train-old", 4, evicted=True),
         )  # fmt: skip
+        self.held_in = "research"
         self.nodes: tuple[GpuNode, ...] = (
             node("dgx-0", {GPU: 8}, [("ml", "train-0", {GPU: 5})], {GPU: 1}, healthy=7),
             node(
@@ -145,6 +233,14 @@ class Known(Lines):
             ),
         )
 
+    def add_line(self, queue: str, *members: Workload) -> None:
+        """Let Workloads wait in another queue."""
+        self._found = {**self._found, ClusterQueueName(queue): line(*members)}
+
+    def clear(self) -> None:
+        """Let nobody wait."""
+        self._found = {}
+
     def revision(self) -> int:
         return self.changes
 
@@ -152,11 +248,12 @@ class Known(Lines):
         return self.found
 
     def holders(self, queue: ClusterQueueName) -> tuple[ReservingWorkload, ...]:
-        return self.holding if queue == "research" else ()
+        return self.holding if queue == self.held_in else ()
 
     def waits(self, keys: tuple[WorkloadKey, ...]) -> tuple[Wait | None, ...]:
         return tuple(
-            Wait(
+            self.told.get(key)
+            or Wait(
                 workload=key,
                 cluster_queue=ClusterQueueName("research"),
                 reason="WaitingForQuota",
@@ -166,8 +263,26 @@ class Known(Lines):
             for key in keys
         )
 
-    def gpu_nodes(self, first: int, most: int) -> tuple[int, tuple[GpuNode, ...]]:
-        return len(self.nodes), self.nodes[first : first + most]
+    def pending(self) -> dict[ClusterQueueName, PendingSnapshot]:
+        return {
+            key: found
+            for key, found in self._found.items()
+            if not isinstance(key, LocalQueueKey) and found.members
+        }
+
+    def local_queues(self) -> tuple[LocalOverview, ...]:
+        return self.locals
+
+    def stock(self) -> tuple[NodeStock, ...]:
+        if self._stock[0] is not self.nodes:
+            self._stock = self.nodes, tuple(stock_of(one) for one in self.nodes)
+        return self._stock[1]
+
+    def gpu_nodes(self, names: tuple[str, ...]) -> tuple[GpuNode, ...]:
+        return tuple(one for one in self.nodes if one.facts.name in set(names))
+
+    def records(self) -> tuple[Record, ...]:
+        return self.of_gpu_time
 
 
 class Dashboard:
@@ -178,8 +293,9 @@ class Dashboard:
         self.known = Known(members)
         self.ending = threading.Event()
         self.app = app.create_app(
-            self.known, self.reviews, FakeClock(), catalogue.load(), self.wait, is_secure=False
-        )
+            self.known, self.reviews, FakeClock(NOW), catalogue.load(), self.wait,
+            namespace="gpu-admission-system", is_secure=False,
+        )  # fmt: skip
         self.client = self.app.test_client()
 
     def wait(self, _: float) -> bool:
@@ -213,5 +329,7 @@ def everything() -> Iterable[str]:
     """What one may who may see all."""
     return (
         "list clusterqueues", "list cohorts", "get clusterqueues research", "list workloads",
-        "get workloads ml train-0", "list nodes", "list pods",
+        "get workloads ml train-0", "list nodes", "list pods", "get nodes dgx-0",
+        "get nodes mig-0", "list localqueues", "list localqueues ml",
+        "list configmaps gpu-admission-system",
     )  # fmt: skip

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from tests.browser.chromium import Chromium
 
-WIDTHS: Final = (360, 1280)
+WIDTHS: Final = (360, 1280, 1920)
 _TAB: Final = 9
 
 _OVERFLOWING: Final = """

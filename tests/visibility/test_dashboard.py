@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from admission.base.names import WorkloadKey
+from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.gpu import catalogue
-from admission.scheduling.overview import Overview
+from admission.scheduling.overview import LocalOverview, Overview
 from admission.visibility.dashboard import app, gpu_map, sessions, streams
 from tests.visibility import dashboards
 from tests.visibility.builders import waiting
@@ -79,11 +79,35 @@ def test_nothing_but_signing_in_and_out_can_be_posted(board):
     assert board.client.post("/").status_code == 405
 
 
-def test_a_caller_who_may_not_list_cluster_queues_is_told_what_is_missing():
-    answer = Dashboard("list cohorts").sign_in().client.get("/")
-    assert answer.status_code == 403
-    assert "cannot list resource" in answer.text
-    assert "research" not in answer.text
+def test_a_caller_who_may_not_list_cluster_queues_is_led_to_the_page_of_their_team():
+    board = Dashboard("list cohorts", "list localqueues ml", "list workloads ml").sign_in()
+    answer = board.client.get("/")
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/namespaces")
+    assert 'href="/namespaces/ml"' in board.text("/namespaces")
+    text = board.text("/namespaces/ml")
+    assert "12 GPU of a100" in text
+    assert "train-0" in text
+    assert 'href="/queues/' not in text
+
+
+def test_a_team_page_shows_nothing_of_other_namespaces():
+    board = Dashboard("list localqueues ml", "list workloads ml").sign_in()
+    other = LocalQueueKey("blue", "team")
+    board.known.locals += (
+        LocalOverview(
+            key=other, cluster_queue=ClusterQueueName("research"), used={}, admitted={},
+            running=0, pending=1,
+        ),
+    )  # fmt: skip
+    assert "blue" not in board.text("/namespaces") + board.text("/namespaces/ml")
+    assert board.client.get("/namespaces/blue").status_code == 403
+
+
+def test_whoever_may_list_no_workloads_sees_the_local_queues_of_a_namespace_only():
+    text = Dashboard("list localqueues ml").sign_in().text("/namespaces/ml")
+    assert "12 GPU of a100" in text
+    assert "you may not list Workloads" in text
+    assert "train-0" not in text
 
 
 def test_the_quota_of_cohorts_is_for_those_who_may_list_them():
@@ -91,24 +115,115 @@ def test_the_quota_of_cohorts_is_for_those_who_may_list_them():
     for allowed in (everything(), ("list clusterqueues",)):
         board = Dashboard(*allowed).sign_in()
         board.known.found = Overview((), (dashboards.cohort("gpus", nominal=77),))
-        seen.append("77" in board.text("/"))
+        seen.append("77" in board.text("/quota"))
     assert seen == [True, False]
 
 
 def test_the_tree_shows_what_is_used_borrowed_given_back_and_awaited(board):
-    text = board.text("/")
+    text = board.text("/quota")
     places = [text.index(f">{name}<") for name in ("gpus", "research", "serving", "lab")]
     assert places == sorted(places)
     assert "12 of 8 used, 4 of it borrowed" in text
     assert "2 of 8 used, 2 about to be given back" in text
     assert "14 of 16 used" in text
     assert "those that wait ask for 24 gpu" in text
-    assert "does not admit" in text
+    assert "Can&#39;t admit new workloads: is stopped." in text
+
+
+def test_the_first_page_says_in_its_heading_who_waits_longest_and_why(board):
+    text = board.text("/")
+    head = re.sub(r"<[^>]+>|\s+", " ", text[text.index("<h1") : text.index('class="tiles"')])
+    assert "18 of 24 GPUs allocated; 3 Workloads wait, the longest for 3h" in head
+    assert re.search(r"ml/ ?train-0.*asks for 8 GPUs in +research", head)
+    assert "Needs 8 nvidia.com/gpu, 3 free of 16" in head
+
+
+def test_those_that_wait_longest_stand_first_whatever_their_queue(board):
+    board.known.add_line("serving", waiting("early", at=dashboards.ago(50)))
+    text = board.text("/")
+    table = text[text.index('id="waiting"') :]
+    places = [table.index(name) for name in ("early", "train-0", "train-1", "train-2")]
+    assert places == sorted(places)
+    assert ">2d</time>" in table
+
+
+def test_numbers_about_nodes_are_unknown_to_those_who_may_not_list_nodes(board):
+    def numbers(text: str) -> dict[str, str]:
+        found = re.findall(r'"label">([^<]+)</span>\s*<span class="value"><b>([^<]+)<', text)
+        return dict(found)
+
+    known = numbers(board.text("/"))
+    assert known["Largest hole"] == "1"
+    assert known["Sick"] == "1"
+    assert known["Held without a node"] == "13"
+    text = Dashboard("list clusterqueues").sign_in().text("/")
+    unknown = numbers(text)
+    assert {unknown[one] for one in ("Largest hole", "Sick", "Held without a node")} == {"?"}
+    assert "needs the right to list nodes" in text
+
+
+def test_queues_that_wait_for_most_stand_first_and_those_that_admit_nothing_say_why(board):
+    text = board.text("/")
+    rows = text[text.index('id="queues"') :]
+    places = [rows.index(f">{name}<") for name in ("research", "lab", "serving")]
+    assert places == sorted(places)
+    assert "+24" in rows
+    assert "is stopped" in rows
+
+
+def test_a_text_that_is_looked_for_is_kept_in_the_address_and_narrows_both_lists(board):
+    text = board.text("/?q=TRAIN-1")
+    assert "1 of 3 match" in text
+    assert "train-2" not in text[text.index('id="waiting"') :]
+    assert 'value="train-1"' in text
+    assert "serving" not in text[text.index('id="queues"') : text.index('id="week"')]
+    assert "Show all 3" in board.text("/?q=nothing-like-it")
+
+
+def test_a_search_finds_nothing_in_namespaces_that_the_caller_may_not_see():
+    board = Dashboard("list clusterqueues").sign_in()
+    assert "0 of 3 match" in board.text("/?q=train-1")
+
+
+@pytest.mark.parametrize("asked", ["cpu", "nvidia.com/gpu", "nothing"])
+def test_another_resource_than_gpus_is_shown_on_request(board, asked):
+    quotas = {**dashboards.queue("x").quotas, **dashboards.quota_of("any", 64_000, "cpu")}
+    used = {**dashboards.on("a100", 3), **dashboards.on("any", 9_000, "cpu")}
+    board.known.found = Overview((dashboards.queue("mixed", quotas=quotas, amounts=used),), ())
+    text = board.text(f"/?resource={asked}")
+    assert ("9 of 64 cpu allocated" in text) is (asked == "cpu")
+    assert ("3 of 8 GPUs allocated" in text) is (asked != "cpu")
+    assert "Largest hole" not in text or asked != "cpu"
+
+
+def test_a_week_of_gpu_time_is_shown_to_those_who_may_read_the_records(board):
+    day = int(dashboards.NOW.timestamp()) // 86_400 * 86_400
+    board.known.of_gpu_time = (
+        dashboards.record(day - 86_400, {"research": 48, "serving": 24}),
+        dashboards.record(day, {"research": 8}),
+    )
+    text = board.text("/")
+    assert "GPU-hours by queue, 80 in all" in text
+    assert "Wed 07: 72 GPU-hours (research 48, serving 24)" in text
+    assert "Thu 08: 8 GPU-hours (research 8)" in text
+    assert "Tue 06: no record" in text
+    board.reviews.allowed.discard("list configmaps gpu-admission-system")
+    board = Dashboard(*set(everything()) - {"list configmaps gpu-admission-system"}).sign_in()
+    assert "you may not list the ConfigMaps of namespace gpu-admission-system" in board.text("/")
+
+
+def test_pages_without_anything_say_what_to_do_next(board):
+    board.known.found = Overview()
+    board.known.clear()
+    assert "gpu-admission init --team" in board.text("/")
+    assert "Nobody waits" in board.text("/")
+    board.known.nodes = ()
+    assert "kubectl gpu doctor" in board.text("/gpus")
 
 
 def test_names_are_text_and_never_markup(board):
     board.known.found = Overview((dashboards.queue("<img src=x>"),), ())
-    assert "<img" not in board.text("/")
+    assert "<img" not in board.text("/") + board.text("/quota")
 
 
 @pytest.mark.parametrize("page", ["1", "9", "17", "18", "-1", "x", "99999999999999999999"])
@@ -129,12 +244,13 @@ def test_with_a_thousand_queues_a_page_stays_small(page):
         ),
         tuple(dashboards.cohort(f"cohort-{n}") for n in range(9)),
     )
-    assert len(board.text(f"/?page={page}").encode()) < app.MOST_BYTES
+    for path in (f"/quota?page={page}", f"/?queues={page}"):
+        assert len(board.text(path).encode()) < app.MOST_BYTES
 
 
 def test_a_queue_shows_who_waits_at_which_place_and_why_and_who_holds_most(board):
     text = board.text("/queues/research")
-    assert re.search(r">1</td>.*train-0.*8 gpu.*needs 8 nvidia.com/gpu, 3 free", text, re.DOTALL)
+    assert re.search(r">1</td>.*train-0.*8 GPUs.*Needs 8 nvidia.com/gpu, 3 free", text, re.DOTALL)
     assert text.index("train-0") < text.index("train-1") < text.index("train-2")
     assert text.index("serve-0") < text.index("train-old")
     assert "about to leave" in text
@@ -154,11 +270,13 @@ def test_workloads_of_a_namespace_are_for_those_who_may_list_them():
         ("/queues/research", "get clusterqueues research"),
         ("/namespaces/ml/workloads/train-0", "get workloads ml train-0"),
         ("/gpus", "list nodes"),
-        ("/", "list clusterqueues"),
+        ("/gpus/dgx-0", "get nodes dgx-0"),
+        ("/quota", "list clusterqueues"),
+        ("/namespaces/ml", "list localqueues ml"),
     ],
 )
 def test_each_page_needs_the_right_that_kubectl_needs(path, right):
-    allowed = {*everything()} - {right, "list workloads"}
+    allowed = {*everything()} - {right, "list workloads", "list localqueues"}
     answer = Dashboard(*allowed).sign_in().client.get(path)
     assert (answer.status_code, "cannot" in answer.text) == (403, True)
     assert Dashboard(right).sign_in().client.get(path).status_code == 200
@@ -173,21 +291,51 @@ def test_a_page_of_what_does_not_exist_says_so_only_to_those_who_may_know(board)
 
 def test_a_workload_shows_its_place_its_reason_and_its_life(board):
     text = board.text("/namespaces/ml/workloads/train-0")
-    assert "needs 8 nvidia.com/gpu" in text
+    assert "Needs 8 nvidia.com/gpu" in text
     assert "for Pod train-0" in text
 
 
-def test_gpus_are_drawn_with_holders_and_the_sick_ones_marked(board):
+def test_the_map_counts_who_holds_the_gpus_of_each_node(board):
     text = board.text("/gpus")
+    told = "dgx-0. GPU: 1 held outside of quota, 5 research, 1 free, 1 sick"
+    assert f'aria-label="{told}"' in text
+    assert 'href="/gpus/dgx-0"' in text
+    assert "3g.40gb: 2 free" in text
+
+
+def test_queues_are_named_on_the_map_to_those_who_may_list_them():
+    text = Dashboard("list nodes").sign_in().text("/gpus")
+    assert "research" not in text
+    assert "5 held" in text
+
+
+def test_the_map_is_grouped_by_a_level_of_topology(board):
+    board.known.nodes = tuple(
+        dashboards.node(f"node-{n}", {str(dashboards.GPU): 8}, zone=f"zone-{n % 2}", rack=f"r{n}")
+        for n in range(4)
+    )
+    text = board.text("/gpus?by=topology.kubernetes.io/zone")
+    assert re.findall(r"zone-\d</a> <small>(\d) nodes, (\d+) of 16", text) == [("2", "16")] * 2
+    assert ">zone-0</a>" in text
+    text = board.text("/gpus?by=topology.kubernetes.io/zone&group=zone-1")
+    assert "node-1" in text
+    assert "node-2" not in text
+    assert "node-2" in board.text("/gpus?q=r2")
+
+
+def test_a_node_says_what_is_known_and_what_is_a_guess(board):
+    text = board.text("/gpus/dgx-0")
     assert text.count("gpu: held by ml/train-0") == 5 * 2
     assert text.count("gpu: held outside of quota") == 2
     assert text.count("gpu: free, sick") == 2
     assert "XID 79" in text
+    assert text.index("known</small>") < text.index("a guess which pod is on which")
 
 
 def test_holders_of_gpus_are_named_to_those_who_may_list_the_pods():
-    text = Dashboard("list nodes", "list pods other").sign_in().text("/gpus")
+    text = Dashboard("get nodes dgx-0", "list pods other").sign_in().text("/gpus/dgx-0")
     assert "train-0" not in text
+    assert "a pod that you may not see" in text
     assert text.count("gpu: held&#34;") + text.count("gpu: held<") >= 5
 
 
@@ -208,12 +356,14 @@ def test_the_largest_queue_and_the_largest_cluster_have_small_pages():
         text = board.text(f"/queues/research?page={page}")
         assert f">{(page - 1) * 50 + 1}</td>" in text
         assert len(text.encode()) < app.MOST_BYTES
-    held = [("n" * 60, "p" * 60, {str(dashboards.GPU): 8})]
-    board.known.nodes = tuple(
-        dashboards.node(f"{'n' * 60}-{n}", {dashboards.GPU: 16}, held) for n in range(1_000)
-    )
-    assert len(board.text("/gpus?page=25").encode()) < app.MOST_BYTES
-    assert "25 of 25" in board.text("/gpus?page=99")
+    for path in ("/", "/?page=399", "/?q=w", "/namespaces/ml?page=9"):
+        assert len(board.text(path).encode()) < app.MOST_BYTES
+    board.known.nodes = dashboards.large_cluster(5_000)
+    whole, rack = "/gpus?by=topology.kubernetes.io/rack", "/gpus?by=nvidia.com/gpu.product&group="
+    for path in (whole, f"{whole}&page=2", f"{rack}NVIDIA-A100-SXM4-80GB&page=20", "/", "/gpus"):
+        assert len(board.text(path).encode()) < app.MOST_BYTES, path
+    assert "20 of 20" in board.text(f"{rack}NVIDIA-A100-SXM4-80GB&page=99")
+    assert "Choose a group" in board.text(whole)
 
 
 def test_streams_tell_of_changes_and_nothing_else():

@@ -8,12 +8,20 @@ from pathlib import Path
 import pytest
 
 from tests.browser.chromium import Chromium
-from tests.visibility import layout
+from tests.visibility import layout, scenes
 from tests.visibility.dashboards import TOKEN, Dashboard, everything, queue, served
 
 PAGES = {
-    "login": "/login", "quota": "/", "queue": "/queues/research", "gpus": "/gpus",
+    "login": "/login", "overview": "/", "quota": "/quota", "queue": "/queues/research",
+    "nodes": "/gpus", "node": "/gpus/dgx-0", "teams": "/namespaces", "team": "/namespaces/ml",
     "workload": "/namespaces/ml/workloads/train-0", "refused": "/queues/lab",
+}  # fmt: skip
+SCENES = {
+    "empty": ("/", "/quota", "/gpus", "/namespaces"),
+    "small": ("/", "/quota", "/queues/speech", "/gpus", "/gpus/a100-1", "/namespaces/speech",
+              "/namespaces/speech/workloads/train-large"),
+    "large": ("/", "/quota", "/gpus", "/gpus?by=topology.kubernetes.io/rack&group=rack-007"),
+    "hostile": ("/", "/quota", "/gpus"),
 }  # fmt: skip
 
 
@@ -36,6 +44,41 @@ def address(browser: Chromium, board: Dashboard) -> Iterator[str]:
         browser.open(f"{address}/login#token={TOKEN}")
         browser.until("location.pathname === '/' && document.readyState === 'complete'")
         yield address
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_every_page_of_every_scene_fits_and_can_be_read(browser, scene, tmp_path):
+    folder = Path(os.environ.get("PICTURES", tmp_path))
+    problems = []
+    with served(getattr(scenes, scene)()) as address:
+        browser.show(width=1280)
+        browser.open(f"{address}/login#token={TOKEN}")
+        browser.until("location.pathname === '/' && document.readyState === 'complete'")
+        for path in SCENES[scene]:
+            for width in layout.WIDTHS:
+                for dark in (False, True):
+                    browser.show(width=width, dark=dark)
+                    browser.open(address + path)
+                    name = path.partition("?")[0].strip("/").replace("/", "-") or "overview"
+                    name += "-group" if "group" in path else ""
+                    colours = "dark" if dark else "light"
+                    browser.picture(folder / f"{scene}-{name}-{width}-{colours}.png")
+                    found = layout.overflowing(browser) + layout.faint(browser)
+                    problems += [f"{path} {width} {colours}: {one}" for one in found[:5]]
+    assert problems == []
+
+
+def test_who_waits_longest_and_why_is_on_the_first_screen(browser):
+    with served(scenes.large()) as address:
+        for width in layout.WIDTHS:
+            browser.show(width=width)
+            browser.open(f"{address}/login#token={TOKEN}")
+            browser.until("location.pathname === '/' && document.readyState === 'complete'")
+            assert (
+                browser.ask("document.querySelector('.verdict').getBoundingClientRect().bottom")
+                < 500
+            )
+            assert "held by" in browser.ask("document.querySelector('.verdict').innerText").lower()
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -14,12 +14,12 @@ from admission.gpu import capacity, costs, health, resources
 from admission.gpu.capacity import Fragmentation, NodeCapacity
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import DeviceReading, HealthPolicy, Settled
-from admission.gpu.inventory import GpuNode, GpuPod
+from admission.gpu.inventory import GpuNode, GpuPod, NodeStock
 from admission.gpu.nodes import NodeFacts, devices_of
 from admission.gpu.published import Published
 
 Amounts = Mapping[str, int]
-Pods = Mapping[str, tuple[str, str]]
+Pods = Mapping[str, tuple[str, str, str]]
 
 _NOTHING: Final[Amounts] = {}
 
@@ -359,32 +359,55 @@ class Capacities:
             for reason in self._nodes[name].part.reasons:
                 yield f"{name}: {reason}"
 
-    def page(self, first: int, most: int, pods: Pods) -> tuple[int, tuple[GpuNode, ...]]:
-        """Return the number of nodes, and some of them with the holders of their GPUs.
+    def stock(self) -> tuple[NodeStock, ...]:
+        """Return what each node has, by name."""
+        return tuple(
+            NodeStock(
+                name=name,
+                labels=entry.facts.labels,
+                healthy=entry.capacity.healthy,
+                sick=entry.capacity.sick,
+                free=entry.capacity.free,
+                charged=self._charged_on(entry.facts),
+                reasons=entry.part.reasons,
+            )
+            for name, entry in sorted(self._nodes.items())
+        )
+
+    def _charged_on(self, facts: NodeFacts) -> Amounts:
+        if facts.published is None:
+            return self._held.get(facts.name, _NOTHING)
+        return facts.published.counted(self._allocated.get(facts.name, _NOT_ALLOCATED).ours)
+
+    def named(self, names_: Iterable[str], pods: Pods) -> tuple[GpuNode, ...]:
+        """Return nodes with the holders of their GPUs; those that are not known are left out.
 
         Args:
-            first: index of the first node, in the order of names, from 0.
-            most: maximum number of nodes.
-            pods: namespace and name of the pods that are watched, by UID.
+            names_: of the nodes.
+            pods: namespace, name and charged ClusterQueue of the pods that are watched, by UID.
         """
-        shown = sorted(self._nodes)[first : first + most]
-        on: dict[str, list[GpuPod]] = {name: [] for name in shown}
+        on: dict[str, list[GpuPod]] = {name: [] for name in names_ if name in self._nodes}
         for uid, (node, amounts, outside) in self._pods.items():
             if node in on:
-                namespace, name = pods.get(uid, ("", ""))
+                namespace, name, queue = pods.get(uid, ("", "", ""))
                 on[node].append(
-                    GpuPod(namespace=namespace, name=name, amounts=amounts, outside=outside)
+                    GpuPod(
+                        namespace=namespace,
+                        name=name,
+                        amounts=amounts,
+                        outside=outside,
+                        queue="" if outside else queue,
+                    )
                 )
-        found = [
+        return tuple(
             GpuNode(
                 facts=self._nodes[name].facts,
                 part=self._nodes[name].part,
-                pods=tuple(sorted(on[name], key=lambda one: (one.namespace, one.name))),
+                pods=tuple(sorted(holders, key=lambda one: (one.namespace, one.name))),
                 others=self._outside.get(name, _NOTHING),
             )
-            for name in shown
-        ]
-        return len(self._nodes), tuple(found)
+            for name, holders in on.items()
+        )
 
     # --------------------------------------------------------------------------------- sums
 

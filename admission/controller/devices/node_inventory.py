@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from admission.base import conditions
+from admission.base import conditions, names
 from admission.base.clock import Clock
 from admission.controller.devices import capacitymetrics
 from admission.controller.devices.capacity import Amounts, Capacities
@@ -17,7 +17,7 @@ from admission.controller.seeing import informers
 from admission.controller.seeing.informers import Informer
 from admission.gpu.capacity import Fragmentation
 from admission.gpu.health import DeviceReading
-from admission.gpu.inventory import GpuNode
+from admission.gpu.inventory import GpuNode, NodeStock
 from admission.gpu.nodes import NodeFacts
 from admission.kube import resources
 from admission.kube.resources import Resource
@@ -84,7 +84,8 @@ class NodeInventory:
         self._reworded: set[str] = set()
         self._is_resized = False
         self._bare: dict[str, NodeFacts] = {}
-        self._pods: dict[str, tuple[str, str]] = {}
+        self._pods: dict[str, tuple[str, str, str]] = {}
+        """Namespace, name and charged ClusterQueue of those that hold GPUs, by UID."""
         self._slice_inventory = SliceInventory()
         self.lost_nodes = LostNodes()
         self._publisher = capacitymetrics.Publisher()
@@ -111,7 +112,8 @@ class NodeInventory:
         if pods.has_ended(pod) or not self._capacities.has_pod(uid, node, outside=outside):
             self._capacities.set_pod(uid, node, pods.held_gpus(pod), outside=outside)
             if self._capacities.has_pod(uid, node, outside=outside):
-                self._pods[uid] = informers.key_of(pod)
+                queue = pod.metadata.label(names.CLUSTER_QUEUE_NAME_LABEL)
+                self._pods[uid] = (*informers.key_of(pod), queue)
             else:
                 self._pods.pop(uid, None)
 
@@ -129,9 +131,13 @@ class NodeInventory:
         """Return a number that grows with every change of GPUs, or of who holds them."""
         return self._capacities.version
 
-    def page(self, first: int, most: int) -> tuple[int, tuple[GpuNode, ...]]:
-        """Return how many nodes with GPUs there are, and some of them; see `Capacities.page`."""
-        return self._capacities.page(first, most, self._pods)
+    def stock(self) -> tuple[NodeStock, ...]:
+        """Return what each node with GPUs has, by name."""
+        return self._capacities.stock()
+
+    def named(self, names_: Iterable[str]) -> tuple[GpuNode, ...]:
+        """Return nodes with the holders of their GPUs; see `Capacities.named`."""
+        return self._capacities.named(names_, self._pods)
 
     def listed(self, found: Listed) -> None:
         """Take what pods that are not watched hold."""

@@ -1,12 +1,13 @@
 """Bars: what is used of a quota, in parts of one scale, as the templates draw them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from admission.base import amount, quantity
-from admission.base.names import FlavorResource
+from admission.base import amount
+from admission.base.names import FlavorName, FlavorResource, ResourceName
+from admission.visibility.dashboard import words
 
-_FULL = 1_000
+FULL = 1_000
 """Width of a whole bar."""
 
 
@@ -24,7 +25,7 @@ class Bar:
         text: the same in words.
         used: amount that is used.
         nominal: amount of the nominal quota.
-        missing: amount that was promised beyond it and does not exist; empty for nothing.
+        missing: part of that which does not exist; empty for nothing.
     """
 
     flavor: str
@@ -61,37 +62,46 @@ class Awaited:
     text: str
 
 
-def awaited(resource: str, value: int, scale: int) -> Awaited:
-    """Return what those that wait ask for, on the scale of the bars."""
-    amount_ = quantity.in_words(resource, value)
+def awaited(resource: str, value: int, scale: int, most: int = FULL) -> Awaited:
+    """Return what those that wait ask for, on the scale of the bars and no wider than ``most``."""
+    amount_ = _say(FlavorResource(FlavorName(""), ResourceName(resource)), value)
     return Awaited(
         resource=short(resource),
-        width=max(2, min(_width(value, scale), _FULL - 2)),
+        width=max(2, min(_width(value, scale), most - 2)),
         asked=amount_,
         text=f"those that wait ask for {amount_} {short(resource)}",
     )
 
 
 def make(
-    pair: FlavorResource, used: int, nominal: int, leaving: int, scale: int, missing: int = 0
+    pair: FlavorResource,
+    used: int,
+    nominal: int,
+    leaving: int,
+    scale: int,
+    missing: int = 0,
+    borrowed: int | None = None,
 ) -> Bar:
     """Return a bar.
 
     Args:
-        pair: flavor and resource.
+        pair: flavor and resource; no flavor for the sum of all.
         used: all that is used.
         nominal: the quota.
         leaving: part of what is used that is about to be given back.
         scale: the amount that a whole bar stands for.
-        missing: what was promised beyond the quota and does not exist.
+        missing: part of the quota that does not exist.
+        borrowed: part of what is used that is borrowed; None for all beyond the quota.
     """
     is_endless = nominal == amount.UNLIMITED
-    own = used if is_endless else min(used, nominal)
-    beyond = used - own
+    beyond = 0 if is_endless else max(0, used - nominal)
+    beyond = beyond if borrowed is None else borrowed
+    own = used - beyond
     told = [f"{_say(pair, used)} of {_say(pair, nominal)} used"]
     told += [f"{_say(pair, beyond)} of it borrowed"] if beyond else []
     told += [f"{_say(pair, leaving)} about to be given back"] if leaving else []
-    told += [f"{_say(pair, missing)} more promised do not exist"] if missing else []
+    told += [f"{_say(pair, missing)} do not exist"] if missing else []
+    what = " ".join(filter(None, (pair.flavor, short(pair.resource))))
     return Bar(
         flavor=pair.flavor,
         resource=short(pair.resource),
@@ -99,7 +109,7 @@ def make(
         borrowed=_width(used, scale) - _width(own, scale),
         leaving=_width(min(leaving, used), scale),
         mark=None if is_endless else _width(nominal, scale),
-        text=f"{pair.flavor} {short(pair.resource)}: " + ", ".join(told),
+        text=f"{what}: " + ", ".join(told),
         used=_say(pair, used),
         nominal=_say(pair, nominal),
         missing=_say(pair, missing) if missing else "",
@@ -111,23 +121,16 @@ def scale_of(amounts: Iterable[int]) -> int:
     return max((one for one in amounts if one != amount.UNLIMITED), default=0) or 1
 
 
-def asked(requested: Mapping[str, int]) -> str:
-    """Return what those that wait ask for, in words; empty for nothing."""
-    return ", ".join(
-        f"{quantity.in_words(name, value)} {short(name)}"
-        for name, value in sorted(requested.items())
-        if value
-    )
-
-
 def short(resource: str) -> str:
     """Return the name of a resource without its domain."""
     return resource.rpartition("/")[2]
 
 
 def _say(pair: FlavorResource, value: int) -> str:
-    return "∞" if value == amount.UNLIMITED else quantity.in_words(pair.resource, value)
+    if value == amount.UNLIMITED:
+        return "∞"
+    return words.say(pair.resource, value)
 
 
 def _width(value: int, scale: int) -> int:
-    return min(_FULL, value * _FULL // scale)
+    return min(FULL, value * FULL // scale)

@@ -1,19 +1,19 @@
-"""The tree of cohorts and queues as rows of a page, from an overview."""
+"""The tree of cohorts and queues as rows of a page, for one resource."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
 from admission.base import amount
-from admission.base.names import FlavorResource
+from admission.base.names import FlavorName, FlavorResource, ResourceName
 from admission.scheduling.overview import CohortOverview, Overview, QueueOverview
+from admission.visibility import quota_use
 from admission.visibility.dashboard import bars
 from admission.visibility.dashboard.bars import Awaited, Bar
+from admission.visibility.quota_use import QueueUse
 
 PAGE = 60
 """Rows of a page."""
-_MOST_BARS = 8
-"""Bars of one row; a queue with more has a page of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,46 +24,43 @@ class Row:
         name: of it.
         is_queue: whether it is a ClusterQueue.
         depth: cohorts above it.
-        bars: of its quota; a cohort sums up all that is below it.
-        more: bars that are left out.
+        bar: of the resource; a cohort sums up all that is below it.
         holding: Workloads that hold quota.
         pending: Workloads that wait.
-        awaited: what those ask for, by resource.
-        active: whether it admits.
+        awaited: what those ask for of the resource; None for nothing.
+        awaited_at: where that begins in the bar.
+        problem: why it admits nothing; empty where it does.
     """
 
     name: str
     is_queue: bool
     depth: int
-    bars: tuple[Bar, ...]
-    more: int
+    bar: Bar
     holding: int
     pending: int
-    awaited: tuple[Awaited, ...]
-    active: bool
+    awaited: Awaited | None
+    awaited_at: int
+    problem: str = ""
 
 
 @dataclass(slots=True)
 class _Sum:
-    """What a subtree has and uses."""
+    """What a subtree has and uses of the resource."""
 
-    nominal: dict[FlavorResource, int]
-    used: dict[FlavorResource, int]
-    leaving: dict[FlavorResource, int]
-    missing: dict[FlavorResource, int]
-    requested: dict[str, int]
+    nominal: int = 0
+    used: int = 0
+    leaving: int = 0
+    missing: int = 0
+    asked: int = 0
     holding: int = 0
     pending: int = 0
 
     def add(self, other: "_Sum") -> None:
-        for mine, more in (
-            (self.nominal, other.nominal), (self.used, other.used), (self.leaving, other.leaving),
-            (self.missing, other.missing),
-        ):  # fmt: skip
-            for pair, value in more.items():
-                mine[pair] = amount.add(mine.get(pair, 0), value)
-        for name, value in other.requested.items():
-            self.requested[name] = self.requested.get(name, 0) + value
+        self.nominal = amount.add(self.nominal, other.nominal)
+        self.used += other.used
+        self.leaving += other.leaving
+        self.missing += other.missing
+        self.asked += other.asked
         self.holding += other.holding
         self.pending += other.pending
 
@@ -71,12 +68,15 @@ class _Sum:
 class Tree:
     """Rows of an overview, in the order of the tree."""
 
-    def __init__(self, found: Overview) -> None:
+    def __init__(self, found: Overview, resource: str) -> None:
+        self._resource = resource
+        self._uses = {one.name: one for one in quota_use.of_overview(found).queues}
         self._queues: dict[str, list[QueueOverview]] = {}
         self._cohorts: dict[str, list[CohortOverview]] = {}
         known = {one.name for one in found.cohorts}
         for queue in found.queues:
-            self._queues.setdefault(queue.cohort, []).append(queue)
+            parent = queue.cohort if queue.cohort in known else ""
+            self._queues.setdefault(parent, []).append(queue)
         for cohort in found.cohorts:
             parent = cohort.parent if cohort.parent in known else ""
             self._cohorts.setdefault(parent, []).append(cohort)
@@ -88,114 +88,99 @@ class Tree:
         A page shows few of the rows, and only those cost something.
         """
         for cohort in self._cohorts.get("", ()):
-            total = self._sum(cohort)
-            yield from self._below(cohort, 0, _scales(total))
-        for queue in self._queues.get("", ()):
-            yield partial(row_of, queue)
+            yield from self._below(cohort, 0)
+        yield from self._queues_of("", 0)
 
-    def _below(
-        self, cohort: CohortOverview, depth: int, scales: Mapping[FlavorResource, int]
-    ) -> Iterator[Callable[[], Row]]:
-        yield partial(_row, cohort.name, self._sum(cohort), scales, depth=depth)
-        for queue in self._queues.get(cohort.name, ()):
-            yield partial(row_of, queue, scales, depth + 1)
+    def _below(self, cohort: CohortOverview, depth: int) -> Iterator[Callable[[], Row]]:
+        own = self._sum(cohort)
+        yield partial(self._row, cohort.name, own, _scale((own,)), depth)
+        yield from self._queues_of(cohort.name, depth + 1)
         for child in self._cohorts.get(cohort.name, ()):
-            yield from self._below(child, depth + 1, scales)
+            yield from self._below(child, depth + 1)
+
+    def _queues_of(self, cohort: str, depth: int) -> Iterator[Callable[[], Row]]:
+        """Yields the queues right below a cohort, all on one scale."""
+        queues = self._queues.get(cohort, ())
+        scale = _scale([self._of_queue(one) for one in queues])
+        for queue in queues:
+            yield partial(self._queue, queue, scale, depth)
 
     def _sum(self, cohort: CohortOverview) -> _Sum:
-        known = self._sums.get(cohort.name)
-        if known is None:
-            nominal = {pair: own.nominal for pair, own in cohort.quotas.items()}
-            known = self._sums[cohort.name] = _Sum(nominal, {}, {}, {}, {})
+        found = self._sums.get(cohort.name)
+        if found is None:
+            found = self._sums[cohort.name] = _Sum()
+            for pair, own in cohort.quotas.items():
+                if pair.resource == self._resource:
+                    found.nominal = amount.add(found.nominal, own.nominal)
             for queue in self._queues.get(cohort.name, ()):
-                known.add(_of_queue(queue))
+                found.add(self._of_queue(queue))
             for child in self._cohorts.get(cohort.name, ()):
-                known.add(self._sum(child))
-        return known
+                found.add(self._sum(child))
+        return found
+
+    def _of_queue(self, queue: QueueOverview) -> _Sum:
+        use = self._uses[queue.name]
+        found = _Sum(
+            asked=(use.pending.resources or {}).get(self._resource, 0),
+            holding=use.reserving,
+            pending=use.pending.workloads,
+            missing=sum(q.withheld for pair, q in queue.quotas.items() if self._is_of(pair)),
+        )
+        for line in use.lines:
+            if line.resource == self._resource:
+                found.nominal = amount.add(found.nominal, line.nominal)
+                found.used += line.used
+                found.leaving += line.releasing
+        return found
+
+    def _is_of(self, pair: FlavorResource) -> bool:
+        return pair.resource == self._resource
+
+    def _queue(self, queue: QueueOverview, scale: int, depth: int) -> Row:
+        sums, use = self._of_queue(queue), self._uses[queue.name]
+        return self._row(queue.name, sums, scale, depth, use)
+
+    def _row(
+        self, name: str, sums: _Sum, scale: int, depth: int, queue: QueueUse | None = None
+    ) -> Row:
+        pair = FlavorResource(FlavorName(""), ResourceName(self._resource))
+        bar = bars.make(pair, sums.used, sums.nominal, sums.leaving, scale, sums.missing)
+        end = max(bar.own + bar.borrowed, bar.mark or 0)
+        return Row(
+            name=name,
+            is_queue=queue is not None,
+            depth=min(depth, 5),
+            bar=bar,
+            holding=sums.holding,
+            pending=sums.pending,
+            awaited=bars.awaited(self._resource, sums.asked, scale, most=bars.FULL - end)
+            if sums.asked
+            else None,
+            awaited_at=end,
+            problem="" if queue is None or queue.active else queue.message or "admits nothing",
+        )
 
 
-def row_of(
-    queue: QueueOverview, scales: Mapping[FlavorResource, int] | None = None, depth: int = 0
-) -> Row:
-    """Return the row of a queue; without scales, its bars are as long as what it has or uses."""
-    found = _of_queue(queue)
-    scales = _scales(found) if scales is None else scales
-    return _row(queue.name, found, scales, depth=depth, is_queue=True, active=queue.active)
+def _scale(found: Iterable[_Sum]) -> int:
+    return bars.scale_of(n for one in found for n in (one.nominal, one.used)) * 3 // 2 or 1
 
 
 def all_bars(queue: QueueOverview) -> tuple[Bar, ...]:
-    """Return every bar of a queue."""
-    found = _of_queue(queue)
-    return tuple(_bars(found, _scales(found)))
-
-
-def all_awaited(queue: QueueOverview) -> tuple[Awaited, ...]:
-    """Return what those that wait in a queue ask for."""
-    found = _of_queue(queue)
-    return _awaited(found, _scales(found))
-
-
-def _of_queue(queue: QueueOverview) -> _Sum:
-    return _Sum(
-        nominal={pair: own.nominal for pair, own in queue.quotas.items()},
-        used=dict(queue.used),
-        leaving=dict(queue.leaving),
-        missing={pair: own.withheld for pair, own in queue.quotas.items() if own.withheld},
-        requested={str(name): value for name, value in queue.requested.items()},
-        holding=queue.holding,
-        pending=queue.pending,
-    )
-
-
-def _scales(found: _Sum) -> dict[FlavorResource, int]:
-    return {
-        pair: bars.scale_of((found.nominal.get(pair, 0), found.used.get(pair, 0)))
-        for pair in found.nominal.keys() | found.used.keys()
-    }
-
-
-def _bars(found: _Sum, scales: Mapping[FlavorResource, int]) -> Iterator[Bar]:
-    beyond = sorted(pair for pair, value in found.used.items() if value)
-    for pair in dict.fromkeys((*found.nominal, *beyond)):
-        yield bars.make(
-            pair,
-            found.used.get(pair, 0),
-            found.nominal.get(pair, 0),
-            found.leaving.get(pair, 0),
-            scales.get(pair, 1),
-            found.missing.get(pair, 0),
-        )
-
-
-def _awaited(found: _Sum, scales: Mapping[FlavorResource, int]) -> tuple[Awaited, ...]:
-    """Return what those that wait ask for, on the largest scale of the resource."""
-    return tuple(
-        bars.awaited(
-            name, value, max((n for pair, n in scales.items() if pair.resource == name), default=1)
-        )
-        for name, value in sorted(found.requested.items())
-        if value
-    )
-
-
-def _row(
-    name: str,
-    found: _Sum,
-    scales: Mapping[FlavorResource, int],
-    *,
-    depth: int,
-    is_queue: bool = False,
-    active: bool = True,
-) -> Row:
-    drawn = tuple(_bars(found, scales))
-    return Row(
-        name=name,
-        is_queue=is_queue,
-        depth=min(depth, 5),
-        bars=drawn[:_MOST_BARS],
-        more=max(0, len(drawn) - _MOST_BARS),
-        holding=found.holding,
-        pending=found.pending,
-        awaited=_awaited(found, scales)[:_MOST_BARS],
-        active=active,
-    )
+    """Return a bar for each flavor and resource of a queue, GPUs first."""
+    missing = {pair: own.withheld for pair, own in queue.quotas.items() if own.withheld}
+    (use,) = quota_use.of_overview(Overview((queue,))).queues
+    lines = sorted(use.lines, key=lambda one: not quota_use.is_gpu(one.resource))
+    scales: dict[str, int] = {}
+    for line in lines:
+        most = bars.scale_of((line.nominal, line.used))
+        scales[line.resource] = max(most, scales.get(line.resource, 1))
+    found = []
+    for line in lines:
+        pair = FlavorResource(FlavorName(line.flavor), ResourceName(line.resource))
+        found.append(
+            bars.make(
+                pair, line.used, line.nominal, line.releasing, scales[line.resource],
+                missing.get(pair, 0), borrowed=line.borrowed,
+            )
+        )  # fmt: skip
+    return tuple(found)

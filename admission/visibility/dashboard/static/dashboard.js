@@ -18,7 +18,8 @@ const focusable = () => [...main.querySelectorAll("a[href], button, input")];
 async function refresh() {
   timer = 0;
   const selection = getSelection();
-  if (document.hidden || (selection && !selection.isCollapsed)) return later();
+  const isTyping = document.activeElement && document.activeElement.matches("main input");
+  if (document.hidden || isTyping || (selection && !selection.isCollapsed)) return later();
   last = Date.now();
   let answer;
   try {
@@ -35,7 +36,9 @@ async function refresh() {
   if (fresh.innerHTML === main.innerHTML) return;
   const at = focusable().indexOf(document.activeElement);
   const href = at < 0 ? null : document.activeElement.getAttribute("href");
+  const open = [...main.querySelectorAll("details")].map((one) => one.open);
   main.replaceChildren(...fresh.childNodes);
+  main.querySelectorAll("details").forEach((one, number) => { one.open = open[number] || one.open; });
   if (at >= 0) {
     const now = focusable();
     const same = now.find((one) => href && one.getAttribute("href") === href) || now[at];
@@ -64,6 +67,28 @@ function stop() {
   stream = null;
   timer = slow = 0;
 }
+
+// Ages grow while the page stands still; the units are those of kubectl.
+function age(seconds) {
+  for (const [unit, size, until] of [["s", 1, 120], ["m", 60, 7200], ["h", 3600, 172800]])
+    if (seconds < until) return Math.floor(seconds / size) + unit;
+  return Math.floor(seconds / 86400) + "d";
+}
+
+setInterval(() => {
+  for (const one of document.querySelectorAll("time.ago")) {
+    const seconds = Math.floor((Date.now() - Date.parse(one.dateTime)) / 1000);
+    if (seconds >= 0) one.textContent = age(seconds);
+  }
+}, 30000);
+
+addEventListener("keydown", (event) => {
+  const field = document.getElementById("q");
+  if (event.key !== "/" || !field || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (document.activeElement && document.activeElement.matches("input, textarea")) return;
+  event.preventDefault();
+  field.focus();
+});
 
 if (button) {
   const live = () => button.getAttribute("aria-pressed") === "true";

@@ -1,0 +1,106 @@
+"""The dashboard and ``kubectl gpu top`` show the same numbers, whatever happens to the pods."""
+
+import random
+
+import pytest
+
+from admission.base import patches
+from admission.base.names import ClusterQueueName
+from admission.kube import resources
+from admission.visibility import cluster, quota_use
+from admission.visibility.cluster import Wanted
+from admission.visibility.quota_use import Use
+from tests.builders.cluster import make_namespace
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.controller.world import World
+
+QUEUES = {"research": 4, "serving": 2, "vision": 0}
+STEPS = 12
+
+
+def _world() -> World:
+    world = World()
+    world.add(make_namespace(), make_flavor())
+    for name, quota in QUEUES.items():
+        world.add(make_cluster_queue(name, quota=quota, cohortName="all"))
+        world.add(make_local_queue(name, name))
+    world.settle()
+    return world
+
+
+def _numbers(use: Use) -> object:
+    """What both show: by queue and in all, without what only one of them looks for."""
+    of_queues = {
+        one.name: (
+            one.active,
+            one.message,
+            [
+                (
+                    line.flavor,
+                    line.resource,
+                    line.nominal,
+                    line.used,
+                    line.borrowed,
+                    line.releasing,
+                )
+                for line in one.lines
+            ],
+            one.pending.workloads,
+            {name: n for name, n in (one.pending.resources or {}).items() if n},
+            one.reserving,
+            one.admitted,
+        )
+        for one in use.queues
+    }
+    return of_queues, [quota_use.total(use, one) for one in quota_use.resources_of(use)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_dashboard_shows_what_top_shows(seed: int) -> None:
+    chance, world = random.Random(seed), _world()
+    pods: list[str] = []
+    for step in range(STEPS):
+        action = chance.choice(["create", "create", "create", "end", "delete", "stop"])
+        if action == "create" or not pods:
+            name = f"pod-{step}"
+            world.add_pod(name, queue=chance.choice(sorted(QUEUES)), gpus=chance.randint(1, 5))
+            pods.append(name)
+        elif action == "end":
+            world.set_phase(pods.pop(chance.randrange(len(pods))), "Succeeded")
+        elif action == "delete":
+            world.delete_pod(pods.pop(chance.randrange(len(pods))))
+        else:
+            policy = chance.choice(["None", "Hold", "HoldAndDrain"])
+            change = patches.merge({"spec": {"stopPolicy": policy}})
+            world.store.patch(resources.CLUSTER_QUEUES, chance.choice(sorted(QUEUES)), change)
+        world.pass_time(2.0)
+        read = cluster.relate(
+            cluster.read(world.store, Wanted(namespace="ml", pods=cluster.RELEASED))
+        )
+        shown = quota_use.of_overview(world.core.overview())
+        assert _numbers(shown) == _numbers(quota_use.of(read)), (seed, step, action)
+
+
+def test_local_queues_hold_what_their_status_says() -> None:
+    world = _world()
+    for number in range(3):
+        world.add_pod(f"pod-{number}", queue="serving", gpus=2)
+    world.pass_time(2.0)
+    read = cluster.relate(cluster.read(world.store, Wanted(namespace="ml")))
+    told = {
+        one.name: (
+            {(x.flavor, x.resource): (x.used, x.admitted) for x in one.lines if x.used},
+            one.pending.workloads,
+        )
+        for one in quota_use.of(read).local_queues
+    }
+    shown = {
+        one.key.name: (
+            {tuple(p): (n, one.admitted.get(p, 0)) for p, n in one.used.items() if n},
+            one.pending,
+        )
+        for one in world.core.local_queues()
+    }
+    assert shown == told
+    assert shown["serving"][0]
+    assert world.core.holders(ClusterQueueName("serving"))
