@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from admission.base.names import ClusterQueueName, LocalQueueKey, Uid, WorkloadKey
+from admission.kube.api import Document
 from admission.objects.workload import Workload as WorkloadObject
 from admission.scheduling.model import Workload
 from admission.scheduling.pending import Pending, PendingSnapshot
@@ -36,7 +37,7 @@ def line(*members: Workload, first: str = "", **more: Any) -> PendingSnapshot:
     )
 
 
-def view(workload: Workload) -> WorkloadObject:
+def view(workload: Workload, conditions: Iterable[Document] = ()) -> WorkloadObject:
     """The object that such a workload is read from."""
     name, namespace = workload.key.name, workload.key.namespace
     owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": "pod-uid", "controller": True}
@@ -46,6 +47,7 @@ def view(workload: Workload) -> WorkloadObject:
         queue=workload.queue.name,
         metadata={"creationTimestamp": CREATED, "ownerReferences": [owner]},
         priority=workload.priority,
+        status={"conditions": [*conditions]},
     )
 
 
@@ -55,10 +57,14 @@ class Lines:
     def __init__(self, found: Mapping[ClusterQueueName | LocalQueueKey, PendingSnapshot]) -> None:
         self._found = found
         self.gone: set[WorkloadKey] = set()
+        self.conditions: list[Document] = []
+        """Of every Workload."""
 
     def line(self, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:
         return self._found.get(queue)
 
     def workloads(self, keys: Iterable[WorkloadKey]) -> tuple[WorkloadObject | None, ...]:
         known = {i.workload.key: i.workload for one in self._found.values() for i in one.members}
-        return tuple(None if key in self.gone else view(known[key]) for key in keys)
+        return tuple(
+            None if key in self.gone else view(known[key], self.conditions) for key in keys
+        )

@@ -295,6 +295,20 @@ def test_a_workload_shows_its_place_its_reason_and_its_life(board):
     assert "for Pod train-0" in text
 
 
+def test_a_controller_that_stands_by_shows_what_the_workload_says(board, monkeypatch):
+    told = [
+        {"type": "QuotaReserved", "status": "False", "reason": "WaitingForQuota",
+         "lastTransitionTime": "2026-01-08T08:00:00Z",
+         "message": "couldn't assign flavors to pod set main: insufficient unused quota for "
+         "nvidia.com/gpu in flavor a100, 5 more needed"},
+    ]  # fmt: skip
+    monkeypatch.setattr(board.known, "waits", lambda keys: (None,) * len(keys))
+    assert "Not tried yet." in board.text("/")
+    board.known.conditions = told
+    assert "Needs 5 more a100." in board.text("/")
+    assert "Needs 5 more a100." in board.text("/namespaces/ml/workloads/train-0")
+
+
 def test_the_map_counts_who_holds_the_gpus_of_each_node(board):
     text = board.text("/gpus")
     told = "dgx-0. GPU: 1 held outside of quota, 5 research, 1 free, 1 sick"

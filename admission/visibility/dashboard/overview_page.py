@@ -85,8 +85,7 @@ def choices(use: Use) -> list[Choice]:
     """Return the resources that can be looked at, whole GPUs first."""
     every = sorted(quota_use.resources_of(use), key=lambda one: one != names.GPU_RESOURCE)
     return [
-        Choice(resource=one, label=words.short(one), is_gpu=quota_use.is_gpu(one))
-        for one in every
+        Choice(resource=one, label=words.short(one), is_gpu=quota_use.is_gpu(one)) for one in every
     ]
 
 

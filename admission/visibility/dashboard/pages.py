@@ -218,7 +218,8 @@ class Pages:
             places = lists.places(line) if line is not None else ()
             place = next((one.in_cluster_queue + 1 for one in places if one.workload == key), 0)
             admission = found.status.admission
-            verdict, never = waiting_rows.said(wait)
+            verdict, never = waiting_rows.said(wait, found)
+            waits = wait is not None or found.is_pending()
             return self._page(
                 "workload.html",
                 key=key,
@@ -228,8 +229,8 @@ class Pages:
                 else (wait.cluster_queue if wait is not None else ""),
                 place=place,
                 asks="" if wait is None else waiting_rows.asked(wait),
-                why="" if wait is None else verdict,
-                never=never,
+                why=verdict if waits else "",
+                never=never and waits,
                 held_by=waiting_rows.holders(wait),
                 moments=timeline.of(found),
             )

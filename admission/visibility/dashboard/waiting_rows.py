@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
-from admission.base import clock, durations, reasons
+from admission.base import clock, conditions, durations, reasons
+from admission.base.conditions import Text
 from admission.base.names import ClusterQueueName, ResourceName, WorkloadKey
 from admission.base.reasons import Code
 from admission.objects.workload import Workload
@@ -17,7 +18,7 @@ from admission.visibility.dashboard import words
 
 _NEVER: Final = reasons.NEVER_STARTS
 _HOLDERS: Final = 3
-_HEADS: Final = ("Waits: ", "Too big: ")
+_HEAD: Final = "Waits: "
 _NOT_TRIED: Final = "Not tried yet."
 
 
@@ -141,7 +142,7 @@ def _row(
 ) -> WaitingRow:
     work = one.item.workload
     since = datetime.fromtimestamp(one.item.queue_us // 1_000_000, UTC)
-    verdict, never = said(wait)
+    verdict, never = said(wait, view)
     return WaitingRow(
         key=work.key,
         owner="" if view is None else owning.owner_of(view),
@@ -159,15 +160,24 @@ def _row(
     )
 
 
-def said(wait: Wait | None) -> tuple[str, bool]:
-    """Return why a Workload waits, and whether it never starts as it is."""
+def said(wait: Wait | None, view: Workload | None) -> tuple[str, bool]:
+    """Return why a Workload waits, and whether it never starts as it is.
+
+    A controller that stands by has judged nothing: then it is what the Workload says.
+    """
     if wait is None:
-        return _NOT_TRIED, False
+        found = None if view is None else view.status.condition(conditions.QUOTA_RESERVED)
+        if found is None or found.status == "True":
+            return _NOT_TRIED, False
+        return _in_short(reasons.of_condition(found.reason, found.message))
     alone = replace(wait, shortages=tuple(replace(one, holders=()) for one in wait.shortages))
-    text = explain.waiting(alone)
+    return _in_short(explain.waiting(alone))
+
+
+def _in_short(text: Text) -> tuple[str, bool]:
     message = text.message
-    if text.reason == Code.WAITING_FOR_QUOTA and message.startswith(_HEADS[0]):
-        message = message.removeprefix(_HEADS[0])
+    if text.reason == Code.WAITING_FOR_QUOTA and message.startswith(_HEAD):
+        message = message.removeprefix(_HEAD)
         message = message[:1].upper() + message[1:]
     return message, text.reason in _NEVER
 
