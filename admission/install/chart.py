@@ -93,6 +93,9 @@ def files(settings: Settings) -> dict[str, str]:
         "templates/NOTES.txt": _part("NOTES.txt"),
         "templates/_helpers.tpl": _part("helpers.tpl") + _configuration(of_mode, of_source),
         "templates/certificate.yaml": _HEADER + _certificate(settings),
+        "templates/dashboard.yaml": _part("dashboard.yaml"),
+        "templates/monitors.yaml": _part("monitors.yaml"),
+        "README.md": _readme(_part("values.yaml")),
     }
     for name, documents in manifests.base(of_down[HELD], manifests.DEFAULT_IMAGE).items():
         if make := _OF_MODE.get(name):
@@ -219,10 +222,15 @@ class _Tokens:
         self._blocks.append(text)
         return {f"@@b{len(self._blocks) - 1}@@": None}
 
+    def line(self, text: str) -> str:
+        """Stand in for an item of a list, and for all items that the text comes to."""
+        self._blocks.append(text)
+        return f"@@b{len(self._blocks) - 1}@@"
+
     def put_in(self, text: str) -> str:
         text = re.sub(r"'@@i(\d+)@@'", lambda found: self._inline[int(found[1])], text)
         return re.sub(
-            r"^( *)'@@b(\d+)@@': null\n",
+            r"^( *)(?:'@@b(?=\d+@@': null)|- '@@b)(\d+)@@'(?:: null)?\n",
             lambda found: _indented(self._blocks[int(found[2])], len(found[1])),
             text,
             flags=re.MULTILINE,
@@ -239,6 +247,15 @@ def _with_values(document: Document, tokens: _Tokens) -> Document:
     kind, name = document["kind"], document["metadata"]["name"]
     if kind in _INJECTED:
         found["metadata"] = _injected(document["metadata"], tokens, is_kept=kind == _CRD)
+    found["metadata"] = _labelled(found["metadata"], tokens)
+    if "webhooks" in document:
+        found["webhooks"] = [_timed(one, tokens) for one in document["webhooks"]]
+    if kind == "ServiceAccount":
+        component = name.rpartition("-")[2]
+        found["metadata"] |= tokens.block(
+            f"{{{{- with .Values.{component}.serviceAccount.annotations }}}}\n"
+            "annotations: {{- toYaml . | nindent 4 }}\n{{- end }}"
+        )
     if kind == "Deployment":
         found["spec"] = _deployment(document["spec"], name.rpartition("-")[2], tokens)
     if kind == "ConfigMap":
@@ -249,6 +266,21 @@ def _with_values(document: Document, tokens: _Tokens) -> Document:
 
 
 _CRD: Final = "CustomResourceDefinition"
+_TIMEOUT_SECONDS: Final = 5
+"""Of reviews; those that wait for less keep their own."""
+
+
+def _labelled(metadata: Document, tokens: _Tokens) -> Document:
+    """Metadata with the labels that Helm's users look for, and those of the values."""
+    block = tokens.block('{{- include "gpu-admission.labels" . | nindent 4 }}')
+    return {**metadata, "labels": {**(metadata.get("labels") or {}), **block}}
+
+
+def _timed(webhook: Document, tokens: _Tokens) -> Document:
+    """A webhook whose time-out is a value."""
+    if webhook.get("timeoutSeconds") != _TIMEOUT_SECONDS:
+        return webhook
+    return {**webhook, "timeoutSeconds": tokens.inline("{{ .Values.webhook.timeoutSeconds }}")}
 
 
 def _injected(metadata: Document, tokens: _Tokens, *, is_kept: bool) -> Document:
@@ -281,6 +313,14 @@ def _deployment(spec: Document, component: str, tokens: _Tokens) -> Document:
         {
             **container,
             "image": tokens.inline('{{ include "gpu-admission.image" . }}'),
+            **tokens.block(
+                "{{- with .Values.image.pullPolicy }}\nimagePullPolicy: {{ . }}\n{{- end }}"
+            ),
+            "args": _arguments(container["args"], of, tokens),
+            **tokens.block(
+                f"{{{{- with {of}.extraEnv }}}}\n"
+                "env: {{- toYaml . | nindent 8 }}\n{{- end }}"
+            ),
             "resources": tokens.inline(f"{{{{- toYaml {of}.resources | nindent 10 }}}}"),
         }
     ]
@@ -294,6 +334,12 @@ def _deployment(spec: Document, component: str, tokens: _Tokens) -> Document:
             tokens.block(f"{{{{- with {value} }}}}\n{key}: {{{{- toYaml . | nindent 8 }}}}\n"
                          "{{- end }}")
         )  # fmt: skip
+    pod.update(
+        tokens.block(
+            f"{{{{- if {of}.hostNetwork }}}}\nhostNetwork: true\n"
+            "dnsPolicy: ClusterFirstWithHostNet\n{{- end }}"
+        )
+    )
     pod["priorityClassName"] = tokens.inline("{{ .Values.priorityClassName }}")
     metadata = template["metadata"]
     annotations = {
@@ -314,9 +360,25 @@ def _deployment(spec: Document, component: str, tokens: _Tokens) -> Document:
     }
 
 
+def _arguments(given: list[str], of: str, tokens: _Tokens) -> list[str]:
+    """Arguments of a container, with those of the values."""
+    told = f"{{{{- with {of}.logLevel }}}}\n- --log-level={{{{ . }}}}\n{{{{- end }}}}"
+    if of == ".Values.controller":
+        told += (
+            "\n{{- if .Values.dashboard.enabled }}\n"
+            '- --dashboard-bind={{ include "gpu-admission.dashboardBind" . }}\n{{- end }}'
+        )
+    told += f"\n{{{{- with {of}.extraArgs }}}}\n{{{{- toYaml . | nindent 8 }}}}\n{{{{- end }}}}"
+    return [*given, tokens.line(told)]
+
+
 def _guarded(name: str, text: str) -> str:
     """What is left out on request."""
-    value = {"namespace.yaml": ".Values.namespace.create", "crds.yaml": ".Values.crds.install"}
+    value = {
+        "namespace.yaml": ".Values.namespace.create",
+        "crds.yaml": ".Values.crds.install",
+        "network-policies.yaml": ".Values.networkPolicy.enabled",
+    }
     if name not in value:
         return text
     return f"{{{{- if {value[name]} }}}}\n{text}{{{{- end }}}}\n"
@@ -392,3 +454,54 @@ def _printed(hosts: str, settings: Settings) -> str:
         r'(printf "\1%s\2" .Release.Namespace)',
         hosts,
     )
+
+
+# -------------------------------------------------------------------------------------- readme
+
+
+def _readme(values: str) -> str:
+    """The page of the chart: every value with its default and what its comment says."""
+    rows = "".join(
+        f"| `{one.path}` | {f'`{one.default}`' if one.default else ''} | {one.text} |\n"
+        for one in described(values)
+    )
+    return _part("page.txt").replace("${VALUES}\n", rows)
+
+
+class Value(NamedTuple):
+    """A value of the chart.
+
+    Attributes:
+        path: as ``webhook.replicas``.
+        default: as it is written; empty for an object whose members are values.
+        text: what its comment says.
+    """
+
+    path: str
+    default: str
+    text: str
+
+
+def described(values: str) -> list[Value]:
+    """Return the values of a file in which a comment stands before what it is about."""
+    found: list[Value] = []
+    above: list[tuple[int, str]] = []
+    told: list[str] = []
+    for line in values.splitlines()[2:]:
+        text = line.strip()
+        depth = len(line) - len(line.lstrip())
+        if text.startswith("#"):
+            told.append(text.lstrip("# "))
+            continue
+        key, colon, default = text.partition(":")
+        if not colon or (found and above and text.startswith("- ")):
+            told = told if text else []
+            continue
+        above = [one for one in above if one[0] < depth]
+        path = ".".join([*(name for _, name in above), key])
+        if not default.strip():
+            above.append((depth, key))
+        if default.strip() or told:
+            found.append(Value(path, default.strip(), " ".join(told).replace("|", "\\|")))
+        told = []
+    return found

@@ -30,6 +30,10 @@ CHART = ROOT / "deploy" / "chart"
 SYSTEM = "gpu-admission-system"
 INJECT = "cert-manager.io/inject-ca-from"
 KEEP = "helm.sh/resource-policy"
+HELMS = (
+    "app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "app.kubernetes.io/version",
+    "helm.sh/chart",
+)  # fmt: skip
 WHOLE = ("--set", "namespace.create=true")
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -55,7 +59,13 @@ def expected(settings: Settings) -> Documents:
 
 
 def without_helms(found: Documents) -> Documents:
-    """Documents without the annotation by which Helm keeps CRDs."""
+    """Documents without the annotation by which Helm keeps CRDs, and without Helm's labels."""
+    for document in found.values():
+        labels = document["metadata"].get("labels", {})
+        for key in HELMS:
+            assert labels.pop(key)
+        if not labels:
+            document["metadata"].pop("labels", None)
     for (kind, _, _), document in found.items():
         if kind == "CustomResourceDefinition":
             annotations = document["metadata"]["annotations"]
@@ -209,7 +219,7 @@ def test_with_cert_manager_it_is_what_the_kustomization_for_it_holds() -> None:
     found = rendered(*WHOLE, "--set", f"certificates.source={CERT_MANAGER}")
     file = (ROOT / "deploy/cert-manager/certificate.yaml").read_text("utf-8")
     for identity, document in by_identity(yaml.safe_load_all(file)).items():
-        made = found.pop(identity)
+        (made,) = without_helms({identity: found.pop(identity)}).values()
         if identity[0] == "Certificate":
             hosts = set(document["spec"].pop("dnsNames"))
             assert hosts <= set(made["spec"].pop("dnsNames"))
@@ -263,6 +273,99 @@ def test_values_reach_the_deployments() -> None:
 
 
 @pytest.mark.controlplane
+def test_each_toggle_reaches_the_containers_and_nothing_else() -> None:
+    found = deployments(
+        "--set", "image.pullPolicy=Always,webhook.hostNetwork=true,webhook.logLevel=debug",
+        "--set", "controller.extraArgs[0]=--log-level=error,controller.extraEnv[0].name=A",
+        "--set", "controller.extraEnv[0].value=b,dashboard.enabled=true",
+    )  # fmt: skip
+    before = deployments()
+    webhook, controller = (
+        found[name]["template"]["spec"] for name in (manifests.WEBHOOK, manifests.CONTROLLER)
+    )
+    assert (webhook.pop("hostNetwork"), webhook.pop("dnsPolicy")) == (
+        True, "ClusterFirstWithHostNet"
+    )  # fmt: skip
+    for pod in (webhook, controller):
+        assert pod["containers"][0].pop("imagePullPolicy") == "Always"
+    assert webhook["containers"][0]["args"].pop() == "--log-level=debug"
+    assert controller["containers"][0]["args"].pop() == "--log-level=error"
+    assert controller["containers"][0]["args"].pop() == "--dashboard-bind=127.0.0.1:8083"
+    assert controller["containers"][0].pop("env") == [{"name": "A", "value": "b"}]
+    assert found == before
+
+
+@pytest.mark.controlplane
+def test_time_out_labels_and_annotations_of_accounts_are_values() -> None:
+    found = rendered(
+        *WHOLE, "--set", "webhook.timeoutSeconds=9,commonLabels.team=platform",
+        "--set", "controller.serviceAccount.annotations.role=reader",
+    )  # fmt: skip
+    times = {
+        one.get("timeoutSeconds")
+        for document in found.values()
+        for one in document.get("webhooks", ())
+    }
+    assert times == {2, 9}
+    assert {one["metadata"]["labels"]["team"] for one in found.values() if "Secret" not in one[
+        "kind"]} == {"platform"}  # fmt: skip
+    account = found["ServiceAccount", SYSTEM, manifests.CONTROLLER]["metadata"]
+    assert account["annotations"] == {"role": "reader"}
+
+
+@pytest.mark.controlplane
+def test_the_dashboard_gets_a_service_a_policy_and_an_ingress() -> None:
+    before = rendered()
+    found = rendered(
+        "--set", "dashboard.enabled=true,dashboard.service.enabled=true,dashboard.port=9000",
+        "--set", "dashboard.ingress.enabled=true,dashboard.ingress.host=gpus.example.com",
+        "--set", "dashboard.service.from[0].namespaceSelector.matchLabels.name=ingress",
+    )  # fmt: skip
+    name = "gpu-admission-dashboard"
+    assert {key for key in found if key not in before} == {
+        (kind, SYSTEM, name) for kind in ("Service", "NetworkPolicy", "Ingress")
+    }
+    assert found["Service", SYSTEM, name]["spec"]["ports"][0]["targetPort"] == 9000
+    (rule,) = found["NetworkPolicy", SYSTEM, name]["spec"]["ingress"]
+    assert rule["from"] == [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}]
+    (container,) = found["Deployment", SYSTEM, manifests.CONTROLLER]["spec"]["template"]["spec"][
+        "containers"
+    ]
+    assert "--dashboard-bind=0.0.0.0:9000" in container["args"]
+
+
+@pytest.mark.controlplane
+def test_policies_of_the_network_and_monitors_are_toggles() -> None:
+    before = rendered().keys()
+    without = rendered("--set", "networkPolicy.enabled=false").keys()
+    assert {kind for kind, _, _ in before - without} == {"NetworkPolicy"}
+    more = rendered("--set", "monitoring.enabled=true,monitoring.labels.release=prometheus")
+    file = (ROOT / "deploy/observability/monitors.yaml").read_text("utf-8")
+    monitors = by_identity(yaml.safe_load_all(file))
+    assert more.keys() - before == monitors.keys()
+    for key, one in monitors.items():
+        assert more[key]["spec"] == one["spec"]
+        assert more[key]["metadata"]["labels"]["release"] == "prometheus"
+
+
+def test_the_page_of_the_chart_has_every_value() -> None:
+    text = (CHART / "values.yaml").read_text("utf-8")
+
+    def paths(value: Any, above: str = "") -> Iterator[str]:
+        if not isinstance(value, dict) or not value:
+            yield above
+            return
+        for key, inner in value.items():
+            yield from paths(inner, f"{above}.{key}" if above else key)
+
+    told = {one.path: one for one in chart.described(text)}
+    every = set(paths(yaml.safe_load(text)))
+    assert every <= told.keys()
+    page = (CHART / "README.md").read_text("utf-8")
+    assert [path for path in every if f"| `{path}` |" not in page] == []
+
+
+@pytest.mark.controlplane
 def test_a_digest_wins_over_the_tag() -> None:
     digest = f"sha256:{'a' * 64}"
     found = deployments("--set", f"image.digest={digest},image.tag=v2")
@@ -294,6 +397,11 @@ def test_fields_of_the_configuration_reach_the_file_and_make_other_pods(tmp_path
         ("certificates.source=letsencrypt", "source"),
         ("image.digest=latest", "digest"),
         ("replicas=3", "replicas"),
+        ("image.pullPolicy=Sometimes", "pullPolicy"),
+        ("webhook.timeoutSeconds=31", "timeoutSeconds"),
+        ("controller.logLevel=loud", "logLevel"),
+        ("dashboard.service.enabled=true", "needs dashboard.enabled"),
+        ("dashboard.ingress.enabled=true", "needs dashboard.service.enabled"),
     ],
 )
 def test_a_value_that_means_nothing_is_refused(value: str, said: str) -> None:
@@ -314,6 +422,24 @@ def cluster() -> Iterator[Cluster]:
         yield started
 
 
+TOGGLES = (
+    "image.pullPolicy=Always",
+    "commonLabels.team=platform",
+    "networkPolicy.enabled=false",
+    "dashboard.enabled=true",
+    (
+        "dashboard.enabled=true,dashboard.service.enabled=true,dashboard.ingress.enabled=true,"
+        "dashboard.ingress.host=gpus.example.com"
+    ),
+    "webhook.hostNetwork=true,controller.hostNetwork=true",
+    "webhook.timeoutSeconds=10,webhook.logLevel=debug,controller.logLevel=warning",
+    "webhook.extraArgs[0]=--log-level=error,controller.extraEnv[0].name=A",
+    "webhook.serviceAccount.annotations.role=reader",
+    "config.kueue.fairSharing.preemptionStrategies[0]=LessThanInitialShare",
+    "whileWebhookDown=hold,mode=deny",
+)
+"""Each is put on an installation by ``helm upgrade``; monitors need CRDs of another project."""
+_KEPT = ("--history-max", "0")
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SECRETS = f"/api/v1/namespaces/{SYSTEM}/secrets"
 CRD = "clusterqueues.kueue.x-k8s.io"
@@ -348,6 +474,9 @@ def test_helm_installs_upgrades_and_leaves_the_queues(cluster: Cluster) -> None:
     assert upgraded.returncode == 0, upgraded.stderr
     assert trusted(cluster) == authority  # what the leader writes is left alone
     assert secret(cluster, manifests.TLS_SECRET) == content
+    for toggle in TOGGLES:
+        done = helm.run("upgrade", "ga", str(CHART), *of, *_KEPT, "--set", toggle)
+        assert done.returncode == 0, (toggle, done.stderr)
     back = helm.run("rollback", "ga", "1", *of)
     assert back.returncode == 0, back.stderr
     assert secret(cluster, manifests.TLS_SECRET) == content

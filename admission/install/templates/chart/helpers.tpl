@@ -8,6 +8,21 @@
 {{- end -}}
 {{- end -}}
 
+{{- define "gpu-admission.labels" -}}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- /* Where the dashboard listens: only in the pod, unless a Service leads to it. */ -}}
+{{- define "gpu-admission.dashboardBind" -}}
+{{ ternary "0.0.0.0" "127.0.0.1" .Values.dashboard.service.enabled }}:{{ .Values.dashboard.port }}
+{{- end -}}
+
 {{- /* The configuration file: as rendered, or with what the values say put over it. */ -}}
 {{- define "gpu-admission.config" -}}
 {{- $kueue := include "gpu-admission.kueueConfiguration" . -}}
