@@ -920,7 +920,7 @@ class State:
     def local_overview(self) -> tuple[LocalOverview, ...]:
         """Return the LocalQueues and what their Workloads hold, by namespace and name."""
         found = []
-        for key, local in sorted(self._local_queues.items()):
+        for key, local in sorted(self._local_queues.by_key.items()):
             tally = self._ledger.tally(key)
             found.append(
                 LocalOverview(
