@@ -482,6 +482,8 @@ class RunningPods:
             is_alone = one is not None and self._alone.get(one.key) == uid
             if one is not None and (is_alone or uid in self._strays):
                 keys[one.of] = None
+                if is_alone:
+                    self._look_at((one.key,))
             elif uid not in self._strays:
                 self._besides.pop(uid)
         for key in keys:
@@ -743,13 +745,13 @@ class RunningPods:
                 one.key
             )  # a pod of the same name; the other one is being confirmed
         self._alone[one.key] = metadata.uid
-        self._besides.put(metadata.uid, one.view)
+        is_news = self._besides.put(metadata.uid, one.view) is not one.view
         self._beyond.pop(one.key, None)
         labels = self._inventory.node_labels(one.view.spec.node_name)
         ends = bool(metadata.deletion_timestamp)
         self._ledger.charge(self._asked(one), self._queue_of(one.view), labels, ends=ends)
         self._note_releasing(one)
-        if not ends and orphans.is_left(one.view):
+        if is_news and not ends and orphans.is_left(one.view):
             self._look_at((one.key,))
         due = self._free_at(one.view) if ends else None
         if due is not None:
