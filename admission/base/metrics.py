@@ -409,6 +409,10 @@ REQUESTS_THROTTLED: Final = Counter(
 WRITES_IN_FLIGHT: Final = Gauge(
     "gpu_admission_writes_in_flight", "Requests that were sent and are not answered yet."
 )
+WRITES_UNKNOWN: Final = Gauge(
+    "gpu_admission_writes_unknown",
+    "Requests without an answer: a watch tells what became of each, or it is sent again.",
+)
 LEADER: Final = Gauge(
     "gpu_admission_leader",
     "1 while this process decides and may write, else 0. Without leader election it always is 1.",

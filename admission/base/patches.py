@@ -63,6 +63,15 @@ def apply(document: Mapping[str, Any]) -> Patch:
     return Patch(PatchType.APPLY, _ENCODER.encode(document))
 
 
+def version_of(patch: Patch) -> str:
+    """Return the ``resourceVersion`` without which a patch has no effect; empty for any."""
+    body = msgspec.json.decode(patch.body)
+    if patch.type is not PatchType.JSON:
+        return str(body.get("metadata", {}).get("resourceVersion", ""))
+    path = pointer("metadata", "resourceVersion")
+    return next((str(one.get("value", "")) for one in body if one["path"] == path), "")
+
+
 def pointer(*parts: str | int) -> str:
     """Return a JSON pointer (RFC 6901) to nested members, each escaped.
 

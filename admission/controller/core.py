@@ -73,7 +73,7 @@ from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import HealthPolicy
 from admission.gpu.inventory import GpuNode, NodeStock
 from admission.kube import errors, resources
-from admission.kube.reflector import Upserted
+from admission.kube.reflector import Deleted, Replaced, Upserted
 from admission.kube.resources import Resource
 from admission.objects import condition_list, views
 from admission.objects.cluster_queue import ClusterQueue
@@ -360,6 +360,9 @@ class Core:
         )
         match message:
             case Observed(resource=resource, change=change):
+                if not isinstance(change, Replaced):
+                    is_gone = isinstance(change, Deleted)
+                    self._finish(self._flow.show(resource, change.object, is_gone=is_gone))
                 self._mirrors[resource].apply(change)
                 if resource is resources.WORKLOADS:
                     for key in self._quarantine.listed(change):
@@ -372,7 +375,7 @@ class Core:
                 self._quarantine.on_update(found)
                 self._running.recount(WorkloadKey(found.namespace, found.name))
             case Outcome():
-                self._complete(message)
+                self._finish(self._flow.complete(message))
             case Listed():
                 self._inventory.listed(message)
             case Query():
@@ -417,7 +420,8 @@ class Core:
         self.counting.update(lambda: True)
         self._statuses.collect()
         self._report()
-        metrics.WRITES_IN_FLIGHT.set(self._flow.in_flight)
+        metrics.WRITES_IN_FLIGHT.set(self._flow.sending)
+        metrics.WRITES_UNKNOWN.set(self._flow.unknown)
         due = self._next_due_in()
         self._due_at = math.inf if due is None else self._clock.monotonic() + due
         return due
@@ -674,8 +678,9 @@ class Core:
         else:
             self._statuses.mark(key)
 
-    def _complete(self, outcome: Outcome) -> None:
-        if not self._flow.complete(outcome):
+    def _finish(self, outcome: Outcome | None) -> None:
+        """Take what became of a request; None where that is open."""
+        if outcome is None:
             return
         request, key = outcome.request, outcome.request.key
         if outcome.result is Result.REFUSED:

@@ -57,6 +57,9 @@ class Server:
         factor: by how much longer a request takes, from a source of chance and the time.
         away: from and to when no request is answered, in seconds of the run.
         others: clients that each always have one request under way.
+        patience: seconds after which the controller waits for no answer any more; what it asked
+            for takes effect all the same.
+        lost: share of the controller's requests of which the answer gets lost.
     """
 
     cpus: int = 2
@@ -65,6 +68,8 @@ class Server:
     factor: Callable[[random.Random, float], float] = _steadily
     away: tuple[float, float] = (0.0, 0.0)
     others: int = 0
+    patience: float = 5.0
+    lost: float = 0.0
 
 
 @dataclass(slots=True)
@@ -130,6 +135,8 @@ class Simulation(World):
         self._free, self._jobs = server.cpus, deque[tuple[float, Callable[[], None]]]()
         self._waiting_writes = deque[tuple[float, ApiRequest]]()
         self._threads = 0
+        self._awaited: set[tuple[int, float]] = set()
+        """Attempts whose outcome is open, by request and beginning."""
         self._decided: dict[Any, float] = {}
         self._stale: dict[str, float] = {}
         self._last: dict[tuple[Resource, str, str], Any] = {}
@@ -169,7 +176,17 @@ class Simulation(World):
             unknown = Outcome(request=write, result=Result.UNKNOWN)
             self._at(5.0, lambda: self._answer(unknown))
             return
+        attempt = (id(write), began)
+        self._awaited.add(attempt)
+        unknown = Outcome(request=write, result=Result.UNKNOWN)
+        self._at(self._server.patience, lambda: self._end_attempt(attempt, unknown))
         self._serve(_COST[write.verb], lambda: self._apply(write, began))
+
+    def _end_attempt(self, attempt: tuple[int, float], outcome: Outcome) -> None:
+        """Report an outcome, unless nobody waits for it any more."""
+        if attempt in self._awaited:
+            self._awaited.discard(attempt)
+            self._answer(outcome)
 
     def _serve(self, cost: float, then: Callable[[], None]) -> None:
         def arrive() -> None:
@@ -214,7 +231,9 @@ class Simulation(World):
         self._tell(write.resource, write.namespace, write.name)
         half = self._server.network / 2
         seconds = self._now + half - began
-        self._at(half, lambda: self._answer(replace(outcome, seconds=seconds)))
+        found = replace(outcome, seconds=seconds)
+        if not self._server.lost or self._rng.random() >= self._server.lost:
+            self._at(half, lambda: self._end_attempt((id(write), began), found))
 
     def _answer(self, outcome: Outcome) -> None:
         self._threads -= 1

@@ -11,6 +11,7 @@ from random import Random
 
 import pytest
 
+from admission.controller.writing.api_requests import Operation
 from tests.simulation.api_server import Server, Simulation
 
 _PODS = 300
@@ -118,3 +119,35 @@ def test_while_the_server_is_away_hardly_anything_is_sent_and_all_is_done_soon_a
 
 def test_the_same_seed_gives_the_same_run() -> None:
     assert run.__wrapped__("fast").measured == run("fast").measured
+
+
+SLOW = {
+    "2 s": Server(cpus=64, seconds=0.01, network=2.0),
+    "8 s": Server(cpus=64, seconds=0.01, network=8.0),
+    "20 s": Server(cpus=64, seconds=0.01, network=20.0),
+    "a tenth of the answers lost": Server(lost=0.1),
+    "starved": Server(cpus=2, seconds=0.02, others=400),
+}
+
+
+@functools.cache
+def run_slow(name: str) -> Simulation:
+    """Let a few pods run on a server whose answers come late, or not at all."""
+    simulation = Simulation(SLOW[name], quota=100, queues=4)
+    simulation.create(40, creators=10, queues=4)
+    simulation.run(limit_seconds=3_600)
+    return simulation
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_a_server_whose_answers_come_late_or_never_is_used_all_the_same(name: str) -> None:
+    measured = run_slow(name).measured
+    assert (measured.released, measured.stopped) == (40, 0)
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_what_a_watch_has_told_of_is_not_asked_for_again(name: str) -> None:
+    """Each pod needs three requests; one more of each is what is sent before a watch can tell."""
+    measured = run_slow(name).measured
+    needed = (Operation.CREATE_WORKLOAD, Operation.RESERVE_QUOTA, Operation.START_OWNER)
+    assert max(measured.writes[one] for one in needed) <= 2 * 40

@@ -145,6 +145,14 @@ class ApiRequest:
         metadata = views.ObjectMeta(namespace=self.namespace, name=self.name, uid=self.uid)
         return reference(self.resource, metadata)
 
+    @property
+    def made_for(self) -> int | None:
+        """The version of the object without which a change has no effect; None for any."""
+        found = (self.document or {}).get("metadata", {}).get("resourceVersion", "")
+        if self.patch is not None:
+            found = patches.version_of(self.patch)
+        return int(found) if found.isdecimal() else None
+
 
 class Result(Enum):
     """What is known after a write."""

@@ -2,8 +2,9 @@
 
 This is the only place that says "not now"; `docs/flow-control.md` explains it on one page.
 
-* At most one request about a Workload or a queue is open. One without a usable answer is sent
-  again; one that was refused, or the fourth in a row that comes too late, makes its object rest.
+* At most one request about a Workload or a queue is open. Of one without a usable answer a watch
+  may tell, else it is sent again; one that was refused, or the fourth in a row that comes too
+  late, makes its object rest.
 * Requests have one of four priorities: decisions first, then releases, then everything else that
   keeps objects right, then what only people read.
 * One limit of requests in flight follows the answers of the API server.
@@ -23,6 +24,7 @@ from typing_extensions import override
 from admission.base import metrics
 from admission.base.clock import Clock
 from admission.base.events import Event, Events
+from admission.controller.seeing import object_cache
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import (
     ApiRequest,
@@ -34,6 +36,7 @@ from admission.controller.writing.api_requests import (
     Verb,
 )
 from admission.controller.writing.writer import Writer
+from admission.kube.resources import Resource
 from admission.objects import views
 
 UNINSTALLED_SECONDS: Final = 30.0
@@ -43,8 +46,8 @@ LEAVING_SECONDS: Final = 1.0
 ODD_SECONDS: Final = 60.0
 """Between two looks at a Workload that cannot be dealt with."""
 
-_UNKNOWN_RETRY_SECONDS: Final = 1.0
-"""Until a request without a usable answer is sent again."""
+_UNKNOWN_SECONDS: Final = (1.0, 2.0, 5.0)
+"""Until a request is sent again that got no usable answer once, twice and so on."""
 _REFUSED_SECONDS: Final = (1.0, 2.0, 5.0, 15.0, 60.0)
 """How long an object rests after it was refused something once, twice and so on."""
 _CONFLICT_SECONDS: Final = (0.0, 0.0, 0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -101,6 +104,28 @@ _PATIENCE_SECONDS: Final = 2.0
 _EVENT_MS: Final = 200
 _EVENTS_AT_ONCE: Final = 50
 """Events that repeat a condition: fifty at once, and one in each 200 ms."""
+
+
+_Target = tuple[Resource, str, str]
+"""The object of a request: its kind, namespace and name."""
+
+
+def _target(request: ApiRequest) -> _Target:
+    return request.resource, request.namespace, request.name
+
+
+def _tells(request: ApiRequest, view: views.Object, *, is_gone: bool) -> bool:
+    """Return whether a request can have no effect any more once its object looks like this."""
+    match request.verb:
+        case Verb.READ:
+            return False
+        case Verb.CREATE:
+            return not is_gone
+        case Verb.DELETE:
+            return is_gone and view.metadata.uid == request.uid
+        case _:
+            made_for = request.made_for
+            return is_gone or (made_for is not None and object_cache.version(view) > made_for)
 
 
 class _Limit:
@@ -223,6 +248,14 @@ class FlowControl:
         self._limit = _Limit(most, clock.monotonic())
         self._open: dict[RequestKey, ApiRequest] = {}
         self._beside: dict[RequestKey, int] = {}
+        self._about: dict[_Target, RequestKey] = {}
+        """Keys of open requests by their object."""
+        self._unknown: dict[RequestKey, int] = {}
+        """How often an open request got no answer that is not under way now."""
+        self._attempts: dict[RequestKey, int] = {}
+        """How often open requests were sent, of those that got no answer once."""
+        self._shown: dict[RequestKey, views.Object | None] = {}
+        """What a watch has shown, since it was sent, of the object of a request under way."""
         self._retries = deque[ApiRequest]()
         self._resting: set[RequestKey] = set()
         self._refusals: dict[RequestKey, int] = {}
@@ -253,6 +286,11 @@ class FlowControl:
         """Requests handed to the writer whose outcome was not reported."""
         return self._sending
 
+    @property
+    def unknown(self) -> int:
+        """Requests of which nobody knows what became of them, and that are not under way."""
+        return len(self._unknown)
+
     def open(self) -> Iterable[RequestKey]:
         """Return the objects about which a request is open."""
         return tuple(self._open)
@@ -265,23 +303,32 @@ class FlowControl:
         """Send a request about an object that is not busy."""
         assert request.key not in self._open, request
         self._open[request.key] = request
+        self._about[_target(request)] = request.key
         if request.operation in api_requests.REPORTS:
             self._reporting += 1
         else:
             self._acted_at = self._clock.monotonic()
         self._send(request)
 
-    def complete(self, outcome: Outcome) -> bool:
-        """Take an outcome; return whether it is final, else the same request goes out again."""
+    def complete(self, outcome: Outcome) -> Outcome | None:
+        """Take an outcome; return it if it is final, else the same request goes out again.
+
+        Of a request without an answer a watch may have told meanwhile: its object is another than
+        the one that the request was made for, so that it took effect, or never can.
+        """
         key = outcome.request.key
         beside = max(self._beside.pop(key), self._sending)
         self._sending -= 1
         self._reserving -= outcome.request.operation is Operation.RESERVE_QUOTA
         if outcome.result is Result.UNKNOWN:
             self._limit.fail()
-            self._wake_at(key, _UNKNOWN_RETRY_SECONDS)
-            return False
-        self._reporting -= self._open.pop(key).operation in api_requests.REPORTS
+            if key in self._shown:
+                return self._settle(outcome.request, self._shown[key])
+            attempts = self._attempts[key] = self._attempts.get(key, 0) + 1
+            self._unknown[key] = attempts
+            self._wake_at(key, _UNKNOWN_SECONDS[min(attempts, len(_UNKNOWN_SECONDS)) - 1])
+            return None
+        self._close(outcome.request)
         if outcome.result is Result.REFUSED or self._is_in_vain(outcome):
             refusals = self._refusals.get(key, 0)
             self._refusals[key] = refusals + 1
@@ -295,7 +342,40 @@ class FlowControl:
                 self._evicted_at = now
             if outcome.request.verb is not Verb.READ:
                 self._limit.answer(outcome.seconds, beside, now)
-        return True
+        return outcome
+
+    def show(self, resource: Resource, view: views.Object, *, is_gone: bool) -> Outcome | None:
+        """Take an object as a watch shows it; return what that tells of a request, if anything.
+
+        Args:
+            resource: its kind.
+            view: the object.
+            is_gone: whether it was deleted.
+        """
+        key = self._about.get((resource, view.metadata.namespace, view.metadata.name))
+        request = None if key is None else self._open.get(key)
+        if key is None or request is None or not _tells(request, view, is_gone=is_gone):
+            return None
+        shown = None if is_gone else view
+        if key in self._unknown:
+            return self._settle(request, shown)
+        self._shown[key] = shown
+        return None
+
+    def _settle(self, request: ApiRequest, shown: views.Object | None) -> Outcome:
+        """Return the outcome of a request without an answer, by what a watch has shown."""
+        self._close(request)
+        result = Result.GONE if shown is None else Result.CONFLICT
+        return Outcome(request=request, result=result, object=shown)
+
+    def _close(self, request: ApiRequest) -> None:
+        """Take that the outcome of a request is known."""
+        key = request.key
+        self._reporting -= self._open.pop(key).operation in api_requests.REPORTS
+        if self._about.get(_target(request)) == key:
+            del self._about[_target(request)]
+        for memory in (self._unknown, self._attempts, self._shown):
+            memory.pop(key, None)
 
     def _follow_conflict(self, key: RequestKey, result: Result) -> None:
         """Let an object rest whose changes come too late again and again.
@@ -341,13 +421,16 @@ class FlowControl:
         now, ended = self._clock.monotonic(), []
         while self._wakes and self._wakes[0][0] <= now:
             _, _, key = heapq.heappop(self._wakes)
-            if key in self._open:
+            if key in self._unknown:
                 self._retries.append(self._open[key])
             elif key in self._resting:
                 self._resting.discard(key)
                 ended.append(key)
         while self._retries and self._sending < self._limit.requests:
-            self._send(self._retries.popleft())
+            request = self._retries.popleft()
+            if self._open.get(request.key) is request and request.key in self._unknown:
+                del self._unknown[request.key]
+                self._send(request)
         return ended
 
     def next_due_in(self) -> float | None:

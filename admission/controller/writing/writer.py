@@ -31,6 +31,9 @@ _ATTEMPTS: Final = 4
 _BACKOFF_SECONDS: Final = (0.05, 0.1, 0.2, 0.5)
 _LONGEST_PAUSE_SECONDS: Final = 5.0
 _FENCE_SECONDS: Final = 0.05
+_SLOW_SECONDS: Final = 1.0
+"""A server that did not answer for so long is busy: more requests would not help, and a watch may
+tell what became of this one."""
 
 
 class Writer(Protocol):
@@ -77,7 +80,10 @@ class Sender:
             except errors.KubeError as error:
                 if error.outcome_unknown:
                     self.note_unknown()
-                self._log_failure(request, attempt, error)
+                is_slow = self._clock.monotonic() - started >= _SLOW_SECONDS
+                self._log_failure(request, _ATTEMPTS - 1 if is_slow else attempt, error)
+                if is_slow:
+                    break
                 self._pause(error, attempt)
                 continue
             outcome = replace(outcome, seconds=self._clock.monotonic() - started)
