@@ -25,27 +25,38 @@ class InadmissibleRequeues:
         self._queues: dict[ClusterQueueName, int] = {}
         self._trees: dict[ClusterQueueName, int] = {}
         self._cohorts: dict[CohortName, int] = {}
+        self._first_us: int | None = None
+        self._last_us = 0
+        """The earliest and the latest of all these moments, so that nobody looks at each of them
+        to find that none has come."""
 
     def queue(self, name: ClusterQueueName, now_us: int) -> None:
         """Note that inadmissible workloads of one ClusterQueue have to be tried again."""
-        self._queues.setdefault(name, now_us + self._batch_us)
+        self._note(self._queues.setdefault(name, now_us + self._batch_us))
 
     def tree(self, name: ClusterQueueName, now_us: int) -> None:
         """Note the same for the whole tree of a ClusterQueue."""
-        self._trees.setdefault(name, now_us + self._batch_us)
+        self._note(self._trees.setdefault(name, now_us + self._batch_us))
 
     def cohort(self, name: CohortName, now_us: int) -> None:
         """Note the same for the whole tree of a cohort."""
-        self._cohorts.setdefault(name, now_us + self._batch_us)
+        self._note(self._cohorts.setdefault(name, now_us + self._batch_us))
+
+    def _note(self, due_us: int) -> None:
+        if self._first_us is None:
+            self._first_us = self._last_us = due_us
+        else:
+            self._first_us = min(self._first_us, due_us)
+            self._last_us = max(self._last_us, due_us)
 
     def next_us(self) -> int | None:
         """Return when the next one is due; None when there is none."""
-        due = (*self._queues.values(), *self._trees.values(), *self._cohorts.values())
-        return min(due, default=None)
+        return self._first_us
 
     def take(self, forest: Forest, now_us: int) -> set[ClusterQueueName]:
         """Return the names of the ClusterQueues whose retry is due."""
-        if not (self._queues or self._trees or self._cohorts):
+        first_us = self._first_us
+        if first_us is None or (now_us < first_us and self._last_us <= now_us + self._batch_us):
             return set()
         names = set(self._due(self._queues, now_us))
         roots: dict[int, CohortNode] = {}
@@ -64,6 +75,9 @@ class InadmissibleRequeues:
                     roots[id(root)] = root
         for root in roots.values():
             names.update(leaf.name for leaf in root.leaves())
+        self._first_us = None
+        for due_us in (*self._queues.values(), *self._trees.values(), *self._cohorts.values()):
+            self._note(due_us)
         return names
 
     def _due(self, times: dict[_Name, int], now_us: int) -> list[_Name]:
