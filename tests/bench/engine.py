@@ -186,7 +186,7 @@ def baseline() -> dict[str, Any]:
     own = model.ResourceQuota(
         nominal=shape.NOMINAL_CPU * 1000, borrowing_limit=shape.BORROWING_CPU * 1000
     )
-    names = list(shape.queues())
+    names = list(shape.BASELINE.queues())
     for cohort, name in names:
         add_queue(state, queue(name, cohort=cohort, quota=own, preemption=policies))
     meter = Meter(state)

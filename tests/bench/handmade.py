@@ -1,4 +1,4 @@
-"""(e) Workloads made by hand, in the shape of Kueue's own scalability run; see `shape`."""
+"""(e), (g) Workloads made by hand, in the shapes of Kueue's own scalability runs; see `shape`."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +15,7 @@ from tests.controlplane import waiting
 
 _KUEUE: Final = "/apis/kueue.x-k8s.io/v1beta2"
 _FLAVOR: Final = "shape"
+_SHAPES: Final = {"e": "baseline", "g": "large"}
 _PROBE: Final = "probe"
 _IDLE_SECONDS: Final = 10.0
 _DELETED_SECONDS: Final = 300
@@ -25,17 +26,25 @@ class Handmade:
 
     Args:
         stage: where; it serves no older version of Workloads.
-        scale: multiplies the number of Workloads.
+        scale: multiplies the number of Workloads of (e), and of queues of (g).
         say: tells of progress.
+        part: ``e`` or ``g``.
     """
 
-    def __init__(self, stage: Stage, scale: float, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, stage: Stage, scale: float, say: Callable[[str], None], part: str = "e"
+    ) -> None:
         self._stage = stage
+        self._part = part
+        self._shape_name = _SHAPES[part]
+        self._shape = shape.SHAPES[self._shape_name]
         self._scale = scale
+        if self._shape.is_spread:
+            self._shape, self._scale = self._shape.scaled(scale), 1.0
         self._say = say
-        self._queues = tuple(name for _, name in shape.queues())
+        self._queues = tuple(name for _, name in self._shape.queues())
         stage.installed.add_flavor(_FLAVOR)
-        for cohort, name in shape.queues():
+        for cohort, name in self._shape.queues():
             self._add_cluster_queue(shape.cluster_queue(cohort, name, _FLAVOR))
         probe = shape.cluster_queue("", _PROBE, _FLAVOR)
         probe["spec"] |= {"stopPolicy": "Hold"}
@@ -47,39 +56,46 @@ class Handmade:
         """The medians of all runs."""
         found = []
         for number in range(1, runs + 1):
-            self._say(f"(e) run {number} of {runs}")
-            namespace = self._add_namespace()
-            found.append(self._once(namespace))
-            self._say(f"(e) {found[-1]['wall_seconds']} s, {found[-1]['workloads_per_second']}/s")
-            if number < runs:
-                self._remove(namespace)
+            self._say(f"({self._part}) run {number} of {runs}")
+            namespace, queues = self._add_namespaces()
+            found.append(self._once(namespace, queues))
+            seconds, rate = found[-1]["wall_seconds"], found[-1]["workloads_per_second"]
+            self._say(f"({self._part}) {seconds} s, {rate}/s")
+            for one in {namespace, *queues.values()} if number < runs else ():
+                self._remove(one)
         return figures.median(found)
 
     def _add_cluster_queue(self, document: dict[str, Any]) -> None:
         self._stage.cluster.api.post(f"{_KUEUE}/clusterqueues", document)
 
-    def _add_namespace(self) -> str:
-        """A namespace with a LocalQueue for each ClusterQueue."""
-        namespace = self._stage.cluster.create_namespace("handmade")
-        for name in (*self._queues, _PROBE):
-            self._stage.installed.add_local_queue(namespace, name, name)
-        return namespace
+    def _add_namespaces(self) -> tuple[str, dict[str, str]]:
+        """A namespace with the probe, and the namespace of the LocalQueue of each ClusterQueue."""
+        stage = self._stage
+        namespace = stage.cluster.create_namespace("handmade")
+        stage.installed.add_local_queue(namespace, _PROBE, _PROBE)
+        queues = dict.fromkeys(self._queues, namespace)
+        for name in self._queues:
+            if self._shape.is_spread:
+                queues[name] = stage.cluster.create_namespace(name)
+            stage.installed.add_local_queue(queues[name], name, name)
+        return namespace, queues
 
-    def _once(self, namespace: str) -> Figures:
+    def _once(self, namespace: str, queues: dict[str, str]) -> Figures:
         """One run of a fresh controller."""
         with self._stage.controller_alone():
-            for name in self._queues:
-                self._stage.installed.wait_active(namespace, name)
-            return self._measured(namespace)
+            for name, of_queue in queues.items():
+                self._stage.installed.wait_active(of_queue, name)
+            return self._measured(namespace, queues)
 
-    def _measured(self, namespace: str) -> Figures:
+    def _measured(self, namespace: str, queues: dict[str, str]) -> Figures:
         stage, cluster = self._stage, self._stage.cluster
         load = runner.Load(
             port=cluster.port,
             ca_file=str(cluster.ca_file),
             token=cluster.admin_token,
             namespace=namespace,
-            queues=self._queues,
+            queues=queues,
+            shape=self._shape_name,
             scale=self._scale,
             idle_seconds=_IDLE_SECONDS,
             probe=_PROBE,
@@ -96,7 +112,7 @@ class Handmade:
         after = stage.settle()
         counted = metrics.writes(before, after, report.writes)
         return {
-            **summary(report),
+            **summary(report, len(queues)),
             "cpu_seconds": {**used, "driver": round(report.cpu_seconds, 1)},
             "peak_mib": {name: processes.peak_mib(found) for name, found in pids.items()},
             **_writes(counted, finished(report)),
@@ -124,10 +140,10 @@ def finished(report: runner.Report) -> int:
     return sum(len(values) for values in report.admission_seconds.values())
 
 
-def summary(report: runner.Report) -> Figures:
-    """What the driver saw."""
+def summary(report: runner.Report, queues: int) -> Figures:
+    """What the driver saw of so many queues."""
     count = finished(report)
-    quota = shape.COHORTS * shape.QUEUES_PER_COHORT * shape.NOMINAL_CPU
+    quota = queues * shape.NOMINAL_CPU
     return {
         "workloads": count,
         "wall_seconds": round(report.wall_seconds, 1),

@@ -23,7 +23,8 @@ CREATE: Final = "POST workloads"
 PATCH_STATUS: Final = "PATCH workloads/status"
 CONFLICT: Final = "PATCH workloads/status (409)"
 
-_PATIENCE_SECONDS: Final = 900.0
+_KUEUE: Final = "/apis/kueue.x-k8s.io/v1beta2"
+_PATIENCE_SECONDS: Final = 3_600.0
 _AGAIN_SECONDS: Final = 0.01
 _MERGE: Final = "application/merge-patch+json"
 _NO_CONFLICT_BELOW: Final = 300
@@ -34,8 +35,9 @@ class Load(Server, frozen=True, kw_only=True):
     """What is to be created.
 
     Attributes:
-        namespace: where; it has a LocalQueue for each queue.
-        queues: names of the LocalQueues.
+        namespace: has the probe.
+        queues: namespaces by the names of the LocalQueues.
+        shape: name of the load.
         scale: see `shape.arrivals`.
         idle_seconds: how long the statuses are looked at before anything comes.
         probe: a queue of the same name as its ClusterQueue that admits nothing.
@@ -43,7 +45,8 @@ class Load(Server, frozen=True, kw_only=True):
     """
 
     namespace: str
-    queues: tuple[str, ...]
+    queues: dict[str, str]
+    shape: str
     scale: float
     idle_seconds: float
     probe: str
@@ -131,9 +134,10 @@ class Runner:
 
     def __init__(self, load: Load) -> None:
         self._load = load
-        self._path = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{load.namespace}/workloads"
+        one = set(load.queues.values())
+        self._watched = self._path_in(one.pop()) if len(one) == 1 else f"{_KUEUE}/workloads"
         self._clock = SystemClock()
-        arrivals = shape.arrivals(load.queues, load.scale)
+        arrivals = shape.arrivals(tuple(load.queues), load.scale, shape.SHAPES[load.shape])
         self._items = {arrival.name: _Item(arrival) for arrival in arrivals}
         self._left = len(arrivals)
         self._crew = Crew()
@@ -143,6 +147,10 @@ class Runner:
         self._held = 0.0
         self._evictions = 0
         self._writes: Counter[str] = Counter()
+
+    @staticmethod
+    def _path_in(namespace: str) -> str:
+        return f"{_KUEUE}/namespaces/{namespace}/workloads"
 
     def run(self) -> Report:
         """Does it all.
@@ -154,7 +162,7 @@ class Runner:
         idle_from = self._clock.monotonic()
         probe.start()
         self._crew.wait(self._load.idle_seconds)
-        self._crew.start(self._watch, self._load.version(self._path))
+        self._crew.start(self._watch, self._load.version(self._watched))
         for _ in range(self._load.threads):
             self._crew.start(self._create)
             self._crew.start(self._write)
@@ -194,7 +202,7 @@ class Runner:
         """Follows the Workloads; a server that ends the watch is asked to go on."""
         decoder = msgspec.json.Decoder(_Event)
         while True:
-            path = f"{self._path}?watch=true&resourceVersion={version}&timeoutSeconds=3600"
+            path = f"{self._watched}?watch=true&resourceVersion={version}&timeoutSeconds=3600"
             for line in self._load.connect().stream(path):
                 event = decoder.decode(line)
                 if event.type == "ERROR":
@@ -246,7 +254,9 @@ class Runner:
             arrival = item.arrival
             body = shape.workload(arrival.name, arrival.queue, arrival.of.cpu, arrival.of.priority)
             item.sent = self._clock.monotonic()
-            status, answer = connection.send("POST", self._path, msgspec.json.encode(body))
+            status, answer = connection.send(
+                "POST", self._path_in(self._load.queues[arrival.queue]), msgspec.json.encode(body)
+            )
             if status >= _NO_CONFLICT_BELOW:
                 raise RuntimeError(f"{CREATE}: {status} {answer.decode()}")
             self._created_at = max(self._created_at, self._clock.monotonic())
@@ -268,7 +278,8 @@ class Runner:
                 self._to_write.put(self._clock.monotonic() + _AGAIN_SECONDS, (item, run))
                 continue
             precondition = {"resourceVersion": version}
-            path = f"{self._path}/{seen.metadata.name}/status"
+            namespace = self._load.queues[item.arrival.queue]
+            path = f"{self._path_in(namespace)}/{seen.metadata.name}/status"
             body = msgspec.json.encode({"metadata": precondition, "status": status})
             code, answer = connection.send("PATCH", path, body, _MERGE)
             if code == _CONFLICT:

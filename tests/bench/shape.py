@@ -1,14 +1,12 @@
-"""The load of Kueue's own scalability run: 15,000 Workloads over 5 cohorts of 6 queues.
+"""The loads of Kueue's own scalability runs: Workloads over cohorts of equal queues.
 
-Source: kueue test/performance/scheduler/configs/baseline/generator.yaml.
+Source: kueue test/performance/scheduler/configs (baseline, large-scale: generator.yaml).
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-COHORTS: Final = 5
-QUEUES_PER_COHORT: Final = 6
 NOMINAL_CPU: Final = 20
 BORROWING_CPU: Final = 100
 
@@ -34,11 +32,55 @@ class Class:
     cpu: int
 
 
-CLASSES: Final = (
-    Class(name="small", count=350, interval_ms=100, runtime_ms=200, priority=50, cpu=1),
-    Class(name="medium", count=100, interval_ms=500, runtime_ms=500, priority=100, cpu=5),
-    Class(name="large", count=50, interval_ms=1200, runtime_ms=1000, priority=200, cpu=20),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """Queues and what comes to each.
+
+    Attributes:
+        cohorts: their number.
+        queues_per_cohort: queues of each.
+        classes: of Workloads.
+        is_spread: whether each queue has a namespace of its own.
+    """
+
+    cohorts: int
+    queues_per_cohort: int
+    classes: tuple[Class, ...]
+    is_spread: bool = False
+
+    def scaled(self, scale: float) -> "Shape":
+        """Return the shape with fewer queues, of which each has its whole load."""
+        return replace(self, queues_per_cohort=max(1, round(self.queues_per_cohort * scale)))
+
+    def queues(self) -> Iterator[tuple[str, str]]:
+        """Cohort and name of each queue."""
+        for cohort in range(self.cohorts):
+            for number in range(self.queues_per_cohort):
+                yield f"cohort-{cohort}", f"shape-{cohort}-{number}"
+
+
+BASELINE: Final = Shape(
+    cohorts=5,
+    queues_per_cohort=6,
+    classes=(
+        Class(name="small", count=350, interval_ms=100, runtime_ms=200, priority=50, cpu=1),
+        Class(name="medium", count=100, interval_ms=500, runtime_ms=500, priority=100, cpu=5),
+        Class(name="large", count=50, interval_ms=1200, runtime_ms=1000, priority=200, cpu=20),
+    ),
 )
+"""15,000 Workloads in 30 queues."""
+LARGE: Final = Shape(
+    cohorts=10,
+    queues_per_cohort=100,
+    classes=(
+        Class(name="small", count=35, interval_ms=60, runtime_ms=150, priority=50, cpu=1),
+        Class(name="medium", count=11, interval_ms=300, runtime_ms=350, priority=100, cpu=5),
+        Class(name="large", count=4, interval_ms=700, runtime_ms=700, priority=200, cpu=20),
+    ),
+    is_spread=True,
+)
+"""50,000 Workloads in 1,000 queues of as many namespaces."""
+SHAPES: Final = {"baseline": BASELINE, "large": LARGE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,24 +100,18 @@ class Arrival:
     of: Class
 
 
-def queues() -> Iterator[tuple[str, str]]:
-    """Cohort and name of each queue."""
-    for cohort in range(COHORTS):
-        for number in range(QUEUES_PER_COHORT):
-            yield f"cohort-{cohort}", f"shape-{cohort}-{number}"
-
-
-def arrivals(names: Sequence[str], scale: float = 1.0) -> list[Arrival]:
+def arrivals(names: Sequence[str], scale: float = 1.0, shape: Shape = BASELINE) -> list[Arrival]:
     """All Workloads in the order in which they come.
 
     Args:
         names: of the queues.
         scale: multiplies the count of every class.
+        shape: says what comes to a queue.
     """
     found = [
         Arrival(index * one.interval_ms, f"{name}-{one.name}-{index}", name, one)
         for name in names
-        for one in CLASSES
+        for one in shape.classes
         for index in range(max(1, round(one.count * scale)))
     ]
     return sorted(found, key=lambda arrival: (arrival.due_ms, arrival.name))

@@ -23,17 +23,17 @@ def make_report(**changes: Any) -> runner.Report:
 
 def test_the_use_of_quota_is_what_was_held_of_all_nominal_quota_over_the_whole_time():
     # 30 queues of 20 cpus for 10 s are 6,000 cpu seconds.
-    assert handmade.summary(make_report())["average_use_of_quota_percent"] == 50
+    assert handmade.summary(make_report(), 30)["average_use_of_quota_percent"] == 50
 
 
 def test_the_time_to_admission_is_the_mean_of_each_class():
-    found = handmade.summary(make_report())
+    found = handmade.summary(make_report(), 30)
     assert found["mean_seconds_to_admission"] == {"small": 2.0, "large": 0.5}
     assert (found["workloads"], found["workloads_per_second"]) == (3, 0.3)
 
 
 def test_a_status_that_was_never_written_has_no_age():
-    found = handmade.summary(make_report())["queue_status_age"]
+    found = handmade.summary(make_report(), 30)["queue_status_age"]
     assert found["idle"] == {"ClusterQueue p50_s": 0.25, "ClusterQueue max_s": 0.5}
     assert found["under load"] == {}
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 from tests.bench import shape
 
-NAMES = [name for _, name in shape.queues()]
+NAMES = [name for _, name in shape.BASELINE.queues()]
 
 
 def test_fifteen_thousand_workloads_come_over_thirty_queues():
@@ -17,7 +17,7 @@ def test_fifteen_thousand_workloads_come_over_thirty_queues():
 
 
 def test_workloads_of_a_class_come_at_their_interval():
-    for one in shape.CLASSES:
+    for one in shape.BASELINE.classes:
         due = [a.due_ms for a in shape.arrivals(["q"]) if a.of is one]
         assert due == [index * one.interval_ms for index in range(one.count)]
 
@@ -32,3 +32,17 @@ def test_a_scale_keeps_at_least_one_workload_of_each_class():
     assert Counter(a.of.name for a in shape.arrivals(["q"], 0.001)) == dict.fromkeys(
         ("small", "medium", "large"), 1
     )
+
+
+def test_fifty_thousand_workloads_come_over_a_thousand_queues():
+    names = [name for _, name in shape.LARGE.queues()]
+    found = shape.arrivals(names, shape=shape.LARGE)
+    assert len(set(names)) == 1_000
+    assert len(found) == len({arrival.name for arrival in found}) == 50_000
+    assert set(Counter(arrival.queue for arrival in found).values()) == {50}
+
+
+def test_fewer_queues_of_the_large_load_have_their_whole_load():
+    scaled = shape.LARGE.scaled(0.02)
+    assert len(list(scaled.queues())) == 20
+    assert scaled.classes == shape.LARGE.classes
