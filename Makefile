@@ -27,7 +27,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --no-emit-index-url --gener
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-again test-changed test-nightly test-fast lint docs reference bench chaos fuzz interop upgrade crds manifests controlplane browser lock clean image krew release alerts mutants pictures
+.PHONY: help demo test test-again test-changed test-nightly test-fast lint docs reference bench chaos fuzz interop upgrade crds manifests controlplane browser lock clean image krew release alerts mutants planted pictures
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ bench: $(READY) controlplane ## measure throughput and latency on a real API ser
 
 chaos: $(READY) controlplane ## rage over a whole cluster and judge quota from outside (SEED=1 MINUTES=10 ARGS=--json)
 	$(BIN)/python -m tests.chaos.storm --seed $(SEED) --minutes $(MINUTES) $(ARGS)
+
+planted: $(READY) controlplane ## plant faults and show which of them a storm finds (ARGS="--only NAME --minutes 2")
+	$(BIN)/python -m tests.chaos.planted $(ARGS)
 
 fuzz: $(READY) ## draw new examples for reviews, conversions and all laws (ARGS for pytest)
 	$(BIN)/pytest -n $(WORKERS) --no-controlplane --hypothesis-profile=search tests/webhook/test_fuzz.py \

@@ -85,6 +85,7 @@ class Made:
         jobs: Jobs.
         serving: Deployments and StatefulSets, by plural and name.
         gangs: PyTorchJobs.
+        groups: groups of pods, whose Workloads have their names.
         claims: ResourceClaims.
         lingering: pods that were deleted with a grace period that nobody waits for.
         number: of the next object.
@@ -94,6 +95,7 @@ class Made:
     jobs: list[Ref] = field(default_factory=list)
     serving: list[tuple[str, Ref]] = field(default_factory=list)
     gangs: list[Ref] = field(default_factory=list)
+    groups: list[Ref] = field(default_factory=list)
     claims: list[Ref] = field(default_factory=list)
     lingering: list[Ref] = field(default_factory=list)
     number: int = 0
@@ -169,6 +171,7 @@ def pod(host: Host, made: Made, rng: random.Random) -> None:
 def group(host: Host, made: Made, rng: random.Random) -> None:
     """Create the pods of a group, which come within some seconds; it is not to be retried."""
     team, name, total = rng.choice(_QUEUES), made.name("group"), rng.choice((2, 3, 4))
+    made.groups.append((team, name))
     priority = rng.choice((LOW, {}))
     marks = {
         names.POD_GROUP_NAME: name,
@@ -236,6 +239,117 @@ def job(host: Host, made: Made, rng: random.Random) -> None:
     path = f"/apis/batch/v1/namespaces/{team}/jobs"
     what = f"create Job {team}/{name}: {parallelism} of {completions}"
     host.send("job", what, lambda: host.editor.post(path, document))
+
+
+def elastic(host: Host, made: Made, rng: random.Random) -> None:
+    """Create a Job that may change its size, and change it later."""
+    team, name = rng.choice(_QUEUES), made.name("elastic")
+    made.jobs.append((team, name))
+    count = rng.choice((1, 2, 3))
+    pod = _asking(1, rng.uniform(15, 30))
+    document = make_job(
+        name, count, completions=None, annotations={names.ELASTIC_JOB: "true"}, pod=pod,
+        labels={names.QUEUE_LABEL: "default", **_priority(rng)}, backoffLimit=20,
+    )  # fmt: skip
+    path = f"/apis/batch/v1/namespaces/{team}/jobs"
+    what = f"create elastic Job {team}/{name}: {count}"
+    host.send("elastic", what, lambda: host.editor.post(path, document))
+    for _ in range(3):
+        size = {"spec": {"parallelism": rng.choice((1, 2, 4, 5))}}
+        host.later(
+            rng.uniform(3, 14),
+            "elastic",
+            f"resize elastic Job {team}/{name}: {size}",
+            partial(host.editor.patch, _path("jobs", (team, name)), size),
+        )
+
+
+def partial_job(host: Host, made: Made, rng: random.Random) -> None:
+    """Create a Job that starts with fewer pods where there is no quota for all."""
+    team, name = rng.choice(_QUEUES), made.name("partial")
+    made.jobs.append((team, name))
+    count = rng.choice((3, 4, 6))
+    marks = {names.JOB_MIN_PARALLELISM: str(rng.choice((1, 2)))}
+    document = make_job(
+        name, count, completions=count, annotations=marks, pod=_asking(1, rng.uniform(3, 12)),
+        labels=_priority(rng), backoffLimit=20,
+    )  # fmt: skip
+    path = f"/apis/batch/v1/namespaces/{team}/jobs"
+    what = f"create partial Job {team}/{name}: {marks} of {count}"
+    host.send("partial", what, lambda: host.editor.post(path, document))
+
+
+# --------------------------------------------------------- what was admitted, taken by others
+
+
+def steal(host: Host, made: Made, rng: random.Random) -> None:
+    """Create a Job or a pod that names the Workload of a group of pods as its own."""
+    victim = _late(made.groups, rng)
+    if victim is None:
+        return
+    team, workload = victim
+    marks = {names.PREBUILT_WORKLOAD: workload}
+    if rng.random() < 0.5:
+        body = _pod(1, rng.uniform(3, 12), {})
+        body["metadata"]["annotations"] |= marks
+        _create_pod(host, made, "steal", team, body)
+        return
+    name, count = made.name("thief"), rng.choice((2, 3, 4))
+    made.jobs.append((team, name))
+    pod = _asking(1, rng.uniform(3, 12))
+    document = make_job(name, count, annotations=marks, pod=pod, backoffLimit=20)
+    path = f"/apis/batch/v1/namespaces/{team}/jobs"
+    what = f"create Job {team}/{name} with Workload {workload}"
+    host.send("steal", what, lambda: host.editor.post(path, document))
+
+
+_TAKING: Final[tuple[Json, ...]] = (
+    {"metadata": {"ownerReferences": None}},
+    {"metadata": {"labels": {"batch.kubernetes.io/controller-uid": None, "controller-uid": None}}},
+    {"metadata": {"labels": {"batch.kubernetes.io/controller-uid": "x"}}},
+)
+
+
+def take_pod(host: Host, made: Made, rng: random.Random) -> None:
+    """Take a pod from its Job, which would make another one."""
+    ref, place, change = _late(made.jobs, rng), rng.random(), rng.choice(_TAKING)
+    if ref is None:
+        return
+
+    def call() -> object:
+        selector = f"labelSelector=batch.kubernetes.io/job-name%3D{ref[1]}"
+        found = host.editor.get(f"/api/v1/namespaces/{ref[0]}/pods?{selector}")["items"]
+        if not found:
+            return "no pod"
+        name = sorted(one["metadata"]["name"] for one in found)[int(place * len(found))]
+        return host.editor.patch(_path("pods", (ref[0], name)), change)
+
+    host.send("take-pod", f"take a pod from Job {_text(ref)}: {change}", call)
+
+
+def delete_workload(host: Host, made: Made, rng: random.Random) -> None:
+    """Delete a Workload, whatever runs with it."""
+    team, place = rng.choice(_QUEUES), rng.random()
+    path = f"{KUEUE}/namespaces/{team}/workloads"
+
+    def call() -> object:
+        found = sorted(one["metadata"]["name"] for one in host.admin.get(path)["items"])
+        return host.admin.delete(f"{path}/{found[int(place * len(found))]}") if found else None
+
+    host.send("delete-workload", f"delete a Workload of {team}", call)
+
+
+def stop_queue(host: Host, made: Made, rng: random.Random) -> None:
+    """Stop a ClusterQueue, and let it go on after some seconds."""
+    team, policy = rng.choice(_QUEUES), rng.choice(("Hold", "HoldAndDrain"))
+    path = f"{KUEUE}/clusterqueues/{team}"
+    for seconds, said in ((0.0, policy), (rng.uniform(2, 6), "None")):
+        host.later(
+            seconds,
+            "stop-queue",
+            f"stopPolicy of {team}: {said}",
+            partial(host.admin.patch, path, {"spec": {"stopPolicy": said}}),
+        )
 
 
 # ------------------------------------------------------------------------------------- owners
@@ -658,6 +772,12 @@ KINDS: Final[dict[str, Kind]] = {
     "job": Kind(job, 12),
     "claim": Kind(claim, 8),
     "preempt": Kind(preempt, 5),
+    "elastic": Kind(elastic, 3),
+    "partial": Kind(partial_job, 3),
+    "steal": Kind(steal, 4),
+    "take-pod": Kind(take_pod, 6),
+    "delete-workload": Kind(delete_workload, 3),
+    "stop-queue": Kind(stop_queue, 1),
     "gang": Kind(gang, 8),
     "patch-gang": Kind(patch_gang, 6),
     "serve": Kind(serve, 5),

@@ -45,6 +45,12 @@ _COHORT_DEPTH: Final = 20
 _SURGE_SECONDS: Final = 20.0
 """After the end of a rollout, until none of its pods uses surge quota any more."""
 _JOBS: Final = frozenset({"Job", "PyTorchJob"})
+_SLICE: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
+_RUNS_SINCE: Final = "gpu-admission.dev/runs-since"
+EXERCISED: Final = ("preemptions", "replaced members", "elastic steps", "orphans charged")
+"""What a storm is to bring about besides releases."""
+_PLACED_SECONDS: Final = 10.0
+"""After a release, until a pod has a node where no node has changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +181,7 @@ class Checker:
             resourceVersion of a suspended Job (``uid@version``).
         raises: releases that were judged.
         surges: those of them that surge quota allowed.
+        exercised: how often something happened that rules of the program are about.
     """
 
     queues: Mapping[str, str]
@@ -184,6 +191,7 @@ class Checker:
     stopped: dict[str, str] = field(default_factory=dict)
     raises: int = 0
     surges: int = 0
+    exercised: dict[str, int] = field(default_factory=lambda: dict.fromkeys(EXERCISED, 0))
 
     _pods: dict[str, _Pod] = field(default_factory=dict)
     _nodes: dict[str, _Node] = field(default_factory=dict)
@@ -200,11 +208,23 @@ class Checker:
     """When pods held GPUs again because their node was back, by uid."""
     _evicted: set[str] = field(default_factory=set)
     """Uids of owners whose Workload is evicted."""
+    _priorities: dict[str, int] = field(default_factory=dict)
+    """Priority of the Workload of each owner, by its uid."""
+    _told: set[tuple[str, str]] = field(default_factory=set)
+    """What was counted as exercised."""
+    _lost_members: set[str] = field(default_factory=set)
+    """Names of groups of which a pod is gone."""
+    _nodes_changed: float = 0.0
+    """When a node was last added, deleted or tainted."""
+    _released: dict[str, float] = field(default_factory=dict)
+    """When pods were seen released first, by uid."""
     _wall: float = 0.0
+    _at: float = 0.0
 
     def take(self, event: Event) -> None:
         """Take one event, and judge it."""
         self._wall = max(self._wall, event.wall)
+        self._at = max(self._at, event.at)
         match event.kind:
             case "pods":
                 self._take_pod(event)
@@ -235,18 +255,38 @@ class Checker:
         before = self._pods.get(found.uid)
         if event.type == "DELETED":
             self._pods.pop(found.uid, None)
+            self._lost_members.add(found.group[0])
             return
         cohort = self._cohort_of(found.ref[0])
         is_new_release = found.is_released and not (before is not None and before.is_released)
+        if found.is_released:
+            self._released.setdefault(found.uid, event.at)
         judged = is_new_release and bool(cohort) and event.type != "LISTED"
         held = self.held(cohort) if judged else 0
         self._pods[found.uid] = found
+        self._note_exercised(found, event)
         if found.replica_set:
             self._note_surges(event.at)
         if judged:
             self._judge(event, found, cohort, held)
         if before is not None and before.ends_by is None and found.ends_by is not None:
             self._note_stop(before, event)
+
+    def _note_exercised(self, pod: _Pod, event: Event) -> None:
+        """Count a pod that takes the place of a member, or that its owner has left."""
+        if _RUNS_SINCE in (event.object["metadata"].get("annotations") or {}):
+            self._exercise("orphans charged", pod.uid)
+        name, total = pod.group
+        if name and event.type == "ADDED":
+            members = [one for one in self._pods.values() if one.group[0] == name]
+            if len(members) > total or name in self._lost_members:
+                self._exercise("replaced members", pod.uid)
+
+    def _exercise(self, what: str, which: str) -> None:
+        """Count something once."""
+        if (what, which) not in self._told:
+            self._told.add((what, which))
+            self.exercised[what] += 1
 
     def _judge(self, event: Event, pod: _Pod, cohort: str, before: int) -> None:
         """Compare what a cohort holds after a release with its quota."""
@@ -377,8 +417,10 @@ class Checker:
             self._nodes.clear()
             return
         name = event.object["metadata"]["name"]
+        before = self._nodes.get(name)
         if event.type == "DELETED":
             self._nodes.pop(name, None)
+            self._nodes_changed = event.at
             return
         taints = event.object["spec"].get("taints") or ()
         ready = [
@@ -390,6 +432,8 @@ class Checker:
             is_out_of_service=any(one["key"] == OUT_OF_SERVICE for one in taints),
             lost_since=_seconds(ready[0]["lastTransitionTime"]) if ready else None,
         )
+        if self._nodes[name] != before:
+            self._nodes_changed = event.at
 
     def _take_job(self, event: Event) -> None:
         kind = "Job" if event.kind == "jobs" else "PyTorchJob"
@@ -459,6 +503,13 @@ class Checker:
         owners = {one["uid"] for one in event.object["metadata"].get("ownerReferences") or ()}
         conditions = event.object.get("status", {}).get("conditions") or ()
         is_active = event.object["spec"].get("active", True)
+        uid = event.object["metadata"].get("uid", "")
+        self._priorities |= dict.fromkeys(owners, event.object["spec"].get("priority") or 0)
+        if _SLICE in (event.object["metadata"].get("annotations") or {}):
+            self._exercise("elastic steps", uid)
+        for one in conditions:
+            if one["type"] == "Preempted" and one["status"] == "True":
+                self._exercise("preemptions", f"{uid} {one['lastTransitionTime']}")
         if not is_active or any(
             one["type"] == "Evicted" and one["status"] == "True" for one in conditions
         ):
@@ -588,6 +639,58 @@ class Checker:
             for group in sorted(waiting & running)
         }
 
+    def outranked(self) -> dict[str, str]:
+        """Return what waits for quota that pods with a lower priority hold, with a text.
+
+        Only where all queues let a Workload preempt those with a lower priority in its
+        ClusterQueue, and take back what others have borrowed of its nominal quota.
+        """
+        found = {}
+        for pod in self._pods.values():
+            queue = self.queues.get(pod.ref[0], "")
+            is_over = pod.is_gone or pod.ends_by is not None or pod.has_ended
+            if pod.is_released or is_over or pod.claims or queue not in self._cluster_queues:
+                continue
+            priority, wanted = self._priorities.get(pod.uid), self._together(pod)
+            if priority is None or not wanted or self._is_stopped(queue):
+                continue
+            kept = [
+                one
+                for one in self._pods.values()
+                if self.queues.get(one.ref[0]) == queue
+                and self._holds(one)
+                and (one.ends_by is not None or self._priority(one, priority) >= priority)
+            ]
+            quota = _nominal(self._cluster_queues[queue])
+            if self._cost([*kept, *wanted]) <= quota:
+                found[pod.uid] = (
+                    f"pod {'/'.join(pod.ref)} with priority {priority} waits: pods with this "
+                    f"priority or a higher one hold {self._cost(kept)} of {quota} GPUs of {queue}"
+                )
+        return found
+
+    def _priority(self, pod: _Pod, unknown: int) -> int:
+        """Return the priority of the Workload of a pod that holds GPUs."""
+        return self._priorities.get(pod.uid, self._priorities.get(pod.job, unknown))
+
+    def _is_stopped(self, queue: str) -> bool:
+        return str(self._cluster_queues[queue]["spec"].get("stopPolicy", "None")) != "None"
+
+    def unplaced(self) -> dict[str, str]:
+        """Return the released pods that no node takes though no node has changed, with a text."""
+        is_calm = self._at - self._nodes_changed > _PLACED_SECONDS
+        return {
+            pod.uid: f"pod {'/'.join(pod.ref)} was released and is on no node"
+            for pod in self._pods.values()
+            if is_calm
+            and pod.is_released
+            and not pod.node
+            and not pod.claims
+            and not (pod.is_gone or pod.has_ended)
+            and pod.ends_by is None
+            and self._at - self._released.get(pod.uid, self._at) > _PLACED_SECONDS
+        }
+
     def stuck(self) -> dict[str, str]:
         """Return what waits although its cohort has room for it, with a text."""
         quotas = self.quotas()
@@ -601,6 +704,8 @@ class Checker:
                 for entry, claim in pod.claims
             )
             if pod.is_released or is_over or not cohort or not claims_exist:
+                continue
+            if self._is_stopped(self.queues[pod.ref[0]]):
                 continue
             wanted = self._together(pod)
             need = self._cost([*self._holders(cohort), *wanted]) - self.held(cohort)

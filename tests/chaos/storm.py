@@ -125,12 +125,14 @@ class Options:
         seconds: how long actions are started.
         kinds: names of the kinds of actions.
         alerts: whether Prometheus watches, and no alert may fire once all is calm.
+        first: whether to end at the first release above quota.
     """
 
     seed: int
     seconds: float
     kinds: Collection[str]
     alerts: bool = False
+    first: bool = False
 
 
 @dataclass(kw_only=True)
@@ -144,10 +146,13 @@ class Report:
         actions: number by kind, and by what became of it.
         raises: releases that were judged.
         surges: those of them that surge quota allowed.
+        exercised: how often something else happened that rules are about.
         violations: releases above quota.
         leaked: GPUs that are charged and not held.
         uncharged: GPUs that are held and not charged.
         stuck: what fits and was not released.
+        outranked: what waits for quota that pods with a lower priority hold.
+        unplaced: what was released and is on no node, though no node has changed.
         half: groups of which a part runs.
         stopped: running pods, Jobs and PyTorchJobs that the controller stopped without a decision.
         restarts: programs that ended by themselves, by name.
@@ -162,10 +167,13 @@ class Report:
     actions: dict[str, dict[str, int]] = field(default_factory=dict)
     raises: int = 0
     surges: int = 0
+    exercised: dict[str, int] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
     leaked: list[str] = field(default_factory=list)
     uncharged: list[str] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)
+    outranked: list[str] = field(default_factory=list)
+    unplaced: list[str] = field(default_factory=list)
     half: list[str] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
     restarts: dict[str, int] = field(default_factory=dict)
@@ -174,7 +182,7 @@ class Report:
     faults: list[str] = field(default_factory=list)
 
     UNSAFE = ("violations", "leaked", "uncharged", "stopped", "drifts")
-    FOUND = (*UNSAFE, "stuck", "half", "alerts", "faults")
+    FOUND = (*UNSAFE, "stuck", "outranked", "unplaced", "half", "alerts", "faults")
 
     @property
     def is_good(self) -> bool:
@@ -190,6 +198,11 @@ class Report:
             f"storm of seed {self.seed}, {self.seconds:.0f} s: {sum(total.values())} actions, "
             + ", ".join(f"{count} {name}" for name, count in sorted(total.items()))
             + f"; {self.raises} releases judged, {self.surges} in surge quota",
+            "exercised: " + ", ".join(f"{count} {name}" for name, count in self.exercised.items()),
+            "actions: "
+            + ", ".join(
+                f"{sum(one.values())} {kind}" for kind, one in sorted(self.actions.items())
+            ),
             ", ".join(f"{len(getattr(self, name))} {name}" for name in self.FOUND),
         ]
         for name in self.FOUND:
@@ -268,7 +281,8 @@ class Storm:
         sent = self._steady() - self._started
         result, detail = "done", ""
         try:
-            call()
+            answer = call()
+            detail = answer if isinstance(answer, str) else ""
         except RestError as refused:
             result = "refused" if refused.status < 500 else "failed"
             detail = str(refused)
@@ -391,11 +405,12 @@ class Storm:
                     asked = stack.enter_context(alerts.watched(self._site, self._folder))
                 self._started = self._steady()
                 self._rage()
-                self._heal()
-                self._settle()
-                if asked is not None:
-                    self._stay_calm(asked)
-                self._empty()
+                if not self._is_decided:
+                    self._heal()
+                    self._settle()
+                    if asked is not None:
+                        self._stay_calm(asked)
+                    self._empty()
             self._pool.shutdown()
         finally:
             self._pool.shutdown(wait=False, cancel_futures=True)
@@ -406,6 +421,7 @@ class Storm:
         self.report.violations = [one.text() for one in self._checker.violations]
         self.report.raises = self._checker.raises
         self.report.surges = self._checker.surges
+        self.report.exercised = dict(self._checker.exercised)
         self.report.stopped = self._stopped()
         self.report.drifts = self._drifts()
         self.report.restarts = dict(self._restarts)
@@ -423,7 +439,7 @@ class Storm:
         told = 0.0
         upcoming = actions.plan(self._options.seed, self._options.seconds, self._options.kinds)
         following = next(upcoming)
-        while (now := self._seconds()) < self._options.seconds:
+        while (now := self._seconds()) < self._options.seconds and not self._is_decided:
             while min([following.at, *(due.at for due in self._due[:1])]) <= now:
                 if self._due and self._due[0].at <= following.at:
                     due = heapq.heappop(self._due)
@@ -437,6 +453,11 @@ class Storm:
             if now >= told + _PROGRESS_SECONDS:
                 told = now
                 self._progress(f"{now:.0f}/{self._options.seconds:.0f} s")
+
+    @property
+    def _is_decided(self) -> bool:
+        """Whether what was asked for is known: a release above quota, where one is enough."""
+        return self._options.first and bool(self._checker.violations)
 
     def _seconds(self) -> float:
         return self._steady() - self._started
@@ -503,6 +524,8 @@ class Storm:
                 "leaked": self._checker.leaked,
                 "uncharged": self._checker.uncharged,
                 "stuck": self._checker.stuck,
+                "outranked": self._checker.outranked,
+                "unplaced": self._checker.unplaced,
                 "half": self._checker.half,
             },
             "settle",
@@ -718,6 +741,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--alerts", action="store_true",
         help="run Prometheus beside it (`make alerts` compiles it); no alert may fire in calm",
     )  # fmt: skip
+    parser.add_argument(
+        "--first", action="store_true", help="end at the first release above quota"
+    )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     given = parser.parse_args(arguments)
     try:
@@ -729,7 +755,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = given.folder or Path(tempfile.mkdtemp(prefix="storm-"))
     folder.mkdir(parents=True, exist_ok=True)
     options = Options(
-        seed=given.seed, seconds=given.minutes * 60, kinds=kinds, alerts=given.alerts
+        seed=given.seed,
+        seconds=given.minutes * 60,
+        kinds=kinds,
+        alerts=given.alerts,
+        first=given.first,
     )
     report = rage(options, folder, lambda line: print(line, file=sys.stderr, flush=True))
     print(json.dumps(asdict(report), indent=2) if given.json else report.text())

@@ -525,3 +525,84 @@ def test_what_was_decided_while_a_node_was_away_is_judged_without_its_pods() -> 
     world.second += 10
     world.pod("late", ns="alone")
     assert world.found() == [("alone/late", 5, 2)]
+
+
+# ----------------------------------------------------------------- what outranks, what is placed
+
+
+def ranked(owner: str, priority: int, **more: Any) -> Json:
+    metadata = {"name": owner, "uid": f"w-{owner}", "ownerReferences": [{"uid": owner}]}
+    return {"metadata": metadata, "spec": {"priority": priority}, **more}
+
+
+@pytest.mark.parametrize(
+    ("held", "found"), [(1, {"urgent"}), (5, set()), (9, set())], ids=["lower", "same", "higher"]
+)
+def test_what_waits_for_quota_that_lower_priorities_hold_is_outranked(
+    held: int, found: set[str]
+) -> None:
+    world = World(alone=4)
+    world.run("low", 4, ns="alone")
+    world.take("workloads", ranked("low", held))
+    world.pod("urgent", 2, gated=True, type_="ADDED", ns="alone")
+    assert world.checker.outranked() == {}  # its Workload is not known yet
+    world.take("workloads", ranked("urgent", 5))
+
+    assert set(world.checker.outranked()) == found
+
+
+def test_pods_of_a_job_have_the_priority_of_its_workload() -> None:
+    world = World(alone=4)
+    world.job("job", 1)
+    world.run("low", 4, ns="alone", job="job")
+    world.take("workloads", ranked("job", 1))
+    world.pod("urgent", 2, gated=True, type_="ADDED", ns="alone")
+    world.take("workloads", ranked("urgent", 5))
+
+    assert set(world.checker.outranked()) == {"urgent"}
+
+
+def test_nothing_outranks_what_ends_or_in_a_queue_that_is_stopped() -> None:
+    world = World(alone=4)
+    world.run("low", 4, ns="alone")
+    world.take("workloads", ranked("low", 1))
+    world.pod("urgent", 2, gated=True, type_="ADDED", ns="alone")
+    world.take("workloads", ranked("urgent", 5))
+    world.pod("low", 4, ns="alone", node="node", phase="Running", metadata=DELETED)
+    assert world.checker.outranked() == {}
+
+
+def test_a_released_pod_is_on_a_node_unless_nodes_have_changed() -> None:
+    world = World(alone=4)
+    world.pod("lost", gated=True, type_="ADDED", ns="alone")
+    world.pod("lost", ns="alone")
+    assert world.checker.unplaced() == {}
+    world.quota("alone", 4, after=30)
+    assert set(world.checker.unplaced()) == {"lost"}
+    world.take("nodes", {"metadata": {"name": "other"}, "spec": {}}, "ADDED")
+    assert world.checker.unplaced() == {}
+
+
+def test_what_is_exercised_is_counted_once() -> None:
+    world = World(team=4)
+    preempted = {"type": "Preempted", "status": "True", "lastTransitionTime": "now"}
+    for _ in range(2):
+        world.take("workloads", ranked("low", 1, status={"conditions": [preempted]}))
+    replaced = ranked("job", 1)
+    replaced["metadata"]["annotations"] = {
+        "kueue.x-k8s.io/workload-slice-replacement-for": "team/before"
+    }
+    world.take("workloads", replaced)
+    left = {"annotations": {"gpu-admission.dev/runs-since": "2026-01-01T12:00:00Z"}}
+    world.run("orphan", metadata=left)
+    group = {"kueue.x-k8s.io/pod-group-name": "g", "kueue.x-k8s.io/pod-group-total-count": "1"}
+    world.run("first", metadata={"annotations": group})
+    world.pod("first", metadata={"annotations": group}, type_="DELETED")
+    world.run("second", metadata={"annotations": group})
+
+    assert world.checker.exercised == {
+        "preemptions": 1,
+        "replaced members": 1,
+        "elastic steps": 1,
+        "orphans charged": 1,
+    }
