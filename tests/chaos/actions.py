@@ -248,14 +248,14 @@ def elastic(host: Host, made: Made, rng: random.Random) -> None:
     count = rng.choice((1, 2, 3))
     pod = _asking(1, rng.uniform(15, 30))
     document = make_job(
-        name, count, completions=None, annotations={names.ELASTIC_JOB: "true"}, pod=pod,
+        name, count, completions=40, annotations={names.ELASTIC_JOB: "true"}, pod=pod,
         labels={names.QUEUE_LABEL: "default", **_priority(rng)}, backoffLimit=20,
     )  # fmt: skip
     path = f"/apis/batch/v1/namespaces/{team}/jobs"
     what = f"create elastic Job {team}/{name}: {count}"
     host.send("elastic", what, lambda: host.editor.post(path, document))
     for _ in range(3):
-        size = {"spec": {"parallelism": rng.choice((1, 2, 4, 5))}}
+        size = {"spec": {"parallelism": rng.choice((1, 3, 5, 8))}}
         host.later(
             rng.uniform(3, 14),
             "elastic",
@@ -303,28 +303,38 @@ def steal(host: Host, made: Made, rng: random.Random) -> None:
     host.send("steal", what, lambda: host.editor.post(path, document))
 
 
+_TAKEN: Final = {"batch.kubernetes.io/controller-uid": "x", "controller-uid": "x"}
 _TAKING: Final[tuple[Json, ...]] = (
     {"metadata": {"ownerReferences": None}},
-    {"metadata": {"labels": {"batch.kubernetes.io/controller-uid": None, "controller-uid": None}}},
-    {"metadata": {"labels": {"batch.kubernetes.io/controller-uid": "x"}}},
+    {"metadata": {"labels": _TAKEN}},
+    {"metadata": {"labels": _TAKEN, "ownerReferences": None}},
 )
 
 
+def _running(host: Host, team: str) -> list[tuple[str, str]]:
+    """Return the running pods of Jobs of a namespace, each with its Job."""
+    label = "batch.kubernetes.io/job-name"
+    path = f"/api/v1/namespaces/{team}/pods?labelSelector={label.replace('/', '%2F')}"
+    return sorted(
+        (one["metadata"]["name"], one["metadata"]["labels"][label])
+        for one in host.editor.get(path)["items"]
+        if one.get("status", {}).get("phase") == "Running"
+        and "deletionTimestamp" not in one["metadata"]
+    )
+
+
 def take_pod(host: Host, made: Made, rng: random.Random) -> None:
-    """Take a pod from its Job, which would make another one."""
-    ref, place, change = _late(made.jobs, rng), rng.random(), rng.choice(_TAKING)
-    if ref is None:
-        return
+    """Take a running pod from its Job, which would make another one."""
+    team, place, change = rng.choice(_QUEUES), rng.random(), rng.choice(_TAKING)
 
     def call() -> object:
-        selector = f"labelSelector=batch.kubernetes.io/job-name%3D{ref[1]}"
-        found = host.editor.get(f"/api/v1/namespaces/{ref[0]}/pods?{selector}")["items"]
+        found = _running(host, team)
         if not found:
             return "no pod"
-        name = sorted(one["metadata"]["name"] for one in found)[int(place * len(found))]
-        return host.editor.patch(_path("pods", (ref[0], name)), change)
+        name, _ = found[int(place * len(found))]
+        return host.editor.patch(_path("pods", (team, name)), change)
 
-    host.send("take-pod", f"take a pod from Job {_text(ref)}: {change}", call)
+    host.send("take-pod", f"take a pod of {team} from its Job: {change}", call)
 
 
 def delete_workload(host: Host, made: Made, rng: random.Random) -> None:
@@ -590,8 +600,17 @@ def delete_job(host: Host, made: Made, rng: random.Random) -> None:
 
 
 def orphan(host: Host, made: Made, rng: random.Random) -> None:
-    """Delete a Job and leave its pods."""
-    _delete_job(host, made, rng, "orphan", "Orphan")
+    """Delete a Job that runs, and leave its pods."""
+    team, place = rng.choice(_QUEUES), rng.random()
+
+    def call() -> object:
+        found = _running(host, team)
+        if not found:
+            return "no pod"
+        _, name = found[int(place * len(found))]
+        return host.editor.delete(f"{_path('jobs', (team, name))}?propagationPolicy=Orphan")
+
+    host.send("orphan", f"delete a Job of {team}, Orphan", call)
 
 
 def _delete_job(host: Host, made: Made, rng: random.Random, kind: str, policy: str) -> None:
@@ -772,10 +791,10 @@ KINDS: Final[dict[str, Kind]] = {
     "job": Kind(job, 12),
     "claim": Kind(claim, 8),
     "preempt": Kind(preempt, 5),
-    "elastic": Kind(elastic, 3),
+    "elastic": Kind(elastic, 6),
     "partial": Kind(partial_job, 3),
     "steal": Kind(steal, 4),
-    "take-pod": Kind(take_pod, 6),
+    "take-pod": Kind(take_pod, 10),
     "delete-workload": Kind(delete_workload, 3),
     "stop-queue": Kind(stop_queue, 1),
     "gang": Kind(gang, 8),
@@ -791,7 +810,7 @@ KINDS: Final[dict[str, Kind]] = {
     "delete": Kind(delete, 12),
     "delete-job-pod": Kind(delete_job_pod, 5),
     "delete-job": Kind(delete_job, 2),
-    "orphan": Kind(orphan, 2),
+    "orphan": Kind(orphan, 4),
     "label": Kind(label, 10),
     "patch-job": Kind(patch_job, 10),
     "quota": Kind(quota, 3),

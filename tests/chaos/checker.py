@@ -212,6 +212,8 @@ class Checker:
     """Priority of the Workload of each owner, by its uid."""
     _told: set[tuple[str, str]] = field(default_factory=set)
     """What was counted as exercised."""
+    _members: set[str] = field(default_factory=set)
+    """Uids of pods that were seen in a group."""
     _lost_members: set[str] = field(default_factory=set)
     """Names of groups of which a pod is gone."""
     _nodes_changed: float = 0.0
@@ -276,10 +278,10 @@ class Checker:
         """Count a pod that takes the place of a member, or that its owner has left."""
         if _RUNS_SINCE in (event.object["metadata"].get("annotations") or {}):
             self._exercise("orphans charged", pod.uid)
-        name, total = pod.group
-        if name and event.type == "ADDED":
-            members = [one for one in self._pods.values() if one.group[0] == name]
-            if len(members) > total or name in self._lost_members:
+        name, _ = pod.group
+        if name and pod.uid not in self._members:
+            self._members.add(pod.uid)
+            if name in self._lost_members:
                 self._exercise("replaced members", pod.uid)
 
     def _exercise(self, what: str, which: str) -> None:
