@@ -5,9 +5,9 @@ one by one. Its pod templates may stand anywhere in it. An owner under review is
 the review is decoded into: it has the methods of `Reviewed`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 import msgspec
 
@@ -26,16 +26,57 @@ _CONTROL_PLANE: Final = "system:serviceaccount:kube-system:"
 _CONTROLLER_MANAGER: Final = "system:kube-controller-manager"
 
 
+class Mark(NamedTuple):
+    """What the start of an owner writes on its pods, and what they are counted by.
+
+    Attributes:
+        workload: the Workload with which they were admitted; empty for none.
+        pod_set: their pod set; empty where its name cannot be a label.
+        devices: what was admitted for each, as text; empty where an earlier version started it.
+    """
+
+    workload: str
+    pod_set: str
+    devices: str
+
+
+def mark_of(labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None) -> Mark:
+    """Return the mark in the metadata of a pod or pod template."""
+    said = annotations or {}
+    return Mark(
+        workload=said.get(names.WORKLOAD_ANNOTATION, ""),
+        pod_set=(labels or {}).get(names.PODSET_LABEL, ""),
+        devices=said.get(names.ADMITTED_DEVICES, ""),
+    )
+
+
+def marks_of(given: Iterable[Mapping[str, Any]]) -> tuple[Mark, ...]:
+    """Return the marks in what an admission gives beside pod templates.
+
+    Args:
+        given: labels and annotations, by these names, for each.
+    """
+    found = (mark_of(_texts(one.get("labels")), _texts(one.get("annotations"))) for one in given)
+    return tuple(one for one in found if one.workload)
+
+
+def _texts(members: Any) -> dict[str, str]:
+    """Return the members of an object that are text: no schema may hold it."""
+    if not isinstance(members, Mapping):
+        return {}
+    return {str(key): text for key, text in members.items() if isinstance(text, str)}
+
+
 class Beside(msgspec.Struct, frozen=True, gc=False):
     """A field next to a pod template that also applies to its pods.
 
     Attributes:
         at: the list in which it stands.
-        mark: the Workload of which it says that it was admitted; empty for none.
+        marks: what it says that was admitted; empty for nothing.
     """
 
     at: FieldPath
-    mark: str
+    marks: tuple[Mark, ...] = ()
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -66,10 +107,16 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     asks_at: str = ""
 
     @property
+    def marks(self) -> tuple[Mark, ...]:
+        """What it says that was admitted, with what stands beside it; empty for nothing."""
+        own = mark_of(self.pod.metadata.labels, self.pod.metadata.annotations)
+        beside = () if self.beside is None else self.beside.marks
+        return (own,) if own.workload else beside
+
+    @property
     def mark(self) -> str:
         """The Workload with which it says that it was admitted; empty without one."""
-        own = self.pod.metadata.annotation(names.WORKLOAD_ANNOTATION)
-        return own or ("" if self.beside is None else self.beside.mark)
+        return self.marks[0].workload if self.marks else ""
 
 
 class Reviewed(Protocol):

@@ -198,8 +198,7 @@ def _template(content: Mapping[str, Any], listed: PodSets, member: rows.Member) 
 def _beside(given: rows.Given | None) -> Beside | None:
     if given is None or not given.value:
         return None
-    mark = rows.value_at(given.value, "annotations") or {}
-    return Beside(given.at, str(mark.get(names.WORKLOAD_ANNOTATION) or ""))
+    return Beside(given.at, review.marks_of((given.value,)))
 
 
 def held(row: Row) -> HeldKind:

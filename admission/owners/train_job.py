@@ -23,7 +23,7 @@ from admission.objects import owner_rows as rows
 from admission.objects import pod_templates, reviewed_pod
 from admission.objects.owner_rows import Row
 from admission.objects.workload import Workload
-from admission.owners import injection, row_owner, row_review
+from admission.owners import injection, review, row_owner, row_review
 from admission.owners.framework import Integration, Kind
 from admission.owners.injection import Injection
 from admission.owners.review import Beside, HeldKind, Template
@@ -243,10 +243,11 @@ class Reviewed(row_review.Reviewed, frozen=True, kw_only=True):
 
     def _beside(self) -> Beside | None:
         """Return what an admission added, with its path."""
-        for given in _given(self.spec).values():
-            mark = given.value["annotations"].get(names.WORKLOAD_ANNOTATION)
-            return Beside(given.at.index(given.index), str(mark or ""))
-        return None
+        given = tuple(_given(self.spec).values())
+        if not given:
+            return None
+        marks = review.marks_of(one.value for one in given)
+        return Beside(given[0].at.index(given[0].index), marks)
 
 
 def held(row: Row) -> HeldKind:

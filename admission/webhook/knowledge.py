@@ -38,7 +38,7 @@ from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import FlavorQuotas
 from admission.objects.resource_quota import NamespaceQuota
-from admission.owners.review import HeldKind
+from admission.owners.review import HeldKind, Mark
 from admission.scheduling import quota
 from admission.scheduling.hierarchy import Forest
 from admission.webhook.owner_admissions import OwnerAdmissions
@@ -212,9 +212,9 @@ class ClusterKnowledge:
         held: HeldKind,
         namespace: str,
         owner: views.OwnerReference,
-        marks: frozenset[str],
-    ) -> frozenset[str] | None:
-        """Return the Workloads with which an owner was admitted; see `OwnerAdmissions.of`."""
+        marks: frozenset[Mark],
+    ) -> frozenset[Mark] | None:
+        """Return what of an owner was admitted; see `OwnerAdmissions.of`."""
         return self._owners.of(held, namespace, owner, marks)
 
     def limit_ranges(self, namespace: str) -> tuple[views.LimitRange, ...]:

@@ -2,12 +2,13 @@
 
 from admission.objects import views
 from admission.owners import review
+from admission.owners.review import Mark
 from admission.webhook.review_context import Context, Knowledge, Rules
 
 
 def is_by_controller(
     metadata: views.ObjectMeta,
-    marks: frozenset[str],
+    marks: frozenset[Mark],
     context: Context,
     rules: Rules,
     knowledge: Knowledge,
@@ -20,7 +21,8 @@ def is_by_controller(
 
     Args:
         metadata: of the object.
-        marks: the Workloads of which the object says that they were admitted.
+        marks: what the object says that was admitted: with which Workload, as which pod set, and
+            how many devices for each pod. Its pods are counted by these.
         context: what the review says besides the objects.
         rules: what the installation chose.
         knowledge: what was last seen of the cluster.

@@ -16,7 +16,7 @@ from admission.base.clock import Clock
 from admission.kube import errors
 from admission.kube.resources import Resource
 from admission.objects import views
-from admission.owners.review import HeldKind, Reviewed
+from admission.owners.review import HeldKind, Mark, Reviewed
 
 ASK_SECONDS: Final = 0.5
 """How long one question may take, while other reviews wait."""
@@ -27,7 +27,7 @@ _MOST_SECONDS: Final = 1.0
 
 Ask = Callable[[HeldKind, str, str], Reviewed | None]
 """Reads an owner of a kind by namespace and name; None where there is none. Raises `KubeError`."""
-_NONE: Final[frozenset[str]] = frozenset()
+_NONE: Final[frozenset[Mark]] = frozenset()
 _log = logs.get("owners")
 
 
@@ -37,10 +37,10 @@ def resource_of(held: HeldKind) -> Resource:
     return Resource(kind.group, kind.version, kind.plural, kind.name)
 
 
-def of_templates(owner: Reviewed) -> frozenset[str]:
-    """Return the Workloads with which the pod templates of an owner were admitted."""
+def of_templates(owner: Reviewed) -> frozenset[Mark]:
+    """Return what the pod templates of an owner say that was admitted."""
     try:
-        return frozenset(filter(None, (one.mark for one in owner.templates())))
+        return frozenset(mark for one in owner.templates() for mark in one.marks)
     except msgspec.ValidationError:
         return _NONE  # a field that no schema holds: its pods are held one by one
 
@@ -59,7 +59,7 @@ class OwnerAdmissions:
             ask: see `Ask`; None: what is not watched is not known.
         """
         self._write = threading.Lock()
-        self._known: dict[str, Mapping[str, frozenset[str]]] = {}
+        self._known: dict[str, Mapping[str, frozenset[Mark]]] = {}
         """Admissions by UID, by the framework of the kind."""
         self._clock = clock
         self._ask = ask
@@ -92,8 +92,8 @@ class OwnerAdmissions:
     # ------------------------------------------------------------------------------- readers
 
     def of(
-        self, held: HeldKind, namespace: str, owner: views.OwnerReference, marks: frozenset[str]
-    ) -> frozenset[str] | None:
+        self, held: HeldKind, namespace: str, owner: views.OwnerReference, marks: frozenset[Mark]
+    ) -> frozenset[Mark] | None:
         """Return the admissions of an owner; None where there is no such owner, as far as known.
 
         Args:

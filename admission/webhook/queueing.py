@@ -12,6 +12,7 @@ from typing import Final
 from admission.base import clock, names
 from admission.objects import gangs
 from admission.objects.reviewed_pod import Pod
+from admission.owners import review
 from admission.webhook import making, metadata_rules, requests
 from admission.webhook.review_context import Context, Knowledge, Rules
 
@@ -154,9 +155,11 @@ def is_of_admitted_owner(pod: Pod, context: Context, rules: Rules, knowledge: Kn
 
     The mark in its annotations was put into that template together with the permission to run.
     """
-    mark = pod.metadata.annotation(names.WORKLOAD_ANNOTATION)
+    mark = review.mark_of(pod.metadata.labels, pod.metadata.annotations)
+    if not mark.workload:
+        return False
     marks = frozenset({mark})
-    return bool(mark) and making.is_by_controller(pod.metadata, marks, context, rules, knowledge)
+    return making.is_by_controller(pod.metadata, marks, context, rules, knowledge)
 
 
 def has_default_queue(namespace: str, knowledge: Knowledge) -> bool:

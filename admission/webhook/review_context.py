@@ -23,7 +23,7 @@ from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_quota import NamespaceQuota
 from admission.owners import integrations
 from admission.owners.integrations import Kinds
-from admission.owners.review import HeldKind
+from admission.owners.review import HeldKind, Mark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,9 +106,9 @@ class Knowledge(Protocol):
         held: HeldKind,
         namespace: str,
         owner: views.OwnerReference,
-        marks: frozenset[str],
-    ) -> frozenset[str] | None:
-        """Return the Workloads with which an owner was admitted; None if it is not known to exist.
+        marks: frozenset[Mark],
+    ) -> frozenset[Mark] | None:
+        """Return what of an owner was admitted; None if it is not known to exist.
 
         Args:
             held: the kind of the owner.

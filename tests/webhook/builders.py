@@ -16,7 +16,7 @@ from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_quota import NamespaceQuota
 from admission.objects.reviewed_pod import Pod
-from admission.owners.review import HeldKind
+from admission.owners.review import HeldKind, Mark
 from admission.webhook import knowledge, pod_review
 from admission.webhook.knowledge import Reach
 from admission.webhook.pod_review import Outcome
@@ -51,8 +51,8 @@ class Cluster:
     priority_classes: frozenset[str] = frozenset()
     limits: tuple[views.LimitRange, ...] = ()
     quotas: tuple[NamespaceQuota, ...] = ()
-    owners: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """The Workloads with which owners were admitted, by UID."""
+    owners: Mapping[str, frozenset[Mark]] = field(default_factory=dict)
+    """What of owners was admitted, by UID."""
 
     def namespace(self, name: str) -> views.Namespace | None:
         return self.namespaces.get(name)
@@ -96,8 +96,8 @@ class Cluster:
         held: HeldKind,
         namespace: str,
         owner: views.OwnerReference,
-        marks: frozenset[str],
-    ) -> frozenset[str] | None:
+        marks: frozenset[Mark],
+    ) -> frozenset[Mark] | None:
         return self.owners.get(owner.uid)
 
     def limit_ranges(self, namespace: str) -> tuple[views.LimitRange, ...]:

@@ -9,7 +9,7 @@ from admission.base import names
 from admission.kube import errors
 from admission.objects import owner_rows, reviewed_pod, views
 from admission.owners import integrations
-from admission.owners.review import HeldKind
+from admission.owners.review import HeldKind, Mark
 from admission.webhook import owner_admissions, owner_review, pod_review
 from admission.webhook.owner_admissions import OwnerAdmissions
 from admission.webhook.queueing import Standing
@@ -28,20 +28,31 @@ REFERENCE = views.OwnerReference(
 )
 
 
-def pod(uid: str = "u1", mark: str = "ray-w", kind: str = "RayCluster") -> reviewed_pod.Pod:
+DEVICES = "nvidia.com/gpu=8"
+
+
+def pod(
+    uid: str = "u1",
+    mark: str = "ray-w",
+    kind: str = "RayCluster",
+    pod_set: str = "x",
+    devices: str = DEVICES,
+) -> reviewed_pod.Pod:
     owner = {"apiVersion": "ray.io/v1", "kind": kind, "name": "ray", "uid": uid}
     document = make_pod(
         "forged",
         gpus=8,
-        annotations={names.WORKLOAD_ANNOTATION: mark},
-        labels={names.PODSET_LABEL: "x"},
+        annotations={names.WORKLOAD_ANNOTATION: mark, names.ADMITTED_DEVICES: devices},
+        labels={names.PODSET_LABEL: pod_set},
     )
     document["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
     return reviewed_pod.from_dict(document)
 
 
 def cluster(**owners: str) -> Cluster:
-    known = {uid: frozenset(filter(None, [mark])) for uid, mark in owners.items()}
+    known = {
+        uid: frozenset({Mark(mark, "x", DEVICES)} if mark else ()) for uid, mark in owners.items()
+    }
     return make_cluster("default", owners=known)
 
 
@@ -69,6 +80,16 @@ def test_any_other_pod_of_the_same_maker_is_held_and_loses_its_marks(
     removed = {str(one["path"]) for one in found.operations if one["op"] == "remove"}
     assert any("annotations" in path for path in removed)
     assert any("labels" in path for path in removed)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"pod_set": "other"}, {"pod_set": ""}, {"devices": ""}, {"devices": "none"}]
+)
+def test_a_pod_of_an_admitted_owner_bears_all_that_it_is_counted_by(
+    changed: dict[str, str],
+) -> None:
+    found = pod_review.mutate(pod(**changed), CONTEXT, RULES, cluster(u1="ray-w"))
+    assert found.standing is Standing.QUEUED
 
 
 def test_a_held_pod_of_an_unknown_owner_may_not_lose_its_gate_before_it_is_stored() -> None:
@@ -99,7 +120,8 @@ def child_job(mark: str) -> Any:
     (job,) = (one for one in integrations.DEFAULT.held if one.kind.name == "Job")
     template: dict[str, Any] = {"spec": make_pod("x", gpus=4)["spec"]}
     if mark:
-        template["metadata"] = {"annotations": {names.WORKLOAD_ANNOTATION: mark}}
+        marks = {names.WORKLOAD_ANNOTATION: mark, names.ADMITTED_DEVICES: DEVICES}
+        template["metadata"] = {"annotations": marks, "labels": {names.PODSET_LABEL: "x"}}
     owner = {
         "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "set", "uid": "s1",
         "controller": True,
@@ -159,7 +181,7 @@ def ray(uid: str = "u1", mark: str = "ray-w") -> Any:
     return msgspec.convert(document, RAY_CLUSTER.document)
 
 
-MARKS = frozenset({"ray-w"})
+MARKS = frozenset({Mark("ray-w", "", "")})
 
 
 def admitted(found: OwnerAdmissions) -> bool:
