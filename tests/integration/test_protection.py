@@ -180,7 +180,7 @@ def test_of_very_many_annotations_none_is_changed(team: Team) -> None:
 @pytest.mark.parametrize(
     "mark",
     [
-        {"labels": {names.MANAGED_LABEL: names.MANAGED_VALUE}},
+        {"labels": {names.MANAGED_LABEL: "other"}},
         {"labels": {names.PODSET_LABEL: "main"}},
         {"annotations": {names.WORKLOAD_ANNOTATION: "other"}},
     ],
@@ -190,6 +190,13 @@ def test_a_pod_that_is_not_counted_is_not_marked_as_counted(team: Team, mark: Js
     said = team.refuses(f"{team.pods}/free", {"metadata": mark})
 
     assert "Only the controller may change the" in said
+
+
+def test_a_pod_that_is_not_counted_is_not_marked_by_a_manifest_of_kueue(team: Team) -> None:
+    team.system.create_pod(team.name, "free", gpus=None)
+    mark = {"labels": {names.MANAGED_LABEL: names.MANAGED_VALUE}}
+    after = team.editor.patch(f"{team.pods}/free", {"metadata": mark})
+    assert names.MANAGED_LABEL not in after["metadata"].get("labels", {})
 
 
 def test_the_gate_of_a_pod_that_is_held_for_its_parent_is_not_taken_off(team: Team) -> None:
