@@ -115,7 +115,9 @@ class PodOwner(Owner, Terminates):
     @override
     def places_otherwise(self, of: Workload) -> bool:
         (asked, *_) = of.spec.pod_sets or (None,)
-        return asked is not None and asks_for_other_nodes(self.view.spec, asked.template.spec)
+        if asked is None or not self.is_held():
+            return False  # a pod that runs has the node selector of its flavor
+        return asks_for_other_nodes(self.view.spec, asked.template.spec)
 
     @override
     def terminates(self) -> Terminates:

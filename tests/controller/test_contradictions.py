@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from admission.base import conditions, patches
+from admission.base import conditions, names, patches
 from admission.kube import resources
 from admission.scheduling.model import Config
 from tests.builders.cluster import make_namespace
 from tests.builders.pods import queued_pod
 from tests.builders.queues import (
+    make_class,
     make_cluster_queue,
     make_cohort,
     make_flavor,
@@ -161,6 +162,21 @@ def test_a_pod_that_is_narrowed_between_admission_and_start_is_admitted_anew() -
     assert admission is not None
     (assigned,) = admission.pod_set_assignments or ()
     assert dict(assigned.flavors or {}) == {"nvidia.com/gpu": "h100"}
+
+
+def test_a_pod_that_runs_is_followed_to_another_class_and_not_to_the_nodes_of_its_flavor() -> None:
+    world = two_products()
+    world.add(make_class("high", 1000), make_class("low", 1))
+    world.add_pod("train", labels={names.PRIORITY_CLASS_LABEL: "low"})
+    world.settle()
+    assert world.pod("train").spec.node_selector == {PRODUCT: "a100"}
+    change = patches.merge({"metadata": {"labels": {names.PRIORITY_CLASS_LABEL: "high"}}})
+    world.store.patch(resources.PODS, "train", change, "ml")
+    world.settle()
+    found = world.workloads()["train"]
+    assert found.spec.priority == 1000
+    (asked,) = found.spec.pod_sets or ()
+    assert not asked.template.spec.node_selector
 
 
 # ------------------------------------------------------------------------ a cycle of Cohorts
