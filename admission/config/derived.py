@@ -16,6 +16,8 @@ from admission.config.model import ConfigModel
 from admission.scheduling import model, transformation
 
 _MICROSECOND: Final = timedelta(microseconds=1)
+_EDIT_BATCH_US: Final = 1_000_000
+"""Microseconds for which changes of queues are gathered until parked Workloads are tried again."""
 _HEADS_PER_CYCLE: Final = 200
 """Bounds the time of one cycle where there are many queues; their trees take turns."""
 
@@ -82,6 +84,7 @@ class Settings(ConfigModel):
             one_at_a_time=waiting is not None and waiting.block_admission,
             paused=self.gpu.paused,
             consistent_flavors=True,
+            edit_batch_us=_EDIT_BATCH_US,
             heads_per_cycle=_HEADS_PER_CYCLE,
         )
 

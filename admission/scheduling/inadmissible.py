@@ -18,10 +18,13 @@ class InadmissibleRequeues:
 
     Args:
         batch_us: how long events are gathered.
+        edit_us: how long changes of what administrators set are gathered; a tool may write many
+            queues, or one many times.
     """
 
-    def __init__(self, batch_us: int) -> None:
+    def __init__(self, batch_us: int, edit_us: int = 0) -> None:
         self._batch_us = batch_us
+        self._edit_us = max(batch_us, edit_us)
         self._queues: dict[ClusterQueueName, int] = {}
         self._trees: dict[ClusterQueueName, int] = {}
         self._cohorts: dict[CohortName, int] = {}
@@ -30,19 +33,24 @@ class InadmissibleRequeues:
         """The earliest and the latest of all these moments, so that nobody looks at each of them
         to find that none has come."""
 
-    def queue(self, name: ClusterQueueName, now_us: int) -> None:
+    def queue(self, name: ClusterQueueName, now_us: int, *, edited: bool = False) -> None:
         """Note that inadmissible workloads of one ClusterQueue have to be tried again."""
-        self._note(self._queues.setdefault(name, now_us + self._batch_us))
+        self._note(self._queues, name, now_us, edited=edited)
 
-    def tree(self, name: ClusterQueueName, now_us: int) -> None:
+    def tree(self, name: ClusterQueueName, now_us: int, *, edited: bool = False) -> None:
         """Note the same for the whole tree of a ClusterQueue."""
-        self._note(self._trees.setdefault(name, now_us + self._batch_us))
+        self._note(self._trees, name, now_us, edited=edited)
 
     def cohort(self, name: CohortName, now_us: int) -> None:
-        """Note the same for the whole tree of a cohort."""
-        self._note(self._cohorts.setdefault(name, now_us + self._batch_us))
+        """Note the same for the whole tree of a cohort that was edited."""
+        self._note(self._cohorts, name, now_us, edited=True)
 
-    def _note(self, due_us: int) -> None:
+    def _note(self, times: dict[_Name, int], name: _Name, now_us: int, *, edited: bool) -> None:
+        due_us = now_us + (self._edit_us if edited else self._batch_us)
+        times[name] = min(times.get(name, due_us), due_us)
+        self._reach(times[name])
+
+    def _reach(self, due_us: int) -> None:
         if self._first_us is None:
             self._first_us = self._last_us = due_us
         else:
@@ -56,7 +64,7 @@ class InadmissibleRequeues:
     def take(self, forest: Forest, now_us: int) -> set[ClusterQueueName]:
         """Return the names of the ClusterQueues whose retry is due."""
         first_us = self._first_us
-        if first_us is None or (now_us < first_us and self._last_us <= now_us + self._batch_us):
+        if first_us is None or (now_us < first_us and self._last_us <= now_us + self._edit_us):
             return set()
         names = set(self._due(self._queues, now_us))
         roots: dict[int, CohortNode] = {}
@@ -77,12 +85,12 @@ class InadmissibleRequeues:
             names.update(leaf.name for leaf in root.leaves())
         self._first_us = None
         for due_us in (*self._queues.values(), *self._trees.values(), *self._cohorts.values()):
-            self._note(due_us)
+            self._reach(due_us)
         return names
 
     def _due(self, times: dict[_Name, int], now_us: int) -> list[_Name]:
         """Takes out the names whose time has come."""
-        latest_us = now_us + self._batch_us
+        latest_us = now_us + self._edit_us
         found = [name for name, due_us in times.items() if not now_us < due_us <= latest_us]
         for name in found:
             del times[name]

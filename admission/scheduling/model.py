@@ -571,6 +571,7 @@ class Config:
         requeue_by_eviction: a workload whose pods were not ready in time queues by the time of
             its eviction instead of its creation.
         retry_batch_us: parked workloads return this long after the event that frees them.
+        edit_batch_us: likewise after a change of a queue, a flavor, a cohort or a namespace.
         one_at_a_time: nothing is admitted while a workload with quota has pods that are not ready
             (``waitForPodsReady.blockAdmission``).
         paused: no workload gets quota; what has quota keeps it.
@@ -584,6 +585,7 @@ class Config:
     ignore_undeclared: bool = False
     requeue_by_eviction: bool = True
     retry_batch_us: int = 0
+    edit_batch_us: int = 0
     one_at_a_time: bool = False
     paused: bool = False
     consistent_flavors: bool = False

@@ -88,7 +88,9 @@ class State:
         self._assumed: dict[WorkloadKey, Reservation] = {}
         self._slices: dict[WorkloadKey, dict[WorkloadKey, None]] = {}
         """Workloads that replace another one, by the key of that."""
-        self._requeues = InadmissibleRequeues(self.config.retry_batch_us)
+        self._requeues = InadmissibleRequeues(
+            self.config.retry_batch_us, self.config.edit_batch_us
+        )
         self._changes = Changes()
         self._queues = PendingQueues(self.forest, self._changes)
         self._ledger = Ledger(self.forest, self._changes, self._requeues)
@@ -110,7 +112,7 @@ class State:
         self._supplies.set_flavor(flavor)
         if old is not None:
             for name in self._supplies.listing(flavor.name):
-                self._requeues.queue(name, now_us)
+                self._requeues.queue(name, now_us, edited=True)
 
     def drop_resource_flavor(self, name: FlavorName) -> None:
         """Forget a flavor; ClusterQueues that list it become inactive."""
@@ -154,7 +156,7 @@ class State:
             self._changes.local(local.key)
             if not known or regrouped:
                 self._place_all(local.key, now_us)
-        self._requeues.tree(queue.name, now_us)
+        self._requeues.tree(queue.name, now_us, edited=True)
 
     def _leaves(self, node: QueueNode | CohortNode | None, now_us: int) -> None:
         """What a node takes with it to its next place is free where it was."""
@@ -212,7 +214,7 @@ class State:
             self._changes.queue(name)
         self._place_all(queue.key, now_us)
         if old is not None and _caps_of(old) != _caps_of(queue):
-            self._requeues.queue(queue.cluster_queue, now_us)
+            self._requeues.queue(queue.cluster_queue, now_us, edited=True)
 
     def drop_local_queue(self, key: LocalQueueKey) -> None:
         """Forget a LocalQueue; its pending workloads are not queued any more."""
@@ -240,7 +242,7 @@ class State:
             if self._is_taken(key, before) != self._is_taken(key, labels)
         }
         for queue in sorted(concerned):
-            self._requeues.queue(queue, now_us)
+            self._requeues.queue(queue, now_us, edited=True)
         return before is None or bool(concerned)
 
     def _is_taken(self, key: LocalQueueKey, labels: Mapping[str, str] | None) -> bool:

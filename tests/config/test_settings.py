@@ -291,9 +291,12 @@ def test_the_engine_gets_what_changes_its_decisions():
         one_at_a_time=True,
         paused=True,
         consistent_flavors=True,
+        edit_batch_us=1_000_000,
         heads_per_cycle=200,
     )
-    assert Settings().scheduling() == model.Config(consistent_flavors=True, heads_per_cycle=200)
+    assert Settings().scheduling() == model.Config(
+        consistent_flavors=True, edit_batch_us=1_000_000, heads_per_cycle=200
+    )
 
 
 def test_requests_are_counted_by_the_transformations():

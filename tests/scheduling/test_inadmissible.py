@@ -26,3 +26,18 @@ def test_events_are_gathered_for_a_while(retries: InadmissibleRequeues) -> None:
 
 def test_a_clock_that_is_set_back_delays_nothing(retries: InadmissibleRequeues) -> None:
     assert retries.take(Forest(), NOW_US - 3600 * SECOND_US) == {QUEUE}
+
+
+def test_edits_are_gathered_and_freed_quota_is_not() -> None:
+    made = InadmissibleRequeues(0, SECOND_US)
+    other = ClusterQueueName("other")
+    for moment in range(5):
+        made.queue(QUEUE, NOW_US + moment, edited=True)
+    made.queue(other, NOW_US)
+    assert made.take(Forest(), NOW_US + 5) == {other}
+    made.queue(other, NOW_US + 6, edited=True)
+    made.queue(other, NOW_US + 7)
+    assert made.take(Forest(), NOW_US + 8) == {other}
+    assert made.next_us() == NOW_US + SECOND_US
+    assert made.take(Forest(), NOW_US + SECOND_US) == {QUEUE}
+    assert made.next_us() is None
