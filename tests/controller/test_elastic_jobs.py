@@ -133,6 +133,8 @@ def test_pods_of_an_elastic_job_have_a_gate_and_are_released_with_their_workload
     (only,) = slices(world)
     assert only.metadata.annotation(names.ELASTIC_JOB) == "true"
     assert only.replaces() is None
+    template = world.store.get(resources.JOBS, "train", "ml")["spec"]["template"]["metadata"]
+    assert template["annotations"][names.SLICE_NAME] == only.metadata.name
 
 
 def replaced() -> float:

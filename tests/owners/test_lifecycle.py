@@ -293,6 +293,10 @@ FOR_RUNNING = msgspec.structs.replace(
         PENDING.metadata, annotations={names.MADE_FOR_RUNNING: "true"}
     ),
 )
+ENDED, SPOILT = (
+    workload_of_pod(GATED, make_condition("Finished", "True", reason))
+    for reason in ("Succeeded", conditions.FAILED_TO_START)
+)
 OF_THIRD_KIND = {
     "it gets a Workload": (HELD, None, Step.CREATE_WORKLOAD),
     "it is restored before it gets one": (Set(OBJECT, injected=True), None, Step.RESTORE),
@@ -316,6 +320,15 @@ OF_THIRD_KIND = {
     "its Workload ends with it": (
         Set(OBJECT, held=False, ended=Text("Succeeded", "")), ADMITTED, Step.FINISH,
     ),
+    "it is suspended if it runs again after its Workload has ended with it": (
+        Set(OBJECT, held=False), ENDED, Step.STOP,
+    ),
+    "it asks anew once it is suspended": (HELD, ENDED, Step.DELETE_WORKLOAD),
+    "it asks anew once its pods have ended": (Set(OBJECT, active=True), ENDED, Step.NOTHING),
+    "it is left alone while it has ended": (
+        Set(OBJECT, held=False, ended=Text("Succeeded", "")), ENDED, Step.NOTHING,
+    ),
+    "it is left alone if its Workload has ended otherwise": (HELD, SPOILT, Step.NOTHING),
     "it runs on while its Workload goes": (
         Set(OBJECT, held=False), LEAVING, Step.REMOVE_FINALIZER,
     ),

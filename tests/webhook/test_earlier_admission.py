@@ -39,7 +39,7 @@ def test_the_marks_of_an_earlier_admission_are_dropped_from_a_new_pod():
     assert after["spec"]["schedulingGates"] == [GATE]
 
 
-@pytest.mark.parametrize("key", [*LABELS, *ANNOTATIONS, names.BEYOND_POD_GROUP])
+@pytest.mark.parametrize("key", [*LABELS, *ANNOTATIONS, names.BEYOND_POD_GROUP, names.SLICE_NAME])
 def test_each_mark_alone_is_dropped_and_the_pod_is_accepted(key: str):
     where = "labels" if key in LABELS else "annotations"
     pod = make_pod(gpus=1)
