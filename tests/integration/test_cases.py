@@ -8,6 +8,7 @@ Each file of ``cases`` begins with what is expected of the objects that follow:
 * ``usage``: what is reserved in a ClusterQueue, by flavor and resource;
 * ``conditions``: of other objects; ``told``: what the Workload of an owner says of its pods;
 * ``priority``, ``finalizers`` and ``keeps`` (labels) of objects;
+* ``phases``: what a kubelet says of a pod, one after the other;
 * ``again``: the manifest is applied a second time; ``change`` or ``replace``: what a user does;
   ``then`` holds afterwards.
 
@@ -49,7 +50,7 @@ def path_of(kind: str, namespace: str, name: str = "", api_version: str = "") ->
     found = (resources.of_kind(version, kind) for version in versions)
     resource = next((one for one in found if one is not None), None)
     if resource is None:
-        group, _, version = api_version.rpartition("/")
+        group, _, version = (api_version or "apps/v1").rpartition("/")
         plural = f"{kind.lower()}{'es' if kind.endswith('s') else 's'}"
         root = f"/apis/{group}/{version}" if group else f"/api/{version}"
         scope = f"/namespaces/{namespace}" if namespace else ""
@@ -175,6 +176,9 @@ class Case:
             assert set(labels) <= self.get(reference)["metadata"]["labels"].keys()
 
     def _runs(self, reference: str) -> bool:
+        kind, namespace, name = reference.split("/")
+        if self.api.lacks(path_of(kind, namespace, name)):
+            return False
         return not self.is_held(reference)
 
     def _is_used(self, queue: str, amounts: dict[str, dict[str, str]]) -> bool:
@@ -264,6 +268,11 @@ def test_what_people_wrote_does_what_they_expect(case: Case, name: str) -> None:
     if "change" in expected:
         kind, namespace, of = expected["change"]["object"].split("/")
         case.api.patch(path_of(kind, namespace, of), expected["change"]["merge"])
+    for reference, phases in expected.get("phases", {}).items():
+        kind, namespace, of = reference.split("/")
+        for phase in phases:
+            status = {"status": {"phase": phase}}
+            case.api.patch(f"{path_of(kind, namespace, of)}/status", status)
     if "replace" in expected:
         kind, namespace, of = expected["replace"]["object"].split("/")
         found = case.get(expected["replace"]["object"])
