@@ -95,7 +95,7 @@ def documents(
         waiting_mutating=[
             waiting
             for (*_, waiting), held in zip(owned, kinds.held, strict=True)
-            if held.templates  # a start by the controller is told by what it gives their pods
+            if held.tells_start
         ],
     )
     for document in found:

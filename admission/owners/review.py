@@ -188,6 +188,8 @@ class HeldKind:
         changes: members of its spec in which the controller changes something; empty where
             policies say it otherwise.
         reads: what else the controller lists and watches for it.
+        tells_start: whether the controller writes on it what its admission gave its pods when it
+            starts it; who starts it otherwise is told from that.
     """
 
     kind: Kind
@@ -198,6 +200,7 @@ class HeldKind:
     holds_children: bool = False
     changes: tuple[str, ...] = ()
     reads: tuple[Resource, ...] = ()
+    tells_start: bool = True
 
     @property
     def is_checked(self) -> bool:

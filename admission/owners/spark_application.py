@@ -429,4 +429,5 @@ def held(row: Row) -> HeldKind:
         makers=row.makers,
         framework=row.framework,
         changes=("suspend",),
+        tells_start=False,
     )
