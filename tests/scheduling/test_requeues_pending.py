@@ -20,7 +20,7 @@ def test_what_is_taken_is_due_also_when_the_clock_was_set_back(
     for name, now_us in steps:
         if name:
             requeues.queue(ClusterQueueName(name), now_us)
-            pending.setdefault(name, now_us + _BATCH_US)
+            pending[name] = min(pending.get(name, now_us + _BATCH_US), now_us + _BATCH_US)
         else:
             due = {one for one, at in pending.items() if at <= now_us or at > now_us + _BATCH_US}
             assert requeues.take(Forest(), now_us) == due
