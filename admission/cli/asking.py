@@ -23,6 +23,9 @@ namespace_option: Final[Callable[[Any], Any]] = click.option(
     "--namespace",
     help="Namespace to read if you may not read all. Default: that of the context.",
 )
+all_resources_option: Final[Callable[[Any], Any]] = click.option(
+    "--all-resources", is_flag=True, help="Also show cpu and memory."
+)
 limit_option: Final[Callable[[Any], Any]] = click.option(
     "--limit",
     type=click.IntRange(min=0),

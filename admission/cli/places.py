@@ -12,7 +12,7 @@ from admission.cli import asking, clusters, output, tables
 from admission.cli.asking import Asked
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import Column
-from admission.visibility import owning, waiting
+from admission.visibility import owning, quota_use, waiting
 from admission.visibility.cluster import Read
 from admission.visibility.subjects import similar
 from admission.visibility.waiting import Place, Queue
@@ -21,13 +21,12 @@ _STARTS: Final = "STARTS"
 _COLUMNS: Final = (
     Column("PLACE", right=True),
     Column(_STARTS),
-    Column("WORKLOAD"),
-    Column("ASKS"),
+    Column("ASKS", whole=True),
+    Column("OWNER"),
     Column("AGE", right=True),
-    Column("LOCALQUEUE", goes=2),
-    Column("PRIORITY", right=True, goes=3),
-    Column("REQUESTER", goes=4),
-    Column("WHY", goes=1),
+    Column("LOCALQUEUE", goes=1),
+    Column("PRIORITY", right=True, goes=2),
+    Column("REQUESTER", goes=3),
 )
 
 
@@ -44,6 +43,7 @@ Examples:
 )
 @click.argument("name", metavar="[QUEUE]", required=False)
 @asking.limit_option
+@asking.all_resources_option
 @asking.namespace_option
 @output.kubeconfig_option
 @clusters.context_option
@@ -51,6 +51,7 @@ Examples:
 def queue(
     name: str | None,
     limit: int,
+    all_resources: bool,
     namespace: str | None,
     kubeconfig: str | None,
     context: str | None,
@@ -73,7 +74,7 @@ def queue(
     for number, one in enumerate(queues):
         if number:
             click.echo("")
-        asking.say(_lines(one, limit, most))
+        asking.say(_lines(one, limit, most, every=all_resources))
     if not queues:
         click.echo("Nobody waits in a queue that you may read.")
     asking.say(asking.not_shown(read.missing, most))
@@ -106,7 +107,7 @@ def _queue(target: Asked, read: Read, name: str) -> Queue:
     return waiting.of(read, name, order)
 
 
-def _lines(found: Queue, limit: int, most: int) -> Iterator[str]:
+def _lines(found: Queue, limit: int, most: int, *, every: bool) -> Iterator[str]:
     number = len(found.waiting) + found.hidden
     verb = "waits" if number == 1 else "wait"
     verdict = f"queue {found.name}: {tables.counted(number, 'Workload')} {verb}"
@@ -122,11 +123,12 @@ def _lines(found: Queue, limit: int, most: int) -> Iterator[str]:
     shown = found.waiting[:limit] if limit else found.waiting
     if shown:
         columns: Sequence[Column] = _COLUMNS
-        rows: Sequence[Sequence[str]] = [_row(one) for one in shown]
+        rows: Sequence[Sequence[str]] = [_row(one, every=every) for one in shown]
         if not never:  # all start some time
             columns = tuple(one for one in columns if one.head != _STARTS)
             rows = [(row[0], *row[2:]) for row in rows]
-        yield from tables.table(columns, rows, most)
+        lines = tables.table(columns, rows, most)
+        yield from tables.with_texts(lines, [one.message for one in shown], most)
     if len(shown) < len(found.waiting):
         rest = len(found.waiting) - len(shown)
         yield from tables.sentence(f"and {rest:,} more; all of them: --limit 0", most, "  ")
@@ -140,18 +142,20 @@ def _lines(found: Queue, limit: int, most: int) -> Iterator[str]:
     yield from tables.sentence("next: kubectl gpu why POD says what one of them waits for", most)
 
 
-def _row(one: Place) -> tuple[str, ...]:
+def _row(one: Place, *, every: bool) -> tuple[str, ...]:
+    gpus = {resource: n for resource, n in one.asks.items() if quota_use.is_gpu(resource)}
+    shown = one.asks if every or not gpus else gpus
     asks = ", ".join(
-        f"{quantity.from_canonical(resource, n)} {resource}" for resource, n in one.asks.items()
+        f"{quantity.from_canonical(resource, shown[resource])} {resource}"
+        for resource in sorted(shown, key=quota_use.order_of)
     )
     return (
         str(one.place),
         "never" if one.never else "",
-        f"{one.namespace}/{one.workload}",
         asks or "nothing",
+        owning.shown(one.namespace, one.owner, one.workload),
         tables.age(one.since, SystemClock().now()),
         one.local_queue,
         str(one.priority),
         "" if one.requester == owning.UNKNOWN else one.requester,
-        one.message,
     )

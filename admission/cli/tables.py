@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -23,12 +23,14 @@ class Column:
     Attributes:
         head: its heading.
         right: whether it is aligned to the right.
+        whole: whether its texts are never cut, though they are aligned to the left.
         goes: where the table is too wide, columns are left out, the highest number first; 0 for
             one that always stays.
     """
 
     head: str
     right: bool = False
+    whole: bool = False
     goes: int = 0
 
 
@@ -65,11 +67,31 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], most: int) -
     return [line[:most] if most else line for line in lines]
 
 
+def with_texts(lines: Sequence[str], texts: Sequence[str], most: int) -> Iterator[str]:
+    """Yield the lines of a table, each row with a text below it where there is one.
+
+    Args:
+        lines: as `table` returns them.
+        texts: one for each row.
+        most: width in characters; 0 for any.
+    """
+    yield lines[0]
+    for line, text in zip(lines[1:], texts, strict=False):
+        yield line
+        if text:
+            yield from sentence(f"    {text}", most, "    ")
+    yield from lines[1 + len(texts) :]
+
+
 def _widths(
     columns: Sequence[Column], rows: Sequence[Sequence[str]], kept: list[int], most: int
 ) -> list[int]:
     widths = [max(len(columns[i].head), *(len(row[i]) for row in rows), 0) for i in kept]
-    flexible = [at for at, index in enumerate(kept) if not columns[index].right]
+    flexible = [
+        at
+        for at, index in enumerate(kept)
+        if not columns[index].right and not columns[index].whole
+    ]
     while most and _total(widths) > most:
         widest = max(flexible, key=lambda at: widths[at], default=None)
         if widest is None or widths[widest] <= max(_LEAST, len(columns[kept[widest]].head)):

@@ -18,6 +18,7 @@ from admission.visibility.quota_use import CohortUse, Line, LocalLine, LocalUse,
 from admission.visibility.subjects import similar
 
 _NONE: Final = "-"
+_UNKNOWN: Final = "?"
 _QUEUES: Final = (
     Column("QUEUE"),
     Column("FLAVOR"),
@@ -75,7 +76,7 @@ Columns:
     "--interval", type=click.FloatRange(min=0.5), default=2.0, show_default=True,
     help="Seconds between refreshes of --watch.",
 )  # fmt: skip
-@click.option("--all-resources", is_flag=True, help="Also show cpu and memory.")
+@asking.all_resources_option
 @asking.namespace_option
 @output.kubeconfig_option
 @clusters.context_option
@@ -194,7 +195,7 @@ def _of_resource(use: Use, resource: str, most: int) -> Iterator[str]:
             _text(resource, line.used),
             _some(resource, line.releasing),
             "?" if line.real is None else _text(resource, line.real),
-            "?" if line.sick is None else _some(resource, line.sick),
+            _some(resource, line.sick),
             "?" if flavor.nodes is None else str(flavor.nodes),
         )
         for flavor in use.flavors
@@ -209,6 +210,8 @@ def _of_resource(use: Use, resource: str, most: int) -> Iterator[str]:
 def _verdict(use: Use, resource: str) -> str:
     found = quota_use.total(use, resource)
     parts = [f"{_text(resource, found.used)} of {_text(resource, found.nominal)} used"]
+    if found.exists is not None and found.exists < found.nominal:
+        parts.append(f"{_text(resource, found.exists)} exist and can be used")
     if found.releasing:
         parts.append(f"{_text(resource, found.releasing)} of them about to be free")
     parts += _waiting((one.pending for one in use.queues), resource)
@@ -281,7 +284,7 @@ def _row(name: str, flavor: str, lines: Sequence[Line], pending: str) -> Sequenc
         _text(resource, sum(line.used for line in lines)),
         _some(resource, sum(line.borrowed for line in lines)),
         _some(resource, sum(line.lent for line in lines)),
-        _some(resource, sum(line.releasing for line in lines)),
+        _some(resource, quota_use.sum_of_known(line.releasing for line in lines)),
         pending,
     )
 
@@ -352,5 +355,8 @@ def _text(resource: str, value: int) -> str:
     return "unlimited" if value == amount.UNLIMITED else quantity.from_canonical(resource, value)
 
 
-def _some(resource: str, value: int) -> str:
+def _some(resource: str, value: int | None) -> str:
+    """Return an amount; ``?`` where it is not known, and ``-`` for nothing."""
+    if value is None:
+        return _UNKNOWN
     return _text(resource, value) if value else _NONE

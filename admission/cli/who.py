@@ -19,7 +19,7 @@ from admission.kube import errors, resources
 from admission.objects import views
 from admission.scheduling import hierarchy
 from admission.scheduling.hierarchy import QueueNode
-from admission.visibility import cluster, holders, quota_use, waiting
+from admission.visibility import cluster, holders, owning, quota_use, waiting
 from admission.visibility.cluster import Read
 from admission.visibility.holders import Held, Holder
 from admission.visibility.quota_use import NodeGpus
@@ -27,12 +27,11 @@ from admission.visibility.subjects import similar
 from admission.visibility.waiting import Place
 
 _COLUMNS: Final = (
-    Column("WORKLOAD"),
-    Column("FOR", goes=3),
-    Column("REQUESTER"),
-    Column("QUEUE", goes=4),
-    Column("HOLDS"),
+    Column("HOLDS", whole=True),
     Column("BORROWED", right=True, goes=1),
+    Column("OWNER"),
+    Column("REQUESTER"),
+    Column("QUEUE", goes=3),
     Column("SINCE", right=True),
     Column("STATE"),
     Column("NODES", goes=2),
@@ -70,6 +69,7 @@ Examples:
     "--as", "kind", type=click.Choice(_KINDS), help="What the name is, if it is ambiguous."
 )
 @asking.limit_option
+@asking.all_resources_option
 @asking.namespace_option
 @output.kubeconfig_option
 @clusters.context_option
@@ -78,6 +78,7 @@ def who(
     name: str,
     kind: str | None,
     limit: int,
+    all_resources: bool,
     namespace: str | None,
     kubeconfig: str | None,
     context: str | None,
@@ -98,7 +99,7 @@ def who(
             | {"neverStart": [_never_document(one) for one in found.never]}
         )
         return
-    asking.say(_lines(found, name, limit, tables.width()))
+    asking.say(_lines(found, name, limit, tables.width(), every=all_resources))
 
 
 def _found(target: Asked, name: str, kind: str | None) -> _Found:
@@ -200,11 +201,13 @@ def _on_node(target: Asked, node: views.Node) -> _Found:
     return _Found("node", holders.on_node(holders.of(read), name), read.missing, gpus)
 
 
-def _lines(found: _Found, name: str, limit: int, most: int) -> Iterator[str]:
+def _lines(found: _Found, name: str, limit: int, most: int, *, every: bool) -> Iterator[str]:
     yield from tables.sentence(_verdict(found, name), most, "  ")
     shown = found.holders[:limit] if limit else found.holders
     if shown:
-        yield from tables.table(_COLUMNS, [_row(one) for one in shown], most)
+        knows_pods = cluster.is_whole(found.missing, "Pod")
+        rows = [_row(one, every=every, knows_pods=knows_pods) for one in shown]
+        yield from tables.table(_COLUMNS, rows, most)
     if len(shown) < len(found.holders):
         rest = len(found.holders) - len(shown)
         yield from tables.sentence(f"and {rest:,} more; all of them: --limit 0", most, "  ")
@@ -269,21 +272,31 @@ def _quota(found: Iterable[Holder]) -> dict[str, int]:
     return sums
 
 
-def _row(one: Holder) -> Sequence[str]:
-    gpus = [held for held in one.held if quota_use.is_gpu(held.resource)] or one.held
-    holds = ", ".join(_held(held) for held in gpus)
-    borrowed = [held for held in gpus if held.borrowed]
+def _row(one: Holder, *, every: bool, knows_pods: bool) -> Sequence[str]:
+    gpus = [held for held in one.held if quota_use.is_gpu(held.resource)]
+    shown = one.held if every or not gpus else gpus
+    holds = ", ".join(_held(held) for held in shown)
+    nodes = tables.listed(sorted({pod.node for pod in one.pods if pod.node}))
     return (
+        holds or _sums(_on([one])),
+        _borrowed(shown),
         _name(one),
-        one.owner,
         one.requester,
         one.local_queue and f"{one.cluster_queue} ({one.local_queue})",
-        holds or _sums(_on([one])),
-        ", ".join(quantity.from_canonical(h.resource, h.borrowed) for h in borrowed) or "-",
         tables.age(one.since, clock.SystemClock().now()),
         one.state,
-        tables.listed(sorted({pod.node for pod in one.pods if pod.node})),
+        nodes or ("" if knows_pods else "?"),
     )
+
+
+def _borrowed(found: Iterable[Held]) -> str:
+    """Return what is borrowed; ``?`` where that is not known, and ``-`` for nothing."""
+    parts = [
+        "?" if one.borrowed is None else quantity.from_canonical(one.resource, one.borrowed)
+        for one in found
+        if one.borrowed is None or one.borrowed
+    ]
+    return "?" if parts and set(parts) == {"?"} else ", ".join(parts) or "-"
 
 
 def _held(one: Held) -> str:
@@ -295,7 +308,7 @@ def _held(one: Held) -> str:
 
 
 def _name(one: Holder) -> str:
-    return f"{one.namespace}/{one.workload or one.owner.removeprefix('Pod ')}"
+    return owning.shown(one.namespace, one.owner, one.workload)
 
 
 def _taken_back(found: Iterable[Holder], most: int) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """The objects that answers about a cluster are made from, read with the rights of who asks."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
@@ -70,6 +70,16 @@ class Wanted:
     pods: str | None = None
     pod_fields: str = ""
     nodes: bool = False
+
+
+def is_whole(missing: Iterable[str], kind: str) -> bool:
+    """Return whether all objects of a kind could be read.
+
+    Args:
+        missing: sentences about what could not be read.
+        kind: of the objects, as ``Workload``.
+    """
+    return not any(one.startswith(f"{kind}s are not shown") for one in missing)
 
 
 RELEASED: Final = names.PODSET_LABEL

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -16,7 +17,7 @@ from admission.scheduling import quota
 from admission.scheduling.hierarchy import QueueNode, members
 from admission.scheduling.model import PreemptionPolicy
 from admission.scheduling.reserving import ReservingWorkload
-from admission.visibility import owning, quota_use
+from admission.visibility import cluster, owning, quota_use
 from admission.visibility.cluster import Read
 
 _NAMED: Final = 3
@@ -31,13 +32,14 @@ class Held:
         resource: the resource.
         amount: all of it, in canonical units.
         borrowed: the part of it that its ClusterQueue has borrowed. What is borrowed is counted
-            on the Workloads that would be preempted first: lower priority, then newer.
+            on the Workloads that would be preempted first: lower priority, then newer. None where
+            that is not known: the ClusterQueue, or others that hold its quota, may not be read.
     """
 
     flavor: str
     resource: str
     amount: int
-    borrowed: int = 0
+    borrowed: int | None = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +169,15 @@ def _borrowing(node: QueueNode) -> dict[FlavorResource, int]:
     }
 
 
+def _unknown(read: Read, one: ReservingWorkload) -> AbstractSet[FlavorResource]:
+    """Return of what it is not known how much of it a Workload has borrowed."""
+    node = read.forest.queues.get(one.cluster_queue)
+    if node is None:
+        return one.usage.keys()
+    is_whole = cluster.is_whole(read.missing, "Workload")
+    return frozenset() if is_whole else _borrowing(node).keys()
+
+
 def _taken_first(one: ReservingWorkload) -> tuple[bool, int, int, str]:
     """As `scheduling.preemption.candidates` orders the Workloads of one ClusterQueue."""
     return not one.evicted, one.priority, -one.reserved_us, one.uid
@@ -181,6 +192,7 @@ def _of_workload(
     leaves = read.is_releasing(one.key)
     state = "releasing" if leaves else "admitted" if one.admitted else "reserved"
     own = borrowed.get(one.key, {})
+    unknown = _unknown(read, one)
     pairs = sorted(one.usage, key=lambda pair: (quota_use.order_of(pair.resource), pair.flavor))
     return Holder(
         namespace=one.key.namespace,
@@ -197,7 +209,7 @@ def _of_workload(
                 flavor=pair.flavor,
                 resource=pair.resource,
                 amount=one.usage[pair],
-                borrowed=own.get(pair, 0),
+                borrowed=None if pair in unknown else own.get(pair, 0),
             )
             for pair in pairs
             if one.usage[pair]

@@ -23,3 +23,16 @@ def owner_of(workload: Workload) -> str:
 def requester_of(metadata: views.ObjectMeta) -> str:
     """Return who asked for a Workload or pod."""
     return metadata.annotation(names.REQUESTER) or UNKNOWN
+
+
+def shown(namespace: str, owner: str, workload: str) -> str:
+    """Return whose it is, as people know it: ``team/job/train``, with what `why` takes.
+
+    Args:
+        namespace: of it.
+        owner: as `owner_of` returns it; empty where nothing owns the Workload.
+        workload: name of the Workload; empty where there is none.
+    """
+    kind, _, name = owner.partition(" ")
+    named = f"{kind.lower()}/{name}" if name else f"workload/{workload}"
+    return f"{namespace}/{named}"

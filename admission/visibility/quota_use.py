@@ -5,7 +5,7 @@ devices as they are), which tables and pages are made from. `document` is the sa
 amounts as Kubernetes writes quantities; docs/commands.md documents it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from admission.objects.workload import Workload
 from admission.scheduling import model, quota
 from admission.scheduling.hierarchy import CohortNode, Node, QueueNode, members
 from admission.scheduling.overview import Overview, QueueOverview
+from admission.visibility import cluster
 from admission.visibility.cluster import Read
 
 API_VERSION: Final = answers.API_VERSION
@@ -38,7 +39,8 @@ class Line:
         used: reserved by Workloads, admitted or not; of a Cohort, by those below it.
         borrowed: the part of `used` that is taken from the Cohort above.
         lent: the part of the own quota that is not used here and could not be, as others use it.
-        releasing: the part of `used` whose Workloads were evicted or whose pods are being deleted.
+        releasing: the part of `used` whose Workloads were evicted or whose pods are being deleted;
+            None where not all Workloads and pods may be read.
     """
 
     flavor: str
@@ -47,7 +49,7 @@ class Line:
     used: int = 0
     borrowed: int = 0
     lent: int = 0
-    releasing: int = 0
+    releasing: int | None = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +124,7 @@ class FlavorLine:
     resource: str
     nominal: int
     used: int
-    releasing: int
+    releasing: int | None
     real: int | None
     sick: int | None
 
@@ -202,7 +204,7 @@ class Use:
 
 def of(read: Read) -> Use:
     """Return quota and its use."""
-    releasing = _releasing(read)
+    releasing = _releasing(read) if _knows_releasing(read) else None
     waiting = _Waiting(read)
     forest = read.forest
     queues = tuple(
@@ -222,17 +224,76 @@ def of(read: Read) -> Use:
 def of_overview(found: Overview) -> Use:
     """Return quota and its use as the controller counts it; LocalQueues and nodes are left out.
 
-    What is lent is not looked for, and Cohorts stand only in the sums of the flavors.
+    What is lent is not looked for.
     """
     queues = tuple(_of_queue_overview(one) for one in found.queues)
     own = ((pair, q.nominal) for cohort in found.cohorts for pair, q in cohort.quotas.items())
     sums = _flavor_sums((), own, queues)
     return Use(
         queues=queues,
-        cohorts=(),
-        flavors=tuple(_flavor(name, sums[name], None) for name in sorted(sums)),
+        cohorts=_cohorts_of_overview(found, queues),
+        flavors=tuple(
+            _flavor(name, sums[name], None, knows_releasing=True) for name in sorted(sums)
+        ),
         local_queues=(),
     )
+
+
+def _cohorts_of_overview(found: Overview, queues: Iterable[QueueUse]) -> tuple[CohortUse, ...]:
+    """Return the Cohorts with the sums of everything below; on a cycle, each has all of it."""
+    above: dict[str, str] = {cohort.name: cohort.parent for cohort in found.cohorts}
+    sums: dict[str, dict[FlavorResource, list[int]]] = {name: {} for name in above}
+    waiting: dict[str, list[QueueUse]] = {name: [] for name in above}
+
+    def chain(name: str) -> Iterator[str]:
+        passed: set[str] = set()
+        while name in above and name not in passed:
+            passed.add(name)
+            yield name
+            name = above[name]
+
+    def add(cohort: str, pair: FlavorResource, nominal: int, used: int, leaving: int) -> None:
+        for name in chain(cohort):
+            amounts = sums[name].setdefault(pair, [0, 0, 0])
+            amounts[0] = amount.add(amounts[0], nominal)
+            amounts[1] += used
+            amounts[2] += leaving
+
+    for cohort in found.cohorts:
+        for pair, own in cohort.quotas.items():
+            add(cohort.name, pair, own.nominal, 0, 0)
+    for queue in queues:
+        for name in chain(queue.cohort):
+            waiting[name].append(queue)
+        for line in queue.lines:
+            pair = FlavorResource(FlavorName(line.flavor), ResourceName(line.resource))
+            add(queue.cohort, pair, line.nominal, line.used, line.releasing or 0)
+    return tuple(
+        CohortUse(
+            name=name,
+            parent=above[name],
+            lines=tuple(
+                Line(
+                    flavor=pair.flavor,
+                    resource=pair.resource,
+                    nominal=nominal,
+                    used=used,
+                    releasing=leaving,
+                )
+                for pair, (nominal, used, leaving) in sorted(sums[name].items())
+            ),
+            pending=_waiting_below(waiting[name]),
+        )
+        for name in sorted(above)
+    )
+
+
+def _waiting_below(queues: Sequence[QueueUse]) -> Waiting:
+    asked: dict[str, int] = {}
+    for queue in queues:
+        for resource, n in (queue.pending.resources or {}).items():
+            asked[resource] = asked.get(resource, 0) + n
+    return Waiting(workloads=sum(queue.pending.workloads for queue in queues), resources=asked)
 
 
 def _of_queue_overview(found: QueueOverview) -> QueueUse:
@@ -279,6 +340,7 @@ class Total:
         resource: the resource.
         nominal: all nominal quota of it.
         used: reserved by Workloads.
+        exists: how much can be used on the nodes of all flavors; None where it is not known.
         releasing: see `Line`.
         asked: what waiting Workloads ask for, as far as that may be read.
         unread: how many Workloads wait of which that may not be read.
@@ -287,7 +349,8 @@ class Total:
     resource: str
     nominal: int
     used: int
-    releasing: int
+    exists: int | None
+    releasing: int | None
     asked: int
     unread: int
 
@@ -296,18 +359,38 @@ def total(use: Use, resource: str) -> Total:
     """Return the sums of a resource, as `kubectl gpu top` and the dashboard show them."""
     lines = [x for one in use.queues for x in one.lines if x.resource == resource]
     nominal = 0
-    for flavor in use.flavors:
-        for found in flavor.lines:
-            nominal = amount.add(nominal, found.nominal if found.resource == resource else 0)
+    for line in _top_lines(use):
+        nominal = amount.add(nominal, line.nominal if line.resource == resource else 0)
+    real = [
+        line.real for flavor in use.flavors for line in flavor.lines if line.resource == resource
+    ]
     asked, unread = asked_for((one.pending for one in use.queues), resource)
     return Total(
         resource=resource,
         nominal=nominal,
         used=sum(one.used for one in lines),
-        releasing=sum(one.releasing for one in lines),
+        exists=sum_of_known(real),
+        releasing=sum_of_known(one.releasing for one in lines),
         asked=asked,
         unread=unread,
     )
+
+
+def sum_of_known(amounts: Iterable[int | None]) -> int | None:
+    """Return the sum; None where a part of it is not known."""
+    every = list(amounts)
+    return None if None in every else sum(each or 0 for each in every)
+
+
+def _top_lines(use: Use) -> Iterator[Line]:
+    """Yield the quota of what has nothing above it here; all other quota is part of it."""
+    shown = {cohort.name for cohort in use.cohorts}
+    for cohort in use.cohorts:
+        if cohort.parent not in shown:
+            yield from cohort.lines
+    for queue in use.queues:
+        if queue.cohort not in shown:
+            yield from queue.lines
 
 
 def asked_for(found: Iterable[Waiting], resource: str) -> tuple[int, int]:
@@ -325,6 +408,10 @@ def resources_of(use: Use) -> list[str]:
     found |= {line.resource for one in use.cohorts for line in one.lines}
     found |= {line.resource for one in use.flavors for line in one.lines}
     return sorted(found, key=order_of)
+
+
+def _knows_releasing(read: Read) -> bool:
+    return all(cluster.is_whole(read.objects.missing, kind) for kind in ("Workload", "Pod"))
 
 
 def is_gpu(resource: str) -> bool:
@@ -361,7 +448,8 @@ class _Waiting:
     def __init__(self, read: Read) -> None:
         self._resources: dict[str, dict[str, int]] = {}
         self._of_local: dict[tuple[str, str], dict[str, int]] = {}
-        self._knows = not any(one.startswith("Workloads") for one in read.objects.missing)
+        self._knows = cluster.is_whole(read.objects.missing, "Workload")
+        self._listed = {key.namespace for key in read.values} if not self._knows else None
         for key, value in read.values.items():
             if not value.wants_quota:
                 continue
@@ -380,9 +468,10 @@ class _Waiting:
 
     def of_local(self, view: LocalQueue) -> Waiting:
         key = view.metadata.namespace, view.metadata.name
-        return Waiting(
-            workloads=view.status.pending_workloads or 0, resources=self._of_local.get(key, {})
-        )
+        pending = view.status.pending_workloads or 0
+        is_seen = self._listed is None or key[0] in self._listed or not pending
+        found = self._of_local.get(key, {}) if is_seen else None
+        return Waiting(workloads=pending, resources=found)
 
     def of_cohort(self, queues: Iterable[QueueUse]) -> Waiting:
         below = tuple(queues)
@@ -435,11 +524,11 @@ def _leaving_alone(read: Read) -> Iterable[tuple[str, str, int]]:
                     yield queue, resource, value
 
 
-def _queue(read: Read, node: QueueNode, releasing: _Pairs, waiting: _Waiting) -> QueueUse:
+def _queue(read: Read, node: QueueNode, releasing: _Pairs | None, waiting: _Waiting) -> QueueUse:
     view = read.queues[node.name]
     active = next((c for c in view.status.conditions or () if c.type == conditions.ACTIVE), None)
     is_active = active is not None and active.status == "True"
-    leaving = releasing.get(node.name, {})
+    leaving = None if releasing is None else releasing.get(node.name, {})
     pairs = {
         FlavorResource(flavor.name, resource): None
         for group in node.spec.resource_groups
@@ -464,7 +553,9 @@ def _why_inactive(active: views.Condition | None) -> str:
     return active.message if active is not None else "the controller has not looked at it yet"
 
 
-def _line(node: QueueNode, pair: FlavorResource, leaving: Mapping[FlavorResource, int]) -> Line:
+def _line(
+    node: QueueNode, pair: FlavorResource, leaving: Mapping[FlavorResource, int] | None
+) -> Line:
     nominal, used = quota.nominal(node, pair), node.usage.get(pair, 0)
     return Line(
         flavor=pair.flavor,
@@ -473,7 +564,7 @@ def _line(node: QueueNode, pair: FlavorResource, leaving: Mapping[FlavorResource
         used=used + node.surge_usage.get(pair, 0),
         borrowed=_borrowed(used, nominal, has_parent=node.parent is not None),
         lent=_lent(node, pair, nominal, used),
-        releasing=leaving.get(pair, 0),
+        releasing=None if leaving is None else leaving.get(pair, 0),
     )
 
 
@@ -500,17 +591,21 @@ def _cohort(node: CohortNode, queues: tuple[QueueUse, ...], waiting: _Waiting) -
             )
             found[0] = amount.add(found[0], line.nominal)
             found[1] += line.used
-            found[2] += line.releasing
+            found[2] += line.releasing or 0
+    is_known = all(line.releasing is not None for one in below for line in one.lines)
     return CohortUse(
         name=node.name,
         parent=node.declared.name if node.declared is not None else "",
-        lines=tuple(_cohort_line(node, pair, *sums[pair]) for pair in sorted(sums)),
+        lines=tuple(
+            _cohort_line(node, pair, nominal, used, releasing if is_known else None)
+            for pair, (nominal, used, releasing) in sorted(sums.items())
+        ),
         pending=waiting.of_cohort(below),
     )
 
 
 def _cohort_line(
-    node: CohortNode, pair: FlavorResource, nominal: int, used: int, releasing: int
+    node: CohortNode, pair: FlavorResource, nominal: int, used: int, releasing: int | None
 ) -> Line:
     own, here = node.subtree.get(pair, 0), node.usage.get(pair, 0)
     return Line(
@@ -531,11 +626,17 @@ def _flavors(read: Read, queues: tuple[QueueUse, ...]) -> tuple[FlavorUse, ...]:
         for pair, quotas in read.forest.cohorts[name].quotas.items()
     )
     sums = _flavor_sums((one.metadata.name for one in read.objects.flavors), own, queues)
+    is_known = all(line.releasing is not None for one in queues for line in one.lines)
     labels = {one.metadata.name: one.spec.node_labels or {} for one in read.objects.flavors}
     parts = capacities(read.objects.nodes)
     knows = bool(read.objects.nodes)
     return tuple(
-        _flavor(name, sums[name], _selected(parts, labels.get(name)) if knows else None)
+        _flavor(
+            name,
+            sums[name],
+            _selected(parts, labels.get(name)) if knows else None,
+            knows_releasing=is_known,
+        )
         for name in sorted(sums)
     )
 
@@ -555,7 +656,7 @@ def _flavor_sums(
             found = sums.setdefault(line.flavor, {}).setdefault(line.resource, [0, 0, 0])
             found[0] = amount.add(found[0], line.nominal)
             found[1] += line.used
-            found[2] += line.releasing
+            found[2] += line.releasing or 0
     return sums
 
 
@@ -609,7 +710,11 @@ def _selected(found: Iterable[NodeGpus], wanted: Mapping[str, str] | None) -> tu
 
 
 def _flavor(
-    name: str, sums: Mapping[str, list[int]], selected: tuple[NodeGpus, ...] | None
+    name: str,
+    sums: Mapping[str, list[int]],
+    selected: tuple[NodeGpus, ...] | None,
+    *,
+    knows_releasing: bool,
 ) -> FlavorUse:
     def exists(resource: str, part: str) -> int | None:
         if selected is None or not is_gpu(resource):
@@ -631,7 +736,7 @@ def _flavor(
                 resource=resource,
                 nominal=sums[resource][0],
                 used=sums[resource][1],
-                releasing=sums[resource][2],
+                releasing=sums[resource][2] if knows_releasing else None,
                 real=exists(resource, "healthy"),
                 sick=exists(resource, "sick"),
             )

@@ -78,7 +78,9 @@ def cells(line: str) -> list[str]:
 
 def test_top_shows_the_verdict_then_cohorts_queues_and_flavors(world: World) -> None:
     lines = world.lines("top")
-    assert lines[0] == f"{GPU}: 4 of 10 used, 3 asked for by waiting Workloads"
+    assert lines[0] == (
+        f"{GPU}: 4 of 10 used, 8 exist and can be used, 3 asked for by waiting Workloads"
+    )
     assert [cells(line) for line in lines[1:]] == [
         ["QUEUE", "FLAVOR", "NOMINAL", "USED", "BORROWED", "LENT", "RELEASING", "PENDING"],
         ["all/", "a100", "10", "4", "-", "-", "-", "3"],
@@ -91,7 +93,9 @@ def test_top_shows_the_verdict_then_cohorts_queues_and_flavors(world: World) -> 
 
 
 def test_top_of_one_queue_shows_it_alone(world: World) -> None:
-    text = "\n".join(world.lines("top", "prod"))
+    lines = world.lines("top", "prod")
+    assert lines[0] == f"{GPU}: 0 of 8 used"  # its own quota, not that of all queues
+    text = "\n".join(lines)
     assert "prod" in text
     assert "research" not in text
     assert "research" in "\n".join(world.lines("top", "all"))
@@ -100,12 +104,12 @@ def test_top_of_one_queue_shows_it_alone(world: World) -> None:
 def test_queue_shows_places_in_their_order(world: World) -> None:
     lines = world.lines("queue", "research")
     assert lines[0] == "queue research: 2 Workloads wait"
-    rows = [cells(line) for line in lines[1:4]]
-    assert rows[0][:3] == ["PLACE", "WORKLOAD", "ASKS"]
+    rows = [cells(line) for line in lines[1:] if "OWNER" in line or "ml/workload/" in line]
+    assert rows[0][:3] == ["PLACE", "ASKS", "OWNER"]
     assert [row[:4] for row in rows[1:]] == [
-        ["1", "ml/soon", "2", GPU], ["2", "ml/late", "1", GPU],
+        ["1", "2", GPU, "ml/workload/soon"], ["2", "1", GPU, "ml/workload/late"],
     ]  # fmt: skip
-    assert lines[4].startswith("note: places follow priority and time")
+    assert any(line.startswith("note: places follow priority and time") for line in lines)
 
 
 def test_queue_takes_a_local_queue_and_shows_all_without_a_name(world: World) -> None:
@@ -117,14 +121,14 @@ def test_queue_takes_a_local_queue_and_shows_all_without_a_name(world: World) ->
 def test_queue_shows_the_first_ones_and_says_how_many_there_are(world: World) -> None:
     lines = world.lines("queue", "research", "--limit", "1")
     assert "and 1 more; all of them: --limit 0" in lines
-    assert not any("ml/late" in line for line in lines)
+    assert not any("ml/workload/late" in line for line in lines)
 
 
 @pytest.mark.parametrize("name", ["n1", "research", "ml/research", "ada"])
 def test_who_finds_holders_by_node_queue_and_user(world: World, name: str) -> None:
     lines = world.lines("who", name)
-    (row,) = [cells(line) for line in lines if line.startswith("ml/w ")]
-    assert row[:2] == ["ml/w", "ada"]
+    (row,) = [cells(line) for line in lines if "ml/workload/w " in line]
+    assert row[:5] == ["4", "a100", "2", "ml/workload/w", "ada"]
     assert row[-1] == "n1"
     assert f"4 {GPU}" in lines[0]
 
@@ -153,8 +157,8 @@ def test_who_says_what_may_take_it_back(world: World) -> None:
     lines = world.lines("who", "research")
     start = lines.index("may be taken back by")
     assert lines[start + 1 : start + 3] == [
-        "  Workloads of queue research with a priority above 0: ml/w",
-        "  queue prod when it needs its own quota: ml/w",
+        "  Workloads of queue research with a priority above 0: ml/workload/w",
+        "  queue prod when it needs its own quota: ml/workload/w",
     ]
 
 
@@ -287,7 +291,8 @@ def test_what_never_starts_as_it_is_is_marked(
     world.add(never("big", reason, message))
     try:
         lines = world.lines("queue", "research")
-        (row,) = (cells(line) for line in lines if "ml/big" in line)
+        at = next(at for at, line in enumerate(lines) if "ml/workload/big" in line)
+        row = cells(lines[at])
         assert ("never" in row[:2]) is is_never
         assert ("1 of them never starts as it is" in lines[0]) is is_never
         (found,) = world.told("queue", "research")["clusterQueues"]
@@ -300,6 +305,41 @@ def test_what_never_starts_as_it_is_is_marked(
             assert told == ["big"] * is_never
     finally:
         world.store.delete(resources.WORKLOADS, "big", "ml")
+
+
+WIDTHS = [80, 120]
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
+def test_the_number_of_gpus_is_never_cut_off(world: World, columns: int) -> None:
+    """A request that also names cpu and memory, of an owner with a long name."""
+    message = conditions.insufficient_unused_quota(GPU, "a100", "2")
+    made = never("pod-a-very-long-name-of-some-training-run-7f3a9", "WaitingForQuota", message)
+    made["status"]["resourceRequests"] = [
+        {"name": "main", "resources": {"cpu": "128", "memory": "2048Gi", GPU: "16"}}
+    ]
+    world.add(made)
+    try:
+        lines = world.lines("queue", "research", columns=columns)
+        at = next(at for at, line in enumerate(lines) if f"16 {GPU}" in line)
+        assert "cpu" not in lines[at]
+        assert lines[at + 1].startswith("    Waits: needs")
+        every = world.lines("queue", "research", "--all-resources")
+        assert any(f"16 {GPU}, 128 cpu, 2Ti memory" in line for line in every)
+        held = world.lines("who", "research", columns=columns)
+        assert held[1].startswith("HOLDS")
+        assert held[2].startswith("4 a100 ")
+    finally:
+        world.store.delete(resources.WORKLOADS, made["metadata"]["name"], "ml")
+
+
+def test_what_is_not_known_is_told_as_unknown(world: World, team: World) -> None:
+    """Who may not read ClusterQueues cannot know what is borrowed, nor what will be free."""
+    lines = team.lines("who", "research", "-n", "ml")
+    row = next(cells(line) for line in lines if "ml/workload/w" in line)
+    assert row[:3] == ["4", "a100", "?"]
+    (holder,) = team.told("who", "research", "-n", "ml")["holders"]
+    assert holder["held"][0]["borrowed"] is None
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from admission.config import gpu_configuration
 from tests.builders.pods import make_pod
 from tests.controlplane import build, nodes, waiting
 from tests.controlplane.cluster import Cluster
@@ -21,8 +22,8 @@ from tests.integration.installed import Installed
 pytestmark = pytest.mark.controlplane
 
 FILE = {
-    "apiVersion": "gpu-admission.dev/v1alpha1",
-    "kind": "GpuConfiguration",
+    "apiVersion": gpu_configuration.API_VERSION,
+    "kind": gpu_configuration.KIND,
     "excludedNamespaces": ["elsewhere"],
 }
 
@@ -89,6 +90,7 @@ def test_the_steps_after_an_installation_outside_of_the_cluster(
 ) -> None:
     system, shell, port = Installed(cluster, tmp_path), Shell(tmp_path), free_port()
     system.use_webhook_port(port)
+    system.certificates = tmp_path / "my certs"
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(FILE))
     printed = shell.type(
         f"gpu-admission install --kubeconfig {system.kubeconfig} --webhook-url "

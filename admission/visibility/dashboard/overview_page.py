@@ -243,7 +243,7 @@ def _sum(queue: QueueUse, resource: str) -> _Sum:
         nominal=nominal,
         used=sum(one.used for one in lines),
         borrowed=sum(one.borrowed for one in lines),
-        releasing=sum(one.releasing for one in lines),
+        releasing=sum(one.releasing or 0 for one in lines),
     )
 
 

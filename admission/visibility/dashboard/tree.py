@@ -130,7 +130,7 @@ class Tree:
             if line.resource == self._resource:
                 found.nominal = amount.add(found.nominal, line.nominal)
                 found.used += line.used
-                found.leaving += line.releasing
+                found.leaving += line.releasing or 0
         return found
 
     def _is_of(self, pair: FlavorResource) -> bool:
@@ -179,7 +179,7 @@ def all_bars(queue: QueueOverview) -> tuple[Bar, ...]:
         pair = FlavorResource(FlavorName(line.flavor), ResourceName(line.resource))
         found.append(
             bars.make(
-                pair, line.used, line.nominal, line.releasing, scales[line.resource],
+                pair, line.used, line.nominal, line.releasing or 0, scales[line.resource],
                 missing.get(pair, 0), borrowed=line.borrowed,
             )
         )  # fmt: skip
