@@ -67,9 +67,11 @@ Examples:
     "--team",
     "said",
     multiple=True,
-    metavar="NAME[=NAMESPACE,...]",
+    metavar="NAME[=NAMESPACE,...][:GPUS]",
     help="A team and its namespaces; default: the namespace NAME. Repeat it for each team: all "
-    "GPUs, cpu and memory are divided equally. Without --team: one ClusterQueue for everybody.",
+    "GPUs, cpu and memory are divided equally. With :GPUS it gets that many, and the same part of "
+    "everything else; what nobody gets is lent to all. Without --team: one ClusterQueue for "
+    "everybody.",
 )
 @click.option(
     "--like",
@@ -135,7 +137,10 @@ def _teams(said: Sequence[str], settings: Settings) -> list[Team]:
     teams: list[Team] = []
     seen: set[str] = set()
     for text in said:
-        name, mark, listed = text.partition("=")
+        whole, colon, number = text.partition(":")
+        if colon and not (number.isascii() and number.isdecimal()):
+            raise click.UsageError(f"--team {text}: {number!r} is no number of GPUs")
+        name, mark, listed = whole.partition("=")
         spaces = [one.strip() for one in listed.split(",")] if mark else [name]
         for one in (name, *spaces):
             if not _NAME.fullmatch(one):
@@ -152,7 +157,8 @@ def _teams(said: Sequence[str], settings: Settings) -> list[Team]:
             seen.add(one)
         if name in {one.name for one in teams}:
             raise click.UsageError(f"--team {text}: there are two teams {name}")
-        teams.append(Team(name=name, namespaces=tuple(spaces)))
+        gpus = int(number) if colon else None
+        teams.append(Team(name=name, namespaces=tuple(spaces), gpus=gpus))
     return teams
 
 
@@ -185,8 +191,9 @@ def _proposed(
             f"a LocalQueue called default with spec.clusterQueue: {proposal.EVERYBODY}"
         )
     named = {one for team in teams for one in team.namespaces}
-    shares = proposal.equal_shares(found, teams)
-    return proposal.objects(found, shares, missing=named - existing), notes
+    shares, left_over = proposal.shares(found, teams)
+    made = proposal.objects(found, shares, left_over=left_over, missing=named - existing)
+    return made, notes
 
 
 def supply(api: Api, settings: Settings) -> Supply:

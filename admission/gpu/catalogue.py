@@ -23,6 +23,8 @@ from admission.gpu.products import DEFAULT_SLICES, Cost, Product, Profile
 _MIG_MARK: Final = "-MIG-"
 _SHARED_MARK: Final = "-SHARED"
 _INVALID_MARK: Final = "INVALID"
+_MAKER: Final = re.compile(r"^(nvidia-)?(tesla-)?")
+"""How others begin the name of a model."""
 _MIB_PER_GIB: Final = 1024
 
 
@@ -87,6 +89,11 @@ class Catalogue:
         }
 
     @cached_property
+    def _by_model(self) -> dict[str, Product]:
+        """Products by their names in small letters."""
+        return {name.lower(): product for name, product in self._by_name.items()}
+
+    @cached_property
     def _patterns(self) -> tuple[tuple[re.Pattern[str], Product], ...]:
         return tuple(
             (re.compile(label), product)
@@ -107,6 +114,18 @@ class Catalogue:
             if known is not None:
                 self._by_label[text] = known
         return known
+
+    def find_loosely(self, text: str) -> Product | None:
+        """Return the product that a label of somebody else names: ``nvidia-tesla-t4``, ``a10g``.
+
+        None for a model that the table has with several amounts of memory.
+        """
+        model = _MAKER.sub("", text.lower())
+        found = self._by_model.get(model)
+        if found is not None or not model:
+            return found
+        spelled = (text, *(f"{maker}{model.upper()}" for maker in ("NVIDIA-", "Tesla-")))
+        return next((one for one in map(self.find, spelled) if one is not None), None)
 
     def product(self, text: str) -> Product:
         """Return the product that ``find`` finds.

@@ -8,18 +8,27 @@ rests on is said in a comment of the object, and in notes. Nothing is read or wr
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from admission.base import names, quantity
+from admission.base.errors import AdmissionError
 from admission.gpu import capacity, nodes, resources
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import HealthPolicy
 from admission.gpu.nodes import Layout, NodeFacts
+from admission.gpu.products import Product
 from admission.objects import views
 
 Document = dict[str, Any]
 Amounts = Mapping[str, int]
+_Key = tuple[str, str]
+"""A flavor and a resource."""
+
+
+class ProposalError(AdmissionError):
+    """What is asked for cannot be proposed."""
+
 
 ANY_NODE: Final = "any-node"
 """The flavor of cpu, memory and whatever else is no GPU."""
@@ -44,6 +53,8 @@ _OF_STATE: Final = (
 """Taints that say how a node is, not who may use it."""
 
 _GKE_PRODUCT_LABEL: Final = "cloud.google.com/gke-accelerator"
+_INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
+"""Tells kinds of machines apart where nothing says which GPUs they have."""
 _TELLING: Final = (
     names.MIG_STRATEGY_LABEL,
     "nvidia.com/mig.config",
@@ -64,6 +75,9 @@ _SILENT: Final = re.compile(
 
 _NO_QUOTA: Final = re.compile(r"^(pods$|attachable-volumes-)")
 """Resources of nodes that pods do not request."""
+
+_UNKNOWN_GB: Final = 40
+"""Memory of a GPU that nothing is known of, for the order: after the large, before the small."""
 
 _UNITS: Final = {quantity.CPU: 1000}
 _BYTES: Final = 2**20
@@ -91,10 +105,12 @@ class Team:
     Attributes:
         name: of the ClusterQueue.
         namespaces: namespaces that get a LocalQueue.
+        gpus: GPUs that it gets; None for an equal part of what others leave.
     """
 
     name: str
     namespaces: tuple[str, ...]
+    gpus: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +203,8 @@ class _Traits:
     """What nodes of one flavor have in common.
 
     Attributes:
-        label: their product label.
+        label: their product label, or whatever label names a product; of an unknown product all
+            that tells nodes apart, as nodes of one flavor are to have the same GPUs.
         profile: under the strategy ``single``, and of MIG names.
         sharing: ``time-slicing``, ``mps`` or empty.
         replicas: shares of each device.
@@ -220,7 +237,7 @@ class _Pool:
         """Whole GPUs first, then MIG instances, then shares; each from the largest memory on."""
         product, profile = self.shape.product, self.traits.profile
         found = product.find(profile) if product is not None and profile else None
-        memory = found.memory_gb if found else product.memory_gb if product else 0
+        memory = found.memory_gb if found else product.memory_gb if product else _UNKNOWN_GB
         return bool(self.traits.sharing), bool(profile), -memory, self.resource, self.traits
 
 
@@ -252,8 +269,9 @@ def supply(
             selected.append((pool, labels))
     selected = _bounded(selected, notes)
     flavor_names = _flavor_names([pool for pool, _ in selected])
+    whole = {pool.resource for pool, _ in selected if not pool.traits.sharing}
     flavors = tuple(
-        _flavor(name, pool, labels, keys)
+        _flavor(name, pool, labels, keys, is_chosen=pool.resource in whole)
         for name, (pool, labels) in zip(flavor_names, selected, strict=True)
     )
     others = _others(all_nodes, [pool for pool, _ in selected], keys)
@@ -270,7 +288,12 @@ def _take(
 ) -> None:
     """Put the GPUs of a node into their pools, and say what of it does not count."""
     facts = node.facts
-    shape = nodes.layout(facts, catalogue)
+    key = _product_key(facts.labels, catalogue)
+    if key and (product := _product(key, facts.labels[key], catalogue)) is not None:
+        told = {**facts.labels, names.GPU_PRODUCT_LABEL: product.name}
+        shape = nodes.layout(replace(facts, labels=told), catalogue)
+    else:
+        shape = nodes.layout(facts, catalogue)
     part = capacity.of_node(facts, catalogue, policy)
     if not part.units and not part.sick:
         if shape.invalid:
@@ -284,15 +307,43 @@ def _take(
         does = f"{lost} not counted: " if lost else ""
         notes.append(f"node {facts.name}: {does}{'; '.join(part.reasons)}")
     for resource in sorted({*part.units, *part.sick}):
-        traits = _traits(node, resource, shape, keys)
+        traits = _traits(node, resource, shape, keys, key)
         pool = pools.setdefault((resource, traits), _Pool(resource, traits, shape))
         pool.members.append(node)
         pool.amount += part.units.get(resource, 0)
 
 
-def _traits(node: ClusterNode, resource: str, shape: Layout, keys: frozenset[str]) -> _Traits:
+def _product_key(labels: Mapping[str, str], catalogue: Catalogue) -> str:
+    """Return the label that names a product; empty where NVIDIA's own does, or none.
+
+    Clouds and schedulers have labels of their own. Whatever the label is called, its value is a
+    name that the catalogue knows.
+    """
+    if labels.get(names.GPU_PRODUCT_LABEL):
+        return ""
+    return next((key for key in sorted(labels) if _product(key, labels[key], catalogue)), "")
+
+
+_ABOUT_GPUS: Final = re.compile(r"gpu|accelerator", re.IGNORECASE)
+"""Labels of which a short name such as ``a10g`` is a GPU, and not a kind of machine."""
+
+
+def _product(key: str, value: str, catalogue: Catalogue) -> Product | None:
+    """Return the product that a label names; None for none."""
+    found = catalogue.find(value)
+    if found is None and _ABOUT_GPUS.search(key):
+        return catalogue.find_loosely(value)
+    return found
+
+
+def _traits(
+    node: ClusterNode, resource: str, shape: Layout, keys: frozenset[str], product_key: str
+) -> _Traits:
     labels = node.facts.labels
-    label = next((labels[key] for key in _product_keys(resource) if labels.get(key)), "")
+    told = (*_product_keys(resource), product_key)
+    label = next((labels[key] for key in told if labels.get(key)), "")
+    if shape.product is None and not label:
+        label = ",".join(f"{key}={labels[key]}" for key in sorted(labels) if _tells(key))
     is_gpu = resources.plain_name(resource) == names.GPU_RESOURCE
     replicas = shape.divisor(resource)
     return _Traits(
@@ -308,6 +359,11 @@ def _traits(node: ClusterNode, resource: str, shape: Layout, keys: frozenset[str
             )
         ),
     )
+
+
+def _tells(key: str) -> bool:
+    """Return whether a label may tell kinds of nodes apart."""
+    return key == _INSTANCE_TYPE or not _SILENT.search(key)
 
 
 def _product_keys(resource: str) -> tuple[str, ...]:
@@ -339,10 +395,11 @@ def _selector(pool: _Pool, others: Iterable[_Pool], notes: list[str]) -> dict[st
         for one in other.members
     ]
     common = _common(pool)
-    identity = [key for key in _product_keys(pool.resource) if key in common]
+    named = [key for key, value in common.items() if value == pool.traits.label]
+    identity = [key for key in (*_product_keys(pool.resource), *named) if key in common]
     plain = resources.plain_name(pool.resource)
     telling = [f"{plain}.replicas", f"{plain}.sharing-strategy", *_TELLING]
-    rest = sorted(key for key in common if not _SILENT.search(key))
+    rest = sorted(key for key in common if _tells(key))
     candidates = [key for key in (*identity, *telling, *rest) if key in common]
     chosen = {key: common[key] for key in candidates[:1]}
     left = [(one, taints) for one, taints in rivals if _has(one, chosen)]
@@ -402,7 +459,24 @@ def _bounded(
     return kept
 
 
-def _flavor(name: str, pool: _Pool, labels: Mapping[str, str], keys: frozenset[str]) -> Flavor:
+def _flavor(
+    name: str,
+    pool: _Pool,
+    labels: Mapping[str, str],
+    keys: frozenset[str],
+    *,
+    is_chosen: bool,
+) -> Flavor:
+    """Return the flavor of a pool.
+
+    Args:
+        name: its name.
+        pool: its nodes.
+        labels: that select them.
+        keys: of taints that GPU pods tolerate.
+        is_chosen: whether whole GPUs have the same resource name, so that a pod gets shares only
+            if it says so.
+    """
     traits = pool.traits
     seen = {
         (t.key, t.effect) for one in pool.members for t in _lasting(one) if _is_of_gpus(t, keys)
@@ -416,14 +490,22 @@ def _flavor(name: str, pool: _Pool, labels: Mapping[str, str], keys: frozenset[s
         tolerations=tuple(
             {"key": key, "operator": "Exists", "effect": effect} for key, effect in sorted(seen)
         ),
-        taints=tuple(
-            {"key": key, "value": value, "effect": effect} if value else
-            {"key": key, "effect": effect}
-            for key, value, effect in traits.taints
+        taints=(
+            *(
+                {"key": key, "value": value, "effect": effect} if value else
+                {"key": key, "effect": effect}
+                for key, value, effect in traits.taints
+            ),
+            *([_shares(traits.sharing)] if traits.sharing and is_chosen else []),
         ),
         text=_text(pool),
         nodes=pool.names,
     )  # fmt: skip
+
+
+def _shares(sharing: str) -> Document:
+    """Return the taint of a flavor, and of no node, that only who wants shares tolerates."""
+    return {"key": names.FLAVOR_SHARING, "value": sharing, "effect": "NoSchedule"}
 
 
 def _annotations(pool: _Pool, labels: Mapping[str, str]) -> dict[str, str]:
@@ -546,6 +628,64 @@ def unit_of(resource: str) -> int:
     return _BYTES if quantity.is_bytes(resource) else _UNITS.get(resource, 1)
 
 
+def shares(found: Supply, teams: Sequence[Team]) -> tuple[list[Share], dict[_Key, int]]:
+    """Return what each team gets, and what is left, which the Cohort lends to all.
+
+    A team with a number gets this part of everything; teams without one get equal parts of the
+    rest.
+
+    Raises:
+        ProposalError: the teams are to get more GPUs than there are.
+    """
+    numbered = [one for one in teams if one.gpus is not None]
+    if not numbered:
+        return equal_shares(found, teams), {}
+    total = sum(one.amount for one in found.flavors if _is_whole(one))
+    asked = sum(one.gpus or 0 for one in numbered)
+    if asked > total:
+        said = ", ".join(f"{one.name} {one.gpus}" for one in numbered)
+        raise ProposalError(f"the teams are to get {asked} GPUs ({said}); the nodes have {total}")
+    left = found.amounts()
+    given: dict[str, Share] = {}
+    parts = {
+        key: _in_ratio(amount, [*(one.gpus or 0 for one in numbered), total - asked], key[1])
+        for key, amount in left.items()
+    }
+    for place, team in enumerate(numbered):
+        amounts = {key: part[place] for key, part in parts.items()}
+        why = f"{team.gpus} of {total} GPUs, and the same part of everything else."
+        given[team.name] = Share(team=team, amounts=amounts, why=why)
+    rest = {key: part[-1] for key, part in parts.items()}
+    others = [one for one in teams if one.gpus is None]
+    if others:
+        remaining = replace(
+            found,
+            flavors=tuple(
+                replace(one, amount=rest[one.name, one.resource]) for one in found.flavors
+            ),
+            others={name: rest[ANY_NODE, name] for name in found.others},
+        )
+        given |= {one.team.name: one for one in equal_shares(remaining, others)}
+        rest = {}
+    return [given[team.name] for team in teams], rest
+
+
+def _is_whole(flavor: Flavor) -> bool:
+    """Return whether a flavor is of whole GPUs, which people count teams' parts in."""
+    return names.FLAVOR_SHARING not in flavor.annotations and (
+        flavor.resource == names.GPU_RESOURCE and names.MIG_PROFILE not in flavor.annotations
+    )
+
+
+def _in_ratio(total: int, weights: Sequence[int], resource: str) -> list[int]:
+    """Return a total in parts as weights say, in whole units; the last one gets the rest."""
+    unit, weight = unit_of(resource), sum(weights)
+    if not weight:
+        return [0] * (len(weights) - 1) + [total]
+    parts = [total * one // weight // unit * unit for one in weights[:-1]]
+    return [*parts, total - sum(parts)]
+
+
 def equal_shares(found: Supply, teams: Sequence[Team]) -> list[Share]:
     """Return everything, divided equally between teams; without teams it is everybody's."""
     if not teams:
@@ -625,6 +765,12 @@ def _resource_flavor(flavor: Flavor) -> Proposed:
     if flavor.taints:
         kept = ", ".join(f"{one['key']}={one.get('value', '')}" for one in flavor.taints)
         why += f"\nOnly pods that tolerate {kept} get this flavor."
+    if any(one["key"] == names.FLAVOR_SHARING for one in flavor.taints):
+        why += (
+            "\nA share is no whole GPU under the same name, so nobody gets one unasked. The taint "
+            "is of the flavor\nonly, no node has it; a pod asks for shares with the toleration "
+            f"{names.FLAVOR_SHARING}."
+        )
     return Proposed(document=_kueue("ResourceFlavor", metadata, spec), why=why)
 
 

@@ -21,6 +21,7 @@ from tests.install.node_table import (
     cpu_node,
     flavors,
     gpu_node,
+    shared,
     sick,
     single,
     supply,
@@ -122,6 +123,103 @@ def test_annotations_say_what_labels_do_not() -> None:
     }  # fmt: skip
     (slices,) = supply(single("a")).flavors
     assert slices.annotations == {"gpu-admission.dev/mig-profile": "1g.10gb"}
+
+
+def without_nvidias_label(name: str, labels: Mapping[str, str]) -> Any:
+    node = gpu_node(name)
+    host = {"kubernetes.io/hostname": name}
+    node["metadata"]["labels"] = {**host, **labels}
+    return node
+
+
+@pytest.mark.parametrize(
+    ("label", "value", "expected"),
+    [
+        ("accelerator", "NVIDIA-A100-SXM4-80GB", "a100-80gb"),
+        ("cloud.google.com/gke-accelerator", "nvidia-a100-80gb", "a100-80gb"),
+        ("cloud.google.com/gke-accelerator", "nvidia-tesla-t4", "t4"),
+        ("karpenter.k8s.aws/instance-gpu-name", "a10g", "a10"),
+        ("karpenter.k8s.aws/instance-gpu-name", "l40s", "l40s"),
+        ("node.koordinator.sh/gpu-model", "NVIDIA-H100-80GB-HBM3", "h100-80gb"),
+        ("example.com/hardware", "Tesla-T4", "t4"),
+    ],
+)
+def test_a_product_is_read_from_whatever_label_names_it(
+    label: str, value: str, expected: str
+) -> None:
+    (flavor,) = supply(without_nvidias_label("a", {label: value})).flavors
+    assert (flavor.name, dict(flavor.labels)) == (expected, {label: value})
+    assert flavor.annotations["gpu-admission.dev/product"].lower() == expected
+
+
+def test_a_kind_of_machine_is_not_taken_for_a_gpu() -> None:
+    (flavor,) = supply(
+        without_nvidias_label("a", {"cloud.google.com/machine-family": "a2"})
+    ).flavors
+    assert "gpu-admission.dev/product" not in flavor.annotations
+
+
+def test_gpus_of_unknown_products_share_no_flavor_where_a_label_tells_their_nodes_apart() -> None:
+    found = supply(
+        without_nvidias_label("a", {"pool": "old"}),
+        without_nvidias_label("b", {"pool": "old"}),
+        without_nvidias_label("c", {"pool": "new"}),
+    )
+    assert {one.nodes: dict(one.labels) for one in found.flavors} == {
+        ("a", "b"): {"pool": "old"}, ("c",): {"pool": "new"}
+    }  # fmt: skip
+
+
+def test_small_gpus_are_not_tried_before_those_of_an_unknown_product() -> None:
+    found = supply(
+        gpu_node("t", product="Tesla-T4"),
+        without_nvidias_label("x", {"pool": "new"}),
+        gpu_node("a"),
+    )
+    assert [one.nodes for one in found.flavors] == [("a",), ("x",), ("t",)]
+
+
+def test_nobody_gets_shares_in_place_of_whole_gpus_without_asking_for_shares() -> None:
+    found = by_name(supply(*MIXED))
+    taint = {
+        "key": "gpu-admission.dev/sharing", "value": "time-slicing", "effect": "NoSchedule"
+    }  # fmt: skip
+    assert found["t4-time-slicing-4"].taints == (taint,)
+    assert found["a100-80gb"].taints == ()
+    (alone,) = supply(shared("s")).flavors
+    assert alone.taints == ()  # there is nothing that it could be taken for
+
+
+def numbered(**gpus: int | None) -> list[Team]:
+    return [Team(name=name, namespaces=(name,), gpus=n) for name, n in gpus.items()]
+
+
+def test_a_team_gets_the_number_of_gpus_that_is_said_and_the_same_part_of_the_rest() -> None:
+    found = supply(gpu_node("a"), gpu_node("b", product="NVIDIA-H100-80GB-HBM3"))
+    shares, left = proposal.shares(found, numbered(big=8, small=2, other=None, more=None))
+    gpus = {
+        one.team.name: sum(n for key, n in one.amounts.items() if key[1] == GPU) for one in shares
+    }
+    assert gpus == {"big": 8, "small": 2, "other": 3, "more": 3}
+    assert left == {}
+    total = found.amounts()
+    for key, amount in total.items():
+        assert sum(one.amounts.get(key, 0) for one in shares) == amount
+
+
+def test_what_no_team_gets_is_a_buffer_that_the_cohort_lends() -> None:
+    found = supply(gpu_node("a"), gpu_node("b"))
+    shares, left = proposal.shares(found, numbered(big=8, small=4))
+    assert left["a100-80gb", GPU] == 4
+    objects = proposal.objects(found, shares, left_over=left)
+    (cohort_,) = [one.document for one in objects if one.document["kind"] == "Cohort"]
+    (group, *_) = cohort_["spec"]["resourceGroups"]
+    assert group["flavors"][0]["resources"] == [{"name": GPU, "nominalQuota": 4}]
+
+
+def test_more_gpus_than_there_are_cannot_be_given() -> None:
+    with pytest.raises(proposal.ProposalError, match=r"40 GPUs \(big 40\); the nodes have 8"):
+        proposal.shares(supply(gpu_node("a")), numbered(big=40))
 
 
 def test_the_taint_of_gpu_nodes_is_tolerated_and_others_are_left_to_the_pod() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from admission.base import patches
+from admission.base import names, patches
 from admission.base.names import SYSTEM_NAMESPACE
 from admission.install import manifests, proposal
 from admission.install.proposal import Team
@@ -68,10 +68,13 @@ def stored(system: Installed, kind: str, name: str) -> Any:
     return system.api.get(f"{KUEUE}/{kind}/{name}")
 
 
-def pod(name: str, gpus: int = 1, product: str = "", profile: str = "") -> dict[str, Any]:
+def pod(
+    name: str, gpus: int = 1, product: str = "", profile: str = "", *, shares: bool = False
+) -> dict[str, Any]:
     amounts = {"cpu": "4", "memory": "16Gi"}
     keys = {"gpu-admission.dev/mig-profile": profile} if profile else {}
     chosen = {"nvidia.com/gpu.product": product} if product else {}
+    tolerated = [{"key": names.FLAVOR_SHARING, "operator": "Exists"}] if shares else []
     main = {
         "name": "main",
         "image": "registry.example.com/train:1",
@@ -79,7 +82,7 @@ def pod(name: str, gpus: int = 1, product: str = "", profile: str = "") -> dict[
     }
     return {
         "metadata": {"name": name, "annotations": keys},
-        "spec": {"nodeSelector": chosen, "containers": [main]},
+        "spec": {"nodeSelector": chosen, "tolerations": tolerated, "containers": [main]},
     }
 
 
@@ -102,7 +105,7 @@ def test_from_nodes_to_the_first_pods_of_three_teams(system: Installed) -> None:
     expected = {
         "train": (pod("train"), {"gpu-0"}),
         "slice": (pod("slice", profile="1g.10gb"), {"mig-0"}),
-        "share": (pod("share", product="Tesla-T4-SHARED"), {"t4-0"}),
+        "share": (pod("share", product="Tesla-T4-SHARED", shares=True), {"t4-0"}),
     }
     for document, _ in expected.values():
         system.api.post(pods, document)
@@ -131,7 +134,8 @@ def test_what_each_team_gets_and_how_they_share_is_told_beside_the_yaml(
     system: Installed, tmp_path: Path
 ) -> None:
     told = init(system, *TEAMS).stderr.splitlines()
-    head, *rows = (one.split() for one in told[1:])
+    assert told[0].startswith("cluster: ")
+    head, *rows = (one.split() for one in told[2:])
     assert head == ["FLAVOR", "RESOURCE", "red", "blue", "green"]
     assert ["a100-80gb", GPU, "3", "3", "2"] in rows
     assert ["a100-80gb-1g.10gb", "nvidia.com/mig-1g.10gb", "3", "2", "2"] in rows
@@ -259,7 +263,7 @@ def test_what_stops_in_the_middle_says_what_was_done_and_goes_on_when_repeated(
         system.start()
     assert stopped.returncode == 1
     assert "Namespace/late created" in stopped.stdout
-    told, error, hint = stopped.stderr.splitlines()
+    _, told, error, hint = stopped.stderr.splitlines()
     assert told.startswith("stopped at ")
     assert "done before it: Namespace/late created;" in told
     assert told.endswith("; the same command goes on from there")
