@@ -28,6 +28,19 @@ COMMANDS: Final = {
         "Say where something stands: admitted and on what, or waiting, why, and what to do.",
     ),
 }
+_PLUGIN: Final = {
+    **COMMANDS,
+    "complete": Lazy("admission.cli.completion:complete", "", hidden=True),
+    "completion": Lazy(
+        "admission.cli.completion:completion",
+        "Print a script that completes these commands in a shell.",
+    ),
+    "doctor": Lazy(
+        "admission.cli.doctor:doctor",
+        "Find problems of gpu-admission in a cluster, and say how to fix them.",
+    ),
+}
+"""What is a command of the plugin; those above are commands of `gpu-admission` as they are."""
 
 
 class _Plugin(LazyGroup):
@@ -49,14 +62,14 @@ class _Plugin(LazyGroup):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         from admission.cli import main  # noqa: PLC0415 - it imports this module
 
-        if args[0] in main.COMMANDS and args[0] not in COMMANDS:
+        if args[0] in main.COMMANDS and args[0] not in _PLUGIN:
             ctx.fail(f"'{args[0]}' is a command of gpu-admission: gpu-admission {args[0]}")
         return super().resolve_command(ctx, args)
 
 
 @click.group(
     cls=_Plugin,
-    lazy=COMMANDS,
+    lazy=_PLUGIN,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=f"""\b
 Examples:
@@ -65,6 +78,7 @@ Examples:
   kubectl gpu queue research
   kubectl gpu who gpu-node-3
   kubectl gpu usage --since 7d
+  kubectl gpu doctor
 
 {EXITS}""",
 )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 from typing_extensions import override
 
 
@@ -16,10 +17,12 @@ class Lazy:
     Attributes:
         place: module and attribute, as ``admission.cli.config:config``.
         summary: its line in the list of commands; a test holds it to the command's own.
+        hidden: whether it is left out of that list.
     """
 
     place: str
     summary: str
+    hidden: bool = False
 
 
 class LazyGroup(click.Group):
@@ -46,4 +49,17 @@ class LazyGroup(click.Group):
     @override
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, self._lazy[name].summary) for name in sorted(self._lazy)])
+            formatter.write_dl([(name, self._lazy[name].summary) for name in self._shown()])
+
+    @override
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return names of commands and options; click would import every command for it."""
+        names = [
+            CompletionItem(name, help=self._lazy[name].summary)
+            for name in self._shown()
+            if name.startswith(incomplete)
+        ]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
+
+    def _shown(self) -> list[str]:
+        return sorted(name for name, one in self._lazy.items() if not one.hidden)

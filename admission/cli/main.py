@@ -13,6 +13,10 @@ COMMANDS: Final = {
         "admission.cli.break_glass:break_glass",
         "Let pods run without quota in an emergency, and come back.",
     ),
+    "completion": Lazy(
+        "admission.cli.completion:completion",
+        "Print a script that completes these commands in a shell.",
+    ),
     "config": Lazy(
         "admission.cli.config:config",
         "Check a configuration file, or show the effective configuration.",

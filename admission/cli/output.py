@@ -68,15 +68,61 @@ _SHOWN: Final = dict.fromkeys(_CONTROLS, "\N{REPLACEMENT CHARACTER}") | dict.fro
 FAILED: Final = 1
 USAGE: Final = 2
 
-output_option: Final[Callable[[Any], Any]] = click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Output format.",
+WIDE: Final = "wide"
+_TEXT: Final = "text"
+_JSON: Final = "json"
+_YAML: Final = "yaml"
+_AS_YAML: Final = f"{__name__}.yaml"
+_AS_WIDE: Final = f"{__name__}.wide"
+
+
+def form_option(
+    *more: str, wide_tables: bool = False, own: str = "Output format."
+) -> Callable[[Any], Any]:
+    """Return the option ``-o``: a command sees ``text``, one of its own, or ``json``.
+
+    YAML is the document of JSON, written otherwise by `print_json`.
+
+    Args:
+        more: forms of the command's own.
+        wide_tables: whether ``wide`` is text whose tables keep all of their columns, however
+            narrow the terminal is.
+        own: help text.
+    """
+
+    def told(context: click.Context, _: click.Parameter, form: str) -> str:
+        context.meta[_AS_YAML] = form == _YAML
+        context.meta[_AS_WIDE] = wide_tables and form == WIDE
+        if form == _YAML:
+            return _JSON
+        return _TEXT if context.meta[_AS_WIDE] else form
+
+    forms = (_TEXT, *([WIDE] if wide_tables else []), *more, _JSON, _YAML)
+
+    return click.option(
+        "-o",
+        "--output",
+        "form",
+        type=click.Choice(forms),
+        default=_TEXT,
+        show_default=True,
+        callback=told,
+        help=own,
+    )
+
+
+output_option: Final[Callable[[Any], Any]] = form_option()
+table_option: Final[Callable[[Any], Any]] = form_option(
+    wide_tables=True, own="Output format; wide has every column, however narrow the terminal is."
 )
+
+
+def is_wide() -> bool:
+    """Return whether tables are to keep all of their columns."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_AS_WIDE))
+
+
 kubeconfig_option: Final[Callable[[Any], Any]] = click.option(
     "--kubeconfig",
     type=click.Path(dir_okay=False),
@@ -98,8 +144,14 @@ def console() -> "rich.console.Console":
 
 
 def print_json(document: Any) -> None:
-    """Print one JSON document on standard output."""
-    click.echo(json.dumps(document, indent=2, default=str))
+    """Print one document on standard output: as JSON, or as YAML where that was asked for."""
+    text = json.dumps(document, indent=2, default=str)
+    context = click.get_current_context(silent=True)
+    if context is not None and context.meta.get(_AS_YAML):
+        import yaml  # noqa: PLC0415 - few need it
+
+        text = yaml.safe_dump(json.loads(text), sort_keys=False, allow_unicode=True).rstrip()
+    click.echo(text)
 
 
 def one_line(text: str) -> str:

@@ -47,7 +47,7 @@ Examples:
 @asking.namespace_option
 @output.kubeconfig_option
 @clusters.context_option
-@output.output_option
+@output.table_option
 def queue(
     name: str | None,
     limit: int,

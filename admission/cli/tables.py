@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from admission.base import clock, durations
+from admission.cli import output
 
 _GAP: Final = 2
 _LEAST: Final = 12
@@ -35,7 +36,9 @@ class Column:
 
 
 def width() -> int:
-    """Return how wide the terminal is; 0 where nothing limits a line, as in a pipe."""
+    """Return how wide the terminal is; 0 where nothing limits a line: a pipe, or `-o wide`."""
+    if output.is_wide():
+        return 0
     if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal():
         return shutil.get_terminal_size().columns
     return 0

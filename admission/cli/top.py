@@ -80,7 +80,7 @@ Columns:
 @asking.namespace_option
 @output.kubeconfig_option
 @clusters.context_option
-@output.output_option
+@output.table_option
 def top(
     queue: str | None,
     watch: bool,

@@ -80,15 +80,7 @@ Examples:
 @asking.limit_option
 @output.kubeconfig_option
 @clusters.context_option
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["text", "wide", "json"]),
-    default="text",
-    show_default=True,
-    help="Output format; wide adds up by everything that is recorded.",
-)
+@output.form_option(output.WIDE, own="Output format; wide adds up by everything that is recorded.")
 def usage(
     since: int,
     by: tuple[str, ...],
@@ -105,7 +97,9 @@ def usage(
     and names the times in which something may be missing. You need the right to list ConfigMaps in
     the namespace of gpu-admission.
     """
-    fields = tuple(usages.FIELDS) if form == "wide" else tuple(one for one in by if one != _OWNER)
+    fields = (
+        tuple(usages.FIELDS) if form == output.WIDE else tuple(one for one in by if one != _OWNER)
+    )
     now = int(clock.SystemClock().now().timestamp())
     with asking.asked(kubeconfig, context, None) as target:
         records, unreadable = usages.read(target.api, system_namespace)

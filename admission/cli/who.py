@@ -73,7 +73,7 @@ Examples:
 @asking.namespace_option
 @output.kubeconfig_option
 @clusters.context_option
-@output.output_option
+@output.table_option
 def who(
     name: str,
     kind: str | None,

@@ -13,7 +13,6 @@ from admission.visibility import quota_use
 from admission.visibility import why as visibility_why
 from admission.visibility.why import Answer, Numbers, State
 
-_WIDE: Final = "wide"
 _PARTS_SHOWN: Final = 20
 _NODES_SHOWN: Final = 5
 _QUOTA: Final = (
@@ -45,15 +44,7 @@ Examples:
 @click.option("-n", "--namespace", help="Where it is. Default: that of the context.")
 @output.kubeconfig_option
 @clusters.context_option
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["text", _WIDE, "json"]),
-    default="text",
-    show_default=True,
-    help="Form of the answer; wide has Kueue's own message, too.",
-)
+@output.form_option(output.WIDE, own="Form of the answer; wide has Kueue's own message, too.")
 def why(
     what: str, namespace: str | None, kubeconfig: str | None, context: str | None, form: str
 ) -> None:
@@ -68,7 +59,7 @@ def why(
     if form == "json":
         output.print_json(visibility_why.document(answer))
         return
-    asking.say(_lines(answer, tables.width(), is_wide=form == _WIDE))
+    asking.say(_lines(answer, tables.width(), is_wide=form == output.WIDE))
 
 
 def _lines(answer: Answer, most: int, *, is_wide: bool) -> Iterator[str]:

@@ -266,7 +266,7 @@ def test_a_server_that_does_not_answer_is_an_error(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["why"], ["why", "p", "-o", "yaml"], ["why", "p", "q"], ["wy"]], ids=" ".join
+    "arguments", [["why"], ["why", "p", "-o", "xml"], ["why", "p", "q"], ["wy"]], ids=" ".join
 )
 def test_a_wrong_command_line_exits_with_2(arguments: list[str]) -> None:
     result = CliRunner().invoke(main, arguments)

@@ -423,23 +423,21 @@ def cluster() -> Iterator[Cluster]:
 
 
 TOGGLES = (
-    "image.pullPolicy=Always",
-    "commonLabels.team=platform",
-    "networkPolicy.enabled=false",
-    "dashboard.enabled=true",
+    (
+        "image.pullPolicy=Always,commonLabels.team=platform,networkPolicy.enabled=false,"
+        "dashboard.enabled=true,webhook.serviceAccount.annotations.role=reader"
+    ),
     (
         "dashboard.enabled=true,dashboard.service.enabled=true,dashboard.ingress.enabled=true,"
-        "dashboard.ingress.host=gpus.example.com"
+        "dashboard.ingress.host=gpus.example.com,whileWebhookDown=hold,mode=deny"
     ),
-    "webhook.hostNetwork=true,controller.hostNetwork=true",
-    "webhook.timeoutSeconds=10,webhook.logLevel=debug,controller.logLevel=warning",
-    "webhook.extraArgs[0]=--log-level=error,controller.extraEnv[0].name=A",
-    "webhook.serviceAccount.annotations.role=reader",
-    "config.kueue.fairSharing.preemptionStrategies[0]=LessThanInitialShare",
-    "whileWebhookDown=hold,mode=deny",
+    (
+        "webhook.hostNetwork=true,controller.hostNetwork=true,webhook.timeoutSeconds=10,"
+        "webhook.logLevel=debug,controller.extraArgs[0]=--log-level=error,"
+        "controller.extraEnv[0].name=A,config.gpu.releaseOn=PodTerminating"
+    ),
 )
-"""Each is put on an installation by ``helm upgrade``; monitors need CRDs of another project."""
-_KEPT = ("--history-max", "0")
+"""Put on an installation by ``helm upgrade``; monitors need CRDs of another project."""
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SECRETS = f"/api/v1/namespaces/{SYSTEM}/secrets"
 CRD = "clusterqueues.kueue.x-k8s.io"
@@ -475,7 +473,7 @@ def test_helm_installs_upgrades_and_leaves_the_queues(cluster: Cluster) -> None:
     assert trusted(cluster) == authority  # what the leader writes is left alone
     assert secret(cluster, manifests.TLS_SECRET) == content
     for toggle in TOGGLES:
-        done = helm.run("upgrade", "ga", str(CHART), *of, *_KEPT, "--set", toggle)
+        done = helm.run("upgrade", "ga", str(CHART), *of, "--set", toggle)
         assert done.returncode == 0, (toggle, done.stderr)
     back = helm.run("rollback", "ga", "1", *of)
     assert back.returncode == 0, back.stderr
