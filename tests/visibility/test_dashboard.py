@@ -180,6 +180,13 @@ def test_a_text_that_is_looked_for_is_kept_in_the_address_and_narrows_both_lists
     assert "Show all 3" in board.text("/?q=nothing-like-it")
 
 
+@pytest.mark.parametrize("path", ["/", "/quota", "/gpus", "/queues/research"])
+def test_an_address_cannot_say_where_the_links_of_a_page_lead(board, path):
+    text = board.text(f"{path}?_scheme=javascript&_external=1&_anchor=x&endpoint=login&name=y&q=a")
+    assert "javascript:" not in text
+    assert "http:" not in text.replace("http-equiv", "")
+
+
 def test_a_search_finds_nothing_in_namespaces_that_the_caller_may_not_see():
     board = Dashboard("list clusterqueues").sign_in()
     assert "0 of 3 match" in board.text("/?q=train-1")

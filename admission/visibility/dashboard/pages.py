@@ -403,6 +403,8 @@ class Pages:
             self._making.release()
 
 
+_PARAMETERS: Final = ("resource", "q", "page", "queues", "by", "group")
+"""What the address of a page may say; Flask gives others, such as ``_scheme``, a meaning."""
 _ONE: Final[Mapping[str, int]] = {"page": 1, "last": 1}
 
 
@@ -431,7 +433,8 @@ def _number(parameter: str) -> int:
 
 def with_parameters(**changed: Any) -> str:
     """Return the address of this page with some parameters changed; None takes one away."""
-    kept = {**flask.request.args.to_dict(), **changed}
+    asked = flask.request.args
+    kept = {**{key: asked[key] for key in _PARAMETERS if key in asked}, **changed}
     arguments = {**(flask.request.view_args or {}), **{k: v for k, v in kept.items() if v}}
     assert flask.request.endpoint is not None
     return flask.url_for(flask.request.endpoint, **arguments)
