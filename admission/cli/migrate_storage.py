@@ -27,9 +27,8 @@ Examples:
 def storage_command(target: Target, applies: bool) -> None:
     """Write objects in v1beta2 that are stored in an older version, as an older Kueue did.
 
-    Changes no object, only how etcd has it. Then the CustomResourceDefinitions say that v1beta2
-    alone is stored, and v1beta1 may go (install --no-older-versions). The webhook must run: it
-    converts what is read.
+    Stored objects are rewritten, so that v1beta1 can be switched off (install
+    --no-older-versions). The webhook must run: it converts what is read.
     """
     with clusters.connected(target, _ADVICE) as api:
         found = storage.find(api)

@@ -45,7 +45,7 @@ while_down_option: Final[Callable[[Any], Any]] = click.option(
     "--while-webhook-down",
     "while_down",
     type=click.Choice(list(WHILE_DOWN)),
-    help="What becomes of GPU pods, and of Jobs with a queue, while the webhook does not answer. "
+    help="If the webhook is down: refuse or hold new GPU pods, and Jobs with a queue. "
     "refuse: they are not created. hold: the API server creates them, and they wait until the "
     "controller sees them; needs MutatingAdmissionPolicies (Kubernetes 1.36). Default: as the "
     "file says, else as installed before, else refuse.",

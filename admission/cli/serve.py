@@ -200,8 +200,7 @@ def controller(
 ) -> None:
     """Run the controller: it grants quota and releases pods.
 
-    Stops on SIGTERM and SIGINT. The next controller decides again what this one had decided but
-    not yet written.
+    Stops on SIGTERM and SIGINT. Nothing is lost: unwritten decisions are made again.
     """
     settings = _settings(config_file, log_level)
     if pause_admission:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal
 
+from admission.base import conditions
 from admission.objects import schema, v1beta1_schemas
 from admission.objects.admission_check import AdmissionCheck
 from admission.objects.cluster_queue import ClusterQueue
@@ -84,21 +85,32 @@ def _pending(admitted_priority: int) -> tuple[Column, ...]:
     )
 
 
+def _of_condition(name: str, kind: str, part: str) -> Column:
+    """A column of wide output, which Kueue does not have."""
+    return Column(name=name, path=f".status.conditions[?(@.type=='{kind}')].{part}", priority=1)
+
+
 def _cluster_queue_columns(cohort: str) -> tuple[Column, ...]:
     return (
         Column(name="Cohort", path=f".spec.{cohort}"),
         Column(name="Strategy", path=".spec.queueingStrategy", priority=1),
         *_pending(1),
+        _of_condition("Active", conditions.ACTIVE, "status"),
     )
 
 
-_LOCAL_QUEUE_COLUMNS = (Column(name="ClusterQueue", path=".spec.clusterQueue"), *_pending(0))
+_LOCAL_QUEUE_COLUMNS = (
+    Column(name="ClusterQueue", path=".spec.clusterQueue"),
+    *_pending(0),
+    _of_condition("Active", conditions.ACTIVE, "status"),
+)
 _WORKLOAD_COLUMNS = (
     Column(name="Queue", path=".spec.queueName"),
     Column(name="Reserved in", path=".status.admission.clusterQueue"),
     Column(name="Admitted", path=".status.conditions[?(@.type=='Admitted')].status"),
     Column(name="Finished", path=".status.conditions[?(@.type=='Finished')].status"),
     Column(name="Age", path=".metadata.creationTimestamp", type="date"),
+    _of_condition("Reason", conditions.QUOTA_RESERVED, "reason"),
 )
 _PRIORITY_CLASS_COLUMNS = (Column(name="Value", path=".value", type="integer"),)
 
