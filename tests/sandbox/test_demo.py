@@ -11,10 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from admission.base import names
 from admission.base.clock import SystemClock
 from admission.kube import resources
 from admission.run.connection import Target
+from admission.sandbox.demo import sight, stage
+from admission.sandbox.demo.kubelet import Kubelet
+from admission.sandbox.demo.sight import State
 from admission.sandbox.system import Sandbox
+from tests.builders.pods import make_pod
+from tests.controller.world import ready_world
 from tests.controlplane import waiting
 
 
@@ -53,6 +59,21 @@ def test_the_link_of_the_demo_opens_the_dashboard_for_nobody_else() -> None:
                 status = refused.code
                 refused.close()
             assert status == expected
+
+
+def test_a_kept_demo_shows_the_pods_of_whoever_tries_it_out_and_leaves_them_alone() -> None:
+    store = ready_world().store
+    kept = Kubelet(store, {("ml", "first"): 1.0})
+    for name, annotations in (("mine", {}), ("first", {names.DEMO_ORDER: "0"})):
+        pod = make_pod(name, namespace="ml", gpus=1, annotations=annotations)
+        store.create(resources.PODS, pod, "ml")
+    assert [one.pod for one in sight.look(store)] == ["ml/first", "ml/mine"]
+    for now in (0.0, 1.0, 2.0):  # that of somebody else runs until it is deleted
+        Kubelet(store, {("ml", "first"): 1.0}).tick(now)
+        kept.tick(now)
+    assert [one.state for one in sight.look(store)] == [State.DONE, State.RUNNING]
+    stage.clear(store)
+    assert [one.pod for one in sight.look(store)] == ["ml/mine"]
 
 
 @pytest.mark.slow

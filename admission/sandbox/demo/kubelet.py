@@ -15,7 +15,8 @@ class Kubelet:
 
     Args:
         api: where the pods are.
-        run_seconds: how long each pod runs, by namespace and name.
+        run_seconds: how long each pod runs, by namespace and name; any other runs until it is
+            deleted.
     """
 
     def __init__(self, api: Api, run_seconds: Mapping[PodKey, float]) -> None:
@@ -31,8 +32,11 @@ class Kubelet:
             if phase == "Pending" and not pod["spec"].get("schedulingGates"):
                 self._started[key] = now
                 self._set(pod, {"phase": "Running"})
-            elif phase == "Running" and now - self._started[key] >= self._run_seconds[key]:
+            elif phase == "Running" and key in self._run_seconds and self._is_over(key, now):
                 self._set(pod, {"phase": "Succeeded"})
+
+    def _is_over(self, key: PodKey, now: float) -> bool:
+        return now - self._started.setdefault(key, now) >= self._run_seconds[key]
 
     def _set(self, pod: Document, status: dict[str, Any]) -> None:
         metadata = pod["metadata"]

@@ -85,7 +85,7 @@ def _queue(queue: Document) -> QueueSight:
 
 
 def look(api: Api) -> list[Sight]:
-    """Return all pods, in order of creation."""
+    """Return all pods: those of the demo in the order in which they came, then others by name."""
     workloads = {
         workload["metadata"]["ownerReferences"][0]["uid"]: workload
         for workload in api.list(resources.WORKLOADS).items
@@ -113,8 +113,15 @@ def _sight(pod: Document, workload: Document | None) -> Sight:
     )
 
 
-def _order(pod: Document) -> int:
-    return int(pod["metadata"]["annotations"][names.DEMO_ORDER])
+def is_of_demo(pod: Document) -> bool:
+    """Return whether a pod was created by the demo, and not by somebody who tries it out."""
+    return names.DEMO_ORDER in pod["metadata"].get("annotations", {})
+
+
+def _order(pod: Document) -> tuple[bool, int, str, str]:
+    metadata = pod["metadata"]
+    order = int(metadata["annotations"][names.DEMO_ORDER]) if is_of_demo(pod) else 0
+    return not is_of_demo(pod), order, metadata["namespace"], metadata["name"]
 
 
 def _asks(pod: Document) -> str:

@@ -53,12 +53,17 @@ def play(sandbox: Sandbox, clock: Clock) -> Iterator[Moment]:
 def go_on(sandbox: Sandbox, clock: Clock) -> None:
     """Play again and again in the same queues, until the processes end or somebody interrupts."""
     while not sandbox.has_ended():
-        for pod in sandbox.store.list(resources.PODS).items:
-            metadata = pod["metadata"]
-            sandbox.store.delete(resources.PODS, metadata["name"], metadata["namespace"])
+        clear(sandbox.store)
         for _ in _played(sandbox, clock):
             if sandbox.has_ended():
                 return
+
+
+def clear(store: Store) -> None:
+    """Delete the pods of the demo; those of whoever tries it out stay."""
+    for pod in filter(sight.is_of_demo, store.list(resources.PODS).items):
+        metadata = pod["metadata"]
+        store.delete(resources.PODS, metadata["name"], metadata["namespace"])
 
 
 def _played(sandbox: Sandbox, clock: Clock) -> Iterator[Moment]:
@@ -107,9 +112,16 @@ def _happen(store: Store, event: DemoEvent) -> str:
     return event.text
 
 
+_OWN: Final = frozenset(f"{pod.namespace}/{pod.name}" for pod in scenario.PODS)
+
+
 def _is_over(sights: tuple[Sight, ...]) -> bool:
-    """Return whether all have ended but the one that never fits, and that one knows why."""
+    """Return whether all of the demo's pods have ended but the one that never fits.
+
+    That one knows why it waits.
+    """
     return all(
         one.why if one.pod.endswith(f"/{scenario.NEVER_FITS}") else one.state is State.DONE
         for one in sights
+        if one.pod in _OWN
     )
