@@ -4,10 +4,11 @@ import re
 
 import pytest
 
+from admission.base.conditions import Text
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.gpu import catalogue
 from admission.scheduling.overview import LocalOverview, Overview
-from admission.visibility.dashboard import app, gpu_map, sessions, streams
+from admission.visibility.dashboard import app, gpu_map, sessions, streams, waiting_rows
 from tests.visibility import dashboards
 from tests.visibility.builders import waiting
 from tests.visibility.dashboards import TOKEN, Dashboard, everything
@@ -314,6 +315,15 @@ def test_a_controller_that_stands_by_shows_what_the_workload_says(board, monkeyp
     board.known.conditions = told
     assert "Needs 5 more a100." in board.text("/")
     assert "Needs 5 more a100." in board.text("/namespaces/ml/workloads/train-0")
+
+
+def test_a_reason_stands_under_its_heading_without_saying_again_that_it_waits(board):
+    said = "Waits for a retry at 10:00."
+    missing = "Waits: needs 8 a100, 3 free of 16; 4 more promised, but sick or missing."
+    for message, shown in ((said, said), (missing, missing.removeprefix("Waits: n"))):
+        text = Text("WaitingForQuota", message)
+        assert waiting_rows._in_short(text)[0].endswith(shown)
+        assert not waiting_rows._in_short(text)[0].startswith("Waits: ")
 
 
 def test_the_map_counts_who_holds_the_gpus_of_each_node(board):

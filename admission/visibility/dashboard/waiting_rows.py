@@ -8,7 +8,6 @@ from typing import Final, Protocol
 from admission.base import clock, conditions, durations, reasons
 from admission.base.conditions import Text
 from admission.base.names import ClusterQueueName, ResourceName, WorkloadKey
-from admission.base.reasons import Code
 from admission.objects.workload import Workload
 from admission.scheduling import explain
 from admission.scheduling.decisions import Wait
@@ -176,7 +175,7 @@ def said(wait: Wait | None, view: Workload | None) -> tuple[str, bool]:
 
 def _in_short(text: Text) -> tuple[str, bool]:
     message = text.message
-    if text.reason == Code.WAITING_FOR_QUOTA and message.startswith(_HEAD):
+    if message.startswith(_HEAD):
         message = message.removeprefix(_HEAD)
         message = message[:1].upper() + message[1:]
     return message, text.reason in _NEVER
