@@ -77,5 +77,5 @@ def test_a_command_in_a_text_of_the_product_exists(module: Path) -> None:
 
 def test_a_command_of_the_other_program_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        kubectl.main(["doctor"])
-    assert "gpu-admission doctor" in capsys.readouterr().err
+        kubectl.main(["install"])
+    assert "gpu-admission install" in capsys.readouterr().err
