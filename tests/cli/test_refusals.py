@@ -1,5 +1,6 @@
 """A command that cannot do its work says so in one line, with the next step, and ends."""
 
+import json
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -65,10 +66,18 @@ def run(name: str, folder: Path, kubeconfig: str, address: str = "127.0.0.1:0") 
 
 
 def told(ended: Ended) -> tuple[str, str]:
-    """The error and the hint, which are all that it says."""
+    """The error and the hint, which are all that it says besides the cluster that is meant.
+
+    What serves says them in one line of its log.
+    """
     assert ended.code == 1, ended.stderr
     assert "Traceback" not in ended.stderr
-    error, hint = ended.stderr.splitlines()
+    lines = [line for line in ended.stderr.splitlines() if not line.startswith("cluster: ")]
+    if lines[0].startswith("{"):
+        (line,) = map(json.loads, lines)
+        assert line["event"] == "cannot start"
+        return f"error: {line['error']}", f"hint: {line['next']}"
+    error, hint = lines
     assert error.startswith("error: ")
     assert hint.startswith("hint: ")
     return error, hint
