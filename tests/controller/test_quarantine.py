@@ -1,5 +1,6 @@
 """A Workload that cannot be read keeps what it holds, and stops nobody else."""
 
+import copy
 from typing import Any
 
 import msgspec
@@ -171,7 +172,12 @@ def test_a_waiting_workload_that_breaks_a_rule_says_which_on_itself() -> None:
     before = ready_world(quota=4)
     before.add_pod("big", gpus=8)
     before.settle()
-    world = restarted(before, "big", spec={"queueName": "team-a", **RULE_BREAKING})
+    spec = copy.deepcopy(
+        before.store.get(resources.WORKLOADS, name_of(before, "big"), "ml")["spec"]
+    )
+    (container,) = spec["podSets"][0]["template"]["spec"]["containers"]
+    container["resources"] = {"requests": {"nvidia.com/gpu": "many"}}
+    world = restarted(before, "big", spec=spec)
     world.pass_time(3)
     first = next(write for write in world.sent if write.operation is Operation.EXPLAIN_WORKLOAD)
     assert first.document is not None

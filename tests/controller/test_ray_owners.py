@@ -148,16 +148,24 @@ class Ray:
         for cluster in known:
             (group,) = cluster["spec"]["workerGroupSpecs"]
             head = cluster["spec"]["headGroupSpec"]["template"]
-            self._have(f"{cluster['metadata']['name']}-head-", head, 1)
             workers = max(group["replicas"], group["minReplicas"])
-            self._have(f"{cluster['metadata']['name']}-worker-", group["template"], workers)
+            self._have(cluster, "head", head, 1)
+            self._have(cluster, "worker", group["template"], workers)
         there = {one["metadata"]["name"] for one in known}
         for pod in self.pods():
             if pod["metadata"]["name"].split("-")[0] not in there:
                 self.world.delete_pod(pod["metadata"]["name"])
         self.world.settle()
 
-    def _have(self, prefix: str, template: Document, count: int) -> None:
+    def _have(self, cluster: Document, role: str, template: Document, count: int) -> None:
+        prefix = f"{cluster['metadata']['name']}-{role}-"
+        owner = {
+            "apiVersion": "ray.io/v1",
+            "kind": "RayCluster",
+            "name": cluster["metadata"]["name"],
+            "uid": cluster["metadata"]["uid"],
+            "controller": True,
+        }
         there = [one for one in self.pods() if one["metadata"]["name"].startswith(prefix)]
         there.sort(key=lambda one: (bool(one["spec"].get("schedulingGates")), number(one)))
         for one in there[count:]:
@@ -165,6 +173,7 @@ class Ray:
         first = max(map(number, there), default=-1) + 1
         for at in range(first, first + count - len(there)):
             metadata = {**template["metadata"], "name": f"{prefix}{at}", "namespace": "ml"}
+            metadata["ownerReferences"] = [owner]
             pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
             self.world.store.create(resources.PODS, {**pod, "spec": template["spec"]}, "ml")
 
