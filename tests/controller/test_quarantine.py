@@ -27,7 +27,18 @@ RULE_BREAKING = {
             "name": "main",
             "count": 1,
             "template": {
-                "spec": {"containers": [{"resources": {"requests": {"nvidia.com/gpu": "many"}}}]}
+                "spec": {
+                    "containers": [{"resources": {"requests": {"nvidia.com/gpu": "many"}}}],
+                    "tolerations": [
+                        {
+                            "key": f"node.kubernetes.io/{key}",
+                            "operator": "Exists",
+                            "effect": "NoExecute",
+                            "tolerationSeconds": 300,
+                        }
+                        for key in ("not-ready", "unreachable")
+                    ],
+                }
             },
         }
     ]
