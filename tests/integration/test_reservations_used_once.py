@@ -264,7 +264,7 @@ def test_pods_that_a_job_leaves_run_no_longer_than_it_might(place: Place) -> Non
     [
         pytest.param({"ownerReferences": None}, id="owner"),
         pytest.param({"labels": {"batch.kubernetes.io/controller-uid": "x"}}, id="label"),
-        pytest.param({"labels": {"more": "x"}}, id="another label"),
+        pytest.param({"labels": {"batch.kubernetes.io/controller-uid": None}}, id="no label"),
     ],
 )
 def test_nobody_takes_a_pod_from_its_job_so_that_it_makes_another(
@@ -278,6 +278,15 @@ def test_nobody_takes_a_pod_from_its_job_so_that_it_makes_another(
         team.editor.patch(f"{team.pods}/{name}", {"metadata": change})
     assert "would make another one in its place" in str(refused.value)
     assert gpus_on_nodes(team) == 4
+
+
+def test_a_pod_of_a_job_that_runs_may_get_another_label(place: Place) -> None:
+    team = preempting(place)
+    add_job(team, "train", 1)
+    waiting.until(lambda: gpus_on_nodes(team) == 1, what="the pod of the Job runs")
+    (name,) = team.listed()
+    team.editor.patch(f"{team.pods}/{name}", {"metadata": {"labels": {"more": "x"}}})
+    assert team.listed()[name]["metadata"]["labels"]["more"] == "x"
 
 
 # ------------------------------------------------------------------- makers of kinds not served
