@@ -59,6 +59,7 @@ def documents(
     values: dict[str, Any] = {
         "namespace_selector": _namespace_selector(namespaces),
         "controller": quote(service_account),
+        "field_manager": quote(names.FIELD_MANAGER),
     }
     managed = resources.managed(managed_resources)
     parents = [one for one in kinds.held if one.holds_children]

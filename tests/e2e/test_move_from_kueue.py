@@ -91,7 +91,7 @@ class Move:
         """The plan says what there is, and changes nothing."""
         before = self.state()
         told = self.migrate()
-        assert told.startswith("Kueue's place can be taken: everything"), told
+        assert "\nKueue's place can be taken: everything" in told, told
         assert f"Deployment {NAMESPACE}/{kueue.NAME}, {kueue.REPLICAS} replica(s)" in told
         assert "1 wait behind the gate and go on waiting, 3 have Kueue's finalizer" in told
         assert self.state() == before

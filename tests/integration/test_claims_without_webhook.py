@@ -81,7 +81,7 @@ def test_claims_while_nothing_of_ours_answers(system: Installed) -> None:
     with pytest.raises(RestError, match="failed calling webhook"):
         system.create_pod(team, "named", gpus=1)
     assert create_child_job(system, team)["spec"]["suspend"] is False
-    with pytest.raises(RestError, match="did not answer: create the pod again"):
+    with pytest.raises(RestError, match="gpu-admission did not answer"):
         create(system, strict, "refused", "gpu.nvidia.com")
     assert gates(create(system, team, "slipped", "gpu.nvidia.com")) == []
     run_on(system, team, "slipped", team)

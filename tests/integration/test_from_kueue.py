@@ -159,7 +159,7 @@ def test_kueues_place_is_taken_and_given_back_though_the_command_is_killed_on_th
     before = work.uids()
 
     plan = system.migrate()
-    assert plan.startswith("Kueue's place can be taken: everything"), plan
+    assert "\nKueue's place can be taken: everything" in plan, plan
     assert "1 hold quota and keep it, 1 wait and keep their place, 1 have ended" in plan
     assert "1 wait behind the gate and go on waiting, 3 have Kueue's finalizer" in plan
     assert kueue.configurations() == configurations, "the plan changes nothing"
@@ -266,7 +266,7 @@ def test_what_would_have_no_effect_is_named_and_not_done(
         ),
     )
     told = system.migrate()
-    assert told.startswith("Kueue's place can be taken, but 1 thing(s) will have no effect here:")
+    assert "\nKueue's place can be taken, but 1 thing(s) will have no effect here:" in told
     assert "ClusterQueue far: asks for the AdmissionCheck remote of MultiKueue" in told
     assert "--accept-unsupported" in system.refusal("--apply")
     assert json.loads(run_command(*system.command("-o", "json")[len(PROGRAM) :]).stdout)["found"][

@@ -92,7 +92,7 @@ def test_the_file_holds_work_in_every_state() -> None:
 
 
 def test_the_plan_counts_what_kueue_has_stored(moved: Moved) -> None:
-    assert moved.told.startswith("Kueue's place can be taken: everything"), moved.told
+    assert "\nKueue's place can be taken: everything" in moved.told, moved.told
     assert "Workloads: 3 hold quota and keep it, 4 wait and keep their place, 1 have" in moved.told
     assert f"pods: {len(WAITS)} wait behind the gate" in moved.told
 

@@ -326,17 +326,18 @@ COLUMNS = {
     "AdmissionCheck": [NAME, AGE],
     "ClusterQueue": [
         NAME, ("Cohort", "string", 0), ("Strategy", "string", 1), PENDING,
-        ("Admitted Workloads", "integer", 1),
+        ("Admitted Workloads", "integer", 1), ("Active", "string", 1),
     ],
     "Cohort": [NAME, AGE],
     "LocalQueue": [
         NAME, ("ClusterQueue", "string", 0), PENDING, ("Admitted Workloads", "integer", 0),
+        ("Active", "string", 1),
     ],
     "ResourceFlavor": [NAME, AGE],
     "Topology": [NAME, AGE],
     "Workload": [
         NAME, ("Queue", "string", 0), ("Reserved in", "string", 0), ("Admitted", "string", 0),
-        ("Finished", "string", 0), AGE,
+        ("Finished", "string", 0), AGE, ("Reason", "string", 1),
     ],
     "WorkloadPriorityClass": [NAME, ("Value", "integer", 0)],
 }  # fmt: skip
@@ -352,7 +353,7 @@ def test_the_columns_of_a_kind(system: Reviewed, kind: str, version: str) -> Non
 def test_the_cells_of_the_older_version_read_its_own_fields(stored: Reviewed) -> None:
     for version in (OLD, NEW):
         row = table(stored, f"{collection('ClusterQueue', version)}/whole")["rows"][0]
-        assert row["cells"] == ["whole", "all", "StrictFIFO", 3, 1]
+        assert row["cells"] == ["whole", "all", "StrictFIFO", 3, 1, "True"]
 
 
 @pytest.mark.parametrize("version", [OLD, NEW])
