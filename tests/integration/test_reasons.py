@@ -405,7 +405,7 @@ def promised_elsewhere(system: Installed) -> Asked:
     system.wait_for_queue(ns)
     queued.await_condition(
         system, queued.path("clusterqueues", ns), conditions.CAPACITY_SUFFICIENT,
-        lambda told: told[0] == "False" and "4 healthy" in told[1],
+        lambda told: told[0] == "False" and "4 healthy" in told[2],
     )  # fmt: skip
     system.create_pod(ns, "small", gpus=1)
     return Asked(ns, "small")
