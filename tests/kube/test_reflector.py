@@ -133,10 +133,14 @@ def test_it_says_that_the_server_went_back_before_it_lists_anew(
     server.answers += [listing(thing("a", 40), version=50), listing(thing("b", 15), version=21)]
     server.watches += [ending, Watch((event("ADDED", thing("c", 22)),), then="hang")]
 
+    is_followed = threading.Event()
+
     def reverted() -> None:
+        assert is_followed.wait(PATIENCE_SECONDS)
         told.append(watched.next())
 
     with following(server, tmp_path, on_reverted=reverted) as watched:
+        is_followed.set()
         until(lambda: told, what="told", within_seconds=PATIENCE_SECONDS)
         assert watched.next() == ("replaced", ("b",))
         assert watched.next() == ("upserted", "c")
