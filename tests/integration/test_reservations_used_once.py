@@ -252,11 +252,19 @@ def test_pods_that_a_job_leaves_are_drained_with_their_queue(place: Place) -> No
     waiting.until(lambda: gpus_on_nodes(team) == 0, what="the pods are gone")
 
 
-def test_pods_that_a_job_leaves_run_no_longer_than_it_might(place: Place) -> None:
+def test_pods_that_a_job_leaves_may_run_no_longer_than_it_might(place: Place) -> None:
     team = preempting(place)
-    add_job(team, "train", 2, labels={names.MAX_EXEC_TIME_LABEL: "30"})
-    leave_pods(team, "train", "jobs", "batch", 2)
-    waiting.until(lambda: gpus_on_nodes(team) == 0, what="the pods are gone")
+    add_job(team, "train", 2, labels={names.MAX_EXEC_TIME_LABEL: "3600"})
+    left = leave_pods(team, "train", "jobs", "batch", 2)
+    waiting.until(
+        lambda: {
+            workload["metadata"]["ownerReferences"][0]["name"]
+            for workload in team.api.get(team.workloads)["items"]
+            if workload["metadata"].get("ownerReferences")
+            and workload["spec"].get("maximumExecutionTimeSeconds") == 3600
+        } == left,
+        what="the Workload of each pod has the limit of the Job",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 import queue
 import random
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
