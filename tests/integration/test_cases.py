@@ -72,6 +72,7 @@ class Case:
         self.system = system
         self.api = system.api
         self._made: list[str] = []
+        self._default_priority = 0
 
     def apply(self, documents: list[Json]) -> None:
         """Create objects, or write what the manifest says over what is there."""
@@ -91,6 +92,22 @@ class Case:
                 self._made.append(path)
             if document["kind"] == "LocalQueue":
                 self.system.wait_webhook()
+            if document.get("globalDefault"):
+                self._default_priority = document["value"]
+                self._wait_for_priority(document["value"])
+
+    def _wait_for_priority(self, value: int) -> None:
+        """Wait until the API server gives pods that name no class a priority.
+
+        Before that it refuses those that a webhook changes.
+        """
+        pod = make_pod("asks")
+        waiting.until(
+            lambda: self.api.post("/api/v1/namespaces/default/pods?dryRun=All", pod)["spec"][
+                "priority"
+            ] == value,
+            what=f"pods get priority {value}",
+        )  # fmt: skip
 
     def get(self, reference: str) -> Json:
         kind, namespace, name = reference.split("/")
@@ -129,6 +146,8 @@ class Case:
             if re.fullmatch("/api/v1/namespaces/[^/]+", path) is None:
                 self._ask("PATCH", path, {"metadata": {"finalizers": None}})
                 self._ask("DELETE", path, now)
+        if self._default_priority:
+            self._wait_for_priority(0)
         for queue in ("gpus", "full"):
             waiting.until(partial(self._is_used, queue, {}), what=f"{queue} is free")
 
