@@ -3,9 +3,11 @@
 What is held is judged from the pods that nodes run, as the API server shows them.
 """
 
+import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_class
 from tests.controlplane import waiting
-from tests.controlplane.rest import Rest, RestError
+from tests.controlplane.rest import MERGE, Rest, RestError
 from tests.integration import applied
 from tests.integration.another_webhook import CONTAINER, another_webhook
 from tests.integration.applied import Json
@@ -295,6 +297,34 @@ def test_a_pod_of_a_job_that_runs_may_get_another_label(place: Place) -> None:
     (name,) = team.listed()
     team.editor.patch(f"{team.pods}/{name}", {"metadata": {"labels": {"more": "x"}}})
     assert team.listed()[name]["metadata"]["labels"]["more"] == "x"
+
+
+def test_who_starts_a_waiting_job_in_the_name_of_our_field_manager_gets_no_gpus(
+    place: Place,
+) -> None:
+    team = preempting(place)
+    add_job(team, "waits", 8)
+    path = f"/apis/batch/v1/namespaces/{team.name}/jobs/waits?fieldManager={names.FIELD_MANAGER}"
+    with contextlib.suppress(RestError):
+        team.editor.patch(path, {"spec": {"suspend": False}})
+    wait_decided(team)
+    assert gpus_on_nodes(team) == 0
+
+
+def test_who_lets_a_waiting_pod_go_in_the_name_of_our_field_manager_is_refused(
+    place: Place,
+) -> None:
+    team = preempting(place)
+    team.editor.post(team.pods, make_pod("waits", annotations=LONG, gpus=8))
+    path = f"{team.pods}/waits?fieldManager={names.FIELD_MANAGER}"
+    unmarked: dict[str, Any] = {"metadata": {"labels": {names.MANAGED_LABEL: None}}}
+    ungated: dict[str, Any] = {"spec": {"schedulingGates": []}}
+    for change in ({**unmarked, **ungated}, unmarked, ungated):
+        with pytest.raises(RestError) as refused:
+            team.editor.patch(path, change, MERGE)
+        assert refused.value.status == HTTPStatus.FORBIDDEN
+    wait_decided(team)
+    assert gpus_on_nodes(team) == 0
 
 
 # ------------------------------------------------------------------- makers of kinds not served
