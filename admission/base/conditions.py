@@ -704,18 +704,18 @@ OUT_OF_SYNC: Final = Text("OutOfSync", "The prebuilt workload is out of sync wit
 FAILED_TO_START: Final = EvictionReason.FAILED_TO_START.value
 
 
-def contradicts_admission(key: str, given: str, present: str) -> Text:
+def contradicts_admission(key: str, admitted_value: str, pod_value: str) -> Text:
     """Return why a Workload gives its quota back: its pods contradict what it was admitted with.
 
     Args:
         key: a label of nodes, or a label or annotation.
-        given: what the admission gives.
-        present: what the pods have.
+        admitted_value: its value in the admission.
+        pod_value: its value in the pods.
     """
     return Text(
         FAILED_TO_START,
-        f"Could not start: its pods ask for {key}={present}, and it was admitted with {given}. Its"
-        " quota is free; make pods and flavor agree, and it is tried again",
+        f"Could not start: its pods ask for {key}={pod_value}, and it was admitted with"
+        f" {admitted_value}. Its quota is free; make pods and flavor agree, and it is tried again",
     )
 
 

@@ -212,7 +212,7 @@ def _code(error: Exception) -> ErrorCode:
 
 
 def advice_on(error: Exception) -> str:
-    """What to do next about an error, whatever the command was; empty for most."""
+    """Return the next step after an error of any command; empty where there is no advice."""
     if isinstance(error, AdmissionError) and error.advice:
         return error.advice
     if isinstance(error, OSError):

@@ -108,14 +108,14 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def marks(self) -> tuple[Mark, ...]:
-        """What it says that was admitted, with what stands beside it; empty for nothing."""
-        own = mark_of(self.pod.metadata.labels, self.pod.metadata.annotations)
+        """Return the admissions that the template names, or else those of `beside`."""
+        template_mark = mark_of(self.pod.metadata.labels, self.pod.metadata.annotations)
         beside = () if self.beside is None else self.beside.marks
-        return (own,) if own.workload else beside
+        return (template_mark,) if template_mark.workload else beside
 
     @property
     def mark(self) -> str:
-        """The Workload with which it says that it was admitted; empty without one."""
+        """Return the name of the Workload of the first of `marks`; empty without one."""
         return self.marks[0].workload if self.marks else ""
 
 
