@@ -5,7 +5,6 @@ Kueue's: clients and people search for them. Source: kueue apis/kueue/v1beta2 (t
 pkg/scheduler, pkg/workload, pkg/cache/scheduler and pkg/controller (texts).
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -94,224 +93,6 @@ class WaitReason(StrEnum):
 ON_HOLD: Final = "OnHold"
 """Reason that another program sets to keep the Workload out of the queue."""
 
-NOT_JUDGED: Final = Text(
-    WaitReason.PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue"
-)
-FAILED_CHECKS: Final = Text(
-    WaitReason.PENDING_EVALUATION, "The workload has failed admission checks"
-)
-GATES_CLEARED: Final = Text(
-    WaitReason.PENDING_EVALUATION, "AdmissionGatedBy cleared, waiting for quota reservation"
-)
-RESERVED_TWICE: Final = Text(
-    WaitReason.PENDING_EVALUATION,
-    "Quota was reserved twice while the leader changed; this one had not started",
-)
-DEACTIVATED: Final = Text(WaitReason.DEACTIVATED, "The workload is deactivated")
-WRONG_NAMESPACE: Final = Text(
-    WaitReason.MISCONFIGURED, "workload namespace doesn't match ClusterQueue selector"
-)
-NOT_ALL_READY: Final = Text(
-    WaitReason.WAITING_FOR_PODS_READY,
-    "waiting for all admitted workloads to be in PodsReady condition",
-)
-PAUSED: Final = Text(
-    WaitReason.ADMISSION_PAUSED,
-    "Admission is paused by the administrator: no workload gets quota. This one keeps its place in"
-    " the queue and is considered when admission is resumed",
-)
-
-
-class CapPlace(NamedTuple):
-    """The Workloads that a cap limits.
-
-    Attributes:
-        cluster_queue: the ClusterQueue whose quota they use.
-        local_queue: the LocalQueue that they are in; empty for all of the ClusterQueue.
-        user: the user who asked for them; empty for all users.
-        namespace: their namespace, if their user is unknown; else empty.
-    """
-
-    cluster_queue: str
-    local_queue: str
-    user: str
-    namespace: str
-
-    @property
-    def queue(self) -> str:
-        """Return the queue that has the annotation."""
-        return self.local_queue or self.cluster_queue
-
-    @property
-    def annotation(self) -> str:
-        """Return the key of the annotation, without the domain."""
-        key = names.MAX_PER_USER if self.user else names.MAX_IN_USE
-        return key.partition("/")[2]
-
-
-def cap_reached(place: CapPlace, resource: str, *, asked: str, most: str, held: str) -> Text:
-    """Return why a Workload waits that would exceed a cap now; amounts are for people."""
-    amounts = f"{held} of at most {most} {resource}"
-    cap = f"queue {place.queue} ({place.annotation})"
-    if not place.user:
-        verdict = f"{cap} holds {amounts}"
-    elif place.namespace:
-        who = f"work of unknown users in namespace {place.namespace}"
-        verdict = f"{who} holds {amounts} in {cap}"
-    else:
-        verdict = f"you ({place.user}) hold {amounts} in {cap}"
-    return Text(WaitReason.CAP_REACHED, f"Waits: {verdict}; asks {asked} more")
-
-
-def exceeds_cap(place: CapPlace, resource: str, *, asked: str, most: str) -> Text:
-    """Return why a Workload that asks for more than a cap never starts; amounts are for people."""
-    who = "a user may" if place.user else "all its work may"
-    cap = f"queue {place.queue} ({place.annotation})"
-    message = f"Too big: asks {asked} {resource}, {who} hold at most {most} in {cap}"
-    return Text(WaitReason.EXCEEDS_CAP, message)
-
-
-def evicted_before(message: str) -> Text:
-    """Return why a Workload that was just evicted has no quota.
-
-    Args:
-        message: of the condition Evicted.
-    """
-    return Text(WaitReason.PENDING_EVALUATION, message)
-
-
-def misconfigured(problem: str) -> Text:
-    """Return why a Workload that breaks a rule has no quota."""
-    return Text(WaitReason.MISCONFIGURED, problem)
-
-
-def no_namespace(name: str) -> Text:
-    """Return why a Workload whose namespace does not exist has no quota."""
-    message = f'workload namespace "{name}" does not exist: Namespace "{name}" not found'
-    return misconfigured(message)
-
-
-def no_local_queue(name: str) -> Text:
-    """Return why a Workload that names no existing LocalQueue has no quota."""
-    return misconfigured(f"LocalQueue {name} doesn't exist")
-
-
-def no_cluster_queue(name: str) -> Text:
-    """Return why a Workload whose LocalQueue names no existing ClusterQueue has no quota."""
-    return misconfigured(f"ClusterQueue {name} doesn't exist")
-
-
-def inactive_local_queue(name: str) -> Text:
-    """Return why a Workload of a stopped LocalQueue has no quota."""
-    return Text(WaitReason.SUSPENDED, f"LocalQueue {name} is inactive")
-
-
-def inactive_cluster_queue(name: str) -> Text:
-    """Return why a Workload whose ClusterQueue admits nothing has no quota."""
-    return Text(WaitReason.SUSPENDED, f"ClusterQueue {name} is inactive")
-
-
-def queue_gone(kind: str, name: str) -> Text:
-    """Return why the reservation was withdrawn: a queue does not exist or is being deleted."""
-    return misconfigured(f"{kind} {name} is terminating or missing")
-
-
-def queue_stopped(kind: str, name: str) -> Text:
-    """Return why the reservation was withdrawn: a queue was stopped."""
-    return Text(WaitReason.SUSPENDED, f"{kind} {name} is stopped")
-
-
-def gated(gates: str) -> Text:
-    """Return why a Workload with admission gates has no quota."""
-    return Text(WaitReason.ADMISSION_GATED, f"Admission is gated by: {gates}")
-
-
-# Messages of what a scheduling cycle decided; their reason is in the decision.
-
-NO_LONGER_FITS: Final = "Workload no longer fits after processing another workload"
-OVERLAPPING_TARGETS: Final = "Workload has overlapping preemption targets with another workload"
-DEFERRED: Final = f"{OVERLAPPING_TARGETS}, but will fit after these preemptions complete"
-
-
-def no_flavors(pod_sets: Iterable[tuple[str, Iterable[str]]]) -> str:
-    """Return why pod sets get no flavors.
-
-    Args:
-        pod_sets: names, each with the messages of all flavors that were looked at.
-    """
-    return "; ".join(
-        f"couldn't assign flavors to pod set {name}: {', '.join(sorted(messages))}"
-        for name, messages in pod_sets
-    )
-
-
-def pending_preemption(message: str, count: int) -> str:
-    """Return the message of a Workload that waits until its victims have left."""
-    return f"{message}. Pending the preemption of {count} workload(s)"
-
-
-def resource_unavailable(resource: str) -> str:
-    """Return why no flavor fits: the ClusterQueue has no quota for a resource."""
-    return f"resource {resource} unavailable in ClusterQueue"
-
-
-def flavor_not_found(flavor: str) -> str:
-    """Return why a flavor does not fit: it does not exist."""
-    return f"flavor {flavor} not found"
-
-
-def flavor_not_nominated(flavor: str, resource: str) -> str:
-    """Return why a flavor does not fit: the Workload was nominated for other flavors before."""
-    return (
-        f"skipping flavor {flavor} as it is not found in the nomination mapping for "
-        f"resource {resource}"
-    )
-
-
-def untolerated_taint(flavor: str, key: str, value: str, effect: str) -> str:
-    """Return why a flavor does not fit: its taint is not tolerated."""
-    return f"untolerated taint {{{key} {value} {effect} <nil>}} in flavor {flavor}"
-
-
-def flavors_contradict(flavor: str, other: str, key: str, value: str, other_value: str) -> str:
-    """Return why two flavors are not given together: they select no common node."""
-    return (
-        f"flavor {flavor} selects other nodes than flavor {other}, which is given with it: label"
-        f" {key} is {value} and {other_value}"
-    )
-
-
-def other_nodes(flavor: str) -> str:
-    """Return why a flavor does not fit: the pods select other nodes."""
-    return f"flavor {flavor} doesn't match node affinity"
-
-
-def insufficient_unused_quota(resource: str, flavor: str, more: str) -> str:
-    """Return why a flavor does not fit: too much of its quota is in use.
-
-    Args:
-        resource: the resource that is short.
-        flavor: the flavor.
-        more: how much is missing, for people.
-    """
-    return f"insufficient unused quota for {resource} in flavor {flavor}, {more} more needed"
-
-
-def insufficient_quota(resource: str, flavor: str, before: str, request: str, limit: str) -> str:
-    """Return why a flavor never fits: its quota is too small.
-
-    Args:
-        resource: the resource that is short.
-        flavor: the flavor.
-        before: amount for earlier pod sets of the Workload, for people.
-        request: amount that this pod set asks for, likewise.
-        limit: the most that the ClusterQueue could ever use, likewise.
-    """
-    return (
-        f"insufficient quota for {resource} in flavor {flavor}, previously considered podsets "
-        f"requests ({before}) + current podset request ({request}) > maximum capacity ({limit})"
-    )
-
 
 # --------------------------------------------------------------------------- Workloads: Admitted
 
@@ -340,16 +121,6 @@ class EvictionReason(StrEnum):
 _DUE_TO: Final = "DueTo"
 DEACTIVATED_BY_PROGRAM: Final = f"{EvictionReason.DEACTIVATED}{_DUE_TO}"
 """Beginning of the reason of Evicted of a Workload that this program deactivated."""
-
-
-def deactivated_due_to(target: Text) -> Text:
-    """Return why a Workload that this program deactivated is evicted.
-
-    Args:
-        target: reason and message of the condition DeactivationTarget.
-    """
-    message = f"{DEACTIVATED.message} due to {target.message}"
-    return Text(f"{DEACTIVATED_BY_PROGRAM}{target.reason}", message)
 
 
 def eviction_cause(reason: str) -> tuple[str, str]:
@@ -405,18 +176,6 @@ def refused_for_long(minutes: float, error: str) -> Text:
     return Text(EvictionReason.PODS_READY_TIMEOUT, message)
 
 
-def not_started_in_time(minutes: float, counts: "MemberCounts") -> Text:
-    """Return why a Workload is evicted whose pods did not all start in time.
-
-    Args:
-        minutes: how long they had.
-        counts: how many of its pods exist, have a node and are ready.
-    """
-    waited = f"{minutes:g} minutes" if minutes != 1 else "1 minute"
-    message = f"Not all pods were ready within {waited}: {counts.text}"
-    return Text(EvictionReason.PODS_READY_TIMEOUT, message)
-
-
 ORDERED_EVICTIONS: Final = frozenset(
     {
         EvictionReason.PREEMPTED,
@@ -434,48 +193,6 @@ class PreemptionReason(StrEnum):
     IN_COHORT_RECLAMATION = "InCohortReclamation"
     IN_COHORT_FAIR_SHARING = "InCohortFairSharing"
     IN_COHORT_RECLAIM_WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
-
-
-_PREEMPTED_FOR: Final = {
-    PreemptionReason.IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",
-    PreemptionReason.IN_COHORT_RECLAMATION: "reclamation within the cohort",
-    PreemptionReason.IN_COHORT_FAIR_SHARING: "Fair Sharing within the cohort",
-    PreemptionReason.IN_COHORT_RECLAIM_WHILE_BORROWING: (
-        "reclamation within the cohort while borrowing"
-    ),
-}
-
-
-def preempted(
-    reason: PreemptionReason, *, uid: str, job_uid: str, preemptor: str, preemptee: str
-) -> str:
-    """Return the message of Evicted and of Preempted of a victim.
-
-    Args:
-        reason: why the victim was chosen.
-        uid: UID of the preemptor, the Workload that gets the quota.
-        job_uid: UID of the preemptor's owner.
-        preemptor: path of the preemptor's ClusterQueue in the tree of cohorts.
-        preemptee: path of the victim's ClusterQueue.
-    """
-    return (
-        f"Preempted to accommodate a workload (UID: {uid or 'UNKNOWN'}, "
-        f"JobUID: {job_uid or 'UNKNOWN'}) due to {_PREEMPTED_FOR[reason]}; "
-        f"preemptor path: {preemptor}; preemptee path: {preemptee}"
-    )
-
-
-_PREEMPTOR: Final = re.compile(r"\(UID: ([^,]+), JobUID: ")
-
-
-def preemptor_uid(message: str) -> str:
-    """Return the UID of the preemptor of a victim; empty if the message names none.
-
-    Args:
-        message: message of the victim's condition Evicted or Preempted; see `preempted`.
-    """
-    found = _PREEMPTOR.search(message)
-    return found[1] if found else ""
 
 
 REACTIVATED: Final = Text("Reactivated", "The workload was reactivated")
@@ -600,103 +317,6 @@ class PodsReadyReason(StrEnum):
     RECOVERED = "Recovered"
 
 
-_PODS_READY: Final = {
-    PodsReadyReason.WAIT_FOR_START: "Not all pods are ready or succeeded",
-    PodsReadyReason.WAIT_FOR_RECOVERY: "At least one pod has failed, waiting for recovery",
-    PodsReadyReason.STARTED: "All pods reached readiness and the workload is running",
-    PodsReadyReason.RECOVERED: "All pods reached readiness and the workload is running",
-}
-
-
-LARGEST_NODE: Final = ", the largest node has "
-"""How a sentence says that a pod asks for more than any node has."""
-
-
-class MemberCounts(NamedTuple):
-    """How many pods of a Workload there are.
-
-    Attributes:
-        asked: pods that it was admitted with.
-        created: pods that exist and have not failed.
-        scheduled: pods that are bound to a node.
-        ready: pods that are ready or have succeeded.
-        why: the scheduler's message about pods that are not bound; empty if there is none.
-        lost_nodes: nodes that are not ready and have pods of it.
-    """
-
-    asked: int
-    created: int
-    scheduled: int
-    ready: int
-    why: str = ""
-    lost_nodes: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """Return what the Workload lacks to run, and where to look."""
-        hint = "; the events of its owner may say why" if self.created < self.asked else ""
-        return f"{self.missing}{hint}"
-
-    @property
-    def missing(self) -> str:
-        """Return the first thing that the Workload lacks to run."""
-        if self.created < self.asked:
-            return f"{self.created} of {self.asked} pods are created"
-        if self.scheduled < self.asked:
-            why = f": {self.why}" if self.why else ""
-            return f"{self.scheduled} of {self.asked} pods are scheduled{why}"
-        if self.lost_nodes:
-            return f"{self.ready} of {self.asked} pods are ready: {_not_ready(self.lost_nodes)}"
-        return f"{self.ready} of {self.asked} pods are ready"
-
-    @property
-    def exceeds_every_node(self) -> bool:
-        """Return whether a pod asks for more than the largest node of its flavor has."""
-        return LARGEST_NODE in self.why
-
-    @property
-    def is_explained(self) -> bool:
-        """Return whether the scheduler or a node says why a pod does not run."""
-        return bool(self.why or self.lost_nodes)
-
-    @property
-    def is_stuck(self) -> bool:
-        """Return whether a pod is missing, or has no node, or is on one that is not ready."""
-        return self.scheduled < self.asked or bool(self.lost_nodes)
-
-
-_NODES_NAMED: Final = 3
-_NOT_READY: Final = re.compile(r"pods are ready: node.* not ready")
-
-
-def _not_ready(nodes: Sequence[str]) -> str:
-    """Return which nodes are not ready."""
-    more = len(nodes) - _NODES_NAMED
-    named = ", ".join(nodes[:_NODES_NAMED]) + (f" and {more} more" if more > 0 else "")
-    return f"node {named} is not ready" if len(nodes) == 1 else f"nodes {named} are not ready"
-
-
-def says_lost_node(message: str) -> bool:
-    """Return whether a message with counts says that a node is not ready."""
-    return _NOT_READY.search(message) is not None
-
-
-def pods_ready(reason: PodsReadyReason, counts: MemberCounts | None = None) -> Text:
-    """Return the reason and message of PodsReady.
-
-    Args:
-        reason: reason of the condition.
-        counts: counts of its pods, if the message shall contain them.
-    """
-    more = "" if counts is None else f": {counts.text}"
-    return Text(reason, f"{_PODS_READY[reason]}{more}")
-
-
-def says_counts(message: str) -> bool:
-    """Return whether a message of PodsReady contains the counts of pods."""
-    return any(message.startswith(f"{text}: ") for text in _PODS_READY.values())
-
-
 # ------------------------------------------------------------------------ Workloads: Finished
 
 OWNER_NOT_FOUND: Final = Text("OwnerNotFound", "The workload's owner no longer exists")
@@ -768,96 +388,6 @@ def checks_in_state(checks: Iterable[tuple[str, str]], state: str) -> str:
     parts = [f'"{name}" ({message})' if message else f'"{name}"' for name, message in checks]
     plural = "s" if len(parts) > 1 else ""
     return f"AdmissionCheck{plural} in {state} state: {'; '.join(parts)}"
-
-
-# ----------------------------------------------------------------------- ClusterQueues: Active
-
-CAN_ADMIT: Final = Text("Ready", "Can admit new workloads")
-
-# Why a ClusterQueue admits nothing: reason, and part of the message. Several may apply.
-QUEUE_TERMINATING: Final = Text("Terminating", "is terminating")
-QUEUE_STOPPED: Final = Text("Stopped", "is stopped")
-
-
-def admits_nothing(blockers: Sequence[Text]) -> Text:
-    """Return why a ClusterQueue admits nothing.
-
-    Args:
-        blockers: at least one; the reason is that of the first.
-    """
-    first = blockers[0]
-    if first == QUEUE_TERMINATING:
-        return Text(first.reason, "Can't admit new workloads; clusterQueue is terminating")
-    parts = ", ".join(part for _, part in blockers)
-    return Text(first.reason, f"Can't admit new workloads: {parts}.")
-
-
-def flavors_not_found(flavors: Iterable[str]) -> Text:
-    """Return what blocks a ClusterQueue whose flavors do not exist."""
-    return Text("FlavorNotFound", f"references missing ResourceFlavor(s): {','.join(flavors)}")
-
-
-def cohort_cycle(cohorts: Iterable[str]) -> Text:
-    """Return what blocks a ClusterQueue below Cohorts each of which is above itself."""
-    first, *rest = cohorts
-    path = " -> ".join((first, *rest, first))
-    return Text(
-        "CohortCycle", f"its Cohorts form a cycle ({path}): correct spec.parentName of one of them"
-    )
-
-
-def checks_not_found(checks: Iterable[str]) -> Text:
-    """Return what blocks a ClusterQueue whose admission checks do not exist."""
-    message = f"references missing AdmissionCheck(s): {','.join(checks)}"
-    return Text("AdmissionCheckNotFound", message)
-
-
-def checks_inactive(checks: Iterable[str]) -> Text:
-    """Return what blocks a ClusterQueue whose admission checks are not active."""
-    message = f"references inactive AdmissionCheck(s): {','.join(checks)}"
-    return Text("AdmissionCheckInactive", message)
-
-
-def several_multi_kueue(checks: Iterable[str]) -> Text:
-    """Return what blocks a ClusterQueue with two admission checks of MultiKueue."""
-    found = ",".join(checks)
-    return Text(
-        "MultipleMultiKueueAdmissionChecks",
-        f"Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue, found: {found}",
-    )
-
-
-def multi_kueue_per_flavor(checks: Iterable[str]) -> Text:
-    """Return what blocks a ClusterQueue with MultiKueue for some flavors only."""
-    message = f"Cannot specify MultiKueue AdmissionCheck per flavor, found: {','.join(checks)}"
-    return Text("MultiKueueAdmissionCheckAppliedPerFlavor", message)
-
-
-def multi_kueue_with_provisioning(remote: Iterable[str], provisioned: Iterable[str]) -> Text:
-    """Return what blocks a ClusterQueue with MultiKueue and ProvisioningRequests.
-
-    Args:
-        remote: admission checks of MultiKueue.
-        provisioned: those of ProvisioningRequests.
-    """
-    return Text(
-        "MultiKueueWithProvisioningRequest",
-        "Cannot use both MultiKueue and ProvisioningRequest AdmissionChecks together, "
-        f"found: {','.join(remote)}, {','.join(provisioned)}",
-    )
-
-
-def topologies_not_found(missing: Iterable[tuple[str, str]]) -> Text:
-    """Return what blocks a ClusterQueue whose flavors name Topologies that do not exist.
-
-    Args:
-        missing: Topology and flavor.
-    """
-    parts = (
-        f'there is no Topology "{topology}" for TAS flavor "{flavor}"'
-        for topology, flavor in missing
-    )
-    return Text("TopologyNotFound", ", ".join(parts))
 
 
 # ------------------------------------------------------------------------- LocalQueues: Active
@@ -1019,14 +549,6 @@ def _same_nodes(flavors: Sequence[str]) -> str:
     verb = "selects" if len(flavors) == 1 else "select"
     noun = "flavor" if len(flavors) == 1 else "flavors"
     return f"; {noun} {', '.join(flavors)} {verb} the same nodes"
-
-
-_SHORT_FLAVOR: Final = re.compile(r"\S+ in flavor (\S+): quota promises ")
-
-
-def short_flavors(message: str) -> frozenset[str]:
-    """Return the flavors of which a ClusterQueue says that it promises more than exists."""
-    return frozenset(_SHORT_FLAVOR.findall(message))
 
 
 AND_MORE_NODES: Final = "and more nodes"

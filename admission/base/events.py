@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
 from admission.base import names
-from admission.base.conditions import WORKLOAD_NAME_CONFLICT, MemberCounts, Text
+from admission.base.conditions import WORKLOAD_NAME_CONFLICT, Text
+from admission.base.why import MemberCounts
 
 _POD: Final = "Pod"
 
@@ -227,6 +228,8 @@ def cannot_run(
     held: Mapping[str, str],
     queue: str,
     counts: MemberCounts,
+    missing: str,
+    unscheduled: str,
     minutes: float | None,
 ) -> Event:
     """Return the event on an admitted owner or Workload whose pods cannot run.
@@ -236,16 +239,18 @@ def cannot_run(
         held: quota that it holds, by resource.
         queue: its LocalQueue.
         counts: how many of its pods exist, have a node and are ready.
+        missing: the first thing that its pods lack to run.
+        unscheduled: why pods have no node; empty where nobody says it.
         minutes: minutes from its admission to its eviction; None if it is not evicted.
     """
     amounts = ", ".join(f"{amount} {name}" for name, amount in held.items())
-    problem = f"only {counts.missing}"
+    problem = f"only {missing}"
     if counts.created < counts.asked and kind:
         problem = f"{problem}; its other events may say why"
     elif kind == _POD and counts.lost_nodes:
         problem = f"its node {counts.lost_nodes[0]} is not ready"
     elif kind == _POD:
-        problem = f"has no node: {counts.why}" if counts.why else "has no node"
+        problem = f"has no node: {unscheduled}" if unscheduled else "has no node"
     step = "Delete it, or ask for fewer pods, to give the quota back"
     if kind == _POD and counts.lost_nodes:
         step = "Delete it to give the quota back, or wait for the node"

@@ -5,10 +5,11 @@ from typing import Final
 
 import click
 
-from admission.base import clock, quantity, reasons
+from admission.base import clock, quantity
 from admission.cli import asking, clusters, output, tables
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import Column
+from admission.reasons import people
 from admission.visibility import quota_use
 from admission.visibility import why as visibility_why
 from admission.visibility.why import Answer, Numbers, State
@@ -136,7 +137,7 @@ def _quota_row(one: Numbers) -> tuple[str, ...]:
         one.flavor,
         one.resource,
         *(_amount(one.resource, value) for value in amounts),
-        reasons.listed(held) or ("-" if is_known else "?"),
+        people.listed(held) or ("-" if is_known else "?"),
     )
 
 

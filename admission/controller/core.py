@@ -292,7 +292,7 @@ class Core:
         )
         self._notices = Notices(
             self._workloads, self._configuration, self._running, self._queue, self._clock,
-            self._fitting,
+            self._fitting, self._state.preemptors_of,
         )  # fmt: skip
         for owners in self._owners:
             owners.notices, owners.brake = self._notices, self._brake

@@ -239,7 +239,7 @@ class Explainer:
         if told is None or entry.event_due != math.inf:
             return
         is_other = wait.reason != told.reason or (
-            wait.reason in OF_BLOCKERS and wait.message != told.message
+            wait.reason in OF_BLOCKERS and wait.why != told.why
         )
         if is_other and wait.reason != WaitReason.PENDING_EVALUATION:
             entry.event_due = max(now, entry.told_at + EVENT_SECONDS)

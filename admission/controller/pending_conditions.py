@@ -9,10 +9,11 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from admission.base import clock as clocks
-from admission.base import conditions, reasons
+from admission.base import conditions
 from admission.base.clock import Clock
-from admission.base.conditions import WaitReason
+from admission.base.conditions import PreemptionReason, WaitReason
 from admission.base.names import ClusterQueueName, WorkloadKey
+from admission.base.why import EvictedBefore, GatesCleared, NotTried, Preempted, Stated
 from admission.controller.explaining import EVENT_SECONDS, OF_BLOCKERS, Explainer
 from admission.controller.waiting_events import FindSubject, WaitingEvents
 from admission.controller.watched_owners.pods import Pods
@@ -22,6 +23,7 @@ from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest, Operation
 from admission.controller.writing.flow_control import FlowControl
 from admission.objects.workload import Workload
+from admission.reasons import kueue, people
 from admission.scheduling.decisions import Wait
 from admission.scheduling.state import State
 
@@ -256,7 +258,7 @@ class PendingConditions:
         name, number = found
         if not wait.cluster_queue:
             wait = replace(wait, cluster_queue=name)
-        return wait, reasons.place(number)
+        return wait, people.place(number)
 
     def _compare_places(self, now: float) -> None:
         """Look for places that are written and are not those of now, of queues that moved.
@@ -288,25 +290,40 @@ class PendingConditions:
         bypassed = self._state.bypassed(key)
         if bypassed is not None:
             return bypassed
-        return self._as_said(key, wait) if wait.message == conditions.NOT_JUDGED.message else wait
+        return self._as_stated(wait) if isinstance(wait.why, NotTried) else wait
 
-    def _as_said(self, key: WorkloadKey, wait: Wait) -> Wait:
-        """That nobody has judged yet, in the words that tell why it is so, where there are any.
+    def _as_stated(self, wait: Wait) -> Wait:
+        """Return that nobody has judged a Workload yet, with what it says of itself until then.
 
         Whoever took the quota back said why, and the Workload may wait long to be tried again.
         Source: kueue pkg/controller/core/workload_controller.go.
         """
-        workload = self._workloads.get(key)
-        said = workload.status.condition(conditions.QUOTA_RESERVED) if workload else None
-        if said is None or said.reason != wait.reason:
+        workload = self._workloads.get(wait.workload)
+        stated = workload.status.condition(conditions.QUOTA_RESERVED) if workload else None
+        if workload is None or stated is None or stated.reason != wait.reason:
             return wait
-        return replace(wait, message=said.message)
+        evicted = workload.status.condition(conditions.EVICTED)
+        if evicted is not None and evicted.status == "True" and evicted.message == stated.message:
+            before = EvictedBefore(evicted.reason, stated.message, self._preemption(workload))
+            return replace(wait, why=before)
+        plain = (NotTried(), GatesCleared())
+        same = next((value for value in plain if kueue.message(value) == stated.message), None)
+        return replace(wait, why=same or Stated(stated.reason, stated.message))
+
+    def _preemption(self, workload: Workload) -> Preempted | None:
+        """Return for which queue an evicted Workload was preempted; None where it was not."""
+        preempted = workload.status.condition(conditions.PREEMPTED)
+        is_known = preempted is not None and preempted.reason in frozenset(PreemptionReason)
+        if preempted is None or not is_known or preempted.status != "True":
+            return None
+        queues = {queue for _, queue in self._state.preemptors_of(workload.key())}
+        cause = PreemptionReason(preempted.reason)
+        return Preempted(cause, preemptor_path=queues.pop() if len(queues) == 1 else "")
 
 
 def _unjudged(key: WorkloadKey) -> Wait:
     return Wait(
         workload=key,
         cluster_queue=ClusterQueueName(""),
-        reason=conditions.NOT_JUDGED.reason,
-        message=conditions.NOT_JUDGED.message,
+        why=NotTried(),
     )

@@ -13,9 +13,9 @@ from typing import Any
 from admission.base import clock as clocks
 from admission.base import conditions, events
 from admission.base.clock import Clock
-from admission.base.conditions import MemberCounts
 from admission.base.events import Event
 from admission.base.names import WorkloadKey
+from admission.base.why import MemberCounts
 from admission.controller.devices.claims import Claims
 from admission.controller.devices.fitting import Fitting
 from admission.controller.queues import concerns
@@ -173,8 +173,7 @@ class Reconciler:
         found = members.counts(workload) if pod is None else members.counts_of_pod(workload, pod)
         if found is None or not found.why:
             return found
-        lacks = self._cache.fitting.of_admitted(workload)
-        return found._replace(why=f"{lacks}; {found.why}") if lacks else found
+        return found._replace(nodes=self._cache.fitting.of_admitted(workload))
 
     def _keep_up(self, key: WorkloadKey, workload: Workload) -> Plan:
         """Return the plan that follows from the rules other than quota."""

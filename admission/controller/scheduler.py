@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from admission.base import conditions, events, logs, metrics, names
 from admission.base.clock import Clock
-from admission.base.conditions import WaitReason
 from admission.base.events import Events
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.base.tables import Table
+from admission.base.why import Misconfigured, ReservedTwice
 from admission.controller.devices.resource_adjustments import ResourceAdjustments
 from admission.controller.explaining import Explainer
 from admission.controller.queues.accounting import Accounting
@@ -20,6 +20,7 @@ from admission.controller.writing.flow_control import FlowControl
 from admission.objects import workload as workload_objects
 from admission.objects.workload import PodTemplate, Workload
 from admission.owners.integrations import Kinds
+from admission.reasons import kueue
 from admission.scheduling import decisions, model, podsets, quota
 from admission.scheduling.state import State
 
@@ -470,7 +471,7 @@ class Scheduler:
         """Return the write of an open decision about a Workload."""
         key, now = workload.key(), self._clock.now()
         if key in self._take_backs and not workload.is_pending():
-            status = evictions.withdraw(workload, conditions.RESERVED_TWICE, now)
+            status = evictions.withdraw(workload, kueue.text(ReservedTwice()), now)
             return api_requests.set_workload_status(workload, Operation.CLEAR_RESERVATION, status)
         evict = self._open_eviction(key, workload)
         if evict is not None:
@@ -563,6 +564,5 @@ def _misconfigured(key: WorkloadKey, message: str) -> decisions.Wait:
     return decisions.Wait(
         workload=key,
         cluster_queue=ClusterQueueName(""),
-        reason=WaitReason.MISCONFIGURED,
-        message=message,
+        why=Misconfigured(message),
     )

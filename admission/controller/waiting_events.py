@@ -21,6 +21,7 @@ from admission.objects.workload import Workload
 from admission.owners import deployment
 from admission.owners.framework import Owner
 from admission.owners.pod_group import PodGroupOwner
+from admission.reasons import kueue
 from admission.scheduling.decisions import Wait
 
 FindSubject = Callable[[WorkloadKey], tuple[Owners[Any, Any], Subject] | None]
@@ -94,8 +95,7 @@ class WaitingEvents:
         found = self._subject(workload.key())
         owner = None if found is None else found[1].owner
         if found is None or owner is None or not owner.kind.has_condition:
-            said = Text(wait.reason, wait.message)
-            yield api_requests.workload_reference(workload), said
+            yield api_requests.workload_reference(workload), kueue.text(wait.why)
         if found is None or owner is None:
             return
         text = self._pods.notices.explain(wait, place=place)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from typing_extensions import override
 
-from admission.base import clock, conditions, names, patches, reasons
+from admission.base import clock, conditions, names, patches
 from admission.base.conditions import Text
 from admission.base.names import WorkloadKey
 from admission.objects import condition_list, gangs, views
@@ -32,6 +32,7 @@ from admission.owners.workload import (
     template_spec,
     time_limit,
 )
+from admission.reasons import people
 
 KIND: Final = Kind(
     api_version="v1",
@@ -448,7 +449,7 @@ def tell(pod: views.Pod, text: Text, now: datetime, *, admitted: bool) -> patche
     Only the one condition of exactly this version of the pod is changed, so that conditions of
     others are never touched.
     """
-    said = reasons.fitted(text)
+    said = people.fitted(text)
     condition = _condition(pod, conditions.POD_ADMITTED, said, now, is_true=admitted)
     if condition is None:
         return None

@@ -6,14 +6,14 @@ Source: kueue pkg/cache/scheduler/clusterqueue.go (updateQueueStatus, inactiveRe
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from admission.base import conditions, names
-from admission.base.conditions import Text
+from admission.base import names, why
 from admission.base.names import ClusterQueueName, FlavorName
 from admission.base.tables import Table
+from admission.base.why import QueueBlocker
 from admission.scheduling.model import AdmissionCheckRule, ClusterQueue, ResourceFlavor, StopPolicy
 
-InactiveReasons = tuple[Text, ...]
-"""Why a ClusterQueue admits nothing: reasons, each with a part of the message."""
+InactiveReasons = tuple[QueueBlocker, ...]
+"""Why a ClusterQueue admits nothing."""
 
 
 class Check(NamedTuple):
@@ -96,37 +96,37 @@ class Dependencies:
         """Return why a ClusterQueue admits nothing, the first one first; none if it does."""
         return tuple(self._blockers(queue))
 
-    def _blockers(self, queue: ClusterQueue) -> Iterator[Text]:
+    def _blockers(self, queue: ClusterQueue) -> Iterator[QueueBlocker]:
         if queue.terminating:
-            yield conditions.QUEUE_TERMINATING
+            yield why.QueueEnds()
         if queue.stop_policy != StopPolicy.NONE:
-            yield conditions.QUEUE_STOPPED
+            yield why.QueueIsStopped()
         missing = [name for name in _flavors(queue) if name not in self.flavors]
         if missing:
-            yield conditions.flavors_not_found(missing)
+            yield why.FlavorsMissing(tuple(missing))
         if queue.admission_checks:
             yield from self._about_checks(queue)
         topologies = self._missing_topologies(queue)
         if topologies:
-            yield conditions.topologies_not_found(topologies)
+            yield why.TopologiesMissing(tuple(topologies))
 
-    def _about_checks(self, queue: ClusterQueue) -> Iterator[Text]:
+    def _about_checks(self, queue: ClusterQueue) -> Iterator[QueueBlocker]:
         required = sorted({rule.name for rule in queue.admission_checks})
         missing = [name for name in required if name not in self.checks]
         if missing:
-            yield conditions.checks_not_found(missing)
+            yield why.ChecksMissing(tuple(missing))
         idle = [name for name in required if name in self.checks and not self.checks[name].active]
         if idle:
-            yield conditions.checks_inactive(idle)
+            yield why.ChecksInactive(tuple(idle))
         remote = self._run_by(names.MULTI_KUEUE, required)
         if len(remote) > 1:
-            yield conditions.several_multi_kueue(remote)
+            yield why.SeveralMultiKueue(tuple(remote))
         per_flavor = [name for name in remote if _is_per_flavor(name, queue)]
         if per_flavor:
-            yield conditions.multi_kueue_per_flavor(per_flavor)
+            yield why.MultiKueuePerFlavor(tuple(per_flavor))
         provisioned = self._run_by(names.PROVISIONING, required)
         if remote and provisioned:
-            yield conditions.multi_kueue_with_provisioning(remote, provisioned)
+            yield why.MultiKueueWithProvisioning(tuple(remote), tuple(provisioned))
 
     def _missing_topologies(self, queue: ClusterQueue) -> list[tuple[str, str]]:
         """Topology and flavor; another cluster places the pods where MultiKueue is asked."""

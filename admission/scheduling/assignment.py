@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from admission.base import conditions
 from admission.base.conditions import WaitReason
 from admission.base.names import FlavorName, FlavorResource, PodSetName, ResourceName
-from admission.scheduling.decisions import Mode, Shortage
+from admission.base.why import Capped, Refusal, RefusedPodSet, Shortage
+from admission.scheduling.decisions import Mode
 from admission.scheduling.model import PodSetAssignment
 from admission.scheduling.podsets import Demand
 
@@ -75,17 +75,17 @@ class PodSetResult:
     Attributes:
         demand: what it asked for; with ``pods`` where the queue counts them.
         choices: the flavor of each resource; empty when it got none.
-        messages: why flavors were not good enough; empty when it fits.
+        refusals: why flavors were not good enough; empty when it fits.
     """
 
     demand: Demand
     choices: Mapping[ResourceName, Choice]
-    messages: Sequence[str]
+    refusals: Sequence[Refusal]
 
     @property
     def mode(self) -> Mode:
         """The worst of its resources."""
-        if not self.messages:
+        if not self.refusals:
             return Mode.FIT
         if not self.choices:
             return Mode.NO_FIT
@@ -123,7 +123,7 @@ class Assignment:
         refusal: the most hopeless reason met in the last pod set; None when it was refused no
             flavor.
         shortages: what was missing where.
-        capped: why caps refuse a flavor; empty where they refuse none.
+        capped: why a cap refuses a flavor; None where none does.
     """
 
     pod_sets: list[PodSetResult] = field(default_factory=list)
@@ -131,7 +131,7 @@ class Assignment:
     tried: dict[tuple[PodSetName, ResourceName], int] = field(default_factory=dict)
     refusal: WaitReason | None = None
     shortages: list[Shortage] = field(default_factory=list)
-    capped: str = ""
+    capped: Capped | None = None
 
     @property
     def mode(self) -> Mode:
@@ -179,10 +179,13 @@ class Assignment:
                     wanted[fr] = wanted.get(fr, 0) + value
         return wanted
 
-    def message(self) -> str:
-        """Return why it does not fit, all pod sets together; empty when it fits."""
-        refused = [one for one in self.pod_sets if one.messages]
-        return conditions.no_flavors((one.demand.pod_set.name, one.messages) for one in refused)
+    def refused(self) -> tuple[RefusedPodSet, ...]:
+        """Return the pod sets that do not fit, and why; none when it fits."""
+        return tuple(
+            RefusedPodSet(one.demand.pod_set.name, tuple(one.refusals))
+            for one in self.pod_sets
+            if one.refusals
+        )
 
     def to_pod_sets(self) -> tuple[PodSetAssignment, ...]:
         """Return the assignment as the workload's status keeps it."""

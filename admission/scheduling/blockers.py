@@ -5,9 +5,9 @@ Source: kueue pkg/controller/core/workload_controller.go, for the condition Quot
 
 from collections.abc import Mapping
 
-from admission.base import conditions
-from admission.base.conditions import Text
+from admission.base import why
 from admission.base.names import ClusterQueueName
+from admission.base.why import Why
 from admission.scheduling.decisions import Wait
 from admission.scheduling.hierarchy import QueueNode
 from admission.scheduling.model import LocalQueue, StopPolicy, Workload
@@ -32,17 +32,15 @@ def find(
         unready: whether nothing is admitted until the pods of others are ready.
         paused: whether the administrator has paused admission.
     """
-    found = _first(workload, local, node, labels)
-    if found is None and paused and workload.wants_quota:
-        found = conditions.PAUSED
-    if found is None and unready and workload.wants_quota:
-        found = conditions.NOT_ALL_READY
-    if found is None:
+    blocker = _first(workload, local, node, labels)
+    if blocker is None and paused and workload.wants_quota:
+        blocker = why.Paused()
+    if blocker is None and unready and workload.wants_quota:
+        blocker = why.PodsOfOthersNotReady()
+    if blocker is None:
         return None
     name = ClusterQueueName("") if local is None else local.cluster_queue
-    return Wait(
-        workload=workload.key, cluster_queue=name, reason=found.reason, message=found.message
-    )
+    return Wait(workload=workload.key, cluster_queue=name, why=blocker)
 
 
 def _first(
@@ -50,40 +48,38 @@ def _first(
     local: LocalQueue | None,
     node: QueueNode | None,
     labels: Mapping[str, str] | None,
-) -> Text | None:
+) -> Why | None:
     if not workload.active:
-        return conditions.DEACTIVATED
+        return why.Deactivated()
     if workload.on_hold:
         return None
-    found = _of_queues(workload, local, node)
-    if found is not None or node is None:
-        return found
-    found = _misconfigured(workload, node, labels)
-    if found is None and workload.gates:
-        return conditions.gated(workload.gates)
-    return found
+    blocker = _of_queues(workload, local, node)
+    if blocker is not None or node is None:
+        return blocker
+    blocker = _misconfigured(workload, node, labels)
+    if blocker is None and workload.gates:
+        return why.Gated(workload.gates)
+    return blocker
 
 
-def _of_queues(
-    workload: Workload, local: LocalQueue | None, node: QueueNode | None
-) -> Text | None:
+def _of_queues(workload: Workload, local: LocalQueue | None, node: QueueNode | None) -> Why | None:
     if local is None:
-        return conditions.no_local_queue(workload.queue.name)
+        return why.QueueMissing(why.LOCAL_QUEUE, workload.queue.name)
     if local.stop_policy != StopPolicy.NONE:
-        return conditions.inactive_local_queue(local.key.name)
+        return why.QueueInactive(why.LOCAL_QUEUE, local.key.name)
     if node is None:
-        return conditions.no_cluster_queue(local.cluster_queue)
+        return why.QueueMissing(why.CLUSTER_QUEUE, local.cluster_queue)
     if not node.active:
-        return conditions.inactive_cluster_queue(node.name)
+        return why.QueueInactive(why.CLUSTER_QUEUE, node.name)
     return None
 
 
 def _misconfigured(
     workload: Workload, node: QueueNode, labels: Mapping[str, str] | None
-) -> Text | None:
+) -> Why | None:
     if labels is None:
-        return conditions.no_namespace(workload.key.namespace)
+        return why.NamespaceMissing(workload.key.namespace)
     selector = node.spec.namespace_selector
     if selector is None or not selector(labels):
-        return conditions.WRONG_NAMESPACE
-    return conditions.misconfigured(workload.invalid) if workload.invalid else None
+        return why.NamespaceNotServed()
+    return why.Misconfigured(workload.invalid) if workload.invalid else None

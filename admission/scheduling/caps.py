@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from admission.base import conditions, quantity
-from admission.base.conditions import Text
 from admission.base.names import FlavorResource, LocalQueueKey, ResourceName
+from admission.base.why import Capped, CapPlace, CapReached, ExceedsCap
 from admission.scheduling import podsets
 from admission.scheduling.model import ClusterQueue, LocalQueue, ResourceGroup, User, Workload
 from admission.scheduling.podsets import PODS, Demand
@@ -84,21 +83,18 @@ class Cap:
         """Return what may still be taken; negative after the cap was lowered."""
         return self.most - self.held
 
-    def reason(self, asked: int) -> Text:
+    def reason(self, asked: int) -> Capped:
         """Return why a workload that asks for this amount waits."""
         local, user = self.scope
-        where = conditions.CapPlace(
+        place = CapPlace(
             self.cluster_queue,
             "" if local is None else local.name,
             "" if user is None else user.name,
             "" if user is None else user.namespace,
         )
-        most, held, more = (
-            quantity.in_words(self.resource, value) for value in (self.most, self.held, asked)
-        )
         if asked > self.most:
-            return conditions.exceeds_cap(where, self.resource, asked=more, most=most)
-        return conditions.cap_reached(where, self.resource, asked=more, most=most, held=held)
+            return ExceedsCap(place, self.resource, asked, self.most)
+        return CapReached(place, self.resource, asked, self.most, self.held)
 
 
 Caps = Mapping[ResourceName, tuple[Cap, ...]]
@@ -143,7 +139,7 @@ def of(
     return found
 
 
-def broken(caps: Caps, resource: ResourceName, asked: int) -> Text | None:
+def broken(caps: Caps, resource: ResourceName, asked: int) -> Capped | None:
     """Return why this amount of a resource may not be held; None if it may.
 
     A cap that is too low for ever comes before one that others use up; of two such the one that
@@ -166,7 +162,7 @@ def broken_by(caps: Caps, usage: Mapping[FlavorResource, int]) -> bool:
 
 def broken_in_every_flavor(
     caps: Caps, demands: tuple[Demand, ...], group_of: Mapping[str, ResourceGroup]
-) -> Text | None:
+) -> Capped | None:
     """Return why a workload may not have as little as it can make do with; None if it may.
 
     Args:
@@ -182,8 +178,8 @@ def broken_in_every_flavor(
     for resource in sorted(caps):
         group = group_of.get(resource)
         asked = 0 if group is None else sum(_least(one, resource, group) for one in least)
-        if (text := broken(caps, resource, asked)) is not None:
-            return text
+        if (capped := broken(caps, resource, asked)) is not None:
+            return capped
     return None
 
 

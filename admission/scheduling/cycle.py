@@ -6,9 +6,17 @@ Source: kueue pkg/scheduler/scheduler.go.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from admission.base import conditions
 from admission.base.conditions import WaitReason
 from admission.base.names import FlavorResource, WorkloadKey
+from admission.base.why import (
+    Deferred,
+    NoFlavor,
+    Overtaken,
+    PendingPreemption,
+    PodsOfOthersNotReady,
+    Preempted,
+    Why,
+)
 from admission.scheduling import explain, nomination, ordering, quota
 from admission.scheduling.assignment import OF_CAPS, ScanMemory
 from admission.scheduling.decisions import Admit, Evict, Mode, Recomputation, Requeue, Wait
@@ -86,9 +94,9 @@ class _Cycle:
             case Mode.DEFERRED_FIT:
                 verdict = self._deferred(nominee)
             case _ if self._overlaps(nominee):
-                verdict = self._skipped(nominee, conditions.OVERLAPPING_TARGETS)
+                verdict = self._skipped(nominee, Overtaken(takes_victims=True))
             case _ if not self._fits(nominee):
-                verdict = self._skipped(nominee, conditions.NO_LONGER_FITS)
+                verdict = self._skipped(nominee, Overtaken())
             case Mode.PREEMPT:
                 verdict = self._preempt(nominee)
             case _ if self.snapshot.config.one_at_a_time and self.snapshot.unready:
@@ -120,54 +128,35 @@ class _Cycle:
 
     def _no_fit(self, nominee: Nominee) -> Verdict:
         reason = nominee.assignment.reason
-        if reason in OF_CAPS:
-            message = nominee.assignment.capped
-            return _wait(self.snapshot, nominee, reason, Requeue.CAPPED, message=message)
-        return _wait(self.snapshot, nominee, reason, Requeue.NO_FIT)
+        capped = nominee.assignment.capped
+        if reason in OF_CAPS and capped is not None:
+            return _wait(self.snapshot, nominee, capped, Requeue.CAPPED)
+        return _wait(self.snapshot, nominee, _no_flavor(nominee, reason), Requeue.NO_FIT)
 
     def _no_candidates(self, nominee: Nominee) -> Verdict:
         self.snapshot.hold_back(nominee.queue, held_back(nominee))
-        reason = WaitReason.WAITING_FOR_QUOTA
-        return _wait(self.snapshot, nominee, reason, Requeue.PREEMPTION_NO_CANDIDATES)
+        why = _no_flavor(nominee, WaitReason.WAITING_FOR_QUOTA)
+        return _wait(self.snapshot, nominee, why, Requeue.PREEMPTION_NO_CANDIDATES)
 
     def _deferred(self, nominee: Nominee) -> Verdict:
         self.snapshot.hold_back(nominee.queue, nominee.assignment.usage)
-        return _wait(
-            self.snapshot,
-            nominee,
-            WaitReason.WAITING_FOR_PREEMPTED,
-            Requeue.PENDING_PREEMPTION,
-            message=conditions.DEFERRED,
-        )
+        return _wait(self.snapshot, nominee, Deferred(), Requeue.PENDING_PREEMPTION)
 
-    def _skipped(self, nominee: Nominee, message: str) -> Verdict:
-        return _wait(
-            self.snapshot,
-            nominee,
-            WaitReason.WAITING_FOR_QUOTA,
-            Requeue.FAILED_AFTER_NOMINATION,
-            message=message,
-        )
+    def _skipped(self, nominee: Nominee, why: Overtaken) -> Verdict:
+        return _wait(self.snapshot, nominee, why, Requeue.FAILED_AFTER_NOMINATION)
 
     def _not_yet(self, nominee: Nominee) -> Verdict:
-        return _wait(
-            self.snapshot,
-            nominee,
-            WaitReason.WAITING_FOR_PODS_READY,
-            Requeue.FAILED_AFTER_NOMINATION,
-            message=conditions.NOT_ALL_READY.message,
-        )
+        why = PodsOfOthersNotReady()
+        return _wait(self.snapshot, nominee, why, Requeue.FAILED_AFTER_NOMINATION)
 
     def _preempt(self, nominee: Nominee) -> Verdict:
         self.claimed.update((target.workload.key, target) for target in nominee.targets)
         self.snapshot.hold_back(nominee.queue, nominee.assignment.usage)
-        text = nominee.assignment.message()
         return _wait(
             self.snapshot,
             nominee,
-            WaitReason.WAITING_FOR_PREEMPTED,
+            PendingPreemption(nominee.assignment.refused(), len(nominee.targets)),
             Requeue.PENDING_PREEMPTION,
-            message=conditions.pending_preemption(text, len(nominee.targets)),
             evictions=_evictions(self.snapshot, nominee),
         )
 
@@ -231,13 +220,12 @@ def _evictions(snapshot: Snapshot, nominee: Nominee) -> tuple[Evict, ...]:
         Evict(
             workload=target.workload.key,
             preemptor=nominee.head.key,
-            preemption_reason=target.reason,
-            message=conditions.preempted(
+            why=Preempted(
                 target.reason,
                 uid=nominee.head.workload.uid,
                 job_uid=nominee.head.workload.job_uid,
-                preemptor=nominee.queue.path(),
-                preemptee=snapshot.queue(target.workload.cluster_queue).path(),
+                preemptor_path=nominee.queue.path(),
+                preemptee_path=snapshot.queue(target.workload.cluster_queue).path(),
             ),
             cluster_queue=target.workload.cluster_queue,
             preemptor_cluster_queue=nominee.queue.name,
@@ -250,20 +238,22 @@ def _evictions(snapshot: Snapshot, nominee: Nominee) -> tuple[Evict, ...]:
 _FORGETFUL = (Requeue.PENDING_PREEMPTION, Requeue.CAPPED)
 
 
+def _no_flavor(nominee: Nominee, reason: WaitReason) -> NoFlavor:
+    return NoFlavor(reason, nominee.assignment.refused())
+
+
 def _wait(
     snapshot: Snapshot,
     nominee: Nominee,
-    reason: WaitReason,
+    why: Why,
     requeue: Requeue,
     *,
-    message: str = "",
     evictions: Sequence[Evict] = (),
 ) -> Verdict:
     decision = Wait(
         workload=nominee.head.key,
         cluster_queue=nominee.queue.name,
-        reason=reason,
-        message=message or nominee.assignment.message(),
+        why=why,
         requests=explain.requests(nominee.head),
         shortages=explain.shortages(snapshot, nominee),
         preempting=tuple(target.workload.key for target in nominee.targets),

@@ -1,27 +1,16 @@
 """The decisions of a cycle as values, each with the numbers behind it.
 
-Source: kueue pkg/scheduler (requeue reasons), pkg/workload (condition reasons and messages).
+Source: kueue pkg/scheduler (requeue reasons).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum, StrEnum
 
-from admission.base.conditions import EvictionReason, PreemptionReason
-from admission.base.names import (
-    ClusterQueueName,
-    FlavorName,
-    PodSetName,
-    ResourceName,
-    WorkloadKey,
-)
-from admission.scheduling.model import (
-    NEVER_PREEMPTED,
-    NOT_ELSEWHERE,
-    Elsewhere,
-    PastPreemptions,
-    PodSetAssignment,
-)
+from admission.base.conditions import PreemptionReason
+from admission.base.names import ClusterQueueName, PodSetName, ResourceName, WorkloadKey
+from admission.base.why import Preempted, Shortage, Why
+from admission.scheduling.model import NEVER_PREEMPTED, PastPreemptions, PodSetAssignment
 
 __all__ = [
     "Admit",
@@ -91,52 +80,21 @@ class Evict:
 
     Attributes:
         workload: the victim.
-        reason: of the condition Evicted; always ``Preempted``.
-        preemption_reason: of the condition Preempted.
-        message: of both conditions.
+        why: why it was chosen, and for whom.
         preempted_by: past preemptions of the victim with this one.
     """
 
     workload: WorkloadKey
     preemptor: WorkloadKey
-    reason: str = EvictionReason.PREEMPTED
-    preemption_reason: PreemptionReason
-    message: str
+    why: Preempted
     cluster_queue: ClusterQueueName
     preemptor_cluster_queue: ClusterQueueName
     preempted_by: PastPreemptions = NEVER_PREEMPTED
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shortage:
-    """The numbers behind a wait, for one resource in one flavor; canonical units.
-
-    Attributes:
-        pod_set: who asks.
-        requested: total of the pod set, with what earlier pod sets of the workload take.
-        available: what the ClusterQueue could still take now, borrowed or not.
-        limit: the most it could ever take; ``requested > limit`` never fits.
-        nominal: its own quota.
-        withheld: what it is promised beyond that and is not there for it.
-        elsewhere: what of that exists and is promised to others before.
-        holders: ClusterQueues of the tree that use the resource, with their usage, largest first.
-    """
-
-    pod_set: PodSetName
-    resource: ResourceName
-    flavor: FlavorName
-    requested: int
-    available: int
-    limit: int
-    nominal: int
-    withheld: int = 0
-    elsewhere: Elsewhere = NOT_ELSEWHERE
-    holders: tuple[tuple[ClusterQueueName, int], ...] = ()
-
     @property
-    def missing(self) -> int:
-        """Return how much more is needed."""
-        return max(0, self.requested - self.available)
+    def preemption_reason(self) -> PreemptionReason:
+        """Return the reason of the condition Preempted."""
+        return self.why.cause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,8 +102,7 @@ class Wait:
     """A decision not to give a workload quota in this cycle.
 
     Attributes:
-        reason: of the condition QuotaReserved=False.
-        message: of the same condition.
+        why: why it gets none.
         requests: total of each pod set, canonical units, in the order of the spec.
         shortages: what was missing where; empty when quota is not the cause.
         preempting: victims whose quota it now waits for.
@@ -153,11 +110,15 @@ class Wait:
 
     workload: WorkloadKey
     cluster_queue: ClusterQueueName
-    reason: str
-    message: str
+    why: Why
     requests: tuple[tuple[PodSetName, Mapping[ResourceName, int]], ...] = ()
     shortages: tuple[Shortage, ...] = ()
     preempting: tuple[WorkloadKey, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """Return the reason of the condition QuotaReserved=False."""
+        return self.why.reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

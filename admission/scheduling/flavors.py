@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from admission.base import amount, conditions, quantity
-from admission.base.conditions import Text, WaitReason
+from admission.base import amount, why
+from admission.base.conditions import WaitReason
 from admission.base.names import FlavorName, FlavorResource, PodSetName, ResourceName
 from admission.base.selectors import Requirement
+from admission.base.why import Capped, Refusal, Shortage
 from admission.scheduling import caps, podsets, quota
 from admission.scheduling.assignment import (
-    OF_CAPS,
     SEVERITY,
     Assignment,
     Chance,
@@ -23,7 +23,6 @@ from admission.scheduling.assignment import (
     ScanMemory,
 )
 from admission.scheduling.caps import Caps
-from admission.scheduling.decisions import Shortage
 from admission.scheduling.hierarchy import QueueNode
 from admission.scheduling.model import (
     FlavorFungibility,
@@ -52,7 +51,7 @@ class _Fit:
     """How one resource fits one flavor, and why not better."""
 
     grade: Grade
-    message: str = ""
+    refusal: Refusal | None = None
     reason: WaitReason | None = None
     shortage: Shortage | None = None
 
@@ -64,20 +63,20 @@ class _Scan:
     Attributes:
         choices: the best flavor's resources; empty when no flavor will do.
         stopped: index of the last flavor looked at, -1 for the last one of the group.
-        messages: of all flavors looked at; none when the best one fits.
+        refusals: of all flavors looked at; none when the best one fits.
         reason: of a scan without result, the least hopeless of its flavors.
-        capped: why caps refuse one of them; empty where they refuse none.
+        capped: why a cap refuses one of them; None where none does.
         contradicted: a flavor of another resource group that one of them contradicts, with the
             reason why that flavor cannot be used then; None where none does.
     """
 
     choices: dict[ResourceName, Choice] = field(default_factory=dict)
-    contradicted: tuple[FlavorName, str] | None = None
+    contradicted: tuple[FlavorName, Refusal] | None = None
     stopped: int = -1
-    messages: list[str] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
     shortages: list[Shortage] = field(default_factory=list)
     reason: WaitReason | None = None
-    capped: str = ""
+    capped: Capped | None = None
 
     def note_refusal(self, reason: WaitReason) -> None:
         """Remembers why a flavor cannot be used; the least hopeless one counts."""
@@ -94,17 +93,17 @@ class _Choosing:
         scans: one for each resource group that was looked at.
     """
 
-    excluded: Mapping[FlavorName, str]
+    excluded: Mapping[FlavorName, Refusal]
     choices: dict[ResourceName, Choice] = field(default_factory=dict)
     tried: dict[ResourceName, int] = field(default_factory=dict)
     scans: list[_Scan] = field(default_factory=list)
 
     @property
-    def messages(self) -> list[str]:
+    def refusals(self) -> list[Refusal]:
         """Return why the flavors are not better, or why there is none."""
         if self.failed is not None:
-            return self.failed.messages
-        return [message for scan in self.scans for message in scan.messages]
+            return self.failed.refusals
+        return [refusal for scan in self.scans for refusal in scan.refusals]
 
     @property
     def failed(self) -> _Scan | None:
@@ -154,11 +153,11 @@ class Assigner:
         Flavors that select no common node are not given together: where all flavors of a group
         contradict one that was chosen before, another one is chosen there.
         """
-        excluded: dict[FlavorName, str] = {}
+        excluded: dict[FlavorName, Refusal] = {}
         first = chosen = self._choose(result.usage, group, excluded)
         while chosen.failed is not None and chosen.failed.contradicted is not None:
-            flavor, why = chosen.failed.contradicted
-            excluded[flavor] = why
+            flavor, refusal = chosen.failed.contradicted
+            excluded[flavor] = refusal
             chosen = self._choose(result.usage, group, excluded)
         chosen = first if chosen.failed is not None else chosen
         failed = chosen.failed
@@ -169,14 +168,14 @@ class Assigner:
             result.capped = scan.capped or result.capped
         choices = chosen.choices if failed is None else {}
         for one in group:
-            self._append(result, one, choices, chosen.messages, chosen.tried)
+            self._append(result, one, choices, chosen.refusals, chosen.tried)
         return failed is None
 
     def _choose(
         self,
         assumed: Mapping[FlavorResource, int],
         group: tuple[Demand, ...],
-        excluded: Mapping[FlavorName, str],
+        excluded: Mapping[FlavorName, Refusal],
     ) -> _Choosing:
         """Look for a flavor in each resource group, until there is none in one."""
         chosen = _Choosing(excluded)
@@ -203,7 +202,7 @@ class Assigner:
         covering = self._queue.group_of.get(resource)
         if covering is not None:
             return self._scan(covering, group, resource, assumed, chosen)
-        return _Scan(messages=[conditions.resource_unavailable(resource)])
+        return _Scan(refusals=[why.NotCovered(resource)])
 
     def _is_free(self, resource: ResourceName, group: tuple[Demand, ...]) -> bool:
         """Return whether a resource is not listed by the queue, and may be used without quota."""
@@ -218,11 +217,11 @@ class Assigner:
         result: Assignment,
         one: Demand,
         choices: Mapping[ResourceName, Choice],
-        messages: list[str],
+        refusals: list[Refusal],
         tried: Mapping[ResourceName, int],
     ) -> None:
         own = {resource: choices[resource] for resource in one.requests if resource in choices}
-        result.pod_sets.append(PodSetResult(one, own, messages))
+        result.pod_sets.append(PodSetResult(one, own, refusals))
         for resource, choice in own.items():
             fr = FlavorResource(choice.flavor, resource)
             value = one.in_flavor(choice.flavor, resource)
@@ -249,10 +248,10 @@ class Assigner:
             flavor = covering.flavors[index].name
             found.stopped = index if index < last else -1
             refusal = self._refusal(flavor, resource, group)
-            if not refusal:
+            if refusal is None:
                 refusal = self._contradiction(found, flavor, chosen)
-            if refusal:
-                found.messages.append(refusal)
+            if refusal is not None:
+                found.refusals.append(refusal)
                 found.note_refusal(WaitReason.NO_MATCHING_FLAVOR)
                 continue
             fits = {r: self._fit(flavor, r, group, assumed) for r in wanted}
@@ -267,7 +266,7 @@ class Assigner:
             if stop:
                 break
         if best.chance == Chance.FIT:
-            found.messages, found.shortages = [], []
+            found.refusals, found.shortages = [], []
         elif not found.choices:
             self._tell_passed(found, covering, start, group, resource, wanted, assumed)
         return found
@@ -284,11 +283,11 @@ class Assigner:
     ) -> None:
         """Note what is missing in flavors at which earlier scans stopped.
 
-        They are not tried again now, but it is they that what waits may get. The message tells of
-        the last scan only, as Kueue's does.
+        They are not tried again now, but it is they that what waits may get. The refusals are
+        those of the last scan only, as in Kueue's message.
         """
         for one in covering.flavors[:start]:
-            if self._refusal(one.name, resource, group):
+            if self._refusal(one.name, resource, group) is not None:
                 continue
             fits = (self._fit(one.name, r, group, assumed, is_tried=False) for r in wanted)
             found.shortages += [fit.shortage for fit in fits if fit.shortage is not None]
@@ -300,26 +299,25 @@ class Assigner:
 
     def _refusal(
         self, flavor: FlavorName, resource: ResourceName, group: tuple[Demand, ...]
-    ) -> str:
-        """Return why the pod sets cannot run in a flavor whatever the quota.
-
-        It is empty when they can.
-        """
+    ) -> Refusal | None:
+        """Return why the pod sets cannot run in a flavor whatever the quota; None if they can."""
         for one in group:
             if self._pins is not None and self._pins.get((one.pod_set.name, resource)) != flavor:
-                return conditions.flavor_not_nominated(flavor, resource)
+                return why.NotNominated(flavor, resource)
         known = self._snapshot.flavors.get(flavor)
         if known is None:
-            return conditions.flavor_not_found(flavor)
+            return why.FlavorMissing(flavor)
         for one in group:
-            if why := misfit(one.pod_set, known):
-                return why
-        return ""
+            if (refusal := misfit(one.pod_set, known)) is not None:
+                return refusal
+        return None
 
-    def _contradiction(self, found: _Scan, flavor: FlavorName, chosen: _Choosing) -> str:
-        """Return why a flavor cannot be used beside those of other resource groups, or empty."""
+    def _contradiction(
+        self, found: _Scan, flavor: FlavorName, chosen: _Choosing
+    ) -> Refusal | None:
+        """Return why a flavor cannot be used beside those of other resource groups, or None."""
         if not self._snapshot.config.consistent_flavors:
-            return ""
+            return None
         if flavor in chosen.excluded:
             return chosen.excluded[flavor]
         known = self._snapshot.flavors[flavor]
@@ -329,7 +327,7 @@ class Assigner:
             if key is not None:
                 found.contradicted = name, _contradict(other, known, key)
                 return _contradict(known, other, key)
-        return ""
+        return None
 
     def _fit(
         self,
@@ -368,23 +366,22 @@ class Assigner:
             elsewhere=quota.elsewhere(queue, fr),
         )
         if value > limit:
-            message = _over_maximum(fr, before, request, limit)
-            return _Fit(_WORST, message, WaitReason.EXCEEDS_MAX_QUOTA, shortage)
+            refusal = why.QuotaTooSmall(resource, flavor, before, request, limit)
+            return _Fit(_WORST, refusal, WaitReason.EXCEEDS_MAX_QUOTA, shortage)
         if over is not None:
-            return _Fit(_WORST, over.message, WaitReason(over.reason))
-        more = quantity.in_words(resource, amount.subtract(value, available))
-        message = conditions.insufficient_unused_quota(resource, flavor, more)
+            return _Fit(_WORST, over, over.reason)
+        in_use = why.QuotaInUse(resource, flavor, amount.subtract(value, available))
         if not is_tried:
-            return _Fit(_WORST, message, WaitReason.WAITING_FOR_QUOTA, shortage)
+            return _Fit(_WORST, in_use, WaitReason.WAITING_FOR_QUOTA, shortage)
         borrow, may_reclaim = quota.borrow_height(queue, fr, value)
         if nominal >= value or may_reclaim or self._preempts_while_borrowing():
             grade = self._after_preemption(fr, value, borrow)
-            return _Fit(grade, message, None, shortage)
-        return _Fit(Grade(Chance.NO_FIT, borrow), message, WaitReason.WAITING_FOR_QUOTA, shortage)
+            return _Fit(grade, in_use, None, shortage)
+        return _Fit(Grade(Chance.NO_FIT, borrow), in_use, WaitReason.WAITING_FOR_QUOTA, shortage)
 
     def _over_cap(
         self, resource: ResourceName, assumed: Mapping[FlavorResource, int], request: int
-    ) -> Text | None:
+    ) -> Capped | None:
         """Return why a request is more than the caps leave; None if it is not."""
         if resource not in self._caps or request <= 0:
             return None
@@ -433,35 +430,28 @@ def contradicting_label(one: ResourceFlavor, other: ResourceFlavor) -> str | Non
     )
 
 
-def _contradict(flavor: ResourceFlavor, other: ResourceFlavor, key: str) -> str:
+def _contradict(flavor: ResourceFlavor, other: ResourceFlavor, key: str) -> Refusal:
     values = flavor.node_labels[key], other.node_labels[key]
-    return conditions.flavors_contradict(flavor.name, other.name, key, *values)
-
-
-def _over_maximum(fr: FlavorResource, before: int, request: int, limit: int) -> str:
-    shown = [quantity.in_words(fr.resource, value) for value in (before, request, limit)]
-    return conditions.insufficient_quota(fr.resource, fr.flavor, *shown)
+    return why.Contradicts(flavor.name, other.name, key, *values)
 
 
 def _collect(found: _Scan, fits: Iterable[_Fit], policy: FlavorFungibility) -> Grade:
-    """The least preferred grade of a flavor's resources; notes their messages and reasons."""
+    """The least preferred grade of a flavor's resources; notes their refusals and reasons."""
     grade = Grade(Chance.FIT, 0)
-    refusal: WaitReason | None = None
+    reason: WaitReason | None = None
     for fit in fits:
         if is_preferred(grade, fit.grade, policy):
             grade = fit.grade
-        if fit.message:
-            found.messages.append(fit.message)
-        if fit.reason in OF_CAPS:
-            found.capped = fit.message
+        if fit.refusal is not None:
+            found.refusals.append(fit.refusal)
+        if isinstance(fit.refusal, Capped):
+            found.capped = fit.refusal
         if fit.shortage is not None:
             found.shortages.append(fit.shortage)
-        if fit.reason is not None and (
-            refusal is None or SEVERITY[fit.reason] > SEVERITY[refusal]
-        ):
-            refusal = fit.reason
-    if refusal is not None:
-        found.note_refusal(refusal)
+        if fit.reason is not None and (reason is None or SEVERITY[fit.reason] > SEVERITY[reason]):
+            reason = fit.reason
+    if reason is not None:
+        found.note_refusal(reason)
     return grade
 
 
@@ -494,16 +484,16 @@ def try_next(grade: Grade, policy: FlavorFungibility) -> bool:
 _BLOCKING: Final = ("NoSchedule", "NoExecute")
 
 
-def misfit(pod_set: PodSet, flavor: ResourceFlavor) -> str:
-    """Return why pods of the pod set cannot run in the flavor; empty when they can."""
+def misfit(pod_set: PodSet, flavor: ResourceFlavor) -> Refusal | None:
+    """Return why pods of the pod set cannot run in the flavor; None when they can."""
     if flavor.name in pod_set.unsuited:
-        return pod_set.unsuited[flavor.name]
+        return why.Unsuited(flavor.name, pod_set.unsuited[flavor.name])
     taint = _untolerated(flavor.node_taints, (*pod_set.tolerations, *flavor.tolerations))
     if taint is not None:
-        return conditions.untolerated_taint(flavor.name, taint.key, taint.value, taint.effect)
+        return why.UntoleratedTaint(flavor.name, taint.key, taint.value, taint.effect)
     if not _selected(pod_set, flavor):
-        return conditions.other_nodes(flavor.name)
-    return ""
+        return why.OtherNodes(flavor.name)
+    return None
 
 
 def _untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:

@@ -24,6 +24,7 @@ from admission.base.names import (
     WorkloadKey,
 )
 from admission.base.selectors import Labels, Requirement, compile_requirements
+from admission.base.why import NOT_ELSEWHERE, Elsewhere
 
 DEFAULT_WEIGHT: Final = 10**9
 """Fair-sharing weight 1, in the unit of every weight: 1e-9."""
@@ -130,21 +131,6 @@ class ResourceFlavor:
 
 
 # ------------------------------------------------------------------------------------- queues
-
-
-class Elsewhere(NamedTuple):
-    """What exists of a quota that is not given, because others were promised it before.
-
-    Attributes:
-        amount: how much of it.
-        owners: ClusterQueues and Cohorts that it is promised to, sorted.
-    """
-
-    amount: int = 0
-    owners: tuple[str, ...] = ()
-
-
-NOT_ELSEWHERE: Final = Elsewhere()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

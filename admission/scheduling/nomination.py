@@ -6,9 +6,9 @@ Source: kueue pkg/scheduler/scheduler.go (nominate, getAssignments, recompute).
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from admission.base import conditions
-from admission.base.conditions import Text
+from admission.base import why
 from admission.base.names import FlavorName, PodSetName, ResourceName
+from admission.base.why import Why
 from admission.scheduling import caps, podsets
 from admission.scheduling.assignment import Assignment, ScanMemory
 from admission.scheduling.decisions import Mode, Requeue, Wait
@@ -195,26 +195,21 @@ def _valid_memory(snapshot: Snapshot, queue: QueueNode, head: Head) -> ScanMemor
 def _refuse(queue: QueueNode, head: Head) -> Verdict | None:
     """Return why a head is not nominated, first reason first."""
     if head.workload.failed_checks:
-        return _refusal(head, conditions.FAILED_CHECKS)
+        return _refusal(head, why.FailedChecks())
     if not queue.active:
-        return _refusal(head, conditions.inactive_cluster_queue(queue.name))
+        return _refusal(head, why.QueueInactive(why.CLUSTER_QUEUE, queue.name))
     if not head.namespace_exists:
-        return _refusal(head, conditions.no_namespace(head.key.namespace))
+        return _refusal(head, why.NamespaceMissing(head.key.namespace))
     if not head.namespace_matches:
-        return _refusal(head, conditions.WRONG_NAMESPACE, Requeue.NAMESPACE_MISMATCH)
+        return _refusal(head, why.NamespaceNotServed(), Requeue.NAMESPACE_MISMATCH)
     if head.misconfigured:
-        return _refusal(head, conditions.misconfigured(head.misconfigured))
+        return _refusal(head, why.Misconfigured(head.misconfigured))
     over = caps.broken_in_every_flavor(head.caps, head.demands, queue.group_of)
     if over is not None:
         return replace(_refusal(head, over, Requeue.CAPPED), memory=None)
     return None
 
 
-def _refusal(head: Head, text: Text, requeue: Requeue = Requeue.GENERIC) -> Verdict:
-    decision = Wait(
-        workload=head.key,
-        cluster_queue=head.cluster_queue,
-        reason=text.reason,
-        message=text.message,
-    )
+def _refusal(head: Head, reason: Why, requeue: Requeue = Requeue.GENERIC) -> Verdict:
+    decision = Wait(workload=head.key, cluster_queue=head.cluster_queue, why=reason)
     return Verdict(head=head, decision=decision, requeue=requeue, memory=head.memory)

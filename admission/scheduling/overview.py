@@ -3,11 +3,9 @@
 A copy takes microseconds for each queue: what never changes is shared, and the ledger keeps sums.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from admission.base import conditions
-from admission.base.conditions import Text
 from admission.base.names import (
     ClusterQueueName,
     CohortName,
@@ -15,6 +13,8 @@ from admission.base.names import (
     LocalQueueKey,
     ResourceName,
 )
+from admission.reasons import kueue
+from admission.scheduling.activity import InactiveReasons
 from admission.scheduling.hierarchy import Forest
 from admission.scheduling.ledger import Tally
 from admission.scheduling.model import ResourceQuota
@@ -108,7 +108,7 @@ def take(
     forest: Forest,
     lines: Mapping[ClusterQueueName, PendingQueue],
     tally_of: Callable[[ClusterQueueName], Tally],
-    blocked: Mapping[ClusterQueueName, Sequence[Text]],
+    blocked: Mapping[ClusterQueueName, InactiveReasons],
 ) -> Overview:
     """Return a copy.
 
@@ -148,5 +148,5 @@ def take(
     return Overview(tuple(queues), tuple(cohorts))
 
 
-def _problem(blockers: Sequence[Text]) -> str:
-    return conditions.admits_nothing(blockers).message if blockers else ""
+def _problem(blockers: InactiveReasons) -> str:
+    return kueue.admits_nothing(blockers).message if blockers else ""

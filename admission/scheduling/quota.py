@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from admission.base import amount
 from admission.base.amount import UNLIMITED
 from admission.base.names import FlavorResource, WorkloadKey
+from admission.base.why import NOT_ELSEWHERE, Elsewhere
 from admission.scheduling import caps
 from admission.scheduling.hierarchy import Forest, Node, QueueNode
-from admission.scheduling.model import NOT_ELSEWHERE, Elsewhere
 from admission.scheduling.reserving import ReservingWorkload
 
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from admission.base import conditions
+from admission.base import why
 from admission.base.names import (
     ClusterQueueName,
     CohortName,
@@ -809,6 +809,22 @@ class State:
         unready, paused = self._blocked_by_pods(), self.config.paused
         return blockers.find(workload, local, node, labels, unready=unready, paused=paused)
 
+    def preemptors_of(self, victim: WorkloadKey) -> tuple[tuple[WorkloadKey, str], ...]:
+        """Return for which workload one was evicted last, with its ClusterQueue.
+
+        After a change of the leader only its owner is known: then these are all workloads of that
+        owner. None where it is gone, or where nothing was preempted.
+        """
+        exact, workload = self._preemption_history.preemptor_of(victim), self.workload(victim)
+        past = () if workload is None else workload.preempted_by.counts
+        keys = (exact,) if exact else self._lineages.keys(past[-1][0]) if past else ()
+        return tuple(
+            (key, "" if local is None else local.cluster_queue)
+            for key in keys
+            if (preemptor := self.workload(key)) is not None
+            for local in (self._local_queues.get(preemptor.queue),)
+        )
+
     def bypassed(self, key: WorkloadKey) -> Wait | None:
         """Set for a workload that is parked because an equal one did not fit: its result."""
         return self._queues.bypassed(key)
@@ -864,7 +880,7 @@ class State:
 
     def _blocked(self, node: QueueNode) -> InactiveReasons:
         found, cycle = self._supplies.blockers(node.spec), self.forest.cycle_above(node)
-        return (*found, conditions.cohort_cycle(cycle)) if cycle else found
+        return (*found, why.CohortCycle(tuple(cycle))) if cycle else found
 
     def consumption(self, key: LocalQueueKey) -> Consumption | None:
         """Return a LocalQueue's past usage for its status; None without admission fair sharing.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from admission.base import conditions
 from admission.base.conditions import Text
 from admission.base.names import ClusterQueueName, FlavorResource, ResourceName
+from admission.reasons import kueue
 from admission.scheduling import fairshare, quota
 from admission.scheduling.activity import InactiveReasons
 from admission.scheduling.fairshare import Share
@@ -88,7 +89,7 @@ def of_cluster_queue(
     node: QueueNode, tally: Tally, *, line: PendingQueue, blocked: InactiveReasons, fair: bool
 ) -> QueueStatus:
     """Return the status of a ClusterQueue; ``blocked`` as `Dependencies` gave it."""
-    text = conditions.admits_nothing(blocked) if blocked else conditions.CAN_ADMIT
+    text = kueue.admits_nothing(blocked) if blocked else kueue.CAN_ADMIT
     active_classes, parked_classes = line.count_classes()
     reservation = _laid_out(node, tally.reservation)
     usage = _laid_out(node, tally.usage)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from admission.base import conditions, names, reasons
+from admission.base import conditions, names
 from admission.base.conditions import Text
 from admission.base.names import (
     ClusterQueueName,
@@ -16,11 +16,12 @@ from admission.base.names import (
     ResourceName,
     WorkloadKey,
 )
-from admission.base.reasons import Code
 from admission.kube import errors
 from admission.kube.api import Api
 from admission.kube.resources import Resource
 from admission.objects.workload import Workload
+from admission.reasons import catalogue, people, reading
+from admission.reasons.catalogue import Code
 from admission.scheduling import model, podsets, quota
 from admission.scheduling.hierarchy import QueueNode
 from admission.visibility import owning, quota_use
@@ -188,7 +189,7 @@ def _said(read: Read, view: Workload) -> Text:
     found = view.status.condition(conditions.QUOTA_RESERVED)
     if found is None or found.status == "True":
         return Text("", "")
-    text = reasons.of_condition(found.reason, found.message)
+    text = people.text(reading.of_condition(found.reason, found.message))
     node = read.forest.queues.get(ClusterQueueName(_queue_of(read, view)))
     return text if node is None else with_flavors(node, text, found.message)
 
@@ -203,14 +204,14 @@ def with_flavors(node: QueueNode, text: Text, message: str) -> Text:
     """
     if text.reason != Code.NO_MATCHING_FLAVOR:
         return text
-    told = reasons.told_flavors(message)
+    told = reading.tried_flavors(message)
     groups = [[one.name for one in group.flavors] for group in node.spec.resource_groups]
     left = [
         [name for name in group if name not in told]
         for group in groups
         if not told.isdisjoint(group)
     ]
-    return reasons.waits_for_flavors(left[0]) if left and all(left) else text
+    return people.waits_for_flavors(left[0]) if left and all(left) else text
 
 
 def _queue_of(read: Read, view: Workload) -> str:
@@ -224,7 +225,7 @@ def _never_starts(read: Read, view: Workload, reason: str) -> bool:
     than the controller lets it reach.
     """
     if reason != Code.EXCEEDS_MAX_QUOTA:
-        return reason in reasons.NEVER_STARTS
+        return reason in catalogue.NEVER_STARTS
     found = view.status.condition(conditions.QUOTA_RESERVED)
     node = read.forest.queues.get(ClusterQueueName(_queue_of(read, view)))
     if node is None or found is None:
@@ -232,7 +233,7 @@ def _never_starts(read: Read, view: Workload, reason: str) -> bool:
     return all(
         quota.potential(node, FlavorResource(FlavorName(one.flavor), ResourceName(one.resource)))
         <= one.reach
-        for one in reasons.told_amounts(found.message)
+        for one in reading.told_amounts(found.message)
         if one.reach is not None
     )
 

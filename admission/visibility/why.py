@@ -1,7 +1,7 @@
 """Why a pod, its owner, a Workload, a LocalQueue or a ClusterQueue is in its present state.
 
 `explain` returns plain data, `document` the same as JSON; docs/commands.md documents it. What is
-said comes from the catalogue (`admission.base.reasons`): of what waits it is what the controller
+said comes from the catalogue (`admission.reasons`): of what waits it is what the controller
 wrote on it; of what has no such condition it is what the Workload says and the queues have.
 """
 
@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from admission.base import clock, conditions, names, quantity, reasons, structs
+from admission.base import clock, conditions, names, quantity, structs
 from admission.base.conditions import Text, WaitReason
 from admission.base.errors import InvalidValueError
 from admission.base.names import FlavorResource, PodSetName, ResourceName, WorkloadKey
-from admission.base.reasons import Code
+from admission.base.why import MemberCounts, Shortage
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
 from admission.objects import values, views
@@ -25,9 +25,9 @@ from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
 from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
-from admission.scheduling import explain as numbers
+from admission.reasons import catalogue, people, reading
+from admission.reasons.catalogue import Code
 from admission.scheduling import quota
-from admission.scheduling.decisions import Shortage
 from admission.scheduling.hierarchy import CohortNode, QueueNode
 from admission.visibility import cluster, quota_use, subjects, waiting, without_queues
 from admission.visibility.cluster import Wanted
@@ -189,7 +189,7 @@ def _of_reviewed_pod(api: Api, subject: Subject, *, in_full: bool) -> Answer:
     if not named and labels.get(names.MANAGED_LABEL) != names.MANAGED_VALUE:
         is_queued = bool(labels.get(names.QUEUE_LABEL))
         late = "it was created while its namespace was excluded or the webhook was not installed"
-        answer = _answer(subject, State.NOT_MANAGED, reasons.not_managed())
+        answer = _answer(subject, State.NOT_MANAGED, people.not_managed())
         return replace(answer, notes=(late,) if is_queued else ())
     workload = _workload_of_pod(api, subject, named)
     if workload is None:
@@ -229,9 +229,9 @@ def _made_for(api: Api, subject: Subject) -> Document | None:
 
 
 def _without_workload(subject: Subject, own: Mapping[str, Any]) -> Answer:
-    text = reasons.no_workload()
+    text = people.no_workload()
     if own.get("status") == "False":
-        text = reasons.of_condition(own.get("reason", ""), own.get("message", ""))
+        text = people.text(reading.of_condition(own.get("reason", ""), own.get("message", "")))
     answer = _answer(subject, State.NO_WORKLOAD, text, local=_queue_label(subject.document))
     return replace(answer, since=own.get("lastTransitionTime", ""))
 
@@ -263,7 +263,7 @@ def _of_owner(api: Api, subject: Subject) -> Answer:
     if ended is not None:
         return _answer(subject, State.FINISHED, ended)
     if not _queue_label(subject.document) and not own:
-        return _answer(subject, State.NOT_MANAGED, reasons.not_managed())
+        return _answer(subject, State.NOT_MANAGED, people.not_managed())
     return _without_workload(subject, own)
 
 
@@ -321,7 +321,7 @@ def _of_pods(api: Api, subject: Subject, pods: Sequence[Document]) -> Answer:
         for one in found
     )
     if not found:
-        return _answer(subject, State.NO_WORKLOAD, reasons.no_pods(), local=_queue_label(
+        return _answer(subject, State.NO_WORKLOAD, people.no_pods(), local=_queue_label(
             subject.document))  # fmt: skip
     nodes = dict(sorted(Counter(node for one in found for node in one.nodes).items()))
     worst = next((one for one in found if one.state not in _FINE), None)
@@ -329,14 +329,14 @@ def _of_pods(api: Api, subject: Subject, pods: Sequence[Document]) -> Answer:
         first = next((one for one in found if one.reason not in _RUNNING), found[0])
         text = Text(first.reason, first.message)
         if first.reason == Code.PODS_NOT_RUNNING:
-            text = reasons.members_not_running(_counts(subject, pods, found))
+            text = people.members_not_running(_counts(subject, pods, found))
         answer = _answer(subject, first.state, text,
                          local=first.queue, cluster_queue=first.cluster_queue)  # fmt: skip
         return replace(answer, parts=parts, nodes=nodes)
     pod = next(one for one in pods if one["metadata"]["name"] == worst.name)
     told = _of_pod(api, Subject(resource=resources.PODS, document=pod))
     count = sum(one.state not in _FINE for one in found)
-    text = reasons.of_pods(Text(told.reason, told.message), count, len(found))
+    text = people.of_pods(Text(told.reason, told.message), count, len(found))
     return replace(
         told,
         kind=subject.resource.kind,
@@ -352,9 +352,7 @@ _RUNNING: Final = frozenset({Code.ADMITTED, Code.CHARGED_RUNNING, Code.FINISHED,
 """Reasons of pods that need no step."""
 
 
-def _counts(
-    subject: Subject, pods: Sequence[Document], found: Sequence[Answer]
-) -> conditions.MemberCounts:
+def _counts(subject: Subject, pods: Sequence[Document], found: Sequence[Answer]) -> MemberCounts:
     """Return how many pods of an owner there are, and what keeps the others.
 
     Args:
@@ -364,10 +362,10 @@ def _counts(
     """
     alive = [one for one in pods if _is_alive(one)]
     asked = subject.document.get("spec", {}).get("replicas")
-    on_lost = {one.name for one in found if conditions.says_lost_node(one.message)}
+    on_lost = {one.name for one in found if reading.says_lost_node(one.message)}
     why = (_condition(one, "PodScheduled").get("message", "") for one in alive if not _node(one))
     lost = {_node(one) for one in alive if one["metadata"]["name"] in on_lost} - {""}
-    return conditions.MemberCounts(
+    return MemberCounts(
         asked=max(len(alive), asked if isinstance(asked, int) else 0),
         created=len(alive),
         scheduled=sum(bool(_node(one)) for one in alive),
@@ -394,7 +392,7 @@ def _ended(document: Document) -> Text | None:
     for kind in ("Complete", "Completed", "Succeeded", "Failed"):
         found = _condition(document, kind)
         if found.get("status") == "True":
-            return reasons.finished(found.get("message") or kind)
+            return people.finished(found.get("message") or kind)
     return None
 
 
@@ -440,7 +438,7 @@ def _of_workload(
         said=Text(condition.get("reason", ""), condition.get("message", "")),
     )
     if state is State.EVICTED and not is_leaving and text.reason != Code.EVICTED:
-        lost = reasons.of_condition(answer.said.reason, answer.said.message)
+        lost = people.text(reading.of_condition(answer.said.reason, answer.said.message))
         if lost.reason == Code.EVICTED:
             answer = replace(answer, notes=(lost.message.rstrip("."),))
     is_waiting = not admission and state in {State.WAITING, State.EVICTED}
@@ -463,23 +461,25 @@ def _text(
     said = Text(condition.get("reason", ""), condition.get("message", ""))
     match state:
         case State.FINISHED:
-            return reasons.finished(said.message)
+            return people.finished(said.message)
         case State.EVICTED:
             return _of_evicted(workload, said, own, queue, is_leaving=is_leaving)
         case State.ADMITTED:
             return _of_admitted(workload, own, queue, flavors)
         case State.RESERVED:
-            return reasons.waits_for_checks(_open_checks(workload))
+            return people.waits_for_checks(_open_checks(workload))
         case _:
             return _of_waiting(said, own, queue)
 
 
 def _of_waiting(said: Text, own: Mapping[str, Any], queue: str) -> Text:
     if own.get("status") == "False":
-        return reasons.of_condition(own.get("reason", ""), own.get("message", ""), queue)
+        return people.text(
+            reading.of_condition(own.get("reason", ""), own.get("message", "")), queue
+        )
     if not said.reason:
-        return reasons.not_judged()
-    return reasons.of_condition(said.reason, said.message, queue)
+        return people.not_judged()
+    return people.text(reading.of_condition(said.reason, said.message), queue)
 
 
 def _of_evicted(
@@ -487,17 +487,17 @@ def _of_evicted(
 ) -> Text:
     notice = _true(workload, conditions.PREEMPTION_NOTICE)
     if notice and not is_leaving:
-        return reasons.preemption_notice(notice.get("message", ""))
+        return people.preemption_notice(notice.get("message", ""))
     held = _true(workload, conditions.STOP_HELD_BACK)
     if held:
-        return reasons.stop_held_back(held.get("message", ""))
+        return people.stop_held_back(held.get("message", ""))
     reserved = _condition(workload, conditions.QUOTA_RESERVED)
     judged = reserved.get("reason", WaitReason.PENDING_EVALUATION) != WaitReason.PENDING_EVALUATION
     if judged and reserved.get("status") == "False":
         again = Text(reserved.get("reason", ""), reserved.get("message", ""))
         return _of_waiting(again, own, queue)
     until = workload.get("status", {}).get("requeueState", {}).get("requeueAt") or ""
-    return reasons.evicted(said, until=until)
+    return people.evicted(reading.of_condition(*said), until=until)
 
 
 def _of_admitted(
@@ -505,16 +505,16 @@ def _of_admitted(
 ) -> Text:
     refused = _true(workload, conditions.START_REFUSED)
     if refused:
-        return reasons.fitted(Text(Code.START_REFUSED, refused.get("message", "")))
+        return people.fitted(Text(Code.START_REFUSED, refused.get("message", "")))
     if own.get("status") == "False" and own.get("reason") == Code.START_REFUSED:
-        return reasons.fitted(Text(Code.START_REFUSED, own.get("message", "")))
+        return people.fitted(Text(Code.START_REFUSED, own.get("message", "")))
     ready = _condition(workload, conditions.PODS_READY)
-    message = ready.get("message", "")
-    if ready.get("status") == "False" and conditions.says_counts(message):
-        return reasons.pods_not_running(message)
+    told = reading.not_running(ready.get("reason", ""), ready.get("message", ""))
+    if ready.get("status") == "False" and told is not None:
+        return people.pods_not_running(*told)
     if names.MADE_FOR_RUNNING in workload["metadata"].get("annotations", {}):
-        return reasons.charged_running(queue)
-    return reasons.admitted(queue, flavors.values())
+        return people.charged_running(queue)
+    return people.admitted(queue, flavors.values())
 
 
 def _open_checks(workload: Document) -> list[tuple[str, str]]:
@@ -586,7 +586,7 @@ def _with_numbers(
     answer = _saying(answer, Text(answer.reason, answer.message), holder=holder)
     if is_told or answer.reason not in _FROM_NUMBERS or not lacking:
         return answer
-    text = numbers.of_shortages(lacking, answer.cluster_queue, place=place_text(answer))
+    text = people.of_shortages(lacking, answer.cluster_queue, place=place_text(answer))
     return _saying(answer, text, holder=holder)
 
 
@@ -617,7 +617,7 @@ def _at_place(answer: Answer, place: int | None, said: str) -> Answer:
     """Return the answer with a place; one that is not known may have been said some time ago."""
     if place is not None:
         return replace(answer, place=place)
-    told = reasons.told_place(said)
+    told = reading.told_place(said)
     return answer if told is None else replace(answer, place=told.number, is_about=True)
 
 
@@ -625,7 +625,7 @@ def place_text(answer: Answer) -> str:
     """Return the place in words, such as ``about 40th``; empty where it is not known."""
     if answer.place is None:
         return ""
-    return f"{'about ' if answer.is_about else ''}{reasons.exact_place(answer.place)}"
+    return f"{'about ' if answer.is_about else ''}{people.exact_place(answer.place)}"
 
 
 def _last_event(
@@ -694,15 +694,15 @@ def _without_queues(
         return answer
     at, queue_name = place_text(answer), answer.cluster_queue
     if answer.reason == Code.PENDING_EVALUATION:
-        return _saying(answer, reasons.not_judged(at, queue_name))
+        return _saying(answer, people.not_judged(at, queue_name))
     lacks = [_lack(one, one.free) for one in found if one.free is not None]
     if answer.reason != Code.WAITING_FOR_QUOTA or not lacks:
         return answer
-    return _saying(answer, reasons.waits_for_quota(lacks, queue_name, place=at))
+    return _saying(answer, people.waits_for_quota(lacks, queue_name, place=at))
 
 
-def _lack(one: Asked, free: int) -> reasons.Lack:
-    return reasons.Lack(
+def _lack(one: Asked, free: int) -> people.Lack:
+    return people.Lack(
         resource=one.resource,
         flavor=one.flavor,
         asks=quantity.in_words(one.resource, one.asks),
@@ -713,7 +713,7 @@ def _lack(one: Asked, free: int) -> reasons.Lack:
 
 def _use_of(queue: LocalQueue) -> str:
     """Return what a LocalQueue holds, and how many wait in it."""
-    held = reasons.listed(without_queues.holds(queue)) or "nothing"
+    held = people.listed(without_queues.holds(queue)) or "nothing"
     pending = queue.status.pending_workloads or 0
     waits = "1 Workload waits" if pending == 1 else f"{pending or 'no'} Workloads wait"
     return f"LocalQueue {queue.metadata.name} holds {held}; {waits} in it"
@@ -728,7 +728,7 @@ def _shortages(node: QueueNode, workload: Document) -> list[Shortage]:
     Flavors whose nodes do not take the pods are left out: what is free there is not for them.
     """
     said = _condition(workload, conditions.QUOTA_RESERVED)
-    refusing = reasons.refusing_flavors(said.get("message", ""))
+    refusing = reading.refusing_flavors(said.get("message", ""))
     found = []
     for pod_set, asked in _asked(workload).items():
         others = refusing.get(pod_set, frozenset())
@@ -816,7 +816,7 @@ def _place(api: Api, answer: Answer, pending: int) -> tuple[int | None, int | No
 
 def _why_inactive(found: Iterable[Any] | None) -> tuple[str, ...]:
     return tuple(
-        reasons.cluster_queue(Text(one.reason, one.message)).message
+        people.cluster_queue(Text(one.reason, one.message)).message
         for one in found or ()
         if one.type == conditions.ACTIVE and one.status == "False"
     )
@@ -837,7 +837,7 @@ def _sick(found: Iterable[Any] | None, flavors: AbstractSet[str]) -> Iterator[st
     """
     for one in found or ():
         is_short = one.type == conditions.CAPACITY_SUFFICIENT and one.status == "False"
-        if is_short and not conditions.short_flavors(one.message).isdisjoint(flavors):
+        if is_short and not reading.short_flavors(one.message).isdisjoint(flavors):
             yield f"GPUs are missing: {one.message}"
 
 
@@ -856,10 +856,10 @@ _ALSO: Final = (
 def _of_cluster_queue(api: Api, namespace: str, subject: Subject) -> Answer:
     queue = subject.document
     active = _condition(queue, conditions.ACTIVE)
-    text = reasons.cluster_queue(Text(active.get("reason", ""), active.get("message", "")))
+    text = people.cluster_queue(Text(active.get("reason", ""), active.get("message", "")))
     state = State.ACTIVE if active.get("status") == "True" else State.INACTIVE
     if not active:
-        text, state = reasons.no_workload(), State.NO_WORKLOAD
+        text, state = people.no_workload(), State.NO_WORKLOAD
     answer = _answer(subject, state, text, cluster_queue=subject.name)
     notes = tuple(
         found.get("message", "")
@@ -884,9 +884,9 @@ def _of_local_queue(api: Api, subject: Subject) -> Answer:
     active = _condition(subject.document, conditions.ACTIVE)
     said = Text(active.get("reason", ""), active.get("message", ""))
     behind = queue.spec.cluster_queue
-    text, state = reasons.local_queue(said, behind), State.INACTIVE
+    text, state = people.local_queue(said, behind), State.INACTIVE
     if not active:
-        text, state = reasons.no_workload(), State.NO_WORKLOAD
+        text, state = people.no_workload(), State.NO_WORKLOAD
     elif active.get("status") == "True":
         state = State.ACTIVE
     answer = _answer(subject, state, text, local=subject.name, cluster_queue=behind)
@@ -917,7 +917,7 @@ def _of_ending(api: Api, namespace: str, answer: Answer, queue: Document) -> Ans
     holding = sorted(key for key, one in read.holding.items() if one.cluster_queue == answer.name)
     count = max(queue.get("status", {}).get("reservingWorkloads") or 0, len(holding))
     held = [f"{key.namespace}/{key.name}" for key in holding]
-    text = reasons.cluster_queue_in_use(count, held)
+    text = people.cluster_queue_in_use(count, held)
     parts = tuple(
         Part(name=name, state=State.ENDING if read.is_releasing(key) else State.ADMITTED)
         for name, key in zip(held, holding, strict=True)
@@ -969,7 +969,7 @@ def _saying(answer: Answer, text: Text, *, holder: str = "") -> Answer:
         "name": answer.name,
         "workload": answer.workload,
     }
-    step = reasons.next_step(text.reason, known)
+    step = catalogue.next_step(text.reason, known)
     return replace(answer, reason=text.reason, message=text.message, advice=step)
 
 

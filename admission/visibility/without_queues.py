@@ -9,14 +9,15 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
-from admission.base import names, quantity, reasons
+from admission.base import names, quantity
 from admission.base.names import FlavorResource, WorkloadKey
-from admission.base.reasons import Told, ToldPlace
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
 from admission.kube.resources import Resource
 from admission.objects import queue_status
 from admission.objects.local_queue import LocalQueue
+from admission.reasons import reading
+from admission.reasons.reading import Told, ToldPlace
 from admission.visibility import quota_use
 
 _MOST: Final = 100_000
@@ -75,7 +76,7 @@ def amounts(
         message: of the condition QuotaReserved of the Workload.
         queue: its LocalQueue, whose status names the flavors.
     """
-    told = {(one.flavor, one.resource): one for one in reasons.told_amounts(message)}
+    told = {(one.flavor, one.resource): one for one in reading.told_amounts(message)}
     pairs = {(pair.flavor, pair.resource): None for pair in _pairs(queue)} | dict.fromkeys(told)
     for requests in asked.values():
         for flavor, resource in pairs:
@@ -145,7 +146,7 @@ class LastEvent:
     @property
     def place(self) -> ToldPlace | None:
         """Return the place that it says."""
-        return reasons.told_place(self.message)
+        return reading.told_place(self.message)
 
 
 def last_event(api: Api, namespace: str, uid: str, codes: AbstractSet[str]) -> LastEvent | None:

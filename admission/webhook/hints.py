@@ -9,17 +9,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from admission.base import conditions, names, quantity
+from admission.base import names, quantity
 from admission.base.amount import UNLIMITED
-from admission.base.conditions import CapPlace
 from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import FieldError
+from admission.base.why import CapPlace, ExceedsCap
 from admission.gpu import resources, units
 from admission.objects import caps, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
 from admission.objects.resource_group import ResourceGroup
 from admission.objects.reviewed_pod import Pod
+from admission.reasons import kueue
 from admission.scheduling import model
 from admission.webhook import requests
 from admission.webhook.queueing import Placement, Standing
@@ -364,9 +365,8 @@ def _over_caps(
     for metadata, key, place in places:
         for resource, most in sorted(caps.readable(metadata, key).items()):
             if asked.get(resource, 0) > most and _is_covered(resource, queue):
-                amounts = [_shown(resource, value) for value in (asked[resource], most)]
-                text = conditions.exceeds_cap(place, resource, asked=amounts[0], most=amounts[1])
-                yield f"{text.message}. Ask for less, or have the cap raised"
+                exceeded = ExceedsCap(place, resource, asked[resource], most)
+                yield f"{kueue.capped(exceeded)}. Ask for less, or have the cap raised"
                 return
 
 

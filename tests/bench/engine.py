@@ -150,7 +150,7 @@ class Meter:
         for evict in result.evicted:
             known = self.state.workload(evict.workload)
             assert known is not None
-            gone = model.Eviction(reason=evict.reason, since_us=now_us)
+            gone = model.Eviction(reason=evict.why.reason, since_us=now_us)
             left = replace(known, eviction=gone, preempted_by=evict.preempted_by)
             self.event(self.state.set_workload, left, now_us)
 

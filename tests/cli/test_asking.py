@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from admission.base import conditions, names
+from admission.base import names
+from admission.base.why import QuotaInUse, QuotaTooSmall
 from admission.cli import asking
 from admission.cli import main as whole
 from admission.cli.kubectl import main
 from admission.kube import resources
 from admission.objects import crds
+from admission.reasons import kueue
 from admission.sandbox.store import Store
 from tests.builders.cluster import make_namespace
 from tests.builders.metadata import Document, make_condition
@@ -263,8 +265,8 @@ def test_an_error_is_a_document_where_json_is_asked_for(world: World, command: s
     assert result.stderr.startswith(f"error: {found['message']}")
 
 
-TOO_BIG = conditions.insufficient_quota(GPU, "a100", "0", "64", "10")
-GUARDED = conditions.insufficient_quota(GPU, "a100", "0", "9", "8")
+TOO_BIG = kueue.refusal(QuotaTooSmall(GPU, "a100", 0, 64, 10))
+GUARDED = kueue.refusal(QuotaTooSmall(GPU, "a100", 0, 9, 8))
 
 
 def never(name: str, reason: str, message: str) -> Document:
@@ -281,7 +283,7 @@ def never(name: str, reason: str, message: str) -> Document:
         ("ExceedsMaxQuota", GUARDED, False),
         ("NoMatchingFlavor", "flavor a100 doesn't match node affinity", True),
         ("WaitingForQuota", "resource cpu unavailable in ClusterQueue", True),
-        ("WaitingForQuota", conditions.insufficient_unused_quota(GPU, "a100", "2"), False),
+        ("WaitingForQuota", kueue.refusal(QuotaInUse(GPU, "a100", 2)), False),
     ],
     ids=["too big", "too big while GPUs are sick", "no flavor", "no quota for cpu", "it waits"],
 )
@@ -313,7 +315,7 @@ WIDTHS = [80, 120]
 @pytest.mark.parametrize("columns", WIDTHS)
 def test_the_number_of_gpus_is_never_cut_off(world: World, columns: int) -> None:
     """A request that also names cpu and memory, of an owner with a long name."""
-    message = conditions.insufficient_unused_quota(GPU, "a100", "2")
+    message = kueue.refusal(QuotaInUse(GPU, "a100", 2))
     made = never("pod-a-very-long-name-of-some-training-run-7f3a9", "WaitingForQuota", message)
     made["status"]["resourceRequests"] = [
         {"name": "main", "resources": {"cpu": "128", "memory": "2048Gi", GPU: "16"}}
@@ -380,7 +382,7 @@ def test_top_shows_a_team_what_its_local_queues_say(world: World, team: World) -
 def test_why_names_to_a_team_the_roles_that_would_show_more_in_one_note(
     world: World, team: World
 ) -> None:
-    short = conditions.insufficient_unused_quota(GPU, "a100", "2")
+    short = kueue.refusal(QuotaInUse(GPU, "a100", 2))
     world.add(never("small", "WaitingForQuota", short))
     try:
         lines = team.lines("why", "workload/small", "-n", "ml")

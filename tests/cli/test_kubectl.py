@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 import pytest
 from click.testing import CliRunner
 
-from admission.base import conditions, names
+from admission.base import conditions, names, why
 from admission.cli.kubectl import main
 from admission.kube import resources
 from admission.objects import crds
+from admission.reasons import kueue, people
 from admission.sandbox.store import Store
 from tests.builders.cluster import make_namespace
 from tests.builders.jobs import make_job
@@ -372,21 +373,22 @@ def test_the_next_step_names_the_queue_or_the_cohort_that_holds_what_is_lacking(
 @pytest.mark.parametrize(
     "refused",
     [
-        conditions.other_nodes("t4"),
-        conditions.untolerated_taint("t4", "gpu", "t4", "NoSchedule"),
-        conditions.flavor_not_found("t4"),
+        why.OtherNodes("t4"),
+        why.UntoleratedTaint("t4", "gpu", "t4", "NoSchedule"),
+        why.FlavorMissing("t4"),
     ],
 )
 def test_flavors_whose_nodes_do_not_take_the_pods_are_not_among_the_numbers(
-    world: World, refused: str
+    world: World, refused: why.Refusal
 ) -> None:
     queue = make_cluster_queue("cq", quota=16, flavors=("a100", "t4", "h100"))
     made = world.store.create(resources.CLUSTER_QUEUES, queue)
     status = {"flavorsReservation": used("13"), "pendingWorkloads": 1}
     world.store.replace(resources.CLUSTER_QUEUES, {**made, "status": status}, subresource="status")
     uid = add_job(world, **{names.QUEUE_LABEL: "lq"})
-    short = conditions.insufficient_unused_quota("nvidia.com/gpu", "a100", "5")
-    message = conditions.no_flavors([("main", [short, refused]), ("other", [short])])
+    short = why.QuotaInUse("nvidia.com/gpu", "a100", 5)
+    main, other = why.RefusedPodSet("main", (short, refused)), why.RefusedPodSet("other", (short,))
+    message = kueue.message(why.NoFlavor(conditions.WaitReason.WAITING_FOR_QUOTA, (main, other)))
     world.add_workload("job-train", uid, {**WAITS, "message": message}, resourceRequests=REQUESTS)
     found = [(one["flavor"], one["free"]) for one in world.told("job/train")["quota"]]
     assert found == [("a100", "3"), ("h100", "16")]  # h100 was not tried
@@ -479,10 +481,11 @@ def add_deployment(world: World, *nodes: str, are_ready: bool) -> None:
         name = f"chat-{number}"
         pod = make_pod(name, namespace="team", labels=labels, metadata=metadata, nodeName=node)
         uid = world.store.create(resources.PODS, pod)["metadata"]["uid"]
-        counts = conditions.MemberCounts(1, 1, 1, 0, lost_nodes=(node,))
-        text = conditions.pods_ready(conditions.PodsReadyReason.STARTED)
+        counts = why.MemberCounts(1, 1, 1, 0, lost_nodes=(node,))
+        text = kueue.pods_ready(conditions.PodsReadyReason.STARTED)
         if not are_ready:
-            text = conditions.pods_ready(conditions.PodsReadyReason.WAIT_FOR_START, counts)
+            reason = conditions.PodsReadyReason.WAIT_FOR_START
+            text = kueue.pods_ready(reason, people.missing(counts))
         told = condition(conditions.PODS_READY, str(are_ready), *text)
         world.add_workload(f"w-{number}", uid, HOLDS, ADMITTED, told, admission=ADMISSION)
 
@@ -535,10 +538,8 @@ def test_a_preempted_job_that_waits_again_is_told_whose_queue_took_its_quota(
     world: World,
 ) -> None:
     uid = add_job(world, **{names.QUEUE_LABEL: "lq"})
-    lost = conditions.preempted(
-        conditions.PreemptionReason.IN_COHORT_RECLAMATION, uid="u", job_uid="j",
-        preemptor="/all/maps", preemptee="/all/speech",
-    )  # fmt: skip
+    cause = conditions.PreemptionReason.IN_COHORT_RECLAMATION
+    lost = kueue.message(why.Preempted(cause, "u", "j", "/all/maps", "/all/speech"))
     again = condition("QuotaReserved", "False", "Suspended", "The ClusterQueue is stopped")
     world.add_workload("w", uid, condition("Evicted", "True", "Preempted", lost), again)
     answer = world.told("train")

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 from prometheus_client import REGISTRY
 
-from admission.base import conditions, patches
-from admission.base.conditions import WaitReason
+from admission.base import patches
 from admission.base.names import ClusterQueueName, WorkloadKey
+from admission.base.why import Overtaken
 from admission.controller.queues.accounting import Accounting
 from admission.kube import resources
 from admission.objects import views
@@ -402,8 +402,7 @@ def test_victims_chosen_anew_and_those_passed_over_are_counted_by_cycle() -> Non
     wait = decisions.Wait(
         workload=WorkloadKey("ml", "late"),
         cluster_queue=queue,
-        reason=WaitReason.WAITING_FOR_QUOTA,
-        message=conditions.OVERLAPPING_TARGETS,
+        why=Overtaken(takes_victims=True),
     )
     again = ((queue, decisions.Recomputation.SKIPPED),)
     accounting = Accounting()

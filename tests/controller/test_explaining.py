@@ -1,6 +1,7 @@
 """Reasons are written after a second, at once when they change, and their numbers rarely."""
 
 from admission.base.names import ClusterQueueName, WorkloadKey
+from admission.base.why import Stated
 from admission.controller.explaining import Due, Explainer
 from admission.scheduling.decisions import Wait
 
@@ -8,9 +9,7 @@ KEY = WorkloadKey("ml", "w")
 
 
 def wait(reason: str, message: str = "m") -> Wait:
-    return Wait(
-        workload=KEY, cluster_queue=ClusterQueueName("gpus"), reason=reason, message=message
-    )
+    return Wait(workload=KEY, cluster_queue=ClusterQueueName("gpus"), why=Stated(reason, message))
 
 
 def explainer() -> Explainer:

@@ -3,8 +3,8 @@
 from typing import Any
 
 from admission.base import patches
-from admission.base.reasons import Code
 from admission.kube import resources
+from admission.reasons.catalogue import Code
 from admission.visibility import why
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.controller.test_capacity import add, bind, make_world, node

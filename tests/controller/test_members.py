@@ -12,6 +12,7 @@ from admission.config.kueue_configuration import Configuration, WaitForPodsReady
 from admission.controller.watched_owners.members import Members
 from admission.kube import resources
 from admission.objects import views
+from admission.reasons import people
 from admission.visibility import why
 from tests.builders.cluster import make_node
 from tests.builders.jobs import queued_job
@@ -442,7 +443,7 @@ def counted(*pods: views.Pod, lost: str = "") -> str:
         named = {names.WORKLOAD_ANNOTATION: workload.metadata.name}
         changed = msgspec.structs.replace(one.metadata, annotations=named)
         members.on_update(msgspec.structs.replace(one, metadata=changed))
-    return members.counts(workload).text
+    return people.hint(members.counts(workload))
 
 
 @pytest.mark.parametrize(

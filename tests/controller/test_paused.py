@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from admission.base import conditions, patches
+from admission.base import patches
+from admission.base.why import Paused
 from admission.kube import resources
+from admission.reasons import kueue
 from tests.config import files
 from tests.controller.world import World, ready_world
 
@@ -41,7 +43,7 @@ def test_nothing_is_admitted_and_whoever_waits_says_why() -> None:
     reserved = world.workloads()["train"].status.condition("QuotaReserved")
     assert reserved is not None
     assert (reserved.status, reserved.reason) == ("False", "AdmissionPaused")
-    assert reserved.message == conditions.PAUSED.message
+    assert reserved.message == kueue.message(Paused())
 
 
 def test_the_queue_stays_active_and_counts_who_waits() -> None:

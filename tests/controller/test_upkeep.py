@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from admission.base import clock, names, patches, reasons
+from admission.base import clock, names, patches
 from admission.base.conditions import Text
 from admission.controller.workloads import evictions
 from admission.kube import resources
 from admission.objects import condition_list, views
 from admission.objects.workload import Workload
+from admission.reasons.catalogue import Code
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import (
     make_check,
@@ -159,7 +160,7 @@ def test_a_pod_says_that_it_waits_for_checks_and_what_they_say() -> None:
     world.settle()
     said = world.condition("train")
     assert said is not None
-    assert (said.status, said.reason) == ("False", reasons.Code.WAITING_FOR_CHECKS)
+    assert (said.status, said.reason) == ("False", Code.WAITING_FOR_CHECKS)
     assert said.message == "Has quota, waits for admission check budget."
 
     answer(world, "train", "Pending", message="asking finance")

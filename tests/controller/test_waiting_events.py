@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from admission.base import patches
-from admission.base.reasons import Code
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import views
 from admission.owners.serving_group import Document
+from admission.reasons.catalogue import Code
 from tests.builders.jobs import queued_job
 from tests.builders.workloads import make_pod_set, make_workload
 from tests.controller.world import World, ready_world

@@ -1,6 +1,7 @@
 """Writes the pages of docs/reference from the code: ``make reference``."""
 
 import ast
+import dataclasses
 import functools
 import inspect
 import re
@@ -13,11 +14,13 @@ from typing import Any, Final, Literal, Union, get_args, get_origin
 from prometheus_client import CollectorRegistry
 from pydantic.fields import FieldInfo
 
-from admission.base import conditions, durations, metrics, names
-from admission.base.reasons import CATALOGUE
+from admission.base import conditions, durations, metrics, names, why
+from admission.base.conditions import PreemptionReason, WaitReason
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.config.kueue_configuration import Configuration
 from admission.config.model import ConfigModel, Unused
+from admission.reasons import kueue
+from admission.reasons.catalogue import CATALOGUE
 from tests.guides import dependencies, keys
 from tests.repo import tree
 
@@ -86,26 +89,25 @@ def _others(listed: set[str]) -> Iterator[tuple[str, str]]:
 
 
 def _conditions() -> str:
-    source = inspect.getsource(conditions)
-    starts = [(found.start(), found[1]) for found in _SECTION.finditer(source)]
-    lines = [(source.count("\n", 0, at) + 1, title) for at, title in starts]
-    by_section: dict[str, list[tuple[str, str]]] = {title: [] for _, title in lines}
-    for node in ast.walk(ast.parse(source)):
-        if not (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Text"):
-            continue
-        titles = [title for line, title in lines if line <= node.lineno]
-        row = (f"`{_said(node.args[0])}`", _said(node.args[1]) if len(node.args) > 1 else "")
-        is_known = not row[0].strip("`").isupper()
-        if titles and is_known and row not in by_section[titles[-1]]:
-            by_section[titles[-1]].append(row)
+    modules = (conditions, kueue)
+    titles = [found[1] for one in modules for found in _SECTION.finditer(inspect.getsource(one))]
+    by_section: dict[str, list[tuple[str, str]]] = {title: [] for title in sorted(titles)}
+    of_values = list(_texts_of_values())
+    told = {(title, row[0]) for title, row in of_values}
+    written = [(title, row) for title, row in _written_texts() if (title, row[0]) not in told]
+    for title, row in (*written, *of_values):
+        rows = by_section.setdefault(title, [])
+        if row not in rows:
+            rows.append(row)
     types_ = (
         (f"`{getattr(conditions, constant)}`", *told) for constant, told in keys.CONDITIONS.items()
     )
     waits = ", ".join(f"`{reason}`" for reason in conditions.WaitReason)
     return _page(
         "Conditions",
-        "Types, reasons and texts, made from `admission/base/conditions.py`. In texts a word like"
-        " `NAME` stands for what differs. Types that begin with `gpu-admission.dev/` are ours.",
+        "Types, reasons and texts, made from `admission/base/conditions.py`,"
+        " `admission/base/why.py` and `admission/reasons`. In texts a word like `NAME` or an amount"
+        " like 4 stands for what differs. Types that begin with `gpu-admission.dev/` are ours.",
         "## Types\n" + _table(("type", "on", "meaning when True"), types_),
         f"## Why a pod or an owner waits\nReasons of `{conditions.POD_ADMITTED}=False`, and codes "
         "of `kubectl gpu why`: see [why does it wait](../guides/why-does-it-wait.md).\n"
@@ -117,6 +119,64 @@ def _conditions() -> str:
             if rows
         ),
     )
+
+
+def _written_texts() -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the texts that the modules write, each with the title of its section."""
+    for module in (conditions, kueue):
+        source = inspect.getsource(module)
+        starts = [(found.start(), found[1]) for found in _SECTION.finditer(source)]
+        lines = [(source.count("\n", 0, at) + 1, title) for at, title in starts]
+        for node in ast.walk(ast.parse(source)):
+            if not (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Text"):
+                continue
+            titles = [title for line, title in lines if line <= node.lineno]
+            row = (f"`{_said(node.args[0])}`", _said(node.args[1]) if len(node.args) > 1 else "")
+            reason = row[0].strip("`")
+            if titles and reason.isidentifier() and not reason.isupper():
+                yield titles[-1], row
+
+
+def _texts_of_values() -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the texts of all values of `why`, each with the title of its section."""
+    refusals = sorted(map(_sample, get_args(why.Refusal)), key=kueue.refusal)
+    pod_set = why.RefusedPodSet("NAME", tuple(refusals[:1]))
+    reasons = (WaitReason.WAITING_FOR_QUOTA, WaitReason.EXCEEDS_MAX_QUOTA)
+    for kind in get_args(why.Why):
+        values: list[Any] = []
+        if kind is why.NoFlavor:
+            values = [kind(reason, (pod_set,)) for reason in (*reasons, _NO_FLAVOR)]
+        elif kind is why.PendingPreemption:
+            values = [kind((pod_set,), 4)]
+        elif kind is why.Preempted:
+            values = [_sample(kind, cause) for cause in PreemptionReason]
+        elif kind not in {why.Stated, why.EvictedBefore}:
+            values = [_sample(kind)]
+        title = "Workloads: Evicted" if kind is why.Preempted else "Workloads: QuotaReserved=False"
+        for value in values:
+            reason, message = kueue.text(value)
+            yield title, (f"`{reason}`", message)
+    for refusal in refusals:
+        title = "Workloads: why a flavor is not given, in the messages of QuotaReserved=False"
+        yield title, ("", kueue.refusal(refusal))
+    for kind in get_args(why.QueueBlocker):
+        reason, message = kueue.blocker(_sample(kind))
+        yield "ClusterQueues: Active", (f"`{reason}`", message)
+
+
+_NO_FLAVOR: Final = WaitReason.NO_MATCHING_FLAVOR
+
+
+def _sample(kind: Any, *given: Any) -> Any:
+    """Return a value with the names of its fields in place of what differs."""
+    lists = {"pairs": (("TOPOLOGY", "FLAVOR"),), "place": why.CapPlace("QUEUE", "", "USER", "")}
+    values = list(given)
+    for field in dataclasses.fields(kind)[len(given) :]:
+        name = field.name.upper()
+        plain: Any = (name,) if str(field.type).startswith("tuple") else name
+        plain = 4 if field.type is int else plain
+        values.append(field.default if field.type is bool else lists.get(field.name, plain))
+    return kind(*values)
 
 
 def _said(node: ast.expr) -> str:

@@ -24,6 +24,7 @@ from admission.objects.cohort import Cohort
 from admission.objects.local_queue import LocalQueue
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.workload import Workload
+from admission.reasons import kueue
 from admission.scheduling import fairshare, model, quota
 from admission.scheduling.decisions import Admit, CycleResult, Evict, PodSetAssignment
 from admission.scheduling.hierarchy import Node
@@ -136,12 +137,15 @@ class Run:
         for evict in result.evicted:
             self._evict(evict, now_us)
         for wait in result.waiting:
-            self.pending[wait.workload.name] = {"reason": wait.reason, "message": wait.message}
+            self.pending[wait.workload.name] = {
+                "reason": wait.reason,
+                "message": kueue.message(wait.why),
+            }
         return self._queues(now_us) | self._decisions(result)
 
     def _evict(self, evict: Evict, now_us: int) -> None:
-        self._evicted_why[evict.workload.name] = evict.message
-        eviction = model.Eviction(reason=evict.reason, since_us=now_us)
+        self._evicted_why[evict.workload.name] = kueue.message(evict.why)
+        eviction = model.Eviction(reason=evict.why.reason, since_us=now_us)
         self._change(
             evict.workload.name,
             now_us,
@@ -153,9 +157,9 @@ class Run:
             "reserved": {one.workload.name: _reserved(one) for one in result.admitted},
             "evicted": {
                 one.workload.name: {
-                    "reason": one.reason,
+                    "reason": one.why.reason,
                     "preemptionReason": one.preemption_reason,
-                    "message": one.message,
+                    "message": kueue.message(one.why),
                 }
                 for one in result.evicted
             },

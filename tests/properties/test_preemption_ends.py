@@ -126,7 +126,7 @@ class Site:
         stats = evictions.preempt(stored.view, evict, self.clock.now())["schedulingStats"]
         annotations = dict(stored.view.metadata.annotations or {})
         stored.view = view_of(stored.value, annotations, schedulingStats=stats)
-        gone = model.Eviction(reason=evict.reason, since_us=at(self.second))
+        gone = model.Eviction(reason=evict.why.reason, since_us=at(self.second))
         stored.value = replace(stored.value, eviction=gone)
         self.tell(stored)
         if names.POD_CONTROLLER in annotations:

@@ -2,11 +2,11 @@
 
 import re
 
-from admission.base import reasons
-from admission.base.reasons import CATALOGUE
+from admission.reasons import catalogue
+from admission.reasons.catalogue import CATALOGUE
 from tests.repo import tree
 
-PAGE = tree.ROOT / reasons.GUIDE
+PAGE = tree.ROOT / catalogue.GUIDE
 
 
 def test_every_reason_has_a_heading_in_the_order_of_the_catalogue() -> None:

@@ -10,7 +10,8 @@ from admission.kube import resources
 from tests.repo import tree
 
 BASE = tree.ROOT / "admission" / "base"
-HOMES = (BASE / "conditions.py", BASE / "events.py", BASE / "reasons.py")
+WORDS = tree.ROOT / "admission" / "reasons"
+HOMES = (BASE / "conditions.py", BASE / "events.py", BASE / "why.py", *sorted(WORDS.glob("*.py")))
 OTHERS = {
     "admission/sandbox/embedded": "writes what a real API server writes",
     "admission/objects": "schemas list the values that clients may send",

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from admission.base.names import LocalQueueKey, WorkloadKey
+from admission.reasons import kueue
 from admission.scheduling import model
 from tests.builders.scheduling import CPU, NOW_US, SECOND_US, amount, cluster_queue, group, waiting
 from tests.scheduling.worlds import World, admitted, evicted, waits, world
@@ -63,7 +64,7 @@ def test_the_reason_names_user_cap_and_queue():
     made = capped(of("ann", "a1", 3, created=0), of("ann", "a2", 2, created=1))
     made.cycle()
 
-    assert waits(made.cycle())["a2"].message == (
+    assert kueue.message(waits(made.cycle())["a2"].why) == (
         "Waits: you (ann) hold 3 of at most 4 cpu in queue q (max-per-user); asks 2 more"
     )
 
@@ -71,7 +72,7 @@ def test_the_reason_names_user_cap_and_queue():
 def test_more_than_a_cap_is_too_big_for_ever():
     made = capped(of("ann", "a1", 5))
 
-    assert waits(made.cycle())["a1"].message == (
+    assert kueue.message(waits(made.cycle())["a1"].why) == (
         "Too big: asks 5 cpu, a user may hold at most 4 in queue q (max-per-user)"
     )
 
@@ -253,7 +254,10 @@ def test_a_flavor_that_costs_less_is_tried_where_the_cap_has_no_room_for_the_fir
 def test_a_cap_that_only_one_flavor_exceeds_is_told_in_the_same_words():
     (wait,) = of_two_flavors(0).cycle().waiting
 
-    assert (wait.reason, wait.message.partition(",")[0]) == ("ExceedsCap", "Too big: asks 6 cpu")
+    assert (wait.reason, kueue.message(wait.why).partition(",")[0]) == (
+        "ExceedsCap",
+        "Too big: asks 6 cpu",
+    )
 
 
 def test_what_asks_for_nothing_that_is_capped_is_let_in():

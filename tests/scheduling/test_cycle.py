@@ -7,8 +7,8 @@ import pytest
 
 from admission.base.conditions import WaitReason
 from admission.base.names import CohortName, FlavorName, ResourceName
-from admission.base.reasons import Code
-from admission.scheduling import explain
+from admission.reasons import kueue, people
+from admission.reasons.catalogue import Code
 from admission.scheduling.model import ClusterQueue, Cohort
 from tests.builders.scheduling import (
     ANY,
@@ -42,7 +42,7 @@ def test_borrowers_come_last():
     result = made.cycle()
 
     assert admitted(result) == ["c-ok", "b-ok"]
-    assert waits(result)["a-big"].message == NO_LONGER_FITS
+    assert kueue.message(waits(result)["a-big"].why) == NO_LONGER_FITS
     assert made.active("amber") == ["a-big"]
 
 
@@ -58,8 +58,8 @@ def test_a_blocked_preemptor_keeps_its_nominal_quota_from_those_after_it():
     result = made.cycle()
 
     assert admitted(result) == []
-    assert waits(result)["a1"].message.endswith("2 more needed")
-    assert waits(result)["b1"].message == NO_LONGER_FITS
+    assert kueue.message(waits(result)["a1"].why).endswith("2 more needed")
+    assert kueue.message(waits(result)["b1"].why) == NO_LONGER_FITS
     assert made.active("amber") == []
 
 
@@ -130,7 +130,7 @@ def test_whoever_needs_the_same_victim_is_deferred():
     result = made.cycle()
 
     assert evicted(result) == {"c0": "InCohortReclamation"}
-    assert waits(result)["b1"].message == DEFERRED
+    assert kueue.message(waits(result)["b1"].why) == DEFERRED
     assert waits(result)["b1"].reason == "WaitingForPreemptedWorkloads"
 
 
@@ -197,7 +197,7 @@ def test_partial_admission_leaves_out_as_few_pods_as_possible():
 def test_a_failed_partial_admission_reports_the_whole_request():
     result = world(cluster_queue("solo", 5), waiting("mpi", "solo", sets=MPI)).cycle()
 
-    assert waits(result)["mpi"].message.endswith(
+    assert kueue.message(waits(result)["mpi"].why).endswith(
         "(1) + current podset request (15) > maximum capacity (5)"
     )
 
@@ -236,7 +236,7 @@ def test_the_first_resource_group_that_fails_is_the_one_reported():
         flavors=("std", "acc"),
     ).cycle()
 
-    message = waits(result)["new"].message
+    message = kueue.message(waits(result)["new"].why)
     assert "cpu" in message
     assert "memory" in message
     assert "nvidia.com/gpu" not in message
@@ -251,7 +251,7 @@ def test_amounts_are_printed_in_the_unit_of_their_resource():
         waiting("new", "amber", sets=asked),
     ).cycle()
 
-    message = waits(result)["new"].message
+    message = kueue.message(waits(result)["new"].why)
     for asked_for, capacity in (("1539Mi", "1536Mi"), ("1171875Ki", "1G"), ("3k", "2k")):
         assert f"request ({asked_for}) > maximum capacity ({capacity})" in message
 
@@ -346,12 +346,12 @@ def test_a_flavor_that_was_tried_before_is_told_when_the_others_do_not_match():
         flavors=("fast", "slow"),
     )
     first = made.cycle()
-    assert (admitted(first), waits(first)["new"].message) == (["own"], NO_LONGER_FITS)
+    assert (admitted(first), kueue.message(waits(first)["new"].why)) == (["own"], NO_LONGER_FITS)
 
     told = waits(made.cycle())["new"]
 
     assert told.reason == WaitReason.NO_MATCHING_FLAVOR, "as Kueue says it, of the last scan"
-    assert explain.waiting(told) == (
+    assert people.waiting(told.why, told.cluster_queue, shortages=told.shortages) == (
         Code.WAITING_FOR_QUOTA, "Waits: needs 4 cpu of fast, 0 free of 4; held by beryl (4)."
     )  # fmt: skip
     assert [(one.flavor, one.requested, one.available) for one in told.shortages] == [
@@ -447,4 +447,6 @@ def test_a_request_beyond_64_bits_is_said_in_words():
 
     (wait,) = waits(made.cycle()).values()
 
-    assert "current podset request (an unlimited amount) > maximum capacity (8)" in wait.message
+    assert "current podset request (an unlimited amount) > maximum capacity (8)" in kueue.message(
+        wait.why
+    )

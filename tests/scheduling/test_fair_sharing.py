@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from admission.base.amount import MAX_INT64
+from admission.reasons import kueue
 from admission.scheduling import fairshare
 from admission.scheduling.fairshare import Share
 from admission.scheduling.model import Config, FairSharing, FairStrategy
@@ -55,7 +56,7 @@ def test_who_is_processed_first(weights, winner, loser):
     result = fair(*pair(*weights)).cycle()
 
     assert admitted(result) == [winner]
-    assert waits(result)[loser].message.startswith("Workload no longer fits")
+    assert kueue.message(waits(result)[loser].why).startswith("Workload no longer fits")
 
 
 def test_a_workload_that_borrows_nothing_it_asks_for_goes_first():

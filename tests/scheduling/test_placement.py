@@ -6,6 +6,8 @@ import pytest
 
 from admission.base.names import FlavorName, PodSetName
 from admission.base.selectors import Requirement
+from admission.base.why import Refusal
+from admission.reasons import kueue
 from admission.scheduling import flavors
 from admission.scheduling.model import PodSet, ResourceFlavor, Taint, Toleration
 
@@ -59,6 +61,10 @@ def test_tolerations_compare_numbers(operator, bound, expected):
     )
 
 
+def _says(refusal: Refusal | None) -> str:
+    return "" if refusal is None else kueue.refusal(refusal)
+
+
 @pytest.mark.parametrize(
     ("found", "message"),
     [
@@ -73,7 +79,7 @@ def test_tolerations_compare_numbers(operator, bound, expected):
     ids=["blocked", "without value", "only preferred", "tolerated by the flavor itself"],
 )
 def test_taints(found, message):
-    assert flavors.misfit(pods(), found) == message
+    assert _says(flavors.misfit(pods(), found)) == message
 
 
 MISMATCH = "flavor std doesn't match node affinity"
@@ -112,10 +118,10 @@ ELSEWHERE = Requirement("rack", "In", ("r1",))
     ],
 )
 def test_selectors_and_affinity(asked, message):
-    assert flavors.misfit(pods(**asked), flavor()) == message
+    assert _says(flavors.misfit(pods(**asked), flavor())) == message
 
 
 def test_a_flavor_without_labels_takes_everybody():
     asked = pods(node_selector={"zone": "b"}, affinity=((IN_B,),))
 
-    assert flavors.misfit(asked, flavor(labels={})) == ""
+    assert flavors.misfit(asked, flavor(labels={})) is None

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
+from admission.base.why import NotTried
 from admission.scheduling.decisions import Requeue, Wait
 from admission.scheduling.model import QueueingStrategy
 from admission.scheduling.pending import Pending, PendingQueue
@@ -50,9 +51,7 @@ def test_a_place_is_that_in_the_sorted_line(
             queue.remove(key, left=False)
             queue.add(_pending(name, priority, created, local), 0)
         elif step == "preempt" and (item := queue.get(key)) is not None:
-            nothing = Wait(
-                workload=key, cluster_queue=ClusterQueueName("solo"), reason="", message=""
-            )
+            nothing = Wait(workload=key, cluster_queue=ClusterQueueName("solo"), why=NotTried())
             queue.settle(item, Requeue.PENDING_PREEMPTION, nothing, 0)
         elif step != "preempt":
             queue.remove(key, left=step == "leave")

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from admission.reasons import kueue
 from tests.builders.scheduling import ANY, LOWER, NEWER, cluster_queue, cohort, holding, waiting
 from tests.scheduling.worlds import evicted, waits, world
 
@@ -234,7 +235,7 @@ def test_victims(example):
 
     assert evicted(result) == example.victims
     assert found.reason == example.reason
-    assert found.message.endswith(example.ends)
+    assert kueue.message(found.why).endswith(example.ends)
 
 
 def test_a_victim_is_told_who_came_for_it_and_why():
@@ -248,8 +249,8 @@ def test_a_victim_is_told_who_came_for_it_and_why():
 
     (victim,) = made.cycle().evicted
 
-    assert victim.reason == "Preempted"
-    assert victim.message == (
+    assert victim.why.reason == "Preempted"
+    assert kueue.message(victim.why) == (
         "Preempted to accommodate a workload (UID: new, JobUID: job-1) due to reclamation within "
         "the cohort; preemptor path: /quarry/amber; preemptee path: /quarry/beryl"
     )

@@ -14,6 +14,7 @@ from admission.base.names import (
     WorkloadKey,
 )
 from admission.base.selectors import Requirement
+from admission.reasons import kueue
 from admission.scheduling import model
 from tests.builders.scheduling import (
     NOW_US,
@@ -246,7 +247,7 @@ def test_a_newcomer_equal_to_one_that_failed_is_parked_on_arrival():
     bypassed = made.state.bypassed(key("twin"))
     assert bypassed is not None
     assert (bypassed.workload, bypassed.reason) == (key("twin"), "WaitingForQuota")
-    assert bypassed.message.endswith("3 more needed")
+    assert kueue.message(bypassed.why).endswith("3 more needed")
     assert [one.holders for one in bypassed.shortages] == [((SOLO, 4000),)]
     assert made.state.bypassed(NEW) is None
 
@@ -304,7 +305,7 @@ def test_a_skipped_workload_stays_in_line():
         waiting("b", "beryl", 8, created=-1),
     )
 
-    assert waits(made.cycle())["b"].message.startswith("Workload no longer fits")
+    assert kueue.message(waits(made.cycle())["b"].why).startswith("Workload no longer fits")
     assert made.active("beryl") == ["b"]
 
 
@@ -315,7 +316,7 @@ def test_a_wrong_namespace_parks_even_in_a_strict_queue():
 
     found = waits(made.cycle())["new"]
 
-    assert (found.reason, found.message) == (
+    assert (found.reason, kueue.message(found.why)) == (
         WaitReason.MISCONFIGURED,
         "workload namespace doesn't match ClusterQueue selector",
     )
@@ -410,7 +411,7 @@ def test_why_a_workload_is_not_even_tried(stop, reason, message):
     found = made.state.blocker(NEW, NOW_US)
 
     assert found is not None
-    assert (found.reason, found.message) == (reason, message)
+    assert (found.reason, kueue.message(found.why)) == (reason, message)
     assert not made.cycle().admitted
 
 
@@ -427,7 +428,7 @@ def test_one_at_a_time_waits_for_the_pods_of_the_last():
 
     assert admitted(result) == ["a"]
     found = waits(result)["b"]
-    assert (found.reason, found.message) == (
+    assert (found.reason, kueue.message(found.why)) == (
         "WaitingForPodsReady",
         "waiting for all admitted workloads to be in PodsReady condition",
     )

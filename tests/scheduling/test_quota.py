@@ -4,6 +4,7 @@ import pytest
 
 from admission.base.amount import UNLIMITED
 from admission.base.names import WorkloadKey
+from admission.reasons import kueue
 from admission.scheduling import quota
 from tests.builders.scheduling import (
     NOW_US,
@@ -209,7 +210,7 @@ def test_what_is_released_leaves_the_usage_of_others_on_every_level(others, orde
 def test_what_is_missing_is_said_to_the_unit(objects, queue, cpu, ends):
     result = world(*objects, waiting("new", queue, cpu)).cycle()
 
-    message = worlds.waits(result)["new"].message
+    message = kueue.message(worlds.waits(result)["new"].why)
 
     assert message == f"couldn't assign flavors to pod set main: {ends}"
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from admission.base.names import ClusterQueueName, WorkloadKey
+from admission.reasons import kueue
 from admission.scheduling import model
 from tests.builders.scheduling import (
     ANY,
@@ -73,7 +74,7 @@ def test_a_slice_needs_quota_for_what_it_has_more_and_counts_instead_of_the_firs
 def test_a_slice_that_does_not_fit_waits_and_takes_nothing_from_the_first():
     there = grown(quota=9)
     found = waits(there.cycle())
-    assert "1 more needed" in found["next"].message
+    assert "1 more needed" in kueue.message(found["next"].why)
     assert used(there) == 3
     there.add(job("next", 9, of="first", created=1))
     assert admitted(there.cycle()) == ["next"]
@@ -137,7 +138,7 @@ def test_a_slice_stays_in_the_flavor_of_the_first():
     assert flavors_of(there.cycle()) == {"first": "small"}
     there.add(written(there, "first"), job("next", 6, of="first", created=1))
     found = waits(there.cycle())["next"]
-    assert "the pods that run are in flavor small" in found.message
+    assert "the pods that run are in flavor small" in kueue.message(found.why)
     there.add(job("next", 4, of="first", created=1))
     assert flavors_of(there.cycle()) == {"next": "small"}
 
@@ -218,4 +219,4 @@ def test_what_is_reserved_beyond_the_pods_that_are_left_is_free():
     there.add(job("other", 6, owner="x"))
     assert admitted(there.cycle()) == ["other"]
     there.add(job("next", 5, of="first", created=1))
-    assert "1 more needed" in waits(there.cycle())["next"].message
+    assert "1 more needed" in kueue.message(waits(there.cycle())["next"].why)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from admission.reasons import kueue
 from admission.scheduling import model
 from tests.builders.scheduling import cluster_queue, group, pod_set, waiting
 from tests.scheduling.worlds import admitted, waits, world
@@ -20,7 +21,7 @@ def asked(*requests: dict[str, Any], config: model.Config | None = None, cpu: in
 
 
 def test_a_resource_that_the_queue_does_not_list_is_waited_for():
-    message = waits(asked(GPU))["new"].message
+    message = kueue.message(waits(asked(GPU))["new"].why)
     assert message.endswith("resource nvidia.com/gpu unavailable in ClusterQueue")
 
 
@@ -44,7 +45,7 @@ def test_where_undeclared_resources_are_ignored_only_the_declared_ones_are_charg
 
 def test_where_undeclared_resources_are_ignored_the_declared_ones_still_limit():
     result = asked(GPU, GPU, config=IGNORING, cpu=1)
-    assert "insufficient quota for cpu" in waits(result)["new"].message
+    assert "insufficient quota for cpu" in kueue.message(waits(result)["new"].why)
 
 
 def test_flavors_of_two_groups_are_chosen_apart():

@@ -17,6 +17,7 @@ from admission.base.names import (
     Uid,
     WorkloadKey,
 )
+from admission.base.why import Stated
 from admission.gpu import catalogue
 from admission.gpu.capacity import NodeCapacity
 from admission.gpu.inventory import GpuNode, GpuPod, NodeStock
@@ -256,8 +257,9 @@ class Known(Lines):
             or Wait(
                 workload=key,
                 cluster_queue=ClusterQueueName("research"),
-                reason="WaitingForQuota",
-                message="Waits: needs 8 nvidia.com/gpu, 3 free of 16 in a100.",
+                why=Stated(
+                    "WaitingForQuota", "Waits: needs 8 nvidia.com/gpu, 3 free of 16 in a100."
+                ),
                 requests=((PodSetName("main"), {GPU: 8}),),
             )
             for key in keys

@@ -1,5 +1,6 @@
 """Dashboards as they are looked at: nothing, a small cluster, a large one, and hostile names."""
 
+from admission.base.conditions import WaitReason
 from admission.base.names import (
     ClusterQueueName,
     FlavorName,
@@ -7,8 +8,9 @@ from admission.base.names import (
     PodSetName,
     WorkloadKey,
 )
+from admission.base.why import NoFlavor, QuotaInUse, RefusedPodSet, Shortage
 from admission.gpu.inventory import GpuNode
-from admission.scheduling.decisions import Shortage, Wait
+from admission.scheduling.decisions import Wait
 from admission.scheduling.model import Workload
 from admission.scheduling.overview import LocalOverview, Overview, QueueOverview
 from tests.visibility import dashboards
@@ -40,11 +42,12 @@ def _shortage(asks: int, free: int, reach: int, *holders: tuple[str, int]) -> Sh
 
 
 def _wait(board: Dashboard, one: Workload, queue: str, shortage: Shortage) -> None:
-    reason = "WaitingForQuota" if shortage.requested <= shortage.limit else "ExceedsMaxQuota"
+    never = shortage.requested > shortage.limit
+    reason = WaitReason.EXCEEDS_MAX_QUOTA if never else WaitReason.WAITING_FOR_QUOTA
+    refusal = QuotaInUse(shortage.resource, shortage.flavor, shortage.missing)
     board.known.told[one.key] = Wait(
-        workload=one.key, cluster_queue=ClusterQueueName(queue), reason=reason,
-        message="couldn't assign flavors to pod set main: insufficient unused quota for "
-        f"nvidia.com/gpu in flavor a100, {shortage.missing} more needed",
+        workload=one.key, cluster_queue=ClusterQueueName(queue),
+        why=NoFlavor(reason, (RefusedPodSet("main", (refusal,)),)),
         requests=((PodSetName("main"), {GPU: shortage.requested}),), shortages=(shortage,),
     )  # fmt: skip
 

@@ -4,8 +4,10 @@ import pytest
 
 from admission.base import conditions
 from admission.base.conditions import WaitReason
-from admission.base.names import FlavorName, PodSetName, WorkloadKey
-from admission.base.reasons import Code
+from admission.base.names import WorkloadKey
+from admission.base.why import NoFlavor, OtherNodes, RefusedPodSet
+from admission.reasons import kueue
+from admission.reasons.catalogue import Code
 from admission.visibility import waiting as waiting_lists
 from tests.builders.metadata import make_condition
 from tests.builders.queues import make_cluster_queue
@@ -52,12 +54,12 @@ def test_the_order_of_the_controller_goes_first_and_those_that_may_not_be_read_a
 def test_what_waits_for_a_flavor_that_was_not_tried_last_may_still_start(
     tried: tuple[str, ...], reason: Code, never: bool
 ) -> None:
-    why = [conditions.other_nodes(FlavorName(one)) for one in tried]
+    refusals = tuple(OtherNodes(flavor) for flavor in tried)
+    refused = NoFlavor(WaitReason.NO_MATCHING_FLAVOR, (RefusedPodSet("main", refusals),))
     said = make_condition(
         conditions.QUOTA_RESERVED,
         "False",
-        WaitReason.NO_MATCHING_FLAVOR,
-        conditions.no_flavors([(PodSetName("main"), why)]),
+        *kueue.text(refused),
     )
     document = waiting("w", "research", 1)
     document["status"] = {"conditions": [said]}

@@ -5,14 +5,15 @@ It decides nothing: quota is given however the nodes are, and nodes may come. It
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from admission.base import reasons
+from admission.base import why
 from admission.base.conditions import Text, WaitReason
 from admission.base.errors import InvalidValueError
-from admission.base.reasons import LargestNode
+from admission.base.why import LargestNode
 from admission.controller.devices.node_inventory import NodeInventory
 from admission.objects import pods
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import PodSet, Workload
+from admission.reasons import people
 from admission.scheduling.decisions import Wait
 
 
@@ -34,7 +35,7 @@ class Fitting:
 
         Args:
             workload: that waits.
-            wait: why.
+            wait: why it waits.
             queue: where it waits.
 
         Returns:
@@ -47,7 +48,7 @@ class Fitting:
             if pod_set.name in short:
                 found = self._beyond(pod_set, _possible(wait, pod_set, queue))
                 if found:
-                    return reasons.exceeds_largest_node(found)
+                    return people.exceeds_largest_node(found)
         return None
 
     def may_exceed(self, wait: Wait) -> bool:
@@ -61,8 +62,8 @@ class Fitting:
             for one in wait.shortages
         )
 
-    def of_admitted(self, workload: Workload) -> str:
-        """Return why no node takes a pod of an admitted Workload; empty where one may."""
+    def of_admitted(self, workload: Workload) -> why.BeyondNodes | why.NoNodeFree | None:
+        """Return why no node takes a pod of an admitted Workload; None where one may."""
         admission = workload.status.admission
         assigned = (admission.pod_set_assignments if admission else None) or ()
         flavors = {one.name: dict.fromkeys((one.flavors or {}).values()) for one in assigned}
@@ -71,9 +72,9 @@ class Fitting:
             for flavor in flavors.get(pod_set.name, ()):  # it runs on nodes of all of them
                 found = self._beyond(pod_set, (flavor,))
                 if found:
-                    return reasons.beyond_largest_node(found)
+                    return why.BeyondNodes(tuple(found))
         lacking = [self._lacks_hole(one, flavors.get(one.name, ())) for one in pod_sets]
-        return lacking[0] if lacking and all(lacking) else ""
+        return lacking[0] if lacking and all(lacking) else None
 
     def _beyond(self, pod_set: PodSet, flavors: Iterable[str]) -> list[LargestNode]:
         """Return what a pod asks of a device that no node has; empty where it is not known."""
@@ -89,14 +90,14 @@ class Fitting:
                 return found
         return []
 
-    def _lacks_hole(self, pod_set: PodSet, flavors: Iterable[str]) -> str:
-        """Return that no node has as much free as a pod asks for; empty where one has."""
+    def _lacks_hole(self, pod_set: PodSet, flavors: Iterable[str]) -> why.NoNodeFree | None:
+        """Return that no node has as much free as a pod asks for; None where one has."""
         for resource, asks in _asks(pod_set).items():
             for flavor in flavors:
                 hole = self._inventory.largest_hole(flavor, resource)
                 if hole is not None and hole < asks:
-                    return reasons.no_node_has_free(resource, flavor, asks)
-        return ""
+                    return why.NoNodeFree(resource, flavor, asks)
+        return None
 
 
 def _asks(pod_set: PodSet) -> Mapping[str, int]:
@@ -113,8 +114,21 @@ def _possible(wait: Wait, pod_set: PodSet, queue: ClusterQueue) -> Iterator[str]
     They are those in which it is short of it, and those that were not tried this time.
     """
     short = {str(one.flavor) for one in wait.shortages if one.pod_set == pod_set.name}
-    refused = reasons.told_flavors(wait.message) - short
+    refused = _tried(wait) - short
     for group in queue.spec.resource_groups or ():
         names = [one.name for one in group.flavors]
         if not short.isdisjoint(names):
             yield from (one for one in names if one not in refused)
+
+
+def _tried(wait: Wait) -> frozenset[str]:
+    """Return the flavors that were refused or short when the Workload was tried the last time."""
+    reason = wait.why
+    if not isinstance(reason, why.NoFlavor | why.PendingPreemption):
+        return frozenset()
+    return frozenset(
+        refusal.flavor
+        for _, refusals in reason.pod_sets
+        for refusal in refusals
+        if not isinstance(refusal, why.NotCovered | why.CapReached | why.ExceedsCap)
+    )

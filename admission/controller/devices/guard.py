@@ -14,11 +14,11 @@ from typing import Final, NamedTuple, TypeVar
 from admission.base import amount, conditions, names, quantity
 from admission.base.names import ClusterQueueName, CohortName, FlavorResource
 from admission.base.tables import Table
+from admission.base.why import NOT_ELSEWHERE, Elsewhere
 from admission.controller.devices.capacity import Amounts, Capacities, GpuCapacity, is_gpu
 from admission.gpu import resources
 from admission.objects.cluster_queue import ClusterQueue
 from admission.scheduling import model
-from admission.scheduling.model import NOT_ELSEWHERE, Elsewhere
 from admission.scheduling.state import State
 
 

@@ -12,6 +12,7 @@ from admission.base import clock, conditions, metrics, names
 from admission.base.conditions import PodsReadyReason
 from admission.base.metrics import ByQueue
 from admission.base.names import WorkloadKey
+from admission.base.why import Overtaken
 from admission.controller.queues.census import Census
 from admission.controller.workloads import times
 from admission.objects import views
@@ -223,7 +224,7 @@ class Accounting:
             metrics.PREEMPTION_TARGET_RECOMPUTATIONS.labels(queue, outcome, self.role).inc()
         skips = dict.fromkeys(self._skipped, 0)
         for wait in result.waiting:
-            if wait.message == conditions.OVERLAPPING_TARGETS:
+            if wait.why == Overtaken(takes_victims=True):
                 skips[wait.cluster_queue] = skips.get(wait.cluster_queue, 0) + 1
         for name, count in skips.items():
             metrics.ADMISSION_CYCLE_PREEMPTION_SKIPS.labels(name, self.role).set(count)

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 from admission.base import clock, names
 from admission.base.clock import Clock
-from admission.base.conditions import MemberCounts
 from admission.base.names import WorkloadKey
+from admission.base.why import MemberCounts
 from admission.objects import views
 from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner

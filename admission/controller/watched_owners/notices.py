@@ -4,7 +4,7 @@ The end is derived from the eviction and from what the queues say now, so that i
 every leader.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -30,7 +30,7 @@ from admission.objects.workload import Workload
 from admission.owners import lifecycle
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Owner
-from admission.scheduling import explain
+from admission.reasons import people
 from admission.scheduling.decisions import Wait
 
 _DRAIN: Final = "HoldAndDrain"
@@ -47,6 +47,7 @@ class Notices:
         queue: WorkQueue,
         clock: Clock,
         fitting: Fitting,
+        preemptors_of: Callable[[WorkloadKey], Sequence[tuple[WorkloadKey, str]]],
     ) -> None:
         """Prepare.
 
@@ -57,6 +58,8 @@ class Notices:
             queue: says when to look at a Workload again.
             clock: source of time.
             fitting: tells of pods that no node can take.
+            preemptors_of: returns the Workloads for which one was evicted last, or may have been,
+                with their ClusterQueues.
         """
         self._workloads = workloads
         self._configuration = configuration
@@ -64,6 +67,7 @@ class Notices:
         self._queue = queue
         self._clock = clock
         self._fitting = fitting
+        self._preemptors_of = preemptors_of
         self._refused: set[WorkloadKey] = set()
         """Workloads of whose pods the server refused to let one say when it is stopped."""
 
@@ -158,7 +162,15 @@ class Notices:
         text = self.exceeds_largest_node(wait)
         if text is not None:
             return text
-        return explain.waiting(wait, place=place, until=until, deployment=deployment)
+        return people.waiting(
+            wait.why,
+            wait.cluster_queue,
+            shortages=wait.shortages,
+            preempting=len(wait.preempting),
+            place=place,
+            until=until,
+            deployment=deployment,
+        )
 
     def exceeds_largest_node(self, wait: Wait) -> Text | None:
         """Return that a pod of what waits is too big for every node, None where it is not."""
@@ -192,14 +204,14 @@ class Notices:
 
     def _text(self, what: str, workload: Workload, end: datetime) -> Text:
         """Return the notice for a Workload or its pod until it is stopped."""
-        evicted = workload.status.condition(conditions.EVICTED)
-        uid = conditions.preemptor_uid(evicted.message) if evicted else ""
+        preemptors = self._preemptors_of(workload.key())
+        preemptor = self._workloads.get(preemptors[0][0]) if len(preemptors) == 1 else None
         needs = any(map(is_gpu, _held(workload)))
         return conditions.preemption_notice(
             what,
             _time(end, _since(workload)),
             conditions.NEEDS_GPUS if needs else conditions.NEEDS_QUOTA,
-            _named(self._workloads.by_uid(uid)),
+            _named(preemptor),
         )
 
 

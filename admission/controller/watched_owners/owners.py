@@ -9,7 +9,7 @@ from typing import Any, Final, Generic
 
 from admission.base import conditions, events, patches
 from admission.base.clock import Clock
-from admission.base.conditions import MemberCounts, PodsReadyReason, Text
+from admission.base.conditions import PodsReadyReason, Text
 from admission.base.events import Event, Events
 from admission.base.names import (
     MADE_FOR_RUNNING,
@@ -17,6 +17,7 @@ from admission.base.names import (
     PRIORITY_CLASS_LABEL,
     WorkloadKey,
 )
+from admission.base.why import MemberCounts
 from admission.controller.queues.configuration import Configuration
 from admission.controller.seeing.informers import Informer
 from admission.controller.watched_owners import owner_events, requests, stuck

@@ -12,7 +12,7 @@ import msgspec
 from typing_extensions import override
 
 from admission.base import clock as clocks
-from admission.base import conditions, events, names, reasons
+from admission.base import conditions, events, names
 from admission.base.conditions import Text
 from admission.base.events import Event, Events
 from admission.base.names import LocalQueueKey, WorkloadKey
@@ -41,6 +41,7 @@ from admission.owners.lifecycle import Next, Step
 from admission.owners.pod_group import Departed, PodGroup, PodGroupOwner
 from admission.owners.serving import ServingKind
 from admission.owners.workload import MissingPriorityClassError, PriorityClasses
+from admission.reasons import people
 from admission.scheduling.decisions import Wait
 
 _GATHERING: Final = timedelta(seconds=1)
@@ -717,7 +718,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
         request = self._tell_full(key, owner, workload)
         if request is not None:
             return request
-        told = reasons.admitted(admission.cluster_queue)
+        told = people.admitted(admission.cluster_queue)
         for pod in owner.to_stop():
             found = pod_owner.admitted_condition(pod)
             if found is not None and found.status != "True":

@@ -11,7 +11,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from admission.base import conditions, events, names, reasons
+from admission.base import conditions, events, names
 from admission.base.clock import Clock
 from admission.base.conditions import Text
 from admission.base.events import Events
@@ -44,6 +44,7 @@ from admission.owners import pod as pod_owner
 from admission.owners.framework import Owner
 from admission.owners.lifecycle import Next
 from admission.owners.pod import PodOwner
+from admission.reasons import people
 from admission.scheduling.decisions import Wait
 
 
@@ -435,7 +436,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         found = pod_owner.admitted_condition(pod)
         if found is None or found.status == "True":
             return None
-        text = reasons.admitted(admitted.cluster_queue)
+        text = people.admitted(admitted.cluster_queue)
         return self._tell(key, pod, text, admitted=True)
 
     def _tell(

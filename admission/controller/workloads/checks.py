@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 
-from admission.base import clock, conditions, reasons
+from admission.base import clock, conditions
 from admission.base.conditions import Text
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import AdmissionCheckState, Workload
+from admission.reasons import people
 
 
 class State(StrEnum):
@@ -80,7 +81,7 @@ def waits(workload: Workload) -> Text | None:
         return None
     found = (c for c in workload.status.admission_checks or () if c.state != State.READY)
     still = [(check.name, check.message) for check in sorted(found, key=lambda check: check.name)]
-    return reasons.waits_for_checks(still) if still else None
+    return people.waits_for_checks(still) if still else None
 
 
 def summary(found: Iterable[AdmissionCheckState], state: State) -> str:

@@ -13,10 +13,12 @@ import msgspec
 from admission.base import clock, conditions, events, names
 from admission.base.conditions import EvictionReason, Text
 from admission.base.events import Event
+from admission.base.why import EvictedBefore
 from admission.controller.workloads import checks, times
 from admission.controller.writing import api_requests
 from admission.objects import condition_list, past_preemptions, views
 from admission.objects.workload import EvictionCount, Workload
+from admission.reasons import kueue
 from admission.scheduling import decisions, model
 
 _PLACES: Final = ("clusterName", "nominatedClusterNames", "unhealthyNodes")
@@ -40,11 +42,11 @@ def preempt(workload: Workload, evicted: decisions.Evict, now: datetime) -> dict
     """Evict a Workload for another one; it keeps its quota until its pods have ended."""
     preempted = condition_list.make(
         conditions.PREEMPTED,
-        Text(evicted.preemption_reason, evicted.message),
+        Text(evicted.preemption_reason, kueue.message(evicted.why)),
         status=True,
         now=now,
     )
-    text = Text(evicted.reason, evicted.message)
+    text = kueue.text(evicted.why)
     return evict(workload, text, now, preempted, past=evicted.preempted_by)
 
 
@@ -59,11 +61,12 @@ def told(
         preemptor: the preemptor; None if it is gone.
     """
     victim = api_requests.workload_reference(workload)
-    yield victim, events.evicted(evicted.reason, evicted.message)
+    text = kueue.text(evicted.why)
+    yield victim, events.evicted(*text)
     if preemptor is None:
         return
     priorities = preemptor.priority, workload.spec.priority or 0
-    yield victim, events.preempted(evicted.message, priorities)
+    yield victim, events.preempted(text.message, priorities)
     regarding = {
         **victim,
         "namespace": preemptor.key.namespace,
@@ -77,7 +80,8 @@ def told(
 def tells(workload: Workload, evicted: decisions.Evict) -> bool:
     """Return whether `preempt` was written for this decision."""
     found = workload.status.condition(conditions.PREEMPTED)
-    told = found is not None and (found.status, found.message) == ("True", evicted.message)
+    message = kueue.message(evicted.why)
+    told = found is not None and (found.status, found.message) == ("True", message)
     return told and workload.status.is_true(conditions.EVICTED)
 
 
@@ -144,7 +148,9 @@ def clear(workload: Workload, now: datetime, *, stays: bool = True) -> dict[str,
     text = Text(evicted.reason, evicted.message) if evicted else Text("", "")
     again = stays and text.reason in _RETRIED_AT_ONCE
     requeued = requeue(workload, text, again=again, now=now)
-    return _without_quota(workload, conditions.evicted_before(text.message), now, requeued)
+    return _without_quota(
+        workload, kueue.text(EvictedBefore(text.reason, text.message)), now, requeued
+    )
 
 
 def withdraw(workload: Workload, text: Text, now: datetime) -> dict[str, Any]:

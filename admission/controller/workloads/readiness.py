@@ -9,14 +9,16 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from admission.base import clock, conditions, events, quantity
-from admission.base.conditions import MemberCounts, PodsReadyReason
+from admission.base.conditions import PodsReadyReason
 from admission.base.errors import InvalidValueError
 from admission.base.events import Event
+from admission.base.why import MemberCounts
 from admission.config.kueue_configuration import RequeuingStrategy, WaitForPodsReady
 from admission.controller.workloads import evictions, rules
 from admission.controller.workloads.rules import Change, Surroundings
 from admission.objects import condition_list, views
 from admission.objects.workload import Workload
+from admission.reasons import kueue, people
 
 _QUIET: Final = timedelta(seconds=30)
 """After the last change of a pod, until something is said of those that are missing."""
@@ -66,11 +68,11 @@ def tell(workload: Workload, around: Surroundings) -> Change | None:
     if around.waiting is None and known is None and around.pods_ready:
         return None
     reason = _reason(workload, ready=around.pods_ready)
-    text, event = conditions.pods_ready(reason), None
+    text, event = kueue.pods_ready(reason), None
     if around.members is not None and not around.pods_ready:
         told, was_ready = told_at(workload, around), known is not None and known.status == "True"
         if told is not None and told <= around.now:
-            text = conditions.pods_ready(reason, around.members)
+            text = kueue.pods_ready(reason, people.hint(around.members))
             if not _is_told(known):
                 event = _cannot_run(workload, around, around.members)
         elif not was_ready or workload.status.is_true(conditions.ADMITTED):
@@ -94,8 +96,9 @@ def tell(workload: Workload, around: Surroundings) -> Change | None:
 
 def _is_told(known: views.Condition | None) -> bool:
     """Return whether a condition says which pods do not run."""
-    is_false = known is not None and known.status != "True"
-    return is_false and known is not None and conditions.says_counts(known.message)
+    if known is None or known.status == "True" or known.reason not in kueue.PODS_READY:
+        return False
+    return known.message != kueue.pods_ready(PodsReadyReason(known.reason)).message
 
 
 def _cannot_run(workload: Workload, around: Surroundings, members: MemberCounts) -> Event:
@@ -114,6 +117,8 @@ def _cannot_run(workload: Workload, around: Surroundings, members: MemberCounts)
         held,
         workload.spec.queue_name,
         members,
+        people.missing(members),
+        people.unscheduled(members),
         None if around.waiting is None else around.waiting.timeout / timedelta(minutes=1),
     )
 
@@ -177,7 +182,7 @@ def limit(workload: Workload, around: Surroundings) -> Change | None:
     text = conditions.pods_ready_timeout(workload.key().text())
     if around.members is not None:
         minutes = settings.timeout / timedelta(minutes=1)
-        text = conditions.not_started_in_time(minutes, around.members)
+        text = people.not_started_in_time(minutes, around.members)
     if around.refusal:
         text = conditions.refused_for_long(settings.timeout / timedelta(minutes=1), around.refusal)
     known = workload.status.condition(conditions.PODS_READY)

@@ -13,6 +13,7 @@ from admission.base.conditions import Text
 from admission.controller.workloads import checks, evictions
 from admission.objects import condition_list, views
 from admission.objects.workload import Workload, admission_document
+from admission.reasons import kueue
 from admission.scheduling import decisions
 
 
@@ -90,7 +91,7 @@ def finish(workload: Workload, reason: str, message: str, now: datetime) -> dict
 def explain(workload: Workload, wait: decisions.Wait, now: datetime) -> dict[str, Any] | None:
     """Return why the Workload has no quota; None where its conditions say so already."""
     generation = workload.metadata.generation
-    reserved = condition_list.not_reserved(Text(wait.reason, wait.message), now, generation)
+    reserved = condition_list.not_reserved(kueue.text(wait.why), now, generation)
     if condition_list.same_but_for_time(
         workload.status.condition(conditions.QUOTA_RESERVED), reserved
     ):

@@ -10,6 +10,7 @@ from typing import Final
 
 from admission.base import clock, conditions, durations, events, names
 from admission.base.conditions import EvictionReason, Text, WaitReason
+from admission.base.why import Deactivated, GatesCleared, QueueGone, QueueStopped
 from admission.controller.workloads import checks, evictions, readiness, retention, times
 from admission.controller.workloads.checks import State
 from admission.controller.workloads.rules import (
@@ -24,6 +25,7 @@ from admission.controller.workloads.rules import (
 from admission.controller.writing.api_requests import Operation
 from admission.objects import condition_list, run_times, views
 from admission.objects.workload import Workload
+from admission.reasons import kueue
 
 _DRAIN: Final = "HoldAndDrain"
 _AFTER_BACKOFF: Final = frozenset(
@@ -83,10 +85,10 @@ def _evict_inactive(workload: Workload, around: Surroundings) -> Change | None:
         return None
     if _is_evicted(workload):
         return _forget_backoff(workload)
-    text = conditions.DEACTIVATED
+    text = kueue.text(Deactivated())
     cause = workload.status.condition(conditions.DEACTIVATION_TARGET)
     if cause is not None and cause.status == "True":
-        text = conditions.deactivated_due_to(Text(cause.reason, cause.message))
+        text = kueue.deactivated_due_to(Text(cause.reason, cause.message))
     extra = []
     if not _is_reserved(workload):
         extra = [evictions.requeue(workload, text, again=False, now=around.now)]
@@ -169,7 +171,7 @@ def _end_gate(workload: Workload, around: Surroundings) -> Change | None:
     ):
         return None
     generation = workload.metadata.generation
-    open_again = condition_list.not_reserved(conditions.GATES_CLEARED, around.now, generation)
+    open_again = condition_list.not_reserved(kueue.text(GatesCleared()), around.now, generation)
     return Change(
         status={"conditions": condition_list.merged(workload, open_again)},
         event=events.gates_cleared(),
@@ -266,9 +268,9 @@ def _obey_queues(workload: Workload, around: Surroundings) -> Change | None:
         gone = queue is None or bool(queue.metadata.deletion_timestamp)
         policy = "None" if queue is None else queue.spec.stop_policy
         if not admitted and gone:
-            return _withdraw(workload, conditions.queue_gone(kind, name), around.now)
+            return _withdraw(workload, kueue.text(QueueGone(kind, name)), around.now)
         if not admitted and policy != "None":
-            return _withdraw(workload, conditions.queue_stopped(kind, name), around.now)
+            return _withdraw(workload, kueue.text(QueueStopped(kind, name)), around.now)
         if admitted and policy == _DRAIN:
             text = conditions.queue_drained(kind)
             status = evictions.evict(workload, text, around.now)

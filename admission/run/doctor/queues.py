@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from admission.base import conditions, reasons
+from admission.base import conditions
 from admission.base.conditions import Text
 from admission.kube import resources
 from admission.objects import values, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import Workload
+from admission.reasons import catalogue, people, reading
 from admission.run.doctor import picture as pictures
 from admission.run.doctor.devices import shown
 from admission.run.doctor.findings import Finding, error, warning
@@ -61,9 +62,9 @@ def inactive(picture: Picture) -> Iterator[Finding]:
             continue
         active = next((one for one in queue.status.conditions or () if one.type == "Active"), None)
         if active is not None and active.status == "False" and not _missing(picture, queue):
-            why = reasons.cluster_queue(Text(active.reason, active.message))
+            why = people.cluster_queue(Text(active.reason, active.message))
             text = f"it {why.message[:1].lower()}{why.message[1:].rstrip('.')}"
-            mend = reasons.next_step(why.reason, {"queue": name})
+            mend = catalogue.next_step(why.reason, {"queue": name})
             yield error("ClusterQueue", name, text, mend or f"kubectl gpu why clusterqueue/{name}")
     for local in picture.local_queues:
         place = f"{local.metadata.namespace}/{local.metadata.name}"
@@ -129,9 +130,9 @@ def _of_idle(queue: str, oldest: Workload, count: int) -> Finding:
         (one for one in _conditions(oldest) if one.type == conditions.QUOTA_RESERVED), None
     )
     why = (
-        reasons.of_condition(said.reason, said.message, queue)
+        people.text(reading.of_condition(said.reason, said.message), queue)
         if said is not None and said.reason
-        else reasons.not_judged()
+        else people.not_judged()
     )
     namespace, name = oldest.metadata.namespace, oldest.metadata.name
     place = {"queue": queue, "namespace": namespace, "workload": name}
@@ -140,7 +141,7 @@ def _of_idle(queue: str, oldest: Workload, count: int) -> Finding:
         f"{count} Workload(s) wait, and none has quota; {namespace}/{name} has waited longest: "
         f"{why.message.rstrip('.')}"
     )
-    mend = reasons.next_step(why.reason, known) or "wait"
+    mend = catalogue.next_step(why.reason, known) or "wait"
     return warning("ClusterQueue", queue, text, mend)
 
 

@@ -5,17 +5,17 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
-from admission.base import clock, conditions, durations, reasons
+from admission.base import clock, conditions, durations
 from admission.base.conditions import Text
 from admission.base.names import ClusterQueueName, ResourceName, WorkloadKey
 from admission.objects.workload import Workload
-from admission.scheduling import explain
+from admission.reasons import catalogue, people, reading
 from admission.scheduling.decisions import Wait
 from admission.scheduling.pending import Pending, PendingSnapshot
 from admission.visibility import owning
 from admission.visibility.dashboard import words
 
-_NEVER: Final = reasons.NEVER_STARTS
+_NEVER: Final = catalogue.NEVER_STARTS
 _HOLDERS: Final = 3
 _HEAD: Final = "Waits: "
 _NOT_TRIED: Final = "Not tried yet."
@@ -168,9 +168,13 @@ def said(wait: Wait | None, view: Workload | None) -> tuple[str, bool]:
         found = None if view is None else view.status.condition(conditions.QUOTA_RESERVED)
         if found is None or found.status == "True":
             return _NOT_TRIED, False
-        return _in_short(reasons.of_condition(found.reason, found.message))
-    alone = replace(wait, shortages=tuple(replace(one, holders=()) for one in wait.shortages))
-    return _in_short(explain.waiting(alone))
+        return _in_short(people.text(reading.of_condition(found.reason, found.message)))
+    alone = tuple(replace(shortage, holders=()) for shortage in wait.shortages)
+    return _in_short(
+        people.waiting(
+            wait.why, wait.cluster_queue, shortages=alone, preempting=len(wait.preempting)
+        )
+    )
 
 
 def _in_short(text: Text) -> tuple[str, bool]:
@@ -183,7 +187,7 @@ def _in_short(text: Text) -> tuple[str, bool]:
 
 def holders(wait: Wait | None) -> tuple[tuple[str, str], ...]:
     """Return the ClusterQueues that hold what a Workload needs, largest first."""
-    lacks = explain.lacks(wait.shortages) if wait is not None and wait.shortages else []
+    lacks = people.lacks(wait.shortages) if wait is not None and wait.shortages else []
     first = next((one for one in lacks if one.holders and not one.never), None)
     return () if first is None else tuple(first.holders[:_HOLDERS])
 

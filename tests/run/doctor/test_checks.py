@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
-from admission.base import conditions, names
+from admission.base import names
+from admission.base.why import ChecksInactive
 from admission.config.derived import Settings
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.install import holding, manifests, operators
 from admission.install.webhooks import MUTATING_NAME, VALIDATING_NAME
 from admission.kube import resources
 from admission.kube.resources import Resource
+from admission.reasons import kueue
 from admission.run.doctor import checks
 from admission.run.doctor import picture as pictures
 from admission.run.doctor.findings import Severity
@@ -374,7 +376,7 @@ def a_local_queue_is_held(broken: Broken) -> None:
        "kubectl describe admissionchecks")  # fmt: skip
 def a_cluster_queue_is_inactive(broken: Broken) -> None:
     condition = broken.one(resources.CLUSTER_QUEUES)["status"]["conditions"][0]
-    said = conditions.checks_inactive(["budget"])
+    said = kueue.blocker(ChecksInactive(("budget",)))
     condition |= {"status": "False", "reason": said.reason, "message": said.message}
 
 

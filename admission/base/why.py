@@ -1,0 +1,652 @@
+"""Why something waits, loses its quota or does not run: values with their numbers, without words.
+
+The engine and the upkeep of Workloads make them, and the rest of the process reads their fields.
+They become words where they leave the process: those of Kueue in `admission.reasons.kueue`, those
+of users in `admission.reasons.people`. Amounts are in canonical units.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Final, NamedTuple
+
+from admission.base import names
+from admission.base.conditions import EvictionReason, PreemptionReason, WaitReason
+from admission.base.names import ClusterQueueName, FlavorName, PodSetName, ResourceName
+
+LOCAL_QUEUE: Final = "LocalQueue"
+CLUSTER_QUEUE: Final = "ClusterQueue"
+"""Kinds of queues, as `QueueMissing` and its like name them."""
+
+# ------------------------------------------------------------------------------------- numbers
+
+
+class Elsewhere(NamedTuple):
+    """What exists of a quota that is not given, because others were promised it before.
+
+    Attributes:
+        amount: how much of it.
+        owners: ClusterQueues and Cohorts that it is promised to, sorted.
+    """
+
+    amount: int = 0
+    owners: tuple[str, ...] = ()
+
+
+NOT_ELSEWHERE: Final = Elsewhere()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortage:
+    """The numbers behind a wait, for one resource in one flavor.
+
+    Attributes:
+        pod_set: the pod set that asks.
+        requested: total of the pod set, with what earlier pod sets of the workload take.
+        available: what the ClusterQueue could still take now, borrowed or not.
+        limit: the most it could ever take; ``requested > limit`` never fits.
+        nominal: its own quota.
+        withheld: what it is promised beyond that and is not there for it.
+        elsewhere: what of that exists and is promised to others before.
+        holders: ClusterQueues of the tree that use the resource, with their usage, largest first.
+    """
+
+    pod_set: PodSetName
+    resource: ResourceName
+    flavor: FlavorName
+    requested: int
+    available: int
+    limit: int
+    nominal: int
+    withheld: int = 0
+    elsewhere: Elsewhere = NOT_ELSEWHERE
+    holders: tuple[tuple[ClusterQueueName, int], ...] = ()
+
+    @property
+    def missing(self) -> int:
+        """Return how much more is needed."""
+        return max(0, self.requested - self.available)
+
+
+class LargestNode(NamedTuple):
+    """What a pod asks of one node, which is more than any node of a flavor has.
+
+    Attributes:
+        resource: the device that the pod asks for.
+        flavor: flavor of the nodes.
+        asks: amount that one pod asks for.
+        has: the most that one node of the flavor has, sick devices included.
+    """
+
+    resource: str
+    flavor: str
+    asks: int
+    has: int
+
+
+class CapPlace(NamedTuple):
+    """The Workloads that a cap limits.
+
+    Attributes:
+        cluster_queue: the ClusterQueue whose quota they use.
+        local_queue: the LocalQueue that they are in; empty for all of the ClusterQueue.
+        user: the user who asked for them; empty for all users.
+        namespace: their namespace, if their user is unknown; else empty.
+    """
+
+    cluster_queue: str
+    local_queue: str
+    user: str
+    namespace: str
+
+    @property
+    def queue(self) -> str:
+        """Return the queue that has the annotation."""
+        return self.local_queue or self.cluster_queue
+
+    @property
+    def annotation(self) -> str:
+        """Return the key of the annotation, without the domain."""
+        key = names.MAX_PER_USER if self.user else names.MAX_IN_USE
+        return key.partition("/")[2]
+
+
+# ------------------------------------------------------------------------ pods that do not run
+
+
+@dataclass(frozen=True, slots=True)
+class BeyondNodes:
+    """A pod asks for more than the largest node of each flavor has; ``nodes`` has one of each."""
+
+    nodes: tuple[LargestNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NoNodeFree:
+    """No node of a flavor has as much free as a pod asks for."""
+
+    resource: str
+    flavor: str
+    asks: int
+
+
+class MemberCounts(NamedTuple):
+    """How many pods of a Workload there are, and why some do not run.
+
+    Attributes:
+        asked: pods that it was admitted with.
+        created: pods that exist and have not failed.
+        scheduled: pods that are bound to a node.
+        ready: pods that are ready or have succeeded.
+        why: the scheduler's message about pods that are not bound; empty if there is none.
+        lost_nodes: nodes that are not ready and have pods of it.
+        nodes: why no node takes a pod; None where one may.
+    """
+
+    asked: int
+    created: int
+    scheduled: int
+    ready: int
+    why: str = ""
+    lost_nodes: tuple[str, ...] = ()
+    nodes: BeyondNodes | NoNodeFree | None = None
+
+    @property
+    def exceeds_every_node(self) -> bool:
+        """Return whether a pod asks for more than the largest node of its flavor has."""
+        return isinstance(self.nodes, BeyondNodes)
+
+    @property
+    def is_explained(self) -> bool:
+        """Return whether the scheduler or a node says why a pod does not run."""
+        return bool(self.why or self.lost_nodes)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Return whether a pod is missing, or has no node, or is on one that is not ready."""
+        return self.scheduled < self.asked or bool(self.lost_nodes)
+
+
+# ---------------------------------------------------------------- why a flavor is not given
+
+
+@dataclass(frozen=True, slots=True)
+class NotCovered:
+    """The ClusterQueue has no quota for a resource."""
+
+    resource: str
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorMissing:
+    """The ResourceFlavor does not exist."""
+
+    flavor: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotNominated:
+    """The workload was nominated for another flavor of a resource before."""
+
+    flavor: str
+    resource: str
+
+
+@dataclass(frozen=True, slots=True)
+class UntoleratedTaint:
+    """The pods do not tolerate a taint of the flavor."""
+
+    flavor: str
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class OtherNodes:
+    """The pods select other nodes than those of the flavor."""
+
+    flavor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contradicts:
+    """No node is in the flavor and in one that is given with it: they differ in a label."""
+
+    flavor: str
+    other: str
+    key: str
+    value: str
+    other_value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unsuited:
+    """The devices of the flavor cannot serve the pods.
+
+    Attributes:
+        flavor: the flavor.
+        problem: sentence of whoever compared the devices, with the flavor in it.
+    """
+
+    flavor: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaInUse:
+    """Too much of the quota is in use; ``missing`` more would have to be free."""
+
+    resource: str
+    flavor: str
+    missing: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaTooSmall:
+    """More is asked for than the ClusterQueue could ever use.
+
+    Attributes:
+        resource: the resource that is short.
+        flavor: the flavor.
+        before: amount for earlier pod sets of the workload.
+        request: amount that this pod set asks for.
+        limit: the most that the ClusterQueue could ever use.
+    """
+
+    resource: str
+    flavor: str
+    before: int
+    request: int
+    limit: int
+
+    @property
+    def asked(self) -> int:
+        """Return what all pod sets so far ask for."""
+        return self.before + self.request
+
+
+@dataclass(frozen=True, slots=True)
+class CapReached:
+    """The amount in use and the request together exceed a cap."""
+
+    reason: ClassVar[WaitReason] = WaitReason.CAP_REACHED
+    place: CapPlace
+    resource: str
+    asked: int
+    most: int
+    held: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExceedsCap:
+    """The request alone exceeds a cap."""
+
+    reason: ClassVar[WaitReason] = WaitReason.EXCEEDS_CAP
+    place: CapPlace
+    resource: str
+    asked: int
+    most: int
+
+
+Capped = CapReached | ExceedsCap
+Refusal = (
+    NotCovered
+    | FlavorMissing
+    | NotNominated
+    | UntoleratedTaint
+    | OtherNodes
+    | Contradicts
+    | Unsuited
+    | QuotaInUse
+    | QuotaTooSmall
+    | CapReached
+    | ExceedsCap
+)
+"""Why a flavor is not given to a pod set, or not at once."""
+
+NODES_REFUSE: Final = (UntoleratedTaint, OtherNodes, Contradicts, FlavorMissing)
+"""Refusals that no quota changes: the nodes of the flavor do not take the pods."""
+
+
+class RefusedPodSet(NamedTuple):
+    """The refusals that a pod set met, in the order in which its flavors were tried."""
+
+    name: str
+    refusals: tuple[Refusal, ...]
+
+
+# --------------------------------------------------------------------- why a workload waits
+
+
+@dataclass(frozen=True, slots=True)
+class NoFlavor:
+    """Pod sets get no flavors, or none at once.
+
+    Attributes:
+        reason: the most hopeless one of the last pod set.
+        pod_sets: the pod sets that are refused flavors.
+    """
+
+    reason: WaitReason
+    pod_sets: tuple[RefusedPodSet, ...]
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        """Return the refusals of all pod sets, each once."""
+        return tuple(dict.fromkeys(why for _, refusals in self.pod_sets for why in refusals))
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPreemption:
+    """It waits until the workloads that it preempts have ended.
+
+    Attributes:
+        pod_sets: the pod sets for which they have to make room.
+        count: number of these workloads.
+    """
+
+    reason: ClassVar[WaitReason] = WaitReason.WAITING_FOR_PREEMPTED
+    pod_sets: tuple[RefusedPodSet, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """It fits once the workloads that others preempt have ended."""
+
+    reason: ClassVar[WaitReason] = WaitReason.WAITING_FOR_PREEMPTED
+
+
+@dataclass(frozen=True, slots=True)
+class Overtaken:
+    """Another workload took its quota in the same cycle.
+
+    Attributes:
+        takes_victims: whether the other one preempts the workloads that it would preempt.
+    """
+
+    reason: ClassVar[WaitReason] = WaitReason.WAITING_FOR_QUOTA
+    takes_victims: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NotTried:
+    """No cycle has judged it yet."""
+
+    reason: ClassVar[WaitReason] = WaitReason.PENDING_EVALUATION
+
+
+@dataclass(frozen=True, slots=True)
+class GatesCleared:
+    """Its admission gates are gone, and no cycle has judged it yet."""
+
+    reason: ClassVar[WaitReason] = WaitReason.PENDING_EVALUATION
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedTwice:
+    """Two leaders gave the same quota, and it had not started."""
+
+    reason: ClassVar[WaitReason] = WaitReason.PENDING_EVALUATION
+
+
+@dataclass(frozen=True, slots=True)
+class FailedChecks:
+    """An admission check refused it, or asks for a retry."""
+
+    reason: ClassVar[WaitReason] = WaitReason.PENDING_EVALUATION
+
+
+@dataclass(frozen=True, slots=True)
+class PodsOfOthersNotReady:
+    """Nothing is admitted until the pods of all admitted workloads are ready."""
+
+    reason: ClassVar[WaitReason] = WaitReason.WAITING_FOR_PODS_READY
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """The administrator has paused admission."""
+
+    reason: ClassVar[WaitReason] = WaitReason.ADMISSION_PAUSED
+
+
+@dataclass(frozen=True, slots=True)
+class Deactivated:
+    """It is deactivated.
+
+    Attributes:
+        cause: what the program that deactivated it said; empty for a person.
+    """
+
+    reason: ClassVar[WaitReason] = WaitReason.DEACTIVATED
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gated:
+    """It has admission gates; ``gates`` is their list as annotated."""
+
+    reason: ClassVar[WaitReason] = WaitReason.ADMISSION_GATED
+    gates: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueMissing:
+    """It names no LocalQueue that exists, or that names no ClusterQueue that exists."""
+
+    reason: ClassVar[WaitReason] = WaitReason.MISCONFIGURED
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueInactive:
+    """Its LocalQueue is stopped, or the ClusterQueue admits nothing."""
+
+    reason: ClassVar[WaitReason] = WaitReason.SUSPENDED
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueGone:
+    """Its quota was taken back: a queue is being deleted, or does not exist."""
+
+    reason: ClassVar[WaitReason] = WaitReason.MISCONFIGURED
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStopped:
+    """Its quota was taken back: a queue was stopped."""
+
+    reason: ClassVar[WaitReason] = WaitReason.SUSPENDED
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceMissing:
+    """Its namespace does not exist."""
+
+    reason: ClassVar[WaitReason] = WaitReason.MISCONFIGURED
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceNotServed:
+    """The ClusterQueue does not select its namespace."""
+
+    reason: ClassVar[WaitReason] = WaitReason.MISCONFIGURED
+
+
+@dataclass(frozen=True, slots=True)
+class Misconfigured:
+    """It breaks a rule of validation; ``problem`` is the message of the rule."""
+
+    reason: ClassVar[WaitReason] = WaitReason.MISCONFIGURED
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Preempted:
+    """It has lost its quota to another workload.
+
+    Attributes:
+        cause: why it was chosen.
+        uid: UID of the preemptor, the Workload that gets the quota; empty if unknown.
+        job_uid: UID of the preemptor's owner; likewise.
+        preemptor_path: path of the preemptor's ClusterQueue in the tree of Cohorts; likewise.
+        preemptee_path: path of its own ClusterQueue; likewise.
+    """
+
+    reason: ClassVar[EvictionReason] = EvictionReason.PREEMPTED
+    cause: PreemptionReason
+    uid: str = ""
+    job_uid: str = ""
+    preemptor_path: str = ""
+    preemptee_path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EvictedBefore:
+    """It was evicted, and no cycle has judged it since.
+
+    Attributes:
+        cause: reason of the condition Evicted.
+        stated: message of that condition.
+        preempted: how it was preempted; None where it was evicted for something else.
+    """
+
+    reason: ClassVar[WaitReason] = WaitReason.PENDING_EVALUATION
+    cause: str
+    stated: str
+    preempted: Preempted | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A condition whose fields nobody knows: another program wrote it."""
+
+    reason: str
+    message: str
+
+
+Why = (
+    NoFlavor
+    | PendingPreemption
+    | Deferred
+    | Overtaken
+    | CapReached
+    | ExceedsCap
+    | NotTried
+    | GatesCleared
+    | ReservedTwice
+    | FailedChecks
+    | PodsOfOthersNotReady
+    | Paused
+    | Deactivated
+    | Gated
+    | QueueMissing
+    | QueueInactive
+    | QueueGone
+    | QueueStopped
+    | NamespaceMissing
+    | NamespaceNotServed
+    | Misconfigured
+    | Preempted
+    | EvictedBefore
+    | Stated
+)
+"""Why a workload has no quota; ``reason`` is that of the condition, in the words of Kueue."""
+
+
+# ------------------------------------------------------------- why a ClusterQueue admits nothing
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEnds:
+    """It is being deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueIsStopped:
+    """Its stopPolicy stops it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorsMissing:
+    """ResourceFlavors that it lists do not exist."""
+
+    flavors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChecksMissing:
+    """Admission checks that it asks for do not exist."""
+
+    checks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChecksInactive:
+    """Nobody answers admission checks that it asks for."""
+
+    checks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralMultiKueue:
+    """It asks for several admission checks of MultiKueue."""
+
+    checks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MultiKueuePerFlavor:
+    """It asks for MultiKueue in some flavors only."""
+
+    checks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MultiKueueWithProvisioning:
+    """It asks for MultiKueue and ProvisioningRequests.
+
+    Attributes:
+        remote: admission checks of MultiKueue.
+        provisioned: those of ProvisioningRequests.
+    """
+
+    remote: tuple[str, ...]
+    provisioned: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopologiesMissing:
+    """Topologies that its flavors name do not exist; ``pairs`` are Topology and flavor."""
+
+    pairs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CohortCycle:
+    """Each of the Cohorts above it is above itself."""
+
+    cohorts: tuple[str, ...]
+
+
+QueueBlocker = (
+    QueueEnds
+    | QueueIsStopped
+    | FlavorsMissing
+    | ChecksMissing
+    | ChecksInactive
+    | SeveralMultiKueue
+    | MultiKueuePerFlavor
+    | MultiKueueWithProvisioning
+    | TopologiesMissing
+    | CohortCycle
+)
+"""Why a ClusterQueue admits nothing."""

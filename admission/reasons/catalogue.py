@@ -1,0 +1,320 @@
+"""The codes of reasons, each with its heading in the guide "Why does it wait" and a next step."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from admission.base import conditions, names
+from admission.base.conditions import WaitReason
+
+GUIDE: Final = "docs/guides/why-does-it-wait.md"
+
+
+class Code(StrEnum):
+    """The code by which programs tell reasons apart; it is Kueue's reason where Kueue has one."""
+
+    # quota
+    WAITING_FOR_QUOTA = WaitReason.WAITING_FOR_QUOTA.value
+    HELD_BY_PREVIOUS_REVISION = "HeldByPreviousRevision"
+    CAPACITY_MISSING = "CapacityMissing"
+    CAPACITY_PROMISED = "CapacityPromised"
+    WAITING_FOR_PREEMPTED = WaitReason.WAITING_FOR_PREEMPTED.value
+    EXCEEDS_MAX_QUOTA = WaitReason.EXCEEDS_MAX_QUOTA.value
+    CAP_REACHED = WaitReason.CAP_REACHED.value
+    EXCEEDS_CAP = WaitReason.EXCEEDS_CAP.value
+    EXCEEDS_LARGEST_NODE = "ExceedsLargestNode"
+    NO_MATCHING_FLAVOR = WaitReason.NO_MATCHING_FLAVOR.value
+    RESOURCE_NOT_COVERED = "ResourceNotCovered"
+    PENDING_EVALUATION = WaitReason.PENDING_EVALUATION.value
+    # queues
+    QUEUE_REQUIRED = "QueueRequired"
+    LOCAL_QUEUE_NOT_FOUND = "LocalQueueNotFound"
+    LOCAL_QUEUE_STOPPED = "LocalQueueStopped"
+    CLUSTER_QUEUE_NOT_FOUND = "ClusterQueueNotFound"
+    CLUSTER_QUEUE_INACTIVE = "ClusterQueueInactive"
+    NAMESPACE_NOT_SELECTED = "NamespaceNotSelected"
+    MISCONFIGURED = WaitReason.MISCONFIGURED.value
+    # somebody holds it
+    ADMISSION_PAUSED = WaitReason.ADMISSION_PAUSED.value
+    ADMISSION_GATED = WaitReason.ADMISSION_GATED.value
+    ON_HOLD = conditions.ON_HOLD
+    DEACTIVATED = WaitReason.DEACTIVATED.value
+    WAITING_FOR_PODS_READY = WaitReason.WAITING_FOR_PODS_READY.value
+    WAITING_FOR_CHECKS = "WaitingForAdmissionChecks"
+    # what it is made of
+    POD_GROUP_INCOMPLETE = conditions.GROUP_INCOMPLETE
+    POD_GROUP_INVALID = conditions.GROUP_INVALID
+    WAITS_FOR_OWNER = "WaitsForOwner"
+    REFERENCE_NOT_FOUND = "ReferenceNotFound"
+    NO_WORKLOAD = "NoWorkload"
+    # admitted and not running
+    START_REFUSED = "StartRefused"
+    PODS_NOT_RUNNING = "PodsNotRunning"
+    # it loses its quota
+    PREEMPTION_NOTICE = "PreemptionNotice"
+    STOP_HELD_BACK = "StopHeldBack"
+    EVICTED = "Evicted"
+    WAITING_FOR_RETRY = "WaitingForRetry"
+    # nothing to wait for
+    ADMITTED = "Admitted"
+    CHARGED_RUNNING = "ChargedWhileRunning"
+    FINISHED = "Finished"
+    NOT_MANAGED = "NotManaged"
+    # of ClusterQueues
+    QUEUE_READY = "QueueReady"
+    QUEUE_STOPPED = "QueueStopped"
+    QUEUE_REFERS_TO_MISSING = "QueueRefersToMissing"
+    QUEUE_CHECKS_INACTIVE = "QueueChecksInactive"
+    QUEUE_UNSUPPORTED = "QueueUnsupported"
+    QUEUE_IN_USE = "QueueInUse"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """An entry of the catalogue.
+
+    Attributes:
+        title: heading in the guide, without the code.
+        step: what to do next. ``{queue}`` is the ClusterQueue, ``{local}`` the LocalQueue,
+            ``{namespace}`` the namespace, ``{at}`` the option that names it, ``{name}``
+            the name of what is asked about.
+    """
+
+    title: str
+    step: str
+
+
+CATALOGUE: Final[Mapping[Code, Reason]] = MappingProxyType(
+    {
+        Code.WAITING_FOR_QUOTA: Reason(
+            "It waits for quota",
+            "wait, or ask for less; who holds it: kubectl gpu who {queue}{at}",
+        ),
+        Code.HELD_BY_PREVIOUS_REVISION: Reason(
+            "The previous revision of its Deployment holds the quota",
+            "set maxSurge: 0 and maxUnavailable: 1 in the strategy of the Deployment",
+        ),
+        Code.CAPACITY_MISSING: Reason(
+            "GPUs that the quota promises are sick or missing",
+            "ask an administrator to repair or add nodes; "
+            "which are sick: kubectl gpu top {queue}{at}",
+        ),
+        Code.CAPACITY_PROMISED: Reason(
+            "GPUs of its quota are promised to other queues first",
+            "ask an administrator to lower the quota of one of these queues, so that together "
+            "they promise what exists; what each has: kubectl gpu top",
+        ),
+        Code.WAITING_FOR_PREEMPTED: Reason(
+            "It waits until others have left",
+            "wait: the others were told to stop; "
+            "who still holds quota: kubectl gpu who {queue}{at}",
+        ),
+        Code.EXCEEDS_MAX_QUOTA: Reason(
+            "It is too big for its queue",
+            "ask for less, or have the quota raised: it never starts as it is",
+        ),
+        Code.CAP_REACHED: Reason(
+            "Its user or its LocalQueue holds as much as it may",
+            "end other work that counts, or wait until it ends; who holds what:"
+            " kubectl gpu who {queue}{at}",
+        ),
+        Code.EXCEEDS_CAP: Reason(
+            "It asks for more than its user or its LocalQueue may hold",
+            "ask for less, or have the cap of the queue raised: it never starts as it is",
+        ),
+        Code.EXCEEDS_LARGEST_NODE: Reason(
+            "One of its pods asks for more than any node has",
+            "create it again with more pods that ask for less each, or have a larger node added",
+        ),
+        Code.NO_MATCHING_FLAVOR: Reason(
+            "No flavor of its queue matches",
+            "create it again with another nodeSelector, affinity or tolerations: it never starts "
+            "as it is; the flavors: an administrator, or kubectl gpu why clusterqueue/{queue}",
+        ),
+        Code.RESOURCE_NOT_COVERED: Reason(
+            "Its queue has no quota for one of its resources",
+            "remove the request, or have the resource added to coveredResources of the queue",
+        ),
+        Code.PENDING_EVALUATION: Reason(
+            "It has not been tried yet",
+            "wait; who is before it: kubectl gpu queue {queue}{at}",
+        ),
+        Code.QUEUE_REQUIRED: Reason(
+            "It has no queue, and needs one",
+            f"create a LocalQueue named {names.DEFAULT_LOCAL_QUEUE}, or recreate it with the label"
+            f" {names.QUEUE_LABEL}; those there are: kubectl get localqueues -n {{namespace}}",
+        ),
+        Code.LOCAL_QUEUE_NOT_FOUND: Reason(
+            "Its LocalQueue does not exist",
+            f"create it, or change the label {names.QUEUE_LABEL}; "
+            "those there are: kubectl get localqueues -n {namespace}",
+        ),
+        Code.LOCAL_QUEUE_STOPPED: Reason(
+            "Its LocalQueue is stopped",
+            "ask who runs the queue to set stopPolicy: None of LocalQueue {local}",
+        ),
+        Code.CLUSTER_QUEUE_NOT_FOUND: Reason(
+            "Its ClusterQueue does not exist",
+            "ask an administrator to create it, or use another LocalQueue: "
+            "kubectl get localqueues -n {namespace}",
+        ),
+        Code.CLUSTER_QUEUE_INACTIVE: Reason(
+            "Its ClusterQueue admits nothing",
+            "ask an administrator, or see why: kubectl gpu why clusterqueue/{queue}",
+        ),
+        Code.NAMESPACE_NOT_SELECTED: Reason(
+            "Its ClusterQueue does not serve its namespace",
+            "ask an administrator to label namespace {namespace} as namespaceSelector of "
+            "ClusterQueue {queue} says",
+        ),
+        Code.MISCONFIGURED: Reason(
+            "It breaks a rule",
+            "correct what the message names, and create it anew",
+        ),
+        Code.ADMISSION_PAUSED: Reason(
+            "Admission is paused",
+            "wait: an administrator resumes it (admission: Active in GpuConfiguration)",
+        ),
+        Code.ADMISSION_GATED: Reason(
+            "An admission gate holds it",
+            f"whoever set the annotation {names.ADMISSION_GATED_BY} has to remove it",
+        ),
+        Code.ON_HOLD: Reason(
+            "Somebody keeps it out of the queue",
+            "ask who set the reason OnHold on its Workload",
+        ),
+        Code.DEACTIVATED: Reason(
+            "It is deactivated",
+            "correct what stopped it, then: kubectl patch workload {workload} -n {namespace} "
+            '--type=merge -p \'{{"spec":{{"active":true}}}}\'',
+        ),
+        Code.WAITING_FOR_PODS_READY: Reason(
+            "The pods of others are not ready",
+            "wait until the pods of admitted workloads are ready, or delete those that never are",
+        ),
+        Code.WAITING_FOR_CHECKS: Reason(
+            "It waits for admission checks",
+            "see what the check says: kubectl describe workload {workload} -n {namespace}",
+        ),
+        Code.POD_GROUP_INCOMPLETE: Reason(
+            "Its group lacks pods",
+            "create the pods that are missing, or see why their owner does not",
+        ),
+        Code.POD_GROUP_INVALID: Reason(
+            "The pods of its group do not go together",
+            "correct what the message names; the pods have to be created anew",
+        ),
+        Code.WAITS_FOR_OWNER: Reason(
+            "It waits for its owner",
+            "see what the owner waits for: kubectl gpu why KIND/NAME -n {namespace}",
+        ),
+        Code.REFERENCE_NOT_FOUND: Reason(
+            "Something that it names does not exist",
+            "create what the message names, or create it anew with another name",
+        ),
+        Code.NO_WORKLOAD: Reason(
+            "The controller has not taken it up",
+            "ask an administrator whether the controller runs: its /readyz and its log",
+        ),
+        Code.START_REFUSED: Reason(
+            "It has quota, and the API server does not let it start",
+            "correct what the message names; it is tried again by itself",
+        ),
+        Code.PODS_NOT_RUNNING: Reason(
+            "It has quota, and its pods do not run",
+            "see what keeps the pods: kubectl get events -n {namespace}",
+        ),
+        Code.PREEMPTION_NOTICE: Reason(
+            "It is preempted, and runs on for a while",
+            "save your work: it is stopped at the time that the message names, and waits again",
+        ),
+        Code.STOP_HELD_BACK: Reason(
+            "It is to be stopped, and the stop is held back",
+            "an administrator lets the stops go with: gpu-admission stops allow",
+        ),
+        Code.EVICTED: Reason(
+            "It has lost its quota",
+            "wait: it goes back to the queue by itself",
+        ),
+        Code.WAITING_FOR_RETRY: Reason(
+            "It is tried again later",
+            "wait until the time that the message names",
+        ),
+        Code.ADMITTED: Reason("It is admitted", ""),
+        Code.CHARGED_RUNNING: Reason(
+            "It runs, and its quota was charged afterwards",
+            "nothing: it goes on running; new pods of its owner pass through the queue",
+        ),
+        Code.FINISHED: Reason("It has finished", ""),
+        Code.NOT_MANAGED: Reason(
+            "No quota is kept for it",
+            f"to put it in a queue, create it anew with the label {names.QUEUE_LABEL}",
+        ),
+        Code.QUEUE_READY: Reason(
+            "The queue admits", "who waits in it: kubectl gpu queue {queue}{at}"
+        ),
+        Code.QUEUE_STOPPED: Reason(
+            "The ClusterQueue is stopped",
+            "set stopPolicy: None to let it admit again",
+        ),
+        Code.QUEUE_REFERS_TO_MISSING: Reason(
+            "The ClusterQueue refers to something that does not exist",
+            "create what is missing, or take it out of the spec of the ClusterQueue",
+        ),
+        Code.QUEUE_CHECKS_INACTIVE: Reason(
+            "Nobody answers an admission check of the ClusterQueue",
+            "see the condition Active of the check: kubectl describe admissionchecks",
+        ),
+        Code.QUEUE_UNSUPPORTED: Reason(
+            "The spec of the ClusterQueue cannot be served",
+            "correct what the message names in the spec of the ClusterQueue",
+        ),
+        Code.QUEUE_IN_USE: Reason(
+            "The ClusterQueue is being deleted, and is in use",
+            "it goes when the last workload with its quota has ended: kubectl gpu who {queue}{at}",
+        ),
+    }
+)
+"""Every reason, in the order of the guide."""
+
+
+NEVER_STARTS: Final = frozenset(
+    {
+        Code.EXCEEDS_MAX_QUOTA,
+        Code.EXCEEDS_CAP,
+        Code.NO_MATCHING_FLAVOR,
+        Code.RESOURCE_NOT_COVERED,
+    }
+)
+"""Reasons of what never starts as it is, whoever else ends."""
+
+
+def is_code(text: str) -> bool:
+    """Return whether a text is a code of the catalogue."""
+    return text in _CODES
+
+
+_CODES: Final = frozenset(Code)
+
+
+class _Blank(dict[str, str]):
+    """Names for a step; one that is not known stands as it is typed in a manual: ``QUEUE``."""
+
+    def __missing__(self, key: str) -> str:
+        return key.upper()
+
+
+def next_step(code: str, known: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return what to do about a reason; empty for nothing.
+
+    Args:
+        code: of the catalogue; nothing is known about others.
+        known: ``queue``, ``local``, ``namespace``, ``name``, ``workload``, as far as known.
+    """
+    reason = CATALOGUE.get(Code(code)) if is_code(code) else None
+    given = {key: value for key, value in known.items() if value}
+    at = f" -n {given['namespace']}" if "namespace" in given else ""
+    given["at"] = at  # who may read one namespace only has to name it
+    return reason.step.format_map(_Blank(given)) if reason else ""

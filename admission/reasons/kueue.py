@@ -1,0 +1,293 @@
+"""Reasons and messages of conditions as Kueue writes them.
+
+Clients and people search for them, so they are equal byte by byte where Kueue has them too.
+Source: kueue pkg/scheduler, pkg/workload, pkg/cache/scheduler and pkg/controller (texts).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, assert_never
+
+from admission.base import conditions, quantity, why
+from admission.base.conditions import PodsReadyReason, PreemptionReason, Text
+from admission.base.why import QueueBlocker, Refusal, RefusedPodSet, Why
+
+# ----------------------------------------------------------------- Workloads: QuotaReserved=False
+
+_OVERLAPS: Final = "Workload has overlapping preemption targets with another workload"
+_PAUSED: Final = (
+    "Admission is paused by the administrator: no workload gets quota. This one keeps its place in"
+    " the queue and is considered when admission is resumed"
+)
+NOT_TRIED: Final = "Workload is pending evaluation in the scheduling queue"
+FAILED_CHECKS: Final = "The workload has failed admission checks"
+GATES_CLEARED: Final = "AdmissionGatedBy cleared, waiting for quota reservation"
+RESERVED_TWICE: Final = (
+    "Quota was reserved twice while the leader changed; this one had not started"
+)
+DEACTIVATED: Final = "The workload is deactivated"
+NAMESPACE_NOT_SERVED: Final = "workload namespace doesn't match ClusterQueue selector"
+PODS_OF_OTHERS_NOT_READY: Final = "waiting for all admitted workloads to be in PodsReady condition"
+NO_LONGER_FITS: Final = "Workload no longer fits after processing another workload"
+DEFERRED: Final = f"{_OVERLAPS}, but will fit after these preemptions complete"
+
+
+def text(reason: Why) -> Text:
+    """Return the reason and message of a condition that tells why a Workload has no quota."""
+    return Text(str(reason.reason), message(reason))
+
+
+def message(reason: Why) -> str:
+    """Return the message of a condition that tells why a Workload has no quota."""
+    match reason:
+        case why.NoFlavor():
+            return _no_flavors(reason.pod_sets)
+        case why.PendingPreemption():
+            head = _no_flavors(reason.pod_sets)
+            return f"{head}. Pending the preemption of {reason.count} workload(s)"
+        case why.Deferred():
+            return DEFERRED
+        case why.Overtaken():
+            return _OVERLAPS if reason.takes_victims else NO_LONGER_FITS
+        case why.CapReached() | why.ExceedsCap():
+            return refusal(reason)
+        case why.NotTried():
+            return NOT_TRIED
+        case why.GatesCleared():
+            return GATES_CLEARED
+        case why.ReservedTwice():
+            return RESERVED_TWICE
+        case why.FailedChecks():
+            return FAILED_CHECKS
+        case why.PodsOfOthersNotReady():
+            return PODS_OF_OTHERS_NOT_READY
+        case why.Paused():
+            return _PAUSED
+        case why.Deactivated():
+            return f"{DEACTIVATED} due to {reason.cause}" if reason.cause else DEACTIVATED
+        case why.Gated():
+            return f"Admission is gated by: {reason.gates}"
+        case why.QueueMissing():
+            return f"{reason.kind} {reason.name} doesn't exist"
+        case why.QueueInactive():
+            return f"{reason.kind} {reason.name} is inactive"
+        case why.QueueGone():
+            return f"{reason.kind} {reason.name} is terminating or missing"
+        case why.QueueStopped():
+            return f"{reason.kind} {reason.name} is stopped"
+        case why.NamespaceMissing():
+            name = reason.namespace
+            return f'workload namespace "{name}" does not exist: Namespace "{name}" not found'
+        case why.NamespaceNotServed():
+            return NAMESPACE_NOT_SERVED
+        case why.Misconfigured():
+            return reason.problem
+        case why.Preempted():
+            return _preempted(reason)
+        case why.EvictedBefore():
+            return reason.stated
+        case why.Stated():
+            return reason.message
+        case _:
+            assert_never(reason)
+
+
+def _no_flavors(pod_sets: Iterable[RefusedPodSet]) -> str:
+    return "; ".join(
+        f"couldn't assign flavors to pod set {name}: {', '.join(sorted(map(refusal, refusals)))}"
+        for name, refusals in pod_sets
+    )
+
+
+def refusal(reason: Refusal) -> str:
+    """Return why a flavor is not given, as a part of a message."""
+    match reason:
+        case why.NotCovered():
+            return f"resource {reason.resource} unavailable in ClusterQueue"
+        case why.FlavorMissing():
+            return f"flavor {reason.flavor} not found"
+        case why.NotNominated():
+            return (
+                f"skipping flavor {reason.flavor} as it is not found in the nomination mapping for"
+                f" resource {reason.resource}"
+            )
+        case why.UntoleratedTaint():
+            taint = f"{reason.key} {reason.value} {reason.effect}"
+            return f"untolerated taint {{{taint} <nil>}} in flavor {reason.flavor}"
+        case why.OtherNodes():
+            return f"flavor {reason.flavor} doesn't match node affinity"
+        case why.Contradicts():
+            return (
+                f"flavor {reason.flavor} selects other nodes than flavor {reason.other}, which is"
+                f" given with it: label {reason.key} is {reason.value} and {reason.other_value}"
+            )
+        case why.Unsuited():
+            return reason.problem
+        case why.QuotaInUse():
+            missing = quantity.in_words(reason.resource, reason.missing)
+            return (
+                f"insufficient unused quota for {reason.resource} in flavor {reason.flavor}, "
+                f"{missing} more needed"
+            )
+        case why.QuotaTooSmall():
+            before, request, limit = (
+                quantity.in_words(reason.resource, value)
+                for value in (reason.before, reason.request, reason.limit)
+            )
+            return (
+                f"insufficient quota for {reason.resource} in flavor {reason.flavor}, previously"
+                f" considered podsets requests ({before}) + current podset request ({request}) >"
+                f" maximum capacity ({limit})"
+            )
+        case why.CapReached() | why.ExceedsCap():
+            return capped(reason)
+        case _:
+            assert_never(reason)
+
+
+def capped(reason: why.Capped) -> str:
+    """Return which cap a request exceeds; Kueue has none."""
+    place, resource = reason.place, reason.resource
+    cap = f"queue {place.queue} ({place.annotation})"
+    asked, most = (quantity.in_words(resource, one) for one in (reason.asked, reason.most))
+    if isinstance(reason, why.ExceedsCap):
+        subject = "a user may" if place.user else "all its work may"
+        return f"Too big: asks {asked} {resource}, {subject} hold at most {most} in {cap}"
+    amounts = f"{quantity.in_words(resource, reason.held)} of at most {most} {resource}"
+    if not place.user:
+        verdict = f"{cap} holds {amounts}"
+    elif place.namespace:
+        subject = f"work of unknown users in namespace {place.namespace}"
+        verdict = f"{subject} holds {amounts} in {cap}"
+    else:
+        verdict = f"you ({place.user}) hold {amounts} in {cap}"
+    return f"Waits: {verdict}; asks {asked} more"
+
+
+# ------------------------------------------------------------------ Workloads: Evicted, Preempted
+
+PREEMPTED_FOR: Final[Mapping[PreemptionReason, str]] = MappingProxyType(
+    {
+        PreemptionReason.IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",
+        PreemptionReason.IN_COHORT_RECLAMATION: "reclamation within the cohort",
+        PreemptionReason.IN_COHORT_FAIR_SHARING: "Fair Sharing within the cohort",
+        PreemptionReason.IN_COHORT_RECLAIM_WHILE_BORROWING: (
+            "reclamation within the cohort while borrowing"
+        ),
+    }
+)
+
+
+def _preempted(reason: why.Preempted) -> str:
+    return (
+        f"Preempted to accommodate a workload (UID: {reason.uid or 'UNKNOWN'}, "
+        f"JobUID: {reason.job_uid or 'UNKNOWN'}) due to {PREEMPTED_FOR[reason.cause]}; "
+        f"preemptor path: {reason.preemptor_path}; preemptee path: {reason.preemptee_path}"
+    )
+
+
+def deactivated_due_to(target: Text) -> Text:
+    """Return why a Workload that this program deactivated is evicted.
+
+    Args:
+        target: reason and message of the condition DeactivationTarget.
+    """
+    deactivated = message(why.Deactivated(target.message))
+    return Text(f"{conditions.DEACTIVATED_BY_PROGRAM}{target.reason}", deactivated)
+
+
+# ----------------------------------------------------------------------- Workloads: PodsReady
+
+PODS_READY: Final[Mapping[PodsReadyReason, str]] = MappingProxyType(
+    {
+        PodsReadyReason.WAIT_FOR_START: "Not all pods are ready or succeeded",
+        PodsReadyReason.WAIT_FOR_RECOVERY: "At least one pod has failed, waiting for recovery",
+        PodsReadyReason.STARTED: "All pods reached readiness and the workload is running",
+        PodsReadyReason.RECOVERED: "All pods reached readiness and the workload is running",
+    }
+)
+
+
+def pods_ready(reason: PodsReadyReason, missing: str = "") -> Text:
+    """Return the reason and message of PodsReady.
+
+    Args:
+        reason: reason of the condition.
+        missing: what its pods lack to run, as a clause; empty to say nothing of it, as Kueue does.
+    """
+    more = f": {missing}" if missing else ""
+    return Text(reason, f"{PODS_READY[reason]}{more}")
+
+
+# ----------------------------------------------------------------------- ClusterQueues: Active
+
+CAN_ADMIT: Final = Text("Ready", "Can admit new workloads")
+
+
+def admits_nothing(blockers: Sequence[QueueBlocker]) -> Text:
+    """Return why a ClusterQueue admits nothing.
+
+    Args:
+        blockers: at least one; the reason is that of the first.
+    """
+    first, *_ = parts = [blocker(one) for one in blockers]
+    if isinstance(blockers[0], why.QueueEnds):
+        return Text(first.reason, "Can't admit new workloads; clusterQueue is terminating")
+    listed = ", ".join(part.message for part in parts)
+    return Text(first.reason, f"Can't admit new workloads: {listed}.")
+
+
+def blocker(reason: QueueBlocker) -> Text:
+    """Return the reason of a blocker of a ClusterQueue, and its part of the message."""
+    match reason:
+        case why.QueueEnds():
+            return Text("Terminating", "is terminating")
+        case why.QueueIsStopped():
+            return Text("Stopped", "is stopped")
+        case why.FlavorsMissing():
+            listed = ",".join(reason.flavors)
+            return Text("FlavorNotFound", f"references missing ResourceFlavor(s): {listed}")
+        case why.ChecksMissing() | why.ChecksInactive():
+            state = "missing" if isinstance(reason, why.ChecksMissing) else "inactive"
+            code = "AdmissionCheckNotFound" if state == "missing" else "AdmissionCheckInactive"
+            return Text(code, f"references {state} AdmissionCheck(s): {','.join(reason.checks)}")
+        case (
+            why.SeveralMultiKueue() | why.MultiKueuePerFlavor() | why.MultiKueueWithProvisioning()
+        ):
+            return _multi_kueue(reason)
+        case why.TopologiesMissing():
+            parts = (
+                f'there is no Topology "{topology}" for TAS flavor "{flavor}"'
+                for topology, flavor in reason.pairs
+            )
+            return Text("TopologyNotFound", ", ".join(parts))
+        case why.CohortCycle():
+            path = " -> ".join((*reason.cohorts, *reason.cohorts[:1]))
+            return Text(
+                "CohortCycle",
+                f"its Cohorts form a cycle ({path}): correct spec.parentName of one of them",
+            )
+        case _:
+            assert_never(reason)
+
+
+def _multi_kueue(
+    reason: why.SeveralMultiKueue | why.MultiKueuePerFlavor | why.MultiKueueWithProvisioning,
+) -> Text:
+    if isinstance(reason, why.MultiKueueWithProvisioning):
+        return Text(
+            "MultiKueueWithProvisioningRequest",
+            "Cannot use both MultiKueue and ProvisioningRequest AdmissionChecks together, found:"
+            f" {','.join(reason.remote)}, {','.join(reason.provisioned)}",
+        )
+    checks = ",".join(reason.checks)
+    if isinstance(reason, why.SeveralMultiKueue):
+        return Text(
+            "MultipleMultiKueueAdmissionChecks",
+            "Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue, found:"
+            f" {checks}",
+        )
+    return Text(
+        "MultiKueueAdmissionCheckAppliedPerFlavor",
+        f"Cannot specify MultiKueue AdmissionCheck per flavor, found: {checks}",
+    )

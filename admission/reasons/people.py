@@ -1,0 +1,894 @@
+"""One sentence for users about why something waits or does not run, from its value.
+
+That is the condition ``gpu-admission.dev/Admitted`` of pods and owners, an event, a warning, a row
+of the dashboard, and the first line of ``kubectl gpu why``. Each function returns a code of the
+`catalogue` and a sentence of at most `MOST` characters.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple, assert_never
+
+from admission.base import amount as amounts
+from admission.base import conditions, names, quantity, why
+from admission.base.conditions import EvictionReason, Text, WaitReason
+from admission.base.names import FlavorResource
+from admission.base.why import LargestNode, MemberCounts, Refusal, Shortage, Why
+from admission.reasons import kueue
+from admission.reasons.catalogue import Code, is_code
+
+MOST: Final = 200
+"""Most characters of a sentence."""
+
+_NAME: Final = 40
+"""Most characters of a name in a sentence."""
+_CUT: Final = "…"
+_LISTED: Final = 3
+"""Most members of a list in a sentence."""
+
+# ---------------------------------------------------------------------------------- sentences
+
+
+def sentence(head: str, *clauses: str) -> str:
+    """Return ``head; clause; clause.``, without the last clauses where it would be too long."""
+    text = _clipped(head.rstrip("."), MOST - 1)
+    for clause in filter(None, clauses):
+        if len(text) + len("; ") + len(clause) < MOST:
+            text = f"{text}; {clause}"
+    return text if text.endswith((_CUT, "!", "?")) else f"{text}."
+
+
+def fitted(text: Text) -> Text:
+    """Return a text whose message is a sentence of the length that the catalogue allows.
+
+    What the API server refuses keeps its whole cause: that stands at the end of its message.
+    """
+    message = text.message
+    if text.reason == Code.START_REFUSED:
+        return text
+    return text if len(message) <= MOST else Text(text.reason, _clipped(message, MOST))
+
+
+def _clipped(text: str, most: int) -> str:
+    """Return a text within a number of characters; a longer one ends at a word."""
+    if len(text) <= most:
+        return text
+    kept = text[: most - 1]
+    at_word = kept.rpartition(" ")[0]
+    return f"{at_word if len(at_word) > most // 2 else kept}{_CUT}"
+
+
+def name(text: str) -> str:
+    """Return a name as sentences show it."""
+    return text if len(text) <= _NAME else f"{text[: _NAME - 1]}{_CUT}"
+
+
+def listed(found: Iterable[str], separator: str = ", ") -> str:
+    """Return the members of a list, ``and 3 more`` for those beyond the first three."""
+    every = list(found)
+    more = len(every) - _LISTED
+    shown = separator.join(every[:_LISTED])
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number != 1 else ''}"
+
+
+# -------------------------------------------------------------------------------------- quota
+
+
+class Lack(NamedTuple):
+    """What a Workload lacks of one resource in one flavor; amounts for people.
+
+    Attributes:
+        resource: that it lacks.
+        flavor: in which.
+        asks: how much it asks for.
+        free: what the ClusterQueue could still take now.
+        reach: the most that it could ever take; empty where nothing limits it.
+        withheld: what it is promised beyond that and is not there; empty for nothing.
+        elsewhere: what of that exists and is promised to others before; empty for nothing.
+        is_all_elsewhere: whether that is all of it.
+        promised_to: ClusterQueues and Cohorts that it is promised to.
+        holders: ClusterQueues with what they use, largest first.
+        never: whether it asks for more than it could ever take.
+        exists_not: whether it would fit if all existed that is promised.
+    """
+
+    resource: str
+    flavor: str
+    asks: str
+    free: str
+    reach: str
+    withheld: str = ""
+    elsewhere: str = ""
+    is_all_elsewhere: bool = False
+    promised_to: tuple[str, ...] = ()
+    holders: tuple[tuple[str, str], ...] = ()
+    never: bool = False
+    exists_not: bool = False
+
+    @property
+    def need(self) -> str:
+        """Return ``8 a100``, or ``64 cpu of spot``."""
+        if self.resource == names.GPU_RESOURCE:
+            return f"{self.asks} {name(self.flavor)}"
+        return f"{self.asks} {_what(self.resource)} of {name(self.flavor)}"
+
+    @property
+    def amount(self) -> str:
+        """Return ``8 GPUs``, or ``64 cpu``."""
+        if self.resource == names.GPU_RESOURCE:
+            return f"{self.asks} {'GPU' if self.asks == '1' else 'GPUs'}"
+        return f"{self.asks} {_what(self.resource)}"
+
+    @property
+    def room(self) -> str:
+        """Return ``3 free of 16``."""
+        return f"{self.free} free of {self.reach}" if self.reach else f"{self.free} free"
+
+
+_WHAT: Final[Mapping[str, str]] = MappingProxyType(
+    {names.GPU_MEMORY: "GPU memory", names.GPU_SLICES: "GPU slices"}
+)
+
+
+def _what(resource: str) -> str:
+    return _WHAT.get(resource) or name(resource)
+
+
+def waits_for_quota(
+    lacks: Sequence[Lack], cluster_queue: str, *, place: str = "", deployment: str = ""
+) -> Text:
+    """Return that a Workload waits until quota is free.
+
+    ``Waits: needs 8 a100, 3 free of 16; about 10th in queue research; held by team-b (6).``
+
+    Args:
+        lacks: what it lacks, at least one.
+        cluster_queue: where it waits.
+        place: in its queue, such as ``about 10th``; empty where it is not known.
+        deployment: whose previous revision holds the quota; empty for none.
+    """
+    of_one = [one for one in lacks if one.resource == lacks[0].resource]
+    if len(of_one) == 1:
+        head = f"Waits: needs {of_one[0].need}, {of_one[0].room}"
+    else:
+        parts = listed(f"{name(one.flavor)} {one.room}" for one in of_one)
+        head = f"Waits: needs {of_one[0].amount}; {parts}"
+    missing = next((one for one in lacks if one.exists_not), None)
+    at = _at(place, cluster_queue)
+    if missing is not None:
+        code = Code.CAPACITY_PROMISED if missing.is_all_elsewhere else Code.CAPACITY_MISSING
+        return Text(code, sentence(head, _withheld(missing), at))
+    if deployment:
+        who = (
+            f"the previous revision of Deployment {name(deployment)} holds quota: set maxSurge: 0"
+        )
+        return Text(Code.HELD_BY_PREVIOUS_REVISION, sentence(head, who, at))
+    holders = of_one[0].holders if len(of_one) == 1 else ()
+    held = listed(f"{name(queue)} ({used})" for queue, used in holders)
+    return Text(Code.WAITING_FOR_QUOTA, sentence(head, at, f"held by {held}" if held else ""))
+
+
+def _at(place: str, cluster_queue: str) -> str:
+    return f"{place} in queue {name(cluster_queue)}" if place else ""
+
+
+def too_big(lacks: Sequence[Lack], cluster_queue: str) -> Text:
+    """Return that a Workload asks for more than its queue can ever take.
+
+    ``Too big: asks 64 GPUs, research can reach 16 in one flavor (a100 16, h100 8).``
+
+    Args:
+        lacks: what no flavor can ever give, at least one, the largest reach first.
+        cluster_queue: where it waits.
+    """
+    of_one = [one for one in lacks if one.resource == lacks[0].resource]
+    queue = name(cluster_queue)
+    first = of_one[0]
+    if {one.flavor for one in of_one} != {one.flavor for one in lacks}:
+        return Text(Code.EXCEEDS_MAX_QUOTA, sentence(_apart(lacks, queue)))
+    if len(of_one) == 1:
+        head = f"Too big: asks {first.need}, {queue} can reach {first.reach}"
+    else:
+        parts = listed(f"{name(one.flavor)} {one.reach}" for one in of_one)
+        most = f"{queue} can reach {first.reach} in one flavor"
+        head = f"Too big: asks {first.amount}, {most} ({parts})"
+    return Text(Code.EXCEEDS_MAX_QUOTA, sentence(head, _withheld(first)))
+
+
+def _apart(lacks: Sequence[Lack], queue: str) -> str:
+    """Return that each flavor has enough of some of the resources, and none of all of them."""
+    amounts = " with ".join({one.resource: one.amount for one in lacks}.values())
+    of_flavor: dict[str, str] = {}
+    for one in lacks:
+        reach = f"{name(one.flavor)} {one.reach} {_unit(one.resource)}"
+        of_flavor.setdefault(one.flavor, reach)
+    parts = listed(of_flavor.values())
+    return f"Too big: asks {amounts}, no flavor of {queue} can reach all of it ({parts})"
+
+
+def _unit(resource: str) -> str:
+    return "GPUs" if resource == names.GPU_RESOURCE else _what(resource)
+
+
+def _withheld(lack: Lack) -> str:
+    """Return why what is promised is not there: sick, missing, or promised to others before."""
+    if not lack.withheld:
+        return ""
+    more, others = f"{lack.withheld} more promised", listed(map(name, lack.promised_to))
+    if not lack.elsewhere:
+        return f"{more}, but sick or missing"
+    if lack.is_all_elsewhere:
+        return f"{more}, but they are promised to {others} first"
+    return f"{more}: {lack.elsewhere} of them to {others} first, the rest is sick or missing"
+
+
+_LARGEST_NODE: Final = ", the largest node has "
+
+
+def exceeds_largest_node(found: Sequence[LargestNode]) -> Text:
+    """Return that a pod asks for more than any node of the flavors has that it may get.
+
+    ``Too big: a pod asks 16 a100, the largest node has 8.``
+
+    Args:
+        found: one for each flavor, at least one, all of one resource.
+    """
+    return Text(Code.EXCEEDS_LARGEST_NODE, sentence(f"Too big: {beyond_largest_node(found)}"))
+
+
+def beyond_largest_node(found: Sequence[LargestNode]) -> str:
+    """Return the same as a clause: ``a pod asks 16 a100, the largest node has 8``."""
+    first, *more = map(_of_node, sorted(found, key=lambda one: (-one.has, one.flavor)))
+    asks = first.amount if more else first.need
+    head = f"a pod asks {asks}{_LARGEST_NODE}{first.reach}"
+    parts = listed(f"{name(one.flavor)} {one.reach}" for one in (first, *more))
+    return f"{head} ({parts})" if more else head
+
+
+def _of_node(node: LargestNode) -> Lack:
+    asks, has = (quantity.in_words(node.resource, one) for one in (node.asks, node.has))
+    return Lack(node.resource, node.flavor, asks, free="", reach=has)
+
+
+def no_node_has_free(nodes: why.NoNodeFree) -> str:
+    """Return that a pod waits for one node with enough that is free, as a clause."""
+    asks = quantity.in_words(nodes.resource, nodes.asks)
+    lack = Lack(nodes.resource, nodes.flavor, asks, free="", reach="")
+    return f"a pod asks {lack.need}, and no node has as many free"
+
+
+def waits_for_preempted(count: int, *, until: str = "") -> Text:
+    """Return that a Workload waits for those that it preempts.
+
+    Args:
+        count: of them.
+        until: time at which the last of them is stopped; empty where they are stopped already.
+    """
+    who = f"{_counted(count, 'workload')} that it preempts"
+    has = "has" if count == 1 else "have"
+    end = f"the last is stopped at {until}" if until else ""
+    return Text(Code.WAITING_FOR_PREEMPTED, sentence(f"Waits until {who} {has} stopped", end))
+
+
+def overtaken(place: str = "", cluster_queue: str = "") -> Text:
+    """Return that another Workload got the quota of this one in the same moment."""
+    head = "Waits: another workload took the quota first; it is tried again at once"
+    return Text(Code.WAITING_FOR_QUOTA, sentence(head, _at(place, cluster_queue)))
+
+
+def not_judged(place: str = "", cluster_queue: str = "") -> Text:
+    """Return that a Workload has not been tried yet."""
+    at = _at(place, cluster_queue)
+    return Text(Code.PENDING_EVALUATION, sentence("Waits: it has not been tried yet", at))
+
+
+def resources_not_covered(missing: Iterable[str], cluster_queue: str = "") -> Text:
+    """Return that the queue of a Workload has no quota for resources."""
+    queue = f"queue {name(cluster_queue)}" if cluster_queue else "its queue"
+    what = listed(name(one) for one in missing)
+    return Text(
+        Code.RESOURCE_NOT_COVERED,
+        sentence(f"Never starts as it is: {queue} has no quota for {what}"),
+    )
+
+
+def no_matching_flavor(why: Iterable[str], cluster_queue: str = "") -> Text:
+    """Return that pods may not run on any flavor of the queue.
+
+    Args:
+        why: what is against each flavor.
+        cluster_queue: where it waits; empty where it is not known.
+    """
+    queue = f"queue {name(cluster_queue)}" if cluster_queue else "its queue"
+    return Text(
+        Code.NO_MATCHING_FLAVOR, sentence(f"Matches no flavor of {queue}: {listed(why, '; ')}")
+    )
+
+
+def waits_for_flavors(flavors: Iterable[str]) -> Text:
+    """Return that a Workload waits for quota of flavors that were not tried the last time."""
+    which = listed((name(one) for one in flavors), " or ")
+    return Text(Code.WAITING_FOR_QUOTA, sentence(f"Waits for quota of {which}"))
+
+
+# ------------------------------------------------------------------ from values of the engine
+
+
+def waiting(
+    reason: Why,
+    cluster_queue: str,
+    *,
+    shortages: Sequence[Shortage] = (),
+    preempting: int = 0,
+    place: str = "",
+    until: str = "",
+    deployment: str = "",
+) -> Text:
+    """Return why a Workload waits.
+
+    Args:
+        reason: why it has no quota.
+        cluster_queue: the ClusterQueue in which it waits; empty where it is not known.
+        shortages: what it lacks; none where quota is not the cause.
+        preempting: number of workloads that it preempts.
+        place: its place in the queue, such as ``about 10th``; empty where it is not known.
+        until: time at which the last is stopped that it preempts; empty where that is not known.
+        deployment: the Deployment whose previous revision holds the quota; empty for none.
+    """
+    match reason:
+        case why.PendingPreemption() | why.Deferred() if preempting or until:
+            return waits_for_preempted(preempting, until=until)
+        case why.NotTried() | why.GatesCleared():
+            return not_judged(place, cluster_queue)
+        case why.Overtaken():
+            return overtaken(place, cluster_queue)
+        case why.NoFlavor() if shortages:
+            sentence_of_kueue = text(reason, cluster_queue)
+            if sentence_of_kueue.reason not in _OF_SHORTAGES:
+                return sentence_of_kueue
+            return of_shortages(shortages, cluster_queue, place=place, deployment=deployment)
+        case _:
+            return text(reason, cluster_queue)
+
+
+_OF_SHORTAGES: Final = frozenset(
+    {Code.WAITING_FOR_QUOTA, Code.EXCEEDS_MAX_QUOTA, Code.NO_MATCHING_FLAVOR}
+)
+
+
+def of_shortages(
+    shortages: Iterable[Shortage], queue: str, *, place: str = "", deployment: str = ""
+) -> Text:
+    """Return that a Workload waits for quota, or is too big where no flavor can ever give enough.
+
+    Kueue's reason is that of the most hopeless flavor, and the Workload may get another one.
+
+    Args:
+        shortages: what it lacks, at least one.
+        queue: the ClusterQueue.
+        place: its place in the queue; empty if it is not known.
+        deployment: the Deployment whose previous revision holds the quota; empty for none.
+    """
+    by_pod_set: dict[str, list[Shortage]] = {}
+    for shortage in shortages:
+        by_pod_set.setdefault(shortage.pod_set, []).append(shortage)
+    waits: list[Shortage] = []
+    for shorts in by_pod_set.values():
+        never = {shortage.flavor for shortage in shorts if _is_never(shortage)}
+        rest = [shortage for shortage in shorts if shortage.flavor not in never]
+        if not rest:
+            return too_big([lack for lack in lacks(shorts) if lack.never], queue)
+        waits += rest
+    return waits_for_quota(lacks(waits), queue, place=place, deployment=deployment)
+
+
+_OF_EVERY_NODE: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
+
+
+def lacks(shortages: Iterable[Shortage]) -> list[Lack]:
+    """Return shortages as people read them: devices first, then the largest reach first."""
+    most: dict[FlavorResource, Shortage] = {}
+    for shortage in shortages:
+        fr = FlavorResource(shortage.flavor, shortage.resource)
+        if fr not in most or most[fr].requested < shortage.requested:
+            most[fr] = shortage
+    in_order = sorted(
+        most.values(),
+        key=lambda one: (one.resource in _OF_EVERY_NODE, one.resource, -one.limit, one.flavor),
+    )
+    return [_lack(shortage) for shortage in in_order]
+
+
+def _lack(shortage: Shortage) -> Lack:
+    resource, withheld, others = shortage.resource, shortage.withheld, shortage.elsewhere
+    room = max(0, min(shortage.available, shortage.limit))
+    return Lack(
+        resource=resource,
+        flavor=shortage.flavor,
+        asks=quantity.in_words(resource, shortage.requested),
+        free=quantity.in_words(resource, shortage.available),
+        reach=_limited(resource, shortage.limit),
+        withheld=_limited(resource, withheld) if withheld else "",
+        elsewhere=_limited(resource, least) if (least := min(withheld, others.amount)) else "",
+        is_all_elsewhere=0 < withheld <= others.amount,
+        promised_to=others.owners,
+        holders=tuple(
+            (queue, quantity.in_words(resource, used))
+            for queue, used in shortage.holders
+            if used > 0
+        ),
+        never=_is_never(shortage),
+        exists_not=room < shortage.requested <= amounts.add(room, withheld),
+    )
+
+
+def _is_never(shortage: Shortage) -> bool:
+    """Return whether more is asked for than there could ever be, even if all existed."""
+    return shortage.requested > amounts.add(shortage.limit, shortage.withheld)
+
+
+def _limited(resource: str, value: int) -> str:
+    """Return an amount; empty where nothing limits it."""
+    return "" if value == amounts.UNLIMITED else quantity.from_canonical(resource, value)
+
+
+def text(reason: Why, cluster_queue: str = "") -> Text:
+    """Return why a Workload has no quota, without the numbers of the queues.
+
+    Args:
+        reason: why it has none.
+        cluster_queue: the ClusterQueue in which it waits; empty where it is not known.
+    """
+    match reason:
+        case why.NoFlavor():
+            return _of_refusals(reason, cluster_queue)
+        case why.PendingPreemption():
+            return waits_for_preempted(reason.count)
+        case why.Deferred():
+            head = "Waits until workloads that others preempt have stopped; then it fits"
+            return Text(Code.WAITING_FOR_PREEMPTED, sentence(head))
+        case why.Overtaken():
+            return overtaken()
+        case why.CapReached() | why.ExceedsCap():
+            return Text(Code(reason.reason), sentence(kueue.capped(reason)))
+        case why.NotTried() | why.GatesCleared():
+            return not_judged()
+        case why.ReservedTwice():
+            head = "Waits again: its quota was given twice while the leader changed"
+            return Text(Code.PENDING_EVALUATION, sentence(head))
+        case why.FailedChecks():
+            head = "Waits: an admission check has not let it pass"
+            return Text(Code.WAITING_FOR_CHECKS, sentence(head))
+        case why.PodsOfOthersNotReady():
+            head = "Waits: nothing is admitted until the pods of all admitted workloads are ready"
+            return Text(Code.WAITING_FOR_PODS_READY, sentence(head))
+        case why.Paused():
+            head = "Waits: admission is paused by an administrator; it keeps its place"
+            return Text(Code.ADMISSION_PAUSED, sentence(head))
+        case why.Deactivated():
+            cause = f", {reason.cause}" if reason.cause else " (spec.active)"
+            return Text(Code.DEACTIVATED, sentence(f"Stopped: it is deactivated{cause}"))
+        case why.Gated():
+            head = f"Waits: held by the admission gate {name(reason.gates)}"
+            return Text(Code.ADMISSION_GATED, sentence(head))
+        case why.QueueMissing() | why.QueueInactive() | why.QueueGone() | why.QueueStopped():
+            return _of_queue(reason)
+        case why.NamespaceMissing():
+            head = f"Waits: namespace {name(reason.namespace)} does not exist"
+            return Text(Code.MISCONFIGURED, sentence(head))
+        case why.NamespaceNotServed():
+            head = "Waits: its ClusterQueue does not serve its namespace (namespaceSelector)"
+            return Text(Code.NAMESPACE_NOT_SELECTED, sentence(head))
+        case why.Misconfigured():
+            return stated(reason.reason, reason.problem)
+        case why.Preempted():
+            return preempted(reason)
+        case why.EvictedBefore():
+            if reason.preempted is not None:
+                return preempted(reason.preempted)
+            return stated(reason.reason, reason.stated)
+        case why.Stated():
+            return stated(reason.reason, reason.message)
+        case _:
+            assert_never(reason)
+
+
+def _of_queue(
+    reason: why.QueueMissing | why.QueueInactive | why.QueueGone | why.QueueStopped,
+) -> Text:
+    """Return that a Workload waits because of its LocalQueue or ClusterQueue."""
+    is_local = reason.kind == why.LOCAL_QUEUE
+    queue = f"{reason.kind} {name(reason.name)}"
+    if isinstance(reason, why.QueueInactive | why.QueueStopped):
+        if is_local:
+            return Text(Code.LOCAL_QUEUE_STOPPED, sentence(f"Waits: {queue} is stopped"))
+        head = f"Waits: {queue} admits nothing at present"
+        return Text(Code.CLUSTER_QUEUE_INACTIVE, sentence(head))
+    code = Code.LOCAL_QUEUE_NOT_FOUND if is_local else Code.CLUSTER_QUEUE_NOT_FOUND
+    if isinstance(reason, why.QueueGone):
+        return Text(code, sentence(f"Waits: {queue} is being deleted, or does not exist"))
+    if is_local:
+        return Text(code, sentence(f"Waits: {queue} does not exist in its namespace"))
+    return Text(code, sentence(f"Waits: its LocalQueue names {queue}, which does not exist"))
+
+
+def _of_refusals(reason: why.NoFlavor, cluster_queue: str) -> Text:
+    """Return why no flavor fits, as far as refusals tell it; the numbers of the queue are better.
+
+    Of what nobody can do anything about, the first counts: a resource that the queue does not
+    cover, quota that is in use, quota that is too small, nodes that do not take the pods.
+    """
+    refusals = sorted(
+        reason.refusals,
+        key=lambda one: (getattr(one, "resource", ""), getattr(one, "flavor", ""), repr(one)),
+    )
+    uncovered = [one.resource for one in refusals if isinstance(one, why.NotCovered)]
+    if uncovered:
+        return resources_not_covered(uncovered, cluster_queue)
+    needs = listed(_more(one) for one in refusals if isinstance(one, why.QuotaInUse))
+    if needs:
+        return Text(Code.WAITING_FOR_QUOTA, sentence(f"Waits: needs {needs}"))
+    beyond = [one for one in refusals if isinstance(one, why.QuotaTooSmall)]
+    if beyond:
+        beyond.sort(key=lambda one: -one.limit)
+        return too_big([_beyond(one) for one in beyond], cluster_queue or "its queue")
+    against = dict.fromkeys(filter(None, map(_against, refusals)))
+    if against:
+        return no_matching_flavor(against, cluster_queue)
+    return stated(reason.reason, kueue.message(reason))
+
+
+def _more(refusal: why.QuotaInUse) -> str:
+    missing = quantity.in_words(refusal.resource, refusal.missing)
+    if refusal.resource == names.GPU_RESOURCE:
+        return f"{missing} more {name(refusal.flavor)}"
+    return f"{missing} more {_what(refusal.resource)} of {name(refusal.flavor)}"
+
+
+def _beyond(refusal: why.QuotaTooSmall) -> Lack:
+    asks, reach = (
+        quantity.in_words(refusal.resource, value) for value in (refusal.asked, refusal.limit)
+    )
+    return Lack(refusal.resource, refusal.flavor, asks, free="", reach=reach, never=True)
+
+
+def _against(refusal: Refusal) -> str:
+    """Return what is against a flavor, as a clause; empty for what is no matter of its nodes."""
+    match refusal:
+        case why.OtherNodes():
+            return f"{name(refusal.flavor)} is on other nodes than the pod selects"
+        case why.UntoleratedTaint():
+            value = f"={name(refusal.value)}" if refusal.value else ""
+            taint = f"{name(refusal.key)}{value}:{refusal.effect}"
+            flavor = name(refusal.flavor)
+            return f"{flavor} has the taint {taint}, which the pod does not tolerate"
+        case why.Contradicts():
+            both = f"in {name(refusal.flavor)} and in {name(refusal.other)}"
+            values = f"{name(refusal.value)} in one and {name(refusal.other_value)} in the other"
+            return f"no node is {both}: label {name(refusal.key)} is {values}"
+        case why.FlavorMissing():
+            return f"{name(refusal.flavor)} does not exist"
+        case _:
+            return ""
+
+
+def preempted(reason: why.Preempted) -> Text:
+    """Return that a Workload has lost its quota to another one."""
+    queue = reason.preemptor_path.rpartition("/")[2]
+    taker = f"a workload of queue {name(queue)}" if queue else "another workload"
+    cause = kueue.PREEMPTED_FOR[reason.cause]
+    return Text(Code.EVICTED, sentence(f"Lost its quota to {taker}", f"why: {cause}"))
+
+
+def stated(reason: str, message: str) -> Text:
+    """Return a message that needs no other words, or that another program wrote.
+
+    Args:
+        reason: reason of its condition.
+        message: message of the same condition.
+    """
+    code = reason if is_code(reason) else _NEAREST.get(reason, reason)
+    return Text(code, sentence(_IN_WORKLOAD.sub("", message) or reason or "Waits"))
+
+
+_IN_WORKLOAD: Final = re.compile(r"^spec\.podSets\[\d+\]\.template\.")
+"""Where in a Workload a field stands that people know from the pod."""
+
+
+_NEAREST: Final[Mapping[str, Code]] = MappingProxyType(
+    {
+        WaitReason.SUSPENDED: Code.CLUSTER_QUEUE_INACTIVE,
+        EvictionReason.PREEMPTED: Code.EVICTED,
+        EvictionReason.ADMISSION_CHECK: Code.EVICTED,
+        EvictionReason.PODS_READY_TIMEOUT: Code.EVICTED,
+        EvictionReason.NODE_FAILURES: Code.EVICTED,
+        EvictionReason.CLAIMS_CHANGED: Code.EVICTED,
+        EvictionReason.SURGE_ENDED: Code.EVICTED,
+        EvictionReason.POD_GROUP_STOPPED: Code.EVICTED,
+        EvictionReason.FAILED_TO_START: Code.START_REFUSED,
+        **{conditions.queue_drained(kind).reason: Code.EVICTED for kind in
+           ("LocalQueue", "ClusterQueue")},
+        # what is said of pods and owners that have no Workload
+        conditions.PRIORITY_CLASS_NOT_FOUND: Code.REFERENCE_NOT_FOUND,
+        conditions.PREBUILT_NOT_FOUND: Code.REFERENCE_NOT_FOUND,
+        "ResourceClaimUnknown": Code.REFERENCE_NOT_FOUND,
+        "PodGroupNotFound": Code.REFERENCE_NOT_FOUND,
+        "JobSetNotFound": Code.REFERENCE_NOT_FOUND,
+        "WaitsForJob": Code.WAITS_FOR_OWNER,
+        "WaitsForSparkApplication": Code.WAITS_FOR_OWNER,
+        "SparkApplicationIsFull": Code.WAITS_FOR_OWNER,
+        "ScaledWhileAdmitted": Code.WAITS_FOR_OWNER,
+        "AsksForOtherDevices": Code.POD_GROUP_INVALID,
+        conditions.GROUP_FULL: Code.WAITS_FOR_OWNER,
+        "PodGroupRunning": Code.POD_GROUP_INCOMPLETE,
+        "PodGroupFinished": Code.POD_GROUP_INVALID,
+        conditions.WORKLOAD_NAME_CONFLICT: Code.POD_GROUP_INVALID,
+    }
+)  # fmt: skip
+"""Reasons beside the catalogue, and what they are a case of."""
+
+
+# --------------------------------------------------------------------- admitted, evicted, ended
+
+
+def admitted(cluster_queue: str, flavors: Iterable[str] = ()) -> Text:
+    """Return that something has its quota."""
+    on = listed(name(one) for one in dict.fromkeys(flavors))
+    where = f"Admitted by ClusterQueue {name(cluster_queue)}"
+    return Text(Code.ADMITTED, sentence(f"{where}{on and f' on {on}'}"))
+
+
+def waits_for_checks(checks: Iterable[tuple[str, str]]) -> Text:
+    """Return that a Workload has quota, and waits for admission checks.
+
+    Args:
+        checks: names of those that are open, and what each says.
+    """
+    found = list(checks)
+    said = next((message for _, message in found if message), "")
+    shown = listed(name(one) for one, _ in found) or "some"
+    noun = "admission check" if len(found) == 1 else "admission checks"
+    return Text(Code.WAITING_FOR_CHECKS, sentence(f"Has quota, waits for {noun} {shown}", said))
+
+
+def pods_not_running(missing: str, beyond: str = "") -> Text:
+    """Return that a Workload is admitted and its pods do not run.
+
+    Args:
+        missing: what it lacks to run, as a clause.
+        beyond: that a pod asks for more than any node has, as a clause; empty where none does.
+    """
+    if beyond:
+        holds = "it holds its quota until it is deleted"
+        return Text(Code.EXCEEDS_LARGEST_NODE, sentence(f"Too big: {beyond}", holds))
+    return Text(Code.PODS_NOT_RUNNING, sentence(f"Admitted, but {missing}"))
+
+
+def members_not_running(counts: MemberCounts) -> Text:
+    """Return that pods of an owner are admitted one by one and do not run."""
+    return pods_not_running(hint(counts))
+
+
+def missing(counts: MemberCounts) -> str:
+    """Return the first thing that a Workload lacks to run, as a clause."""
+    asked, scheduled = counts.asked, counts.scheduled
+    if counts.created < asked:
+        return f"{counts.created} of {asked} pods are created"
+    if scheduled < asked:
+        said = unscheduled(counts)
+        return f"{scheduled} of {asked} pods are scheduled{said and f': {said}'}"
+    ready = f"{counts.ready} of {asked} pods are ready"
+    return f"{ready}: {_not_ready(counts.lost_nodes)}" if counts.lost_nodes else ready
+
+
+def hint(counts: MemberCounts) -> str:
+    """Return the same with where to look for the cause."""
+    where = "; the events of its owner may say why" if counts.created < counts.asked else ""
+    return f"{missing(counts)}{where}"
+
+
+def unscheduled(counts: MemberCounts) -> str:
+    """Return why pods have no node, as a clause; empty where nobody says it."""
+    nodes = counts.nodes
+    if not counts.why or nodes is None:
+        return counts.why
+    if isinstance(nodes, why.BeyondNodes):
+        return f"{beyond_largest_node(nodes.nodes)}; {counts.why}"
+    return f"{no_node_has_free(nodes)}; {counts.why}"
+
+
+_NODES_NAMED: Final = 3
+
+
+def _not_ready(nodes: Sequence[str]) -> str:
+    """Return which nodes are not ready."""
+    more = len(nodes) - _NODES_NAMED
+    named = ", ".join(nodes[:_NODES_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f"node {named} is not ready" if len(nodes) == 1 else f"nodes {named} are not ready"
+
+
+def not_started_in_time(minutes: float, counts: MemberCounts) -> Text:
+    """Return why a Workload is evicted whose pods did not all start in time.
+
+    Args:
+        minutes: how long they had.
+        counts: how many of its pods exist, have a node and are ready.
+    """
+    waited = f"{minutes:g} minutes" if minutes != 1 else "1 minute"
+    message = f"Not all pods were ready within {waited}: {hint(counts)}"
+    return Text(EvictionReason.PODS_READY_TIMEOUT, message)
+
+
+def evicted(reason: Why, *, until: str = "") -> Text:
+    """Return that a Workload has lost its quota, and why.
+
+    Args:
+        reason: why it was evicted.
+        until: when it is tried again; empty where it is in the queue.
+    """
+    cause = text(reason)
+    if cause.reason == Code.DEACTIVATED or not until:
+        return cause
+    head = f"Waits: it is tried again at {until}"
+    return Text(Code.WAITING_FOR_RETRY, sentence(head, cause.message.rstrip(".")))
+
+
+def preemption_notice(message: str) -> Text:
+    """Return the text about a workload that is preempted and runs on; see `conditions`."""
+    return Text(Code.PREEMPTION_NOTICE, sentence(message))
+
+
+def finished(message: str) -> Text:
+    """Return that something has ended."""
+    return Text(Code.FINISHED, sentence("Finished", message.rstrip(".")))
+
+
+def not_managed() -> Text:
+    """Return that no quota is kept for something."""
+    return Text(Code.NOT_MANAGED, sentence("No quota is kept for it: it is in no queue"))
+
+
+def no_workload() -> Text:
+    """Return that the controller has made no Workload for something."""
+    return Text(Code.NO_WORKLOAD, sentence("Waits: the controller has not taken it up yet"))
+
+
+def no_pods() -> Text:
+    """Return that an owner has no pods whose admission could be told."""
+    return Text(Code.NO_WORKLOAD, "It has no pods yet that could be admitted.")
+
+
+def of_pods(text: Text, waiting: int, total: int) -> Text:
+    """Return what the pods of an owner wait for; each is admitted by itself.
+
+    Args:
+        text: what the first of those says that wait.
+        waiting: how many wait.
+        total: how many there are.
+    """
+    wait = "waits" if waiting == 1 else "wait"
+    why = text.message.removeprefix("Waits: ")
+    return Text(text.reason, sentence(f"{waiting} of {_counted(total, 'pod')} {wait}: {why}"))
+
+
+def stop_held_back(message: str) -> Text:
+    """Return that a workload is to be stopped, and the stop is held back; see `conditions`."""
+    return Text(Code.STOP_HELD_BACK, sentence(message))
+
+
+def charged_running(cluster_queue: str) -> Text:
+    """Return that a workload runs whose quota was charged afterwards."""
+    head = (
+        f"Runs, and is charged to ClusterQueue {name(cluster_queue)} though it did not wait there"
+    )
+    return Text(Code.CHARGED_RUNNING, sentence(head))
+
+
+# ------------------------------------------------------------------------------ ClusterQueues
+
+_OF_QUEUE: Final[Mapping[str, Code]] = MappingProxyType(
+    {
+        kueue.CAN_ADMIT.reason: Code.QUEUE_READY,
+        kueue.blocker(why.QueueIsStopped()).reason: Code.QUEUE_STOPPED,
+        kueue.blocker(why.QueueEnds()).reason: Code.QUEUE_IN_USE,
+        kueue.blocker(why.FlavorsMissing(())).reason: Code.QUEUE_REFERS_TO_MISSING,
+        kueue.blocker(why.ChecksMissing(())).reason: Code.QUEUE_REFERS_TO_MISSING,
+        kueue.blocker(why.TopologiesMissing(())).reason: Code.QUEUE_REFERS_TO_MISSING,
+        kueue.blocker(why.ChecksInactive(())).reason: Code.QUEUE_CHECKS_INACTIVE,
+    }
+)
+
+
+def cluster_queue(text: Text) -> Text:
+    """Return what the condition Active of a ClusterQueue says, for people.
+
+    Args:
+        text: its reason and message.
+    """
+    code = _OF_QUEUE.get(text.reason, Code.QUEUE_UNSUPPORTED)
+    if code is Code.QUEUE_READY:
+        return Text(code, "Admits workloads.")
+    why = text.message.removeprefix("Can't admit new workloads: ").rstrip(".")
+    return Text(code, sentence(f"Admits nothing: it {_without_its_name(why)}"))
+
+
+def _without_its_name(why: str) -> str:
+    return why if why.startswith(("is ", "references ")) else f"cannot: {why}"
+
+
+_OF_LOCAL_QUEUE: Final[Mapping[str, Code]] = MappingProxyType(
+    {
+        conditions.CAN_SUBMIT.reason: Code.QUEUE_READY,
+        conditions.LOCAL_QUEUE_STOPPED.reason: Code.LOCAL_QUEUE_STOPPED,
+        conditions.CLUSTER_QUEUE_MISSING.reason: Code.CLUSTER_QUEUE_NOT_FOUND,
+        conditions.CLUSTER_QUEUE_INACTIVE.reason: Code.CLUSTER_QUEUE_INACTIVE,
+    }
+)
+
+
+def local_queue(text: Text, cluster_queue: str) -> Text:
+    """Return what the condition Active of a LocalQueue says, for people.
+
+    Args:
+        text: its reason and message.
+        cluster_queue: behind it.
+    """
+    code = _OF_LOCAL_QUEUE.get(text.reason, Code.QUEUE_UNSUPPORTED)
+    behind = f"ClusterQueue {name(cluster_queue)}"
+    match code:
+        case Code.QUEUE_READY:
+            return Text(code, sentence(f"Admits workloads through {behind}"))
+        case Code.LOCAL_QUEUE_STOPPED:
+            return Text(code, sentence("Admits nothing: it is stopped"))
+        case Code.CLUSTER_QUEUE_NOT_FOUND:
+            return Text(code, sentence(f"Admits nothing: {behind} does not exist"))
+        case Code.CLUSTER_QUEUE_INACTIVE:
+            return Text(code, sentence(f"Admits nothing: {behind} admits nothing at present"))
+        case _:
+            return Text(code, sentence(f"Admits nothing: {text.message}"))
+
+
+def cluster_queue_in_use(workloads: int, holders: Iterable[str]) -> Text:
+    """Return that a ClusterQueue is being deleted, and what holds it.
+
+    Args:
+        workloads: how many hold its quota.
+        holders: names of the first of them.
+    """
+    hold = "holds" if workloads == 1 else "hold"
+    head = f"Cannot go yet: {_counted(workloads, 'workload')} {hold} its quota"
+    shown = listed(name(one) for one in holders)
+    return Text(Code.QUEUE_IN_USE, sentence(f"{head}: {shown}" if shown else head))
+
+
+# ------------------------------------------------------------------------------------- places
+
+
+def place(number: int) -> str:
+    """Return a place in a queue: exact up to 10, then to one digit, as ``about 300th``.
+
+    One that waits far behind says another place rarely.
+    """
+    if number <= _EXACT_PLACES:
+        return _ordinal(number)
+    step: int = 10 ** (len(str(number)) - 1)
+    return f"about {_ordinal((number + step // 2) // step * step)}"
+
+
+_EXACT_PLACES: Final = 10
+
+
+def exact_place(number: int) -> str:
+    """Return a place in a queue, exactly: ``41st``."""
+    return _ordinal(number)
+
+
+def _ordinal(number: int) -> str:
+    is_teen = 10 <= number % 100 <= 20  # noqa: PLR2004
+    ending = "th" if is_teen else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:,}{ending}"

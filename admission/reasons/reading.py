@@ -1,0 +1,296 @@
+"""Values of conditions and sentences that were written before; nothing else reads texts.
+
+Kueue, or an older version, wrote the conditions of a Workload that a command or a page is asked
+about, and who has no right to read ClusterQueues learns from them what is free. Nothing that
+decides or writes reads a text.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from admission.base import quantity, why
+from admission.base.conditions import (
+    EvictionReason,
+    PodsReadyReason,
+    PreemptionReason,
+    WaitReason,
+)
+from admission.base.errors import InvalidValueError
+from admission.base.why import NoFlavor, Refusal, RefusedPodSet, Why
+from admission.reasons import kueue
+
+# ---------------------------------------------------------------------- why a Workload waits
+
+
+def of_condition(reason: str, message: str) -> Why:
+    """Return why a Workload has no quota.
+
+    Args:
+        reason: reason of QuotaReserved=False, or of Evicted=True.
+        message: message of the same condition.
+
+    Returns:
+        `Stated` where another program wrote it, or where it means nothing else.
+    """
+    for pattern, value in _WHOLE:
+        match = pattern.fullmatch(message)
+        if match is not None:
+            return value(match)
+    return _no_flavor(reason, message) or why.Stated(reason, message)
+
+
+_PREEMPTION_OF: Final[Mapping[str, PreemptionReason]] = MappingProxyType(
+    {words: cause for cause, words in kueue.PREEMPTED_FOR.items()}
+)
+
+
+def _preempted(match: re.Match[str]) -> Why:
+    cause = _PREEMPTION_OF.get(match["cause"])
+    if cause is None:
+        return why.Stated(EvictionReason.PREEMPTED, match[0])
+    return why.Preempted(
+        cause,
+        uid=match["uid"].removeprefix("UNKNOWN"),
+        job_uid=match["job_uid"].removeprefix("UNKNOWN"),
+        preemptor_path=match["preemptor"],
+        preemptee_path=match["preemptee"],
+    )
+
+
+def _pending_preemption(match: re.Match[str]) -> Why:
+    return why.PendingPreemption(_pod_sets(match[1]), int(match[2]))
+
+
+_PREEMPTED: Final = (
+    r"Preempted to accommodate a workload \(UID: (?P<uid>[^,]*), JobUID: (?P<job_uid>[^)]*)\)"
+    r" due to (?P<cause>[^;]+); preemptor path: (?P<preemptor>[^;]*);"
+    r" preemptee path: (?P<preemptee>.*)"
+)
+_WHOLE: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Why]], ...]] = tuple(
+    (re.compile(pattern, re.DOTALL), value)
+    for pattern, value in (
+        (r"(LocalQueue|ClusterQueue) (\S+) doesn't exist",
+         lambda m: why.QueueMissing(m[1], m[2])),
+        (r"(LocalQueue|ClusterQueue) (\S+) is terminating or missing",
+         lambda m: why.QueueGone(m[1], m[2])),
+        (r"(LocalQueue|ClusterQueue) (\S+) is inactive",
+         lambda m: why.QueueInactive(m[1], m[2])),
+        (r"(LocalQueue|ClusterQueue) (\S+) is stopped",
+         lambda m: why.QueueStopped(m[1], m[2])),
+        (re.escape(kueue.message(why.NamespaceNotServed())),
+         lambda _: why.NamespaceNotServed()),
+        (r'workload namespace "([^"]*)" does not exist.*',
+         lambda m: why.NamespaceMissing(m[1])),
+        (re.escape(kueue.message(why.PodsOfOthersNotReady())),
+         lambda _: why.PodsOfOthersNotReady()),
+        (re.escape(kueue.message(why.Paused())), lambda _: why.Paused()),
+        (rf"{re.escape(kueue.message(why.Deactivated()))}(?: due to (.+))?",
+         lambda m: why.Deactivated(m[1] or "")),
+        (r"Admission is gated by: (.+)", lambda m: why.Gated(m[1])),
+        (re.escape(kueue.message(why.NotTried())), lambda _: why.NotTried()),
+        (re.escape(kueue.message(why.GatesCleared())), lambda _: why.GatesCleared()),
+        (re.escape(kueue.message(why.ReservedTwice())), lambda _: why.ReservedTwice()),
+        (re.escape(kueue.message(why.FailedChecks())), lambda _: why.FailedChecks()),
+        (re.escape(kueue.message(why.Deferred())), lambda _: why.Deferred()),
+        (re.escape(kueue.message(why.Overtaken())), lambda _: why.Overtaken()),
+        (re.escape(kueue.message(why.Overtaken(takes_victims=True))),
+         lambda _: why.Overtaken(takes_victims=True)),
+        (r"(.*)Pending the preemption of (\d+) workload\(s\)", _pending_preemption),
+        (_PREEMPTED, _preempted),
+    )
+)  # fmt: skip
+"""Whole messages of conditions of Workloads."""
+
+_POD_SET: Final = re.compile(r"couldn't assign flavors to pod set (\S+): ")
+_OF_FLAVORS: Final = frozenset(
+    {
+        WaitReason.WAITING_FOR_QUOTA,
+        WaitReason.EXCEEDS_MAX_QUOTA,
+        WaitReason.NO_MATCHING_FLAVOR,
+        WaitReason.WAITING_FOR_PREEMPTED,
+    }
+)
+_UNCOVERED: Final = re.compile(r"resource (\S+) unavailable in ClusterQueue")
+_TOO_SMALL: Final = (
+    r"insufficient quota for (\S+) in flavor (\S+), previously considered podsets requests"
+    r" \((\S+)\) \+ current podset request \((\S+)\) > maximum capacity \((\S+)\)"
+)
+_CONTRADICTS: Final = (
+    r"flavor (\S+) selects other nodes than flavor (\S+), which is given with it: label (\S+) is"
+    r" (\S*) and ([^\s,;]*)"
+)
+_REFUSALS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Refusal]], ...]] = tuple(
+    (re.compile(pattern), value)
+    for pattern, value in (
+        (r"insufficient unused quota for (\S+) in flavor (\S+), (\S+) more needed",
+         lambda m: why.QuotaInUse(m[1], m[2], _amount(m[1], m[3]))),
+        (_TOO_SMALL,
+         lambda m: why.QuotaTooSmall(m[1], m[2], *(_amount(m[1], m[i]) for i in (3, 4, 5)))),
+        (r"flavor (\S+) doesn't match node affinity", lambda m: why.OtherNodes(m[1])),
+        (r"untolerated taint \{(\S*) (\S*) (\S*) <nil>\} in flavor ([^\s,;]+)",
+         lambda m: why.UntoleratedTaint(m[4], m[1], m[2], m[3])),
+        (_CONTRADICTS, lambda m: why.Contradicts(*m.groups())),
+        (r"flavor (\S+) not found", lambda m: why.FlavorMissing(m[1])),
+        (r"resource (\S+) unavailable in ClusterQueue", lambda m: why.NotCovered(m[1])),
+    )
+)  # fmt: skip
+"""Parts of a message that say why flavors are not given."""
+
+
+def _no_flavor(reason: str, message: str) -> NoFlavor | None:
+    """Return which flavors are refused and why; None where the message tells nothing of it."""
+    is_uncovered = _UNCOVERED.search(message) is not None
+    if reason not in _OF_FLAVORS and not is_uncovered:
+        return None
+    pod_sets = _pod_sets(message)
+    if not any(refusals for _, refusals in pod_sets):
+        return None
+    known = reason if reason in _OF_FLAVORS else WaitReason.NO_MATCHING_FLAVOR
+    return NoFlavor(WaitReason(known), pod_sets)
+
+
+def _pod_sets(message: str) -> tuple[RefusedPodSet, ...]:
+    """Return the pod sets that a message tells of; one without a name where it names none."""
+    head, *parts = _POD_SET.split(message)
+    if not parts:
+        return (RefusedPodSet("", tuple(_refusals(head))),)
+    named = zip(parts[::2], parts[1::2], strict=True)
+    return tuple(RefusedPodSet(name, tuple(_refusals(part))) for name, part in named)
+
+
+def _refusals(message: str) -> Iterator[Refusal]:
+    """Yield why flavors are refused, in the order of the message."""
+    places = [
+        (match.start(), value(match))
+        for pattern, value in _REFUSALS
+        for match in pattern.finditer(message)
+    ]
+    yield from (refusal for _, refusal in sorted(places, key=lambda place: place[0]))
+
+
+def _amount(resource: str, text: str) -> int:
+    try:
+        return quantity.to_canonical(resource, text)
+    except InvalidValueError:
+        return 0
+
+
+_FLAVOR: Final = re.compile(r"\bflavor ([^\s,;]+)")
+
+
+def tried_flavors(message: str) -> frozenset[str]:
+    """Return the flavors that the message of QuotaReserved=False tells of.
+
+    They are those that were tried the last time, which need not be all.
+    """
+    return frozenset(_FLAVOR.findall(message))
+
+
+def refusing_flavors(message: str) -> Mapping[str, frozenset[str]]:
+    """Return the flavors that no quota helps to, by pod set: their nodes do not take its pods.
+
+    Args:
+        message: of QuotaReserved=False; flavors that were not tried the last time are not in it.
+    """
+    return {
+        name: frozenset(one.flavor for one in refusals if isinstance(one, why.NODES_REFUSE))
+        for name, refusals in _pod_sets(message)
+        if name
+    }
+
+
+class Told(NamedTuple):
+    """What the condition of a Workload says of one resource in one flavor; canonical units.
+
+    Attributes:
+        resource: of which it is short.
+        flavor: in which.
+        more: how much more of it would have to be free; None where it never will be.
+        reach: the most that the ClusterQueue could ever give; None where that is not said.
+    """
+
+    resource: str
+    flavor: str
+    more: int | None = None
+    reach: int | None = None
+
+
+def told_amounts(message: str) -> tuple[Told, ...]:
+    """Return the amounts in the message of QuotaReserved=False, in the order of the message."""
+    told: dict[Told, None] = {}
+    for refusal in _refusals(message):
+        if isinstance(refusal, why.QuotaInUse):
+            told[Told(refusal.resource, refusal.flavor, more=refusal.missing)] = None
+        elif isinstance(refusal, why.QuotaTooSmall):
+            told[Told(refusal.resource, refusal.flavor, reach=refusal.limit)] = None
+    return tuple(told)
+
+
+# ------------------------------------------------------------------------ pods that do not run
+
+_BEYOND: Final = re.compile(r"a pod asks [^,;]+, the largest node has [^\s;]+(?: \([^)]*\))?")
+_NOT_READY: Final = re.compile(r"pods are ready: node.* not ready")
+
+
+class NotRunning(NamedTuple):
+    """What the condition PodsReady says of pods that do not run.
+
+    Attributes:
+        missing: what is missing, as a clause.
+        beyond: that a pod asks for more than any node has; empty where it does not say so.
+    """
+
+    missing: str
+    beyond: str
+
+
+def not_running(reason: str, message: str) -> NotRunning | None:
+    """Return what PodsReady=False says of pods; None where it has no more than Kueue's message."""
+    if reason not in kueue.PODS_READY:
+        return None
+    plain = kueue.pods_ready(PodsReadyReason(reason)).message
+    if message == plain:
+        return None
+    beyond = _BEYOND.search(message)
+    return NotRunning(message.removeprefix(f"{plain}: "), beyond[0] if beyond else "")
+
+
+def says_lost_node(message: str) -> bool:
+    """Return whether a message with counts says that a node is not ready."""
+    return _NOT_READY.search(message) is not None
+
+
+# -------------------------------------------------------------------------------- ClusterQueues
+
+_SHORT_FLAVOR: Final = re.compile(r"\S+ in flavor (\S+): quota promises ")
+
+
+def short_flavors(message: str) -> frozenset[str]:
+    """Return the flavors of which a ClusterQueue says that it promises more than exists."""
+    return frozenset(_SHORT_FLAVOR.findall(message))
+
+
+# --------------------------------------------------------------------------- places in a queue
+
+
+class ToldPlace(NamedTuple):
+    """A place as a sentence of this catalogue says it.
+
+    Attributes:
+        number: from 1.
+        is_about: whether it was rounded.
+    """
+
+    number: int
+    is_about: bool
+
+
+_PLACE_IN: Final = re.compile(r"(about )?(\d[\d,]*)(?:st|nd|rd|th) in queue ")
+
+
+def told_place(message: str) -> ToldPlace | None:
+    """Return the place that a sentence of this catalogue says; None where it says none."""
+    found = _PLACE_IN.search(message)
+    return found and ToldPlace(int(found[2].replace(",", "")), bool(found[1]))

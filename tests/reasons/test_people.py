@@ -1,0 +1,423 @@
+"""The catalogue of reasons: one sentence each, that says what Kueue's condition says."""
+
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from admission.base import conditions, why
+from admission.base.conditions import PreemptionReason, Text, WaitReason
+from admission.base.why import LargestNode
+from admission.reasons import catalogue, kueue, people, reading
+from admission.reasons.catalogue import CATALOGUE, Code
+from admission.reasons.people import Lack
+
+GPU = "nvidia.com/gpu"
+A100 = Lack(GPU, "a100", "8", "3", "16", holders=(("team-b", "6"), ("team-a", "2")))
+H100 = Lack(GPU, "h100", "8", "0", "8")
+LARGE = LargestNode(GPU, "h100", 16, 8)
+CPU = Lack("cpu", "spot", "64", "10", "100")
+
+
+def _not_running(message: str) -> reading.NotRunning:
+    value = reading.not_running("WaitForStart", message)
+    assert value is not None
+    return value
+
+
+def never(lack: Lack, asks: str) -> Lack:
+    return lack._replace(asks=asks, never=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "sentence"),
+    [
+        (
+            people.waits_for_quota([A100], "research", place="about 10th"),
+            Code.WAITING_FOR_QUOTA,
+            (
+                "Waits: needs 8 a100, 3 free of 16; about 10th in queue research; "
+                "held by team-b (6), team-a (2)."
+            ),
+        ),
+        (
+            people.waits_for_quota([A100, H100], "research"),
+            Code.WAITING_FOR_QUOTA,
+            "Waits: needs 8 GPUs; a100 3 free of 16, h100 0 free of 8.",
+        ),
+        (
+            people.waits_for_quota([CPU], "research"),
+            Code.WAITING_FOR_QUOTA,
+            "Waits: needs 64 cpu of spot, 10 free of 100.",
+        ),
+        (
+            people.waits_for_quota([A100._replace(reach="")], "research"),
+            Code.WAITING_FOR_QUOTA,
+            "Waits: needs 8 a100, 3 free; held by team-b (6), team-a (2).",
+        ),
+        (
+            people.waits_for_quota([A100], "research", deployment="chat"),
+            Code.HELD_BY_PREVIOUS_REVISION,
+            (
+                "Waits: needs 8 a100, 3 free of 16; the previous revision of Deployment chat "
+                "holds quota: set maxSurge: 0."
+            ),
+        ),
+        (
+            people.waits_for_quota([A100._replace(withheld="8", exists_not=True)], "research"),
+            Code.CAPACITY_MISSING,
+            "Waits: needs 8 a100, 3 free of 16; 8 more promised, but sick or missing.",
+        ),
+        (
+            people.waits_for_quota(
+                [
+                    A100._replace(
+                        withheld="8",
+                        elsewhere="8",
+                        is_all_elsewhere=True,
+                        exists_not=True,
+                        promised_to=("big", "wide"),
+                    )
+                ],
+                "small",
+            ),
+            Code.CAPACITY_PROMISED,
+            (
+                "Waits: needs 8 a100, 3 free of 16; 8 more promised, but they are promised to "
+                "big, wide first."
+            ),
+        ),
+        (
+            people.waits_for_quota(
+                [A100._replace(withheld="8", elsewhere="3", exists_not=True, promised_to=("b",))],
+                "small",
+            ),
+            Code.CAPACITY_MISSING,
+            (
+                "Waits: needs 8 a100, 3 free of 16; 8 more promised: 3 of them to b first, the "
+                "rest is sick or missing."
+            ),
+        ),
+        (
+            people.too_big(
+                [
+                    never(A100, "4")._replace(flavor="h100", reach="0"),
+                    never(A100, "64Gi")._replace(resource="memory", reach="0"),
+                ],
+                "research",
+            ),
+            Code.EXCEEDS_MAX_QUOTA,
+            (
+                "Too big: asks 4 GPUs with 64Gi memory, no flavor of research can reach all of it "
+                "(h100 0 GPUs, a100 0 memory)."
+            ),
+        ),
+        (
+            people.too_big([never(A100, "64")], "research"),
+            Code.EXCEEDS_MAX_QUOTA,
+            "Too big: asks 64 a100, research can reach 16.",
+        ),
+        (
+            people.too_big([never(A100, "64"), never(H100, "64")], "research"),
+            Code.EXCEEDS_MAX_QUOTA,
+            "Too big: asks 64 GPUs, research can reach 16 in one flavor (a100 16, h100 8).",
+        ),
+        (
+            people.waits_for_preempted(2, until="12:00:00 UTC"),
+            Code.WAITING_FOR_PREEMPTED,
+            (
+                "Waits until 2 workloads that it preempts have stopped; the last is stopped at "
+                "12:00:00 UTC."
+            ),
+        ),
+        (
+            people.waits_for_checks([("budget", "asks finance"), ("prov", "")]),
+            Code.WAITING_FOR_CHECKS,
+            "Has quota, waits for admission checks budget, prov; asks finance.",
+        ),
+        (
+            people.pods_not_running(
+                *_not_running("Not all pods are ready or succeeded: 3 of 4 pods are created")
+            ),
+            Code.PODS_NOT_RUNNING,
+            "Admitted, but 3 of 4 pods are created.",
+        ),
+        (
+            people.exceeds_largest_node([LargestNode(GPU, "a100", 16, 8)]),
+            Code.EXCEEDS_LARGEST_NODE,
+            "Too big: a pod asks 16 a100, the largest node has 8.",
+        ),
+        (
+            people.exceeds_largest_node([LargestNode(GPU, "a100", 16, 4), LARGE]),
+            Code.EXCEEDS_LARGEST_NODE,
+            "Too big: a pod asks 16 GPUs, the largest node has 8 (h100 8, a100 4).",
+        ),
+        (
+            people.pods_not_running(
+                *_not_running(
+                    "Not all pods are ready or succeeded: 0 of 1 pods are scheduled: "
+                    f"{people.beyond_largest_node([LARGE])}; 0/4 nodes are available."
+                )
+            ),
+            Code.EXCEEDS_LARGEST_NODE,
+            (
+                "Too big: a pod asks 16 h100, the largest node has 8; it holds its quota until it "
+                "is deleted."
+            ),
+        ),
+    ],
+)
+def test_a_case_is_one_sentence(text: Text, code: Code, sentence: str) -> None:
+    assert text == (code, sentence)
+
+
+FLAVOR_OF_NODES = (why.OtherNodes("a100"), why.UntoleratedTaint("h100", "gpu", "", "NoSchedule"))
+IN_USE = why.QuotaInUse(GPU, "a100", 5)
+PREEMPTED = why.Preempted(
+    PreemptionReason.IN_COHORT_RECLAMATION, "u", "j", "/all/serving", "/all/research"
+)
+
+
+def no_flavor(reason: WaitReason, *refusals: why.Refusal) -> why.NoFlavor:
+    in_order = tuple(sorted(refusals, key=kueue.refusal))
+    return why.NoFlavor(reason, (why.RefusedPodSet("main", in_order),))
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "sentence"),
+    [
+        (why.QueueMissing("LocalQueue", "lq"), Code.LOCAL_QUEUE_NOT_FOUND,
+         "Waits: LocalQueue lq does not exist in its namespace."),
+        (why.QueueMissing("ClusterQueue", "cq"), Code.CLUSTER_QUEUE_NOT_FOUND,
+         "Waits: its LocalQueue names ClusterQueue cq, which does not exist."),
+        (why.QueueGone("LocalQueue", "lq"), Code.LOCAL_QUEUE_NOT_FOUND,
+         "Waits: LocalQueue lq is being deleted, or does not exist."),
+        (why.QueueGone("ClusterQueue", "cq"), Code.CLUSTER_QUEUE_NOT_FOUND,
+         "Waits: ClusterQueue cq is being deleted, or does not exist."),
+        (why.QueueInactive("LocalQueue", "lq"), Code.LOCAL_QUEUE_STOPPED,
+         "Waits: LocalQueue lq is stopped."),
+        (why.QueueStopped("LocalQueue", "lq"), Code.LOCAL_QUEUE_STOPPED,
+         "Waits: LocalQueue lq is stopped."),
+        (why.QueueInactive("ClusterQueue", "cq"), Code.CLUSTER_QUEUE_INACTIVE,
+         "Waits: ClusterQueue cq admits nothing at present."),
+        (why.NamespaceNotServed(), Code.NAMESPACE_NOT_SELECTED,
+         "Waits: its ClusterQueue does not serve its namespace (namespaceSelector)."),
+        (why.NamespaceMissing("ml"), Code.MISCONFIGURED,
+         "Waits: namespace ml does not exist."),
+        (why.PodsOfOthersNotReady(), Code.WAITING_FOR_PODS_READY,
+         "Waits: nothing is admitted until the pods of all admitted workloads are ready."),
+        (why.Paused(), Code.ADMISSION_PAUSED,
+         "Waits: admission is paused by an administrator; it keeps its place."),
+        (why.Deactivated(), Code.DEACTIVATED,
+         "Stopped: it is deactivated (spec.active)."),
+        (why.Deactivated(conditions.execution_time_exceeded("").message), Code.DEACTIVATED,
+         "Stopped: it is deactivated, exceeding the maximum execution time."),
+        (why.Gated("example.com/gate"), Code.ADMISSION_GATED,
+         "Waits: held by the admission gate example.com/gate."),
+        (why.NotTried(), Code.PENDING_EVALUATION, "Waits: it has not been tried yet."),
+        (why.GatesCleared(), Code.PENDING_EVALUATION, "Waits: it has not been tried yet."),
+        (why.ReservedTwice(), Code.PENDING_EVALUATION,
+         "Waits again: its quota was given twice while the leader changed."),
+        (why.FailedChecks(), Code.WAITING_FOR_CHECKS,
+         "Waits: an admission check has not let it pass."),
+        (why.Overtaken(), Code.WAITING_FOR_QUOTA,
+         "Waits: another workload took the quota first; it is tried again at once."),
+        (why.Overtaken(takes_victims=True), Code.WAITING_FOR_QUOTA,
+         "Waits: another workload took the quota first; it is tried again at once."),
+        (why.Deferred(), Code.WAITING_FOR_PREEMPTED,
+         "Waits until workloads that others preempt have stopped; then it fits."),
+        (why.PendingPreemption((why.RefusedPodSet("main", (IN_USE,)),), 1),
+         Code.WAITING_FOR_PREEMPTED,
+         "Waits until 1 workload that it preempts has stopped."),
+        (PREEMPTED, Code.EVICTED,
+         "Lost its quota to a workload of queue serving; why: reclamation within the cohort."),
+        (no_flavor(WaitReason.WAITING_FOR_QUOTA, IN_USE),
+         Code.WAITING_FOR_QUOTA, "Waits: needs 5 more a100."),
+        (no_flavor(WaitReason.EXCEEDS_MAX_QUOTA, why.QuotaTooSmall(GPU, "a100", 4, 60, 16)),
+         Code.EXCEEDS_MAX_QUOTA, "Too big: asks 64 a100, its queue can reach 16."),
+        (no_flavor(WaitReason.NO_MATCHING_FLAVOR, *FLAVOR_OF_NODES),
+         Code.NO_MATCHING_FLAVOR,
+         ("Matches no flavor of its queue: a100 is on other nodes than the pod selects; h100 has "
+         "the taint gpu:NoSchedule, which the pod does not tolerate.")),
+        (no_flavor(WaitReason.NO_MATCHING_FLAVOR, why.OtherNodes("h100"), IN_USE),
+         Code.WAITING_FOR_QUOTA, "Waits: needs 5 more a100."),
+        (no_flavor(WaitReason.NO_MATCHING_FLAVOR, why.Contradicts("a", "b", "zone", "x", "y")),
+         Code.NO_MATCHING_FLAVOR,
+         ("Matches no flavor of its queue: no node is in a and in b: label zone is x in one and y"
+         " in the other.")),
+        (no_flavor(WaitReason.NO_MATCHING_FLAVOR, why.FlavorMissing("a100")),
+         Code.NO_MATCHING_FLAVOR, "Matches no flavor of its queue: a100 does not exist."),
+        (no_flavor(WaitReason.NO_MATCHING_FLAVOR, why.NotCovered("cpu")),
+         Code.RESOURCE_NOT_COVERED,
+         "Never starts as it is: its queue has no quota for cpu."),
+    ],
+)  # fmt: skip
+def test_a_value_and_the_condition_that_is_written_from_it_say_the_same_sentence(
+    value: why.Why, code: Code, sentence: str
+) -> None:
+    assert people.text(value) == (code, sentence)
+    assert people.text(reading.of_condition(*kueue.text(value))) == (code, sentence)
+
+
+@pytest.mark.parametrize(
+    ("written", "code", "sentence"),
+    [
+        (Text("Misconfigured", "requests exceed it's limits"), Code.MISCONFIGURED,
+         "requests exceed it's limits."),
+        (conditions.pods_ready_timeout("ml/train"), Code.EVICTED,
+         "Exceeded the PodsReady timeout ml/train."),
+        (conditions.queue_drained("ClusterQueue"), Code.EVICTED, "The ClusterQueue is stopped."),
+        (Text("Preempted", "Preempted to accommodate a workload (UID: u, JobUID: UNKNOWN) due to"
+         " something new; preemptor path: /a; preemptee path: /b"), Code.EVICTED,
+         ("Preempted to accommodate a workload (UID: u, JobUID: UNKNOWN) due to something new; "
+          "preemptor path: /a; preemptee path: /b.")),
+        (Text("WaitingForQuota", "no room"), Code.WAITING_FOR_QUOTA, "no room."),
+    ],
+)  # fmt: skip
+def test_a_condition_that_means_no_value_is_shown_as_it_is(
+    written: Text, code: Code, sentence: str
+) -> None:
+    value = reading.of_condition(*written)
+    assert isinstance(value, why.Stated)
+    assert people.text(value) == (code, sentence)
+
+
+def test_who_took_the_quota_is_left_out_where_it_is_not_known() -> None:
+    value = why.Preempted(PreemptionReason.IN_CLUSTER_QUEUE)
+    assert people.text(value).message == (
+        "Lost its quota to another workload; why: prioritization in the ClusterQueue."
+    )
+
+
+def test_what_somebody_else_wrote_stays_as_it_is() -> None:
+    assert people.text(reading.of_condition("Other", "because")) == ("Other", "because.")
+
+
+words = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=300)
+dns = st.text(string.ascii_lowercase + string.digits + "-.", min_size=1, max_size=253)
+amounts = st.text(string.digits, min_size=1, max_size=19)
+lacks = st.builds(
+    Lack,
+    resource=st.sampled_from([GPU, "cpu"]) | dns,
+    flavor=dns,
+    asks=amounts,
+    free=amounts,
+    reach=amounts,
+    withheld=st.just("") | amounts,
+    elsewhere=st.just("") | amounts,
+    is_all_elsewhere=st.booleans(),
+    promised_to=st.lists(dns, max_size=9).map(tuple),
+    holders=st.lists(st.tuples(dns, amounts), max_size=9).map(tuple),
+    never=st.booleans(),
+    exists_not=st.booleans(),
+)
+some = st.lists(lacks, min_size=1, max_size=9)
+names = st.lists(dns, max_size=40)
+counts = st.integers(0, 10**6)
+kueues = st.sampled_from([*WaitReason, "Preempted", "Other"])
+refusals = st.lists(
+    st.one_of(
+        st.builds(why.NotCovered, dns),
+        st.builds(why.OtherNodes, dns),
+        st.builds(why.UntoleratedTaint, dns, dns, dns, st.just("NoSchedule")),
+        st.builds(why.Unsuited, dns, words),
+        st.builds(why.QuotaInUse, st.just(GPU), dns, counts),
+        st.builds(why.QuotaTooSmall, st.just(GPU), dns, counts, counts, counts),
+    ),
+    max_size=9,
+)
+VALUES = st.one_of(
+    st.builds(why.Stated, kueues, words),
+    st.builds(why.QueueMissing, st.sampled_from(["LocalQueue", "ClusterQueue"]), dns),
+    st.builds(why.QueueInactive, st.sampled_from(["LocalQueue", "ClusterQueue"]), dns),
+    st.builds(why.Gated, dns),
+    st.builds(why.Deactivated, words),
+    st.builds(why.Misconfigured, words),
+    st.builds(
+        lambda reason, found: why.NoFlavor(reason, (why.RefusedPodSet("m", tuple(found)),)),
+        st.sampled_from(WaitReason),
+        refusals,
+    ),
+)
+EVERY = st.one_of(
+    st.builds(people.waits_for_quota, some, dns, place=words, deployment=dns),
+    st.builds(people.too_big, some, dns),
+    st.builds(people.waits_for_preempted, counts, until=words),
+    st.builds(people.overtaken, words, dns),
+    st.builds(people.not_judged, words, dns),
+    st.builds(people.resources_not_covered, names, dns),
+    st.builds(people.no_matching_flavor, st.lists(words), dns),
+    st.builds(people.text, VALUES, dns),
+    st.builds(people.admitted, dns, names),
+    st.builds(people.waits_for_checks, st.lists(st.tuples(dns, words))),
+    st.builds(people.pods_not_running, words),
+    st.builds(
+        people.exceeds_largest_node,
+        st.lists(st.builds(LargestNode, dns, dns, counts, counts), min_size=1),
+    ),
+    st.builds(people.evicted, VALUES, until=words),
+    st.builds(people.preemption_notice, words),
+    st.builds(people.finished, words),
+    st.builds(people.charged_running, dns),
+    st.builds(people.cluster_queue, st.builds(Text, dns, words)),
+    st.builds(people.cluster_queue_in_use, counts, names),
+    st.builds(people.fitted, st.builds(Text, st.just("PodGroupFull"), words)),
+)
+
+
+@given(EVERY)
+def test_a_sentence_has_at_most_200_characters_whatever_the_names_and_amounts(text: Text) -> None:
+    assert len(text.message) <= 200
+
+
+@given(words)
+def test_what_the_api_server_refuses_keeps_its_whole_cause(error: str) -> None:
+    text = Text(Code.START_REFUSED, error)
+    assert people.fitted(text) == text
+
+
+@given(some, dns)
+def test_a_long_sentence_leaves_out_who_holds_before_what_is_needed(
+    found: list[Lack], queue: str
+) -> None:
+    message = people.waits_for_quota(found, queue).message
+    assert message.startswith("Waits: needs ")
+
+
+def test_a_list_names_three_and_counts_the_rest() -> None:
+    assert people.listed(["a", "b", "c"]) == "a, b, c"
+    assert people.listed("abcdef") == "a, b, c and 3 more"
+
+
+@pytest.mark.parametrize("code", Code)
+def test_every_code_is_in_the_catalogue_with_a_step_of_known_names(code: Code) -> None:
+    step = catalogue.next_step(code, {"queue": "cq"})
+
+    assert "{" not in step.replace('{"spec":{"active":true}}', "")
+    assert len(step) <= people.MOST
+    assert (step == "") == (code in {Code.ADMITTED, Code.FINISHED})
+    assert CATALOGUE[code].title
+
+
+def test_a_step_says_what_to_fill_in_where_a_name_is_not_known() -> None:
+    assert "kubectl gpu who research" in catalogue.next_step(
+        "WaitingForQuota", {"queue": "research"}
+    )
+    assert "kubectl gpu who QUEUE" in catalogue.next_step("WaitingForQuota")
+    assert catalogue.next_step("Unheard") == ""
+
+
+@pytest.mark.parametrize(
+    ("number", "place"),
+    [(1, "1st"), (2, "2nd"), (10, "10th"), (11, "about 10th"), (47, "about 50th"),
+     (312, "about 300th"), (4321, "about 4,000th")],
+)  # fmt: skip
+def test_a_place_is_exact_up_to_ten(number: int, place: str) -> None:
+    assert people.place(number) == place
+
+
+def test_an_exact_place_has_its_ending() -> None:
+    assert [people.exact_place(n) for n in (1, 12, 21, 113, 1003)] == [
+        "1st", "12th", "21st", "113th", "1,003rd",
+    ]  # fmt: skip
