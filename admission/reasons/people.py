@@ -32,7 +32,7 @@ _LISTED: Final = 3
 
 def sentence(head: str, *clauses: str) -> str:
     """Return ``head; clause; clause.``, without the last clauses where it would be too long."""
-    text = _clipped(head.rstrip("."), MOST - 1)
+    text = clipped(head.rstrip("."), MOST - 1)
     for clause in filter(None, clauses):
         if len(text) + len("; ") + len(clause) < MOST:
             text = f"{text}; {clause}"
@@ -47,10 +47,10 @@ def fitted(text: Text) -> Text:
     message = text.message
     if text.reason == Code.START_REFUSED:
         return text
-    return text if len(message) <= MOST else Text(text.reason, _clipped(message, MOST))
+    return text if len(message) <= MOST else Text(text.reason, clipped(message, MOST))
 
 
-def _clipped(text: str, most: int) -> str:
+def clipped(text: str, most: int) -> str:
     """Return a text within a number of characters; a longer one ends at a word."""
     if len(text) <= most:
         return text

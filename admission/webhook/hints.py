@@ -9,26 +9,30 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from admission.base import names, quantity
+from admission.base import conditions, names, quantity, why
 from admission.base.amount import UNLIMITED
+from admission.base.conditions import Text
 from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import FieldError
-from admission.base.why import CapPlace, ExceedsCap
+from admission.base.names import FlavorName, PodSetName, ResourceName
+from admission.base.why import CapPlace, Shortage
 from admission.gpu import resources, units
 from admission.objects import caps, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
 from admission.objects.resource_group import ResourceGroup
 from admission.objects.reviewed_pod import Pod
-from admission.reasons import kueue
+from admission.reasons import people
+from admission.reasons.catalogue import Code
 from admission.scheduling import model
 from admission.webhook import requests
 from admission.webhook.queueing import Placement, Standing
 from admission.webhook.review_context import Context, Knowledge, QueueFacts, Rules
 
 LONGEST: Final = 200
-_ACTIVE: Final = "Active"
 _OF_CLASS: Final = " It starts only if this is the extendedResourceName of a DeviceClass of GPUs."
+_STARTED_AGAIN: Final = "it goes on when the queue is started again"
+_UNCOVERED_STEP: Final = "remove the request, or have the resource added"
 _NAMES_SHOWN: Final = 5
 _STEPS: Final = ((1, 10), (10, 99), (100, 0))
 """To what numbers are rounded, and up to which; 0 for all."""
@@ -56,6 +60,26 @@ class Part:
         """Return who asks, as the subject of a sentence that follows a colon."""
         return f"pod set {self.name} asks" if self.name else "asks"
 
+    @property
+    def named(self) -> str:
+        """Return of which pod set a next step is, before a colon; empty for the only one."""
+        return f"pod set {self.name}: " if self.name else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """A reason why it waits or never starts, as its condition will say it, with a next step."""
+
+    text: Text
+    step: str
+
+    @property
+    def warning(self) -> str:
+        """Return the sentence and the step, within the length of a warning."""
+        step = f"{self.step[:1].upper()}{self.step[1:]}"
+        sentence = people.clipped(self.text.message, LONGEST - len(step) - 1)
+        return f"{sentence} {step}"
+
 
 def queued(
     parts: Sequence[Part], placement: Placement, context: Context, knowledge: Knowledge
@@ -72,13 +96,15 @@ def queued(
     queue, about = about_queue(placement, context, knowledge)
     if queue is None:
         return (*rewritten, *about)
-    never = [text for part in parts for text in _about_part(part, queue, knowledge)]
+    never = [verdict for part in parts for verdict in _about_part(part, queue, knowledge)]
     local_queue = knowledge.local_queue(context.namespace, placement.queue)
-    if not any(text.startswith("Too big") for text in never):
+    if not any(verdict.text.reason == Code.EXCEEDS_MAX_QUOTA for verdict in never):
         never += _over_caps(parts, local_queue, queue)
+    classes = [text for part in parts for text in _of_classes(part, queue)]
     line = f"{context.namespace}/{placement.queue}"
-    behind = () if about or never else _behind(parts, queue, line, knowledge)
-    return (*rewritten, *about, *never, *behind)
+    is_told = about or never or classes
+    behind = () if is_told else _behind(parts, queue, line, knowledge)
+    return (*rewritten, *about, *(verdict.warning for verdict in never), *classes, *behind)
 
 
 def without_queue(
@@ -150,8 +176,8 @@ def unheld(
     if not pod.spec.node_name:
         return without_queue(pod.metadata, placement.wants, context, knowledge)
     taken = ", ".join(placement.wants)
-    why = f"the pod names node {pod.spec.node_name}"
-    return (f"No queue: {why}, so it takes {taken} outside every queue. Leave nodeName out",)
+    cause = f"the pod names node {pod.spec.node_name}"
+    return (f"No queue: {cause}, so it takes {taken} outside every queue. Leave nodeName out",)
 
 
 def owned(old: Pod | None, new: Pod, rules: Rules) -> tuple[str, ...]:
@@ -185,33 +211,27 @@ def about_queue(
     local_queue = knowledge.local_queue(context.namespace, placement.queue)
     if local_queue is None:
         return None, (_missing_local_queue(placement.queue, context, knowledge),)
-    shown = f"LocalQueue {placement.queue}"
     if local_queue.spec.stop_policy != "None":
-        return None, (f"Waits: {shown} is stopped. It goes on when the queue is started again",)
+        stopped = people.text(why.QueueInactive(why.LOCAL_QUEUE, placement.queue))
+        return None, (_Verdict(stopped, _STARTED_AGAIN).warning,)
     name = local_queue.spec.cluster_queue
     queue = knowledge.cluster_queue(name)
     if queue is None:
-        return None, (f"Waits: ClusterQueue {name} of {shown} does not exist. Have it created",)
+        missing = people.text(why.QueueMissing(why.CLUSTER_QUEUE, name))
+        return None, (_Verdict(missing, "have it created").warning,)
     return queue, (
         *_not_served(queue, context, knowledge),
         *_about_cluster_queue(queue, knowledge),
     )
 
 
-def _about_part(part: Part, queue: ClusterQueue, knowledge: Knowledge) -> Iterator[str]:
-    """Yield a warning for what the queue has no quota for, or can never give enough of."""
+def _about_part(part: Part, queue: ClusterQueue, knowledge: Knowledge) -> Iterator[_Verdict]:
+    """Yield what the queue has no quota for, or can never give enough of."""
     wanted = _wanted(part.pod)
-    for resource in sorted(wanted):
-        # Of GPU names ``gpu.rewrite`` has spoken. Only the controller knows what classes cost.
-        is_implicit = resource.startswith(resources.IMPLICIT_CLASS_PREFIX)
-        if _is_covered(resource, queue) or resources.is_device(resource) or is_implicit:
-            continue
-        is_of_class = resources.is_of_class(resource)
-        yield (
-            f"{'May never start' if is_of_class else 'Never starts'}: ClusterQueue"
-            f" {queue.metadata.name} has no quota for {resource}."
-            f"{_OF_CLASS if is_of_class else ''} Remove the request, or have the resource added"
-        )
+    missing = [one for one in _uncovered(wanted, queue) if not resources.is_of_class(one)]
+    if missing:
+        text = people.resources_not_covered(missing, queue.metadata.name)
+        yield _Verdict(text, _UNCOVERED_STEP)
     facts = knowledge.queue_facts(queue)
     for group in queue.spec.resource_groups or ():
         covered = (r for r in sorted(group.covered_resources) if r in wanted)
@@ -220,12 +240,33 @@ def _about_part(part: Part, queue: ClusterQueue, knowledge: Knowledge) -> Iterat
             yield from _too_big(asked, part, queue.metadata.name, group, knowledge)
 
 
+def _uncovered(wanted: Iterable[str], queue: ClusterQueue) -> Iterator[str]:
+    """Yield the resources for which the queue has no quota.
+
+    Of names of GPUs `gpu.rewrite` has spoken. Only the controller knows what classes cost.
+    """
+    for resource in sorted(wanted):
+        is_implicit = resource.startswith(resources.IMPLICIT_CLASS_PREFIX)
+        is_known = _is_covered(resource, queue) or resources.is_device(resource)
+        if not is_known and not is_implicit:
+            yield resource
+
+
+def _of_classes(part: Part, queue: ClusterQueue) -> Iterator[str]:
+    """Yield a warning for each resource that may be of a DeviceClass, and is without quota."""
+    for resource in filter(resources.is_of_class, _uncovered(_wanted(part.pod), queue)):
+        yield (
+            f"May never start: queue {queue.metadata.name} has no quota for {resource}.{_OF_CLASS}"
+            " Remove the request, or have the resource added"
+        )
+
+
 def _missing_local_queue(queue: str, context: Context, knowledge: Knowledge) -> str:
-    found = knowledge.local_queue_names(context.namespace)
-    missing = f"No queue: namespace {context.namespace} has no LocalQueue {queue}"
-    if found:
-        return f"{missing}. Set {_LABEL} to one of {_listed(found)}, or have it created"
-    return f"{missing}, nor another one. Ask an administrator for a LocalQueue"
+    others = knowledge.local_queue_names(context.namespace)
+    step = "ask an administrator for a LocalQueue: there is none"
+    if others:
+        step = f"set {_LABEL} to one of {_listed(others)}, or have it created"
+    return _Verdict(people.text(why.QueueMissing(why.LOCAL_QUEUE, queue)), step).warning
 
 
 def _listed(found: Sequence[str]) -> str:
@@ -236,28 +277,25 @@ def _not_served(queue: ClusterQueue, context: Context, knowledge: Knowledge) -> 
     namespace = knowledge.namespace(context.namespace)
     if namespace is None or knowledge.queue_facts(queue).serves(namespace.metadata.labels or {}):
         return
-    yield (
-        f"Waits: ClusterQueue {queue.metadata.name} does not serve namespace {context.namespace}."
-        " Ask an administrator to label the namespace as its namespaceSelector requires"
+    step = (
+        f"ask an administrator to label namespace {context.namespace} as namespaceSelector of"
+        f" ClusterQueue {queue.metadata.name} says"
     )
+    yield _Verdict(people.text(why.NamespaceNotServed()), step).warning
 
 
 def _about_cluster_queue(queue: ClusterQueue, knowledge: Knowledge) -> Iterator[str]:
-    name = f"ClusterQueue {queue.metadata.name}"
+    inactive = people.text(why.QueueInactive(why.CLUSTER_QUEUE, queue.metadata.name))
     facts = knowledge.queue_facts(queue)
     if facts.missing:
-        listed = _listed(facts.missing)
-        yield f"Waits: ResourceFlavor {listed} of {name} does not exist. Have it created"
+        step = f"have ResourceFlavor {_listed(facts.missing)} created"
+        yield _Verdict(inactive, step).warning
     elif queue.spec.stop_policy != "None":
-        yield f"Waits: {name} is stopped. It goes on when the queue is started again"
+        yield _Verdict(inactive, "it is stopped, and goes on when it is started again").warning
     else:
-        yield from _inactive(name, queue)
-
-
-def _inactive(name: str, queue: ClusterQueue) -> Iterator[str]:
-    for condition in queue.status.conditions or ():
-        if condition.type == _ACTIVE and condition.status == "False":
-            yield _cut(f"Waits: {name} admits nothing: {condition.message}")
+        for condition in queue.status.conditions or ():
+            if condition.type == conditions.ACTIVE and condition.status == "False":
+                yield _cut(f"{inactive.message} {condition.message}")
 
 
 def _cut(text: str) -> str:
@@ -287,8 +325,8 @@ def _doubted(part: Part) -> Iterator[str]:
     for _, _, container in part.written.located_containers():
         amounts = {**(container.requests or {}), **(container.limits or {})}
         for resource, written in sorted(amounts.items()):
-            if why := units.doubt(resource, written):
-                yield _cut(f"Check the unit: container {container.name}: {why}")
+            if doubt := units.doubt(resource, written):
+                yield _cut(f"Check the unit: container {container.name}: {doubt}")
 
 
 def _behind(
@@ -346,7 +384,7 @@ def _asked(parts: Sequence[Part]) -> dict[str, int]:
 
 def _over_caps(
     parts: Sequence[Part], local_queue: LocalQueue | None, queue: ClusterQueue
-) -> Iterator[str]:
+) -> Iterator[_Verdict]:
     """Yield what all parts together ask for beyond a cap; the first cap that is too low."""
     asked, name = _asked(parts), queue.metadata.name
     places = [
@@ -365,8 +403,8 @@ def _over_caps(
     for metadata, key, place in places:
         for resource, most in sorted(caps.readable(metadata, key).items()):
             if asked.get(resource, 0) > most and _is_covered(resource, queue):
-                exceeded = ExceedsCap(place, resource, asked[resource], most)
-                yield f"{kueue.capped(exceeded)}. Ask for less, or have the cap raised"
+                exceeded = why.ExceedsCap(place, resource, asked[resource], most)
+                yield _Verdict(people.text(exceeded), "ask for less, or have the cap raised")
                 return
 
 
@@ -456,7 +494,7 @@ def _too_big(
     queue: str,
     group: ResourceGroup,
     knowledge: Knowledge,
-) -> Iterator[str]:
+) -> Iterator[_Verdict]:
     """What no flavor of a group could ever hold, borrowing included; a pod set gets one flavor."""
     bounds: dict[str, dict[str, int]] = {}
     for quotas in group.flavors:
@@ -464,37 +502,38 @@ def _too_big(
         bounds[quotas.name] = {r: v for r, v in most.items() if v is not None}
     if not bounds or any(all(v <= b.get(r, v) for r, v in asked.items()) for b in bounds.values()):
         return
-    never = [r for r, v in asked.items() if all(v > b.get(r, v) for b in bounds.values())]
-    for resource in never:
-        yield _sentence(resource, asked[resource], part, queue, bounds)
-    if not never:
-        shown = " with ".join(f"{_shown(r, v)} {r}" for r, v in asked.items())
-        yield (
-            f"Too big: {part.who} {shown}, ClusterQueue {queue} has no flavor that can reach all"
-            f" of it ({_listed(tuple(bounds))}). Ask for less, or have the quota raised"
+    shortages = [
+        Shortage(
+            pod_set=PodSetName(part.name),
+            resource=ResourceName(resource),
+            flavor=FlavorName(flavor),
+            requested=value,
+            available=bound[resource],
+            limit=bound[resource],
+            nominal=0,
         )
+        for flavor, bound in bounds.items()
+        for resource, value in asked.items()
+        if value > bound.get(resource, value)
+    ]
+    never = [r for r, v in asked.items() if all(v > b.get(r, v) for b in bounds.values())]
+    step = "ask for less, or have the quota raised"
+    if never:
+        reach = max(bound[never[0]] for bound in bounds.values())
+        step = _step(never[0], asked[never[0]], part, reach)
+        shortages = [shortage for shortage in shortages if shortage.resource in never]
+    yield _Verdict(people.of_shortages(shortages, queue), f"{part.named}{step}")
 
 
-def _sentence(
-    resource: str, value: int, part: Part, queue: str, bounds: Mapping[str, Mapping[str, int]]
-) -> str:
-    count = part.count
-    most = {flavor: bound[resource] for flavor, bound in bounds.items()}
-    flavors = _listed([f"{flavor} {_shown(resource, v)}" for flavor, v in most.items() if v])
-    listed = f" ({flavors})" if len(most) > 1 and flavors else ""
-    in_one = " in one flavor" if len(most) > 1 else ""
-    pods = f" ({count} pods of {_shown(resource, value // count)})" if count > 1 else ""
-    best = max(most.values())
-    if best == 0:
-        step = "Have quota for it added"
-    elif count > 1 and (few := best // (value // count)) > 0:
-        step = f"Run at most {few} such pods at a time, or have the quota raised"
-    else:
-        step = f"Ask for at most {_shown(resource, best)}, or have the quota raised"
-    return (
-        f"Too big: {part.who} {_shown(resource, value)} {resource}{pods}, ClusterQueue {queue} can"
-        f" reach {_shown(resource, best)}{in_one}{listed}. {step}"
-    )
+def _step(resource: str, value: int, part: Part, reach: int) -> str:
+    """Return what to do where no flavor can reach what a part asks for."""
+    if reach == 0:
+        return "have quota for it added"
+    each = value // part.count
+    if part.count > 1 and (few := reach // each) > 0:
+        amount = f"{part.count} pods of {_shown(resource, each)}"
+        return f"run at most {few} of its {amount} at a time, or have the quota raised"
+    return f"ask for at most {_shown(resource, reach)}, or have the quota raised"
 
 
 def _shown(resource: str, value: int) -> str:

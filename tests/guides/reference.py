@@ -106,8 +106,9 @@ def _conditions() -> str:
     return _page(
         "Conditions",
         "Types, reasons and texts, made from `admission/base/conditions.py`,"
-        " `admission/base/why.py` and `admission/reasons`. In texts a word like `NAME` or an amount"
-        " like 4 stands for what differs. Types that begin with `gpu-admission.dev/` are ours.",
+        " `admission/base/why.py` and `admission/reasons`. In texts a word like `NAME`, or an"
+        " amount of 4, stands for what differs. Types that begin with `gpu-admission.dev/` are"
+        " ours.",
         "## Types\n" + _table(("type", "on", "meaning when True"), types_),
         f"## Why a pod or an owner waits\nReasons of `{conditions.POD_ADMITTED}=False`, and codes "
         "of `kubectl gpu why`: see [why does it wait](../guides/why-does-it-wait.md).\n"

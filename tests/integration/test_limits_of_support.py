@@ -173,8 +173,7 @@ def test_a_pod_that_can_never_fit_is_told_at_creation_and_on_a_dry_run(
     system: System, team: str
 ) -> None:
     text = (
-        f"Too big: asks 64 nvidia.com/gpu, ClusterQueue {team} can reach 4. Ask for at most 4, or"
-        " have the quota raised"
+        f"Too big: asks 64 {team}, {team} can reach 4. Ask for at most 4, or have the quota raised"
     )
     pod = make_pod("huge", gpus=64)
     assert system.create(pods(team), pod, dry=True).warnings == [text]
@@ -187,8 +186,8 @@ def test_a_job_whose_pods_together_can_never_fit_is_told(system: System, team: s
     job = make_job("j", 3, gpus=2)
     (warning,) = system.create(f"/apis/batch/v1/namespaces/{team}/jobs", job).warnings
     assert warning == (
-        f"Too big: asks 6 nvidia.com/gpu (3 pods of 2), ClusterQueue {team} can reach 4. Run at"
-        " most 2 such pods at a time, or have the quota raised"
+        f"Too big: asks 6 {team}, {team} can reach 4. Run at most 2 of its 3 pods of 2 at a time,"
+        " or have the quota raised"
     )
 
 
@@ -198,7 +197,7 @@ def test_what_a_cohort_could_lend_counts(system: System) -> None:
     system.wait_webhook()
     assert system.create(pods(team), make_pod(gpus=10)).warnings == []
     (warning,) = system.create(pods(team), make_pod(gpus=11)).warnings
-    assert f"ClusterQueue {team} can reach 10" in warning
+    assert f"{team} can reach 10" in warning
 
 
 # -------------------------------------------------------------------------------------- equal pods

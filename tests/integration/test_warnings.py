@@ -59,8 +59,7 @@ def told(system: Installed, namespace: str, kind: str, document: Any, query: str
 @pytest.mark.parametrize("kind", GROUPS)
 def test_what_is_too_big_is_told_in_a_dry_run_too(system: Installed, team: str, kind: str) -> None:
     expected = (
-        f"Too big: asks 9 nvidia.com/gpu, ClusterQueue {team} can reach 4. Ask for at most 4, or"
-        " have the quota raised"
+        f"Too big: asks 9 {team}, {team} can reach 4. Ask for at most 4, or have the quota raised"
     )
     assert told(system, team, kind, made(kind, 9), DRY_RUN) == [expected]
     assert told(system, team, kind, made(kind, 4), DRY_RUN) == []
@@ -72,8 +71,8 @@ def test_a_namespace_without_queues_says_how_to_get_one(system: Installed, kind:
     namespace = system.cluster.create_namespace("bare")
     (text,) = told(system, namespace, kind, made(kind, 1), DRY_RUN)
     assert text == (
-        f"No queue: namespace {namespace} has no LocalQueue default, nor another one. Ask an"
-        " administrator for a LocalQueue"
+        "Waits: LocalQueue default does not exist in its namespace. Ask an administrator for a"
+        " LocalQueue: there is none"
     )
 
 

@@ -40,27 +40,27 @@ def test_a_missing_local_queue_is_named_with_those_that_exist():
     cluster = make_cluster("a", "b", "c", "d", "e", "f")
     (text,) = warnings(cluster, labels={QUEUE: "x"})
     assert text == (
-        "No queue: namespace team-a has no LocalQueue x. Set the label kueue.x-k8s.io/queue-name"
-        " to one of a, b, c, d, e, ..., or have it created"
+        "Waits: LocalQueue x does not exist in its namespace. Set the label"
+        " kueue.x-k8s.io/queue-name to one of a, b, c, d, e, ..., or have it created"
     )
     (text,) = warnings(make_cluster(), labels={QUEUE: "x"})
     assert text == (
-        "No queue: namespace team-a has no LocalQueue x, nor another one. Ask an administrator"
-        " for a LocalQueue"
+        "Waits: LocalQueue x does not exist in its namespace. Ask an administrator for a"
+        " LocalQueue: there is none"
     )
 
 
 def test_a_missing_cluster_queue_is_named():
     (text,) = warnings(make_cluster("default"))
     assert text == (
-        "Waits: ClusterQueue gpus of LocalQueue default does not exist. Have it created"
+        "Waits: its LocalQueue names ClusterQueue gpus, which does not exist. Have it created"
     )
 
 
 def test_missing_flavors_are_named():
     cluster = make_cluster("default", cluster_queues={"gpus": cluster_queue_view(QUOTA)})
     assert (
-        "Waits: ResourceFlavor a of ClusterQueue gpus does not exist. Have it created"
+        "Waits: ClusterQueue gpus admits nothing at present. Have ResourceFlavor a created"
         in warnings(cluster)
     )
 
@@ -73,7 +73,10 @@ def test_stopped_queues_are_named():
         "Waits: LocalQueue default is stopped. It goes on when the queue is started again",
     )
     assert warnings(make_world(cluster_queue_view(QUOTA, stopPolicy="HoldAndDrain"))) == (
-        "Waits: ClusterQueue gpus is stopped. It goes on when the queue is started again",
+        (
+            "Waits: ClusterQueue gpus admits nothing at present. It is stopped, and goes on when"
+            " it is started again"
+        ),
     )
 
 
@@ -81,7 +84,7 @@ def test_the_reason_of_an_inactive_cluster_queue_is_passed_on():
     condition = make_condition("Active", "False", message="references missing x")
     status = {"conditions": [condition]}
     assert warnings(make_world(cluster_queue_view(QUOTA, status=status))) == (
-        "Waits: ClusterQueue gpus admits nothing: references missing x",
+        "Waits: ClusterQueue gpus admits nothing at present. references missing x",
     )
 
 
@@ -100,8 +103,8 @@ def test_a_queue_that_does_not_serve_the_namespace_is_named(selector, served):
     labels = {"kubernetes.io/metadata.name": "team-a"}
     cluster.namespaces = {"team-a": namespace_view(labels=labels)}
     expected = (
-        "Waits: ClusterQueue gpus does not serve namespace team-a. Ask an administrator to label"
-        " the namespace as its namespaceSelector requires"
+        "Waits: its ClusterQueue does not serve its namespace (namespaceSelector). Ask an"
+        " administrator to label namespace team-a as namespaceSelector of ClusterQueue gpus says"
     )
     assert warnings(cluster) == (() if served else (expected,))
 
@@ -109,7 +112,7 @@ def test_a_queue_that_does_not_serve_the_namespace_is_named(selector, served):
 def test_a_resource_without_quota_is_named():
     (text,) = warnings(make_world(), requests={"hugepages-2Mi": "2Mi"})
     assert text == (
-        "Never starts: ClusterQueue gpus has no quota for hugepages-2Mi. Remove the request, or"
+        "Never starts as it is: queue gpus has no quota for hugepages-2Mi. Remove the request, or"
         " have the resource added"
     )
 
@@ -117,9 +120,9 @@ def test_a_resource_without_quota_is_named():
 def test_of_a_resource_that_a_device_class_may_answer_no_more_is_said_than_is_known():
     (text,) = warnings(make_world(), requests={"example.com/x": "1"})
     assert text == (
-        "May never start: ClusterQueue gpus has no quota for example.com/x. It starts only if this"
-        " is the extendedResourceName of a DeviceClass of GPUs. Remove the request, or have the"
-        " resource added"
+        "May never start: queue gpus has no quota for example.com/x. It starts only if this is the"
+        " extendedResourceName of a DeviceClass of GPUs. Remove the request, or have the resource"
+        " added"
     )
     implicit = {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": "1"}
     assert warnings(make_world(), requests=implicit) == ()
@@ -157,8 +160,8 @@ def test_what_no_flavor_can_ever_give_is_named(quotas, cohort, cpu, fits):
 def test_the_sentence_names_amount_queue_and_flavors():
     (text,) = warnings(make_world(), requests={"cpu": "11", "memory": "1Gi"})
     assert text == (
-        "Too big: asks 11 cpu, ClusterQueue gpus can reach 10. Ask for at most 10, or have the"
-        " quota raised"
+        "Too big: asks 11 cpu of a, gpus can reach 10. Ask for at most 10, or have the quota"
+        " raised"
     )
 
 
@@ -177,8 +180,8 @@ def make_pools(cohort: str = "", **more: Cohort) -> Cluster:
 def test_more_gpus_than_any_flavor_can_reach_are_told_with_what_to_do():
     (text,) = warnings(make_pools(), gpus=64)
     assert text == (
-        "Too big: asks 64 nvidia.com/gpu, ClusterQueue gpus can reach 16 in one flavor (a100 16,"
-        " h100 8). Ask for at most 16, or have the quota raised"
+        "Too big: asks 64 GPUs, gpus can reach 16 in one flavor (a100 16, h100 8). Ask for at most"
+        " 16, or have the quota raised"
     )
     assert warnings(make_pools(), gpus=16) == ()
 
@@ -198,7 +201,7 @@ def test_what_a_cohort_could_lend_counts():
     )
     assert warnings(make_pools("all", all=cohort), gpus=64) == ()
     (text,) = warnings(make_pools("all", all=cohort), gpus=69)
-    assert "can reach 68 in one flavor (a100 16, h100 68)" in text
+    assert "can reach 68 in one flavor (h100 68, a100 16)" in text
 
 
 def test_resources_that_fit_only_in_different_flavors_are_told_together():
@@ -208,8 +211,8 @@ def test_resources_that_fit_only_in_different_flavors_are_told_together():
     found = warnings(cluster, gpus=0, labels={QUEUE: "default"}, requests=asked)
     (text,) = (text for text in found if text.startswith("Too big"))
     assert text == (
-        "Too big: asks 5 cpu with 5Gi memory, ClusterQueue gpus has no flavor that can reach all"
-        " of it (a, b). Ask for less, or have the quota raised"
+        "Too big: asks 5 cpu with 5Gi memory, no flavor of gpus can reach all of it (b 1 cpu, a"
+        " 1Gi memory). Ask for less, or have the quota raised"
     )
 
 

@@ -187,22 +187,25 @@ def test_an_owner_that_is_not_known_frees_no_job_from_its_queue():
 @pytest.mark.parametrize(
     ("changes", "asked"),
     [
-        ({"parallelism": 8, "completions": 8}, "64 nvidia.com/gpu (8 pods of 8)"),
-        ({"parallelism": 9, "completions": 4}, "32 nvidia.com/gpu (4 pods of 8)"),
+        ({"parallelism": 8, "completions": 8}, (64, 8)),
+        ({"parallelism": 9, "completions": 4}, (32, 4)),
         ({"parallelism": 8, "annotations": {names.JOB_MIN_PARALLELISM: "3"}},
-         "24 nvidia.com/gpu (3 pods of 8)"),
-        ({"parallelism": 8, "annotations": {names.JOB_MIN_PARALLELISM: "2"}}, ""),
-        ({"parallelism": 2}, ""),
+         (24, 3)),
+        ({"parallelism": 8, "annotations": {names.JOB_MIN_PARALLELISM: "2"}}, None),
+        ({"parallelism": 2}, None),
     ],
     ids=["all pods", "no more than completions", "the least", "the least fits", "fits"],
 )  # fmt: skip
-def test_a_job_whose_pods_together_can_never_fit_is_told(changes: dict[str, Any], asked: str):
+def test_a_job_whose_pods_together_can_never_fit_is_told(
+    changes: dict[str, Any], asked: tuple[int, int] | None
+):
     cluster = make_cluster("default", flavors={"a": flavor_view("a", "A100-SXM4-80GB")})
     quotas = {"a": {"nvidia.com/gpu": "16"}}
     cluster.cluster_queues = {"gpus": cluster_queue_view(quotas, name="gpus")}
     found = mutate(in_queue(gpus=8, **changes), cluster).warnings
+    total, count = asked or (0, 0)
     expected = (
-        f"Too big: asks {asked}, ClusterQueue gpus can reach 16. Run at most 2 such pods at a"
+        f"Too big: asks {total} a, gpus can reach 16. Run at most 2 of its {count} pods of 8 at a"
         " time, or have the quota raised"
     )
     assert [text for text in found if "Too big" in text] == ([expected] if asked else [])

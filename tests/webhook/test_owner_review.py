@@ -171,10 +171,13 @@ def test_what_can_never_fit_is_said_of_its_pod_set_and_what_the_queue_lacks_once
     quotas = {"a": {"nvidia.com/gpu": "16"}}
     cluster.cluster_queues = {"gpus": cluster_queue_view(quotas, name="gpus")}
     (warning,) = mutate(in_queue(gpus=(8, 8), replicas=3), cluster).warnings
-    assert warning.startswith("Too big: pod set workers asks 24 nvidia.com/gpu (3 pods of 8)")
+    assert warning == (
+        "Too big: asks 24 a, gpus can reach 16. Pod set workers: run at most 2 of its 3 pods of 8"
+        " at a time, or have the quota raised"
+    )
     missing = mutate(in_queue(), make_cluster("other")).warnings
     assert [text.partition(". ")[0] for text in missing] == [
-        "No queue: namespace team-a has no LocalQueue default"
+        "Waits: LocalQueue default does not exist in its namespace"
     ]
 
 

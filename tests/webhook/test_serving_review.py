@@ -107,7 +107,7 @@ def test_an_owner_of_another_owner_that_serves_is_left_to_it() -> None:
 def test_a_queue_that_does_not_exist_is_warned_about_once() -> None:
     document = make_deployment(gpus=0)
     (warning,) = mutate(document, make_cluster("other")).warnings
-    assert warning.startswith("No queue: namespace team-a has no LocalQueue batch")
+    assert warning.startswith("Waits: LocalQueue batch does not exist in its namespace")
     assert mutate(document, make_cluster("other"), old=document).warnings == ()
 
 

@@ -34,7 +34,7 @@ VERDICTS = (
     "May wait ",
     "No queue: ",
     "Waits: ",
-    "Never starts: ",
+    "Never starts as it is: ",
     "Too many: ",
     "Check the unit: ",
 )
@@ -74,7 +74,7 @@ SITUATIONS = {
     "fits": Situation(),
     "too big": Situation(
         gpus=999, quota=16,
-        said=("Too big: ", "ClusterQueue gpus can reach 16. "),
+        said=("Too big: ", "gpus can reach 16. "),
     ),
     "over a cap": Situation(
         gpus=9, annotations={names.MAX_PER_USER: f"{GPU}=8"},
@@ -96,11 +96,11 @@ SITUATIONS = {
     ),
     "a queue that is not there": Situation(
         queue="x", local_queues=("a", "b"),
-        said=("No queue: namespace team-a has no LocalQueue x", "to one of a, b"),
+        said=("Waits: LocalQueue x does not exist in its namespace. ", "to one of a, b"),
     ),
     "a queue that is not there, nor another": Situation(
         queue="x", local_queues=(),
-        said=("No queue: ", "nor another one. Ask an administrator for a LocalQueue"),
+        said=("Waits: LocalQueue x does not exist", "Ask an administrator for a LocalQueue"),
     ),
     "no queue named": Situation(
         queue="", local_queues=("a", "b"),
