@@ -306,15 +306,15 @@ class _Blank(dict[str, str]):
         return key.upper()
 
 
-def next_step(code: str, known: Mapping[str, str] = MappingProxyType({})) -> str:
+def next_step(code: str, place: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return what to do about a reason; empty for nothing.
 
     Args:
         code: of the catalogue; nothing is known about others.
-        known: ``queue``, ``local``, ``namespace``, ``name``, ``workload``, as far as known.
+        place: ``queue``, ``local``, ``namespace``, ``name``, ``workload``, as far as known.
     """
     reason = CATALOGUE.get(Code(code)) if is_code(code) else None
-    given = {key: value for key, value in known.items() if value}
-    at = f" -n {given['namespace']}" if "namespace" in given else ""
-    given["at"] = at  # who may read one namespace only has to name it
-    return reason.step.format_map(_Blank(given)) if reason else ""
+    values = {key: value for key, value in place.items() if value}
+    at = f" -n {values['namespace']}" if "namespace" in values else ""
+    values["at"] = at  # who may read one namespace only has to name it
+    return reason.step.format_map(_Blank(values)) if reason else ""

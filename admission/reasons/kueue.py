@@ -149,11 +149,11 @@ def capped(reason: why.Capped) -> str:
     """Return which cap a request exceeds; Kueue has none."""
     place, resource = reason.place, reason.resource
     cap = f"queue {place.queue} ({place.annotation})"
-    asked, most = (quantity.in_words(resource, one) for one in (reason.asked, reason.most))
+    request, limit = (quantity.in_words(resource, v) for v in (reason.asked, reason.most))
     if isinstance(reason, why.ExceedsCap):
         subject = "a user may" if place.user else "all its work may"
-        return f"Too big: asks {asked} {resource}, {subject} hold at most {most} in {cap}"
-    amounts = f"{quantity.in_words(resource, reason.held)} of at most {most} {resource}"
+        return f"Too big: asks {request} {resource}, {subject} hold at most {limit} in {cap}"
+    amounts = f"{quantity.in_words(resource, reason.held)} of at most {limit} {resource}"
     if not place.user:
         verdict = f"{cap} holds {amounts}"
     elif place.namespace:
@@ -161,7 +161,7 @@ def capped(reason: why.Capped) -> str:
         verdict = f"{subject} holds {amounts} in {cap}"
     else:
         verdict = f"you ({place.user}) hold {amounts} in {cap}"
-    return f"Waits: {verdict}; asks {asked} more"
+    return f"Waits: {verdict}; asks {request} more"
 
 
 # ------------------------------------------------------------------ Workloads: Evicted, Preempted
@@ -215,8 +215,8 @@ def pods_ready(reason: PodsReadyReason, missing: str = "") -> Text:
         reason: reason of the condition.
         missing: what its pods lack to run, as a clause; empty to say nothing of it, as Kueue does.
     """
-    more = f": {missing}" if missing else ""
-    return Text(reason, f"{PODS_READY[reason]}{more}")
+    counts = f": {missing}" if missing else ""
+    return Text(reason, f"{PODS_READY[reason]}{counts}")
 
 
 # ----------------------------------------------------------------------- ClusterQueues: Active
@@ -230,7 +230,7 @@ def admits_nothing(blockers: Sequence[QueueBlocker]) -> Text:
     Args:
         blockers: at least one; the reason is that of the first.
     """
-    first, *_ = parts = [blocker(one) for one in blockers]
+    first, *_ = parts = [blocker(value) for value in blockers]
     if isinstance(blockers[0], why.QueueEnds):
         return Text(first.reason, "Can't admit new workloads; clusterQueue is terminating")
     listed = ", ".join(part.message for part in parts)

@@ -50,13 +50,13 @@ def fitted(text: Text) -> Text:
     return text if len(message) <= MOST else Text(text.reason, clipped(message, MOST))
 
 
-def clipped(text: str, most: int) -> str:
+def clipped(text: str, limit: int) -> str:
     """Return a text within a number of characters; a longer one ends at a word."""
-    if len(text) <= most:
+    if len(text) <= limit:
         return text
-    kept = text[: most - 1]
+    kept = text[: limit - 1]
     at_word = kept.rpartition(" ")[0]
-    return f"{at_word if len(at_word) > most // 2 else kept}{_CUT}"
+    return f"{at_word if len(at_word) > limit // 2 else kept}{_CUT}"
 
 
 def name(text: str) -> str:
@@ -64,12 +64,17 @@ def name(text: str) -> str:
     return text if len(text) <= _NAME else f"{text[: _NAME - 1]}{_CUT}"
 
 
-def listed(found: Iterable[str], separator: str = ", ") -> str:
+def is_cut(text: str) -> bool:
+    """Return whether a sentence shows a name not in full."""
+    return text.endswith(_CUT)
+
+
+def listed(members: Iterable[str], separator: str = ", ") -> str:
     """Return the members of a list, ``and 3 more`` for those beyond the first three."""
-    every = list(found)
-    more = len(every) - _LISTED
+    every = list(members)
+    rest = len(every) - _LISTED
     shown = separator.join(every[:_LISTED])
-    return f"{shown} and {more} more" if more > 0 else shown
+    return f"{shown} and {rest} more" if rest > 0 else shown
 
 
 def _counted(number: int, noun: str) -> str:
@@ -152,25 +157,25 @@ def waits_for_quota(
         place: in its queue, such as ``about 10th``; empty where it is not known.
         deployment: whose previous revision holds the quota; empty for none.
     """
-    of_one = [one for one in lacks if one.resource == lacks[0].resource]
-    if len(of_one) == 1:
-        head = f"Waits: needs {of_one[0].need}, {of_one[0].room}"
+    of_resource = [lack for lack in lacks if lack.resource == lacks[0].resource]
+    if len(of_resource) == 1:
+        head = f"Waits: needs {of_resource[0].need}, {of_resource[0].room}"
     else:
-        parts = listed(f"{name(one.flavor)} {one.room}" for one in of_one)
-        head = f"Waits: needs {of_one[0].amount}; {parts}"
-    missing = next((one for one in lacks if one.exists_not), None)
+        parts = listed(f"{name(lack.flavor)} {lack.room}" for lack in of_resource)
+        head = f"Waits: needs {of_resource[0].amount}; {parts}"
+    missing = next((lack for lack in lacks if lack.exists_not), None)
     at = _at(place, cluster_queue)
     if missing is not None:
         code = Code.CAPACITY_PROMISED if missing.is_all_elsewhere else Code.CAPACITY_MISSING
         return Text(code, sentence(head, _withheld(missing), at))
     if deployment:
-        who = (
+        cause = (
             f"the previous revision of Deployment {name(deployment)} holds quota: set maxSurge: 0"
         )
-        return Text(Code.HELD_BY_PREVIOUS_REVISION, sentence(head, who, at))
-    holders = of_one[0].holders if len(of_one) == 1 else ()
-    held = listed(f"{name(queue)} ({used})" for queue, used in holders)
-    return Text(Code.WAITING_FOR_QUOTA, sentence(head, at, f"held by {held}" if held else ""))
+        return Text(Code.HELD_BY_PREVIOUS_REVISION, sentence(head, cause, at))
+    holders = of_resource[0].holders if len(of_resource) == 1 else ()
+    users = listed(f"{name(queue)} ({used})" for queue, used in holders)
+    return Text(Code.WAITING_FOR_QUOTA, sentence(head, at, f"held by {users}" if users else ""))
 
 
 def _at(place: str, cluster_queue: str) -> str:
@@ -186,27 +191,27 @@ def too_big(lacks: Sequence[Lack], cluster_queue: str) -> Text:
         lacks: what no flavor can ever give, at least one, the largest reach first.
         cluster_queue: where it waits.
     """
-    of_one = [one for one in lacks if one.resource == lacks[0].resource]
+    of_resource = [lack for lack in lacks if lack.resource == lacks[0].resource]
     queue = name(cluster_queue)
-    first = of_one[0]
-    if {one.flavor for one in of_one} != {one.flavor for one in lacks}:
+    first = of_resource[0]
+    if {lack.flavor for lack in of_resource} != {lack.flavor for lack in lacks}:
         return Text(Code.EXCEEDS_MAX_QUOTA, sentence(_apart(lacks, queue)))
-    if len(of_one) == 1:
+    if len(of_resource) == 1:
         head = f"Too big: asks {first.need}, {queue} can reach {first.reach}"
     else:
-        parts = listed(f"{name(one.flavor)} {one.reach}" for one in of_one)
-        most = f"{queue} can reach {first.reach} in one flavor"
-        head = f"Too big: asks {first.amount}, {most} ({parts})"
+        parts = listed(f"{name(lack.flavor)} {lack.reach}" for lack in of_resource)
+        reach = f"{queue} can reach {first.reach} in one flavor"
+        head = f"Too big: asks {first.amount}, {reach} ({parts})"
     return Text(Code.EXCEEDS_MAX_QUOTA, sentence(head, _withheld(first)))
 
 
 def _apart(lacks: Sequence[Lack], queue: str) -> str:
     """Return that each flavor has enough of some of the resources, and none of all of them."""
-    amounts = " with ".join({one.resource: one.amount for one in lacks}.values())
+    amounts = " with ".join({lack.resource: lack.amount for lack in lacks}.values())
     of_flavor: dict[str, str] = {}
-    for one in lacks:
-        reach = f"{name(one.flavor)} {one.reach} {_unit(one.resource)}"
-        of_flavor.setdefault(one.flavor, reach)
+    for lack in lacks:
+        reach = f"{name(lack.flavor)} {lack.reach} {_unit(lack.resource)}"
+        of_flavor.setdefault(lack.flavor, reach)
     parts = listed(of_flavor.values())
     return f"Too big: asks {amounts}, no flavor of {queue} can reach all of it ({parts})"
 
@@ -219,39 +224,39 @@ def _withheld(lack: Lack) -> str:
     """Return why what is promised is not there: sick, missing, or promised to others before."""
     if not lack.withheld:
         return ""
-    more, others = f"{lack.withheld} more promised", listed(map(name, lack.promised_to))
+    promised, owners = f"{lack.withheld} more promised", listed(map(name, lack.promised_to))
     if not lack.elsewhere:
-        return f"{more}, but sick or missing"
+        return f"{promised}, but sick or missing"
     if lack.is_all_elsewhere:
-        return f"{more}, but they are promised to {others} first"
-    return f"{more}: {lack.elsewhere} of them to {others} first, the rest is sick or missing"
+        return f"{promised}, but they are promised to {owners} first"
+    return f"{promised}: {lack.elsewhere} of them to {owners} first, the rest is sick or missing"
 
 
 _LARGEST_NODE: Final = ", the largest node has "
 
 
-def exceeds_largest_node(found: Sequence[LargestNode]) -> Text:
+def exceeds_largest_node(nodes: Sequence[LargestNode]) -> Text:
     """Return that a pod asks for more than any node of the flavors has that it may get.
 
     ``Too big: a pod asks 16 a100, the largest node has 8.``
 
     Args:
-        found: one for each flavor, at least one, all of one resource.
+        nodes: one for each flavor, at least one, all of one resource.
     """
-    return Text(Code.EXCEEDS_LARGEST_NODE, sentence(f"Too big: {beyond_largest_node(found)}"))
+    return Text(Code.EXCEEDS_LARGEST_NODE, sentence(f"Too big: {beyond_largest_node(nodes)}"))
 
 
-def beyond_largest_node(found: Sequence[LargestNode]) -> str:
+def beyond_largest_node(nodes: Sequence[LargestNode]) -> str:
     """Return the same as a clause: ``a pod asks 16 a100, the largest node has 8``."""
-    first, *more = map(_of_node, sorted(found, key=lambda one: (-one.has, one.flavor)))
-    asks = first.amount if more else first.need
+    first, *rest = map(_of_node, sorted(nodes, key=lambda node: (-node.has, node.flavor)))
+    asks = first.amount if rest else first.need
     head = f"a pod asks {asks}{_LARGEST_NODE}{first.reach}"
-    parts = listed(f"{name(one.flavor)} {one.reach}" for one in (first, *more))
-    return f"{head} ({parts})" if more else head
+    parts = listed(f"{name(lack.flavor)} {lack.reach}" for lack in (first, *rest))
+    return f"{head} ({parts})" if rest else head
 
 
 def _of_node(node: LargestNode) -> Lack:
-    asks, has = (quantity.in_words(node.resource, one) for one in (node.asks, node.has))
+    asks, has = (quantity.in_words(node.resource, value) for value in (node.asks, node.has))
     return Lack(node.resource, node.flavor, asks, free="", reach=has)
 
 
@@ -269,10 +274,10 @@ def waits_for_preempted(count: int, *, until: str = "") -> Text:
         count: of them.
         until: time at which the last of them is stopped; empty where they are stopped already.
     """
-    who = f"{_counted(count, 'workload')} that it preempts"
+    victims = f"{_counted(count, 'workload')} that it preempts"
     has = "has" if count == 1 else "have"
     end = f"the last is stopped at {until}" if until else ""
-    return Text(Code.WAITING_FOR_PREEMPTED, sentence(f"Waits until {who} {has} stopped", end))
+    return Text(Code.WAITING_FOR_PREEMPTED, sentence(f"Waits until {victims} {has} stopped", end))
 
 
 def overtaken(place: str = "", cluster_queue: str = "") -> Text:
@@ -290,10 +295,10 @@ def not_judged(place: str = "", cluster_queue: str = "") -> Text:
 def resources_not_covered(missing: Iterable[str], cluster_queue: str = "") -> Text:
     """Return that the queue of a Workload has no quota for resources."""
     queue = f"queue {name(cluster_queue)}" if cluster_queue else "its queue"
-    what = listed(name(one) for one in missing)
+    resources = listed(name(resource) for resource in missing)
     return Text(
         Code.RESOURCE_NOT_COVERED,
-        sentence(f"Never starts as it is: {queue} has no quota for {what}"),
+        sentence(f"Never starts as it is: {queue} has no quota for {resources}"),
     )
 
 
@@ -312,8 +317,8 @@ def no_matching_flavor(why: Iterable[str], cluster_queue: str = "") -> Text:
 
 def waits_for_flavors(flavors: Iterable[str]) -> Text:
     """Return that a Workload waits for quota of flavors that were not tried the last time."""
-    which = listed((name(one) for one in flavors), " or ")
-    return Text(Code.WAITING_FOR_QUOTA, sentence(f"Waits for quota of {which}"))
+    choices = listed((name(flavor) for flavor in flavors), " or ")
+    return Text(Code.WAITING_FOR_QUOTA, sentence(f"Waits for quota of {choices}"))
 
 
 # ------------------------------------------------------------------ from values of the engine
@@ -392,20 +397,25 @@ _OF_EVERY_NODE: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods"}
 
 def lacks(shortages: Iterable[Shortage]) -> list[Lack]:
     """Return shortages as people read them: devices first, then the largest reach first."""
-    most: dict[FlavorResource, Shortage] = {}
+    largest: dict[FlavorResource, Shortage] = {}
     for shortage in shortages:
         fr = FlavorResource(shortage.flavor, shortage.resource)
-        if fr not in most or most[fr].requested < shortage.requested:
-            most[fr] = shortage
+        if fr not in largest or largest[fr].requested < shortage.requested:
+            largest[fr] = shortage
     in_order = sorted(
-        most.values(),
-        key=lambda one: (one.resource in _OF_EVERY_NODE, one.resource, -one.limit, one.flavor),
+        largest.values(),
+        key=lambda short: (
+            short.resource in _OF_EVERY_NODE,
+            short.resource,
+            -short.limit,
+            short.flavor,
+        ),
     )
     return [_lack(shortage) for shortage in in_order]
 
 
 def _lack(shortage: Shortage) -> Lack:
-    resource, withheld, others = shortage.resource, shortage.withheld, shortage.elsewhere
+    resource, withheld, promised = shortage.resource, shortage.withheld, shortage.elsewhere
     room = max(0, min(shortage.available, shortage.limit))
     return Lack(
         resource=resource,
@@ -414,9 +424,9 @@ def _lack(shortage: Shortage) -> Lack:
         free=quantity.in_words(resource, shortage.available),
         reach=_limited(resource, shortage.limit),
         withheld=_limited(resource, withheld) if withheld else "",
-        elsewhere=_limited(resource, least) if (least := min(withheld, others.amount)) else "",
-        is_all_elsewhere=0 < withheld <= others.amount,
-        promised_to=others.owners,
+        elsewhere=_limited(resource, least) if (least := min(withheld, promised.amount)) else "",
+        is_all_elsewhere=0 < withheld <= promised.amount,
+        promised_to=promised.owners,
         holders=tuple(
             (queue, quantity.in_words(resource, used))
             for queue, used in shortage.holders
@@ -525,18 +535,22 @@ def _of_refusals(reason: why.NoFlavor, cluster_queue: str) -> Text:
     """
     refusals = sorted(
         reason.refusals,
-        key=lambda one: (getattr(one, "resource", ""), getattr(one, "flavor", ""), repr(one)),
+        key=lambda refusal: (
+            getattr(refusal, "resource", ""),
+            getattr(refusal, "flavor", ""),
+            repr(refusal),
+        ),
     )
-    uncovered = [one.resource for one in refusals if isinstance(one, why.NotCovered)]
+    uncovered = [refusal.resource for refusal in refusals if isinstance(refusal, why.NotCovered)]
     if uncovered:
         return resources_not_covered(uncovered, cluster_queue)
-    needs = listed(_more(one) for one in refusals if isinstance(one, why.QuotaInUse))
+    needs = listed(_more(refusal) for refusal in refusals if isinstance(refusal, why.QuotaInUse))
     if needs:
         return Text(Code.WAITING_FOR_QUOTA, sentence(f"Waits: needs {needs}"))
-    beyond = [one for one in refusals if isinstance(one, why.QuotaTooSmall)]
+    beyond = [refusal for refusal in refusals if isinstance(refusal, why.QuotaTooSmall)]
     if beyond:
-        beyond.sort(key=lambda one: -one.limit)
-        return too_big([_beyond(one) for one in beyond], cluster_queue or "its queue")
+        beyond.sort(key=lambda refusal: -refusal.limit)
+        return too_big([_beyond(refusal) for refusal in beyond], cluster_queue or "its queue")
     against = dict.fromkeys(filter(None, map(_against, refusals)))
     if against:
         return no_matching_flavor(against, cluster_queue)
@@ -638,9 +652,9 @@ _NEAREST: Final[Mapping[str, Code]] = MappingProxyType(
 
 def admitted(cluster_queue: str, flavors: Iterable[str] = ()) -> Text:
     """Return that something has its quota."""
-    on = listed(name(one) for one in dict.fromkeys(flavors))
+    shown = listed(name(flavor) for flavor in dict.fromkeys(flavors))
     where = f"Admitted by ClusterQueue {name(cluster_queue)}"
-    return Text(Code.ADMITTED, sentence(f"{where}{on and f' on {on}'}"))
+    return Text(Code.ADMITTED, sentence(f"{where}{shown and f' on {shown}'}"))
 
 
 def waits_for_checks(checks: Iterable[tuple[str, str]]) -> Text:
@@ -649,11 +663,11 @@ def waits_for_checks(checks: Iterable[tuple[str, str]]) -> Text:
     Args:
         checks: names of those that are open, and what each says.
     """
-    found = list(checks)
-    said = next((message for _, message in found if message), "")
-    shown = listed(name(one) for one, _ in found) or "some"
-    noun = "admission check" if len(found) == 1 else "admission checks"
-    return Text(Code.WAITING_FOR_CHECKS, sentence(f"Has quota, waits for {noun} {shown}", said))
+    open_checks = list(checks)
+    first = next((message for _, message in open_checks if message), "")
+    shown = listed(name(check) for check, _ in open_checks) or "some"
+    noun = "admission check" if len(open_checks) == 1 else "admission checks"
+    return Text(Code.WAITING_FOR_CHECKS, sentence(f"Has quota, waits for {noun} {shown}", first))
 
 
 def pods_not_running(missing: str, beyond: str = "") -> Text:
@@ -676,13 +690,13 @@ def members_not_running(counts: MemberCounts) -> Text:
 
 def missing(counts: MemberCounts) -> str:
     """Return the first thing that a Workload lacks to run, as a clause."""
-    asked, scheduled = counts.asked, counts.scheduled
-    if counts.created < asked:
-        return f"{counts.created} of {asked} pods are created"
-    if scheduled < asked:
-        said = unscheduled(counts)
-        return f"{scheduled} of {asked} pods are scheduled{said and f': {said}'}"
-    ready = f"{counts.ready} of {asked} pods are ready"
+    total, scheduled = counts.asked, counts.scheduled
+    if counts.created < total:
+        return f"{counts.created} of {total} pods are created"
+    if scheduled < total:
+        cause = unscheduled(counts)
+        return f"{scheduled} of {total} pods are scheduled{cause and f': {cause}'}"
+    ready = f"{counts.ready} of {total} pods are ready"
     return f"{ready}: {_not_ready(counts.lost_nodes)}" if counts.lost_nodes else ready
 
 
@@ -707,8 +721,8 @@ _NODES_NAMED: Final = 3
 
 def _not_ready(nodes: Sequence[str]) -> str:
     """Return which nodes are not ready."""
-    more = len(nodes) - _NODES_NAMED
-    named = ", ".join(nodes[:_NODES_NAMED]) + (f" and {more} more" if more > 0 else "")
+    rest = len(nodes) - _NODES_NAMED
+    named = ", ".join(nodes[:_NODES_NAMED]) + (f" and {rest} more" if rest > 0 else "")
     return f"node {named} is not ready" if len(nodes) == 1 else f"nodes {named} are not ready"
 
 
@@ -862,7 +876,7 @@ def cluster_queue_in_use(workloads: int, holders: Iterable[str]) -> Text:
     """
     hold = "holds" if workloads == 1 else "hold"
     head = f"Cannot go yet: {_counted(workloads, 'workload')} {hold} its quota"
-    shown = listed(name(one) for one in holders)
+    shown = listed(name(holder) for holder in holders)
     return Text(Code.QUEUE_IN_USE, sentence(f"{head}: {shown}" if shown else head))
 
 

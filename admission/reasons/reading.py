@@ -147,8 +147,8 @@ def _no_flavor(reason: str, message: str) -> NoFlavor | None:
     pod_sets = _pod_sets(message)
     if not any(refusals for _, refusals in pod_sets):
         return None
-    known = reason if reason in _OF_FLAVORS else WaitReason.NO_MATCHING_FLAVOR
-    return NoFlavor(WaitReason(known), pod_sets)
+    code = reason if reason in _OF_FLAVORS else WaitReason.NO_MATCHING_FLAVOR
+    return NoFlavor(WaitReason(code), pod_sets)
 
 
 def _pod_sets(message: str) -> tuple[RefusedPodSet, ...]:
@@ -195,7 +195,9 @@ def refusing_flavors(message: str) -> Mapping[str, frozenset[str]]:
         message: of QuotaReserved=False; flavors that were not tried the last time are not in it.
     """
     return {
-        name: frozenset(one.flavor for one in refusals if isinstance(one, why.NODES_REFUSE))
+        name: frozenset(
+            refusal.flavor for refusal in refusals if isinstance(refusal, why.NODES_REFUSE)
+        )
         for name, refusals in _pod_sets(message)
         if name
     }
@@ -219,13 +221,13 @@ class Told(NamedTuple):
 
 def told_amounts(message: str) -> tuple[Told, ...]:
     """Return the amounts in the message of QuotaReserved=False, in the order of the message."""
-    told: dict[Told, None] = {}
+    amounts: dict[Told, None] = {}
     for refusal in _refusals(message):
         if isinstance(refusal, why.QuotaInUse):
-            told[Told(refusal.resource, refusal.flavor, more=refusal.missing)] = None
+            amounts[Told(refusal.resource, refusal.flavor, more=refusal.missing)] = None
         elif isinstance(refusal, why.QuotaTooSmall):
-            told[Told(refusal.resource, refusal.flavor, reach=refusal.limit)] = None
-    return tuple(told)
+            amounts[Told(refusal.resource, refusal.flavor, reach=refusal.limit)] = None
+    return tuple(amounts)
 
 
 # ------------------------------------------------------------------------ pods that do not run
@@ -281,16 +283,20 @@ class ToldPlace(NamedTuple):
     Attributes:
         number: from 1.
         is_about: whether it was rounded.
+        cluster_queue: the queue, as the sentence shows its name.
     """
 
     number: int
     is_about: bool
+    cluster_queue: str
 
 
-_PLACE_IN: Final = re.compile(r"(about )?(\d[\d,]*)(?:st|nd|rd|th) in queue ")
+_PLACE_IN: Final = re.compile(
+    r"(about )?(\d[\d,]*)(?:st|nd|rd|th) in queue ([^\s;]+?)(?=[;.]?(?:\s|$))"
+)
 
 
 def told_place(message: str) -> ToldPlace | None:
     """Return the place that a sentence of this catalogue says; None where it says none."""
-    found = _PLACE_IN.search(message)
-    return found and ToldPlace(int(found[2].replace(",", "")), bool(found[1]))
+    match = _PLACE_IN.search(message)
+    return match and ToldPlace(int(match[2].replace(",", "")), bool(match[1]), match[3])

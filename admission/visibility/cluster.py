@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from admission.base import conditions, names
@@ -63,10 +63,12 @@ class Wanted:
         pod_fields: field selector of the pods.
         nodes: whether nodes are.
         workloads: whether LocalQueues, ResourceFlavors and Workloads are.
+        tree_of: a ClusterQueue; Cohorts are read only where it is in one. Empty to read them.
     """
 
     namespace: str
     workloads: bool = True
+    tree_of: str = ""
     pods: str | None = None
     pod_fields: str = ""
     nodes: bool = False
@@ -105,9 +107,13 @@ def read(api: Api, wanted: Wanted) -> Objects:
     missing: list[str] = []
     lists = _Lists(api, wanted.namespace, missing)
     of_workloads = lists.of if wanted.workloads else _nothing
+    queues = lists.of(resources.CLUSTER_QUEUES, ClusterQueue)
+    in_cohort = not wanted.tree_of or any(
+        queue.spec.cohort_name for queue in queues if queue.metadata.name == wanted.tree_of
+    )
     return Objects(
-        cluster_queues=lists.of(resources.CLUSTER_QUEUES, ClusterQueue),
-        cohorts=lists.of(resources.COHORTS, Cohort),
+        cluster_queues=queues,
+        cohorts=lists.of(resources.COHORTS, Cohort) if in_cohort else (),
         local_queues=of_workloads(resources.LOCAL_QUEUES, LocalQueue),
         flavors=of_workloads(resources.RESOURCE_FLAVORS, ResourceFlavor),
         workloads=of_workloads(resources.WORKLOADS, Workload),
@@ -115,6 +121,22 @@ def read(api: Api, wanted: Wanted) -> Objects:
         if wanted.pods is None
         else lists.of(resources.PODS, views.Pod, wanted.pods, wanted.pod_fields),
         nodes=lists.of(resources.NODES, views.Node) if wanted.nodes else (),
+        missing=tuple(missing),
+    )
+
+
+def with_workloads(api: Api, objects: Objects, namespace: str) -> Objects:
+    """Return objects with LocalQueues and Workloads beside the queues that were read.
+
+    Raises:
+        KubeError: the API server did not answer.
+    """
+    missing = list(objects.missing)
+    lists = _Lists(api, namespace, missing)
+    return replace(
+        objects,
+        local_queues=lists.of(resources.LOCAL_QUEUES, LocalQueue),
+        workloads=lists.of(resources.WORKLOADS, Workload),
         missing=tuple(missing),
     )
 

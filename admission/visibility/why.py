@@ -419,7 +419,11 @@ def _of_workload(
     state, condition = _state(workload)
     admission = workload.get("status", {}).get("admission") or {}
     local = workload.get("spec", {}).get("queueName", "")
-    queue = admission.get("clusterQueue") or _cluster_queue(api, subject.namespace, local)
+    queue = (
+        admission.get("clusterQueue")
+        or _told_queue(own)
+        or _cluster_queue(api, subject.namespace, local)
+    )
     flavors = {
         resource: flavor
         for assignment in admission.get("podSetAssignments", [])
@@ -555,10 +559,12 @@ def _with_numbers(
     api: Api, answer: Answer, subject: Subject, workload: Document, own: Mapping[str, Any]
 ) -> Answer:
     """Return the answer with what there is and the place, as far as the caller may read it."""
-    read = cluster.relate(cluster.read(api, Wanted(namespace=answer.namespace, workloads=False)))
+    is_told = own.get("status") == "False"
+    tree_of = answer.cluster_queue if is_told else ""
+    wanted = Wanted(namespace=answer.namespace, workloads=False, tree_of=tree_of)
+    read = cluster.relate(cluster.read(api, wanted))
     node = read.forest.queues.get(names.ClusterQueueName(answer.cluster_queue))
     view = read.queues.get(answer.cluster_queue)
-    is_told = own.get("status") == "False"
     if node is None or view is None:
         answer = replace(answer, missing=read.missing)
         may_read = cluster.not_listed(resources.CLUSTER_QUEUES) not in read.missing
@@ -578,7 +584,8 @@ def _with_numbers(
     found = tuple(_numbers(one) for one in shortages)
     sick = _sick(view.status.conditions, {one.flavor for one in found})
     answer = replace(answer, notes=(*answer.notes, *sick))
-    place, count = _place(api, answer, view.status.pending_workloads or 0)
+    pending = view.status.pending_workloads or 0
+    place, count = _place(api, answer, read, pending, is_told=is_told)
     answer = replace(answer, numbers=found, waiting=count)
     answer = _at_place(answer, place, answer.message)
     lacking = [one for one in shortages if one.missing]
@@ -799,18 +806,33 @@ def _numbers(one: Shortage) -> Numbers:
     )
 
 
-def _place(api: Api, answer: Answer, pending: int) -> tuple[int | None, int | None]:
-    """Return the place in the ClusterQueue, and how many wait there."""
+def _place(
+    api: Api, answer: Answer, read: cluster.Read, pending: int, *, is_told: bool
+) -> tuple[int | None, int | None]:
+    """Return the place in the ClusterQueue, and how many wait there.
+
+    Our own condition says a place where one matters. Where nobody serves the order, that is the
+    place; it is computed for what has no such condition.
+
+    Args:
+        api: is asked with the rights of the caller.
+        answer: so far.
+        read: queues.
+        pending: how many wait, as the status of the ClusterQueue says.
+        is_told: whether the message is our own condition.
+    """
     key = WorkloadKey(answer.namespace, answer.workload)
+    if is_told and reading.told_place(answer.message) is None:
+        return None, pending
     order = waiting.told(api, answer.cluster_queue)
     if order is not None:
         return (order.index(key) + 1 if key in order else None), len(order)
-    if pending > _FEW:
+    if is_told or pending > _FEW:
         return None, pending
-    read = cluster.relate(cluster.read(api, Wanted(namespace=answer.namespace)))
-    found = waiting.of(read, answer.cluster_queue)
-    places = {(one.namespace, one.workload): one.place for one in found.waiting}
-    is_whole = len(found.waiting) >= pending
+    whole = cluster.relate(cluster.with_workloads(api, read.objects, answer.namespace))
+    line = waiting.of(whole, answer.cluster_queue)
+    places = {(place.namespace, place.workload): place.place for place in line.waiting}
+    is_whole = len(line.waiting) >= pending
     return (places.get((key.namespace, key.name)) if is_whole else None), pending
 
 
@@ -981,6 +1003,12 @@ def _cluster_queue(api: Api, namespace: str, queue: str) -> str:
         return ""
     name: str = found.get("spec", {}).get("clusterQueue", "")
     return name
+
+
+def _told_queue(own: Mapping[str, Any]) -> str:
+    """Return the ClusterQueue that our own condition names; empty where it names none in full."""
+    told = reading.told_place(own.get("message", "")) if own.get("status") == "False" else None
+    return "" if told is None or people.is_cut(told.cluster_queue) else told.cluster_queue
 
 
 def _queue_label(document: Document) -> str:
