@@ -74,7 +74,7 @@ def over(message: str) -> Text:
 
 
 class WaitReason(StrEnum):
-    """Reasons of the condition QuotaReserved=False; all but the last three are Kueue's."""
+    """Reasons of the condition QuotaReserved=False; all but the last four are Kueue's."""
 
     WAITING_FOR_QUOTA = "WaitingForQuota"
     EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
@@ -89,6 +89,7 @@ class WaitReason(StrEnum):
     ADMISSION_PAUSED = "AdmissionPaused"
     CAP_REACHED = "CapReached"
     EXCEEDS_CAP = "ExceedsCap"
+    WAITING_FOR_NODE = "WaitingForNode"
 
 
 ON_HOLD: Final = "OnHold"
@@ -120,6 +121,15 @@ PAUSED: Final = Text(
     "Admission is paused by the administrator: no workload gets quota. This one keeps its place in"
     " the queue and is considered when admission is resumed",
 )
+
+
+def no_node(shortage: str) -> str:
+    """Return why a flavor was not given whose nodes have no room.
+
+    Args:
+        shortage: see `placing.shortage`.
+    """
+    return shortage
 
 
 class CapPlace(NamedTuple):

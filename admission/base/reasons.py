@@ -45,6 +45,7 @@ class Code(StrEnum):
     CAP_REACHED = WaitReason.CAP_REACHED.value
     EXCEEDS_CAP = WaitReason.EXCEEDS_CAP.value
     EXCEEDS_LARGEST_NODE = "ExceedsLargestNode"
+    WAITING_FOR_NODE = WaitReason.WAITING_FOR_NODE.value
     NO_MATCHING_FLAVOR = WaitReason.NO_MATCHING_FLAVOR.value
     RESOURCE_NOT_COVERED = "ResourceNotCovered"
     PENDING_EVALUATION = WaitReason.PENDING_EVALUATION.value
@@ -147,6 +148,11 @@ CATALOGUE: Final[Mapping[Code, Reason]] = MappingProxyType(
         Code.EXCEEDS_LARGEST_NODE: Reason(
             "One of its pods asks for more than any node has",
             "create it again with more pods that ask for less each, or have a larger node added",
+        ),
+        Code.WAITING_FOR_NODE: Reason(
+            "It has quota to take, and no node has room for it",
+            "wait until pods on these nodes end, or ask for less on one node; what is free: "
+            "kubectl gpu top{at}",
         ),
         Code.NO_MATCHING_FLAVOR: Reason(
             "No flavor of its queue matches",
@@ -479,6 +485,23 @@ def waits_for_quota(
     holders = of_one[0].holders if len(of_one) == 1 else ()
     held = listed(f"{name(queue)} ({used})" for queue, used in holders)
     return Text(Code.WAITING_FOR_QUOTA, sentence(head, at, f"held by {held}" if held else ""))
+
+
+def waits_for_node(shortages: Sequence[str], cluster_queue: str, *, place: str = "") -> Text:
+    """Return that a Workload waits until nodes have room for its pods.
+
+    ``Waits for a node: needs 8 nvidia.com/gpu on one node of a100; 12 are free, at most 3 on one
+    node (node-4).``
+
+    Args:
+        shortages: what nodes lack, at least one; see `placing.shortage`.
+        cluster_queue: where it waits.
+        place: in its queue, such as ``about 10th``; empty where it is not known.
+    """
+    told = dict.fromkeys(shortages)
+    head = f"Waits for a node: {next(iter(told))}"
+    others = tuple(told)[1:]
+    return Text(Code.WAITING_FOR_NODE, sentence(head, *others, _at(place, cluster_queue)))
 
 
 def _at(place: str, cluster_queue: str) -> str:

@@ -3,7 +3,7 @@
 Source: kueue pkg/scheduler/flavorassigner (Assignment, PodSetAssignment, Status).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -13,6 +13,7 @@ from admission.base.conditions import WaitReason
 from admission.base.names import FlavorName, FlavorResource, PodSetName, ResourceName
 from admission.scheduling.decisions import Mode, Shortage
 from admission.scheduling.model import PodSetAssignment
+from admission.scheduling.places.model import NoPlace
 from admission.scheduling.podsets import Demand
 
 
@@ -47,11 +48,12 @@ class Grade(NamedTuple):
 
 
 SEVERITY: Final[Mapping[str, int]] = {
-    WaitReason.WAITING_FOR_QUOTA: 1,
-    WaitReason.CAP_REACHED: 2,
-    WaitReason.EXCEEDS_CAP: 3,
-    WaitReason.EXCEEDS_MAX_QUOTA: 4,
-    WaitReason.NO_MATCHING_FLAVOR: 5,
+    WaitReason.WAITING_FOR_NODE: 1,
+    WaitReason.WAITING_FOR_QUOTA: 2,
+    WaitReason.CAP_REACHED: 3,
+    WaitReason.EXCEEDS_CAP: 4,
+    WaitReason.EXCEEDS_MAX_QUOTA: 5,
+    WaitReason.NO_MATCHING_FLAVOR: 6,
 }
 """Reasons by how hopeless they are."""
 
@@ -124,6 +126,7 @@ class Assignment:
             flavor.
         shortages: what was missing where.
         capped: why caps refuse a flavor; empty where they refuse none.
+        no_places: where nodes have no room for its pods.
     """
 
     pod_sets: list[PodSetResult] = field(default_factory=list)
@@ -132,6 +135,7 @@ class Assignment:
     refusal: WaitReason | None = None
     shortages: list[Shortage] = field(default_factory=list)
     capped: str = ""
+    no_places: list[NoPlace] = field(default_factory=list)
 
     @property
     def mode(self) -> Mode:
@@ -149,6 +153,15 @@ class Assignment:
             self.refusal is None or SEVERITY[reason] > SEVERITY[self.refusal]
         ):
             self.refusal = reason
+
+    def refuse_for_nodes(self, no_places: Iterable[NoPlace]) -> None:
+        """Remember that there is quota, and no room on nodes for all pods at once."""
+        self.refusal = WaitReason.WAITING_FOR_NODE
+        for no_place in no_places:
+            self.no_places.append(no_place)
+            for one in self.pod_sets:
+                if one.demand.pod_set.name == no_place.pod_set:
+                    one.messages = [*one.messages, conditions.no_node(no_place.text())]
 
     @property
     def borrowing(self) -> int:

@@ -22,6 +22,7 @@ from admission.scheduling.model import (
     PastPreemptions,
     PodSetAssignment,
 )
+from admission.scheduling.places.model import NoPlace, Place
 
 __all__ = [
     "Admit",
@@ -75,6 +76,7 @@ class Admit:
         checks: names of the admission checks that its flavors need, sorted; none means that it
             is admitted at once.
         surges: whether it is surge quota.
+        places: nodes that its pods were admitted for; none where nodes decided nothing.
     """
 
     workload: WorkloadKey
@@ -83,6 +85,7 @@ class Admit:
     borrowing: int = 0
     checks: tuple[str, ...] = ()
     surges: bool = False
+    places: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +152,7 @@ class Wait:
         requests: total of each pod set, canonical units, in the order of the spec.
         shortages: what was missing where; empty when quota is not the cause.
         preempting: victims whose quota it now waits for.
+        no_places: where nodes have no room for its pods; empty when nodes are not the cause.
     """
 
     workload: WorkloadKey
@@ -158,6 +162,7 @@ class Wait:
     requests: tuple[tuple[PodSetName, Mapping[ResourceName, int]], ...] = ()
     shortages: tuple[Shortage, ...] = ()
     preempting: tuple[WorkloadKey, ...] = ()
+    no_places: tuple[NoPlace, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,6 +64,8 @@ def waiting(wait: Wait, *, place: str = "", until: str = "", deployment: str = "
     queue = wait.cluster_queue
     if wait.reason == WaitReason.WAITING_FOR_PREEMPTED and (wait.preempting or until):
         return reasons.waits_for_preempted(len(wait.preempting), until=until)
+    if wait.no_places and wait.reason == WaitReason.WAITING_FOR_NODE:
+        return reasons.waits_for_node([one.text() for one in wait.no_places], queue, place=place)
     if wait.message == conditions.NOT_JUDGED.message:
         return reasons.not_judged(place, queue)
     if wait.message in _OVERTAKEN:

@@ -4,7 +4,7 @@ Source: kueue pkg/scheduler/flavorassigner/flavorassigner.go.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from admission.base import amount, conditions, quantity
@@ -33,13 +33,13 @@ from admission.scheduling.model import (
     ResourceFlavor,
     ResourceGroup,
     SearchPolicy,
-    Taint,
-    Toleration,
 )
+from admission.scheduling.places.model import NoPlace, Want
 from admission.scheduling.podsets import PODS, Demand
 from admission.scheduling.preemption import targets
 from admission.scheduling.preemption.candidates import Need, Preemptor, Target
 from admission.scheduling.snapshot import Snapshot
+from admission.scheduling.tolerations import untolerated
 
 _WORST: Final = Grade(Chance.NO_FIT, 0)
 
@@ -67,6 +67,7 @@ class _Scan:
         messages: of all flavors looked at; none when the best one fits.
         reason: of a scan without result, the least hopeless of its flavors.
         capped: why caps refuse one of them; empty where they refuse none.
+        no_places: where nodes have no room.
         contradicted: a flavor of another resource group that one of them contradicts, with the
             reason why that flavor cannot be used then; None where none does.
     """
@@ -78,6 +79,14 @@ class _Scan:
     shortages: list[Shortage] = field(default_factory=list)
     reason: WaitReason | None = None
     capped: str = ""
+    no_places: list[NoPlace] = field(default_factory=list)
+
+    def note_no_places(self, found: Iterable[NoPlace]) -> None:
+        """Remember that nodes of a flavor have no room."""
+        for no_place in found:
+            self.no_places.append(no_place)
+            self.messages.append(conditions.no_node(no_place.text()))
+        self.note_refusal(WaitReason.WAITING_FOR_NODE)
 
     def note_refusal(self, reason: WaitReason) -> None:
         """Remembers why a flavor cannot be used; the least hopeless one counts."""
@@ -120,6 +129,7 @@ class Assigner:
         memory: the flavor at which earlier scans stopped; None to start at the first.
         pins: flavors to keep; None to choose freely.
         limits: caps that the workload comes under.
+        has_devices: whether the workload asks for devices.
     """
 
     def __init__(
@@ -129,6 +139,8 @@ class Assigner:
         memory: ScanMemory | None = None,
         pins: Pins | None = None,
         limits: Caps = caps.NONE,
+        *,
+        has_devices: bool = False,
     ) -> None:
         self._snapshot = snapshot
         self._preemptor = preemptor
@@ -136,6 +148,7 @@ class Assigner:
         self._memory = memory
         self._pins = pins
         self._caps = limits
+        self._has_devices = has_devices
         self._known: list[tuple[Need, tuple[Target, ...]]] = []
 
     def assign(self, demanded: Sequence[Demand]) -> Assignment:
@@ -167,6 +180,7 @@ class Assigner:
             result.shortages += scan.shortages
             result.note_reason(scan.reason)
             result.capped = scan.capped or result.capped
+            result.no_places += scan.no_places
         choices = chosen.choices if failed is None else {}
         for one in group:
             self._append(result, one, choices, chosen.messages, chosen.tried)
@@ -255,8 +269,14 @@ class Assigner:
                 found.messages.append(refusal)
                 found.note_refusal(WaitReason.NO_MATCHING_FLAVOR)
                 continue
+            wants = self._wants(flavor, group, chosen)
+            if nowhere := [why for want in wants if (why := self._snapshot.places.never(want))]:
+                found.note_no_places(nowhere)
+                continue
             fits = {r: self._fit(flavor, r, group, assumed) for r in wanted}
             grade = _collect(found, fits.values(), policy)
+            if wants:
+                grade, fits = self._on_nodes(found, flavor, group, assumed, wants, grade, fits)
             stop = not try_next(grade, policy)
             if stop or is_preferred(grade, best, policy):
                 best = grade
@@ -267,10 +287,72 @@ class Assigner:
             if stop:
                 break
         if best.chance == Chance.FIT:
-            found.messages, found.shortages = [], []
+            found.messages, found.shortages, found.no_places = [], [], []
         elif not found.choices:
             self._tell_passed(found, covering, start, group, resource, wanted, assumed)
         return found
+
+    def _wants(
+        self, flavor: FlavorName, group: tuple[Demand, ...], chosen: _Choosing
+    ) -> tuple[Want, ...]:
+        """Return what the pods need of nodes in a flavor and in those chosen before."""
+        places = self._snapshot.places
+        if not places:
+            return ()
+        flavors = (flavor, *(choice.flavor for choice in chosen.choices.values()))
+        asked = (
+            places.want(one.pod_set, one.count, flavors, has_devices=self._has_devices)
+            for one in group
+            if one.count
+        )
+        return tuple(want for want in asked if want is not None)
+
+    def _on_nodes(
+        self,
+        found: _Scan,
+        flavor: FlavorName,
+        group: tuple[Demand, ...],
+        assumed: Mapping[FlavorResource, int],
+        wants: tuple[Want, ...],
+        grade: Grade,
+        fits: dict[ResourceName, _Fit],
+    ) -> tuple[Grade, dict[ResourceName, _Fit]]:
+        """Return how a flavor fits whose nodes have to take the pods, too.
+
+        Where there is quota and no node, victims are looked for whose end makes room on nodes.
+        """
+        if grade.chance <= Chance.NO_CANDIDATES:
+            return grade, fits
+        if grade.chance == Chance.FIT and self._snapshot.places.fits(wants):
+            return grade, fits
+        requests = {
+            FlavorResource(flavor, r): value
+            for r in fits
+            if (value := assumed.get(FlavorResource(flavor, r), 0) + _requested(group, flavor, r))
+        }
+        devices = {name for want in wants for name in want.shape.needs.devices}
+        of_devices = frozenset(fr for fr in requests if fr.resource in devices)
+        without_quota = frozenset(
+            FlavorResource(flavor, r) for r, fit in fits.items() if fit.grade.chance < Chance.FIT
+        )
+        short = without_quota or of_devices or frozenset(requests)
+        victims = self.victims(Need(requests=requests, short=short, wants=wants))
+        if grade.chance == Chance.FIT:
+            found.note_no_places(self._snapshot.places.why(wants))
+        if not victims:
+            chance = Chance.NO_CANDIDATES if without_quota else Chance.NO_FIT
+            lowered = Grade(chance, grade.borrow)
+        elif without_quota:
+            return grade, fits
+        else:
+            own = any(victim.workload.cluster_queue == self._queue.name for victim in victims)
+            lowered = Grade(Chance.PREEMPT if own else Chance.RECLAIM, grade.borrow)
+        return lowered, {
+            r: replace(fit, grade=Grade(min(fit.grade.chance, lowered.chance), fit.grade.borrow))
+            if FlavorResource(flavor, r) in short
+            else fit
+            for r, fit in fits.items()
+        }
 
     def _tell_passed(
         self,
@@ -347,7 +429,7 @@ class Assigner:
         queue = self._queue
         fr = FlavorResource(flavor, resource)
         before = assumed.get(fr, 0)
-        request = sum(one.in_flavor(flavor, resource) for one in group if resource in one.requests)
+        request = _requested(group, flavor, resource)
         value = before + request
         limit = quota.potential(queue, fr)
         available = max(0, quota.available(queue, fr))
@@ -403,7 +485,7 @@ class Assigner:
         if self._preemptor.takes_none:
             return ()
         for known, found in self._known:
-            if known.short == need.short and known.requests == need.requests:
+            if known == need:
                 return found
         found = targets.choose(self._snapshot, self._preemptor, need)
         self._known.append((need, found))
@@ -419,6 +501,10 @@ class Assigner:
             borrow = quota.borrow_height(self._queue, fr, value)[0]
         own = any(victim.workload.cluster_queue == self._queue.name for victim in victims)
         return Grade(Chance.PREEMPT if own else Chance.RECLAIM, borrow)
+
+
+def _requested(group: Iterable[Demand], flavor: FlavorName, resource: ResourceName) -> int:
+    return sum(one.in_flavor(flavor, resource) for one in group if resource in one.requests)
 
 
 def contradicting_label(one: ResourceFlavor, other: ResourceFlavor) -> str | None:
@@ -488,55 +574,19 @@ def try_next(grade: Grade, policy: FlavorFungibility) -> bool:
 
 # ------------------------------------------------------- whether pods could run on the nodes
 # Source: kueue pkg/scheduler/flavorassigner (checkFlavorForPodSets), k8s.io/component-helpers
-# scheduling/corev1/nodeaffinity, k8s.io/api core/v1 toleration.go.
-
-
-_BLOCKING: Final = ("NoSchedule", "NoExecute")
+# scheduling/corev1/nodeaffinity.
 
 
 def misfit(pod_set: PodSet, flavor: ResourceFlavor) -> str:
     """Return why pods of the pod set cannot run in the flavor; empty when they can."""
     if flavor.name in pod_set.unsuited:
         return pod_set.unsuited[flavor.name]
-    taint = _untolerated(flavor.node_taints, (*pod_set.tolerations, *flavor.tolerations))
+    taint = untolerated(flavor.node_taints, (*pod_set.tolerations, *flavor.tolerations))
     if taint is not None:
         return conditions.untolerated_taint(flavor.name, taint.key, taint.value, taint.effect)
     if not _selected(pod_set, flavor):
         return conditions.other_nodes(flavor.name)
     return ""
-
-
-def _untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
-    for taint in taints:
-        if taint.effect in _BLOCKING and not any(tolerates(one, taint) for one in tolerations):
-            return taint
-    return None
-
-
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Return whether a toleration covers a taint; Lt and Gt compare integers."""
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    match toleration.operator:
-        case "" | "Equal":
-            return toleration.value == taint.value
-        case "Exists":
-            return True
-        case "Lt" | "Gt":
-            return _compares(toleration, taint)
-        case _:
-            return False
-
-
-def _compares(toleration: Toleration, taint: Taint) -> bool:
-    """Return whether the taint's value is below (Lt) or above (Gt) the toleration's."""
-    try:
-        bound, value = int(toleration.value), int(taint.value)
-    except ValueError:
-        return False
-    return value < bound if toleration.operator == "Lt" else value > bound
 
 
 def _selected(pod_set: PodSet, flavor: ResourceFlavor) -> bool:

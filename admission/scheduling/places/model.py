@@ -1,0 +1,143 @@
+"""Nodes, what a pod asks of a node, and where pods are; immutable values.
+
+Amounts are integers in the canonical unit of their resource (`base.amount`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from admission.base import placing
+from admission.base.names import FlavorName, PodSetName
+from admission.scheduling.model import PodNeeds, Taint, Toleration
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+PODS: Final = "pods"
+"""The resource by which a node says how many pods it takes."""
+
+Amounts = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A node as the scheduler sees it.
+
+    Attributes:
+        taints: that repel pods; also those that follow from ``unschedulable`` and from not being
+            ready.
+        amounts: what pods can have of each resource, without devices that are sick.
+        is_scaled: whether an autoscaler adds and removes nodes like this one.
+    """
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    amounts: Amounts = field(default_factory=dict)
+    is_scaled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A pod as nodes see it: what it asks, with what its flavors add.
+
+    Pods of one shape are alike for every node.
+
+    Attributes:
+        needs: what the pod asks.
+        labels: label and value that the node must have, sorted.
+        tolerations: of the pod and its flavors.
+    """
+
+    needs: PodNeeds
+    labels: tuple[tuple[str, str], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """Pods of one pod set that need a node.
+
+    Attributes:
+        count: how many.
+        flavors: that they were given, sorted.
+    """
+
+    pod_set: PodSetName
+    shape: Shape
+    count: int
+    flavors: tuple[FlavorName, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Pods of one pod set on one node."""
+
+    pod_set: PodSetName
+    node: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class BoundPod:
+    """A pod that is on a node and has not ended.
+
+    Attributes:
+        requests: what it requests, by resource, with ``pods``.
+        workload: namespace and name of its Workload; None for a pod that no queue admitted.
+        pod_set: its pod set there.
+    """
+
+    node: str
+    requests: Amounts
+    workload: tuple[str, str] | None = None
+    pod_set: str = ""
+
+
+class NodeFree(NamedTuple):
+    """How much is free of a resource on one node."""
+
+    node: str
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoPlace:
+    """Why pods of a pod set cannot be on nodes now.
+
+    Attributes:
+        flavors: in which they cannot, sorted.
+        pod_set: whose pods.
+        count: how many of them need a node.
+        fitting: how many of them nodes could take.
+        resource: the device they ask for most of; of pods without devices another resource.
+        asks: how much of it one pod asks for.
+        free: how much of it is free, over all nodes that could take such a pod.
+        hole: the node of these with most of it free; None where no node could ever take one.
+        refusals: how many nodes of the flavors can never take such a pod, by reason, sorted.
+        is_joint: each pod set has room by itself, but not all at once.
+    """
+
+    flavors: tuple[FlavorName, ...]
+    pod_set: PodSetName
+    count: int
+    fitting: int
+    resource: str
+    asks: int
+    free: int
+    hole: NodeFree | None = None
+    refusals: tuple[tuple[str, int], ...] = ()
+    is_joint: bool = False
+
+    def text(self) -> str:
+        """Return it in words, without a full stop."""
+        return placing.shortage(
+            flavors=self.flavors,
+            count=self.count,
+            fitting=self.fitting,
+            resource=self.resource,
+            asks=self.asks,
+            free=self.free,
+            hole=self.hole,
+            refusals=self.refusals,
+            is_joint=self.is_joint,
+        )
