@@ -59,6 +59,7 @@ def shortage(
 _REFUSED = {
     "affinity": "have other labels than its affinity asks for",
     "resource": "do not have the resource",
+    "sick": "have too few devices that are well",
     "size": "are too small",
     "taint": "have a taint that it does not tolerate",
 }

@@ -8,7 +8,7 @@ from typing import Final
 from admission.base import amount, conditions, quantity, reasons
 from admission.base.conditions import Text, WaitReason
 from admission.base.names import FlavorResource, PodSetName, ResourceName
-from admission.base.reasons import Code, Lack
+from admission.base.reasons import Code, Lack, LargestNode
 from admission.scheduling.decisions import Shortage, Wait
 from admission.scheduling.heads import Head
 from admission.scheduling.hierarchy import CohortNode, QueueNode
@@ -65,6 +65,15 @@ def waiting(wait: Wait, *, place: str = "", until: str = "", deployment: str = "
     if wait.reason == WaitReason.WAITING_FOR_PREEMPTED and (wait.preempting or until):
         return reasons.waits_for_preempted(len(wait.preempting), until=until)
     if wait.no_places and wait.reason == WaitReason.WAITING_FOR_NODE:
+        too_small = [
+            LargestNode(one.resource, flavor, one.asks, one.largest)
+            for one in wait.no_places
+            if one.largest is not None
+            for flavor in one.flavors
+        ]
+        if too_small and all(one.largest is not None for one in wait.no_places):
+            of_one = [one for one in too_small if one.resource == too_small[0].resource]
+            return reasons.exceeds_largest_node(of_one)
         return reasons.waits_for_node([one.text() for one in wait.no_places], queue, place=place)
     if wait.message == conditions.NOT_JUDGED.message:
         return reasons.not_judged(place, queue)

@@ -167,6 +167,8 @@ def test_what_is_free_is_what_a_node_has_less_its_pods_and_promises(data):
                 )
             case "settle":
                 ledger.settle()
+            case _:
+                pass
 
         for node in known.values():
             used = sum(pod.node == node.name for pod in pods.values())
@@ -179,13 +181,13 @@ def test_what_is_free_is_what_a_node_has_less_its_pods_and_promises(data):
             assert ledger.free(node.name).get(GPU, 0) == node.amounts.get(GPU, 0) - (
                 (used + there) if GPU in node.amounts else 0
             )
-        for one, count in promised.items():
-            bound = sum(pod.workload == ("default", one.name) for pod in pods.values())
-            assert sum(place.count for place in ledger.places(one)) <= max(0, count - bound)
+        for holder, count in promised.items():
+            bound = sum(pod.workload == ("default", holder.name) for pod in pods.values())
+            assert sum(place.count for place in ledger.places(holder)) <= max(0, count - bound)
         fresh = Rooms(shape, GPU)
-        for one in known.values():
-            declared = Counter(r for node in known.values() for r in node.amounts)
-            fresh.update(one, one.name, ledger.free(one.name), declared)
+        for node in known.values():
+            declared = Counter(r for one in known.values() for r in one.amounts)
+            fresh.update(node, node.name, ledger.free(node.name), declared)
         rooms = ledger.rooms(shape)
         assert (rooms.room, rooms.total, rooms.free) == (fresh.room, fresh.total, fresh.free)
         assert rooms.hole() == fresh.hole()

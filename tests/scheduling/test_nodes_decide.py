@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from admission.base.names import FlavorName, PodSetName, WorkloadKey
+from admission.base.names import (
+    ClusterQueueName,
+    FlavorName,
+    LocalQueueKey,
+    PodSetName,
+    ResourceName,
+    WorkloadKey,
+)
 from admission.base.selectors import Requirement
 from admission.scheduling import model
 from admission.scheduling.decisions import CycleResult
@@ -15,7 +22,7 @@ from admission.scheduling.places.model import BoundPod, Node
 from tests.builders.scheduling import LOWER, NOW_US, SECOND_US, cluster_queue, group, waiting
 from tests.scheduling.worlds import World, admitted, evicted, waits, world
 
-GPU = "nvidia.com/gpu"
+GPU = ResourceName("nvidia.com/gpu")
 A, B = FlavorName("a"), FlavorName("b")
 
 
@@ -39,7 +46,7 @@ class Cluster:
         return result
 
     def bind(self, name: str, *places: Any) -> None:
-        workload = self.world.state.workload(WorkloadKey("default", name))
+        workload: Any = self.world.state.workload(WorkloadKey("default", name))
         needs = {one.name: dict(one.needs.requests) for one in workload.pod_sets}
         for place in places:
             for index in range(place.count):
@@ -181,9 +188,9 @@ def test_the_place_of_a_preemptor_is_kept_until_its_victims_have_left():
     made.world.state.set_cluster_queue(
         cluster_queue("other", groups=[group({"a": {GPU: (64,)}})]), NOW_US
     )
-    key = model.LocalQueueKey("default", "other")
+    key = LocalQueueKey("default", "other")
     made.world.state.set_local_queue(
-        model.LocalQueue(key=key, cluster_queue=model.ClusterQueueName("other")), NOW_US
+        model.LocalQueue(key=key, cluster_queue=ClusterQueueName("other")), NOW_US
     )
     made.pod("foreign", "n2", {GPU: 8})
     for index in range(4):
@@ -275,9 +282,9 @@ def test_two_flavors_of_the_same_nodes_count_a_node_once():
     made.world.state.set_cluster_queue(
         cluster_queue("other", groups=[group({"b": {GPU: (8,)}})]), NOW_US
     )
-    key = model.LocalQueueKey("default", "other")
+    key = LocalQueueKey("default", "other")
     made.world.state.set_local_queue(
-        model.LocalQueue(key=key, cluster_queue=model.ClusterQueueName("other")), NOW_US
+        model.LocalQueue(key=key, cluster_queue=ClusterQueueName("other")), NOW_US
     )
     made.world.add(asking("w", 3), asking("v", 2, queue="other"))
 
@@ -293,9 +300,9 @@ def test_two_heads_of_one_cycle_do_not_get_the_same_hole():
         made.world.state.set_cluster_queue(
             cluster_queue(name, groups=[group({"a": {GPU: (4,)}})]), NOW_US
         )
-        key = model.LocalQueueKey("default", name)
+        key = LocalQueueKey("default", name)
         made.world.state.set_local_queue(
-            model.LocalQueue(key=key, cluster_queue=model.ClusterQueueName(name)), NOW_US
+            model.LocalQueue(key=key, cluster_queue=ClusterQueueName(name)), NOW_US
         )
     made.world.add(asking("w1", 3, queue="q1"), asking("w2", 3, queue="q2"))
 

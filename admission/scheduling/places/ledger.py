@@ -417,6 +417,7 @@ class NodeLedger:
             hole=rooms.hole(),
             refusals=tuple(sorted((str(why), n) for why, n in rooms.refused.items() if n)),
             is_joint=is_joint,
+            largest=rooms.largest(),
         )
 
     def places(self, key: WorkloadKey) -> tuple[Place, ...]:

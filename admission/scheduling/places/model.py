@@ -26,6 +26,7 @@ class Node:
         taints: that repel pods; also those that follow from ``unschedulable`` and from not being
             ready.
         amounts: what pods can have of each resource, without devices that are sick.
+        sick: devices that are there and cannot be used.
         is_scaled: whether an autoscaler adds and removes nodes like this one.
     """
 
@@ -33,6 +34,7 @@ class Node:
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     amounts: Amounts = field(default_factory=dict)
+    sick: Amounts = field(default_factory=dict)
     is_scaled: bool = False
 
 
@@ -115,6 +117,8 @@ class NoPlace:
         hole: the node of these with most of it free; None where no node could ever take one.
         refusals: how many nodes of the flavors can never take such a pod, by reason, sorted.
         is_joint: each pod set has room by itself, but not all at once.
+        largest: the most that any node has of the resource, where all nodes are too small for one
+            pod; None otherwise.
     """
 
     flavors: tuple[FlavorName, ...]
@@ -127,6 +131,7 @@ class NoPlace:
     hole: NodeFree | None = None
     refusals: tuple[tuple[str, int], ...] = ()
     is_joint: bool = False
+    largest: int | None = None
 
     def text(self) -> str:
         """Return it in words, without a full stop."""

@@ -25,6 +25,7 @@ class Refusal(StrEnum):
     AFFINITY = "affinity"
     TAINT = "taint"
     SIZE = "size"
+    SICK = "sick"
     RESOURCE = "resource"
 
 
@@ -51,7 +52,8 @@ def refusal(node: Node, shape: Shape, declared: Mapping[str, int]) -> Refusal | 
             if resource in declared:
                 return Refusal.RESOURCE
         elif node.amounts[resource] < amount:
-            return Refusal.SIZE
+            is_sick = node.amounts[resource] + node.sick.get(resource, 0) >= amount
+            return Refusal.SICK if is_sick else Refusal.SIZE
     if node.amounts.get(PODS, 1) < 1:
         return Refusal.SIZE
     return None

@@ -43,6 +43,7 @@ class Rooms:
         self._free: dict[str, int] = {}
         self._holes: list[tuple[int, str]] = []
         self._by_room: dict[int, list[str]] = {}
+        self._largest: int | None = None
 
     @property
     def takers(self) -> int:
@@ -61,6 +62,7 @@ class Rooms:
         before = self._judged.get(name)
         refused = before[1] if before is not None else None
         if before is None or before[0] is not node:
+            self._largest = None
             if before is not None:
                 self._count_refusal(refused, -1)
                 del self._judged[name]
@@ -94,6 +96,18 @@ class Rooms:
         self.room[name] = room
         if room != before:
             heapq.heappush(self._by_room.setdefault(room, []), name)
+
+    def largest(self) -> int | None:
+        """Return the most that a node has of the resource, where all are too small; else None."""
+        if self._free or {why for why, n in self.refused.items() if n} != {predicate.Refusal.SIZE}:
+            return None
+        if self._largest is None:
+            self._largest = max(
+                node.amounts.get(self.resource, 0)
+                for node, refused in self._judged.values()
+                if refused is predicate.Refusal.SIZE
+            )
+        return self._largest
 
     def hole(self) -> NodeFree | None:
         """Return the node with most of the resource free; None where no node takes such pods."""
