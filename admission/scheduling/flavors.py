@@ -337,11 +337,10 @@ class Assigner:
         )
         short = without_quota or of_devices or frozenset(requests)
         victims = self.victims(Need(requests=requests, short=short, wants=wants))
-        if grade.chance == Chance.FIT:
+        if grade.chance == Chance.FIT or not victims:
             found.note_no_places(self._snapshot.places.why(wants))
         if not victims:
-            chance = Chance.NO_CANDIDATES if without_quota else Chance.NO_FIT
-            lowered = Grade(chance, grade.borrow)
+            lowered = Grade(Chance.NO_FIT, grade.borrow)
         elif without_quota:
             return grade, fits
         else:
