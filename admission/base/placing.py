@@ -1,6 +1,7 @@
 """What people are told where pods cannot be on nodes now."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from admission.base import quantity
 
@@ -35,9 +36,7 @@ def shortage(
     where = " and ".join(flavors)
     amount = f"{quantity.in_words(resource, asks)} {resource}"
     if hole is None:
-        why = ", ".join(
-            f"{nodes} {_REFUSED.get(reason, reason)}" for reason, nodes in refusals
-        )  # fmt: skip
+        why = ", ".join(f"{nodes} {_REFUSED[reason][nodes != 1]}" for reason, nodes in refusals)
         return f"no node of {where} can take a pod with {amount}" + (f": {why}" if why else "")
     if is_joint:
         return f"the nodes of {where} have room for each pod set, but not for all of them at once"
@@ -56,10 +55,14 @@ def shortage(
     )
 
 
-_REFUSED = {
-    "affinity": "have other labels than its affinity asks for",
-    "resource": "do not have the resource",
-    "sick": "have too few devices that are well",
-    "size": "are too small",
-    "taint": "have a taint that it does not tolerate",
+_REFUSED: Final = {
+    "affinity": (
+        "has other labels than its affinity asks for",
+        "have other labels than its affinity asks for",
+    ),
+    "resource": ("does not have the resource", "do not have the resource"),
+    "sick": ("has too few devices that are well", "have too few devices that are well"),
+    "size": ("is too small", "are too small"),
+    "taint": ("has a taint that it does not tolerate", "have a taint that it does not tolerate"),
 }
+"""Why nodes can never take a pod, of one node and of several."""

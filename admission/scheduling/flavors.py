@@ -270,11 +270,13 @@ class Assigner:
                 found.note_refusal(WaitReason.NO_MATCHING_FLAVOR)
                 continue
             wants = self._wants(flavor, group, chosen)
-            if nowhere := [why for want in wants if (why := self._snapshot.places.never(want))]:
-                found.note_no_places(nowhere)
-                continue
-            fits = {r: self._fit(flavor, r, group, assumed) for r in wanted}
+            nowhere = [why for want in wants if (why := self._snapshot.places.never(want))]
+            fits = {r: self._fit(flavor, r, group, assumed, is_tried=not nowhere) for r in wanted}
             grade = _collect(found, fits.values(), policy)
+            if nowhere and grade.chance == Chance.FIT:
+                found.note_no_places(nowhere)
+            if nowhere:
+                continue
             if wants:
                 grade, fits = self._on_nodes(found, flavor, group, assumed, wants, grade, fits)
             stop = not try_next(grade, policy)

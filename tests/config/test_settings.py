@@ -104,6 +104,7 @@ EVERYTHING = (
                     "outsideInterval": "30s", "auditInterval": "1h", "secureMetrics": True},
         dashboardBindAddress="127.0.0.1:8083",
         whileWebhookDown="Hold",
+        placement="Tell",
         logLevel="debug",
         journal={"enabled": False, "interval": "5m", "retention": "100h", "users": False,
                  "decisions": {"file": "/decisions", "maxBytes": 5000, "files": 2}},

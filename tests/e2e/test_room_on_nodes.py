@@ -168,7 +168,7 @@ def test_a_node_that_is_about_to_go_takes_nobody(system: Installed, team: Pool):
 
     add_pod(team, "pod", 1)
 
-    assert "1 have a taint that it does not tolerate" in told(team)
+    assert "1 has a taint that it does not tolerate" in told(team)
     system.api.patch(path, {"spec": {"taints": before}})
     waiting.until(lambda: running(team) == {"pod"}, what="the pod runs")
 
