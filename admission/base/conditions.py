@@ -73,7 +73,7 @@ def over(message: str) -> Text:
 
 
 class WaitReason(StrEnum):
-    """Reasons of the condition QuotaReserved=False; all but the last three are Kueue's."""
+    """Reasons of the condition QuotaReserved=False; all but the last four are Kueue's."""
 
     WAITING_FOR_QUOTA = "WaitingForQuota"
     EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
@@ -88,6 +88,7 @@ class WaitReason(StrEnum):
     ADMISSION_PAUSED = "AdmissionPaused"
     CAP_REACHED = "CapReached"
     EXCEEDS_CAP = "ExceedsCap"
+    WAITING_FOR_NODE = "WaitingForNode"
 
 
 ON_HOLD: Final = "OnHold"

@@ -287,6 +287,46 @@ class ExceedsCap:
     most: int
 
 
+class NodeFree(NamedTuple):
+    """How much is free of a resource on one node."""
+
+    node: str
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoPlace:
+    """The nodes of flavors have no room for pods of a pod set.
+
+    Attributes:
+        flavors: the flavors that the pods would get, sorted.
+        pod_set: name of the pod set.
+        count: number of pods that need a node.
+        fitting: how many of them nodes could take.
+        resource: the device that the pods ask for most of; of pods without devices another
+            resource.
+        asks: amount of it that one pod asks for.
+        free: amount of it that is free, over all nodes that could take such a pod.
+        hole: the node of these with most of it free; None where no node could ever take one.
+        refusals: how many nodes of the flavors can never take such a pod, by reason, sorted.
+        is_joint: each pod set has room by itself, but not all at once.
+        largest: the most that any node has of the resource, where all nodes are too small for one
+            pod; None otherwise.
+    """
+
+    flavors: tuple[FlavorName, ...]
+    pod_set: PodSetName
+    count: int
+    fitting: int
+    resource: str
+    asks: int
+    free: int
+    hole: NodeFree | None = None
+    refusals: tuple[tuple[str, int], ...] = ()
+    is_joint: bool = False
+    largest: int | None = None
+
+
 Capped = CapReached | ExceedsCap
 Refusal = (
     NotCovered
@@ -300,6 +340,7 @@ Refusal = (
     | QuotaTooSmall
     | CapReached
     | ExceedsCap
+    | NoPlace
 )
 """Why a flavor is not given to a pod set, or not at once."""
 
@@ -328,6 +369,11 @@ class NoFlavor:
 
     reason: WaitReason
     pod_sets: tuple[RefusedPodSet, ...]
+
+    @property
+    def no_places(self) -> tuple[NoPlace, ...]:
+        """Return where nodes have no room, each once."""
+        return tuple(refusal for refusal in self.refusals if isinstance(refusal, NoPlace))
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:

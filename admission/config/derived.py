@@ -84,6 +84,9 @@ class Settings(ConfigModel):
             one_at_a_time=waiting is not None and waiting.block_admission,
             paused=self.gpu.paused,
             consistent_flavors=True,
+            placement=None
+            if self.gpu.placement is None
+            else model.Enforcement(self.gpu.placement),
             edit_batch_us=_EDIT_BATCH_US,
             heads_per_cycle=_HEADS_PER_CYCLE,
         )

@@ -291,6 +291,9 @@ class GpuConfiguration(ConfigModel):
         while_webhook_down: what becomes of GPU pods, and of Jobs with a queue, that are created
             while the webhook does not answer: Refuse, or Hold: the API server holds them until
             the controller sees them (ADR 0195); None where nobody has chosen, which refuses.
+        placement: what nodes decide in flavors without the annotation
+            gpu-admission.dev/placement: Enforce, Tell or Off. None where nobody has chosen, which
+            enforces for workloads with devices where no autoscaler adds nodes (ADR 0261).
     """
 
     api_version: str = API_VERSION
@@ -317,6 +320,7 @@ class GpuConfiguration(ConfigModel):
     certificates: Certificates = Certificates()
     log_level: Annotated[Literal["debug", "info", "warning", "error"] | None, SHOWN_IF_SET] = None
     while_webhook_down: Annotated[Literal["Refuse", "Hold"] | None, SHOWN_IF_SET] = None
+    placement: Annotated[Literal["Enforce", "Tell", "Off"] | None, SHOWN_IF_SET] = None
 
     @property
     def holds_while_down(self) -> bool:

@@ -25,6 +25,7 @@ from admission.controller.devices.claims import Claims
 from admission.controller.devices.fitting import Fitting
 from admission.controller.devices.guard import Guard
 from admission.controller.devices.node_inventory import Listed, NodeInventory
+from admission.controller.devices.node_places import NodePlaces
 from admission.controller.devices.resource_adjustments import ResourceAdjustments
 from admission.controller.effects import Effects
 from admission.controller.explaining import Explainer
@@ -94,6 +95,8 @@ _OF_QUEUES: Final = frozenset(
     {resources.CLUSTER_QUEUES, resources.LOCAL_QUEUES, resources.RESOURCE_FLAVORS}
 )
 """What decides where pods are charged that run."""
+_JUDGED_WHEN_SEEN: Final = frozenset({resources.WORKLOADS, resources.BOUND_PODS})
+"""Kinds whose handlers say themselves whether a new version calls for a turn."""
 _CONCERNED_A_TURN: Final = 500
 """Workloads that are looked at in one turn for a change of something that they depend on."""
 
@@ -162,7 +165,8 @@ class Core:
         products = products or catalogue.load()
         capacities = Capacities(products, health or HealthPolicy(), awaits_list=lists_others)
         guard = Guard(state, capacities)
-        self._inventory = NodeInventory(capacities, guard, clock)
+        self._node_places = NodePlaces(state.places, self._nodes_changed)
+        self._inventory = NodeInventory(capacities, guard, clock, self._node_places)
         self._fitting = Fitting(self._inventory)
         self._configuration = Configuration(
             state, guard, self._configuration_changed, settings.kueue, namespaces
@@ -306,6 +310,7 @@ class Core:
         made: dict[Resource, Informer[Any]] = {
             **self._configuration.informers,
             **self._inventory.informers,
+            **self._node_places.informers,
             **self._charges.informers,
             **self._claims.informers,
             **self._running.informers,
@@ -320,6 +325,11 @@ class Core:
             informer.on_left_out = partial(self._tell_left_out, resource)
             informer.on_reverted = self._revert
         return made
+
+    def _nodes_changed(self) -> None:
+        """Have a turn look at what is free on nodes."""
+        self._has_changed = True
+        self._scheduling.changed()
 
     def _revert(self) -> None:
         self.is_reverted = True
@@ -355,7 +365,7 @@ class Core:
         self._messages += not (is_of_node or isinstance(message, Query))
         self._has_changed |= not (
             isinstance(message, Observed)
-            and message.resource is resources.WORKLOADS
+            and message.resource in _JUDGED_WHEN_SEEN
             and isinstance(message.change, Upserted)
         )
         match message:

@@ -7,7 +7,7 @@ from admission.controller.devices import claims
 from admission.controller.watched_owners import child_jobs, owners, pod_groups, running_pods
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import batch, gangs, koordinator, resource_slice, views
+from admission.objects import batch, bound_pod, gangs, koordinator, resource_slice, views
 from admission.objects.admission_check import AdmissionCheck
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort
@@ -37,6 +37,7 @@ WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
     resources.PRIORITY_CLASSES: views.PriorityClass,
     resources.CHILD_JOBS: batch.JobDocument,
     resources.RELEASED_PODS: views.Pod,
+    resources.BOUND_PODS: bound_pod.Document,
     **{owners.resource_of(one.kind): one.document for one in _ALWAYS},
 }
 """Kinds that the core must follow, and the types that they are decoded into."""
@@ -81,6 +82,11 @@ def selectors(kinds: Kinds) -> dict[Resource, str]:
         **{owners.resource_of(one.kind): one.kind.selector for one in kinds.integrations},
         **{owners.resource_of(one.kind): one.kind.selector for one in _serving(kinds)},
     }
+
+
+def field_selectors() -> dict[Resource, str]:
+    """Return the field selectors of what is not watched whole."""
+    return {resources.BOUND_PODS: bound_pod.FIELDS}
 
 
 def _serving(kinds: Kinds) -> list[ServingKind]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from admission.scheduling import flavors
+from admission.scheduling import tolerations
 from admission.scheduling.model import Taint, Toleration
 
 _KEEPS_AWAY: Final = frozenset({"NoSchedule", "NoExecute"})
@@ -65,5 +65,5 @@ def find(nodes: Iterable[Iterable[Taint]], tolerated: Sequence[Toleration]) -> P
 
 
 def _keeps_away(taint: Taint, tolerated: Iterable[Toleration]) -> bool:
-    is_tolerated = any(flavors.tolerates(one, taint) for one in tolerated)
+    is_tolerated = any(tolerations.tolerates(one, taint) for one in tolerated)
     return taint.effect in _KEEPS_AWAY and not is_tolerated

@@ -79,6 +79,7 @@ DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
 REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet")
 JOBS: Final = Resource("batch", "v1", "jobs", "Job")
 RELEASED_PODS: Final = Resource("", "v1", "pods", "Pod", part="released")
+BOUND_PODS: Final = Resource("", "v1", "pods", "Pod", part="bound")
 CHILD_JOBS: Final = Resource("batch", "v1", "jobs", "Job", part="children")
 JOB_SETS_OF_TRAIN_JOBS: Final = Resource(
     "jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", part="trainjobs"

@@ -5,12 +5,21 @@ Source: kubernetes core/v1 Node.
 
 import sys
 from collections.abc import Mapping
+from typing import Final
 
 from admission.gpu import resources
 from admission.gpu.health import DeviceReading
 from admission.gpu.nodes import NodeFacts
 from admission.gpu.published import Published
 from admission.objects import values, views
+from admission.scheduling.model import Taint
+from admission.scheduling.places.model import Node
+
+_NOT_READY: Final = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
+_CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+_SCALED_LABELS: Final = ("karpenter.sh/nodepool", "karpenter.sh/provisioner-name")
+_CLOUDS: Final = frozenset({"aws", "azure", "gce"})
+"""Schemes of ``spec.providerID`` of clouds whose node pools autoscalers resize."""
 
 
 def has_gpus(facts: NodeFacts) -> bool:
@@ -42,6 +51,30 @@ def node_facts(
         conditions=conditions,
         devices=devices,
         published=published,
+    )
+
+
+def place_node(view: views.Node) -> Node:
+    """Return a Node as pods are placed on it, with all of its devices.
+
+    What the node controller writes as a taint a moment later is a taint already.
+    """
+    labels, status = view.metadata.labels or {}, view.status
+    taints = list(values.taints(view.spec.taints or ()))
+    if view.spec.unschedulable:
+        taints.append(_CORDONED)
+    if any(one.type == "Ready" and one.status != "True" for one in status.conditions or ()):
+        taints.append(_NOT_READY)
+    return Node(
+        name=view.metadata.name,
+        labels={sys.intern(key): sys.intern(value) for key, value in labels.items()},
+        taints=tuple(dict.fromkeys(taints)),
+        amounts={
+            sys.intern(name): values.amount_or_zero(name, value)
+            for name, value in (status.allocatable or {}).items()
+        },
+        is_scaled=any(key in labels for key in _SCALED_LABELS)
+        or view.spec.provider_id.partition("://")[0] in _CLOUDS,
     )
 
 

@@ -105,7 +105,13 @@ def scheduling_value(view: ResourceFlavor) -> model.ResourceFlavor:
         node_taints=values.taints(spec.node_taints or ()),
         tolerations=values.tolerations(spec.tolerations or ()),
         topology=spec.topology_name,
+        placement=_placement(view.metadata.annotation(names.PLACEMENT)),
     )
+
+
+def _placement(text: str) -> model.Enforcement | None:
+    """Return what an annotation says; None where it says nothing that is known."""
+    return next((one for one in model.Enforcement if one == text), None)
 
 
 def capabilities(
@@ -169,6 +175,7 @@ _ANNOTATIONS: Final[Mapping[str, rule_checks.Check]] = {
     names.FLAVOR_SHARING: rule_checks.word(*capabilities_of_gpus.SHARING_NAMES),
     names.FLAVOR_REPLICAS: _whole_number,
     names.FAIL_ABOVE_ONE: rule_checks.word("true", "false"),
+    names.PLACEMENT: rule_checks.word(*(str(one) for one in model.Enforcement)),
 }
 """Annotations of a ResourceFlavor, each with its rule."""
 

@@ -126,10 +126,28 @@ class NodeAffinity(View, frozen=True, kw_only=True):
     )
 
 
+class PodAffinityTerm(View, frozen=True, kw_only=True):
+    """Pods that are meant, and the label of nodes by which they are together or apart."""
+
+    label_selector: LabelSelector | None = None
+    topology_key: str = ""
+    namespaces: tuple[str, ...] | None = None
+    namespace_selector: LabelSelector | None = None
+
+
+class PodAntiAffinity(View, frozen=True, kw_only=True):
+    """Required anti-affinity between pods; preferences are not read."""
+
+    required: tuple[PodAffinityTerm, ...] | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
 class Affinity(View, frozen=True, kw_only=True):
     """corev1.Affinity."""
 
     node_affinity: NodeAffinity | None = None
+    pod_anti_affinity: PodAntiAffinity | None = None
 
 
 class SchedulingGate(View, frozen=True, kw_only=True):
@@ -224,9 +242,10 @@ class Namespace(Object, frozen=True, kw_only=True):
 
 
 class NodeSpec(View, frozen=True, kw_only=True):
-    """Schedulability of a node."""
+    """Schedulability of a node, and who provides the machine."""
 
     unschedulable: bool = False
+    provider_id: str = msgspec.field(default="", name="providerID")
     taints: tuple[Taint, ...] | None = None
 
 

@@ -27,6 +27,7 @@ from admission.objects import (
     limit_range,
     markers,
     past_preemptions,
+    pod_needs,
     pods,
     resource_claim,
     run_times,
@@ -769,9 +770,9 @@ def _asked(view: Workload, around: Surroundings) -> _Asked:
     taken = _taken(view, adjusted, around)
     return _Asked(
         tuple(
-            _pod_set(_placed(one, around), what, group, _path(index))
-            for index, (one, what, group) in enumerate(
-                zip(found, taken, _groups(found), strict=True)
+            _pod_set(_placed(one, around), what, group, _path(index), pod)
+            for index, (one, what, group, pod) in enumerate(
+                zip(found, taken, _groups(found), adjusted, strict=True)
             )
         ),
         next((one.problem for one in taken if one.problem), "")
@@ -996,8 +997,9 @@ def _eviction(status: WorkloadStatus) -> model.Eviction | None:
     return model.Eviction(reason=found.reason, since_us=since_us)
 
 
-def _pod_set(view: PodSet, taken: Claimed, group: str, path: str) -> model.PodSet:
+def _pod_set(view: PodSet, taken: Claimed, group: str, path: str, pod: Pod[int]) -> model.PodSet:
     spec = view.template.spec
+    requests = {str(r): n for r, n in transformation.counted(pod_resources.requests(pod)).items()}
     return model.PodSet(
         name=PodSetName(view.name),
         count=view.count,
@@ -1006,6 +1008,7 @@ def _pod_set(view: PodSet, taken: Claimed, group: str, path: str) -> model.PodSe
         together=taken.shared,
         node_selector=dict(spec.node_selector or {}),
         affinity=_affinity(spec, path),
+        needs=pod_needs.of_template(spec, view.template.metadata.labels or {}, requests),
         tolerations=values.tolerations(spec.tolerations or ()),
         group=group,
         shape=_shape(spec),

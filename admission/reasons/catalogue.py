@@ -25,6 +25,7 @@ class Code(StrEnum):
     CAP_REACHED = WaitReason.CAP_REACHED.value
     EXCEEDS_CAP = WaitReason.EXCEEDS_CAP.value
     EXCEEDS_LARGEST_NODE = "ExceedsLargestNode"
+    WAITING_FOR_NODE = WaitReason.WAITING_FOR_NODE.value
     NO_MATCHING_FLAVOR = WaitReason.NO_MATCHING_FLAVOR.value
     RESOURCE_NOT_COVERED = "ResourceNotCovered"
     PENDING_EVALUATION = WaitReason.PENDING_EVALUATION.value
@@ -127,6 +128,11 @@ CATALOGUE: Final[Mapping[Code, Reason]] = MappingProxyType(
         Code.EXCEEDS_LARGEST_NODE: Reason(
             "One of its pods asks for more than any node has",
             "create it again with more pods that ask for less each, or have a larger node added",
+        ),
+        Code.WAITING_FOR_NODE: Reason(
+            "It has quota to take, and no node has room for it",
+            "wait until pods on these nodes end, or ask for less on one node; what is free: "
+            "kubectl gpu top{at}",
         ),
         Code.NO_MATCHING_FLAVOR: Reason(
             "No flavor of its queue matches",

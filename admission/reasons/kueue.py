@@ -11,6 +11,7 @@ from typing import Final, assert_never
 from admission.base import conditions, quantity, why
 from admission.base.conditions import PodsReadyReason, PreemptionReason, Text
 from admission.base.why import QueueBlocker, Refusal, RefusedPodSet, Why
+from admission.reasons import placing
 
 # ----------------------------------------------------------------- Workloads: QuotaReserved=False
 
@@ -141,6 +142,8 @@ def refusal(reason: Refusal) -> str:
             )
         case why.CapReached() | why.ExceedsCap():
             return capped(reason)
+        case why.NoPlace():
+            return placing.shortage(reason)
         case _:
             assert_never(reason)
 

@@ -15,7 +15,7 @@ from admission.base import conditions, names, quantity, why
 from admission.base.conditions import EvictionReason, Text, WaitReason
 from admission.base.names import FlavorResource
 from admission.base.why import LargestNode, MemberCounts, Refusal, Shortage, Why
-from admission.reasons import kueue
+from admission.reasons import kueue, placing
 from admission.reasons.catalogue import Code, is_code
 
 MOST: Final = 200
@@ -267,6 +267,33 @@ def no_node_has_free(nodes: why.NoNodeFree) -> str:
     return f"a pod asks {lack.need}, and no node has as many free"
 
 
+def waits_for_node(
+    no_places: Sequence[why.NoPlace], cluster_queue: str, *, place: str = ""
+) -> Text:
+    """Return that a Workload waits until nodes have room for its pods.
+
+    ``Waits for a node: needs 8 nvidia.com/gpu on one node of a100; 12 are free, at most 3 on one
+    node (node-4).``
+
+    Args:
+        no_places: where nodes have no room, at least one.
+        cluster_queue: the ClusterQueue in which it waits.
+        place: its place in the queue, such as ``about 10th``; empty where it is not known.
+    """
+    too_small = [
+        LargestNode(no_place.resource, flavor, no_place.asks, no_place.largest)
+        for no_place in no_places
+        if no_place.largest is not None
+        for flavor in no_place.flavors
+    ]
+    if all(no_place.largest is not None for no_place in no_places):
+        resource = too_small[0].resource
+        return exceeds_largest_node([node for node in too_small if node.resource == resource])
+    head, *others = dict.fromkeys(map(placing.shortage, no_places))
+    clauses = (*others, _at(place, cluster_queue))
+    return Text(Code.WAITING_FOR_NODE, sentence(f"Waits for a node: {head}", *clauses))
+
+
 def waits_for_preempted(count: int, *, until: str = "") -> Text:
     """Return that a Workload waits for those that it preempts.
 
@@ -352,6 +379,8 @@ def waiting(
             return not_judged(place, cluster_queue)
         case why.Overtaken():
             return overtaken(place, cluster_queue)
+        case why.NoFlavor() if reason.reason == WaitReason.WAITING_FOR_NODE:
+            return waits_for_node(reason.no_places, cluster_queue, place=place)
         case why.NoFlavor() if shortages:
             sentence_of_kueue = text(reason, cluster_queue)
             if sentence_of_kueue.reason not in _OF_SHORTAGES:
@@ -533,6 +562,8 @@ def _of_refusals(reason: why.NoFlavor, cluster_queue: str) -> Text:
     Of what nobody can do anything about, the first counts: a resource that the queue does not
     cover, quota that is in use, quota that is too small, nodes that do not take the pods.
     """
+    if reason.reason == WaitReason.WAITING_FOR_NODE:
+        return waits_for_node(reason.no_places, cluster_queue)
     refusals = sorted(
         reason.refusals,
         key=lambda refusal: (

@@ -139,6 +139,7 @@ class Watches:
         self._is_stopped = False
         self._needed: list[Reflector[Any]] = []
         self._selectors = watched.selectors(kinds)
+        self._fields = watched.field_selectors()
         self._rows = watched.rows(kinds)
         self._owners: list[OptionalWatch] = []
         self._others = [self._optional_watch(*one) for one in watched.OPTIONAL.items()]
@@ -273,6 +274,7 @@ class Watches:
             lambda change: self._put(core.Observed(resource, change)),
             clock=self._clock,
             label_selector=self._selectors.get(resource, ""),
+            field_selector=self._fields.get(resource, ""),
             watch_seconds=WATCH_SECONDS,
             on_undecodable=quarantine,
             on_reverted=self._revert,

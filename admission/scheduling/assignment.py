@@ -3,14 +3,14 @@
 Source: kueue pkg/scheduler/flavorassigner (Assignment, PodSetAssignment, Status).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple
 
 from admission.base.conditions import WaitReason
 from admission.base.names import FlavorName, FlavorResource, PodSetName, ResourceName
-from admission.base.why import Capped, Refusal, RefusedPodSet, Shortage
+from admission.base.why import Capped, NoPlace, Refusal, RefusedPodSet, Shortage
 from admission.scheduling.decisions import Mode
 from admission.scheduling.model import PodSetAssignment
 from admission.scheduling.podsets import Demand
@@ -47,11 +47,12 @@ class Grade(NamedTuple):
 
 
 SEVERITY: Final[Mapping[str, int]] = {
-    WaitReason.WAITING_FOR_QUOTA: 1,
-    WaitReason.CAP_REACHED: 2,
-    WaitReason.EXCEEDS_CAP: 3,
-    WaitReason.EXCEEDS_MAX_QUOTA: 4,
-    WaitReason.NO_MATCHING_FLAVOR: 5,
+    WaitReason.WAITING_FOR_NODE: 1,
+    WaitReason.WAITING_FOR_QUOTA: 2,
+    WaitReason.CAP_REACHED: 3,
+    WaitReason.EXCEEDS_CAP: 4,
+    WaitReason.EXCEEDS_MAX_QUOTA: 5,
+    WaitReason.NO_MATCHING_FLAVOR: 6,
 }
 """Reasons by how hopeless they are."""
 
@@ -149,6 +150,14 @@ class Assignment:
             self.refusal is None or SEVERITY[reason] > SEVERITY[self.refusal]
         ):
             self.refusal = reason
+
+    def refuse_for_nodes(self, no_places: Iterable[NoPlace]) -> None:
+        """Remember that there is quota, and no room on nodes for all pods at once."""
+        self.refusal = WaitReason.WAITING_FOR_NODE
+        for no_place in no_places:
+            for result in self.pod_sets:
+                if result.demand.pod_set.name == no_place.pod_set:
+                    result.refusals = [*result.refusals, no_place]
 
     @property
     def borrowing(self) -> int:

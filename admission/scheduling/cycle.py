@@ -24,6 +24,7 @@ from admission.scheduling.heads import Head, Verdict
 from admission.scheduling.hierarchy import QueueNode
 from admission.scheduling.model import PreemptionPolicy
 from admission.scheduling.nomination import Nominee, nominate, renominate
+from admission.scheduling.places.model import Place, Want
 from admission.scheduling.preemption.candidates import Target
 from admission.scheduling.reserving import ReservingWorkload
 from admission.scheduling.snapshot import Snapshot
@@ -79,6 +80,10 @@ class _Cycle:
         """
         if nominee.refusal is not None:
             return nominee.refusal
+        with self.snapshot.without_place_of(nominee.head.key):
+            return self._process(nominee)
+
+    def _process(self, nominee: Nominee) -> Verdict:
         if not self._overlaps(nominee):
             return self._decide(nominee)
         nominee = renominate(self.snapshot, nominee, tuple(self.claimed.values()))
@@ -124,7 +129,7 @@ class _Cycle:
             return all(
                 value <= max(0, quota.available(nominee.queue, fr))
                 for fr, value in nominee.assignment.usage.items()
-            )
+            ) and self.snapshot.places.fits(nominee.wants)
 
     def _no_fit(self, nominee: Nominee) -> Verdict:
         reason = nominee.assignment.reason
@@ -151,30 +156,38 @@ class _Cycle:
 
     def _preempt(self, nominee: Nominee) -> Verdict:
         self.claimed.update((target.workload.key, target) for target in nominee.targets)
+        with self.snapshot.without(target.workload for target in self.claimed.values()):
+            places = self.snapshot.places.find(nominee.wants)
         self.snapshot.hold_back(nominee.queue, nominee.assignment.usage)
+        if places:
+            self.snapshot.place(nominee.wants, places)
         return _wait(
             self.snapshot,
             nominee,
             PendingPreemption(nominee.assignment.refused(), len(nominee.targets)),
             Requeue.PENDING_PREEMPTION,
             evictions=_evictions(self.snapshot, nominee),
+            kept=(nominee.wants, places) if places else None,
         )
 
     def _admit(self, nominee: Nominee) -> Verdict:
+        places = self.snapshot.places.find(nominee.wants) or ()
         self.snapshot.add(nominee.queue, nominee.assignment.usage)
+        self.snapshot.place(nominee.wants, places)
         self.snapshot.unready += 1
         if nominee.head.replaces is not None:
             self.replaced.add(nominee.head.replaces)
-        return Verdict(head=nominee.head, decision=_admission(nominee))
+        return Verdict(head=nominee.head, decision=_admission(nominee, places))
 
 
-def _admission(nominee: Nominee) -> Admit:
+def _admission(nominee: Nominee, places: tuple[Place, ...] = ()) -> Admit:
     return Admit(
         workload=nominee.head.key,
         cluster_queue=nominee.queue.name,
         pod_sets=nominee.assignment.to_pod_sets(),
         borrowing=nominee.borrowing,
         checks=_checks(nominee.queue, nominee.assignment.usage),
+        places=places,
     )
 
 
@@ -249,6 +262,7 @@ def _wait(
     requeue: Requeue,
     *,
     evictions: Sequence[Evict] = (),
+    kept: tuple[tuple[Want, ...], tuple[Place, ...]] | None = None,
 ) -> Verdict:
     decision = Wait(
         workload=nominee.head.key,
@@ -264,6 +278,7 @@ def _wait(
         evictions=tuple(evictions),
         requeue=requeue,
         memory=_memory(snapshot, nominee) if requeue not in _FORGETFUL else None,
+        kept=kept,
     )
 
 

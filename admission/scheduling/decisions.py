@@ -11,6 +11,7 @@ from admission.base.conditions import PreemptionReason
 from admission.base.names import ClusterQueueName, PodSetName, ResourceName, WorkloadKey
 from admission.base.why import Preempted, Shortage, Why
 from admission.scheduling.model import NEVER_PREEMPTED, PastPreemptions, PodSetAssignment
+from admission.scheduling.places.model import Place
 
 __all__ = [
     "Admit",
@@ -64,6 +65,7 @@ class Admit:
         checks: names of the admission checks that its flavors need, sorted; none means that it
             is admitted at once.
         surges: whether it is surge quota.
+        places: nodes that its pods were admitted for; none where nodes decided nothing.
     """
 
     workload: WorkloadKey
@@ -72,6 +74,7 @@ class Admit:
     borrowing: int = 0
     checks: tuple[str, ...] = ()
     surges: bool = False
+    places: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

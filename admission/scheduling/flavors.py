@@ -4,14 +4,14 @@ Source: kueue pkg/scheduler/flavorassigner/flavorassigner.go.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from admission.base import amount, why
 from admission.base.conditions import WaitReason
 from admission.base.names import FlavorName, FlavorResource, PodSetName, ResourceName
 from admission.base.selectors import Requirement
-from admission.base.why import Capped, Refusal, Shortage
+from admission.base.why import Capped, NoPlace, Refusal, Shortage
 from admission.scheduling import caps, podsets, quota
 from admission.scheduling.assignment import (
     SEVERITY,
@@ -32,13 +32,13 @@ from admission.scheduling.model import (
     ResourceFlavor,
     ResourceGroup,
     SearchPolicy,
-    Taint,
-    Toleration,
 )
+from admission.scheduling.places.model import Want
 from admission.scheduling.podsets import PODS, Demand
 from admission.scheduling.preemption import targets
 from admission.scheduling.preemption.candidates import Need, Preemptor, Target
 from admission.scheduling.snapshot import Snapshot
+from admission.scheduling.tolerations import untolerated
 
 _WORST: Final = Grade(Chance.NO_FIT, 0)
 
@@ -77,6 +77,11 @@ class _Scan:
     shortages: list[Shortage] = field(default_factory=list)
     reason: WaitReason | None = None
     capped: Capped | None = None
+
+    def note_no_places(self, no_places: Iterable[NoPlace]) -> None:
+        """Remember that nodes of a flavor have no room."""
+        self.refusals += no_places
+        self.note_refusal(WaitReason.WAITING_FOR_NODE)
 
     def note_refusal(self, reason: WaitReason) -> None:
         """Remembers why a flavor cannot be used; the least hopeless one counts."""
@@ -119,6 +124,7 @@ class Assigner:
         memory: the flavor at which earlier scans stopped; None to start at the first.
         pins: flavors to keep; None to choose freely.
         limits: caps that the workload comes under.
+        has_devices: whether the workload asks for devices.
     """
 
     def __init__(
@@ -128,6 +134,8 @@ class Assigner:
         memory: ScanMemory | None = None,
         pins: Pins | None = None,
         limits: Caps = caps.NONE,
+        *,
+        has_devices: bool = False,
     ) -> None:
         self._snapshot = snapshot
         self._preemptor = preemptor
@@ -135,6 +143,7 @@ class Assigner:
         self._memory = memory
         self._pins = pins
         self._caps = limits
+        self._has_devices = has_devices
         self._known: list[tuple[Need, tuple[Target, ...]]] = []
 
     def assign(self, demanded: Sequence[Demand]) -> Assignment:
@@ -254,8 +263,20 @@ class Assigner:
                 found.refusals.append(refusal)
                 found.note_refusal(WaitReason.NO_MATCHING_FLAVOR)
                 continue
-            fits = {r: self._fit(flavor, r, group, assumed) for r in wanted}
+            wants = self._wants(flavor, group, chosen)
+            nowhere = [
+                no_place
+                for want in wants
+                if (no_place := self._snapshot.places.never(want)) is not None
+            ]
+            fits = {r: self._fit(flavor, r, group, assumed, is_tried=not nowhere) for r in wanted}
             grade = _collect(found, fits.values(), policy)
+            if nowhere and grade.chance == Chance.FIT:
+                found.note_no_places(nowhere)
+            if nowhere:
+                continue
+            if wants:
+                grade, fits = self._on_nodes(found, flavor, group, assumed, wants, grade, fits)
             stop = not try_next(grade, policy)
             if stop or is_preferred(grade, best, policy):
                 best = grade
@@ -270,6 +291,67 @@ class Assigner:
         elif not found.choices:
             self._tell_passed(found, covering, start, group, resource, wanted, assumed)
         return found
+
+    def _wants(
+        self, flavor: FlavorName, group: tuple[Demand, ...], chosen: _Choosing
+    ) -> tuple[Want, ...]:
+        """Return what the pods need of nodes in a flavor and in those chosen before."""
+        places = self._snapshot.places
+        if not places:
+            return ()
+        flavors = (flavor, *(choice.flavor for choice in chosen.choices.values()))
+        asked = (
+            places.want(one.pod_set, one.count, flavors, has_devices=self._has_devices)
+            for one in group
+            if one.count
+        )
+        return tuple(want for want in asked if want is not None)
+
+    def _on_nodes(
+        self,
+        found: _Scan,
+        flavor: FlavorName,
+        group: tuple[Demand, ...],
+        assumed: Mapping[FlavorResource, int],
+        wants: tuple[Want, ...],
+        grade: Grade,
+        fits: dict[ResourceName, _Fit],
+    ) -> tuple[Grade, dict[ResourceName, _Fit]]:
+        """Return how a flavor fits whose nodes have to take the pods, too.
+
+        Where there is quota and no node, victims are looked for whose end makes room on nodes.
+        """
+        if grade.chance <= Chance.NO_CANDIDATES:
+            return grade, fits
+        if grade.chance == Chance.FIT and self._snapshot.places.fits(wants):
+            return grade, fits
+        requests = {
+            FlavorResource(flavor, r): value
+            for r in fits
+            if (value := assumed.get(FlavorResource(flavor, r), 0) + _requested(group, flavor, r))
+        }
+        devices = {name for want in wants for name in want.shape.needs.devices}
+        of_devices = frozenset(fr for fr in requests if fr.resource in devices)
+        without_quota = frozenset(
+            FlavorResource(flavor, r) for r, fit in fits.items() if fit.grade.chance < Chance.FIT
+        )
+        short = without_quota or of_devices or frozenset(requests)
+        victims = self.victims(Need(requests=requests, short=short, wants=wants))
+        if grade.chance == Chance.FIT or not victims:
+            found.note_no_places(self._snapshot.places.why(wants))
+        if not victims:
+            lowered = Grade(Chance.NO_FIT, grade.borrow)
+        elif without_quota:
+            return grade, fits
+        else:
+            own = any(victim.workload.cluster_queue == self._queue.name for victim in victims)
+            lowered = Grade(Chance.PREEMPT if own else Chance.RECLAIM, grade.borrow)
+        return lowered, {
+            r: replace(fit, grade=Grade(min(fit.grade.chance, lowered.chance), fit.grade.borrow))
+            if FlavorResource(flavor, r) in short
+            else fit
+            for r, fit in fits.items()
+        }
 
     def _tell_passed(
         self,
@@ -345,7 +427,7 @@ class Assigner:
         queue = self._queue
         fr = FlavorResource(flavor, resource)
         before = assumed.get(fr, 0)
-        request = sum(one.in_flavor(flavor, resource) for one in group if resource in one.requests)
+        request = _requested(group, flavor, resource)
         value = before + request
         limit = quota.potential(queue, fr)
         available = max(0, quota.available(queue, fr))
@@ -400,7 +482,7 @@ class Assigner:
         if self._preemptor.takes_none:
             return ()
         for known, found in self._known:
-            if known.short == need.short and known.requests == need.requests:
+            if known == need:
                 return found
         found = targets.choose(self._snapshot, self._preemptor, need)
         self._known.append((need, found))
@@ -416,6 +498,10 @@ class Assigner:
             borrow = quota.borrow_height(self._queue, fr, value)[0]
         own = any(victim.workload.cluster_queue == self._queue.name for victim in victims)
         return Grade(Chance.PREEMPT if own else Chance.RECLAIM, borrow)
+
+
+def _requested(group: Iterable[Demand], flavor: FlavorName, resource: ResourceName) -> int:
+    return sum(one.in_flavor(flavor, resource) for one in group if resource in one.requests)
 
 
 def contradicting_label(one: ResourceFlavor, other: ResourceFlavor) -> str | None:
@@ -478,55 +564,19 @@ def try_next(grade: Grade, policy: FlavorFungibility) -> bool:
 
 # ------------------------------------------------------- whether pods could run on the nodes
 # Source: kueue pkg/scheduler/flavorassigner (checkFlavorForPodSets), k8s.io/component-helpers
-# scheduling/corev1/nodeaffinity, k8s.io/api core/v1 toleration.go.
-
-
-_BLOCKING: Final = ("NoSchedule", "NoExecute")
+# scheduling/corev1/nodeaffinity.
 
 
 def misfit(pod_set: PodSet, flavor: ResourceFlavor) -> Refusal | None:
     """Return why pods of the pod set cannot run in the flavor; None when they can."""
     if flavor.name in pod_set.unsuited:
         return why.Unsuited(flavor.name, pod_set.unsuited[flavor.name])
-    taint = _untolerated(flavor.node_taints, (*pod_set.tolerations, *flavor.tolerations))
+    taint = untolerated(flavor.node_taints, (*pod_set.tolerations, *flavor.tolerations))
     if taint is not None:
         return why.UntoleratedTaint(flavor.name, taint.key, taint.value, taint.effect)
     if not _selected(pod_set, flavor):
         return why.OtherNodes(flavor.name)
     return None
-
-
-def _untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
-    for taint in taints:
-        if taint.effect in _BLOCKING and not any(tolerates(one, taint) for one in tolerations):
-            return taint
-    return None
-
-
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Return whether a toleration covers a taint; Lt and Gt compare integers."""
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    match toleration.operator:
-        case "" | "Equal":
-            return toleration.value == taint.value
-        case "Exists":
-            return True
-        case "Lt" | "Gt":
-            return _compares(toleration, taint)
-        case _:
-            return False
-
-
-def _compares(toleration: Toleration, taint: Taint) -> bool:
-    """Return whether the taint's value is below (Lt) or above (Gt) the toleration's."""
-    try:
-        bound, value = int(toleration.value), int(taint.value)
-    except ValueError:
-        return False
-    return value < bound if toleration.operator == "Lt" else value > bound
 
 
 def _selected(pod_set: PodSet, flavor: ResourceFlavor) -> bool:

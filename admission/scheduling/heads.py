@@ -9,6 +9,7 @@ from admission.scheduling.assignment import ScanMemory
 from admission.scheduling.caps import Caps
 from admission.scheduling.decisions import Admit, CycleResult, Evict, Recomputation, Requeue, Wait
 from admission.scheduling.model import Workload
+from admission.scheduling.places.model import Place, Want
 from admission.scheduling.podsets import Demand
 
 
@@ -59,6 +60,7 @@ class Verdict:
         requeue: why it returns to its queue; None when it got quota.
         memory: state of the flavor scan for its next try.
         recomputed: what came of choosing its victims anew; None when that was not needed.
+        kept: its pods, and the places that are kept for them until its victims have left.
     """
 
     head: Head
@@ -67,6 +69,7 @@ class Verdict:
     requeue: Requeue | None = None
     memory: ScanMemory | None = None
     recomputed: Recomputation | None = None
+    kept: tuple[tuple[Want, ...], tuple[Place, ...]] | None = None
 
 
 def result_of(verdicts: Iterable[Verdict]) -> CycleResult:

@@ -112,6 +112,66 @@ class Selector:
         return compile_requirements(self.requirements)(labels)
 
 
+class Enforcement(StrEnum):
+    """What the nodes of a flavor decide for workloads that may get it.
+
+    Attributes:
+        ENFORCE: a workload waits until all its pods can be on nodes.
+        TELL: nodes decide nothing, and people are told where a pod has no node.
+        OFF: nodes are not looked at.
+    """
+
+    ENFORCE = "Enforce"
+    TELL = "Tell"
+    OFF = "Off"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTerm:
+    """One alternative of a required node affinity; all of its expressions must hold.
+
+    Attributes:
+        expressions: about labels.
+        fields: about fields; the only one is ``metadata.name``.
+    """
+
+    expressions: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+
+class Spread(NamedTuple):
+    """A spread constraint of a pod set over its own pods, which must hold.
+
+    Attributes:
+        key: label of nodes; nodes with one value are one domain.
+        max_skew: the most by which two domains may differ in their number of pods.
+    """
+
+    key: str
+    max_skew: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodNeeds:
+    """What one pod of a pod set asks of a node, besides selector and tolerations.
+
+    Attributes:
+        requests: what the pod requests, by resource, sorted, without zeros.
+        devices: those of its resources that are devices, sorted.
+        terms: alternatives of its required node affinity; None when there is none.
+        apart: labels of nodes by which its pods must be on different nodes, sorted.
+        spread: see `Spread`, sorted.
+        is_known: whether that is all it asks; a pod with ResourceClaims asks for more.
+    """
+
+    requests: tuple[tuple[str, int], ...] = ()
+    devices: tuple[str, ...] = ()
+    terms: tuple[NodeTerm, ...] | None = None
+    apart: tuple[str, ...] = ()
+    spread: tuple[Spread, ...] = ()
+    is_known: bool = True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceFlavor:
     """A kind of node that quota is counted on.
@@ -121,6 +181,7 @@ class ResourceFlavor:
         node_taints: taints of its nodes.
         tolerations: given to every pod that is admitted to the flavor.
         topology: name of its Topology; empty when it has none.
+        placement: what its nodes decide; None for what the configuration says.
     """
 
     name: FlavorName
@@ -128,6 +189,7 @@ class ResourceFlavor:
     node_taints: tuple[Taint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     topology: str = ""
+    placement: Enforcement | None = None
 
 
 # ------------------------------------------------------------------------------------- queues
@@ -322,6 +384,7 @@ class PodSet:
         node_selector: labels that the nodes must have.
         affinity: alternatives of required node affinity, each a conjunction; None when there is
             no required affinity.
+        needs: what one pod asks of a node; None where that is not known.
         group: pod sets with the same group get the same flavors; empty for none.
         shape: digest of everything in the pod template that tells two pods apart for quota.
         reclaimable: pods that no longer need quota.
@@ -338,6 +401,7 @@ class PodSet:
     unsuited: Mapping[FlavorName, str] = field(default_factory=dict)
     node_selector: Mapping[str, str] = field(default_factory=dict)
     affinity: tuple[tuple[Requirement, ...], ...] | None = None
+    needs: PodNeeds | None = None
     tolerations: tuple[Toleration, ...] = ()
     group: str = ""
     shape: str = ""
@@ -558,6 +622,8 @@ class Config:
             its eviction instead of its creation.
         retry_batch_us: parked workloads return this long after the event that frees them.
         edit_batch_us: likewise after a change of a queue, a flavor, a cohort or a namespace.
+        placement: what nodes decide in flavors that do not say it; None for what their nodes
+            suggest.
         one_at_a_time: nothing is admitted while a workload with quota has pods that are not ready
             (``waitForPodsReady.blockAdmission``).
         paused: no workload gets quota; what has quota keeps it.
@@ -572,6 +638,7 @@ class Config:
     requeue_by_eviction: bool = True
     retry_batch_us: int = 0
     edit_batch_us: int = 0
+    placement: Enforcement | None = None
     one_at_a_time: bool = False
     paused: bool = False
     consistent_flavors: bool = False

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from admission.base import why
-from admission.base.names import FlavorName, PodSetName, ResourceName
+from admission.base.names import FlavorName, FlavorResource, PodSetName, ResourceName
 from admission.base.why import Why
 from admission.scheduling import caps, podsets
 from admission.scheduling.assignment import Assignment, ScanMemory
@@ -15,6 +15,8 @@ from admission.scheduling.decisions import Mode, Requeue, Wait
 from admission.scheduling.flavors import Assigner, Pins
 from admission.scheduling.heads import Head, Verdict
 from admission.scheduling.hierarchy import QueueNode
+from admission.scheduling.places.enforcement import asks_devices
+from admission.scheduling.places.model import Want
 from admission.scheduling.podsets import Demand
 from admission.scheduling.preemption.candidates import Need, Preemptor, Target
 from admission.scheduling.reserving import ReservingWorkload
@@ -31,6 +33,7 @@ class Nominee:
         targets: victims that would make room.
         refusal: set when the head is not fit to be nominated at all.
         recomputed: the assignment was made again during processing.
+        wants: its pods that nodes must have room for.
     """
 
     head: Head
@@ -41,6 +44,7 @@ class Nominee:
     targets: tuple[Target, ...] = ()
     refusal: Verdict | None = None
     recomputed: bool = False
+    wants: tuple[Want, ...] = ()
 
 
 def nominate(snapshot: Snapshot, head: Head) -> Nominee:
@@ -55,7 +59,8 @@ def nominate(snapshot: Snapshot, head: Head) -> Nominee:
     if refusal is not None:
         empty = Assignment()
         return Nominee(head=head, queue=queue, assignment=empty, mode=Mode.NO_FIT, refusal=refusal)
-    return _assign(snapshot, head, queue, memory=_valid_memory(snapshot, queue, head))
+    with snapshot.without_place_of(head.key):
+        return _assign(snapshot, head, queue, memory=_valid_memory(snapshot, queue, head))
 
 
 def renominate(snapshot: Snapshot, nominee: Nominee, claimed: Sequence[Target]) -> Nominee:
@@ -126,12 +131,25 @@ def _try(
 ) -> Nominee:
     """Flavors for the demands and, where they do not fit, victims."""
     preemptor = preemptor_of(head, queue)
-    assigner = Assigner(snapshot, preemptor, memory, pins, head.caps)
+    has_devices = asks_devices(head.workload)
+    assigner = Assigner(
+        snapshot, preemptor, memory, pins, head.caps, has_devices=has_devices
+    )  # fmt: skip
     assignment = assigner.assign(demanded)
     mode = assignment.mode
+    wants = () if mode == Mode.NO_FIT else _wants(snapshot, assignment, has_devices=has_devices)
+    short = assignment.short
+    is_crowded = mode == Mode.FIT and not snapshot.places.fits(wants)
+    if is_crowded:
+        mode, short = Mode.PREEMPT, _of_devices(assignment, wants)
+        assignment.refuse_for_nodes(snapshot.places.why(wants))
     victims: tuple[Target, ...] = ()
     if mode == Mode.PREEMPT:
-        victims = assigner.victims(Need(requests=assignment.requests(), short=assignment.short))
+        victims = assigner.victims(
+            Need(requests=assignment.requests(), short=short, wants=wants)
+        )  # fmt: skip
+        if is_crowded and not victims:
+            mode = Mode.NO_FIT
     return Nominee(
         head=head,
         queue=queue,
@@ -139,7 +157,31 @@ def _try(
         mode=mode,
         borrowing=assignment.borrowing,
         targets=victims,
+        wants=wants,
     )
+
+
+def _wants(snapshot: Snapshot, assignment: Assignment, *, has_devices: bool) -> tuple[Want, ...]:
+    """Return what all pods need of nodes in the flavors that they were assigned."""
+    places = snapshot.places
+    asked = (
+        places.want(
+            one.demand.pod_set,
+            one.demand.count,
+            (choice.flavor for choice in one.choices.values()),
+            has_devices=has_devices,
+        )
+        for one in assignment.pod_sets
+        if places and one.demand.count
+    )
+    return tuple(want for want in asked if want is not None)
+
+
+def _of_devices(assignment: Assignment, wants: Sequence[Want]) -> frozenset[FlavorResource]:
+    """Return the flavors and devices that pods ask for; without devices all that they ask for."""
+    devices = {name for want in wants for name in want.shape.needs.devices}
+    requests = assignment.requests()
+    return frozenset(fr for fr in requests if fr.resource in devices) or frozenset(requests)
 
 
 def preemptor_of(head: Head, queue: QueueNode) -> Preemptor:

@@ -170,6 +170,7 @@ def _pod_set_key(pod_set: PodSet) -> Hashable:
         _frozen(pod_set.requests),
         _frozen(pod_set.node_selector),
         pod_set.affinity,
+        pod_set.needs,
         pod_set.tolerations,
         tuple(
             (flavor, _frozen(amounts)) for flavor, amounts in pod_set.requests_by_flavor.items()

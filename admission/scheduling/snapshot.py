@@ -19,6 +19,8 @@ from admission.scheduling import quota
 from admission.scheduling.consumption import Rank
 from admission.scheduling.hierarchy import Forest, QueueNode
 from admission.scheduling.model import Config, LocalQueue, ResourceFlavor
+from admission.scheduling.places.enforcement import Places
+from admission.scheduling.places.model import Place, Want
 from admission.scheduling.reserving import ReservingWorkload
 
 Holders = tuple[tuple[ClusterQueueName, int], ...]
@@ -40,6 +42,7 @@ class Snapshot:
         removed: workloads that are taken out for the moment.
         holders: who uses what in a tree, by root and flavor and resource, as far as asked.
         held_back: the part of usage that entries which wait have kept from those after them.
+        places: nodes, and what is free there; it follows what is removed and added here.
     """
 
     forest: Forest
@@ -53,6 +56,8 @@ class Snapshot:
     removed: set[WorkloadKey] = field(default_factory=set)
     holders: dict[tuple[int, FlavorResource], Holders] = field(default_factory=dict)
     held_back: dict[tuple[ClusterQueueName, FlavorResource], int] = field(default_factory=dict)
+    places: Places = field(default_factory=Places)
+    _placed: list[tuple[tuple[Want, ...], tuple[Place, ...]]] = field(default_factory=list)
     _added: list[tuple[QueueNode, Mapping[FlavorResource, int]]] = field(default_factory=list)
 
     def queue(self, name: ClusterQueueName) -> QueueNode:
@@ -62,11 +67,15 @@ class Snapshot:
     def remove(self, workload: ReservingWorkload) -> None:
         """Take a workload out until ``restore``."""
         self.removed.add(workload.key)
+        if self.places:
+            self.places.ledger.lift(workload.key)
         quota.remove_all(self.queue(workload.cluster_queue), workload.usage)
 
     def restore(self, workload: ReservingWorkload) -> None:
         """Put a removed workload back."""
         self.removed.discard(workload.key)
+        if self.places:
+            self.places.ledger.put_back(workload.key)
         quota.add_all(self.queue(workload.cluster_queue), workload.usage)
 
     @contextmanager
@@ -93,8 +102,29 @@ class Snapshot:
             key = queue.name, fr
             self.held_back[key] = self.held_back.get(key, 0) + value
 
+    def place(self, wants: tuple[Want, ...], places: tuple[Place, ...]) -> None:
+        """Count pods of an entry at places for the rest of the cycle."""
+        self.places.ledger.take(wants, places)
+        self._placed.append((wants, places))
+
+    @contextmanager
+    def without_place_of(self, key: WorkloadKey) -> Iterator[None]:
+        """Leave out the places that are kept for an entry, while it is decided itself."""
+        ledger = self.places.ledger
+        is_kept = ledger.is_kept(key)
+        if is_kept:
+            ledger.lift(key)
+        try:
+            yield
+        finally:
+            if is_kept:
+                ledger.put_back(key)
+
     def rollback(self) -> None:
-        """Take back everything that ``add`` and ``hold_back`` counted."""
+        """Take back everything that ``add``, ``hold_back`` and ``place`` counted."""
+        for wants, places in reversed(self._placed):
+            self.places.ledger.take(wants, places, -1)
+        self._placed.clear()
         for queue, usage in reversed(self._added):
             quota.remove_all(queue, usage)
         self._added.clear()

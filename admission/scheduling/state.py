@@ -18,6 +18,7 @@ from admission.base.names import (
     WorkloadKey,
 )
 from admission.base.tables import Table
+from admission.base.why import NoFlavor
 from admission.scheduling import (
     blockers,
     caps,
@@ -53,6 +54,8 @@ from admission.scheduling.model import (
 )
 from admission.scheduling.overview import LocalOverview, Overview
 from admission.scheduling.pending import Pending, PendingQueues, PendingSnapshot
+from admission.scheduling.places.enforcement import Places
+from admission.scheduling.places.model import Place
 from admission.scheduling.preemption import history
 from admission.scheduling.preemption.history import PreemptionHistory
 from admission.scheduling.reserving import ReservingWorkload
@@ -70,6 +73,7 @@ class State:
     Attributes:
         config: settings that change decisions.
         forest: the quota trees; read only for others.
+        places: nodes, what is on them, and the places promised to workloads.
         cycles: number of cycles that had heads.
     """
 
@@ -98,6 +102,11 @@ class State:
             self.config.admission_fair_sharing, self._ledger, self._changes
         )
         self._preemption_history = PreemptionHistory()
+        self.places = Places(self.config.placement)
+        self._kept: dict[ClusterQueueName, WorkloadKey] = {}
+        """The workload of a ClusterQueue for which places are kept until its victims left."""
+        self._wait_for_nodes: dict[ClusterQueueName, None] = {}
+        """ClusterQueues in which somebody waits for room on nodes."""
         self._sharing = sharing.Sharing()
         self._turned: dict[ClusterQueueName, None] = {}
         self._blockers: dict[ClusterQueueName, InactiveReasons] = {}
@@ -110,6 +119,7 @@ class State:
         if old == flavor:
             return
         self._supplies.set_flavor(flavor)
+        self.places.set_flavor(flavor)
         if old is not None:
             for name in self._supplies.listing(flavor.name):
                 self._requeues.queue(name, now_us, edited=True)
@@ -117,6 +127,7 @@ class State:
     def drop_resource_flavor(self, name: FlavorName) -> None:
         """Forget a flavor; ClusterQueues that list it become inactive."""
         self._supplies.drop_flavor(name)
+        self.places.drop_flavor(name)
 
     def set_admission_check(self, name: str, *, active: bool, controller: str = "") -> None:
         """Add or replace an admission check."""
@@ -292,6 +303,7 @@ class State:
         self._fair_usage.released(workload)
         self._queues.take(key)
         self._ledger.release(key, now_us)
+        self.places.release(key)
         self._note_left(workload, now_us)
         self._sharing.drop(key)
         self._stand_sharers(now_us)
@@ -477,6 +489,7 @@ class State:
             self._queues.take(key)
             self._fair_usage.released(workload)
             self._ledger.release(key, now_us)
+            self.places.release(key)
             return
         if reservation is not None:
             self._queues.take(key)
@@ -484,16 +497,67 @@ class State:
             return
         self._fair_usage.released(workload)
         self._ledger.release(key, now_us)
+        if not (workload.wants_quota and self.places.ledger.is_kept(key)):
+            self.places.release(key)
         if old is not None and (old.active, old.finished) != (workload.active, workload.finished):
             self._note_left(workload, now_us)
         self._queue(workload, now_us)
 
-    def _hold(self, workload: Workload, reservation: Reservation, now_us: int) -> None:
+    def _promise(
+        self, workload: Workload, reservation: Reservation, places: tuple[Place, ...] = ()
+    ) -> None:
+        """Promise places to the pods of a workload with quota.
+
+        Not to those of one that is told to leave, and not to pods that are charged while they
+        run. Pods of a workload slice are those of the slice before, so nothing is promised.
+        """
+        if workload.eviction is not None or workload.is_pod or workload.replaces is not None:
+            self.places.release(workload.key)
+            return
+        known = {one.name: one for one in workload.pod_sets}
+        counts = {
+            one.name: min(known[one.name].effective_count, one.count)
+            for one in reservation.pod_sets
+            if one.name in known
+        }
+        flavors = {one.name: one.flavors.values() for one in reservation.pod_sets}
+        self.places.promise(workload, counts, flavors, places)
+
+    def _promise_again(self) -> None:
+        """Promise places anew in flavors in which nodes decide otherwise than before."""
+        for flavor in self.places.take_turned():
+            for name in self._supplies.listing(flavor):
+                node = self.forest.queues.get(name)
+                for key in tuple(node.workloads) if node is not None else ():
+                    workload = self._workloads.get(key)
+                    held = None if workload is None else self._held_by(workload)
+                    if workload is not None and held is not None:
+                        self._promise(workload, held)
+
+    def _look_at_nodes(self, now_us: int) -> None:
+        """Keep promises that nodes could not keep elsewhere, and try again who waits for room."""
+        self._promise_again()
+        self.places.ledger.settle()
+        for flavor in sorted(self.places.take_roomier()):
+            for name in self._supplies.listing(flavor):
+                if name in self._wait_for_nodes and name in self.forest.queues:
+                    del self._wait_for_nodes[name]
+                    self.forest.queues[name].generation += 1
+                    self._requeues.queue(name, now_us)
+
+    def _hold(
+        self,
+        workload: Workload,
+        reservation: Reservation,
+        now_us: int,
+        places: tuple[Place, ...] = (),
+    ) -> None:
         """Counts a reservation as usage."""
         by_eviction = self.config.requeue_by_eviction
         waived = self._sharing.waived(workload.key, reservation.cluster_queue)
         found = reserving.of(workload, reservation, by_eviction=by_eviction, waived=waived)
         self._ledger.hold(found, now_us)
+        self._promise(workload, reservation, places)
         if workload.reservation is None:
             return
         if reservation.admitted:
@@ -600,6 +664,7 @@ class State:
             unready=self._ledger.unready,
             local_queues=self._local_queues.by_key,
             past_usage=self._rank if self.config.admission_fair_sharing is not None else None,
+            places=self.places,
         )
 
     def take_over(
@@ -697,6 +762,8 @@ class State:
         """Brings trees, activity, backoffs, past usage and retries up to date."""
         self.forest.refresh()
         self._update_activity(now_us)
+        if self.places:
+            self._look_at_nodes(now_us)
         self._queues.end_backoffs(now_us)
         self._fair_usage.sample_due(self._local_queues.by_key, now_us)
         for name in self._requeues.take(self.forest, now_us):
@@ -762,9 +829,12 @@ class State:
     def _apply(self, verdict: Verdict, now_us: int) -> list[Wait]:
         """Assumes a winner; puts a loser back, and returns what holds for its equals, too."""
         decision = verdict.decision
+        self._keep_places(verdict)
         if isinstance(decision, Admit):
             self._assume(decision, now_us)
             return []
+        if isinstance(decision.why, NoFlavor) and decision.why.no_places:
+            self._wait_for_nodes[decision.cluster_queue] = None
         assert verdict.requeue is not None
         for evict in verdict.evictions:
             self._preemption_history.note(evict.preemptor, evict.workload)
@@ -775,6 +845,18 @@ class State:
         spares = self._preemption_history.spared(item.workload.lineage)
         told = queue.settle(item, verdict.requeue, decision, now_us, for_equals=not spares)
         return [replace(decision, workload=key) for key in told]
+
+    def _keep_places(self, verdict: Verdict) -> None:
+        """Keep places for a head whose victims have to leave; those of the head before it end."""
+        if not self.places:
+            return
+        name, key = verdict.head.cluster_queue, verdict.head.key
+        before = self._kept.pop(name, None)
+        if before is not None and self.places.ledger.is_kept(before):
+            self.places.release(before)
+        if verdict.kept is not None:
+            self.places.ledger.keep(key, *verdict.kept)
+            self._kept[name] = key
 
     def _assume(self, admit: Admit, now_us: int) -> None:
         """Counts an admission before it is written."""
@@ -791,7 +873,7 @@ class State:
         self._fair_usage.reserved(workload, admit.pod_sets, granted=reservation.admitted)
         self._queues.take(admit.workload)
         self._sharing.note(workload, reservation)
-        self._hold(workload, reservation, now_us)
+        self._hold(workload, reservation, now_us, admit.places)
         self._stand_slices(workload, now_us)
         self._changes.local(workload.queue)
 

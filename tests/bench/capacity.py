@@ -28,6 +28,7 @@ from admission.base.names import FlavorName, ResourceName
 from admission.controller.devices.capacity import Capacities
 from admission.controller.devices.guard import Guard
 from admission.controller.devices.node_inventory import NodeInventory
+from admission.controller.devices.node_places import NodePlaces
 from admission.gpu import catalogue, placement
 from admission.gpu.health import HealthPolicy
 from admission.gpu.placement import Occupancy, Placed
@@ -82,12 +83,14 @@ def make_node(index: int, *, healthy: int = 8) -> bytes:
 def make_inventory() -> tuple[NodeInventory, Guard]:
     products = catalogue.load()
     capacities = Capacities(products, HealthPolicy())
-    guard = Guard(State(), capacities)
+    state = State()
+    guard = Guard(state, capacities)
     for product in PRODUCTS:
         guard.set_flavor(product.lower(), {names.GPU_PRODUCT_LABEL: product})
     for index in range(16):
         guard.set_flavor(f"other-{index}", {"pool": str(index)})
-    return NodeInventory(capacities, guard, SystemClock()), guard
+    places = NodePlaces(state.places, lambda: None)
+    return NodeInventory(capacities, guard, SystemClock(), places), guard
 
 
 def measure_inventory() -> dict[str, Any]:

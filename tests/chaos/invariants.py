@@ -6,7 +6,7 @@ without it. The rest must come true within seconds once the faults are over.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -36,6 +36,10 @@ class World:
     workloads: tuple[Json, ...]
     pods: tuple[Json, ...]
     now: datetime
+    nodes: tuple[Json, ...] = ()
+    bound: tuple[Json, ...] = ()
+    """All pods on nodes, whoever made them."""
+    flavors: Mapping[str, Json] = field(default_factory=dict)
 
     def holding(self) -> Iterator[Json]:
         """Workloads that count: quota reserved, not finished."""
@@ -67,6 +71,9 @@ def read(api: Rest) -> World:
         workloads=tuple(items(f"{_KUEUE}/workloads")),
         pods=pods,
         now=SystemClock().now(),
+        nodes=tuple(items("/api/v1/nodes")),
+        bound=tuple(items("/api/v1/pods?fieldSelector=spec.nodeName%21%3D")),
+        flavors=by_name("resourceflavors"),
     )
 
 
@@ -248,8 +255,10 @@ def _wrong_statuses(world: World) -> Iterator[str]:
 
 
 def _idle_quota(world: World) -> Iterator[str]:
-    """A Workload waits though its queue's own quota has room: something leaked or was lost."""
+    """A Workload waits though quota and nodes have room: something leaked or was lost."""
     usage = usage_by_queue(world)
+    if any(not is_gated(pod) and not pod["spec"].get("nodeName") for pod in world.pods):
+        return  # where these will be is not known yet
     for workload in world.workloads:
         name = _queue_of(world, workload)
         queue = world.cluster_queues.get(name)
@@ -258,11 +267,55 @@ def _idle_quota(world: World) -> Iterator[str]:
         limits = _limits(queue)
         for flavor in sorted({flavor for flavor, _ in limits}):
             wanted = _requests(workload, {r for f, r in limits if f == flavor})
-            if wanted and all(
-                usage[name][flavor, resource] + amount <= limits[flavor, resource].nominal
-                for resource, amount in wanted.items()
+            if (
+                wanted
+                and all(
+                    usage[name][flavor, resource] + amount <= limits[flavor, resource].nominal
+                    for resource, amount in wanted.items()
+                )
+                and _have_room(world, workload, flavor)
             ):
                 yield f"Workload {_text(workload)} waits though {flavor} has room for {wanted}"
+
+
+def _have_room(world: World, workload: Json, flavor: str) -> bool:
+    """Return whether nodes have devices for the pods of each pod set by itself.
+
+    A flavor without nodes has room: nobody knows what will come.
+    """
+    labels = world.flavors.get(flavor, {}).get("spec", {}).get("nodeLabels", {})
+    nodes = [
+        node
+        for node in world.nodes
+        if all(node["metadata"]["labels"].get(key) == value for key, value in labels.items())
+    ]
+    free: dict[str, Counter[str]] = {}
+    for node in nodes:
+        amounts = node["status"].get("allocatable", {})
+        free[node["metadata"]["name"]] = Counter(
+            {r: int(n) for r, n in amounts.items() if "/" in r and str(n).isdecimal()}
+        )
+    for pod in world.bound:
+        if pod["spec"]["nodeName"] in free and not is_over(pod):
+            free[pod["spec"]["nodeName"]].subtract(_devices(pod["spec"]))
+    return not nodes or all(
+        sum(_copies(there, _devices(one["template"]["spec"])) for there in free.values())
+        >= one["count"]
+        for one in workload["spec"]["podSets"]
+    )
+
+
+def _devices(spec: Json) -> Counter[str]:
+    """Extended resources of a pod, by the limits of its containers."""
+    devices: Counter[str] = Counter()
+    for container in spec["containers"]:
+        limits = container.get("resources", {}).get("limits", {})
+        devices.update({r: int(n) for r, n in limits.items() if "/" in r})
+    return devices
+
+
+def _copies(there: Mapping[str, int], devices: Mapping[str, int]) -> int:
+    return min((max(0, there.get(r, 0)) // n for r, n in devices.items() if n), default=1000)
 
 
 # ------------------------------------------------------------------------------------- reading

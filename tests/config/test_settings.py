@@ -104,6 +104,7 @@ EVERYTHING = (
                     "outsideInterval": "30s", "auditInterval": "1h", "secureMetrics": True},
         dashboardBindAddress="127.0.0.1:8083",
         whileWebhookDown="Hold",
+        placement="Tell",
         logLevel="debug",
         journal={"enabled": False, "interval": "5m", "retention": "100h", "users": False,
                  "decisions": {"file": "/decisions", "maxBytes": 5000, "files": 2}},
@@ -173,6 +174,7 @@ def test_the_whole_of_both_documents_becomes_settings():
         dashboard_bind_address="127.0.0.1:8083",
         log_level="debug",
         while_webhook_down="Hold",
+        placement="Tell",
         journal=Journal(
             enabled=False,
             interval=timedelta(minutes=5),
@@ -291,6 +293,7 @@ def test_the_engine_gets_what_changes_its_decisions():
         one_at_a_time=True,
         paused=True,
         consistent_flavors=True,
+        placement=model.Enforcement.TELL,
         edit_batch_us=1_000_000,
         heads_per_cycle=200,
     )

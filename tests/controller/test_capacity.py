@@ -40,9 +40,13 @@ def guarded(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def make_world(*documents: dict[str, Any]) -> World:
+def make_world(*documents: dict[str, Any], placement: str = "") -> World:
+    """A world with a flavor; ``placement`` says what its nodes decide, if not the default."""
     made = World()
-    made.add(make_namespace(), make_flavor("a100", product=A100), *documents)
+    flavor = make_flavor("a100", product=A100)
+    if placement:
+        flavor["metadata"].setdefault("annotations", {})[names.PLACEMENT] = placement
+    made.add(make_namespace(), flavor, *documents)
     made.settle()
     return made
 
@@ -76,11 +80,12 @@ def condition(made: World, name: str = "gpus") -> tuple[str, str]:
     return next(((c["status"], c["message"]) for c in found if c["type"] == kind), ("", ""))
 
 
-def guarded_world(quota: int = 8, **units: int) -> World:
+def guarded_world(quota: int = 8, placement: str = "", **units: int) -> World:
     return make_world(
         node("n0", gpu=units.get("gpu", 8)),
         guarded(make_cluster_queue(quota=quota)),
         make_local_queue(),
+        placement=placement,
     )
 
 
@@ -88,7 +93,9 @@ def guarded_world(quota: int = 8, **units: int) -> World:
 
 
 def test_a_queue_that_promises_more_than_exists_says_so_with_numbers():
-    made = make_world(node("n0", gpu=4), make_cluster_queue(quota=6), make_local_queue())
+    made = make_world(
+        node("n0", gpu=4), make_cluster_queue(quota=6), make_local_queue(), placement="Tell"
+    )
     status, message = condition(made)
     assert status == "False"
     assert "nvidia.com/gpu in flavor a100: quota promises 6, 4 exist (4 healthy)" in message
@@ -320,7 +327,7 @@ def test_promises_of_other_trees_come_before_the_guarded_ones():
 
 
 def test_taking_the_guard_off_admits_what_was_promised():
-    made = guarded_world(quota=4, gpu=2)
+    made = guarded_world(quota=4, gpu=2, placement="Tell")
     add(made, *"abcd")
     assert made.admitted() == set("ab")
     off = patches.merge({"metadata": {"annotations": {names.CAPACITY_GUARD: None}}})

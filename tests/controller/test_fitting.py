@@ -1,4 +1,4 @@
-"""A pod that asks for more GPUs than any node has is told so; nothing is decided by it."""
+"""A pod that asks for more GPUs than any node has is told so."""
 
 from typing import Any
 
@@ -14,8 +14,9 @@ NO_NODE = "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
 TOO_BIG = "Too big: a pod asks 16 a100, the largest node has 8"
 
 
-def world(*nodes: dict[str, Any], quota: int = 32) -> World:
-    return make_world(*nodes, make_cluster_queue(quota=quota), make_local_queue())
+def world(*nodes: dict[str, Any], quota: int = 32, placement: str = "") -> World:
+    queues = make_cluster_queue(quota=quota), make_local_queue()
+    return make_world(*nodes, *queues, placement=placement)
 
 
 def says(made: World, pod: str) -> tuple[str, str]:
@@ -50,8 +51,8 @@ def test_what_waits_for_quota_and_fits_no_node_is_too_big() -> None:
 
 
 def test_what_waits_and_fits_a_node_is_not() -> None:
-    made = world(node("n0", gpu=8), quota=16)
-    add(made, "first", gpus=12)
+    made = world(node("n0", gpu=8), quota=8)
+    add(made, "first", gpus=8)
     add(made, "second", gpus=8)
 
     assert says(made, "second")[0] == Code.WAITING_FOR_QUOTA
@@ -106,7 +107,7 @@ def test_sick_gpus_of_a_node_count_as_its_size() -> None:
 
 
 def test_an_admitted_pod_that_fits_no_node_is_too_big_and_keeps_its_quota() -> None:
-    made = world(node("n0", gpu=8))
+    made = world(node("n0", gpu=8), placement="Tell")
     add(made, "big", gpus=16)
     assert made.admitted() == {"big"}, "nodes decide nothing"
 
@@ -118,7 +119,7 @@ def test_an_admitted_pod_that_fits_no_node_is_too_big_and_keeps_its_quota() -> N
 
 
 def test_an_admitted_pod_for_which_no_node_has_enough_free_says_so() -> None:
-    made = world(node("n0", gpu=4), node("n1", gpu=4))
+    made = world(node("n0", gpu=4), node("n1", gpu=4), placement="Tell")
     add(made, "a", "b", gpus=3)
     bind(made, "a", "n0")
     bind(made, "b", "n1")

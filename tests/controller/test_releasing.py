@@ -24,7 +24,8 @@ def hold(made: World, by: str | None = HOLD) -> None:
 
 def running() -> World:
     """A pod with all of the quota runs on a node, and another pod waits for it."""
-    made = make_world(node("n0", gpu=4), make_cluster_queue(quota=4), make_local_queue())
+    nodes = node("n0", gpu=4), node("n1", gpu=4)
+    made = make_world(*nodes, make_cluster_queue(quota=4), make_local_queue())
     made.add_pod("first", gpus=4)
     hold(made)
     bind(made, "first", "n0")

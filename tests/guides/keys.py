@@ -47,6 +47,8 @@ SET: Final = (
     Key("FLAVOR_REPLICAS", "annotation", "ResourceFlavor", "shares of each device"),
     Key("FAIL_ABOVE_ONE", "annotation", "ResourceFlavor",
         "`true`: its nodes refuse more than one share for a container"),
+    Key("PLACEMENT", "annotation", "ResourceFlavor",
+        "`Enforce`: a workload waits until its nodes have room for all its pods; `Tell`; `Off`"),
     Key("CAPACITY_GUARD", "annotation", "ClusterQueue",
         "`Enforce`: admits only as many GPUs as exist; `Off`"),
     Key("SURGE_QUOTA", "annotation", "ClusterQueue",

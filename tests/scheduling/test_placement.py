@@ -8,7 +8,7 @@ from admission.base.names import FlavorName, PodSetName
 from admission.base.selectors import Requirement
 from admission.base.why import Refusal
 from admission.reasons import kueue
-from admission.scheduling import flavors
+from admission.scheduling import flavors, tolerations
 from admission.scheduling.model import PodSet, ResourceFlavor, Taint, Toleration
 
 GPU = Taint(key="gpu", value="yes", effect="NoSchedule")
@@ -46,7 +46,7 @@ def pods(**changes: Any) -> PodSet:
     ],
 )
 def test_what_tolerates_a_taint(toleration, expected):
-    assert flavors.tolerates(toleration, GPU) is expected
+    assert tolerations.tolerates(toleration, GPU) is expected
 
 
 @pytest.mark.parametrize(
@@ -56,9 +56,9 @@ def test_what_tolerates_a_taint(toleration, expected):
 def test_tolerations_compare_numbers(operator, bound, expected):
     taint = Taint(key="gpus", value="8", effect="NoSchedule")
 
-    assert flavors.tolerates(Toleration(key="gpus", operator=operator, value=bound), taint) is (
-        expected
-    )
+    assert tolerations.tolerates(
+        Toleration(key="gpus", operator=operator, value=bound), taint
+    ) is (expected)
 
 
 def _says(refusal: Refusal | None) -> str:

@@ -141,6 +141,7 @@ class Capacities:
         self._allocated: dict[str, _Allocated] = {}
         self._unsettled: set[str] = set()
         self._changed: set[str] = set()
+        self._judged: dict[str, None] = {}
 
     # ---------------------------------------------------------------------------------- seeing
 
@@ -300,6 +301,22 @@ class Capacities:
         found, self._changed = frozenset(self._changed), set()
         return found
 
+    def take_judged(self) -> tuple[str, ...]:
+        """Return the nodes that have other healthy devices than at the last call."""
+        judged, self._judged = tuple(self._judged), {}
+        return judged
+
+    def usable(self, name: str) -> Amounts | None:
+        """Return the healthy devices of a node; None for one that is not known to have any.
+
+        Devices that it offers and that are sick are listed with what is left of them.
+        """
+        entry = self._nodes.get(name)
+        if entry is None or entry.facts.published is not None:
+            return None
+        units = entry.part.units
+        return {resource: units.get(resource, 0) for resource in devices_of(entry.facts)}
+
     def flavors(self) -> tuple[str, ...]:
         """Return all flavors, sorted."""
         return tuple(sorted(self._flavors))
@@ -413,6 +430,8 @@ class Capacities:
 
     def _put(self, entry: _Node, known: _Node | None) -> None:
         name = entry.facts.name
+        if known is None or known.part.units != entry.part.units:
+            self._judged[name] = None
         entry.capacity = self._capacity_of(entry)
         if known is not None and known.facts.labels == entry.facts.labels:
             self._nodes[name] = entry

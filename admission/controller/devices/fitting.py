@@ -126,9 +126,11 @@ def _tried(wait: Wait) -> frozenset[str]:
     reason = wait.why
     if not isinstance(reason, why.NoFlavor | why.PendingPreemption):
         return frozenset()
-    return frozenset(
-        refusal.flavor
-        for _, refusals in reason.pod_sets
-        for refusal in refusals
-        if not isinstance(refusal, why.NotCovered | why.CapReached | why.ExceedsCap)
-    )
+    flavors: set[str] = set()
+    for _, refusals in reason.pod_sets:
+        for refusal in refusals:
+            if isinstance(refusal, why.NoPlace):
+                flavors.update(refusal.flavors)
+            elif not isinstance(refusal, why.NotCovered | why.CapReached | why.ExceedsCap):
+                flavors.add(refusal.flavor)
+    return frozenset(flavors)

@@ -12,6 +12,7 @@ from admission.controller.devices import capacitymetrics
 from admission.controller.devices.capacity import Amounts, Capacities
 from admission.controller.devices.guard import Guard, Present
 from admission.controller.devices.lost_nodes import LostNodes
+from admission.controller.devices.node_places import NodePlaces
 from admission.controller.devices.slice_inventory import SliceInventory
 from admission.controller.seeing import informers
 from admission.controller.seeing.informers import Informer
@@ -75,10 +76,13 @@ class NodeInventory:
         lost_nodes: nodes on which nothing runs any more.
     """
 
-    def __init__(self, capacities: Capacities, guard: Guard, clock: Clock) -> None:
+    def __init__(
+        self, capacities: Capacities, guard: Guard, clock: Clock, places: NodePlaces
+    ) -> None:
         self._capacities = capacities
         self._guard = guard
         self._clock = clock
+        self._places = places
         self._devices: dict[str, tuple[DeviceReading, ...]] = {}
         self._seen: dict[str, _Seen] = {}
         self._reworded: set[str] = set()
@@ -166,6 +170,8 @@ class NodeInventory:
         due = self._capacities.settles_at_us()
         if due is not None and due <= self._now_us():
             self._capacities.settle(self._now_us())
+        for name in self._capacities.take_judged():
+            self._places.set_usable(name, self._capacities.usable(name))
         self._publish()
         return self._guard.settle()
 
@@ -274,6 +280,7 @@ class NodeInventory:
             view, self._devices.get(name), self._slice_inventory.published(name)
         )
         self._set_facts(found)
+        self._places.set_node(view, self._capacities.usable(name))
 
     def _set_facts(self, facts: NodeFacts) -> None:
         """Takes a node; of one without GPUs it is remembered that it may get some."""
@@ -287,6 +294,7 @@ class NodeInventory:
         self.lost_nodes.on_delete(view.metadata.name)
         self._bare.pop(view.metadata.name, None)
         self._capacities.drop_node(view.metadata.name)
+        self._places.drop_node(view.metadata.name)
 
     def _see_slice(self, view: resource_slice.ResourceSlice) -> None:
         self._set_published(self._slice_inventory.put(view))

@@ -21,6 +21,7 @@ from admission.base.names import (
 from admission.scheduling import quota
 from admission.scheduling.hierarchy import QueueNode
 from admission.scheduling.model import PreemptionPolicy
+from admission.scheduling.places.model import Want
 from admission.scheduling.reserving import ReservingWorkload
 from admission.scheduling.snapshot import Snapshot
 
@@ -59,10 +60,14 @@ class Need:
     Attributes:
         requests: everything it wants; no zero amounts.
         short: the flavors and resources for which room must be made; victims use one of them.
+        wants: the pods that must have a place on nodes.
+        among: the only workloads that may be taken; None for all.
     """
 
     requests: Mapping[FlavorResource, int]
     short: frozenset[FlavorResource]
+    wants: tuple[Want, ...] = ()
+    among: frozenset[WorkloadKey] | None = None
 
 
 def allowed(policy: PreemptionPolicy, preemptor: Preemptor, workload: ReservingWorkload) -> bool:
@@ -90,7 +95,10 @@ def of_queue(
     policy = policies.within_cluster_queue if own else policies.reclaim_within_cohort
     if policy == PreemptionPolicy.NEVER or not queue.active:
         return
-    for workload in queue.workloads.values():
+    listed: Iterable[ReservingWorkload] = queue.workloads.values()
+    if need.among is not None:
+        listed = [found for key in sorted(need.among) if (found := queue.workloads.get(key))]
+    for workload in listed:
         if (
             allowed(policy, preemptor, workload)
             and not (workload.stays or workload.surges)
@@ -171,14 +179,17 @@ def _by_usage(
     return sorted(workloads, key=key)
 
 
-def fits(queue: QueueNode, requests: Mapping[FlavorResource, int], *, borrowing: bool) -> bool:
-    """Return whether a queue has room for the requests, if need be by borrowing."""
-    for fr, value in requests.items():
+def fits(snapshot: Snapshot, queue: QueueNode, need: Need, *, borrowing: bool) -> bool:
+    """Return whether a queue has room for what is needed, if need be by borrowing, and nodes too.
+
+    Nodes are asked last: that costs most.
+    """
+    for fr, value in need.requests.items():
         if not borrowing and queue.usage.get(fr, 0) + value > quota.nominal(queue, fr):
             return False
         if value > max(0, quota.available(queue, fr)):
             return False
-    return True
+    return not need.wants or snapshot.places.fits(need.wants)
 
 
 def minimise(
@@ -192,7 +203,7 @@ def minimise(
     needed = targets[-1:]
     for target in reversed(targets[:-1]):
         snapshot.restore(target.workload)
-        if not fits(preemptor.queue, need.requests, borrowing=borrowing):
+        if not fits(snapshot, preemptor.queue, need, borrowing=borrowing):
             snapshot.remove(target.workload)
             needed.append(target)
     for target in needed:

@@ -97,7 +97,7 @@ def _search(
             continue
         snapshot.remove(candidate.workload)
         removed.append(Target(candidate.workload, candidate.reason))
-        if candidates.fits(preemptor.queue, need.requests, borrowing=borrowing):
+        if candidates.fits(snapshot, preemptor.queue, need, borrowing=borrowing):
             return candidates.minimise(snapshot, preemptor, need, removed, borrowing=borrowing)
     for target in removed:
         snapshot.restore(target.workload)

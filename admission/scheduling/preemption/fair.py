@@ -145,7 +145,7 @@ class _Search:
     def _fits(self) -> bool:
         queue, requests = self.preemptor.queue, self.need.requests
         quota.remove_all(queue, requests)
-        fits = candidates.fits(queue, requests, borrowing=True)
+        fits = candidates.fits(self.snapshot, queue, self.need, borrowing=True)
         quota.add_all(queue, requests)
         return fits
 

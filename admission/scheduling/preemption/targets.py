@@ -1,9 +1,15 @@
 """The choice of victims, by classical preemption or by fair sharing."""
 
+from dataclasses import replace
+from typing import Final
+
 from admission.scheduling.model import PreemptionPolicy
 from admission.scheduling.preemption import classical, fair
 from admission.scheduling.preemption.candidates import Need, Preemptor, Target
 from admission.scheduling.snapshot import Snapshot
+
+_MOST_NODES: Final = 32
+"""Nodes on which victims are looked for one by one."""
 
 
 def choose(snapshot: Snapshot, preemptor: Preemptor, need: Need) -> tuple[Target, ...]:
@@ -14,7 +20,39 @@ def choose(snapshot: Snapshot, preemptor: Preemptor, need: Need) -> tuple[Target
         and policies.reclaim_within_cohort == PreemptionPolicy.NEVER
     ):
         return ()
+    victims = _search(snapshot, preemptor, need)
+    if len(victims) > 1 and len(need.wants) == 1 and need.wants[0].count == 1:
+        return _on_one_node(snapshot, preemptor, need, victims)
+    return victims
+
+
+def _search(snapshot: Snapshot, preemptor: Preemptor, need: Need) -> tuple[Target, ...]:
     sharing = snapshot.config.fair_sharing
     if sharing is None:
         return classical.targets(snapshot, preemptor, need)
     return fair.targets(snapshot, preemptor, need, sharing.strategies)
+
+
+def _on_one_node(
+    snapshot: Snapshot, preemptor: Preemptor, need: Need, victims: tuple[Target, ...]
+) -> tuple[Target, ...]:
+    """Return the victims of the node where fewest are needed for one pod, then the cheapest.
+
+    Nodes with most free are looked at. Where they are equal, the order of Kueue decides.
+    """
+    ledger = snapshot.places.ledger
+    best, victims_of_best = _cost(victims), victims
+    for node in ledger.rooms(need.wants[0].shape).emptiest(_MOST_NODES):
+        among = frozenset(ledger.workloads_on(node))
+        if not among:
+            continue
+        found = _search(snapshot, preemptor, replace(need, among=among))
+        if found and _cost(found) < best:
+            best, victims_of_best = _cost(found), found
+    return victims_of_best
+
+
+def _cost(victims: tuple[Target, ...]) -> tuple[int, list[int]]:
+    """Return how many there are, and their priorities, the highest first."""
+    priorities = sorted((target.workload.priority for target in victims), reverse=True)
+    return len(victims), priorities

@@ -1,0 +1,78 @@
+"""Tells the engine what nodes have, and which pods are on them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from admission.controller.seeing.informers import Informer
+from admission.kube import resources
+from admission.kube.resources import Resource
+from admission.objects import bound_pod, nodes, views
+from admission.scheduling.places.enforcement import Places
+from admission.scheduling.places.model import Node
+
+
+class NodePlaces:
+    """Nodes and bound pods as watched, passed on to the engine.
+
+    Attributes:
+        informers: what watches must be told to, by resource.
+    """
+
+    def __init__(self, places: Places, changed: Callable[[], None]) -> None:
+        """Has seen nothing yet.
+
+        Args:
+            places: takes what is seen.
+            changed: is told when somebody may have got room.
+        """
+        self._places = places
+        self._changed = changed
+        self._nodes: dict[str, Node] = {}
+        """Nodes with all of their devices."""
+        self.informers: Mapping[Resource, Informer[Any]] = {
+            resources.BOUND_PODS: Informer("Pod", self._see_pod, self._lose_pod, slim=True)
+        }
+
+    def set_node(self, view: views.Node, usable: Mapping[str, int] | None) -> None:
+        """Take a node as it is now; see `set_usable`."""
+        self._nodes[view.metadata.name] = nodes.place_node(view)
+        self.set_usable(view.metadata.name, usable)
+
+    def set_usable(self, name: str, usable: Mapping[str, int] | None) -> None:
+        """Take which devices of a node are well.
+
+        Args:
+            name: of the node.
+            usable: healthy devices by resource; None for a node of which that is not known.
+        """
+        node = self._nodes.get(name)
+        if node is None:
+            return
+        if usable is not None:
+            sick = {r: n - usable[r] for r, n in node.amounts.items() if n > usable.get(r, n)}
+            node = replace(node, amounts={**node.amounts, **usable}, sick=sick)
+        self._note(lambda: self._places.set_node(node))
+
+    def drop_node(self, name: str) -> None:
+        """Forget a node."""
+        if self._nodes.pop(name, None) is not None:
+            self._note(lambda: self._places.drop_node(name))
+
+    def _see_pod(self, pod: bound_pod.Document) -> None:
+        value = bound_pod.value(pod)
+        uid = pod.metadata.uid
+        if value is None:
+            self._note(lambda: self._places.drop_pod(uid))
+        else:
+            self._note(lambda: self._places.set_pod(uid, value))
+
+    def _lose_pod(self, pod: views.Object) -> None:
+        self._note(lambda: self._places.drop_pod(pod.metadata.uid))
+
+    def _note(self, change: Callable[[], None]) -> None:
+        """Tell of a change only where it changes what is free, or what nodes take."""
+        before = self._places.ledger.version
+        change()
+        if self._places.ledger.version != before:
+            self._changed()

@@ -1,0 +1,80 @@
+"""What the pods of a pod set ask of nodes, read from their template."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from admission.base import structs
+from admission.gpu import resources
+from admission.objects import resource_claim, values, views
+from admission.scheduling.model import NodeTerm, PodNeeds, Spread
+
+_AS_SELECTOR = structs.converter(views.LabelSelector)
+
+
+def of_template(
+    spec: views.PodSpec, labels: Mapping[str, str], requests: Mapping[str, int]
+) -> PodNeeds:
+    """Return what one pod of a template asks of a node, besides selector and tolerations.
+
+    Args:
+        spec: of the template.
+        labels: of the template; they tell which constraints are about pods of its own kind.
+        requests: what the scheduler reserves for one pod, canonical units.
+    """
+    asked = tuple(sorted((str(name), amount) for name, amount in requests.items() if amount > 0))
+    return PodNeeds(
+        requests=asked,
+        devices=tuple(name for name, _ in asked if resources.is_device(name)),
+        terms=_terms(spec.affinity),
+        apart=tuple(sorted(set(_apart(spec.affinity, labels)))),
+        spread=tuple(sorted(_spread(spec.topology_spread_constraints or (), labels))),
+        is_known=not resource_claim.concerned(spec),
+    )
+
+
+def _terms(affinity: views.Affinity | None) -> tuple[NodeTerm, ...] | None:
+    node = None if affinity is None else affinity.node_affinity
+    if node is None or node.required is None:
+        return None
+    return tuple(
+        NodeTerm(
+            values.requirements(term.match_expressions or ()),
+            values.requirements(term.match_fields or ()),
+        )
+        for term in node.required.node_selector_terms
+    )
+
+
+def _apart(affinity: views.Affinity | None, labels: Mapping[str, str]) -> Iterator[str]:
+    """Yield the labels of nodes by which pods keep away from pods of their own kind."""
+    pods = None if affinity is None else affinity.pod_anti_affinity
+    for term in (pods.required or ()) if pods is not None else ():
+        selector = values.selector(term.label_selector)
+        is_elsewhere = term.namespaces or term.namespace_selector is not None
+        if selector is not None and not is_elsewhere and selector(labels):
+            yield term.topology_key
+
+
+def _spread(constraints: Iterable[Any], labels: Mapping[str, str]) -> Iterator[Spread]:
+    """Yield the constraints that must hold and count pods of this kind."""
+    for constraint in constraints:
+        if not isinstance(constraint, dict):
+            continue
+        skew, key = constraint.get("maxSkew"), constraint.get("topologyKey")
+        if constraint.get("whenUnsatisfiable", "DoNotSchedule") != "DoNotSchedule":
+            continue
+        if not isinstance(skew, int) or not isinstance(key, str):
+            continue
+        if _is_selected(constraint.get("labelSelector"), labels):
+            yield Spread(key, skew)
+
+
+def _is_selected(document: Any, labels: Mapping[str, str]) -> bool:
+    """Return whether a selector selects labels; one that is missing or unreadable does not."""
+    try:
+        selector = None if document is None else values.selector(_AS_SELECTOR(document))
+    except msgspec.ValidationError:
+        return False
+    return selector is not None and selector(labels)

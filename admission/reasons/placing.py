@@ -1,0 +1,56 @@
+"""What people are told where pods cannot be on nodes now."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from admission.base import quantity
+from admission.base.why import NoPlace
+
+
+def shortage(no_place: NoPlace) -> str:
+    """Return why pods cannot be on nodes now, without a full stop.
+
+    ``needs 8 nvidia.com/gpu on one node of a100; 12 are free, at most 3 on one node (node-4)``
+    """
+    where = " and ".join(no_place.flavors)
+    resource, count = no_place.resource, no_place.count
+    amount = f"{quantity.in_words(resource, no_place.asks)} {resource}"
+    if no_place.hole is None:
+        refusals = ", ".join(
+            f"{nodes} {_REFUSED[reason][nodes != 1]}" for reason, nodes in no_place.refusals
+        )
+        head = f"no node of {where} can take a pod with {amount}"
+        return f"{head}: {refusals}" if refusals else head
+    if no_place.is_joint:
+        return f"the nodes of {where} have room for each pod set, but not for all of them at once"
+    needs = (
+        f"needs {amount} on one node of {where}"
+        if count == 1
+        else f"needs a node of {where} for {count} pods with {amount} each, {no_place.fitting} fit"
+    )
+    if not no_place.free:
+        return f"{needs}; nothing of it is free there"
+    free, most = (
+        quantity.in_words(resource, value) for value in (no_place.free, no_place.hole.amount)
+    )
+    verb = "is" if no_place.free == 1 else "are"
+    return f"{needs}; {free} {verb} free, at most {most} on one node ({no_place.hole.node})"
+
+
+_REFUSED: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {
+        "affinity": (
+            "has other labels than its affinity asks for",
+            "have other labels than its affinity asks for",
+        ),
+        "resource": ("does not have the resource", "do not have the resource"),
+        "sick": ("has too few devices that are well", "have too few devices that are well"),
+        "size": ("is too small", "are too small"),
+        "taint": (
+            "has a taint that it does not tolerate",
+            "have a taint that it does not tolerate",
+        ),
+    }
+)
+"""Why nodes can never take a pod, of one node and of several."""

@@ -1,0 +1,475 @@
+"""What is free on each node: what it has, less what is on it and what was promised.
+
+Every pod that is bound counts, whoever made it. A workload with quota is promised a place for each
+of its pods that is not bound: the places that it was admitted for, or others once these are gone.
+Where the scheduler binds a pod elsewhere, one promise ends with it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from admission.base.names import PodSetName, WorkloadKey
+from admission.base.selectors import Labels
+from admission.base.tables import Table
+from admission.base.why import NoPlace
+from admission.scheduling.places.model import (
+    PODS,
+    Amounts,
+    BoundPod,
+    Node,
+    Place,
+    Shape,
+    Want,
+)
+from admission.scheduling.places.rooms import Rooms
+
+_MOST_SHAPES: Final = 2048
+"""Shapes of which it is kept how many pods each node takes; others are counted anew."""
+_NO_LABELS: Final[Labels] = {}
+_EVERYWHERE: Final = frozenset({"cpu", "memory", "ephemeral-storage", PODS})
+
+
+@dataclass(slots=True)
+class _Promise:
+    """What a workload with quota is promised.
+
+    Attributes:
+        wants: all its pods, bound or not.
+        places: where those are to be that are not bound.
+    """
+
+    wants: tuple[Want, ...]
+    places: dict[tuple[PodSetName, str], int] = field(default_factory=dict)
+
+    def count(self, pod_set: PodSetName) -> int:
+        """Return how many pods of a pod set are promised a place."""
+        return sum(n for (name, _), n in self.places.items() if name == pod_set)
+
+
+class NodeLedger:
+    """Nodes, the pods on them, and the places promised to workloads.
+
+    Attributes:
+        version: grows with every change of what is free anywhere.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, Node] = {}
+        self._declared: dict[str, int] = {}
+        """How many nodes declare a resource."""
+        self._free: dict[str, dict[str, int]] = {}
+        self._used: dict[str, dict[str, int]] = {}
+        """What pods and promises use on a node, also on one that is not known."""
+        self._pods: Table[str, BoundPod] = Table()
+        self._of_workload = self._pods.index(
+            lambda _, pod: () if pod.workload is None else (pod.workload,)
+        )
+        self._on_node = self._pods.index(lambda _, pod: (pod.node,))
+        self._promises: dict[WorkloadKey, _Promise] = {}
+        self._kept: dict[WorkloadKey, None] = {}
+        """Workloads without quota for which places are kept."""
+        self._promised_on: dict[str, dict[WorkloadKey, None]] = {}
+        self._lacking: dict[WorkloadKey, None] = {}
+        """Workloads with pods that have neither a node nor a promise, oldest first."""
+        self._crowded: dict[str, None] = {}
+        """Nodes on which more is promised than is there."""
+        self._rooms: dict[Shape, Rooms] = {}
+        self._changes: list[str] = []
+        self._offset = 0
+        self._settled = -1
+        self._roomier: dict[str, None] = {}
+        self._is_supposing = False
+
+    # ---------------------------------------------------------------------------------- seeing
+
+    @property
+    def version(self) -> int:
+        """Return a number that grows with every change of what is free anywhere."""
+        return self._offset + len(self._changes)
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """Return the nodes by name, to read."""
+        return self._nodes
+
+    def set_node(self, node: Node) -> None:
+        """Take a node as it is now."""
+        before = self._nodes.get(node.name)
+        if before == node:
+            return
+        if before is not None:
+            self._declare(before, -1)
+        self._nodes[node.name] = node
+        self._declare(node, 1)
+        used = self._used.get(node.name, {})
+        self._free[node.name] = {r: n - used.get(r, 0) for r, n in node.amounts.items()}
+        self._changed(node.name, is_roomier=True)
+
+    def drop_node(self, name: str) -> None:
+        """Forget a node; what is on it counts again when it comes back."""
+        node = self._nodes.pop(name, None)
+        if node is not None:
+            self._declare(node, -1)
+            del self._free[name]
+            self._changed(name, is_roomier=False)
+
+    def _declare(self, node: Node, sign: int) -> None:
+        for resource in node.amounts:
+            count = self._declared.get(resource, 0) + sign
+            if not count or (sign > 0 and count == 1):
+                self._rooms.clear()  # nodes that do not declare it are judged otherwise
+            if count:
+                self._declared[resource] = count
+            else:
+                del self._declared[resource]
+
+    def set_pod(self, uid: str, pod: BoundPod) -> None:
+        """Take a pod that is on a node and has not ended."""
+        before = self._pods.get(uid)
+        if before == pod:
+            return
+        self._pods.put(uid, pod)
+        if before is not None:
+            self._use(before.node, before.requests, -1)
+        self._use(pod.node, pod.requests, 1)
+        for workload in dict.fromkeys((pod.workload, before.workload if before else None)):
+            self._fit_to_bound(workload, pod.node)
+
+    def drop_pod(self, uid: str) -> None:
+        """Forget a pod that has ended or is gone."""
+        pod = self._pods.pop(uid)
+        if pod is not None:
+            self._use(pod.node, pod.requests, -1)
+            self._fit_to_bound(pod.workload, pod.node)
+
+    # ------------------------------------------------------------------------------- promising
+
+    def promise(
+        self, key: WorkloadKey, wants: tuple[Want, ...], places: Iterable[Place] = ()
+    ) -> None:
+        """Promise a workload with quota a place for each of its pods that is not bound.
+
+        Args:
+            key: the workload.
+            wants: all of its pods.
+            places: where they are to be; where that is not told, `settle` looks for places.
+        """
+        if key in self._kept:
+            self.release(key)
+        promise = self._promises.get(key)
+        if promise is not None and promise.wants == wants:
+            return
+        if promise is not None:
+            self._withdraw(key, promise)
+        if not wants:
+            self.release(key)
+            return
+        promise = self._promises[key] = _Promise(wants)
+        for place in places:
+            self._put(key, promise, place)
+        self._fit_to_bound(key, "")
+
+    def keep(self, key: WorkloadKey, wants: tuple[Want, ...], places: Iterable[Place]) -> None:
+        """Keep places for a workload without quota until those end that are there now.
+
+        They are counted as promised, so nodes may have less than nothing free.
+        """
+        self.release(key)
+        promise = self._promises[key] = _Promise(wants)
+        self._kept[key] = None
+        for place in places:
+            self._put(key, promise, place)
+
+    def is_kept(self, key: WorkloadKey) -> bool:
+        """Return whether places are kept for a workload without quota."""
+        return key in self._kept
+
+    def release(self, key: WorkloadKey) -> None:
+        """End the promises to a workload; its bound pods go on being counted."""
+        promise = self._promises.pop(key, None)
+        self._lacking.pop(key, None)
+        self._kept.pop(key, None)
+        if promise is not None:
+            self._withdraw(key, promise)
+
+    def is_promised(self, key: WorkloadKey) -> bool:
+        """Return whether a workload is promised places, or was bound to all of them."""
+        return key in self._promises
+
+    def settle(self) -> None:
+        """Find other places for promises that a node cannot keep, the oldest workload first."""
+        if self._settled == self.version:
+            return
+        for name in tuple(self._crowded):
+            self._relieve(name)
+        self._crowded.clear()
+        for key in tuple(self._lacking):
+            self._find_places(key, self._promises[key])
+        self._settled = self.version
+
+    def _relieve(self, name: str) -> None:
+        """Withdraw promises from a node until what is left is there, the newest first."""
+        free = self._free.get(name)
+        for key in reversed(tuple(self._promised_on.get(name, ()))):
+            if free is not None and all(amount >= 0 for amount in free.values()):
+                return
+            if key in self._kept:
+                continue
+            promise = self._promises[key]
+            for pod_set, node in tuple(promise.places):
+                if node == name:
+                    self._put(key, promise, Place(pod_set, node, -promise.places[pod_set, node]))
+            self._lacking[key] = None
+
+    def _find_places(self, key: WorkloadKey, promise: _Promise) -> None:
+        is_complete = True
+        for want in promise.wants:
+            left = self._unbound(key, want) - promise.count(want.pod_set)
+            rooms = self.rooms(want.shape)
+            taken = {node for pod_set, node in promise.places if pod_set == want.pod_set}
+            while left > 0 and rooms.total:
+                name = rooms.best(left, taken.__contains__)
+                if name is None:
+                    break
+                taken.add(name)
+                count = min(left, rooms.room[name])
+                self._put(key, promise, Place(want.pod_set, name, count))
+                left -= count
+                rooms = self.rooms(want.shape)
+            is_complete = is_complete and left <= 0
+        if is_complete:
+            self._lacking.pop(key, None)
+
+    def _unbound(self, key: WorkloadKey, want: Want) -> int:
+        return want.count - self._bound(key).get(want.pod_set, 0)
+
+    def _bound(self, key: WorkloadKey) -> dict[str, int]:
+        """How many pods of each pod set are on nodes."""
+        counts: dict[str, int] = {}
+        for uid in self._of_workload.keys((key.namespace, key.name)):
+            pod_set = self._pods[uid].pod_set
+            counts[pod_set] = counts.get(pod_set, 0) + 1
+        return counts
+
+    def _fit_to_bound(self, workload: tuple[str, str] | None, node: str) -> None:
+        """End as many promises as pods are bound, first on the node of the last one."""
+        key = None if workload is None else WorkloadKey(*workload)
+        promise = None if key is None else self._promises.get(key)
+        if key is None or promise is None or key in self._kept:
+            return
+        bound = self._bound(key)
+        is_lacking = False
+        for want in promise.wants:
+            surplus = promise.count(want.pod_set) - (want.count - bound.get(want.pod_set, 0))
+            is_lacking = is_lacking or surplus < 0
+            held = [name for pod_set, name in promise.places if pod_set == want.pod_set]
+            for name in sorted(held, key=lambda one: one != node):
+                if surplus <= 0:
+                    break
+                count = min(surplus, promise.places[want.pod_set, name])
+                self._put(key, promise, Place(want.pod_set, name, -count))
+                surplus -= count
+        if is_lacking:
+            self._lacking[key] = None
+            self._settled = -1
+        else:
+            self._lacking.pop(key, None)
+
+    def _withdraw(self, key: WorkloadKey, promise: _Promise) -> None:
+        for (pod_set, name), count in tuple(promise.places.items()):
+            self._put(key, promise, Place(pod_set, name, -count))
+
+    def _put(self, key: WorkloadKey, promise: _Promise, place: Place) -> None:
+        """Count more pods of a promise on a node, or fewer."""
+        where = place.pod_set, place.node
+        count = promise.places.get(where, 0) + place.count
+        if count:
+            promise.places[where] = count
+            self._promised_on.setdefault(place.node, {})[key] = None
+        else:
+            promise.places.pop(where, None)
+            if all(name != place.node for _, name in promise.places):
+                promised = self._promised_on[place.node]
+                promised.pop(key, None)
+                if not promised:
+                    del self._promised_on[place.node]
+        shape = next(want.shape for want in promise.wants if want.pod_set == place.pod_set)
+        self._use(place.node, each(shape), place.count)
+
+    def _use(self, name: str, requests: Amounts, count: int) -> None:
+        """Count so many pods more on a node; fewer if negative."""
+        used = self._used.setdefault(name, {})
+        free = self._free.get(name)
+        for resource, amount in requests.items():
+            left = used.get(resource, 0) + amount * count
+            if left:
+                used[resource] = left
+            else:
+                used.pop(resource, None)
+            if free is not None and resource in free:
+                free[resource] -= amount * count
+        if not used:
+            del self._used[name]
+        self._changed(name, is_roomier=count < 0)
+
+    def _changed(self, name: str, *, is_roomier: bool) -> None:
+        self._changes.append(name)
+        if len(self._changes) > 4 * len(self._nodes) + 1024:
+            self._offset += len(self._changes)
+            self._changes.clear()
+        if self._is_supposing:
+            return
+        if is_roomier:
+            self._roomier[name] = None
+        if name in self._promised_on:
+            free = self._free.get(name)
+            if free is None or any(amount < 0 for amount in free.values()):
+                self._crowded[name] = None
+
+    # ------------------------------------------------------------------------------- supposing
+
+    @contextmanager
+    def supposing(self) -> Iterator[None]:
+        """Count what is tried out and taken back within a with statement as no change."""
+        before, self._is_supposing = self._is_supposing, True
+        try:
+            yield
+        finally:
+            self._is_supposing = before
+
+    def lift(self, key: WorkloadKey) -> None:
+        """Suppose that a workload is gone with its pods, until `put_back`."""
+        self._suppose(key, -1)
+
+    def put_back(self, key: WorkloadKey) -> None:
+        """End a supposition of `lift`."""
+        self._suppose(key, 1)
+
+    def _suppose(self, key: WorkloadKey, sign: int) -> None:
+        with self.supposing():
+            for uid in self._of_workload.keys((key.namespace, key.name)):
+                pod = self._pods[uid]
+                self._use(pod.node, pod.requests, sign)
+            promise = self._promises.get(key)
+            if promise is None:
+                return
+            shapes = {want.pod_set: want.shape for want in promise.wants}
+            for (pod_set, name), count in promise.places.items():
+                self._use(name, each(shapes[pod_set]), sign * count)
+
+    def take(self, wants: Iterable[Want], places: Iterable[Place], sign: int = 1) -> None:
+        """Suppose that pods are at places, or with a negative sign that they are not any more."""
+        shapes = {want.pod_set: want.shape for want in wants}
+        with self.supposing():
+            for place in places:
+                self._use(place.node, each(shapes[place.pod_set]), sign * place.count)
+
+    # --------------------------------------------------------------------------------- answers
+
+    def take_roomier(self) -> tuple[str, ...]:
+        """Return the nodes since the last call that take pods now that they did not take before.
+
+        They may not: what is asked is whether it is worth to look.
+        """
+        names, self._roomier = tuple(self._roomier), {}
+        return names
+
+    def rooms(self, shape: Shape) -> Rooms:
+        """Return how many pods of a shape each node takes now; valid until the next change."""
+        rooms = self._rooms.pop(shape, None)
+        if rooms is None:
+            rooms = Rooms(shape, _told_resource(shape))
+            if len(self._rooms) >= _MOST_SHAPES:
+                del self._rooms[next(iter(self._rooms))]
+        self._rooms[shape] = rooms
+        if rooms.seen < self._offset:
+            changed: Iterable[str] = (*self._nodes, *rooms.known() - self._nodes.keys())
+        else:
+            changed = dict.fromkeys(self._changes[rooms.seen - self._offset :])
+        for name in changed:
+            node = self._nodes.get(name)
+            rooms.update(node, name, self._free.get(name, {}), self._declared)
+        rooms.seen = self.version
+        return rooms
+
+    def labels(self, name: str) -> Labels:
+        """Return the labels of a node; none of one that is not known."""
+        node = self._nodes.get(name)
+        return _NO_LABELS if node is None else node.labels
+
+    def fits(self, want: Want) -> bool:
+        """Return whether the pods of one pod set can be on nodes, if no others came."""
+        return self.rooms(want.shape).fitting(want.count, self.labels) >= want.count
+
+    def why(self, want: Want, *, is_joint: bool = False) -> NoPlace:
+        """Return why pods cannot be on nodes now."""
+        rooms = self.rooms(want.shape)
+        return NoPlace(
+            flavors=want.flavors,
+            pod_set=want.pod_set,
+            count=want.count,
+            fitting=rooms.fitting(want.count, self.labels),
+            resource=rooms.resource,
+            asks=dict(want.shape.needs.requests).get(rooms.resource, 0),
+            free=rooms.free,
+            hole=rooms.hole(),
+            refusals=tuple(sorted((str(why), n) for why, n in rooms.refused.items() if n)),
+            is_joint=is_joint,
+            largest=rooms.largest(),
+        )
+
+    def places(self, key: WorkloadKey) -> tuple[Place, ...]:
+        """Return the places that a workload is promised and has not taken yet, sorted."""
+        promise = self._promises.get(key)
+        found = {} if promise is None else promise.places
+        return tuple(sorted(Place(pod_set, name, n) for (pod_set, name), n in found.items()))
+
+    def workloads_on(self, name: str) -> tuple[WorkloadKey, ...]:
+        """Return the workloads with pods on a node, or with places there, each once."""
+        bound = (self._pods[uid].workload for uid in self._on_node.keys(name))
+        return tuple(
+            dict.fromkeys(
+                (
+                    *(WorkloadKey(*key) for key in bound if key is not None),
+                    *self._promised_on.get(name, ()),
+                )
+            )
+        )
+
+    def free(self, name: str) -> Amounts:
+        """Return what is free on a node; nothing of one that is not known."""
+        return self._free.get(name, {})
+
+    def unbound(self) -> Mapping[WorkloadKey, Sequence[Want]]:
+        """Return the workloads with quota of which pods have no node, with these pods."""
+        found: dict[WorkloadKey, Sequence[Want]] = {}
+        for key in dict.fromkeys(
+            (*self._lacking, *(key for keys in self._promised_on.values() for key in keys))
+        ):
+            if key in self._kept:
+                continue
+            promise = self._promises[key]
+            lacking = [
+                Want(want.pod_set, want.shape, count, want.flavors)
+                for want in promise.wants
+                if (count := self._unbound(key, want)) > 0
+            ]
+            if lacking:
+                found[key] = lacking
+        return found
+
+
+def each(shape: Shape) -> dict[str, int]:
+    """Return what one pod of a shape takes of a node."""
+    return {**dict(shape.needs.requests), PODS: 1}
+
+
+def _told_resource(shape: Shape) -> str:
+    """The resource by which people judge whether there is room: the device asked for most of."""
+    amounts = dict(shape.needs.requests)
+    if shape.needs.devices:
+        return min(shape.needs.devices, key=lambda name: (-amounts[name], name))
+    special = sorted(name for name in amounts if name not in _EVERYWHERE)
+    return special[0] if special else "cpu"

@@ -1,0 +1,94 @@
+"""Nodes, what a pod asks of a node, and where pods are; immutable values.
+
+Amounts are integers in the canonical unit of their resource (`base.amount`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from admission.base.names import FlavorName, PodSetName
+from admission.scheduling.model import PodNeeds, Taint, Toleration
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+PODS: Final = "pods"
+"""The resource by which a node says how many pods it takes."""
+
+Amounts = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A node as the scheduler sees it.
+
+    Attributes:
+        taints: that repel pods; also those that follow from ``unschedulable`` and from not being
+            ready.
+        amounts: what pods can have of each resource, without devices that are sick.
+        sick: devices that are there and cannot be used.
+        is_scaled: whether an autoscaler adds and removes nodes like this one.
+    """
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    amounts: Amounts = field(default_factory=dict)
+    sick: Amounts = field(default_factory=dict)
+    is_scaled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A pod as nodes see it: what it asks, with what its flavors add.
+
+    Pods of one shape are alike for every node.
+
+    Attributes:
+        needs: what the pod asks.
+        labels: label and value that the node must have, sorted.
+        tolerations: of the pod and its flavors.
+    """
+
+    needs: PodNeeds
+    labels: tuple[tuple[str, str], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """Pods of one pod set that need a node.
+
+    Attributes:
+        count: how many.
+        flavors: that they were given, sorted.
+    """
+
+    pod_set: PodSetName
+    shape: Shape
+    count: int
+    flavors: tuple[FlavorName, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Pods of one pod set on one node."""
+
+    pod_set: PodSetName
+    node: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class BoundPod:
+    """A pod that is on a node and has not ended.
+
+    Attributes:
+        requests: what it requests, by resource, with ``pods``.
+        workload: namespace and name of its Workload; None for a pod that no queue admitted.
+        pod_set: its pod set there.
+    """
+
+    node: str
+    requests: Amounts
+    workload: tuple[str, str] | None = None
+    pod_set: str = ""

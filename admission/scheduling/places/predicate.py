@@ -1,0 +1,99 @@
+"""Whether a node takes a pod, and how many of them: the only place that knows.
+
+Source: kube-scheduler's plugins NodeName, NodeUnschedulable, NodeAffinity, TaintToleration,
+NodeResourcesFit, InterPodAffinity and PodTopologySpread, as far as they look at the node and at
+pods of the same pod set.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from admission.base.selectors import Requirement
+from admission.scheduling.model import NodeTerm
+from admission.scheduling.places.model import HOSTNAME, PODS, Amounts, Node, Shape
+from admission.scheduling.tolerations import untolerated
+
+NAME_FIELD: Final = "metadata.name"
+_GONE: Final = "\0"
+
+
+class Refusal(StrEnum):
+    """Why a node can never take a pod, however much is free."""
+
+    LABELS = "labels"
+    AFFINITY = "affinity"
+    TAINT = "taint"
+    SIZE = "size"
+    SICK = "sick"
+    RESOURCE = "resource"
+
+
+def refusal(node: Node, shape: Shape, declared: Mapping[str, int]) -> Refusal | None:
+    """Return why a node can never take a pod as it is now; None where it can, once it is empty.
+
+    Args:
+        node: the node.
+        shape: the pod.
+        declared: resources that any node has. What no node has is none of the nodes' business:
+            some other program counts it.
+    """
+    if any(node.labels.get(key) != value for key, value in shape.labels):
+        return Refusal.LABELS
+    if not _matches(node, shape.needs.terms):
+        return Refusal.AFFINITY
+    if untolerated(node.taints, shape.tolerations) is not None:
+        return Refusal.TAINT
+    for constraint in shape.needs.spread:
+        if constraint.key not in node.labels and constraint.key != HOSTNAME:
+            return Refusal.LABELS
+    for resource, amount in shape.needs.requests:
+        if resource not in node.amounts:
+            if resource in declared:
+                return Refusal.RESOURCE
+        elif node.amounts[resource] < amount:
+            is_sick = node.amounts[resource] + node.sick.get(resource, 0) >= amount
+            return Refusal.SICK if is_sick else Refusal.SIZE
+    if node.amounts.get(PODS, 1) < 1:
+        return Refusal.SIZE
+    return None
+
+
+def copies(free: Amounts, shape: Shape) -> int:
+    """Return how many pods of a shape fit into what is free on a node that takes them.
+
+    Args:
+        free: what is free of each resource that the node declares.
+        shape: the pod.
+    """
+    fitting: int | None = None
+    for resource, amount in shape.needs.requests:
+        if resource in free:
+            count = free[resource] // amount
+            fitting = count if fitting is None or count < fitting else fitting
+    if PODS in free and (fitting is None or free[PODS] < fitting):
+        fitting = free[PODS]
+    if fitting is None:
+        return _MANY
+    return max(0, fitting)
+
+
+_MANY: Final = 1 << 30
+"""Copies on a node that does not say how many pods it takes, of a pod that asks for nothing."""
+
+
+def _matches(node: Node, terms: tuple[NodeTerm, ...] | None) -> bool:
+    """Return whether an alternative holds; one without expressions never does."""
+    if terms is None:
+        return True
+    return any(
+        bool(term.expressions or term.fields)
+        and all(one.matches(node.labels) for one in term.expressions)
+        and all(_matches_field(node, one) for one in term.fields)
+        for term in terms
+    )
+
+
+def _matches_field(node: Node, requirement: Requirement) -> bool:
+    value = node.name if requirement.key == NAME_FIELD else _GONE
+    return requirement.matches({requirement.key: value})

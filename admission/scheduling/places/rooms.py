@@ -1,0 +1,202 @@
+"""How many pods of one shape each node takes, kept up to date node by node."""
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from admission.base.selectors import Labels
+from admission.base.why import NodeFree
+from admission.scheduling.places import predicate
+from admission.scheduling.places.model import HOSTNAME, Amounts, Node, Shape
+
+
+class Rooms:
+    """The nodes that take pods of one shape, and how many each of them takes now.
+
+    The ledger tells it of nodes that have changed; all answers are about the present.
+
+    Attributes:
+        shape: of the pods.
+        seen: position in the ledger's list of changes up to which it is told.
+        room: how many pods each node takes now, without those that take none.
+        refused: how many nodes can never take one, by reason; those with other labels than the
+            flavors' are not counted.
+        total: the sum of ``room``.
+        free: of the resource that counts, over the nodes that can take such a pod once empty.
+    """
+
+    def __init__(self, shape: Shape, resource: str) -> None:
+        """Knows no node yet.
+
+        Args:
+            shape: of the pods.
+            resource: the one of which people are told how much is free.
+        """
+        self.shape = shape
+        self.resource = resource
+        self.seen = -1
+        self.room: dict[str, int] = {}
+        self.refused: dict[predicate.Refusal, int] = {}
+        self.total = 0
+        self.free = 0
+        self._is_apart = HOSTNAME in shape.needs.apart
+        self._judged: dict[str, tuple[Node, predicate.Refusal | None]] = {}
+        self._declared: Mapping[str, int] = {}
+        self._free: dict[str, int] = {}
+        self._holes: list[tuple[int, str]] = []
+        self._by_room: dict[int, list[str]] = {}
+        self._largest: int | None = None
+
+    @property
+    def takers(self) -> int:
+        """Return how many nodes can take such a pod once they are empty."""
+        return len(self._free)
+
+    def update(self, node: Node | None, name: str, free: Amounts, declared: Amounts) -> None:
+        """Take a node as it is now; None for one that is gone.
+
+        Args:
+            node: the node.
+            name: its name.
+            free: what is free there.
+            declared: resources that any node has.
+        """
+        before = self._judged.get(name)
+        refused = before[1] if before is not None else None
+        if before is None or before[0] is not node:
+            self._largest = None
+            if before is not None:
+                self._count_refusal(refused, -1)
+                del self._judged[name]
+            if node is not None:
+                refused = predicate.refusal(node, self.shape, declared)
+                self._count_refusal(refused, 1)
+                self._judged[name] = node, refused
+        takes = node is not None and refused is None
+        self._set_free(name, max(0, free.get(self.resource, 0)) if takes else None)
+        room = predicate.copies(free, self.shape) if takes else 0
+        self._set_room(name, min(room, 1) if self._is_apart else room)
+
+    def _count_refusal(self, refused: predicate.Refusal | None, sign: int) -> None:
+        if refused is not None and refused is not predicate.Refusal.LABELS:
+            self.refused[refused] = self.refused.get(refused, 0) + sign
+
+    def _set_free(self, name: str, free: int | None) -> None:
+        before = self._free.pop(name, None)
+        self.free += (free or 0) - (before or 0)
+        if free is None:
+            return
+        self._free[name] = free
+        if free != before:
+            heapq.heappush(self._holes, (-free, name))
+
+    def _set_room(self, name: str, room: int) -> None:
+        before = self.room.pop(name, 0)
+        self.total += room - before
+        if not room:
+            return
+        self.room[name] = room
+        if room != before:
+            heapq.heappush(self._by_room.setdefault(room, []), name)
+
+    def largest(self) -> int | None:
+        """Return the most that a node has of the resource, where all are too small; else None."""
+        if self._free or {why for why, n in self.refused.items() if n} != {predicate.Refusal.SIZE}:
+            return None
+        if self._largest is None:
+            self._largest = max(
+                node.amounts.get(self.resource, 0)
+                for node, refused in self._judged.values()
+                if refused is predicate.Refusal.SIZE
+            )
+        return self._largest
+
+    def hole(self) -> NodeFree | None:
+        """Return the node with most of the resource free; None where no node takes such pods."""
+        while self._holes:
+            free, name = self._holes[0]
+            if self._free.get(name) == -free:
+                return NodeFree(name, -free)
+            heapq.heappop(self._holes)
+        return None
+
+    def best(self, count: int, without: Callable[[str], bool]) -> str | None:
+        """Return the node that is left most full by so many pods; None where no node takes any.
+
+        It is the one with the least room that takes all of them, else the one with the most.
+
+        Args:
+            count: how many pods still need a node.
+            without: whether a node is not to be taken.
+        """
+        rooms = sorted(self._by_room)
+        enough = [room for room in rooms if room >= count]
+        for room in (*enough, *reversed(rooms[: len(rooms) - len(enough)])):
+            for name in self._with_room(room):
+                if not without(name):
+                    return name
+        return None
+
+    def _with_room(self, room: int) -> Iterator[str]:
+        """The nodes with just that room, by name."""
+        heap = self._by_room[room]
+        passed: list[str] = []
+        try:
+            while heap:
+                name = heap[0]
+                if self.room.get(name) != room or (passed and passed[-1] == name):
+                    heapq.heappop(heap)
+                    continue
+                yield name
+                passed.append(heapq.heappop(heap))
+        finally:
+            for name in passed:
+                heapq.heappush(heap, name)
+            if not heap:
+                self._by_room.pop(room, None)
+
+    def fitting(self, count: int, labels: Callable[[str], Labels]) -> int:
+        """Return how many of so many pods nodes take at once, if nothing else came.
+
+        Args:
+            count: how many there are.
+            labels: returns the labels of a node.
+        """
+        fitting = self.total
+        for key in self.shape.needs.apart:
+            if key != HOSTNAME:
+                fitting = min(fitting, self._apart(key, labels))
+        for constraint in self.shape.needs.spread:
+            fitting = min(fitting, self._spread(constraint.key, constraint.max_skew, labels))
+        return min(count, fitting)
+
+    def _apart(self, key: str, labels: Callable[[str], Labels]) -> int:
+        """One pod in each domain; nodes without the label are no domain and take what they can."""
+        domains = set()
+        alone = 0
+        for name, room in self.room.items():
+            domain = labels(name).get(key)
+            if domain is None:
+                alone += room
+            else:
+                domains.add(domain)
+        return alone + len(domains)
+
+    def _spread(self, key: str, max_skew: int, labels: Callable[[str], Labels]) -> int:
+        rooms: dict[str, int] = {}
+        for name in self._free:
+            domain = name if key == HOSTNAME else labels(name)[key]
+            rooms[domain] = rooms.get(domain, 0) + self.room.get(name, 0)
+        least = min(rooms.values(), default=0)
+        return sum(min(room, least + max_skew) for room in rooms.values())
+
+    def emptiest(self, most: int) -> list[str]:
+        """Return the nodes with most free that can take such a pod once they are empty."""
+        return heapq.nsmallest(most, self._free, key=lambda name: (-self._free[name], name))
+
+    def taker_names(self) -> Iterable[str]:
+        """Return the nodes that can take such a pod once they are empty."""
+        return self._free
+
+    def known(self) -> frozenset[str]:
+        """Return the nodes that it was told of."""
+        return frozenset(self._judged)

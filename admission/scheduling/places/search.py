@@ -1,0 +1,170 @@
+"""Places for the pods of several pod sets at once.
+
+For one pod set without constraints of several labels the answer is exact: its pods are alike, so
+the sum of what each node takes decides. For several pod sets nodes are filled pod set by pod set,
+the largest pods first; where that fails and few nodes take the pods, all ways are tried, in a
+fixed order and up to `_STEPS` steps. So no place is missed on small clusters (ADR 0260).
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from admission.scheduling.places.ledger import NodeLedger
+from admission.scheduling.places.model import HOSTNAME, Place, Want
+
+_STEPS: Final = 4000
+_NODES: Final = 64
+"""Most nodes of which all ways are tried."""
+
+
+def find(ledger: NodeLedger, wants: Sequence[Want]) -> tuple[Place, ...] | None:
+    """Return a place for every pod beside all that is on nodes and promised; None if none is seen.
+
+    The ledger is left as it was.
+    """
+    if not all(ledger.fits(want) for want in wants):
+        return None
+    ordered = sorted(wants, key=_largest_first)
+    greedy = _fill(ledger, ordered)
+    if greedy is not None or len(wants) == 1:
+        return greedy
+    return _Search(ledger, ordered).run()
+
+
+def lacking(ledger: NodeLedger, wants: Sequence[Want]) -> tuple[Want, ...]:
+    """Return the pod sets that have no room by themselves."""
+    return tuple(want for want in wants if not ledger.fits(want))
+
+
+def _largest_first(want: Want) -> tuple[int, int, str]:
+    amounts = dict(want.shape.needs.requests)
+    devices = sum(amounts[name] for name in want.shape.needs.devices)
+    return -devices, -amounts.get("cpu", 0), want.pod_set
+
+
+def _fill(ledger: NodeLedger, wants: Sequence[Want]) -> tuple[Place, ...] | None:
+    """Give each pod set the nodes that are left most full; None where one does not fit then."""
+    places: list[Place] = []
+    try:
+        for want in wants:
+            chosen = _choose(ledger, want)
+            if chosen is None:
+                return None
+            places += chosen
+            ledger.take(wants, chosen)
+        return tuple(places)
+    finally:
+        ledger.take(wants, places, -1)
+
+
+def _choose(ledger: NodeLedger, want: Want) -> list[Place] | None:
+    """Nodes for the pods of one pod set."""
+    rooms = ledger.rooms(want.shape)
+    if rooms.fitting(want.count, ledger.labels) < want.count:
+        return None
+    limits = _Limits(ledger, want)
+    chosen: dict[str, int] = {}
+    left = want.count
+    while left > 0:
+        name = rooms.best(left, lambda node: not limits.allows(node, chosen, rooms.room))
+        if name is None:
+            return None
+        count = min(left, limits.most(name, chosen, rooms.room))
+        chosen[name] = chosen.get(name, 0) + count
+        left -= count
+    return [Place(want.pod_set, name, count) for name, count in chosen.items()]
+
+
+class _Limits:
+    """How many pods of a pod set a node may get beside those it has, by labels of nodes."""
+
+    def __init__(self, ledger: NodeLedger, want: Want) -> None:
+        self._ledger = ledger
+        needs = want.shape.needs
+        rooms = ledger.rooms(want.shape)
+        self._limits: list[tuple[str, int]] = [(key, 1) for key in needs.apart if key != HOSTNAME]
+        for constraint in needs.spread:
+            domains: dict[str, int] = {}
+            for name in rooms.taker_names():
+                domain = self._domain(name, constraint.key)
+                if domain is not None:
+                    domains[domain] = domains.get(domain, 0) + rooms.room.get(name, 0)
+            least = min(domains.values(), default=0)
+            self._limits.append((constraint.key, least + constraint.max_skew))
+
+    def _domain(self, name: str, key: str) -> str | None:
+        return name if key == HOSTNAME else self._ledger.labels(name).get(key)
+
+    def most(self, name: str, chosen: dict[str, int], room: dict[str, int]) -> int:
+        """Return how many more pods a node may get."""
+        most = room.get(name, 0) - chosen.get(name, 0)
+        for key, limit in self._limits:
+            domain = self._domain(name, key)
+            if domain is not None:
+                there = sum(n for node, n in chosen.items() if self._domain(node, key) == domain)
+                most = min(most, limit - there)
+        return most
+
+    def allows(self, name: str, chosen: dict[str, int], room: dict[str, int]) -> bool:
+        """Return whether a node may get another pod."""
+        return self.most(name, chosen, room) > 0
+
+
+class _Search:
+    """All ways to put the pods of several pod sets on nodes, depth first."""
+
+    def __init__(self, ledger: NodeLedger, wants: Sequence[Want]) -> None:
+        self._ledger = ledger
+        self._wants = wants
+        self._steps = 0
+        self._places: list[Place] = []
+
+    def run(self) -> tuple[Place, ...] | None:
+        """Return the first way; None where there is none, or none was seen in time."""
+        is_found = self._pod_set(0)
+        self._ledger.take(self._wants, self._places, -1)
+        return tuple(self._places) if is_found else None
+
+    def _pod_set(self, index: int) -> bool:
+        if index == len(self._wants):
+            return True
+        want = self._wants[index]
+        if not self._ledger.fits(want):
+            return False
+        rooms = self._ledger.rooms(want.shape)
+        limits = _Limits(self._ledger, want)
+        names = sorted(rooms.room)
+        if len(names) > _NODES:
+            return False
+        room = dict(rooms.room)
+        chosen: dict[str, int] = {}
+
+        def node(at: int, left: int) -> bool:
+            self._steps += 1
+            if self._steps > _STEPS:
+                return False
+            if not left:
+                return self._pod_set(index + 1)
+            if at == len(names):
+                return False
+            name = names[at]
+            for count in range(min(left, max(0, limits.most(name, chosen, room))), -1, -1):
+                place = Place(want.pod_set, name, count)
+                if count:
+                    chosen[name] = count
+                    self._push(want, place)
+                if node(at + 1, left - count):
+                    return True
+                if count:
+                    del chosen[name]
+                    self._pop(want)
+            return False
+
+        return node(0, want.count)
+
+    def _push(self, want: Want, place: Place) -> None:
+        self._ledger.take((want,), (place,))
+        self._places.append(place)
+
+    def _pop(self, want: Want) -> None:
+        self._ledger.take((want,), (self._places.pop(),), -1)

@@ -1,0 +1,219 @@
+"""Pods wait for a node, not only for an amount: with the real scheduler and real bindings."""
+
+from typing import Any
+
+import pytest
+
+from admission.base import names
+from tests.controlplane import waiting
+from tests.e2e import objects
+from tests.e2e.pools import Pool
+from tests.e2e.queues import add_flavor, add_queue, reasons, waiting_pods
+from tests.integration.installed import KUEUE, Installed
+
+pytestmark = pytest.mark.controlplane
+
+A100 = "NVIDIA-A100-SXM4-80GB"
+H100 = "NVIDIA-H100-80GB-HBM3"
+HOSTNAME = "kubernetes.io/hostname"
+
+
+def add_pod(team: Pool, name: str, gpus: int, **fields: Any) -> None:
+    """A pod that runs until it is deleted."""
+    metadata = fields.pop("metadata", {})
+    spec = {**objects.make_pod_spec(gpus), **fields}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata}}
+    team.create("pods", {**body, "spec": spec})
+
+
+def add_foreign_pod(team: Pool, name: str, node: str, gpus: int) -> None:
+    """A pod that no queue admits, bound past the scheduler, in a namespace that is not ours."""
+    spec = {**objects.make_pod_spec(gpus), "nodeName": node}
+    spec["tolerations"] = [{"operator": "Exists"}]
+    team.cluster.api.post(
+        "/api/v1/namespaces/kube-system/pods",
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec},
+    )
+
+
+def running(team: Pool) -> set[str]:
+    return {pod["metadata"]["name"] for pod in team.pods("Running")}
+
+
+def told(team: Pool) -> str:
+    """What the only waiting pod says."""
+    (pod,) = waiting.until(lambda: waiting_pods(team), what="a pod says why it waits")
+    conditions = pod["status"]["conditions"]
+    return str(next(c["message"] for c in conditions if c["type"].endswith("/Admitted")))
+
+
+def test_a_pod_waits_for_a_hole_though_enough_gpus_are_free(system: Installed, team: Pool):
+    first, second = (team.add_node(product=A100, gpus=4) for _ in range(2))
+    add_queue(system, team, {add_flavor(system, team, "a", A100): 8})
+    for index, node in enumerate((first, second)):
+        add_pod(team, f"small-{index}", 2, nodeSelector={HOSTNAME: node})
+    waiting.until(lambda: len(running(team)) == 2, what="both small pods run")
+
+    add_pod(team, "large", 4)
+
+    assert "4 are free, at most 2 on one node" in told(team)
+    assert reasons(team) == {"WaitingForNode"}
+    add_pod(team, "tiny", 1)
+    waiting.until(lambda: "tiny" in running(team), what="who fits is not held up")
+    team.cluster.api.delete(team.path("pods", "small-0"))
+    team.cluster.api.delete(team.path("pods", "tiny"))
+    waiting.until(lambda: "large" in running(team), what="the large pod has its hole")
+
+
+def test_nobody_is_preempted_for_a_pod_that_fits_nowhere_afterwards(system: Installed, team: Pool):
+    hosts = [team.add_node(product=A100, gpus=8) for _ in range(2)]
+    flavor = add_flavor(system, team, "a", A100)
+    quotas = {flavor: {names.GPU_RESOURCE: 16, "cpu": "1k"}}
+    system.add_cluster_queue(
+        team.name, quotas=quotas, preemption={"withinClusterQueue": "LowerPriority"}
+    )
+    system.add_local_queue(team.namespace, team.name)
+    system.wait_for_queue(team.namespace)
+    for host in hosts:
+        add_foreign_pod(team, f"{host}-foreign", host, 2)
+        for index in range(3):
+            add_pod(team, f"low-{host}-{index}", 2, nodeSelector={HOSTNAME: host})
+    waiting.until(lambda: len(running(team)) == 6, what="six small pods run")
+
+    add_pod(team, "high", 8, priorityClassName="system-node-critical")
+
+    assert "on one node" in told(team)
+    assert len(running(team)) == 6
+    team.cluster.api.delete(f"/api/v1/namespaces/kube-system/pods/{hosts[1]}-foreign")
+    waiting.until(lambda: "high" in running(team), what="the high pod runs")
+    assert {name for name in running(team) if hosts[0] in name} == {
+        f"low-{hosts[0]}-{index}" for index in range(3)
+    }
+    team.cluster.api.delete(f"/api/v1/namespaces/kube-system/pods/{hosts[0]}-foreign")
+
+
+@pytest.mark.parametrize("how", ["hole", "hostname", "label", "field"])
+def test_a_flavor_whose_nodes_cannot_take_the_pod_is_passed_over(
+    system: Installed, team: Pool, how: str
+):
+    memory = "nvidia.com/gpu.memory"
+    first = team.add_node(product=A100, gpus=4, labels={memory: "40960"})
+    second = team.add_node(product=H100, gpus=4, labels={memory: "81559"})
+    quota = {add_flavor(system, team, "a", A100): 8, add_flavor(system, team, "h", H100): 8}
+    add_queue(system, team, quota)
+    fields: dict[str, Any] = {}
+    if how == "hole":
+        add_foreign_pod(team, f"{first}-foreign", first, 2)
+        waiting.until(lambda: "4" not in free_gpus(system, first), what="the pod is on the node")
+    elif how == "hostname":
+        fields["nodeSelector"] = {HOSTNAME: second}
+    else:
+        term = (
+            {"matchExpressions": [{"key": memory, "operator": "Gt", "values": ["50000"]}]}
+            if how == "label"
+            else {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [second]}]}
+        )
+        required = {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}
+        }
+        fields["affinity"] = {"nodeAffinity": required}
+
+    add_pod(team, "large", 4, **fields)
+
+    waiting.until(lambda: running(team) == {"large"}, what="the pod runs")
+    assert team.pod("large")["spec"]["nodeName"] == second
+    if how == "hole":
+        team.cluster.api.delete(f"/api/v1/namespaces/kube-system/pods/{first}-foreign")
+
+
+def free_gpus(system: Installed, node: str) -> str:
+    """GPUs of a node that no pod holds, by the API server."""
+    pods = system.api.get(f"/api/v1/pods?fieldSelector=spec.nodeName%3D{node}")["items"]
+    held = sum(
+        int(one["resources"]["limits"].get(names.GPU_RESOURCE, 0))
+        for pod in pods
+        for one in pod["spec"]["containers"]
+    )
+    allocatable = system.api.get(f"/api/v1/nodes/{node}")["status"]["allocatable"]
+    return str(int(allocatable[names.GPU_RESOURCE]) - held)
+
+
+def test_a_gang_whose_pods_keep_apart_waits_for_as_many_hosts(system: Installed, team: Pool):
+    for _ in range(3):
+        team.add_node(product=A100, gpus=4)
+    add_queue(system, team, {add_flavor(system, team, "a", A100): 16})
+    term = {"labelSelector": {"matchLabels": {"app": "gang"}}, "topologyKey": HOSTNAME}
+    apart = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    spec = {**objects.make_pod_spec(1), "affinity": {"podAntiAffinity": apart}}
+    job = objects.make_job("gang", 4, spec, run_for="1h")
+    team.create("jobs", job, api="apis/batch/v1")
+
+    def message() -> str:
+        found = system.api.get(f"{KUEUE}/namespaces/{team.namespace}/workloads")["items"]
+        conditions = found[0].get("status", {}).get("conditions", []) if found else []
+        return next((c["message"] for c in conditions if c["type"] == "QuotaReserved"), "")
+
+    waiting.until(lambda: "4 pods with 1 nvidia.com/gpu each, 3 fit" in message(), what="it waits")
+    team.add_node(product=A100, gpus=4)
+    waiting.until(lambda: len(running(team)) == 4, what="all four run")
+
+
+def test_a_node_that_is_about_to_go_takes_nobody(system: Installed, team: Pool):
+    node = team.add_node(product=A100, gpus=4)
+    add_queue(system, team, {add_flavor(system, team, "a", A100): 4})
+    path = f"/api/v1/nodes/{node}"
+    taint = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
+    before = system.api.get(path)["spec"].get("taints", [])
+    system.api.patch(path, {"spec": {"taints": [*before, taint]}})
+
+    add_pod(team, "pod", 1)
+
+    assert "1 has a taint that it does not tolerate" in told(team)
+    system.api.patch(path, {"spec": {"taints": before}})
+    waiting.until(lambda: running(team) == {"pod"}, what="the pod runs")
+
+
+def test_flavors_of_the_same_nodes_count_a_gpu_once(system: Installed, team: Pool):
+    team.add_node(product=A100, gpus=4)
+    names_of_flavors = [add_flavor(system, team, suffix, A100) for suffix in ("a", "b")]
+    add_queue(system, team, dict.fromkeys(names_of_flavors, 8))
+    add_pod(team, "first", 3)
+    waiting.until(lambda: running(team) == {"first"}, what="the first pod runs")
+
+    add_pod(team, "second", 2)
+
+    assert "at most 1 on one node" in told(team)
+
+
+def test_nodes_of_a_flavor_that_says_so_decide_nothing(system: Installed, team: Pool):
+    team.add_node(product=A100, gpus=2)
+    flavor = add_flavor(system, team, "a", A100)
+    system.api.patch(
+        f"{KUEUE}/resourceflavors/{flavor}",
+        {"metadata": {"annotations": {names.PLACEMENT: "Tell"}}},
+    )
+    add_queue(system, team, {flavor: 8})
+
+    add_pod(team, "pod", 4)
+
+    waiting.until(
+        lambda: not team.pod("pod")["spec"].get("schedulingGates"), what="it is admitted"
+    )
+
+
+def test_what_is_admitted_and_not_bound_yet_keeps_its_place(system: Installed, team: Pool):
+    node = team.add_node(product=A100, gpus=4, labels={"stage": "later"})
+    flavor = add_flavor(system, team, "a", A100)
+    add_queue(system, team, {flavor: 8})
+    # The scheduler of these pods does not exist, so nobody binds them.
+    add_pod(team, "first", 3, schedulerName="nobody")
+    waiting.until(
+        lambda: not team.pod("first")["spec"].get("schedulingGates"), what="it is admitted"
+    )
+
+    add_pod(team, "second", 2)
+
+    assert "at most 1 on one node" in told(team)
+    assert node in told(team)
+    team.cluster.api.delete(team.path("pods", "first"))
+    waiting.until(lambda: running(team) == {"second"}, what="the second pod runs")

@@ -1,0 +1,206 @@
+"""Laws of places on nodes: nothing is missed on small clusters, and the ledger adds up."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from admission.base.names import PodSetName, WorkloadKey
+from admission.scheduling.model import PodNeeds, Spread, Taint, Toleration
+from admission.scheduling.places import search
+from admission.scheduling.places.ledger import NodeLedger
+from admission.scheduling.places.model import BoundPod, Node, Place, Shape, Want
+from admission.scheduling.places.rooms import Rooms
+
+HOST = "kubernetes.io/hostname"
+ZONE = "zone"
+GPU, CPU = "nvidia.com/gpu", "cpu"
+NAMES = ("n1", "n2", "n3", "n4", "n5")
+TAINT = Taint(key="t", effect="NoSchedule")
+
+
+@st.composite
+def nodes(draw: st.DrawFn, name: str) -> Node:
+    amounts = {CPU: draw(st.integers(1, 8)), "pods": draw(st.integers(1, 4))}
+    gpus = draw(st.integers(0, 4))
+    return Node(
+        name=name,
+        labels={HOST: name, ZONE: draw(st.sampled_from("xy"))},
+        taints=draw(st.sampled_from([(), (TAINT,)])),
+        amounts={**amounts, GPU: gpus} if gpus else amounts,
+    )
+
+
+@st.composite
+def wants(draw: st.DrawFn, name: str, *, constrained: bool) -> Want:
+    requests = {CPU: draw(st.integers(0, 3)), GPU: draw(st.integers(0, 3))}
+    kind = draw(st.sampled_from(["", "", "apart", "spread"])) if constrained else ""
+    needs = PodNeeds(
+        requests=tuple(sorted((r, n) for r, n in requests.items() if n)),
+        devices=(GPU,) if requests[GPU] else (),
+        apart=(HOST,) if kind == "apart" else (),
+        spread=(Spread(HOST, draw(st.integers(1, 2))),) if kind == "spread" else (),
+    )
+    labels = draw(st.sampled_from([(), (), ((ZONE, "x"),)]))
+    tolerations = draw(st.sampled_from([(), (Toleration(key="t", operator="Exists"),)]))
+    return Want(PodSetName(name), Shape(needs, labels, tolerations), draw(st.integers(1, 3)))
+
+
+def takes(node: Node, want: Want) -> bool:
+    """Whether a node could take a pod of the shape, written down once more and plainly."""
+    shape = want.shape
+    return (
+        all(node.labels.get(key) == value for key, value in shape.labels)
+        and (not node.taints or bool(shape.tolerations))
+        and all(node.amounts.get(r, 0) >= n for r, n in shape.needs.requests)
+    )
+
+
+def is_valid(
+    found: Sequence[Node],
+    free: Mapping[str, Mapping[str, int]],
+    asked: Sequence[Want],
+    chosen: Sequence[tuple[Want, str]],
+) -> bool:
+    """Whether pods can be on those nodes at once."""
+    by_name = {node.name: node for node in found}
+    used: dict[str, Counter[str]] = {node.name: Counter() for node in found}
+    counts: dict[str, Counter[str]] = {want.pod_set: Counter() for want in asked}
+    for want, name in chosen:
+        if not takes(by_name[name], want):
+            return False
+        used[name].update({**dict(want.shape.needs.requests), "pods": 1})
+        counts[want.pod_set][name] += 1
+    for name, amounts in used.items():
+        if any(amount > free[name].get(r, 0) for r, amount in amounts.items()):
+            return False
+    for want in asked:
+        on = counts[want.pod_set]
+        if HOST in want.shape.needs.apart and any(n > 1 for n in on.values()):
+            return False
+        domains = [node.name for node in found if takes(node, want)]
+        for constraint in want.shape.needs.spread:
+            there = [on[name] for name in domains]
+            if max(there, default=0) - min(there, default=0) > constraint.max_skew:
+                return False
+    return True
+
+
+def brute_force(
+    found: Sequence[Node], free: Mapping[str, Mapping[str, int]], asked: Sequence[Want]
+) -> bool:
+    """Whether any way to put all pods on nodes is valid."""
+    pods = [want for want in asked for _ in range(want.count)]
+    return any(
+        is_valid(found, free, asked, list(zip(pods, names, strict=True)))
+        for names in product([node.name for node in found], repeat=len(pods))
+    )
+
+
+@given(st.data())
+def test_a_place_is_found_where_brute_force_finds_one_and_nowhere_else(data):
+    found = [data.draw(nodes(name)) for name in NAMES[: data.draw(st.integers(1, 4))]]
+    count = data.draw(st.integers(1, 3))
+    asked = [data.draw(wants(f"w{i}", constrained=count == 1)) for i in range(count)]
+    while sum(want.count for want in asked) > 5:
+        asked.pop()
+    ledger = NodeLedger()
+    for node in found:
+        ledger.set_node(node)
+    before = {node.name: dict(ledger.free(node.name)) for node in found}
+
+    places = search.find(ledger, asked)
+
+    assert (places is not None) == brute_force(found, before, asked)
+    assert {node.name: dict(ledger.free(node.name)) for node in found} == before
+    if places is not None:
+        by_name = {want.pod_set: want for want in asked}
+        chosen = [(by_name[p.pod_set], p.node) for p in places for _ in range(p.count)]
+        assert is_valid(found, before, asked, chosen)
+        assert Counter(want.pod_set for want, _ in chosen) == {w.pod_set: w.count for w in asked}
+
+
+KEYS = tuple(WorkloadKey("default", name) for name in "abc")
+EVENTS = st.sampled_from(["node", "lose", "bind", "end", "promise", "release", "keep", "settle"])
+
+
+@given(st.data())
+def test_what_is_free_is_what_a_node_has_less_its_pods_and_promises(data):
+    ledger = NodeLedger()
+    known: dict[str, Node] = {}
+    pods: dict[str, BoundPod] = {}
+    shape = Shape(PodNeeds(requests=((GPU, 1),), devices=(GPU,)))
+    promised: dict[WorkloadKey, int] = {}
+    for step in range(data.draw(st.integers(1, 25))):
+        name = data.draw(st.sampled_from(NAMES))
+        key = data.draw(st.sampled_from(KEYS))
+        match data.draw(EVENTS):
+            case "node":
+                known[name] = data.draw(nodes(name))
+                ledger.set_node(known[name])
+            case "lose":
+                known.pop(name, None)
+                ledger.drop_node(name)
+            case "bind":
+                pod = BoundPod(name, {GPU: 1, "pods": 1}, (key.namespace, key.name), "w")
+                pods[f"p{step}"] = pod
+                ledger.set_pod(f"p{step}", pod)
+            case "end" if pods:
+                uid = data.draw(st.sampled_from(sorted(pods)))
+                del pods[uid]
+                ledger.drop_pod(uid)
+            case "promise":
+                count = data.draw(st.integers(1, 3))
+                want = Want(PodSetName("w"), shape, count)
+                ledger.promise(key, (want,), search.find(ledger, (want,)) or ())
+                promised[key] = count
+            case "release":
+                ledger.release(key)
+                promised.pop(key, None)
+            case "keep" if known and key not in promised:
+                ledger.keep(
+                    key,
+                    (Want(PodSetName("w"), shape, 1),),
+                    (Place(PodSetName("w"), name, 1),),
+                )
+            case "settle":
+                ledger.settle()
+            case _:
+                pass
+
+        for node in known.values():
+            used = sum(pod.node == node.name for pod in pods.values())
+            there = sum(
+                place.count
+                for one in KEYS
+                for place in ledger.places(one)
+                if place.node == node.name
+            )
+            assert ledger.free(node.name).get(GPU, 0) == node.amounts.get(GPU, 0) - (
+                (used + there) if GPU in node.amounts else 0
+            )
+        for holder, count in promised.items():
+            bound = sum(pod.workload == ("default", holder.name) for pod in pods.values())
+            assert sum(place.count for place in ledger.places(holder)) <= max(0, count - bound)
+        fresh = Rooms(shape, GPU)
+        for node in known.values():
+            declared = Counter(r for one in known.values() for r in one.amounts)
+            fresh.update(node, node.name, ledger.free(node.name), declared)
+        rooms = ledger.rooms(shape)
+        assert (rooms.room, rooms.total, rooms.free) == (fresh.room, fresh.total, fresh.free)
+        assert rooms.hole() == fresh.hole()
+
+    ledger.settle()
+    crowded = [
+        name
+        for name in known
+        if ledger.free(name).get(GPU, 0) < 0
+        and sum(p.node == name for p in pods.values()) <= known[name].amounts.get(GPU, 0)
+    ]
+    assert all(
+        any(ledger.is_kept(key) and place.node == name
+            for key in KEYS for place in ledger.places(key))
+        for name in crowded
+    )  # fmt: skip

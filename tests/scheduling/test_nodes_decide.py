@@ -1,0 +1,408 @@
+"""Who is admitted where pods need room on nodes: decisions of the engine with nodes."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from admission.base.names import (
+    ClusterQueueName,
+    FlavorName,
+    LocalQueueKey,
+    PodSetName,
+    ResourceName,
+    WorkloadKey,
+)
+from admission.base.selectors import Requirement
+from admission.base.why import NoFlavor, NoPlace, Overtaken
+from admission.scheduling import model
+from admission.scheduling.decisions import CycleResult, Wait
+from admission.scheduling.model import Enforcement, NodeTerm, PodNeeds, Spread
+from admission.scheduling.places.model import BoundPod, Node
+from tests.builders.scheduling import LOWER, NOW_US, SECOND_US, cluster_queue, group, waiting
+from tests.scheduling.worlds import World, admitted, evicted, waits, world
+
+GPU = ResourceName("nvidia.com/gpu")
+A, B = FlavorName("a"), FlavorName("b")
+
+
+class Cluster:
+    """A world with nodes, and a scheduler that binds pods to the places they were admitted for."""
+
+    def __init__(self, made: World, nodes: Mapping[str, Node]) -> None:
+        self.world = made
+        for node in nodes.values():
+            self.places.set_node(node)
+
+    @property
+    def places(self) -> Any:
+        return self.world.state.places
+
+    def cycle(self) -> CycleResult:
+        """One cycle; what it admits is bound where it was admitted for."""
+        result = self.world.cycle()
+        for admit in result.admitted:
+            self.bind(admit.workload.name, *admit.places)
+        return result
+
+    def bind(self, name: str, *places: Any) -> None:
+        workload: Any = self.world.state.workload(WorkloadKey("default", name))
+        needs = {one.name: dict(one.needs.requests) for one in workload.pod_sets}
+        for place in places:
+            for index in range(place.count):
+                self.pod(
+                    f"{name}-{place.pod_set}-{place.node}-{index}",
+                    place.node,
+                    needs[place.pod_set],
+                    name,
+                    place.pod_set,
+                )
+
+    def pod(
+        self,
+        uid: str,
+        node: str,
+        requests: Mapping[str, int],
+        workload: str = "",
+        pod_set: str = "main",
+    ) -> None:
+        key = ("default", workload) if workload else None
+        self.places.set_pod(uid, BoundPod(node, {**requests, "pods": 1}, key, pod_set))
+
+    def finish(self, *names: str) -> None:
+        """Workloads that end, with their pods."""
+        for name in names:
+            for uid in tuple(self.places.ledger._pods):
+                if self.places.ledger._pods[uid].workload == ("default", name):
+                    self.places.drop_pod(uid)
+            self.world.finish(name)
+
+
+def no_places(wait: Wait) -> tuple[NoPlace, ...]:
+    assert isinstance(wait.why, NoFlavor)
+    return wait.why.no_places
+
+
+def node(name: str, gpus: int, flavor: str = "a", **fields: Any) -> Node:
+    amounts = {GPU: gpus, "pods": 110} if gpus else {"pods": 110}
+    labels = {"flavor": flavor, "kubernetes.io/hostname": name, **fields.pop("labels", {})}
+    return Node(name=name, labels=labels, amounts=amounts, **fields)
+
+
+def asking(
+    name: str, gpus: int, count: int = 1, *, queue: str = "q", **fields: Any
+) -> model.Workload:
+    """A workload of equal pods that ask for GPUs."""
+    needs = PodNeeds(requests=((GPU, gpus),), devices=(GPU,), **fields.pop("needs", {}))
+    selector = fields.pop("selector", {})
+    pods = model.PodSet(
+        name=PodSetName("main"), count=count, requests={GPU: gpus}, needs=needs,
+        node_selector=selector,
+    )  # fmt: skip
+    return waiting(name, queue, sets=(pods,), **fields)
+
+
+def cluster(
+    *nodes: Node,
+    quota: Mapping[str, int] | None = None,
+    placement: Enforcement | None = None,
+    workloads: tuple[model.Workload, ...] = (),
+    **fields: Any,
+) -> Cluster:
+    quotas = quota or {"a": 64}
+    queue = cluster_queue(
+        "q", groups=[group({name: {GPU: (n,)} for name, n in quotas.items()})], **fields
+    )
+    flavors = [
+        model.ResourceFlavor(
+            name=FlavorName(name), node_labels={"flavor": name}, placement=placement
+        )
+        for name in quotas
+    ]
+    made = world(*flavors, queue, *workloads, flavors=())
+    return Cluster(made, {one.name: one for one in nodes})
+
+
+def test_a_pod_waits_while_no_node_has_a_hole_for_it_though_enough_is_free():
+    made = cluster(node("n1", 4), node("n2", 4))
+    made.world.add(asking("small-1", 2), asking("small-2", 2, selector={"flavor": "a"}))
+    made.pod("other-1", "n1", {GPU: 2})
+    made.pod("other-2", "n2", {GPU: 2})
+    made.world.add(replace(asking("large", 4), priority=9))
+
+    result = made.cycle()
+
+    wait = waits(result)["large"]
+    assert wait.reason == "WaitingForNode"
+    (no_place,) = no_places(wait)
+    assert no_place.free == 4
+    assert no_place.hole == ("n1", 2)
+    assert admitted(made.cycle()) == ["small-1"]
+
+
+def test_who_waits_for_a_node_is_tried_again_when_a_pod_there_ends_and_not_before():
+    made = cluster(node("n1", 4), node("n2", 4))
+    made.pod("other-1", "n1", {GPU: 2})
+    made.pod("other-2", "n2", {GPU: 2})
+    made.world.add(asking("large", 4))
+    assert admitted(made.cycle()) == []
+    assert not made.world.state.has_work(NOW_US + 60 * SECOND_US)
+    made.places.set_node(made.places.ledger.nodes["n1"])  # a heartbeat
+    assert not made.world.state.has_work(NOW_US + 60 * SECOND_US)
+
+    made.places.drop_pod("other-2")
+
+    result = made.cycle()
+    assert admitted(result) == ["large"]
+    assert [(place.node, place.count) for place in result.admitted[0].places] == [("n2", 1)]
+
+
+def test_no_running_work_dies_for_a_pod_that_fits_nowhere_afterwards():
+    made = cluster(node("n1", 8), node("n2", 8), within=LOWER)
+    for index, name in enumerate(("n1", "n1", "n1", "n2", "n2", "n2")):
+        made.world.add(asking(f"low-{index}", 2, selector={"kubernetes.io/hostname": name}))
+    for _ in range(6):
+        made.cycle()
+    made.pod("foreign-1", "n1", {GPU: 2})
+    made.pod("foreign-2", "n2", {GPU: 2})
+
+    made.world.add(replace(asking("high", 8), priority=9))
+    result = made.cycle()
+
+    assert evicted(result) == {}
+    assert waits(result)["high"].reason == "WaitingForNode"
+
+
+def test_victims_are_those_of_the_node_where_fewest_have_to_leave():
+    made = cluster(node("n1", 8), node("n2", 8), within=LOWER)
+    for index, (name, size) in enumerate([("n1", 2), ("n1", 2), ("n1", 2), ("n2", 4), ("n2", 2)]):
+        made.world.add(asking(f"low-{index}", size, selector={"kubernetes.io/hostname": name}))
+    for _ in range(5):
+        made.cycle()
+
+    made.world.add(replace(asking("high", 8), priority=9))
+    result = made.cycle()
+
+    assert sorted(evicted(result)) == ["low-3", "low-4"]
+    made.finish("low-3", "low-4")
+    result = made.cycle()
+    assert [(place.node, place.count) for place in result.admitted[0].places] == [("n2", 1)]
+
+
+def test_the_place_of_a_preemptor_is_kept_until_its_victims_have_left():
+    made = cluster(node("n1", 8), node("n2", 8), quota={"a": 64}, within=LOWER)
+    made.world.state.set_cluster_queue(
+        cluster_queue("other", groups=[group({"a": {GPU: (64,)}})]), NOW_US
+    )
+    key = LocalQueueKey("default", "other")
+    made.world.state.set_local_queue(
+        model.LocalQueue(key=key, cluster_queue=ClusterQueueName("other")), NOW_US
+    )
+    made.pod("foreign", "n2", {GPU: 8})
+    for index in range(4):
+        made.world.add(asking(f"low-{index}", 2))
+    for _ in range(4):
+        made.cycle()
+    made.world.add(replace(asking("high", 8), priority=9))
+    assert sorted(evicted(made.cycle())) == ["low-0", "low-1", "low-2", "low-3"]
+
+    made.finish("low-0")  # the others are ending
+    made.world.add(asking("small", 1, queue="other"))
+    result = made.cycle()
+
+    assert admitted(result) == []
+    assert waits(result)["small"].reason == "WaitingForNode"
+    made.finish("low-1", "low-2", "low-3")
+    assert admitted(made.cycle()) == ["high"]
+
+
+def test_a_flavor_whose_nodes_have_no_hole_is_passed_over_for_one_that_has():
+    made = cluster(node("n1", 4), node("n2", 4), node("n3", 8, "b"), quota={"a": 8, "b": 8})
+    made.pod("other-1", "n1", {GPU: 2})
+    made.pod("other-2", "n2", {GPU: 2})
+    made.world.add(asking("large", 4))
+
+    result = made.cycle()
+
+    assert result.admitted[0].pod_sets[0].flavors[GPU] == B
+
+
+@pytest.mark.parametrize(
+    ("needs", "fields"),
+    [
+        ({}, {"selector": {"kubernetes.io/hostname": "n2"}}),
+        (
+            {"terms": (NodeTerm((Requirement("memory", "Gt", ("40000",)),)),)},
+            {},
+        ),
+        (
+            {"terms": (NodeTerm((), (Requirement("metadata.name", "In", ("n2",)),)),)},
+            {},
+        ),
+    ],
+    ids=["hostname", "affinity on a label", "matchFields"],
+)
+def test_a_flavor_of_which_no_node_can_ever_take_the_pod_is_passed_over(needs, fields):
+    made = cluster(
+        node("n1", 8, labels={"memory": "40000"}),
+        node("n2", 8, "b", labels={"memory": "80000"}),
+        quota={"a": 8, "b": 8},
+    )
+    made.world.add(asking("w", 1, needs=needs, **fields))
+
+    result = made.cycle()
+
+    assert result.admitted[0].pod_sets[0].flavors[GPU] == B
+
+
+def test_a_flavor_without_nodes_is_not_passed_over():
+    made = cluster(node("n1", 8, "b"), quota={"a": 8, "b": 8})
+    made.world.add(asking("w", 1))
+
+    result = made.cycle()
+
+    assert result.admitted[0].pod_sets[0].flavors[GPU] == A
+    assert result.admitted[0].places == ()
+
+
+def test_a_taint_that_comes_later_takes_the_node_away_from_who_waits():
+    made = cluster(node("n1", 8))
+    tainted = replace(
+        made.places.ledger.nodes["n1"],
+        taints=(model.Taint(key="karpenter.sh/disrupted", effect="NoSchedule"),),
+    )
+    made.places.set_node(tainted)
+    made.world.add(asking("w", 1))
+    (no_place,) = no_places(waits(made.cycle())["w"])
+    assert no_place.refusals == (("taint", 1),)
+
+    made.places.set_node(replace(tainted, taints=()))
+
+    assert admitted(made.cycle()) == ["w"]
+
+
+def test_two_flavors_of_the_same_nodes_count_a_node_once():
+    nodes = [node("n1", 4, labels={"flavor": "a", "other": "b"})]
+    made = cluster(*nodes, quota={"a": 8})
+    flavor = model.ResourceFlavor(name=B, node_labels={"other": "b"})
+    made.world.state.set_resource_flavor(flavor, NOW_US)
+    made.world.state.set_cluster_queue(
+        cluster_queue("other", groups=[group({"b": {GPU: (8,)}})]), NOW_US
+    )
+    key = LocalQueueKey("default", "other")
+    made.world.state.set_local_queue(
+        model.LocalQueue(key=key, cluster_queue=ClusterQueueName("other")), NOW_US
+    )
+    made.world.add(asking("w", 3), asking("v", 2, queue="other"))
+
+    result = made.cycle()
+
+    assert len(admitted(result)) == 1
+    assert len(waits(result)) == 1
+
+
+def test_two_heads_of_one_cycle_do_not_get_the_same_hole():
+    made = cluster(node("n1", 4))
+    for name in ("q1", "q2"):
+        made.world.state.set_cluster_queue(
+            cluster_queue(name, groups=[group({"a": {GPU: (4,)}})]), NOW_US
+        )
+        key = LocalQueueKey("default", name)
+        made.world.state.set_local_queue(
+            model.LocalQueue(key=key, cluster_queue=ClusterQueueName(name)), NOW_US
+        )
+    made.world.add(asking("w1", 3, queue="q1"), asking("w2", 3, queue="q2"))
+
+    result = made.cycle()
+
+    assert admitted(result) == ["w1"]
+    assert waits(result)["w2"].why == Overtaken()
+
+
+@pytest.mark.parametrize(("hosts", "is_admitted"), [(3, False), (4, True)])
+def test_a_gang_whose_pods_must_be_on_different_hosts_needs_as_many(hosts, is_admitted):
+    made = cluster(*[node(f"n{index}", 8) for index in range(hosts)])
+    made.world.add(asking("gang", 1, 4, needs={"apart": ("kubernetes.io/hostname",)}))
+
+    result = made.cycle()
+
+    assert (admitted(result) == ["gang"]) is is_admitted
+
+
+@pytest.mark.parametrize(("free", "is_admitted"), [((2, 0), False), ((2, 1), True)])
+def test_a_spread_over_hosts_needs_room_on_each_of_them(free, is_admitted):
+    made = cluster(*[node(f"n{index}", 2) for index in range(2)])
+    for index, amount in enumerate(free):
+        if amount < 2:
+            made.pod(f"other-{index}", f"n{index}", {GPU: 2 - amount})
+    made.world.add(asking("w", 1, 3, needs={"spread": (Spread("kubernetes.io/hostname", 1),)}))
+
+    assert (admitted(made.cycle()) == ["w"]) is is_admitted
+
+
+def test_what_was_admitted_keeps_its_place_until_its_pods_are_bound():
+    made = cluster(node("n1", 4))
+    made.world.add(asking("w1", 3))
+    first = made.world.cycle()  # nothing is bound yet
+    assert admitted(first) == ["w1"]
+    made.world.add(asking("w2", 2))
+
+    assert admitted(made.cycle()) == []
+
+    made.bind("w1", *first.admitted[0].places)
+    assert admitted(made.cycle()) == []
+    made.finish("w1")
+    assert admitted(made.cycle()) == ["w2"]
+
+
+def test_a_pod_that_is_bound_elsewhere_frees_the_place_that_was_promised():
+    made = cluster(node("n1", 4), node("n2", 4))
+    made.world.add(asking("w1", 3))
+    first = made.world.cycle()
+    (place,) = first.admitted[0].places
+    elsewhere = "n2" if place.node == "n1" else "n1"
+
+    made.bind("w1", replace(place, node=elsewhere))
+
+    made.world.add(asking("w2", 4))
+    result = made.cycle()
+    assert [one.node for one in result.admitted[0].places] == [place.node]
+
+
+def test_a_restarted_controller_promises_places_again():
+    made = cluster(node("n1", 4))
+    made.world.add(asking("w1", 3))
+    admit = made.world.cycle().admitted[0]
+    held = model.Reservation(cluster_queue=admit.cluster_queue, pod_sets=admit.pod_sets)
+    again = cluster(
+        node("n1", 4),
+        workloads=(replace(asking("w1", 3), reservation=held), asking("w2", 2)),
+    )
+
+    assert admitted(again.cycle()) == []
+
+
+def test_nodes_that_an_autoscaler_brings_decide_nothing():
+    made = cluster(node("n1", 4, is_scaled=True))
+    made.pod("other", "n1", {GPU: 4})
+    made.world.add(asking("w", 4))
+
+    assert admitted(made.cycle()) == ["w"]
+
+
+def test_an_annotation_of_the_flavor_decides_over_what_nodes_suggest():
+    made = cluster(node("n1", 4, is_scaled=True), placement=Enforcement.ENFORCE)
+    made.pod("other", "n1", {GPU: 4})
+    made.world.add(asking("w", 4))
+
+    assert admitted(made.cycle()) == []
+
+
+def test_pods_without_devices_are_not_held_for_nodes_by_default():
+    made = cluster(node("n1", 4))
+    needs = PodNeeds(requests=(("cpu", 64_000),))
+    pods = model.PodSet(name=PodSetName("main"), requests={GPU: 0}, needs=needs)
+    made.world.add(waiting("w", "q", sets=(pods,)))
+
+    assert admitted(made.cycle()) == ["w"]
