@@ -250,6 +250,10 @@ class Scheduler:
         """Return how many devices each pod of a Workload asks for; see `running_pods.Ledger`."""
         return workload_objects.devices(view, self._charges.around(view.metadata.namespace))
 
+    def hosts(self, key: WorkloadKey) -> dict[str, tuple[str, ...]]:
+        """Return the hostnames of the places of a Workload; see `running_pods.Ledger`."""
+        return self._state.places.hosts(key)
+
     def charged_pods(self, key: WorkloadKey, pod_set: str) -> int:
         """Return the number of charged pods of a pod set; of all if ``pod_set`` is empty."""
         workload = self._unpriced.get(key)

@@ -119,10 +119,13 @@ class NodeSelector(View, frozen=True, kw_only=True):
 
 
 class NodeAffinity(View, frozen=True, kw_only=True):
-    """Required node affinity; preferences are not read."""
+    """Required node affinity; preferences stay as they are written."""
 
     required: NodeSelector | None = msgspec.field(
         default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: tuple[Any, ...] | None = msgspec.field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
     )
 
 

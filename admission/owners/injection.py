@@ -13,6 +13,7 @@ from admission.base import names
 from admission.objects import admitted_devices, views
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.workload import PodSetUpdate, Workload
+from admission.scheduling.places.model import HOSTNAME
 
 MARK_LABELS: Final = (
     names.PODSET_LABEL,
@@ -61,12 +62,14 @@ class Injection:
         tolerations: tolerations of the assigned flavors, each once.
         labels: labels that tell where the pod was admitted.
         annotations: likewise.
+        hosts: hostnames of nodes that the pod is to prefer; none for no preference.
     """
 
     node_selector: Mapping[str, str]
     tolerations: tuple[views.Toleration, ...]
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
+    hosts: tuple[str, ...] = ()
 
 
 def injections(
@@ -185,6 +188,8 @@ def into_template(
     missing = [toleration for toleration in given.tolerations if toleration not in present]
     if missing:
         changes["tolerations"] = [toleration_to_wire(t) for t in (*present, *missing)]
+    if given.hosts:
+        changes["affinity"] = _preferring(given.hosts, spec.affinity)
     added = {
         "labels": _marked("labels", given.labels, metadata.labels, MARK_LABELS),
         "annotations": _marked(
@@ -192,6 +197,31 @@ def into_template(
         ),
     }
     return added, changes
+
+
+def _preferring(hosts: Iterable[str], affinity: views.Affinity | None) -> dict[str, Any]:
+    """Return a node affinity that prefers hosts beside what the pod prefers itself.
+
+    The pod was admitted because it has room there; the scheduler may know better.
+    """
+    node = None if affinity is None else affinity.node_affinity
+    preferred = (node.preferred or ()) if node is not None else ()
+    term = {
+        "weight": 100,
+        "preference": {
+            "matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": list(hosts)}]
+        },
+    }
+    return {
+        "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [*preferred, term]}
+    }
+
+
+def with_hosts(
+    given: Mapping[str, Injection], hosts: Mapping[str, tuple[str, ...]]
+) -> dict[str, Injection]:
+    """Return what pod sets get, with the nodes that their pods prefer, by hostname."""
+    return {name: replace(one, hosts=hosts.get(name, ())) for name, one in given.items()}
 
 
 def _marked(

@@ -118,7 +118,8 @@ def _cycles(state: State) -> list[float]:
         times.append(time.process_time() - start)
         for admit in result.admitted:
             for place in admit.places:
-                pod = BoundPod(place.node, {GPU: 1, "pods": 1}, tuple(admit.workload), "main")
+                key = (admit.workload.namespace, admit.workload.name)
+                pod = BoundPod(place.node, {GPU: 1, "pods": 1}, key, "main")
                 state.places.set_pod(f"bound-{admit.workload.name}", pod)
         state.places.drop_pod(f"uid-{index}")
     return times

@@ -142,3 +142,40 @@ def test_the_scheduler_is_quoted_alone_while_a_node_has_enough_free() -> None:
     found = cannot_schedule(made, "tainted")
 
     assert found.message == f"Admitted, but 0 of 1 pods are scheduled: {NO_NODE}"
+
+
+HOSTNAME = "kubernetes.io/hostname"
+
+
+def preferences(made: World, pod: str) -> list[dict[str, Any]]:
+    """The preferred node affinity of a pod, as stored."""
+    spec = made.store.get(resources.PODS, pod, "ml", into=dict)["spec"]
+    affinity: dict[str, Any] = spec.get("affinity", {}).get("nodeAffinity", {})
+    return list(affinity.get("preferredDuringSchedulingIgnoredDuringExecution", []))
+
+
+def test_a_released_pod_prefers_the_node_it_was_admitted_for_beside_its_own_wishes() -> None:
+    hosts = [node(name, gpu=4, labels={HOSTNAME: name}) for name in ("n0", "n1")]
+    made = world(*hosts)
+    add(made, "small", gpus=2)
+    own = {"weight": 1, "preference": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}
+    wish = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [own]}}
+    made.add_pod("large", gpus=4, spec={"affinity": wish})
+    made.settle()
+
+    (chosen,) = preferences(made, "small")
+    (first,) = chosen["preference"]["matchExpressions"][0]["values"]
+    before, added = preferences(made, "large")
+
+    assert before == own
+    assert added["preference"]["matchExpressions"] == [
+        {"key": HOSTNAME, "operator": "In", "values": [{"n0": "n1", "n1": "n0"}[first]]}
+    ]
+
+
+def test_a_pod_of_a_flavor_without_nodes_prefers_none() -> None:
+    made = world()
+    add(made, "pod")
+
+    assert made.admitted() == {"pod"}
+    assert preferences(made, "pod") == []

@@ -211,6 +211,11 @@ def test_what_is_admitted_and_not_bound_yet_keeps_its_place(system: Installed, t
         lambda: not team.pod("first")["spec"].get("schedulingGates"), what="it is admitted"
     )
 
+    affinity = team.pod("first")["spec"]["affinity"]["nodeAffinity"]
+    (preference,) = affinity["preferredDuringSchedulingIgnoredDuringExecution"]
+    (expression,) = preference["preference"]["matchExpressions"]
+    assert expression == {"key": HOSTNAME, "operator": "In", "values": [node]}
+
     add_pod(team, "second", 2)
 
     assert "at most 1 on one node" in told(team)

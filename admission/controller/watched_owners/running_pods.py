@@ -143,6 +143,10 @@ class Ledger(Protocol):
         """
         ...
 
+    def hosts(self, key: WorkloadKey) -> Mapping[str, tuple[str, ...]]:
+        """Return the hostnames of the places of a Workload, by pod set; none where it has none."""
+        ...
+
     def on_delete(self, key: WorkloadKey) -> None:
         """Charge nothing more for a key."""
         ...
@@ -593,6 +597,10 @@ class RunningPods:
     def devices(self, workload: Workload) -> Mapping[str, Mapping[str, int]]:
         """Return how much of each device was admitted for one pod; see `Ledger.devices`."""
         return self._ledger.devices(workload)
+
+    def hosts(self, key: WorkloadKey) -> Mapping[str, tuple[str, ...]]:
+        """Return the nodes that the pods of an admitted Workload prefer; see `Ledger.hosts`."""
+        return self._ledger.hosts(key)
 
     def to_tell(self, first: WorkloadKey, until: str) -> tuple[views.Pod, Resource] | None:
         """Return a pod that runs and does not say until when, and by which it is watched.

@@ -14,6 +14,7 @@ from admission.scheduling.model import Enforcement, PodSet, ResourceFlavor, Work
 from admission.scheduling.places import search
 from admission.scheduling.places.ledger import NodeLedger
 from admission.scheduling.places.model import (
+    HOSTNAME,
     BoundPod,
     Node,
     Place,
@@ -21,6 +22,7 @@ from admission.scheduling.places.model import (
     Want,
 )
 
+_MOST_HOSTS: Final = 64
 _UNDECIDED: Final = (Enforcement.OFF, Enforcement.OFF)
 
 
@@ -227,6 +229,22 @@ class Places:
             if counts.get(one.name)
         ]
         self.ledger.promise(key, tuple(want for want in wants if want is not None), places)
+
+    def hosts(self, key: WorkloadKey) -> dict[str, tuple[str, ...]]:
+        """Return the hostnames of the nodes that a workload is promised, by pod set, sorted.
+
+        No more than `_MOST_HOSTS` of each: a pod that prefers so many prefers none.
+        """
+        hosts: dict[str, list[str]] = {}
+        for place in self.ledger.places(key):
+            host = self.ledger.labels(place.node).get(HOSTNAME)
+            if host is not None:
+                hosts.setdefault(place.pod_set, []).append(host)
+        return {
+            pod_set: tuple(sorted(found))
+            for pod_set, found in hosts.items()
+            if len(found) <= _MOST_HOSTS
+        }
 
     def release(self, key: WorkloadKey) -> None:
         """End the promises to a workload."""
