@@ -82,6 +82,7 @@ from admission.objects.workload import Workload
 from admission.owners import batch_job, integrations, ray, spark_application, train_job
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Kind
+from admission.reasons import ours
 from admission.scheduling.decisions import Wait
 from admission.scheduling.overview import LocalOverview, Overview
 from admission.scheduling.pending import PendingSnapshot
@@ -242,7 +243,7 @@ class Core:
         ]
         return condition_list.make(
             conditions.SURGE_QUOTA_IN_USE,
-            conditions.surge_quota_in_use(amounts),
+            ours.surge_quota_in_use(amounts),
             status=True,
             now=now,
             generation=queue.metadata.generation,

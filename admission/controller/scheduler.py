@@ -20,7 +20,7 @@ from admission.controller.writing.flow_control import FlowControl
 from admission.objects import workload as workload_objects
 from admission.objects.workload import PodTemplate, Workload
 from admission.owners.integrations import Kinds
-from admission.reasons import kueue
+from admission.reasons import kueue, ours
 from admission.scheduling import decisions, model, podsets, quota
 from admission.scheduling.state import State
 
@@ -485,7 +485,7 @@ class Scheduler:
             status = statuses.move_to_quota(workload, now)
             return api_requests.set_workload_status(workload, Operation.KEEP_UP, status)
         if key in self._surge_ends and not workload.status.is_true(conditions.EVICTED):
-            text = conditions.SURGE_ENDED
+            text = ours.SURGE_ENDED
             status, told = evictions.evict(workload, text, now), (events.evicted(*text),)
             return api_requests.set_workload_status(workload, Operation.EVICT, status, told)
         admit = self._admits.get(key)

@@ -12,6 +12,7 @@ from admission.base import clock, conditions
 from admission.base.conditions import Text
 from admission.objects import views
 from admission.objects.workload import Workload
+from admission.reasons import kueue
 
 MAX_MESSAGE_BYTES: Final = 32768
 _CUT: Final = " ..."
@@ -114,7 +115,7 @@ def not_reserved(text: Text, now: datetime, generation: int) -> views.Condition:
 
 def not_admitted(now: datetime, generation: int) -> views.Condition:
     """Admitted=False of a Workload without quota."""
-    text = conditions.NO_RESERVATION
+    text = kueue.NO_RESERVATION
     return make(conditions.ADMITTED, text, status=False, now=now, generation=generation)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import msgspec
 from typing_extensions import override
 
-from admission.base import conditions, names, patches, structs, syntax
+from admission.base import names, patches, structs, syntax
 from admission.base.conditions import Text
 from admission.objects import batch, views
 from admission.objects.workload import PodSet, Workload, WorkloadSpec
@@ -41,6 +41,7 @@ from admission.owners.workload import (
     time_limit,
 )
 from admission.owners.workload import document as workload_document
+from admission.reasons import kueue
 
 KIND: Final = Kind(
     api_version="batch/v1",
@@ -127,11 +128,11 @@ class JobOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
     @override
     def finished(self) -> Text | None:
         if self.view.metadata.deletion_timestamp:
-            return conditions.OWNER_NOT_FOUND
+            return kueue.OWNER_NOT_FOUND
         ended = outcome(self.view)
         if ended is None:
             return None
-        return conditions.owner_finished(ended.message, succeeded=ended.type == "Complete")
+        return kueue.owner_finished(ended.message, succeeded=ended.type == "Complete")
 
     @override
     def was_admitted(self) -> bool:
@@ -140,7 +141,7 @@ class JobOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
 
     @override
     def missing_workload(self) -> Text:
-        return conditions.WORKLOAD_MISSING
+        return kueue.WORKLOAD_MISSING
 
     @override
     def start(self, of: Workload, given: Mapping[str, Injection]) -> patches.Patch:

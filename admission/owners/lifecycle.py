@@ -19,6 +19,7 @@ from admission.objects.workload import Workload
 from admission.owners import prebuilt
 from admission.owners.framework import Gathers, Kind, Owner, Reclaims, Resizes, Restores
 from admission.owners.workload import differs
+from admission.reasons import kueue, ours
 
 
 class Step(Enum):
@@ -84,11 +85,11 @@ NOTHING: Final = Next(Step.NOTHING)
 _WAIT: Final = Next(Step.WAIT)
 _CLEAR: Final = Next(Step.CLEAR_RESERVATION)
 _FOLLOW: Final = Next(Step.FOLLOW)
-_NOT_ADMITTED: Final = Next(Step.STOP, *conditions.STOPPED_NOT_ADMITTED)
-_STARTED_OTHERWISE: Final = Next(Step.STOP, *conditions.STARTED_OTHERWISE)
-_NO_MATCH: Final = Next(Step.STOP, *conditions.OTHER_COUNT)
-_NONE_NAMED: Final = Next(Step.STOP, *conditions.NAMED_WORKLOAD_MISSING)
-_OUT_OF_SYNC: Final = Next(Step.FINISH, *conditions.OUT_OF_SYNC)
+_NOT_ADMITTED: Final = Next(Step.STOP, *kueue.STOPPED_NOT_ADMITTED)
+_STARTED_OTHERWISE: Final = Next(Step.STOP, *ours.STARTED_OTHERWISE)
+_NO_MATCH: Final = Next(Step.STOP, *kueue.OTHER_COUNT)
+_NONE_NAMED: Final = Next(Step.STOP, *kueue.NAMED_WORKLOAD_MISSING)
+_OUT_OF_SYNC: Final = Next(Step.FINISH, *kueue.OUT_OF_SYNC)
 
 
 def next_step(owner: Owner, workload: Workload | None, named: Workload | None = None) -> Next:
@@ -173,7 +174,7 @@ def _with_ended_workload(owner: Owner, workload: Workload) -> Next:
     if owner.restores() is None or not _ended_with_its_owner(workload) or owner.is_ending():
         return remove_finalizer(workload)
     if not owner.is_held():
-        return Next(Step.STOP, *conditions.RUNS_AGAIN)
+        return Next(Step.STOP, *ours.RUNS_AGAIN)
     return NOTHING if owner.is_active() else Next(Step.DELETE_WORKLOAD)
 
 
@@ -287,7 +288,7 @@ def _stop_of_evicted(workload: Workload) -> Next | None:
     evicted = workload.status.condition(conditions.EVICTED)
     if evicted is None or evicted.status != "True":
         return None
-    return Next(Step.STOP, *conditions.stopped_by_eviction(evicted.reason, evicted.message))
+    return Next(Step.STOP, *kueue.stopped_by_eviction(evicted.reason, evicted.message))
 
 
 def _of_held(owner: Owner, workload: Workload) -> Next:

@@ -32,7 +32,7 @@ from admission.owners.workload import (
     template_spec,
     time_limit,
 )
-from admission.reasons import people
+from admission.reasons import kueue, people
 
 KIND: Final = Kind(
     api_version="v1",
@@ -87,11 +87,11 @@ class PodOwner(Owner, Terminates):
     @override
     def finished(self) -> Text | None:
         if self.view.metadata.deletion_timestamp:
-            return None if self.ending else conditions.OWNER_NOT_FOUND
+            return None if self.ending else kueue.OWNER_NOT_FOUND
         if not is_terminal(self.view):
             return None
         status = self.view.status
-        return conditions.owner_finished(status.message, succeeded=status.phase == "Succeeded")
+        return kueue.owner_finished(status.message, succeeded=status.phase == "Succeeded")
 
     @override
     def was_admitted(self) -> bool:
@@ -100,7 +100,7 @@ class PodOwner(Owner, Terminates):
 
     @override
     def missing_workload(self) -> Text:
-        return conditions.WORKLOAD_MISSING
+        return kueue.WORKLOAD_MISSING
 
     @override
     def start(self, of: Workload, given: Mapping[str, Injection]) -> patches.Patch:

@@ -32,6 +32,7 @@ from admission.owners.framework import Gathers, Kind, Owner, Reclaims
 from admission.owners.injection import Injection
 from admission.owners.serving_group import ServingGroup
 from admission.owners.workload import PriorityClasses, max_execution_seconds
+from admission.reasons import kueue, ours
 
 MOST_ROLES: Final = 18
 MOST_LETTERS: Final = 63
@@ -277,7 +278,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         is_given_up = self._are_all_over and (self._not_retriable or self._is_failed_gang())
         if self._over() < total and not is_given_up:
             return None
-        return conditions.group_finished(succeeded, total)
+        return kueue.group_finished(succeeded, total)
 
     def _is_over(self) -> bool:
         """Return whether no pod runs, and none waits that could start in the Workload."""
@@ -309,7 +310,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
 
     @override
     def missing_workload(self) -> Text:
-        return conditions.WORKLOAD_MISSING
+        return kueue.WORKLOAD_MISSING
 
     @override
     def stands_for(self, of: Workload) -> bool:
@@ -393,15 +394,15 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
     def refusal(self, of: Workload) -> Text | None:
         if of.is_of_group():
             return None
-        return conditions.group_name_taken(KIND.key_of(self._view).name)
+        return ours.group_name_taken(KIND.key_of(self._view).name)
 
     @override
     def missing(self) -> Text | None:
         if self._names_workload():
-            return conditions.prebuilt_not_found(KIND.key_of(self._view).text())
+            return kueue.prebuilt_not_found(KIND.key_of(self._view).text())
         is_partly_gated = not self.is_held() and any(one.gated for one in self._roles.values())
         if is_partly_gated and not serves(self._view.metadata):
-            return conditions.GROUP_RUNS_WITHOUT_WORKLOAD
+            return ours.GROUP_RUNS_WITHOUT_WORKLOAD
         return self._contradiction() or self._incomplete()
 
     def _names_workload(self) -> bool:
@@ -418,32 +419,32 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         for pod in living:
             index = pod.metadata.label(names.POD_GROUP_POD_INDEX_LABEL)
             if self._named is None and index and not _is_index(index, total_count(pod)):
-                return conditions.group_index(pod.metadata.name, index, total_count(pod))
+                return ours.group_index(pod.metadata.name, index, total_count(pod))
         for name, one in sorted(self._roles.items()):
             for pod in one.living[1:]:
                 first = one.living[0]
                 if not (_fits(pod.spec, first.spec) and _fits(first.spec, pod.spec)):
                     pair = first.metadata.name, pod.metadata.name
-                    return conditions.group_requests_differ(*pair, name)
+                    return ours.group_requests_differ(*pair, name)
         for name in sorted(name for name, one in self._roles.items() if one.living):
             if len(name) > MOST_LETTERS or not re.match(LABEL_PATTERN, name):
-                return conditions.group_role(self._roles[name].living[0].metadata.name, name)
+                return ours.group_role(self._roles[name].living[0].metadata.name, name)
         if sum(bool(one.living) for one in self._roles.values()) > MOST_ROLES:
-            return conditions.GROUP_ROLES
+            return kueue.GROUP_ROLES
         return None
 
     def _incomplete(self) -> Text | None:
         """Return how many pods are missing before the Workload can be made, or None."""
         there, total = len(self._living()), self._announced()
         if self._named is not None and self._view.gang is None:
-            return conditions.gang_missing(self._named.kind.qualified, self._named.name)
+            return ours.gang_missing(self._named.kind.qualified, self._named.name)
         if there >= (1 if self._is(names.POD_GROUP_FAST_ADMISSION) else total):
             return None
         if self._named is not None:
             gang = self._named
-            return conditions.gang_incomplete(gang.kind.qualified, gang.name, there, total)
+            return ours.gang_incomplete(gang.kind.qualified, gang.name, there, total)
         name = KIND.key_of(self._view).name
-        return conditions.group_incomplete(name, there, total)
+        return ours.group_incomplete(name, there, total)
 
     @override
     def excess(self, of: Workload | None) -> views.Pod | None:
@@ -514,8 +515,8 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         if not self._lacks(of):
             if known is None or known.status == "False":
                 return None
-            return conditions.NO_REPLACEMENT_NEEDED, False
-        text = conditions.REPLACEMENT_NEEDED
+            return kueue.NO_REPLACEMENT_NEEDED, False
+        text = kueue.REPLACEMENT_NEEDED
         evicted = of.status.condition(conditions.EVICTED)
         if evicted is not None and evicted.status == "True":
             text = Text(evicted.reason, evicted.message)
@@ -1015,16 +1016,16 @@ def _difference(one: views.Pod, other: views.Pod, copied: Iterable[str]) -> Text
     """Return in what two pods of a group differ that must agree, or None."""
     pair = one.metadata.name, other.metadata.name
     if single.gang_of(one.metadata) != single.gang_of(other.metadata):
-        return conditions.groups_differ(*pair)
+        return ours.groups_differ(*pair)
     queues = [pod.metadata.label(names.QUEUE_LABEL) for pod in (one, other)]
     if queues[0] != queues[1]:
-        return conditions.group_queues_differ(*pair, *queues)
+        return kueue.group_queues_differ(*pair, *queues)
     totals = [pod.metadata.annotation(names.POD_GROUP_TOTAL_COUNT) for pod in (one, other)]
     if totals[0] != totals[1]:
-        return conditions.group_counts_differ(*pair, *totals)
+        return kueue.group_counts_differ(*pair, *totals)
     labels = (other.metadata.labels or {}).keys() & (one.metadata.labels or {}).keys()
     if any(one.metadata.label(key) != other.metadata.label(key) for key in labels & {*copied}):
-        return conditions.GROUP_LABELS_DIFFER
+        return kueue.GROUP_LABELS_DIFFER
     return None
 
 

@@ -9,11 +9,12 @@ EnsurePrebuiltWorkloadOwnership, EquivalentToWorkload) and pkg/util/equality/pod
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.base import conditions, names, quantity
+from admission.base import names, quantity
 from admission.base.conditions import Text
 from admission.base.names import WorkloadKey
 from admission.objects import views
 from admission.objects.workload import Workload
+from admission.reasons import kueue, ours
 
 _CONTAINERS: Final = ("containers", "initContainers")
 _AMOUNTS: Final = frozenset({"requests", "limits"})
@@ -81,8 +82,8 @@ def _used(workload: Workload, owner: views.Object) -> Text | None:
     metadata, key = workload.metadata, _key(workload).text()
     controller = metadata.controller()
     if controller is not None and controller.uid != owner.metadata.uid:
-        return conditions.prebuilt_is_controlled(key, controller.kind, controller.name)
-    return conditions.prebuilt_is_of_pods(key) if workload.is_of_group() else None
+        return ours.prebuilt_is_controlled(key, controller.kind, controller.name)
+    return ours.prebuilt_is_of_pods(key) if workload.is_of_group() else None
 
 
 def missing(key: WorkloadKey, found: Workload | None, owner: views.Object, pod: str = "") -> Text:
@@ -95,13 +96,13 @@ def missing(key: WorkloadKey, found: Workload | None, owner: views.Object, pod: 
         pod: name of a pod that runs with the named one; empty for none.
     """
     if found is None:
-        return conditions.prebuilt_not_found(key.text())
+        return kueue.prebuilt_not_found(key.text())
     used = _used(found, owner)
     if used is not None:
         return used
     if pod:
-        return conditions.prebuilt_is_of_pods(key.text(), pod)
-    return conditions.prebuilt_is_deleted(key.text())
+        return ours.prebuilt_is_of_pods(key.text(), pod)
+    return ours.prebuilt_is_deleted(key.text())
 
 
 def adoption(

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from typing_extensions import override
 
-from admission.base import conditions, names, patches, structs
+from admission.base import names, patches, structs
 from admission.base.conditions import Text
 from admission.base.fielderrors import FieldPath
 from admission.base.patches import Operation, PatchBuilder
@@ -47,6 +47,7 @@ from admission.owners.workload import (
     time_limit,
 )
 from admission.owners.workload import document as workload_document
+from admission.reasons import kueue
 
 _SCHEDULING: Final = ("nodeSelector", "tolerations")
 _METADATA: Final = ("labels", "annotations")
@@ -471,7 +472,7 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
         for check, succeeded in (*ends, *((one, False) for one in row.failed)):
             said = self._says(check)
             if said is not None:
-                return conditions.owner_finished(said, succeeded=succeeded)
+                return kueue.owner_finished(said, succeeded=succeeded)
         return None
 
     @override
@@ -480,7 +481,7 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
 
     @override
     def missing_workload(self) -> Text:
-        return conditions.WORKLOAD_MISSING
+        return kueue.WORKLOAD_MISSING
 
     @override
     def start(self, of: Workload, given: Mapping[str, Injection]) -> patches.Patch:

@@ -8,8 +8,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, assert_never
 
-from admission.base import conditions, quantity, why
-from admission.base.conditions import PodsReadyReason, PreemptionReason, Text
+from admission.base import names, quantity, why
+from admission.base.conditions import (
+    DEACTIVATED_BY_PROGRAM,
+    GROUP_INVALID,
+    PREBUILT_NOT_FOUND,
+    PRIORITY_CLASS_NOT_FOUND,
+    SLICE_REPLACED,
+    EvictionReason,
+    PodsReadyReason,
+    PreemptionReason,
+    Text,
+)
 from admission.base.why import QueueBlocker, Refusal, RefusedPodSet, Why
 from admission.reasons import placing
 
@@ -167,7 +177,7 @@ def capped(reason: why.Capped) -> str:
     return f"Waits: {verdict}; asks {request} more"
 
 
-# ------------------------------------------------------------------ Workloads: Evicted, Preempted
+# ------------------------------------------------------- Workloads: Evicted, Preempted, Requeued
 
 PREEMPTED_FOR: Final[Mapping[PreemptionReason, str]] = MappingProxyType(
     {
@@ -196,7 +206,42 @@ def deactivated_due_to(target: Text) -> Text:
         target: reason and message of the condition DeactivationTarget.
     """
     deactivated = message(why.Deactivated(target.message))
-    return Text(f"{conditions.DEACTIVATED_BY_PROGRAM}{target.reason}", deactivated)
+    return Text(f"{DEACTIVATED_BY_PROGRAM}{target.reason}", deactivated)
+
+
+def check_retries(summary: str) -> Text:
+    """Return why a Workload is evicted whose admission check is in the state Retry."""
+    return Text(EvictionReason.ADMISSION_CHECK, f"Evicted due to {summary}")
+
+
+def queue_drained(kind: str) -> Text:
+    """Return why a Workload is evicted whose queue is stopped and drained."""
+    return Text(f"{kind}Stopped", f"The {kind} is stopped")
+
+
+ORDERED_EVICTIONS: Final = frozenset(
+    {
+        EvictionReason.PREEMPTED,
+        EvictionReason.DEACTIVATED,
+        *(queue_drained(kind).reason for kind in (why.CLUSTER_QUEUE, why.LOCAL_QUEUE)),
+    }
+)
+"""Reasons of evictions that somebody ordered for this Workload or its queue."""
+
+
+def pods_ready_timeout(workload: str) -> Text:
+    """Return why a Workload is evicted whose pods were not ready in time."""
+    message = f"Exceeded the PodsReady timeout {workload}"
+    return Text(EvictionReason.PODS_READY_TIMEOUT, message)
+
+
+REACTIVATED: Final = Text("Reactivated", "The workload was reactivated")
+BACKOFF_FINISHED: Final = Text("BackoffFinished", "The workload backoff was finished")
+
+
+def queue_restarted(kind: str) -> Text:
+    """Return why a Workload whose queue was drained may be tried again."""
+    return Text(f"{kind}Restarted", f"The {kind} was restarted after being stopped")
 
 
 # ----------------------------------------------------------------------- Workloads: PodsReady
@@ -293,4 +338,170 @@ def _multi_kueue(
     return Text(
         "MultiKueueAdmissionCheckAppliedPerFlavor",
         f"Cannot specify MultiKueue AdmissionCheck per flavor, found: {checks}",
+    )
+
+
+# ----------------------------------------------------------------- Workloads: QuotaReserved=True
+
+
+def quota_reserved(cluster_queue: str) -> Text:
+    """Return the reason and message of a Workload that holds quota."""
+    return Text("QuotaReserved", f"Quota reserved in ClusterQueue {cluster_queue}")
+
+
+def over(message: str) -> Text:
+    """Return the reason and message of Evicted and Preempted once a Workload has quota again.
+
+    Args:
+        message: message of the condition until now.
+    """
+    return Text("QuotaReserved", f"Previously: {message}")
+
+
+# --------------------------------------------------------------------------- Workloads: Admitted
+
+IS_ADMITTED: Final = Text("Admitted", "The workload is admitted")
+CHECKS_OPEN: Final = Text("UnsatisfiedAdmissionChecks", "The workload has not all checks ready")
+NO_RESERVATION: Final = Text("NoReservation", "The workload has no reservation")
+
+
+# ----------------------------------------------------------------- Workloads: DeactivationTarget
+
+REQUEUING_LIMIT_EXCEEDED: Final = Text(
+    "RequeuingLimitExceeded", "exceeding the maximum number of re-queuing retries"
+)
+
+
+def check_rejected(summary: str) -> Text:
+    """Return why a Workload that an admission check rejected is deactivated."""
+    return Text("AdmissionCheck", summary)
+
+
+def execution_time_exceeded(said_by: str) -> Text:
+    """Return why a Workload that ran for its maximum time is deactivated.
+
+    Args:
+        said_by: the queue that sets the limit; empty if the Workload sets it itself.
+    """
+    message = f"exceeding the maximum execution time{said_by and f': {said_by}'}"
+    return Text("MaximumExecutionTimeExceeded", message)
+
+
+# --------------------------------------------------------------------------- Workloads: Finished
+
+OWNER_NOT_FOUND: Final = Text("OwnerNotFound", "The workload's owner no longer exists")
+OUT_OF_SYNC: Final = Text("OutOfSync", "The prebuilt workload is out of sync with its user job")
+
+
+def slice_replaced(uid: str, job_uid: str) -> Text:
+    """Return why a Workload has finished that another Workload of the same owner replaces.
+
+    Args:
+        uid: UID of the Workload that replaces it.
+        job_uid: UID of the owner.
+    """
+    return Text(
+        SLICE_REPLACED,
+        f"Replaced to accommodate a workload (UID: {uid}, JobUID: {job_uid}) due to workload slice"
+        " aggregation",
+    )
+
+
+def owner_finished(message: str, *, succeeded: bool) -> Text:
+    """Return the condition Finished of a Workload whose owner ended with a message."""
+    return Text("Succeeded" if succeeded else "Failed", message)
+
+
+# --------------------------------------------------------- Workloads: states of admission checks
+
+
+def check_reset(state: str) -> str:
+    """Return the message of an admission check that is reset to Pending from another state."""
+    return f"Reset to Pending after eviction. Previously: {state}"
+
+
+def checks_in_state(checks: Iterable[tuple[str, str]], state: str) -> str:
+    """Return ``AdmissionChecks in Retry state: "a" (why); "b"``.
+
+    Args:
+        checks: names and messages of the checks in the state.
+        state: the state.
+    """
+    parts = [f'"{name}" ({message})' if message else f'"{name}"' for name, message in checks]
+    plural = "s" if len(parts) > 1 else ""
+    return f"AdmissionCheck{plural} in {state} state: {'; '.join(parts)}"
+
+
+# --------------------------------------------------------------------------- LocalQueues: Active
+
+CAN_SUBMIT: Final = Text("Ready", "Can submit new workloads to localQueue")
+LOCAL_QUEUE_STOPPED: Final = Text("Stopped", "LocalQueue is stopped")
+CLUSTER_QUEUE_MISSING: Final = Text(
+    "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue"
+)
+CLUSTER_QUEUE_INACTIVE: Final = Text(
+    "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue"
+)
+
+
+# -------------------------------------------------- pods and Jobs: what they name does not exist
+
+
+def priority_class_not_found(kind: str, name: str) -> Text:
+    """Return why an owner that names a priority class waits: the class does not exist."""
+    return Text(PRIORITY_CLASS_NOT_FOUND, f'{kind} "{name}" not found')
+
+
+def prebuilt_not_found(key: str) -> Text:
+    """Return why an owner that names a Workload waits: the Workload does not exist."""
+    return Text(PREBUILT_NOT_FOUND, f'Prebuilt workload "{key}" not found')
+
+
+# ------------------------------------------------ pods and Jobs: why one is deleted or suspended
+
+WORKLOAD_MISSING: Final = Text(
+    "NoMatchingWorkload", "Missing Workload; unable to restore pod templates"
+)
+NAMED_WORKLOAD_MISSING: Final = Text("NoMatchingWorkload", "missing workload")
+OTHER_COUNT: Final = Text(
+    "NoMatchingWorkload",
+    "No matching Workload; restoring pod templates according to existent Workload",
+)
+STOPPED_NOT_ADMITTED: Final = Text("NotAdmitted", "Not admitted by cluster queue")
+
+
+def stopped_by_eviction(reason: str, message: str) -> Text:
+    """Return why an owner is stopped whose Workload is evicted for this reason."""
+    return Text(f"WorkloadEvictedDueTo{reason}", message)
+
+
+# -------------------------------------------------------------------------------- groups of pods
+
+REPLACEMENT_NEEDED: Final = Text("PodsFailed", "Some Failed pods need replacement")
+NO_REPLACEMENT_NEEDED: Final = Text("PodsReady", "No pods need replacement")
+GROUP_LABELS_DIFFER: Final = Text(
+    GROUP_INVALID, "constructing workload: pods have different label values"
+)
+GROUP_ROLES: Final = Text(GROUP_INVALID, "pod group can't include more than 18 roles")
+
+
+def group_finished(succeeded: int, total: int) -> Text:
+    """Return the condition Finished of the Workload of a group."""
+    return Text("Succeeded", f"Pods succeeded: {succeeded}/{total}.")
+
+
+def group_queues_differ(one: str, other: str, queue: str, others: str) -> Text:
+    """Return why a group waits: two of its pods name different queues."""
+    return Text(
+        GROUP_INVALID,
+        f"pods '{one}' and '{other}' has different queue names: {queue}!={others}",
+    )
+
+
+def group_counts_differ(one: str, other: str, count: str, others: str) -> Text:
+    """Return why a group waits: two of its pods state different sizes of the group."""
+    return Text(
+        GROUP_INVALID,
+        f"pods '{one}' and '{other}' has different '{names.POD_GROUP_TOTAL_COUNT}' values: "
+        f"{count}!={others}",
     )

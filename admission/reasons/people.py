@@ -656,7 +656,7 @@ _NEAREST: Final[Mapping[str, Code]] = MappingProxyType(
         EvictionReason.SURGE_ENDED: Code.EVICTED,
         EvictionReason.POD_GROUP_STOPPED: Code.EVICTED,
         EvictionReason.FAILED_TO_START: Code.START_REFUSED,
-        **{conditions.queue_drained(kind).reason: Code.EVICTED for kind in
+        **{kueue.queue_drained(kind).reason: Code.EVICTED for kind in
            ("LocalQueue", "ClusterQueue")},
         # what is said of pods and owners that have no Workload
         conditions.PRIORITY_CLASS_NOT_FOUND: Code.REFERENCE_NOT_FOUND,
@@ -868,10 +868,10 @@ def _without_its_name(why: str) -> str:
 
 _OF_LOCAL_QUEUE: Final[Mapping[str, Code]] = MappingProxyType(
     {
-        conditions.CAN_SUBMIT.reason: Code.QUEUE_READY,
-        conditions.LOCAL_QUEUE_STOPPED.reason: Code.LOCAL_QUEUE_STOPPED,
-        conditions.CLUSTER_QUEUE_MISSING.reason: Code.CLUSTER_QUEUE_NOT_FOUND,
-        conditions.CLUSTER_QUEUE_INACTIVE.reason: Code.CLUSTER_QUEUE_INACTIVE,
+        kueue.CAN_SUBMIT.reason: Code.QUEUE_READY,
+        kueue.LOCAL_QUEUE_STOPPED.reason: Code.LOCAL_QUEUE_STOPPED,
+        kueue.CLUSTER_QUEUE_MISSING.reason: Code.CLUSTER_QUEUE_NOT_FOUND,
+        kueue.CLUSTER_QUEUE_INACTIVE.reason: Code.CLUSTER_QUEUE_INACTIVE,
     }
 )
 

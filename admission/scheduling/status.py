@@ -6,7 +6,6 @@ Source: kueue pkg/cache/scheduler (clusterqueue.go, cache.go), pkg/controller/co
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from admission.base import conditions
 from admission.base.conditions import Text
 from admission.base.names import ClusterQueueName, FlavorResource, ResourceName
 from admission.reasons import kueue
@@ -120,7 +119,7 @@ def of_local_queue(
     """Return the status of a LocalQueue whose ClusterQueue may be missing or ``blocked``."""
     stopped = local.stop_policy != StopPolicy.NONE
     text = _of_local(stopped=stopped, missing=node is None, blocked=blocked)
-    active = text is conditions.CAN_SUBMIT
+    active = text is kueue.CAN_SUBMIT
     if node is None:
         return QueueStatus(active=active, reason=text.reason, message=text.message)
     return QueueStatus(
@@ -137,10 +136,10 @@ def of_local_queue(
 
 def _of_local(*, stopped: bool, missing: bool, blocked: bool) -> Text:
     if stopped:
-        return conditions.LOCAL_QUEUE_STOPPED
+        return kueue.LOCAL_QUEUE_STOPPED
     if missing:
-        return conditions.CLUSTER_QUEUE_MISSING
-    return conditions.CLUSTER_QUEUE_INACTIVE if blocked else conditions.CAN_SUBMIT
+        return kueue.CLUSTER_QUEUE_MISSING
+    return kueue.CLUSTER_QUEUE_INACTIVE if blocked else kueue.CAN_SUBMIT
 
 
 def _requested(node: QueueNode, line: PendingQueue) -> Mapping[ResourceName, int]:

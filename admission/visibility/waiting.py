@@ -24,7 +24,7 @@ from admission.reasons import catalogue, people, reading
 from admission.reasons.catalogue import Code
 from admission.scheduling import model, podsets, quota
 from admission.scheduling.hierarchy import QueueNode
-from admission.visibility import owning, quota_use
+from admission.visibility import owning, quota_use, shortages
 from admission.visibility.cluster import Read
 
 _PENDING: Final = "pendingworkloads"
@@ -189,9 +189,14 @@ def _said(read: Read, view: Workload) -> Text:
     found = view.status.condition(conditions.QUOTA_RESERVED)
     if found is None or found.status == "True":
         return Text("", "")
-    text = people.text(reading.of_condition(found.reason, found.message))
-    node = read.forest.queues.get(ClusterQueueName(_queue_of(read, view)))
-    return text if node is None else with_flavors(node, text, found.message)
+    queue = _queue_of(read, view)
+    text = people.text(reading.of_condition(found.reason, found.message), queue)
+    node = read.forest.queues.get(ClusterQueueName(queue))
+    if node is None:
+        return text
+    text = with_flavors(node, text, found.message)
+    alone = [replace(short, holders=()) for short in shortages.of_workload(node, view)]
+    return shortages.verdict(text, alone, queue)
 
 
 def with_flavors(node: QueueNode, text: Text, message: str) -> Text:

@@ -14,22 +14,26 @@ from typing import Any, Final
 
 from admission.base import clock, conditions, names, quantity, structs
 from admission.base.conditions import Text, WaitReason
-from admission.base.errors import InvalidValueError
-from admission.base.names import FlavorResource, PodSetName, ResourceName, WorkloadKey
+from admission.base.names import FlavorResource, WorkloadKey
 from admission.base.why import MemberCounts, Shortage
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
-from admission.objects import values, views
-from admission.objects import workload as workloads
+from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
 from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
 from admission.reasons import catalogue, people, reading
 from admission.reasons.catalogue import Code
-from admission.scheduling import quota
 from admission.scheduling.hierarchy import CohortNode, QueueNode
-from admission.visibility import cluster, quota_use, subjects, waiting, without_queues
+from admission.visibility import (
+    cluster,
+    quota_use,
+    shortages,
+    subjects,
+    waiting,
+    without_queues,
+)
 from admission.visibility.cluster import Wanted
 from admission.visibility.subjects import Subject
 from admission.visibility.without_queues import Asked, LastEvent
@@ -580,20 +584,18 @@ def _with_numbers(
         answer = _saying(answer, waiting.with_flavors(node, text, answer.said.message))
     if answer.reason not in _OF_QUOTA:
         return answer
-    shortages = _shortages(node, workload)
-    found = tuple(_numbers(one) for one in shortages)
-    sick = _sick(view.status.conditions, {one.flavor for one in found})
+    shorts = shortages.of_workload(node, _AS_WORKLOAD(workload))
+    numbers = tuple(map(_numbers, shorts))
+    sick = _sick(view.status.conditions, {short.flavor for short in shorts})
     answer = replace(answer, notes=(*answer.notes, *sick))
     pending = view.status.pending_workloads or 0
     place, count = _place(api, answer, read, pending, is_told=is_told)
-    answer = replace(answer, numbers=found, waiting=count)
+    answer = replace(answer, numbers=numbers, waiting=count)
     answer = _at_place(answer, place, answer.message)
-    lacking = [one for one in shortages if one.missing]
-    holder = _holder(node, lacking, read.forest.queues)
-    answer = _saying(answer, Text(answer.reason, answer.message), holder=holder)
-    if is_told or answer.reason not in _FROM_NUMBERS or not lacking:
-        return answer
-    text = people.of_shortages(lacking, answer.cluster_queue, place=place_text(answer))
+    holder = _holder(node, (short for short in shorts if short.missing), read.forest.queues)
+    text = Text(answer.reason, answer.message)
+    if not is_told:
+        text = shortages.verdict(text, shorts, answer.cluster_queue, place=place_text(answer))
     return _saying(answer, text, holder=holder)
 
 
@@ -671,7 +673,9 @@ def _without_queues(
         is_told: whether the message is our own condition, which has the numbers.
     """
     queue = without_queues.local_queue(api, answer.namespace, answer.queue)
-    found = tuple(without_queues.amounts(_asked(workload), answer.said.message, queue))
+    found = tuple(
+        without_queues.amounts(shortages.asked(_AS_WORKLOAD(workload)), answer.said.message, queue)
+    )
     said = event.message if event is not None else answer.message
     key = WorkloadKey(answer.namespace, answer.workload)
     places = without_queues.place(api, key, answer.queue)
@@ -724,74 +728,6 @@ def _use_of(queue: LocalQueue) -> str:
     pending = queue.status.pending_workloads or 0
     waits = "1 Workload waits" if pending == 1 else f"{pending or 'no'} Workloads wait"
     return f"LocalQueue {queue.metadata.name} holds {held}; {waits} in it"
-
-
-_FROM_NUMBERS: Final = frozenset({Code.WAITING_FOR_QUOTA, Code.EXCEEDS_MAX_QUOTA})
-
-
-def _shortages(node: QueueNode, workload: Document) -> list[Shortage]:
-    """Return what the pod sets of a Workload ask for in each flavor, and what there is.
-
-    Flavors whose nodes do not take the pods are left out: what is free there is not for them.
-    """
-    said = _condition(workload, conditions.QUOTA_RESERVED)
-    refusing = reading.refusing_flavors(said.get("message", ""))
-    found = []
-    for pod_set, asked in _asked(workload).items():
-        others = refusing.get(pod_set, frozenset())
-        for group in node.spec.resource_groups:
-            for flavor in group.flavors:
-                if flavor.name in others:
-                    continue
-                for resource in sorted(asked.keys() & set(group.covered_resources)):
-                    fr = FlavorResource(flavor.name, ResourceName(resource))
-                    found.append(_shortage(node, pod_set, fr, asked[resource]))
-    return found
-
-
-def _asked(workload: Document) -> dict[str, dict[str, int]]:
-    """Return what each pod set asks for: as the controller says it, else as its template does."""
-    view = _AS_WORKLOAD(workload)
-    said = view.status.resource_requests
-    if said:
-        return {
-            one.get("name", ""): {
-                resource: values.amount_or_zero(resource, text)
-                for resource, text in (one.get("resources") or {}).items()
-            }
-            for one in said
-        }
-    try:
-        value = workloads.scheduling_value(view)
-    except InvalidValueError:
-        return {}
-    return {
-        one.name: {r: each * one.effective_count for r, each in one.requests.items()}
-        for one in value.pod_sets
-    }
-
-
-def _shortage(node: QueueNode, pod_set: str, fr: FlavorResource, asked: int) -> Shortage:
-    return Shortage(
-        pod_set=PodSetName(pod_set),
-        resource=fr.resource,
-        flavor=fr.flavor,
-        requested=asked,
-        available=max(0, quota.available(node, fr)),
-        limit=quota.potential(node, fr),
-        nominal=quota.nominal(node, fr),
-        withheld=quota.withheld(node, fr),
-        holders=_holders(node, fr),
-    )
-
-
-def _holders(
-    node: QueueNode, fr: FlavorResource
-) -> tuple[tuple[names.ClusterQueueName, int], ...]:
-    root = node.root()
-    leaves = root.leaves() if isinstance(root, CohortNode) else (node,)
-    using = ((leaf.name, leaf.usage.get(fr, 0)) for leaf in leaves)
-    return tuple(sorted((one for one in using if one[1] > 0), key=lambda one: (-one[1], one[0])))
 
 
 def _numbers(one: Shortage) -> Numbers:

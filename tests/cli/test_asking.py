@@ -325,7 +325,7 @@ def test_the_number_of_gpus_is_never_cut_off(world: World, columns: int) -> None
         lines = world.lines("queue", "research", columns=columns)
         at = next(at for at, line in enumerate(lines) if f"16 {GPU}" in line)
         assert "cpu" not in lines[at]
-        assert lines[at + 1].startswith("    Waits: needs")
+        assert lines[at + 1].startswith("    Too big: asks 16 a100")
         every = world.lines("queue", "research", "--all-resources")
         assert any(f"16 {GPU}, 128 cpu, 2Ti memory" in line for line in every)
         held = world.lines("who", "research", columns=columns)

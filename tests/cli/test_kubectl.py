@@ -593,13 +593,13 @@ def test_what_waits_is_told_which_nodes_of_its_flavor_are_sick(
 @pytest.mark.parametrize(
     ("text", "state", "reason", "message"),
     [
-        (conditions.CAN_SUBMIT, "active", "QueueReady",
+        (kueue.CAN_SUBMIT, "active", "QueueReady",
          "Admits workloads through ClusterQueue cq."),
-        (conditions.LOCAL_QUEUE_STOPPED, "inactive", "LocalQueueStopped",
+        (kueue.LOCAL_QUEUE_STOPPED, "inactive", "LocalQueueStopped",
          "Admits nothing: it is stopped."),
-        (conditions.CLUSTER_QUEUE_MISSING, "inactive", "ClusterQueueNotFound",
+        (kueue.CLUSTER_QUEUE_MISSING, "inactive", "ClusterQueueNotFound",
          "Admits nothing: ClusterQueue cq does not exist."),
-        (conditions.CLUSTER_QUEUE_INACTIVE, "inactive", "ClusterQueueInactive",
+        (kueue.CLUSTER_QUEUE_INACTIVE, "inactive", "ClusterQueueInactive",
          "Admits nothing: ClusterQueue cq admits nothing at present."),
     ],
     ids=["it admits", "it is stopped", "no ClusterQueue", "the ClusterQueue is stopped"],

@@ -19,7 +19,7 @@ from admission.base.conditions import PreemptionReason, WaitReason
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.config.kueue_configuration import Configuration
 from admission.config.model import ConfigModel, Unused
-from admission.reasons import kueue
+from admission.reasons import kueue, ours
 from admission.reasons.catalogue import CATALOGUE
 from tests.guides import dependencies, keys
 from tests.repo import tree
@@ -89,7 +89,7 @@ def _others(listed: set[str]) -> Iterator[tuple[str, str]]:
 
 
 def _conditions() -> str:
-    modules = (conditions, kueue)
+    modules = (conditions, kueue, ours)
     titles = [found[1] for one in modules for found in _SECTION.finditer(inspect.getsource(one))]
     by_section: dict[str, list[tuple[str, str]]] = {title: [] for title in sorted(titles)}
     of_values = list(_texts_of_values())
@@ -124,7 +124,7 @@ def _conditions() -> str:
 
 def _written_texts() -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield the texts that the modules write, each with the title of its section."""
-    for module in (conditions, kueue):
+    for module in (conditions, kueue, ours):
         source = inspect.getsource(module)
         starts = [(found.start(), found[1]) for found in _SECTION.finditer(source)]
         lines = [(source.count("\n", 0, at) + 1, title) for at, title in starts]

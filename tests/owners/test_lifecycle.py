@@ -16,6 +16,7 @@ from admission.owners import pod as pod_owner
 from admission.owners.framework import Kind, Owner, Reclaims, Resizes, Restores
 from admission.owners.injection import Injection
 from admission.owners.lifecycle import Next, Step
+from admission.reasons import kueue
 from tests.builders.metadata import make_condition
 from tests.builders.pods import pod_view
 from tests.builders.workloads import make_admission, workload_of_pod
@@ -423,4 +424,4 @@ def test_an_owner_that_runs_with_another_number_of_pods_is_told_why_it_is_stoppe
 
     step = lifecycle.next_step(owner, ADMITTED)
 
-    assert (step.reason, step.message) == conditions.OTHER_COUNT
+    assert (step.reason, step.message) == kueue.OTHER_COUNT

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from admission.base import conditions, events, names, patches
+from admission.base import events, names, patches
 from admission.base.conditions import Text
 from admission.base.events import Event
 from admission.kube import resources
-from admission.reasons import kueue, people
+from admission.reasons import kueue, ours, people
 from admission.visibility import why
 from tests.builders.queues import make_class, make_cluster_queue, make_local_queue
 from tests.controller.world import World, ready_world
 
 MORE = " X"
 HIGH = {names.PRIORITY_CLASS_LABEL: "high"}
-WORDS = (conditions, kueue, people, events)
+WORDS = (kueue, ours, people, events)
 """Modules with texts."""
 PARTS = frozenset({"message", "refusal", "capped", "sentence"})
 """Functions that return a message without its reason."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.base import conditions, why
+from admission.base import why
 from admission.base.conditions import PreemptionReason, Text, WaitReason
 from admission.base.why import LargestNode
 from admission.reasons import catalogue, kueue, people, reading
@@ -211,7 +211,7 @@ def no_flavor(reason: WaitReason, *refusals: why.Refusal) -> why.NoFlavor:
          "Waits: admission is paused by an administrator; it keeps its place."),
         (why.Deactivated(), Code.DEACTIVATED,
          "Stopped: it is deactivated (spec.active)."),
-        (why.Deactivated(conditions.execution_time_exceeded("").message), Code.DEACTIVATED,
+        (why.Deactivated(kueue.execution_time_exceeded("").message), Code.DEACTIVATED,
          "Stopped: it is deactivated, exceeding the maximum execution time."),
         (why.Gated("example.com/gate"), Code.ADMISSION_GATED,
          "Waits: held by the admission gate example.com/gate."),
@@ -265,9 +265,9 @@ def test_a_value_and_the_condition_that_is_written_from_it_say_the_same_sentence
     [
         (Text("Misconfigured", "requests exceed it's limits"), Code.MISCONFIGURED,
          "requests exceed it's limits."),
-        (conditions.pods_ready_timeout("ml/train"), Code.EVICTED,
+        (kueue.pods_ready_timeout("ml/train"), Code.EVICTED,
          "Exceeded the PodsReady timeout ml/train."),
-        (conditions.queue_drained("ClusterQueue"), Code.EVICTED, "The ClusterQueue is stopped."),
+        (kueue.queue_drained("ClusterQueue"), Code.EVICTED, "The ClusterQueue is stopped."),
         (Text("Preempted", "Preempted to accommodate a workload (UID: u, JobUID: UNKNOWN) due to"
          " something new; preemptor path: /a; preemptee path: /b"), Code.EVICTED,
          ("Preempted to accommodate a workload (UID: u, JobUID: UNKNOWN) due to something new; "

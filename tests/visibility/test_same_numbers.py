@@ -1,14 +1,20 @@
-"""The dashboard and ``kubectl gpu top`` show the same numbers, whatever happens to the pods."""
+"""Commands and pages say the same of a cluster, whatever happens to the pods.
+
+The dashboard and ``top`` show the same numbers; pods, events, ``why``, ``queue`` and the dashboard
+say the same sentence.
+"""
 
 import random
+import re
 
 import pytest
 
 from admission.base import patches
 from admission.base.names import ClusterQueueName
 from admission.kube import resources
-from admission.visibility import cluster, quota_use
+from admission.visibility import cluster, quota_use, waiting, why
 from admission.visibility.cluster import Wanted
+from admission.visibility.dashboard import waiting_rows
 from admission.visibility.quota_use import Use
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
@@ -104,3 +110,58 @@ def test_local_queues_hold_what_their_status_says() -> None:
     assert shown == told
     assert shown["serving"][0]
     assert world.core.holders(ClusterQueueName("serving"))
+
+
+# ----------------------------------------------------------------------------------- sentences
+
+
+def _head(message: str) -> str:
+    """Return what is said first: what is lacking, without places and holders.
+
+    What is free is left out: on a pod it is as of when it was tried last, elsewhere as of now.
+    """
+    first = message.partition("; ")[0].rstrip(".").removeprefix("Waits: ")
+    return re.sub(r"\d+ free", "free", f"{first[:1].upper()}{first[1:]}")
+
+
+def _waiting_world(seed: int) -> World:
+    """Return a cluster in which a third of the pods waits, long enough for all to say why."""
+    chance, world = random.Random(seed), _world()
+    for number in range(STEPS):
+        gpus = chance.choice([1, 2, 3, 5, 64])
+        world.add_pod(f"pod-{number}", queue=chance.choice(sorted(QUEUES)), gpus=gpus)
+        world.pass_time(1.0)
+    world.pass_time(90.0)
+    return world
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pods_events_and_commands_say_the_same_of_what_waits(seed: int) -> None:
+    world = _waiting_world(seed)
+    workloads = world.workloads()
+    told = {name: note for name, _, note in world.events.recorded}
+    read = cluster.relate(cluster.read(world.store, Wanted(namespace="ml")))
+    lines = {
+        place.workload: place for queue in QUEUES for place in waiting.of(read, queue).waiting
+    }
+    pods = [name for name in workloads if world.is_gated(name)]
+    assert pods
+    for pod in pods:
+        condition, workload = world.condition(pod), workloads[pod]
+        assert condition is not None
+        answer = why.explain(world.store, "ml", f"pod/{pod}")
+        assert (answer.reason, answer.message) == (condition.reason, condition.message)
+        of_workload = why.explain(world.store, "ml", f"workload/{workload.metadata.name}")
+        line = lines[workload.metadata.name]
+        (wait,) = world.core.waits((workload.key(),))
+        shown, never = waiting_rows.said(wait, workload)
+        texts = {
+            "pod": condition.message,
+            "event": told[pod],
+            "why": of_workload.message,
+            "queue": line.message,
+            "dashboard": shown,
+        }
+        assert {_head(text) for text in texts.values()} == {_head(condition.message)}, texts
+        assert {of_workload.reason, line.reason} == {condition.reason}
+        assert never is line.never

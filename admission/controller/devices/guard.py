@@ -11,13 +11,14 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeVar
 
-from admission.base import amount, conditions, names, quantity
+from admission.base import amount, names, quantity
 from admission.base.names import ClusterQueueName, CohortName, FlavorResource
 from admission.base.tables import Table
 from admission.base.why import NOT_ELSEWHERE, Elsewhere
 from admission.controller.devices.capacity import Amounts, Capacities, GpuCapacity, is_gpu
 from admission.gpu import resources
 from admission.objects.cluster_queue import ClusterQueue
+from admission.reasons import ours
 from admission.scheduling import model
 from admission.scheduling.state import State
 
@@ -66,7 +67,7 @@ class Shortage:
         flavor, resource = self.pair
         sick, outside = self.capacity.sick.get(resource, 0), self.capacity.outside.get(resource, 0)
         others = self.real - self.share
-        return conditions.shortage(
+        return ours.shortage(
             resource,
             flavor,
             promised=_text(resource, self.promised),

@@ -33,6 +33,7 @@ from admission.objects import (
 )
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.resource_claim import ObjectKey
+from admission.reasons import ours
 
 _PUBLISH_SECONDS: Final = 5.0
 _REASONS: Final = 3
@@ -224,9 +225,9 @@ class NodeInventory:
         shortages = [shortage.text for shortage in found]
         return condition_list.make(
             conditions.CAPACITY_SUFFICIENT,
-            conditions.quota_exceeds_capacity(shortages, more)
+            ours.quota_exceeds_capacity(shortages, more)
             if shortages
-            else conditions.capacity_sufficient(more),
+            else ours.capacity_sufficient(more),
             status=not found,
             now=now,
             generation=queue.metadata.generation,
@@ -238,7 +239,7 @@ class NodeInventory:
     def _in_pieces(self, flavor: str, resource: str) -> str:
         found = self._of(flavor).pieces.get(resource)
         is_told = found is not None and not found.is_whole
-        return conditions.fragmented(resource, flavor, found.text) if found and is_told else ""
+        return ours.fragmented(resource, flavor, found.text) if found and is_told else ""
 
     def _publish(self) -> None:
         """Looks at every node of each flavor, so not with every change."""
@@ -259,7 +260,7 @@ class NodeInventory:
     def _look_at(self, flavor: str) -> _Seen:
         reasons = list(islice(self._capacities.reasons(flavor), _REASONS + 1))
         if len(reasons) > _REASONS:
-            reasons[_REASONS:] = [conditions.AND_MORE_NODES]
+            reasons[_REASONS:] = [ours.AND_MORE_NODES]
         return _Seen(
             self._capacities.fragmentation(flavor),
             self._capacities.largest_nodes(flavor),

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from admission.base import conditions
 from admission.base.names import LocalQueueKey, WorkloadKey
 from admission.objects.workload import Workload
+from admission.reasons import kueue
 
 
 class Unadmitted(NamedTuple):
@@ -33,9 +34,7 @@ class Count(NamedTuple):
 
 _Entry = tuple[LocalQueueKey, Unadmitted]
 _FINISHED: Final = Unadmitted("", "finished")
-_NEW: Final = Unadmitted(
-    conditions.NO_RESERVATION.reason, conditions.WaitReason.PENDING_EVALUATION
-)
+_NEW: Final = Unadmitted(kueue.NO_RESERVATION.reason, conditions.WaitReason.PENDING_EVALUATION)
 
 
 class Census:

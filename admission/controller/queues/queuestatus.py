@@ -17,6 +17,7 @@ from admission.base.names import FlavorResource
 from admission.objects import condition_list, queue_status, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
+from admission.reasons import ours
 from admission.scheduling.consumption import Consumption
 from admission.scheduling.fairshare import Share
 from admission.scheduling.status import CohortStatus, QueueStatus
@@ -113,7 +114,7 @@ def unreadable(known: QueueStatus | None, problem: str) -> QueueStatus:
         known: status by the last spec that could; None when there was none.
         problem: what is wrong with it; empty where that is not known.
     """
-    reason, message = conditions.spec_unreadable(problem)
+    reason, message = ours.spec_unreadable(problem)
     if known is None:
         return QueueStatus(active=False, reason=reason, message=message)
     return replace(known, active=False, reason=reason, message=message)

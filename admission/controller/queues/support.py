@@ -10,6 +10,7 @@ from admission.controller.queues.configuration import Configuration
 from admission.objects import caps, condition_list, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.resource_flavor import ResourceFlavor
+from admission.reasons import ours
 
 _MOST_FLAVORS: Final = 5
 
@@ -30,9 +31,7 @@ class Support:
             return None
         return condition_list.make(
             conditions.SPEC_SUPPORTED,
-            conditions.cap_unreadable(problem)
-            if problem
-            else conditions.fields_without_effect(found),
+            ours.cap_unreadable(problem) if problem else ours.fields_without_effect(found),
             status=False,
             now=now,
             generation=queue.metadata.generation,
@@ -48,7 +47,7 @@ class Support:
             return None
         return condition_list.make(
             conditions.FLAVORS_CONSISTENT,
-            conditions.flavors_without_nodes(found),
+            ours.flavors_without_nodes(found),
             status=False,
             now=now,
             generation=queue.metadata.generation,
@@ -68,7 +67,7 @@ class Support:
 
     def _without_effect(self, queue: ClusterQueue) -> Iterator[str]:
         if queue.spec.concurrent_admission_policy is not None:
-            yield conditions.CONCURRENT_ADMISSION
+            yield ours.CONCURRENT_ADMISSION
         flavors = [
             quotas.name
             for group in queue.spec.resource_groups or ()
@@ -78,7 +77,7 @@ class Support:
         ]
         if flavors:
             more = ["..."] if len(flavors) > _MOST_FLAVORS else []
-            yield conditions.topology_without_effect([*flavors[:_MOST_FLAVORS], *more])
+            yield ours.topology_without_effect([*flavors[:_MOST_FLAVORS], *more])
 
 
 def _contradiction(one: ResourceFlavor, other: ResourceFlavor) -> str:

@@ -19,6 +19,7 @@ from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest, Operation
 from admission.objects import condition_list, views
 from admission.objects.workload import Workload
+from admission.reasons import kueue, ours
 
 _MINUTE_US: Final = 60_000_000
 
@@ -106,11 +107,11 @@ class Brake:
 
     def text(self, why: Text) -> str:
         """Return the text about an owner whose stop is held back."""
-        return conditions.stop_held_back(why, self._most).message
+        return ours.stop_held_back(why, self._most).message
 
     def mark(self, workload: Workload, why: Text, told: Event) -> ApiRequest | None:
         """Return the write that says on a Workload that its owner is not stopped yet."""
-        text = conditions.stop_held_back(why, self._most)
+        text = ours.stop_held_back(why, self._most)
         changes = condition_list.said(workload, conditions.STOP_HELD_BACK, text, self._clock.now())
         if changes is None:
             return None
@@ -153,4 +154,4 @@ def _is_ordered(workload: Workload | None) -> bool:
     evicted = None if workload is None else workload.status.condition(conditions.EVICTED)
     if evicted is None or evicted.status != "True":
         return False
-    return evicted.reason in conditions.ORDERED_EVICTIONS
+    return evicted.reason in kueue.ORDERED_EVICTIONS

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from admission.base import conditions, events, names
+from admission.base import events, names
 from admission.base.clock import Clock
 from admission.base.names import LocalQueueKey, WorkloadKey
 from admission.base.tables import Table
@@ -26,6 +26,7 @@ from admission.kube.resources import Resource
 from admission.objects import resource_claim, views
 from admission.objects.resource_claim import ObjectKey
 from admission.owners import pod as pod_owner
+from admission.reasons import ours
 
 OPERATIONS: Final = frozenset(
     {Operation.FIND_HOLDER, Operation.CHARGE_HOLDER, Operation.STOP_HOLDER}
@@ -183,7 +184,7 @@ class ClaimHolders:
         """Say on a pod why it is deleted, and then delete it; None while that is held back."""
         if self._brake.holds(key, pod, None):
             return None
-        text = conditions.CLAIMS_WITHOUT_QUEUE
+        text = ours.CLAIMS_WITHOUT_QUEUE
         changes = pod_owner.termination(pod, text, self._clock.now())
         if changes is not None:
             return requests.patch(

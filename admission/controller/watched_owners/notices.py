@@ -30,7 +30,7 @@ from admission.objects.workload import Workload
 from admission.owners import lifecycle
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Owner
-from admission.reasons import people
+from admission.reasons import ours, people
 from admission.scheduling.decisions import Wait
 
 _DRAIN: Final = "HoldAndDrain"
@@ -207,10 +207,10 @@ class Notices:
         preemptors = self._preemptors_of(workload.key())
         preemptor = self._workloads.get(preemptors[0][0]) if len(preemptors) == 1 else None
         needs = any(map(is_gpu, _held(workload)))
-        return conditions.preemption_notice(
+        return ours.preemption_notice(
             what,
             _time(end, _since(workload)),
-            conditions.NEEDS_GPUS if needs else conditions.NEEDS_QUOTA,
+            ours.NEEDS_GPUS if needs else ours.NEEDS_QUOTA,
             _named(preemptor),
         )
 
@@ -241,7 +241,7 @@ def _time(end: datetime, since: datetime | None) -> str:
 def _named(preemptor: Workload | None) -> str:
     """Return a preemptor as people know it: by its owner."""
     if preemptor is None:
-        return conditions.ANOTHER_WORKLOAD
+        return ours.ANOTHER_WORKLOAD
     owner, metadata = preemptor.metadata.controller(), preemptor.metadata
     name = metadata.name if owner is None else owner.name
-    return conditions.ranked(f"{metadata.namespace}/{name}", preemptor.spec.priority or 0)
+    return ours.ranked(f"{metadata.namespace}/{name}", preemptor.spec.priority or 0)

@@ -25,6 +25,7 @@ from admission.owners.workload import (
     has_other_gates,
     names_other_class,
 )
+from admission.reasons import kueue
 
 _LASTING: Final = (
     conditions.PRIORITY_CLASS_NOT_FOUND,
@@ -65,7 +66,7 @@ class OwnerEvents:
         """Tell that the owner, or its pod template, names a class that does not exist."""
         is_label = owner.metadata.label(names.PRIORITY_CLASS_LABEL) == name
         kind = "WorkloadPriorityClass" if is_label else "PriorityClass"
-        text = conditions.priority_class_not_found(kind, name)
+        text = kueue.priority_class_not_found(kind, name)
         self._tell_change(key, owner, text.reason, events.warning(*text))
 
     def lacks_workload(self, key: WorkloadKey, owner: views.Object, why: Text | None) -> None:

@@ -43,6 +43,7 @@ from admission.owners.workload import (
     PriorityClasses,
     may_change_class,
 )
+from admission.reasons import kueue, ours
 from admission.scheduling.model import NEVER_PREEMPTED
 
 Decide = Callable[[WorkloadKey, Workload], ApiRequest | None]
@@ -250,7 +251,7 @@ class Owners(Generic[View, Document]):
         known = [one.key() for one in self._workloads.slices(self._kind.key_of(owner.view))]
         if known.index(subject.key) < known.index(current):
             uids = stands.metadata.uid, owner.view.metadata.uid
-            return self._finish(workload, conditions.slice_replaced(*uids))
+            return self._finish(workload, kueue.slice_replaced(*uids))
         if workload.replaces() != current or not self._wants_slice(owner, stands):
             return self._delete(workload, is_told=False)
         wants = slices.asked(owner)
@@ -410,7 +411,7 @@ class Owners(Generic[View, Document]):
         changes = self.integration.adopt(view, document, found)
         if changes is not None:
             return requests.adopt(key, workload, changes)
-        return requests.on_lane(key, self._finish(workload, conditions.OUT_OF_SYNC))
+        return requests.on_lane(key, self._finish(workload, kueue.OUT_OF_SYNC))
 
     def _read(self, key: WorkloadKey, owner: Owner) -> ApiRequest:
         return requests.read(key, self.resource, owner.view, self.integration.document)
@@ -596,7 +597,7 @@ class Owners(Generic[View, Document]):
     ) -> ApiRequest:
         if conflict.check:
             return self._finish(workload, Text(conditions.FAILED_TO_START, str(conflict)))
-        text = conditions.contradicts_admission(conflict.key, conflict.wanted, conflict.found)
+        text = ours.contradicts_admission(conflict.key, conflict.wanted, conflict.found)
         status = evictions.contradicted(workload, text, self._clock.now())
         told = (events.evicted(*text),)
         return api_requests.set_workload_status(workload, Operation.EVICT, status, told)

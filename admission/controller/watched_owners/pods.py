@@ -44,7 +44,7 @@ from admission.owners import pod as pod_owner
 from admission.owners.framework import Owner
 from admission.owners.lifecycle import Next
 from admission.owners.pod import PodOwner
-from admission.reasons import people
+from admission.reasons import ours, people
 from admission.scheduling.decisions import Wait
 
 
@@ -263,11 +263,11 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             changes = pod_owner.return_to_podgroup(pod)
             return self._patch(subject.key, subject.owner, Operation.JOIN_GROUP, changes)
         if stopped is not None:
-            decide = partial(self._decide_or_evict, decide, conditions.gang_stopped(stopped.name))
+            decide = partial(self._decide_or_evict, decide, ours.gang_stopped(stopped.name))
         request = super().next_request(subject, decide)
         refusal = self._refusals.of(subject.key)
         if refusal and request is not None and request.operation is Operation.START_OWNER:
-            text = conditions.start_refused(refusal)
+            text = ours.start_refused(refusal)
             return self._tell(subject.key, pod, text, admitted=False) or request
         is_held_back = self._endings.is_awaited(pod)
         if request is None and is_held_back and self._endings.is_ending(pod):
@@ -344,7 +344,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             return self._tell(
                 key,
                 pod,
-                conditions.waits_for_owner(controller.kind, controller.name),
+                ours.waits_for_owner(controller.kind, controller.name),
                 admitted=False,
             )
         if self.groups.serving.includes(pod):

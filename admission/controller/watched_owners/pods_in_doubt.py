@@ -10,7 +10,7 @@ devices only, else a second after its creation.
 from datetime import datetime, timedelta
 from typing import Final
 
-from admission.base import clock, conditions, names
+from admission.base import clock, names
 from admission.base.conditions import Text
 from admission.base.names import LocalQueueKey
 from admission.base.patches import Patch
@@ -21,6 +21,7 @@ from admission.objects.resource_claim import Sought
 from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
 from admission.owners import prebuilt
+from admission.reasons import ours
 
 NOTHING_SOUGHT: Final = Sought(counted=False)
 _GRACE: Final = timedelta(seconds=1)
@@ -75,15 +76,15 @@ def hint_for(
 ) -> Text | None:
     """Return why no Workload can be made for a gated pod; None when one can."""
     if is_in_doubt(pod) and sought.problem:
-        return conditions.claim_unknown(sought.problem)
+        return ours.claim_unknown(sought.problem)
     namespace = pod.metadata.namespace
     if is_in_doubt(pod) and configuration.enforces(namespace):
-        return conditions.queue_required_in_namespace(namespace)
+        return ours.queue_required_in_namespace(namespace)
     if is_in_doubt(pod) and configuration.managed.queue_required:
-        return conditions.queue_required_in_cluster()
+        return ours.queue_required_in_cluster()
     label = pod.metadata.label(names.PRIORITY_CLASS_LABEL)
     if label and label not in configuration.priority_classes:
-        return conditions.pod_priority_class_not_found(label)
+        return ours.pod_priority_class_not_found(label)
     return None
 
 

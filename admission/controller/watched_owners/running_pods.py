@@ -35,6 +35,7 @@ from admission.objects import condition_list, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import PodSet, PodTemplate, Workload, WorkloadSpec
 from admission.owners import pod as pod_owner
+from admission.reasons import ours
 from admission.scheduling.decisions import Admit
 
 SELECTOR: Final = f"{names.PODSET_LABEL},{names.MANAGED_LABEL}!={names.MANAGED_VALUE}"
@@ -921,7 +922,7 @@ class RunningPods:
         uids = self._releasing.get(queue.metadata.name)
         if not uids:
             return None
-        text = conditions.releasing(list(self._told(uids)), len(uids))
+        text = ours.releasing(list(self._told(uids)), len(uids))
         return condition_list.make(
             conditions.RELEASING,
             text,

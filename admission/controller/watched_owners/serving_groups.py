@@ -5,7 +5,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final
 
-from admission.base import conditions, names
+from admission.base import names
 from admission.base.conditions import Text
 from admission.base.names import WorkloadKey
 from admission.controller.seeing.informers import Informer
@@ -17,6 +17,7 @@ from admission.owners import pod as pod_owner
 from admission.owners import serving_group
 from admission.owners.serving import STATEFUL_SET, ServingKind
 from admission.owners.serving_group import Document, ServingGroup
+from admission.reasons import ours
 
 _Ident = tuple[str, str, str]
 """What a pod calls the kind of its parent, namespace and name of an owner."""
@@ -123,7 +124,7 @@ class ServingGroups:
         if found is not None:
             return found
         self._waiting.setdefault(ident, set()).add(pod_owner.KIND.key_of(pod))
-        return conditions.waits_for_serving_owner(of.kind.name, ident[2])
+        return ours.waits_for_serving_owner(of.kind.name, ident[2])
 
     def _on_update(self, of: ServingKind, found: Document) -> None:
         self._set((of.parent, found.metadata.namespace, found.metadata.name), found)

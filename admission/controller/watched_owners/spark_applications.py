@@ -30,6 +30,7 @@ from admission.owners.framework import Integration
 from admission.owners.injection import Injection
 from admission.owners.row_owner import Held
 from admission.owners.spark_application import Document
+from admission.reasons import ours
 
 _SEEN_WITHIN: Final = timedelta(seconds=30)
 """After this time a pod that was started and is not seen to run counts as gone."""
@@ -126,18 +127,18 @@ class SparkApplications(HeldOwners[Held, Document]):
             pod_sets = workload.spec.pod_sets or ()
             asked = next((one for one in pod_sets if one.name == role), None)
         if workload is None or asked is None:
-            return conditions.waits_for_application(ident[1])
+            return ours.waits_for_application(ident[1])
         if spark_application.has_other_devices(pod, asked):
-            return conditions.OTHER_DEVICES
+            return ours.OTHER_DEVICES
         room = asked.count - self._there(ident, workload.key(), role)
         waiting = self._gated(ident, asked, known)
         if pod.metadata.uid not in waiting[: max(room, 0)]:
-            return conditions.application_is_full(role, asked.count)
+            return ours.application_is_full(role, asked.count)
         flavors = self._configuration.flavors
         try:
             given = injection.injection(workload, role, flavors)
         except KeyError:
-            return conditions.waits_for_application(ident[1])  # its flavor was deleted
+            return ours.waits_for_application(ident[1])  # its flavor was deleted
         now = self._clock.now()
         self._started.setdefault(ident, {})[pod.metadata.uid] = _Started(role, now)
         return given

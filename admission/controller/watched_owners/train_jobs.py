@@ -12,7 +12,7 @@ import msgspec
 from typing_extensions import override
 
 from admission.base import clock as clocks
-from admission.base import conditions, events
+from admission.base import events
 from admission.base.clock import Clock
 from admission.base.events import Events
 from admission.base.names import WorkloadKey
@@ -32,6 +32,7 @@ from admission.owners import row_owner, train_job
 from admission.owners.framework import Integration
 from admission.owners.row_owner import Held
 from admission.owners.train_job import Document, TrainJobOwner
+from admission.reasons import kueue, ours
 
 _PATIENCE: Final = timedelta(seconds=10)
 """So long the trainer may take to make a JobSet before the TrainJob says that there is none."""
@@ -153,7 +154,7 @@ class TrainJobs(HeldOwners[Held, Document]):
     def _without_job_set(self, key: WorkloadKey, owner: TrainJobOwner) -> ApiRequest | None:
         """Hold a TrainJob until its JobSet can be seen, and say so after a while."""
         if not owner.is_held():
-            told = (events.stopped(conditions.WORKLOAD_MISSING.message),)
+            told = (events.stopped(kueue.WORKLOAD_MISSING.message),)
             return self._patch(key, owner, Operation.STOP_OWNER, owner.suspend(), told=told)
         if not owner.is_labelling():
             return self._patch(key, owner, Operation.RESTORE_OWNER, owner.restore(None))
@@ -162,5 +163,5 @@ class TrainJobs(HeldOwners[Held, Document]):
         if now < due:
             self._queue.add_at(key, due, now)
         else:
-            self._events.lacks_pods(key, owner.view, conditions.JOB_SET_MISSING)
+            self._events.lacks_pods(key, owner.view, ours.JOB_SET_MISSING)
         return None

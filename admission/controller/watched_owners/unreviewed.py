@@ -7,12 +7,13 @@ its PodGroup. What only a review can do is not done, and the pod says so.
 from collections.abc import Callable
 from typing import Final
 
-from admission.base import conditions, names
+from admission.base import names
 from admission.base.conditions import Text
 from admission.base.names import WorkloadKey
 from admission.base.patches import Patch
 from admission.objects import gangs, reviewed_pod, role_hash, views
 from admission.owners import pod as pod_owner
+from admission.reasons import ours
 
 _ASKS: Final = (names.MIG_PROFILE, names.GPU_MEMORY)
 
@@ -56,7 +57,7 @@ class Unreviewed:
         if not pod_owner.is_unreviewed(pod) or pod_owner.is_said_unreviewed(pod):
             return None
         asked = (key for key in pod.metadata.annotations or {} if key.startswith(_ASKS))
-        return conditions.not_reviewed(sorted(asked))
+        return ours.not_reviewed(sorted(asked))
 
     def _lacks(self, key: WorkloadKey, pod: views.PodDocument | views.Pod) -> bool:
         return key in self._marks or not pod_owner.is_said_unreviewed(pod)

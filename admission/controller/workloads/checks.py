@@ -14,7 +14,7 @@ from admission.base import clock, conditions
 from admission.base.conditions import Text
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import AdmissionCheckState, Workload
-from admission.reasons import people
+from admission.reasons import kueue, people
 
 
 class State(StrEnum):
@@ -86,7 +86,7 @@ def waits(workload: Workload) -> Text | None:
 
 def summary(found: Iterable[AdmissionCheckState], state: State) -> str:
     """Return the part of a message that names the checks in a state."""
-    return conditions.checks_in_state(((one.name, one.message) for one in found), state)
+    return kueue.checks_in_state(((one.name, one.message) for one in found), state)
 
 
 def retry_at(found: Iterable[AdmissionCheckState]) -> datetime | None:
@@ -127,7 +127,7 @@ def _reset(check: AdmissionCheckState, now: datetime) -> dict[str, Any]:
         document["retryCount"] = (check.retry_count or 0) + 1
     return document | {
         "state": State.PENDING,
-        "message": conditions.check_reset(check.state),
+        "message": kueue.check_reset(check.state),
         "lastTransitionTime": clock.to_wire(now),
     }
 

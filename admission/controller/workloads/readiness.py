@@ -18,7 +18,7 @@ from admission.controller.workloads import evictions, rules
 from admission.controller.workloads.rules import Change, Surroundings
 from admission.objects import condition_list, views
 from admission.objects.workload import Workload
-from admission.reasons import kueue, people
+from admission.reasons import kueue, ours, people
 
 _QUIET: Final = timedelta(seconds=30)
 """After the last change of a pod, until something is said of those that are missing."""
@@ -131,7 +131,7 @@ def tell_refusal(workload: Workload, around: Surroundings) -> Change | None:
             return None
         kept = condition_list.merged(workload, without=conditions.START_REFUSED)
         return Change(status={"conditions": kept})
-    text = conditions.start_refused(around.refusal)
+    text = ours.start_refused(around.refusal)
     condition = condition_list.make(
         conditions.START_REFUSED,
         text,
@@ -178,13 +178,13 @@ def limit(workload: Workload, around: Surroundings) -> Change | None:
     count = (state.count or 0 if state else 0) + 1
     most = settings.requeuing_strategy.backoff_limit_count
     if most is not None and count > most:
-        return rules.target(workload, conditions.REQUEUING_LIMIT_EXCEEDED, around.now)
-    text = conditions.pods_ready_timeout(workload.key().text())
+        return rules.target(workload, kueue.REQUEUING_LIMIT_EXCEEDED, around.now)
+    text = kueue.pods_ready_timeout(workload.key().text())
     if around.members is not None:
         minutes = settings.timeout / timedelta(minutes=1)
         text = people.not_started_in_time(minutes, around.members)
     if around.refusal:
-        text = conditions.refused_for_long(settings.timeout / timedelta(minutes=1), around.refusal)
+        text = ours.refused_for_long(settings.timeout / timedelta(minutes=1), around.refusal)
     known = workload.status.condition(conditions.PODS_READY)
     cause = known.reason if known is not None else PodsReadyReason.WAIT_FOR_START
     moments = [around.now + timedelta(seconds=_wait(settings.requeuing_strategy, count))]

@@ -14,6 +14,7 @@ from admission.controller.workloads.rules import Change, Surroundings
 from admission.controller.writing.api_requests import Operation
 from admission.objects import views
 from admission.objects.workload import Workload
+from admission.reasons import kueue
 
 _OWNERS: Final = frozenset({("v1", "Pod"), ("batch/v1", "Job")})
 """Kinds whose objects we delete; others have controllers of their own."""
@@ -42,7 +43,7 @@ def finish_orphan(workload: Workload, around: Surroundings) -> Change | None:
     """Return the end of a Workload that was made for a Job, but has no owner."""
     if not _is_left(workload):
         return None
-    status = statuses.finish(workload, *conditions.OWNER_NOT_FOUND, around.now)
+    status = statuses.finish(workload, *kueue.OWNER_NOT_FOUND, around.now)
     return Change(operation=Operation.FINISH_WORKLOAD, status=status)
 
 
@@ -64,7 +65,7 @@ def _finished_end(workload: Workload, settings: WorkloadRetention) -> datetime |
     if found is None or found.status != "True":
         return None
     kept = settings.after_finished
-    if found.reason == conditions.OWNER_NOT_FOUND.reason and _is_left(workload):
+    if found.reason == kueue.OWNER_NOT_FOUND.reason and _is_left(workload):
         kept = _ORPHANS_KEPT if kept is None else min(kept, _ORPHANS_KEPT)
     return _after(found, kept)
 

@@ -13,7 +13,7 @@ from admission.base.conditions import Text
 from admission.controller.workloads import checks, evictions
 from admission.objects import condition_list, views
 from admission.objects.workload import Workload, admission_document
-from admission.reasons import kueue
+from admission.reasons import kueue, ours
 from admission.scheduling import decisions
 
 
@@ -23,14 +23,14 @@ def reserve(workload: Workload, admit: decisions.Admit, now: datetime) -> dict[s
     is_open = not checks.all_ready(workload, admit.checks)
     reserved = condition_list.make(
         conditions.QUOTA_RESERVED,
-        conditions.quota_reserved(admit.cluster_queue),
+        kueue.quota_reserved(admit.cluster_queue),
         status=True,
         now=now,
         generation=generation,
     )
     admitted = condition_list.make(
         conditions.ADMITTED,
-        conditions.CHECKS_OPEN if is_open else conditions.IS_ADMITTED,
+        kueue.CHECKS_OPEN if is_open else kueue.IS_ADMITTED,
         status=not is_open,
         now=now,
         generation=generation,
@@ -60,9 +60,9 @@ def _surge(
 
 
 def _surges(workload: Workload, cluster_queue: str | None, now: datetime) -> views.Condition:
-    text = conditions.IN_QUOTA
+    text = ours.IN_QUOTA
     if cluster_queue is not None:
-        text = conditions.uses_surge_quota(cluster_queue)
+        text = ours.uses_surge_quota(cluster_queue)
     return condition_list.make(
         conditions.USES_SURGE_QUOTA,
         text,
@@ -115,7 +115,7 @@ def _over(workload: Workload, now: datetime) -> tuple[views.Condition, ...]:
     return tuple(
         condition_list.make(
             condition.type,
-            conditions.over(condition.message),
+            kueue.over(condition.message),
             status=False,
             now=now,
             generation=workload.metadata.generation,

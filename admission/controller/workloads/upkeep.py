@@ -25,7 +25,7 @@ from admission.controller.workloads.rules import (
 from admission.controller.writing.api_requests import Operation
 from admission.objects import condition_list, run_times, views
 from admission.objects.workload import Workload
-from admission.reasons import kueue
+from admission.reasons import kueue, ours
 
 _DRAIN: Final = "HoldAndDrain"
 _AFTER_BACKOFF: Final = frozenset(
@@ -117,7 +117,7 @@ def _reactivate(workload: Workload, around: Surroundings) -> Change | None:
         return None
     if not held.reason.startswith(EvictionReason.DEACTIVATED):
         return None
-    return _requeue(workload, conditions.REACTIVATED, around.now)
+    return _requeue(workload, kueue.REACTIVATED, around.now)
 
 
 def _end_backoff(workload: Workload, around: Surroundings) -> Change | None:
@@ -128,7 +128,7 @@ def _end_backoff(workload: Workload, around: Surroundings) -> Change | None:
     end = _backoff_end(workload)
     if end is not None and end > around.now and not _asks_anew(workload, held):
         return None
-    change = _requeue(workload, conditions.BACKOFF_FINISHED, around.now)
+    change = _requeue(workload, kueue.BACKOFF_FINISHED, around.now)
     status = change.status or {}
     return Change(status=status | {"requeueState": {"requeueAt": None}})
 
@@ -154,8 +154,8 @@ def _restart(workload: Workload, around: Surroundings) -> Change | None:
         ("ClusterQueue", around.cluster_queue),
     ):
         running = queue is not None and queue.spec.stop_policy == "None"
-        if held.reason == conditions.queue_drained(kind).reason and running:
-            return _requeue(workload, conditions.queue_restarted(kind), around.now)
+        if held.reason == kueue.queue_drained(kind).reason and running:
+            return _requeue(workload, kueue.queue_restarted(kind), around.now)
     return None
 
 
@@ -214,7 +214,7 @@ def _admit(workload: Workload, around: Surroundings) -> Change | None:
         return None
     admitted = condition_list.make(
         conditions.ADMITTED,
-        conditions.IS_ADMITTED,
+        kueue.IS_ADMITTED,
         status=True,
         now=around.now,
         generation=workload.metadata.generation,
@@ -234,7 +234,7 @@ def _obey_rejection(workload: Workload, around: Surroundings) -> Change | None:
     found = checks.summary(rejected, State.REJECTED)
     return target(
         workload,
-        conditions.check_rejected(found),
+        kueue.check_rejected(found),
         around.now,
         events.check_rejected(found),
     )
@@ -245,7 +245,7 @@ def _obey_retry(workload: Workload, around: Surroundings) -> Change | None:
     retrying = checks.in_state(workload, State.RETRY)
     if not retrying or not is_settled(workload):
         return None
-    text = conditions.check_retries(checks.summary(retrying, State.RETRY))
+    text = kueue.check_retries(checks.summary(retrying, State.RETRY))
     status = evictions.evict(workload, text, around.now)
     moment, state = checks.retry_at(retrying), workload.status.requeue_state
     if moment is not None:
@@ -272,7 +272,7 @@ def _obey_queues(workload: Workload, around: Surroundings) -> Change | None:
         if not admitted and policy != "None":
             return _withdraw(workload, kueue.text(QueueStopped(kind, name)), around.now)
         if admitted and policy == _DRAIN:
-            text = conditions.queue_drained(kind)
+            text = kueue.queue_drained(kind)
             status = evictions.evict(workload, text, around.now)
             return eviction(workload, status, text)
     return None
@@ -287,10 +287,10 @@ def _limit_execution(workload: Workload, around: Surroundings) -> Change | None:
     time, said_by = f"{limit.microseconds // run_times.SECOND_US}s", ""
     if limit.annotation:
         time = durations.to_wire(limit.microseconds)
-        said_by = conditions.said_by(limit.annotation, limit.kind, limit.queue)
+        said_by = ours.said_by(limit.annotation, limit.kind, limit.queue)
     change = target(
         workload,
-        conditions.execution_time_exceeded(said_by),
+        kueue.execution_time_exceeded(said_by),
         around.now,
         events.execution_time_exceeded(time, said_by),
     )
@@ -306,7 +306,7 @@ def _tell_limit(workload: Workload, around: Surroundings) -> Change | None:
     if limit is None or not limit.annotation:
         changes = condition_list.unsaid(workload, conditions.RUN_TIME_LIMITED)
     else:
-        text = conditions.run_time_limited(
+        text = ours.run_time_limited(
             limit.annotation, limit.kind, limit.queue, durations.to_wire(limit.microseconds)
         )
         changes = condition_list.said(workload, conditions.RUN_TIME_LIMITED, text, around.now)
