@@ -12,10 +12,11 @@ import click
 from admission.base import quantity
 from admission.base.errors import AdmissionError, InvalidValueError
 from admission.cli import clusters, options, output, tables
+from admission.cli.sharing import TeamSharing
 from admission.cli.tables import Column
 from admission.config import reading
 from admission.config.derived import Settings
-from admission.install import installation, manifests, proposal, quota_takeover
+from admission.install import fair_sharing, manifests, proposal, quota_takeover
 from admission.install.proposal import ClusterNode, Document, Proposed, Supply, Team
 from admission.kube import apply, errors, resources
 from admission.kube.api import Api, every
@@ -25,12 +26,13 @@ from admission.run.connection import Target
 
 _ADVICE: Final = (
     "your user needs the right to list nodes and, with --apply, to create ResourceFlavors, "
-    "Cohorts, ClusterQueues and LocalQueues; gpu-admission install creates these kinds"
+    "Cohorts, ClusterQueues and LocalQueues, and for several teams to change the configuration of "
+    "the installation (--no-fair-sharing leaves it). These kinds are created by: "
+    "gpu-admission install"
 )
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _KEPT: Final = "kept"
 _WIDTH: Final = 96
-_SEVERAL: Final = 2
 
 
 class InitError(AdmissionError):
@@ -57,7 +59,7 @@ class Compared:
 Examples:
   gpu-admission init
   gpu-admission init --team research --team vision=vision-dev,vision-prod > queues.yaml
-  gpu-admission init --team research --team vision --apply
+  gpu-admission init --team research:48 --team vision:32 --apply
   gpu-admission init --like resourcequota
 """
 )
@@ -90,6 +92,14 @@ Examples:
     help="With --apply: also change existing objects that differ. Without --overwrite they are "
     "kept, and the differences are shown.",
 )
+@click.option(
+    "--fair-sharing/--no-fair-sharing",
+    "shares",
+    default=True,
+    show_default=True,
+    help="With --apply and several teams: turn fair sharing on in the installation, so that what "
+    "a team does not use is shared evenly. --no-fair-sharing leaves it as it is.",
+)
 @output.output_option
 def init(
     target: Target,
@@ -98,13 +108,14 @@ def init(
     like: str | None,
     applies: bool,
     overwrite: bool,
+    shares: bool,
     form: str,
 ) -> None:
     """Propose flavors and queues that fit the nodes of the cluster.
 
     Nodes that offer the same GPUs become a ResourceFlavor; each team gets a ClusterQueue, and
-    each of its namespaces a LocalQueue. cpu and memory are divided like the GPUs. Shows commented
-    YAML, and changes nothing without --apply.
+    each of its namespaces a LocalQueue. cpu and memory are divided like the GPUs. With several
+    teams fair sharing is turned on. Shows commented YAML, and changes nothing without --apply.
     """
     if said and like:
         raise click.UsageError("--team and --like exclude each other; leave one out")
@@ -116,13 +127,15 @@ def init(
     with clusters.connected(target, _ADVICE) as api:
         objects, notes = _proposed(api, settings, teams, like)
         compared = [_compare(api, one) for one in objects]
-        summary = _summary(api, objects, settings, is_given=config_file is not None)
-        if not applies:
-            _show(compared, notes, form, summary)
-            return
-        if not objects:
+        if applies and not objects:
             raise InitError("; ".join(notes) or "no node offers GPUs")
-        _apply(api, compared, notes, summary, overwrite=overwrite, form=form)
+        queues = [one.document for one in objects if one.document["kind"] == "ClusterQueue"]
+        sharing = TeamSharing.of(api, settings, queues, config_file, wanted=shares)
+        summary = [*(_shares(queues) if queues else ()), *sharing.text(applies=applies)]
+        if not applies:
+            _show(compared, notes, form, summary, sharing)
+            return
+        _apply(api, compared, notes, summary, sharing, overwrite=overwrite, form=form)
 
 
 # ------------------------------------------------------------------------------------- reading
@@ -287,11 +300,15 @@ def _shown(value: Any) -> str:
 
 
 def _show(
-    compared: Sequence[Compared], notes: Sequence[str], form: str, summary: Sequence[str]
+    compared: Sequence[Compared],
+    notes: Sequence[str],
+    form: str,
+    summary: Sequence[str],
+    sharing: TeamSharing,
 ) -> None:
     """Print the objects as YAML for kubectl, with notes and differences as comments."""
     if form == "json":
-        output.print_json(_as_json(compared, notes))
+        output.print_json(_as_json(compared, notes, sharing.state(applies=False)))
         return
     click.echo("# Proposed by gpu-admission init from the nodes of this cluster.")
     for note in notes:
@@ -322,24 +339,6 @@ def _comment(text: str) -> str:
     return "\n".join(f"# {line}" for line in lines)
 
 
-def _summary(
-    api: Api, objects: Iterable[Proposed], settings: Settings, *, is_given: bool
-) -> list[str]:
-    """Return what each team gets, and how teams share what others do not use.
-
-    Args:
-        api: of the cluster.
-        objects: that are proposed.
-        settings: of the file that the user names, else the defaults.
-        is_given: whether there is such a file; else the installation says how quota is shared.
-    """
-    queues = [one.document for one in objects if one.document["kind"] == "ClusterQueue"]
-    if len(queues) < _SEVERAL:
-        return _shares(queues) if queues else []
-    found = settings if is_given else _of_installation(api, settings.namespace)
-    return [*_shares(queues), *_sharing(found)]
-
-
 def _shares(queues: Sequence[Document]) -> list[str]:
     """Return a table of the nominal quota of each team."""
     shares: dict[tuple[str, str], dict[str, str]] = {}
@@ -359,39 +358,12 @@ def _shares(queues: Sequence[Document]) -> list[str]:
     return ["Nominal quota of each team:", *tables.table(columns, rows, tables.width())]
 
 
-def _sharing(settings: Settings | None) -> Iterator[str]:
-    """Yield how unused quota is shared, and how it comes back; None is not known."""
-    if settings is None:
-        yield "Whether fair sharing is on is not known: the configuration cannot be read."
-    elif settings.kueue.fair_sharing is None:
-        yield (
-            "Fair sharing is off: whoever asks first borrows what others do not use. To share it "
-            "evenly: " + clusters.again("gpu-admission install --fair-sharing")
-        )
-    else:
-        yield (
-            "Fair sharing is on: what others do not use is shared evenly, by "
-            "spec.fairSharing.weight of the ClusterQueues."
-        )
-    yield (
-        "Who needs its nominal quota gets it back: workloads of queues that borrow are preempted "
-        "(reclaimWithinCohort: Any)."
-    )
-
-
-def _of_installation(api: Api, namespace: str) -> Settings | None:
-    """Return the configuration of the installation, the defaults before there is one."""
-    try:
-        return installation.configured(api, namespace) or Settings()
-    except (errors.ForbiddenError, reading.ConfigurationError):
-        return None
-
-
 def _apply(
     api: Api,
     compared: Sequence[Compared],
     notes: Sequence[str],
     summary: Sequence[str],
+    sharing: TeamSharing,
     *,
     overwrite: bool,
     form: str,
@@ -410,8 +382,13 @@ def _apply(
             for difference in one.differences:
                 click.echo(f"  {difference}")
     kept = sum(effect == _KEPT for _, effect in effects)
+    if sharing.is_turned_on:
+        for change in fair_sharing.turn_on(api, sharing.namespace):
+            if form == "text":
+                where = f"{change.kind}/{change.name} -n {change.namespace}"
+                click.echo(f"{where} {change.effect.value}")
     if form == "json":
-        found = _as_json(compared, notes)
+        found = _as_json(compared, notes, sharing.state(applies=True))
         for document, (_, effect) in zip(found["objects"], effects, strict=True):
             document["effect"] = effect
         output.print_json(found)
@@ -457,7 +434,9 @@ def _next(compared: Iterable[Compared]) -> list[str]:
     ]
 
 
-def _as_json(compared: Iterable[Compared], notes: Sequence[str]) -> dict[str, Any]:
+def _as_json(
+    compared: Iterable[Compared], notes: Sequence[str], shares: str | None
+) -> dict[str, Any]:
     return {
         "objects": [
             {
@@ -469,4 +448,5 @@ def _as_json(compared: Iterable[Compared], notes: Sequence[str]) -> dict[str, An
             for one in compared
         ],
         "notes": list(notes),
+        "fairSharing": shares,
     }

@@ -87,7 +87,8 @@ def kueue(
     nothing new is admitted for some seconds. Until --finish, --undo goes back to Kueue. Each may
     be repeated after it was interrupted, with the same options.
 
-    With --webhook-url, start gpu-admission run with leader election when the command waits for it.
+    With --webhook-url, start this when the command waits for it:
+    gpu-admission run --leader-election.
     """
     if applies + undoes + finishes > 1:
         raise click.UsageError("--apply, --undo, --finish: only one of them")
@@ -158,8 +159,7 @@ def _check(api: Api, settings: Settings, *, accept_unsupported: bool) -> None:
     """Refuse to begin where something would be lost, or where we are already."""
     if installation.is_installed(api, settings):
         raise kueue_move.MoveError(
-            "gpu-admission is installed beside Kueue: run gpu-admission uninstall --keep-crds "
-            "first"
+            "gpu-admission is installed beside Kueue; first: gpu-admission uninstall --keep-crds"
         )
     installation.held(api, settings)
     unsupported = kueue_found.survey(api).unsupported

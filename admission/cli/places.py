@@ -139,7 +139,7 @@ def _lines(found: Queue, limit: int, most: int, *, every: bool) -> Iterator[str]
             most,
             "  ",
         )
-    yield from tables.sentence("next: kubectl gpu why POD says what one of them waits for", most)
+    yield from tables.sentence("next: what one of them waits for: kubectl gpu why POD", most)
 
 
 def _row(one: Place, *, every: bool) -> tuple[str, ...]:

@@ -288,7 +288,7 @@ class Move:
         if place.host:
             url, file = tools.plan.webhook_url, tools.plan.certificates
             yield (
-                "start gpu-admission run --leader-election now, if it does not run, with "
+                "if it does not run, start it now: gpu-admission run --leader-election "
                 f"--cert-dir {file}; waiting until it answers at {url}"
             )
             self._until(lambda: _answers(url, file), f"the webhook answers at {url}/readyz")

@@ -130,7 +130,7 @@ def webhook(settings: Settings, image: str) -> list[Document]:
         "webhook",
         namespace=settings.namespace,
         image=image,
-        config_hash=_config_hash(settings),
+        config_hash=config_hash(settings),
         ports=_container_ports({"review": found.kueue.webhook.address, "health": health}),
         probed_port="review" if health is None else "health",
         probed_scheme="HTTPS" if health is None else "HTTP",
@@ -149,7 +149,7 @@ def controller(settings: Settings, image: str) -> list[Document]:
         "controller",
         namespace=settings.namespace,
         image=image,
-        config_hash=_config_hash(settings),
+        config_hash=config_hash(settings),
         ports=_container_ports(ports),
         probed_port="metrics" if found.health.address is None else "health",
         probed_scheme="HTTPS" if settings.gpu.controller.secure_metrics else "HTTP",
@@ -177,7 +177,8 @@ def _config(settings: Settings) -> str:
     return in_cluster(settings).to_yaml()
 
 
-def _config_hash(settings: Settings) -> str:
+def config_hash(settings: Settings) -> str:
+    """Return what the pods bear, so that another configuration makes other pods."""
     return hashlib.sha256(_config(settings).encode()).hexdigest()[:16]
 
 

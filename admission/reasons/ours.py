@@ -147,6 +147,19 @@ def contradicts_admission(key: str, admitted_value: str, pod_value: str) -> Text
     )
 
 
+def checks_contradict(conflict: str) -> Text:
+    """Return why a Workload gives its quota back: its checks contradict a flavor or each other.
+
+    Args:
+        conflict: which one wants what, as Kueue says it.
+    """
+    return Text(
+        FAILED_TO_START,
+        f"Could not start: {conflict}. Its quota is free; make the checks agree, and it is tried"
+        " again",
+    )
+
+
 RUNS_AGAIN: Final = Text(
     "RunsAgain",
     "Had ended and runs again, without quota: it is suspended, and waits for quota anew",

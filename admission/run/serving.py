@@ -43,8 +43,9 @@ LINGER_SECONDS: Final = 2.0
 """How long idle connections live after that: a request on its way then still gets its answer,
 with ``Connection: close``."""
 
-FIRST_REQUEST_SECONDS: Final = 10.0
-"""How long a new connection may take to send its first request."""
+FIRST_REQUEST_SECONDS: Final = 5.0
+"""How long a new connection may take to shake hands, and then to send its first request. API
+servers do both at once: they open a connection when they have a review to send."""
 
 MAX_CONNECTIONS: Final = 512
 """Connections at once, handshakes included. An API server has one for each review under way; one
@@ -92,9 +93,8 @@ def serve(
         limits: of requests, kept by the inline worker.
         paths: paths with limits of their own.
         bytes_in_flight: of all long bodies together, see `InlineAdapter`.
-        max_connections: connections at once; for a further one the inline worker closes one that
-            has not shaken hands, has not sent a request or is idle, in this order, or the further
-            one if all are busy.
+        max_connections: connections at once; for a further one the inline worker closes one of
+            the address that has most of them, see `InlineWorker.make_room`.
         first_request_seconds: how long a new connection may be silent with the inline worker.
         client_authority: PEM file; a client must show a certificate that one in it has signed. It
             is read again when a client shakes hands. None asks nobody for one.
@@ -154,51 +154,47 @@ class InlineWorker(ASGIWorker):  # type: ignore[misc]  # gunicorn has no types
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.connections: dict[_Connection, None] = {}
-        """Connections after their handshake, the most recently active last."""
+        """Connections after their handshake."""
         self.accepted: dict[_Tls, None] = {}
-        """All, those that have not shaken hands too, in the order in which they came."""
+        """All, those that have not shaken hands too, the most recently active last."""
 
-    def _accept(self, context: ssl.SSLContext) -> "_Tls":
-        """Return the protocol of a new connection.
+    def make_room(self, newcomer: "_Tls") -> None:
+        """Close a connection if there are too many with a new one.
 
-        Over the limit it takes the place of the oldest one that has not shaken hands, else of one
-        that has completed no request, else of the one that is idle for longest: whoever only opens
-        connections, or sends half of a request, cannot push out the API server's.
-
-        Raises:
-            ConnectionRefusedError: too many, and none of these; asyncio closes the socket then.
+        It is one of the address that has most connections: who has few is never refused because
+        another one holds many. That address loses a connection on which requests were answered
+        and none is under way; else the one that has been silent for longest. The address of the
+        new connection itself first loses those that have completed no request, and the new one
+        if all others are busy: whoever only opens connections, or sends half of a request, cannot
+        push out those that were used.
         """
-        if len(self.accepted) >= self.worker_connections:
-            silent = next((one for one in self.accepted if not one.is_ready), None)
-            idle = next((one for one in self.connections if one.is_idle), None)
-            victim = silent or self._unproven() or idle
-            _log.warning(
-                "connection_limit",
-                connections=len(self.accepted),
-                closed="the new one" if victim is None else "another one",
-            )
-            if victim is None:
-                raise ConnectionRefusedError
-            victim.abort()
-        return _Tls(self, context)
-
-    def _unproven(self) -> "_Connection | None":
-        """Return a connection that has completed no request, or None.
-
-        It is one of the source that has most of them, one that waits for a request before one that
-        has begun, and the one that was silent for longest.
-        """
-        found = [one for one in self.connections if not one.has_completed]
-        counts = Counter(one.source for one in found)
-        return min(
-            found, key=lambda one: (-counts[one.source], one.source, not one.is_idle), default=None
+        if len(self.accepted) <= self.worker_connections:
+            return
+        counts = Counter(one.source for one in self.accepted)
+        at_most = max(counts.values())
+        largest = {source for source, count in counts.items() if count == at_most}
+        heaviest = newcomer.source if newcomer.source in largest else min(largest)
+        held = [one for one in self.accepted if one.source == heaviest and one is not newcomer]
+        idle = next((one for one in held if one.is_idle), None)
+        if heaviest == newcomer.source:
+            unproven = next((one for one in held if not one.has_completed), None)
+            victim = unproven or idle or newcomer
+        else:
+            victim = idle or held[0]
+        _log.warning(
+            "connection_limit",
+            connections=len(self.accepted) - 1,
+            source=heaviest,
+            held=at_most,
+            closed="the new one" if victim is newcomer else "another one",
         )
+        victim.abort()
 
     async def _serve(self) -> None:
         context = sock.ssl_context(self.cfg)
         for listener in self.sockets:
             server = await self.loop.create_server(
-                partial(self._accept, context), sock=listener.sock
+                partial(_Tls, self, context), sock=listener.sock
             )
             self.servers.append(server)
         while self.alive and self.ppid == os.getppid():
@@ -241,7 +237,7 @@ class _Tls(SSLProtocol):
     def __init__(self, worker: InlineWorker, context: ssl.SSLContext) -> None:
         nobody_waits: Any = None
         handshake_seconds: Any = worker.first_request_seconds
-        connection = _Connection(worker)
+        connection = _Connection(worker, self._touch)
         super().__init__(
             worker.loop,
             connection,
@@ -255,20 +251,37 @@ class _Tls(SSLProtocol):
         self._raw: Any = None
 
     @property
-    def is_ready(self) -> bool:
-        """Return whether the handshake has ended."""
-        return self._connection in self._worker.connections
+    def source(self) -> str:
+        """Return the address from which the connection was opened."""
+        peer = self._raw.get_extra_info("peername")
+        return str(peer[0]) if peer else ""
+
+    @property
+    def has_completed(self) -> bool:
+        """Return whether a request was answered on it."""
+        return self._connection.has_completed
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether requests were answered on it, and none is under way or has arrived."""
+        return self.has_completed and self._connection.is_idle
 
     def abort(self) -> None:
         """Close the connection without a goodbye."""
         self._worker.accepted.pop(self, None)
         self._raw.abort()
 
+    def _touch(self) -> None:
+        """Note that something arrived."""
+        if self in self._worker.accepted:
+            self._worker.accepted[self] = self._worker.accepted.pop(self)
+
     @override
     def connection_made(self, transport: Any) -> None:
         self._raw = transport
         self._worker.accepted[self] = None
         super().connection_made(transport)
+        self._worker.make_room(self)
 
     @override
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -279,31 +292,25 @@ class _Tls(SSLProtocol):
 class _Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no types
     """One connection; known to its worker while it lives."""
 
-    def __init__(self, worker: InlineWorker) -> None:
+    def __init__(self, worker: InlineWorker, touch: Callable[[], None]) -> None:
         super().__init__(worker)
+        self._touch = touch
         self._max_buffer_size = _BUFFERED_BYTES
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
         worker = self.worker
         worker.connections[self] = None
+        self._touch()
         worker.loop.call_later(worker.first_request_seconds, self._close_if_unused)
 
     def data_received(self, data: bytes) -> None:
-        connections = self.worker.connections
-        if self in connections:
-            connections[self] = connections.pop(self)
+        self._touch()
         super().data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.worker.connections.pop(self, None)
         super().connection_lost(exc)
-
-    @property
-    def source(self) -> str:
-        """Return the address from which it was opened."""
-        peer = self.transport.get_extra_info("peername")
-        return str(peer[0]) if peer else ""
 
     @property
     def has_completed(self) -> bool:
@@ -312,20 +319,16 @@ class _Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no types
 
     @property
     def is_idle(self) -> bool:
-        """Return whether no request is being served on it."""
-        return bool(self._awaiting_request)
-
-    def abort(self) -> None:
-        """Close the connection without a goodbye."""
-        self.transport.abort()
-
-    def close_if_idle(self) -> None:
-        """Close the connection unless a request is being served on it, or has arrived unread.
+        """Return whether no request is being served on it, nor has arrived unread.
 
         The loop may have been busy since it looked for what arrived last. An API server does not
         repeat a review whose connection is closed after it was sent.
         """
-        if self.is_idle and not self._has_unread():
+        return bool(self._awaiting_request) and not self._has_unread()
+
+    def close_if_idle(self) -> None:
+        """Close the connection unless a request is being served on it, or has arrived unread."""
+        if self.is_idle:
             self.transport.close()
 
     def _has_unread(self) -> bool:

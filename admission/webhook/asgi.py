@@ -10,7 +10,7 @@ with the problem and the first bytes of its body, so that the answer can repeat 
 import asyncio
 import io
 import sys
-from collections import deque
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -83,36 +83,56 @@ class Received:
 
 
 class Budget:
-    """A limit on the bytes of all requests together; first come, first served."""
+    """A limit on the bytes of all requests together, and on those of each client.
 
-    def __init__(self, total: int) -> None:
+    First come, first served; who waits for a client that has its part holds nobody else up.
+    """
+
+    def __init__(self, total: int, part: int) -> None:
+        """Prepares the limit.
+
+        Args:
+            total: of all.
+            part: of one client.
+        """
         self._free = total
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._part = part
+        self._held: Counter[str] = Counter()
+        self._waiting: dict[asyncio.Future[None], tuple[str, int]] = {}
 
-    async def take(self, size: int) -> None:
-        """Take bytes, as soon as there are so many and nobody waits for longer."""
-        if not self._waiting and size <= self._free:
-            self._free -= size
-            return
-        entry = size, asyncio.get_running_loop().create_future()
-        self._waiting.append(entry)
+    async def take(self, client: str, size: int) -> None:
+        """Take bytes, as soon as there are so many and nobody who may have them came before."""
+        granted = asyncio.get_running_loop().create_future()
+        self._waiting[granted] = client, size
+        self._grant()
         try:
-            await entry[1]
+            await granted
         except asyncio.CancelledError:
-            was_granted = entry not in self._waiting
-            if not was_granted:
-                self._waiting.remove(entry)
-            self.give(size if was_granted else 0)
+            if self._waiting.pop(granted, None) is None:
+                self.give(client, size)
+            else:
+                self._grant()
             raise
 
-    def give(self, size: int) -> None:
+    def give(self, client: str, size: int) -> None:
         """Give bytes back."""
         self._free += size
-        while self._waiting and self._waiting[0][0] <= self._free:
-            granted, future = self._waiting.popleft()
-            self._free -= granted
-            if not future.done():  # else `take` is about to give it back
-                future.set_result(None)
+        self._held[client] -= size
+        if not self._held[client]:
+            del self._held[client]
+        self._grant()
+
+    def _grant(self) -> None:
+        for granted, (client, size) in tuple(self._waiting.items()):
+            if self._held[client] + size > self._part:
+                continue
+            if size > self._free:
+                break
+            del self._waiting[granted]
+            self._free -= size
+            self._held[client] += size
+            if not granted.done():  # else `take` is about to give it back
+                granted.set_result(None)
 
 
 class InlineAdapter:
@@ -132,13 +152,15 @@ class InlineAdapter:
             app: the application; called from the event loop and from threads.
             limits: of requests.
             paths: paths with limits of their own.
-            bytes_in_flight: of all bodies over 64 KiB together; at least the largest limit.
+            bytes_in_flight: of all bodies over 64 KiB together, of one client half of it; each at
+                least the largest limit.
         """
         self._app = app
         self._limits = limits
         self._paths = paths
         largest = max(one.max_bytes for one in (limits, *paths.values()))
-        self._budget = Budget(max(bytes_in_flight, largest))
+        total = max(bytes_in_flight, largest)
+        self._budget = Budget(total, max(total // 2, largest))
         # Apart: a slow API server must not hold up long reviews, nor these a scrape.
         self._long, self._waiting = _Threads("long"), _Threads("waiting")
 
@@ -147,7 +169,7 @@ class InlineAdapter:
         if scope["type"] != "http":
             return
         limits = self._paths.get(scope["path"], self._limits)
-        body = _Body(limits, self._budget, _declared(scope))
+        body = _Body(limits, self._budget, _client(scope), _declared(scope))
         deadline = asyncio.get_running_loop().time() + limits.seconds
         try:
             received = await body.read(receive, deadline)
@@ -204,9 +226,10 @@ class _Threads:
 class _Body:
     """The body of one request while it is read, and its share of the budget."""
 
-    def __init__(self, limits: Limits, budget: Budget, declared: int | None) -> None:
+    def __init__(self, limits: Limits, budget: Budget, client: str, declared: int | None) -> None:
         self.limits = limits
         self._budget = budget
+        self._client = client
         self._declared = declared
         self._chunks: list[bytes] = []
         self._length = 0
@@ -264,17 +287,17 @@ class _Body:
         self._chunks.clear()
         taken, self._taken = self._taken, 0
         if taken:
-            self._budget.give(taken)
+            self._budget.give(self._client, taken)
 
     def release_after(self, job: "asyncio.Future[None]") -> None:
         """Give the share back once a thread is done with the body, whose client is gone."""
         taken, self._taken = self._taken, 0
-        job.add_done_callback(lambda _: self._budget.give(taken))
+        job.add_done_callback(lambda _: self._budget.give(self._client, taken))
 
     async def _take(self) -> None:
         most = self.limits.max_bytes
         size = most if self._declared is None else min(self._declared, most)
-        await self._budget.take(size)
+        await self._budget.take(self._client, size)
         self._taken = size
 
     def _refuse(self, code: int, problem: str) -> None:
@@ -287,7 +310,13 @@ class _Body:
         if sum(map(len, self._chunks)) > PREFIX_BYTES:
             self._chunks = [b"".join(self._chunks)[:PREFIX_BYTES]]
         taken, self._taken = self._taken, 0
-        self._budget.give(taken)
+        self._budget.give(self._client, taken)
+
+
+def _client(scope: Message) -> str:
+    """The address of who sent the request; empty if it is not known."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
 
 
 def _declared(scope: Message) -> int | None:

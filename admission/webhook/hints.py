@@ -5,6 +5,7 @@ old, so none of them decides anything. Each says the verdict first, then the nex
 `LONGEST` characters.
 """
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -92,7 +93,11 @@ def queued(
         context: its namespace.
         knowledge: what was last seen of the cluster.
     """
-    rewritten = [text for part in parts for text in (*_rewritten(part), *_doubted(part))]
+    rewritten = [
+        text
+        for part in parts
+        for text in (*_rewritten(part), *_doubted(part), *_several_instances(part))
+    ]
     queue, about = about_queue(placement, context, knowledge)
     if queue is None:
         return (*rewritten, *about)
@@ -327,6 +332,25 @@ def _doubted(part: Part) -> Iterator[str]:
         for resource, written in sorted(amounts.items()):
             if doubt := units.doubt(resource, written):
                 yield _cut(f"Check the unit: container {container.name}: {doubt}")
+
+
+def _several_instances(part: Part) -> Iterator[str]:
+    """Yield a warning for each container that asks for several MIG instances.
+
+    Source: NVIDIA MIG user guide, "CUDA device enumeration"; k8s-device-plugin#728.
+    """
+    for _, _, container in part.pod.located_containers():
+        instances = 0
+        for name, amount in (container.limits or {}).items():
+            if name.startswith(names.MIG_RESOURCE_PREFIX):
+                with contextlib.suppress(InvalidValueError):  # the API server refuses it
+                    instances += quantity.to_canonical(name, str(amount))
+        if instances > 1:
+            yield _cut(
+                f"Sees one: container {container.name} asks for {instances} MIG instances, and a"
+                " CUDA process uses only one. Ask for one larger profile, or start a process for"
+                " each"
+            )
 
 
 def _behind(

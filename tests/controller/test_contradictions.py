@@ -8,6 +8,7 @@ from admission.base import conditions, names, patches
 from admission.kube import resources
 from admission.scheduling.model import Config
 from tests.builders.cluster import make_namespace
+from tests.builders.jobs import queued_job
 from tests.builders.pods import queued_pod
 from tests.builders.queues import (
     make_class,
@@ -17,7 +18,7 @@ from tests.builders.queues import (
     make_group,
     make_local_queue,
 )
-from tests.controller.world import World, ready_world
+from tests.controller.world import World, add_checked_queue, ready_world
 
 POOL = "example.com/pool"
 PRODUCT = "nvidia.com/gpu.product"
@@ -204,3 +205,49 @@ def test_a_cycle_of_cohorts_is_told_by_its_queues_until_it_is_mended() -> None:
     found = condition_of_queue(world, conditions.ACTIVE, "circular")
     assert found is not None
     assert found["status"] == "True"
+
+
+# ------------------------------------------------------------------ what admission checks want
+
+
+def check_wants(world: World, owner: str, product: str) -> None:
+    """The check of a Workload is ready, and wants its pods on nodes of a product."""
+    updates = [{"name": "main", "nodeSelector": {PRODUCT: product}}]
+    check = {
+        "name": "budget", "state": "Ready", "message": "", "podSetUpdates": updates,
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }  # fmt: skip
+    patch = patches.merge({"status": {"admissionChecks": [check]}})
+    name = world.workloads()[owner].metadata.name
+    world.store.patch(resources.WORKLOADS, name, patch, "ml", subresource="status")
+    world.settle()
+
+
+@pytest.mark.parametrize("is_job", [False, True], ids=["pod", "job"])
+def test_a_check_that_contradicts_the_flavor_gives_quota_back_and_is_asked_again(
+    is_job: bool,
+) -> None:
+    world = ready_world()
+    add_checked_queue(world)
+    if is_job:
+        world.add(queued_job(queue="checked"))
+    else:
+        world.add_pod("train", queue="checked")
+    world.settle()
+    check_wants(world, "train", "H100")
+    held = world.workloads()["train"]
+    evicted = held.status.condition("Evicted")
+    assert evicted is not None
+    assert evicted.reason == conditions.FAILED_TO_START
+    assert 'in admission check "budget"' in (evicted.message or "")
+    assert held.status.condition("Finished") is None
+    assert held.status.admission is None
+    world.pass_time(5)
+    if not is_job:
+        assert "H100" in told(world)[1]
+    world.pass_time(70)
+    check_wants(world, "train", "a100")
+    if is_job:
+        assert world.store.get(resources.JOBS, "train", "ml")["spec"]["suspend"] is False
+    else:
+        assert not world.is_gated("train")

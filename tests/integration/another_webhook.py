@@ -1,7 +1,8 @@
 """A mutating webhook of somebody else that comes after ours, as service meshes have.
 
-It adds to each new pod the container that an annotation of the pod holds, as JSON; and, when the
-pod is changed, what another annotation holds, as policy engines do.
+It adds to each new pod the container that an annotation of the pod holds, as JSON, and writes what
+a second one holds; and, when a pod or a Job is changed, what a third one holds, as policy engines
+do.
 """
 
 import base64
@@ -22,19 +23,23 @@ from tests.controlplane.rest import Rest
 
 CONTAINER: Final = "example.com/add-container"
 """The annotation."""
+ON_CREATE: Final = "example.com/write-on-create"
+"""Another one: members by path, which are written whatever is there."""
 ON_UPDATE: Final = "example.com/add-on-update"
-"""The other one: members by path, which are added where they are missing."""
+"""The third one: members by path, which are added where they are missing."""
 _PATH: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 
 
 def _patch(request: dict[str, Any]) -> list[dict[str, Any]]:
-    pod = request["object"]
+    pod = request["object"]  # or a Job
     annotations = pod["metadata"]["annotations"]
     if request["operation"] == "CREATE":
-        if CONTAINER not in annotations:
-            return []
-        container = json.loads(annotations[CONTAINER])
-        return [{"op": "add", "path": "/spec/containers/-", "value": container}]
+        written = json.loads(annotations.get(ON_CREATE, "{}"))
+        patch = [{"op": "add", "path": path, "value": value} for path, value in written.items()]
+        if CONTAINER in annotations:
+            container = json.loads(annotations[CONTAINER])
+            patch.append({"op": "add", "path": "/spec/containers/-", "value": container})
+        return patch
     wanted = json.loads(annotations.get(ON_UPDATE, "{}"))
     return [
         {"op": "add", "path": path, "value": value}
@@ -97,7 +102,8 @@ def another_webhook(api: Rest, folder: Path) -> Iterator[None]:
 
 def _configuration(port: int, ca: bytes) -> dict[str, Any]:
     keys = " || ".join(
-        f"{json.dumps(key)} in object.metadata.annotations" for key in (CONTAINER, ON_UPDATE)
+        f"{json.dumps(key)} in object.metadata.annotations"
+        for key in (CONTAINER, ON_CREATE, ON_UPDATE)
     )
     asked = f"has(object.metadata.annotations) && ({keys})"
     webhook = {
@@ -111,9 +117,10 @@ def _configuration(port: int, ca: bytes) -> dict[str, Any]:
         },
         "rules": [
             {
-                "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
-                "resources": ["pods"], "scope": "Namespaced",
+                "apiGroups": [group], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
+                "resources": [plural], "scope": "Namespaced",
             }
+            for group, plural in (("", "pods"), ("batch", "jobs"))
         ],
         "matchConditions": [{"name": "asked", "expression": asked}],
     }  # fmt: skip

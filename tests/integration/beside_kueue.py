@@ -178,7 +178,7 @@ class Served(Installed):
             assert process.stdout is not None
             for line in process.stdout:
                 told.append(line)
-                if "start gpu-admission run" in line:
+                if "start it now: gpu-admission run" in line:
                     self.serve()
                 if kill_after and line.startswith(f"{kill_after}:") and "before" not in line:
                     process.kill()

@@ -112,7 +112,7 @@ def test_updates_of_a_ready_check_reach_the_pod(system: Installed) -> None:
     ("field", "text"),
     [("nodeSelector", "nodeSelector"), ("labels", "labels"), ("annotations", "annotations")],
 )
-def test_updates_that_contradict_each_other_end_the_workload(
+def test_updates_that_contradict_each_other_give_the_quota_back_and_are_told(
     system: Installed, field: str, text: str
 ) -> None:
     team = Team(system, checks=2)
@@ -126,16 +126,18 @@ def test_updates_that_contradict_each_other_end_the_workload(
         update = {"name": "main", field: {"example.com/key": value}}
         check.answer(team.workloads, name, "Ready", podSetUpdates=[update])
 
-    found = team.workloads.wait(name, "Finished", "True", "FailedToStart")
-    assert found["message"] == (
+    found = team.workloads.wait(name, "Evicted", "True", "FailedToStart")
+    conflict = (
         f'in admission check "{team.checks[1].name}": invalid admission check PodSetUpdate: '
         f"conflict for {text}: conflict for key=example.com/key, value1=one, value2=two"
     )
+    assert found["message"].startswith(f"Could not start: {conflict}. Its quota is free; ")
+    system.wait_condition(team.name, "train", text="example.com/key")
     assert system.is_gated(team.name, "train")
     applied.wait_reserved(system, team.name, 0)
 
 
-def test_an_update_that_contradicts_the_flavor_ends_the_workload(system: Installed) -> None:
+def test_an_update_that_contradicts_the_flavor_gives_the_quota_back(system: Installed) -> None:
     team = Team(system)
     system.create_pod(team.name, "train")
     (name,) = waiting.until(
@@ -145,8 +147,8 @@ def test_an_update_that_contradicts_the_flavor_ends_the_workload(system: Install
     team.workloads.wait(name, "Admitted", "False", "UnsatisfiedAdmissionChecks")
     update = {"name": "main", "nodeSelector": {"nvidia.com/gpu.product": "H100"}}
     team.check.answer(team.workloads, name, "Ready", podSetUpdates=[update])
-    found = team.workloads.wait(name, "Finished", "True", "FailedToStart")
-    assert found["message"].startswith(f'in admission check "{team.check.name}": ')
+    found = team.workloads.wait(name, "Evicted", "True", "FailedToStart")
+    assert f'in admission check "{team.check.name}": ' in found["message"]
     assert "value1=A100, value2=H100" in found["message"]
 
 

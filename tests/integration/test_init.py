@@ -12,6 +12,7 @@ import yaml
 
 from admission.base import names, patches
 from admission.base.names import SYSTEM_NAMESPACE
+from admission.config.derived import Settings
 from admission.install import manifests, proposal
 from admission.install.proposal import Team
 from admission.kube import apply
@@ -97,7 +98,7 @@ def test_from_nodes_to_the_first_pods_of_three_teams(system: Installed) -> None:
     assert "Namespace/blue-prod created" in applied
     assert "ClusterQueue/red created" in applied
     assert "next: create a pod with a GPU in namespace red" in applied
-    assert "Fair sharing is off" in applied
+    assert "Fair sharing is off" in applied  # webhook and controller run outside of the cluster
     for namespace in ("red", "blue-dev", "blue-prod", "green"):
         system.wait_for_queue(namespace)
 
@@ -139,21 +140,55 @@ def test_what_each_team_gets_and_how_they_share_is_told_beside_the_yaml(
     assert head == ["FLAVOR", "RESOURCE", "red", "blue", "green"]
     assert ["a100-80gb", GPU, "3", "3", "2"] in rows
     assert ["a100-80gb-1g.10gb", "nvidia.com/mig-1g.10gb", "3", "2", "2"] in rows
-    assert any("evenly: gpu-admission install --fair-sharing" in one for one in told)
+    assert any(
+        f"put fairSharing: {{}} into the file of --config of the program at {system.webhook_url}"
+        in one
+        for one in told
+    )
     assert any("reclaimWithinCohort: Any" in one for one in told)
 
-    fair = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nfairSharing: {}\n"
-    (tmp_path / "config.yaml").write_text(fair)
-    named = init(system, *TEAMS, "--config", str(tmp_path / "config.yaml"))
-    assert "Fair sharing is on" in named.stderr
-    maps = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps"
-    own = {"metadata": {"name": manifests.CONFIG_MAP}, "data": {"config.yaml": fair}}
-    system.api.post(maps, own)
-    try:
-        assert "Fair sharing is on" in init(system, *TEAMS).stderr, "as the installation has it"
-    finally:
-        system.api.delete(f"{maps}/{manifests.CONFIG_MAP}")
+    off = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
+    file = tmp_path / "config.yaml"
+    file.write_text(off)
+    named = init(system, *TEAMS, "--config", str(file))
+    assert f"put fairSharing: {{}} into {file}" in named.stderr
+    file.write_text(f"{off}fairSharing: {{}}\n")
+    assert "Fair sharing is on" in init(system, *TEAMS, "--config", str(file)).stderr
     assert "air sharing" not in init(system, "--team", "red").stderr, "there is nobody to share"
+
+
+@pytest.fixture
+def in_cluster(system: Installed) -> Iterator[None]:
+    """What an installation whose programs run in the cluster has besides."""
+    settings = Settings()
+    documents = [
+        manifests.config_map(settings),
+        *manifests.webhook(settings, "registry.example.com/gpu-admission:1"),
+        *manifests.controller(settings, "registry.example.com/gpu-admission:1"),
+    ]
+    with closing(Target(system.kubeconfig).connect(connections=1, timeout_seconds=30)) as api:
+        list(apply.apply_all(api, documents))
+        yield
+        list(apply.delete_all(api, documents))
+
+
+@pytest.mark.usefixtures("in_cluster")
+def test_fair_sharing_is_turned_on_with_several_teams_unless_somebody_says_no(
+    system: Installed,
+) -> None:
+    assert "Fair sharing is off; --apply turns it on" in init(system, *TEAMS).stderr
+    left = done(system, *TEAMS, "--no-fair-sharing", "--apply")
+    assert "Fair sharing is off" in left
+    assert "To share it evenly: leave out --no-fair-sharing" in left
+    applied = done(system, *TEAMS, "--apply")
+    assert f"ConfigMap/{manifests.CONFIG_MAP} -n {SYSTEM_NAMESPACE} configured" in applied
+    assert f"Deployment/{manifests.CONTROLLER} -n {SYSTEM_NAMESPACE} configured" in applied
+    assert "Fair sharing is turned on now" in applied
+    again = json.loads(done(system, *TEAMS, "--apply", "-o", "json"))
+    assert again["fairSharing"] == "on"
+    path = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps/{manifests.CONFIG_MAP}"
+    stored_settings = manifests.configured(system.api.get(path))
+    assert stored_settings.kueue.fair_sharing is not None
 
 
 def usage(system: Installed, queue: str) -> dict[tuple[str, str], str]:

@@ -1,7 +1,8 @@
-"""What `install` and `init` print as the next steps is typed as printed, and works."""
+"""What the product prints as the next step is typed as printed, and works."""
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,11 +14,14 @@ import pytest
 import yaml
 
 from admission.config import gpu_configuration
+from admission.reasons import catalogue
+from admission.reasons.catalogue import Code
 from tests.builders.pods import make_pod
 from tests.controlplane import build, nodes, waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.processes import free_port
-from tests.integration.installed import Installed
+from tests.integration.installed import KUEUE, Installed
+from tests.repo import printed
 
 pytestmark = pytest.mark.controlplane
 
@@ -73,6 +77,88 @@ def steps(printed: str) -> list[str]:
         for line in lines
         if re.match(r" +(gpu-admission|kubectl) ", line)
     ]
+
+
+_VERBS = {
+    "annotate", "apply", "auth", "config", "cordon", "delete", "describe", "edit", "get",
+    "kustomize", "label", "logs", "patch", "version", "wait",
+}  # fmt: skip
+_CHANGING = {"annotate", "apply", "cordon", "delete", "label", "patch"}
+_OF_OTHERS = {"certificate": "secret", "pytorchjob": "job"}
+"""Kinds of other projects, and kinds that are asked for in the same way."""
+_PROSE = ["delete", "on"]
+"""How a sentence goes on that is about kubectl delete."""
+_OBJECT = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "a", "namespace": "default"},
+}
+
+
+def printed_for_kubectl() -> list[tuple[str, ...]]:
+    """What stands behind kubectl in the texts of the product."""
+    found = {
+        tuple(_OF_OTHERS.get(word, word) for word in words)
+        for module in printed.MODULES
+        for text in printed.texts(module)
+        for words in printed.commands(text)
+        if words[0] == "kubectl" and _VERBS & set(words[1:4]) and words[1:3] != _PROSE
+    }
+    return sorted(found)
+
+
+def test_every_kubectl_command_that_a_text_names_is_one(
+    installation: Installed, tmp_path: Path
+) -> None:
+    """Objects that it names need not be there; kinds, options and arguments are right."""
+    (tmp_path / "FILE").write_text(yaml.safe_dump(_OBJECT))
+    kubeconfig = re.compile("--kubeconfig (?:FILE|PATH)")
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "kustomization.yaml").write_text("resources: []\n")
+    environment = {**os.environ, "KUBECONFIG": installation.kubeconfig, "EDITOR": "true"}
+    wrong = {}
+    for words in printed_for_kubectl():
+        line = kubeconfig.sub(f"--kubeconfig {installation.kubeconfig}", " ".join(words))
+        _, *typed = shlex.split(line)
+        dry = ["--dry-run=server"] if _CHANGING & set(typed[:3]) else []
+        done = subprocess.run(
+            [str(build.folder() / "kubectl"), *typed, *dry], cwd=tmp_path, env=environment,
+            input=yaml.safe_dump(_OBJECT), text=True, capture_output=True, check=False,
+            timeout=waiting.PATIENCE_SECONDS,
+        )  # fmt: skip
+        is_absent = "(NotFound)" in done.stderr or "no matching resources" in done.stderr
+        if done.returncode and not is_absent:
+            wrong[" ".join(words)] = done.stderr
+    assert wrong == {}
+
+
+def test_the_next_step_of_every_reason_can_be_typed(
+    installation: Installed, tmp_path: Path
+) -> None:
+    team = installation.add_team(1)
+    installation.create_pod(team, "holds")
+    installation.wait_released(team, "holds")
+    installation.create_pod(team, "waits")
+    installation.wait_condition(team, "waits")
+    workloads = installation.api.get(f"{KUEUE}/namespaces/{team}/workloads")["items"]
+    waits = next(
+        one["metadata"]["name"]
+        for one in workloads
+        if one["metadata"]["name"].startswith("pod-waits")
+    )
+    known = {
+        "queue": team, "local": "default", "namespace": team, "name": "waits", "workload": waits,
+    }  # fmt: skip
+    typed = {
+        " ".join(words).replace("KIND/NAME", "pod/waits")
+        for code in Code
+        for words in printed.commands(catalogue.next_step(code, known))
+    }
+    assert len(typed) > 5
+    shell = Shell(tmp_path)
+    for line in sorted(typed):
+        dry = " --dry-run=server" if line.startswith("kubectl patch") else ""
+        shell.type(f"export KUBECONFIG={installation.kubeconfig}; {line}{dry}")
 
 
 @pytest.fixture

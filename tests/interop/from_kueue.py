@@ -382,7 +382,7 @@ def _moved(it: World, option: str, more: dict[str, int]) -> tuple[str, float]:
 
     def meanwhile(line: str) -> None:
         say(line.rstrip())
-        if "start gpu-admission run" in line:
+        if "start it now: gpu-admission run" in line:
             it.serve()
         for _ in range(2):
             kind = next(kinds)

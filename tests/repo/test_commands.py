@@ -1,6 +1,5 @@
 """Commands that texts and pages name exist, and take the options that stand behind them."""
 
-import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,27 +8,12 @@ import click
 import pytest
 
 from admission.cli import kubectl, main
-from tests.repo import tree
+from tests.repo import printed, tree
 
 PROGRAMS = {"gpu-admission": main.main, "kubectl gpu": kubectl.main}
 PAGES = [path for path in tree.files() if path.suffix == ".md"]
-MODULES = [path for path in tree.files() if path.suffix == ".py" and "admission" in path.parts]
 _TYPED = re.compile(r"\b(gpu-admission|kubectl gpu) ([^`\n;|,:\"]+)")
-_ALWAYS_TYPED = re.compile(r"\b(kubectl gpu) ([^`\n;|\")(,:]+)")
 _CODE = re.compile(r"`([^`\n]+)`|^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def texts(path: Path) -> Iterator[str]:
-    """All texts of a module; what is put into one stands as ``X``."""
-    within = set[int]()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.JoinedStr):
-            within |= {id(part) for part in node.values}
-            yield "".join(
-                str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values
-            )
-        elif isinstance(node, ast.Constant) and id(node) not in within:
-            yield str(node.value)
 
 
 def wrong(program: str, words: list[str]) -> list[str]:
@@ -63,16 +47,61 @@ def test_a_command_in_the_code_of_a_page_exists(page: Path) -> None:
     assert [fault for program, words in lines for fault in wrong(program, words)] == []
 
 
-@pytest.mark.parametrize("module", MODULES, ids=tree.name)
-def test_a_command_in_a_text_of_the_product_exists(module: Path) -> None:
-    lines = [line for text in texts(module) for line in named(text)]
-    typed = [
+def misused(program: str, words: list[str]) -> str:
+    """What is wrong with a whole command line; empty for nothing.
+
+    Files that a text names need not be there, and what lists the commands of a program is one.
+    """
+    command: click.Command = PROGRAMS[program]
+    context = click.Context(command)
+    typed = f"{program} {' '.join(words)}"
+    while isinstance(command, click.Group) and words:
+        inner = command.get_command(context, words[0])
+        if inner is None:
+            break
+        command, words = inner, words[1:]
+    if isinstance(command, click.Group) and not words:
+        return ""
+    try:
+        command.make_context(program, words)
+    except click.exceptions.Exit:  # --help
+        return ""
+    except click.UsageError as error:
+        is_missing = "No such file" in error.message or "does not exist" in error.message
+        return "" if is_missing else f"{typed}: {error.format_message()}"
+    return ""
+
+
+def ours(module: Path) -> Iterator[tuple[str, list[str]]]:
+    """Commands of ours in the texts of a module: the program, and the words behind it."""
+    for text in printed.texts(module):
+        for words in printed.commands(text):
+            if words[0] == "kubectl" and words[1] == "gpu" and len(words) > 2:
+                yield "kubectl gpu", words[2:]
+            elif words[0] == "gpu-admission" and words[1] in main.COMMANDS:
+                yield "gpu-admission", words[1:]
+
+
+_PROSE = {"gpu-admission init from the nodes of this cluster"}
+_NAMES_ONLY = {"kubectl gpu why", "kubectl gpu who", "kubectl gpu doctor"}
+"""Commands that a sentence is about, without what they are asked."""
+
+
+@pytest.mark.parametrize("module", printed.MODULES, ids=tree.name)
+def test_a_command_in_a_text_of_the_product_can_be_typed(module: Path) -> None:
+    lines = [
         (program, words)
-        for program, words in lines
-        # the name of the program also begins sentences
-        if program != "gpu-admission" or words[0] in main.COMMANDS
+        for program, words in ours(module)
+        if f"{program} {' '.join(words)}" not in _PROSE | _NAMES_ONLY
     ]
-    assert [fault for program, words in typed for fault in wrong(program, words)] == []
+    assert list(filter(None, (misused(program, words) for program, words in lines))) == []
+
+
+def test_what_is_no_part_of_a_command_is_left_out_of_it() -> None:
+    text = "wait; see (kubectl get pods -n x), or: kubectl patch q 'a b'. Then gpu-admission run."
+    assert [" ".join(words) for words in printed.commands(text)] == [
+        "kubectl get pods -n x", "kubectl patch q 'a b'", "gpu-admission run",
+    ]  # fmt: skip
 
 
 def test_a_command_of_the_other_program_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -195,7 +195,12 @@ class Clients:
         return []
 
     def send(
-        self, first: bytes, rest: "asyncio.Future[bytes]", declared: int, path: str = "/a"
+        self,
+        first: bytes,
+        rest: "asyncio.Future[bytes]",
+        declared: int,
+        path: str = "/a",
+        client: str = "10.0.0.1",
     ) -> "asyncio.Task[None]":
         parts = [first]
 
@@ -209,7 +214,7 @@ class Clients:
 
         scope = {
             "type": "http", "method": "POST", "path": path, "query_string": b"",
-            "headers": [(b"content-length", str(declared).encode())],
+            "headers": [(b"content-length", str(declared).encode())], "client": (client, 1),
         }  # fmt: skip
         return asyncio.create_task(self.adapter(scope, receive, answered))
 
@@ -279,6 +284,23 @@ def test_who_finds_no_memory_in_time_is_refused_and_what_clients_held_returns_wi
         return [one.code for one in clients.answers]
 
     assert play_with_clock(play) == [429, 0]
+
+
+def test_a_client_that_holds_its_part_of_the_memory_keeps_no_other_client_waiting():
+    async def play() -> list[int]:
+        clients = Clients(Limits(200_000, PATIENCE_SECONDS), 800_000)
+        silent = [clients.send(FIRST, asyncio.Future(), 200_000) for _ in range(9)]
+        await all_wait()
+        done: asyncio.Future[bytes] = asyncio.Future()
+        done.set_result(b"y" * 130_000)
+        for _ in range(3):
+            await clients.send(FIRST, done, 200_000, client="10.0.0.2")
+        for one in silent:
+            one.cancel()
+        await asyncio.gather(*silent, return_exceptions=True)
+        return [one.code for one in clients.answers]
+
+    assert asyncio.run(play()) == [0, 0, 0]
 
 
 async def post(adapter: InlineAdapter, path: str, size: int) -> None:

@@ -36,6 +36,36 @@ def test_a_pod_that_can_run_gets_no_warning():
     assert warnings(make_world(), requests={"cpu": "10", "memory": "1Gi"}) == ()
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ({"1g.10gb": "1", "3g.40gb": "1"}, {}, ("container main asks for 2 MIG instances",)),
+        ({"1g.10gb": "3"}, {}, ("container main asks for 3 MIG instances",)),
+        ({"1g.10gb": "1"}, {"3g.40gb": "1"}, ()),
+        ({"1g.10gb": "1"}, {}, ()),
+    ],
+    ids=["two profiles", "three of one", "one in each container", "one"],
+)
+def test_a_container_that_asks_for_several_mig_instances_is_told_that_cuda_sees_one(
+    first: dict[str, str], second: dict[str, str], said: tuple[str, ...]
+) -> None:
+    containers = [
+        {
+            "name": name,
+            "image": "x",
+            "resources": {"limits": {f"nvidia.com/mig-{one}": n for one, n in asked.items()}},
+        }
+        for name, asked in (("main", first), ("side", second))
+    ]
+    quota = {"a": {f"nvidia.com/mig-{one}": "8" for one in ("1g.10gb", "3g.40gb")}}
+    pod = make_pod()
+    pod["spec"]["containers"] = containers
+    texts = mutate(pod, make_world(cluster_queue_view(quota))).warnings
+    warned = [text for text in texts if text.startswith("Sees one: ")]
+    assert len(warned) == len(said)
+    assert all(part in text for part, text in zip(said, warned, strict=True))
+
+
 def test_a_missing_local_queue_is_named_with_those_that_exist():
     cluster = make_cluster("a", "b", "c", "d", "e", "f")
     (text,) = warnings(cluster, labels={QUEUE: "x"})

@@ -48,10 +48,16 @@ class Webhook:
         assert self.process.stdout is not None
         return self.process.stdout
 
-    def connect(self, host: str = "localhost") -> http.client.HTTPSConnection:
+    def connect(
+        self, host: str = "localhost", source: str = "127.0.0.1"
+    ) -> http.client.HTTPSConnection:
         context = ssl.create_default_context(cafile=str(self.directory / "ca.crt"))
         return http.client.HTTPSConnection(
-            host, self.port, context=context, timeout=PATIENCE_SECONDS
+            host,
+            self.port,
+            context=context,
+            timeout=PATIENCE_SECONDS,
+            source_address=(source, 0),
         )
 
 
@@ -269,6 +275,45 @@ def test_half_sent_requests_do_not_push_out_connections_that_were_used(inline_we
     for connection in (*used, *new):
         assert post(connection, reviews.MUTATE, review_of())["response"]["allowed"] is True
     for connection in (*used, *new, *half_sent):
+        connection.close()
+
+
+@pytest.mark.parametrize("is_proven", [False, True], ids=["half-sent", "after a review"])
+def test_a_client_with_few_connections_is_served_while_another_holds_all(
+    inline_webhook, is_proven
+):
+    under_way = [
+        begun(inline_webhook, reviews.MUTATE, review_of(gpus=1)[:10], len(review_of(gpus=1)))
+        for _ in range(3)
+    ]
+    held = []
+    for _ in range(2 * served.MAX_CONNECTIONS):
+        one = inline_webhook.connect(source="127.0.0.2")
+        with contextlib.suppress(OSError):  # it may be closed for the next one at once
+            if is_proven:
+                post(one, reviews.MUTATE, review_of())
+            begin(one, reviews.MUTATE, b"{", 1000)
+        held.append(one)
+    few = [inline_webhook.connect() for _ in range(3)]
+    for connection in few:
+        assert post(connection, reviews.MUTATE, review_of())["response"]["allowed"] is True
+    for connection in under_way:
+        connection.send(review_of(gpus=1)[10:])
+        assert json.loads(connection.getresponse().read())["response"]["allowed"] is True
+    for connection in (*under_way, *few, *held):
+        connection.close()
+
+
+def test_a_client_with_many_connections_keeps_those_in_use_when_another_one_comes(inline_webhook):
+    busy = [begun(inline_webhook, reviews.MUTATE, b"{", 1000) for _ in range(5)]
+    idle = [inline_webhook.connect() for _ in range(served.MAX_CONNECTIONS - len(busy))]
+    for connection in idle:
+        post(connection, reviews.MUTATE, review_of())
+    other = inline_webhook.connect(source="127.0.0.2")
+    assert post(other, reviews.MUTATE, review_of())["response"]["allowed"] is True
+    assert is_closed(idle[0].sock)
+    assert not any(is_closed(connection.sock) for connection in busy)
+    for connection in (*busy, *idle, other):
         connection.close()
 
 

@@ -37,6 +37,7 @@ VERDICTS = (
     "Never starts as it is: ",
     "Too many: ",
     "Check the unit: ",
+    "Sees one: ",
 )
 Document = dict[str, Any]
 

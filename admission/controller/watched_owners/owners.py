@@ -560,8 +560,7 @@ class Owners(Generic[View, Document]):
     def _start(self, key: WorkloadKey, owner: Owner, workload: Workload) -> ApiRequest | None:
         """Start an owner; one that contradicts its admission gives its quota back and waits.
 
-        Where admission checks contradict each other its Workload ends, as in Kueue. It waits
-        while pods run that use its reservation.
+        It waits while pods run that use its reservation.
         """
         gathers = owner.gathers()
         started = None if gathers is None else {gathers.pod_set_to_start(workload): 1}
@@ -596,8 +595,9 @@ class Owners(Generic[View, Document]):
         self, workload: Workload, conflict: injection.InjectionConflictError
     ) -> ApiRequest:
         if conflict.check:
-            return self._finish(workload, Text(conditions.FAILED_TO_START, str(conflict)))
-        text = ours.contradicts_admission(conflict.key, conflict.wanted, conflict.found)
+            text = ours.checks_contradict(str(conflict))
+        else:
+            text = ours.contradicts_admission(conflict.key, conflict.wanted, conflict.found)
         status = evictions.contradicted(workload, text, self._clock.now())
         told = (events.evicted(*text),)
         return api_requests.set_workload_status(workload, Operation.EVICT, status, told)

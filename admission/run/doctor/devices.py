@@ -217,7 +217,7 @@ def nodes_without_flavor(picture: Picture) -> Iterator[Finding]:
         text = f"no queue has quota for their GPUs ({amounts or 'none allocatable'})"
         mend = (
             f"create a ResourceFlavor with spec.nodeLabels {label}, and quota of it in a "
-            "ClusterQueue; gpu-admission init proposes both"
+            "ClusterQueue; both are proposed by: gpu-admission init"
         )
         yield warning("Node", tuple(sorted(one.name for one in found)), text, mend)
 
@@ -400,7 +400,10 @@ def layouts(picture: Picture) -> Iterator[Finding]:
     for (why, is_changing), found in sorted(states.items()):
         text = f"{why}: their GPUs are not counted"
         if is_changing:
-            mend = "wait; if it lasts: kubectl logs of the MIG manager on these nodes"
+            mend = (
+                "wait; if it lasts, read the log of the MIG manager on these nodes: "
+                "kubectl logs -n NAMESPACE -l app=nvidia-mig-manager"
+            )
             yield warning("Node", tuple(found), text, mend)
         else:
             mend = (

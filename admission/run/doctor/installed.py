@@ -29,7 +29,7 @@ from admission.run.doctor.findings import Finding, error, warning
 from admission.run.doctor.picture import OURS, Picture, name_of
 from certs import rotation
 
-INSTALL: Final = "gpu-admission install with the options of the installation"
+INSTALL: Final = "gpu-admission install, with the options of the installation"
 _DENIED: Final = re.compile(r'admission webhook "([^"]+)" denied')
 _CAUSES: Final = (
     ("x509", "the API server does not trust its certificate"),
