@@ -96,6 +96,8 @@ _OF_QUEUES: Final = frozenset(
 """What decides where pods are charged that run."""
 _CONCERNED_A_TURN: Final = 500
 """Workloads that are looked at in one turn for a change of something that they depend on."""
+_LOOKED_AT_A_TURN: Final = 500
+"""Workloads whose next request is derived in one turn; a leader that begins looks at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +333,18 @@ class Core:
             self._mirrors[resource].synced for resource in self._awaited
         )
 
+    def unready(self) -> str:
+        """Return what of the lists that decisions need was not taken yet; from any thread."""
+        waiting = []
+        for resource in self._awaited:
+            informer = self._mirrors[resource]
+            if not informer.synced:
+                taken, listed = informer.taken, informer.listed
+                waiting.append(
+                    f"{resource.plural}{f' ({taken:,} of {listed:,})' if listed else ''}"
+                )
+        return f"not taken in yet: {', '.join(sorted(waiting))}" if waiting else ""
+
     @property
     def gathering_seconds(self) -> float:
         """Least time between the starts of two turns, so that messages gather; mostly 0."""
@@ -414,7 +428,10 @@ class Core:
         self._queue.add_all(self._brake.take_due())
         self._queue.add_decided(self._rollouts.settle())
         self._queue.add_decided(self._scheduling.run())
-        while self._flow.may_send() and (key := self._queue.pop(self._flow.may_decide)):
+        for _ in range(_LOOKED_AT_A_TURN):
+            key = self._queue.pop(self._flow.may_decide) if self._flow.may_send() else None
+            if key is None:
+                break
             self._advance(key)
         self._flow.end_turn(self._scheduling.open_decisions)
         self.counting.update(lambda: True)
@@ -556,8 +573,10 @@ class Core:
         if self._leading:
             self._effects.changed(known, view, self._scheduling.preemption_of(key))
         self._queue.add(key)
+        by = view.metadata.controller()
         for owners in self._owners:
-            self._queue.add_all(owners.naming(view))
+            if owners.may_name(key, by):
+                self._queue.add_all(owners.naming(view))
         if self._scheduling.is_foreign_reservation(view):
             self._foreign.add(key)
         self._pods.predecessors.on_update(view)
@@ -594,7 +613,11 @@ class Core:
 
     def _subject(self, key: WorkloadKey) -> tuple[Owners[Any, Any], Subject] | None:
         """Return whose business a Workload key is and what there is; None for nobody's."""
+        workload = self._workloads.get(key)
+        by = None if workload is None else workload.metadata.controller()
         for owners in self._owners:
+            if not owners.index.may_have(key, by):
+                continue  # so it is with all kinds but one
             subject = owners.index.subject(key)
             if subject is not None:
                 return owners, subject
@@ -807,7 +830,8 @@ class Core:
 
     def _next_due_in(self) -> float | None:
         now = self._clock.monotonic()
-        if self._concerned:
+        is_left = self._flow.may_send() and self._queue.has_next(self._flow.may_decide)
+        if self._concerned or is_left:
             return 0.0
         moments = [
             self._flow.next_due_in(), self._scheduling.next_due_in(), self._queue.next_due_in(),
