@@ -73,7 +73,7 @@ from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import HealthPolicy
 from admission.gpu.inventory import GpuNode, NodeStock
 from admission.kube import errors, resources
-from admission.kube.reflector import Deleted, Replaced, Upserted
+from admission.kube.reflector import Replaced, Upserted
 from admission.kube.resources import Resource
 from admission.objects import condition_list, views
 from admission.objects.cluster_queue import ClusterQueue
@@ -153,6 +153,7 @@ class Core:
         self._settings, own = settings, settings.gpu.controller
         self._kinds = integrations.kinds_of(settings)
         self._awaited = watched.awaited(self._kinds)
+        self._selected = watched.selectors(self._kinds).keys()
         self._log = logs.get("core")
         self._flow = FlowControl(writer, clock, most=own.writers)
         self._explainer = Explainer(
@@ -374,9 +375,7 @@ class Core:
         )
         match message:
             case Observed(resource=resource, change=change):
-                if not isinstance(change, Replaced):
-                    is_gone = isinstance(change, Deleted)
-                    self._finish(self._flow.show(resource, change.object, is_gone=is_gone))
+                self._show(resource, change)
                 self._mirrors[resource].apply(change)
                 if resource is resources.WORKLOADS:
                     for key in self._quarantine.listed(change):
@@ -397,6 +396,21 @@ class Core:
             case Lead():
                 self._lead()
         self.counting.update(lambda: self.synced)
+
+    def _show(self, resource: Resource, change: Change[Any]) -> None:
+        """Find out what a watch or a list tells of requests that are open.
+
+        That an object is gone from a watch of a selected part does not tell that it is gone.
+        """
+        if not self._flow.awaits(resource):
+            return
+        if isinstance(change, Replaced):
+            for item in change.items:
+                self._finish(self._flow.show(resource, item, is_gone=False))
+        elif isinstance(change, Upserted):
+            self._finish(self._flow.show(resource, change.object, is_gone=False))
+        elif resource not in self._selected:
+            self._finish(self._flow.show(resource, change.object, is_gone=True))
 
     def step(self) -> float | None:
         """Do what is to be done now.
@@ -424,6 +438,8 @@ class Core:
             self._ask_writers()
         for rested in self._flow.due():
             self._look_at(rested)
+        for told in self._flow.take_told():
+            self._finish(told)
         self._queue.add_due()
         self._queue.add_all(self._brake.take_due())
         self._queue.add_decided(self._rollouts.settle())
@@ -472,6 +488,8 @@ class Core:
             return None
         for rested in self._flow.due():
             self._look_at(rested)
+        for told in self._flow.take_told():
+            self._finish(told)
         self._statuses.collect()
         now = self._clock.monotonic()
         self._statuses.send(now)
