@@ -74,7 +74,7 @@ from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import HealthPolicy
 from admission.gpu.inventory import GpuNode, NodeStock
 from admission.kube import errors, resources
-from admission.kube.reflector import Deleted, Replaced, Upserted
+from admission.kube.reflector import Replaced, Upserted
 from admission.kube.resources import Resource
 from admission.objects import condition_list, views
 from admission.objects.cluster_queue import ClusterQueue
@@ -100,6 +100,8 @@ _JUDGED_WHEN_SEEN: Final = frozenset({resources.WORKLOADS, resources.BOUND_PODS}
 """Kinds whose handlers say themselves whether a new version calls for a turn."""
 _CONCERNED_A_TURN: Final = 500
 """Workloads that are looked at in one turn for a change of something that they depend on."""
+_LOOKED_AT_A_TURN: Final = 500
+"""Workloads whose next request is derived in one turn; a leader that begins looks at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,7 @@ class Core:
         self._settings, own = settings, settings.gpu.controller
         self._kinds = integrations.kinds_of(settings)
         self._awaited = watched.awaited(self._kinds)
+        self._selected = watched.selectors(self._kinds).keys()
         self._log = logs.get("core")
         self._flow = FlowControl(writer, clock, most=own.writers)
         self._explainer = Explainer(
@@ -342,6 +345,18 @@ class Core:
             self._mirrors[resource].synced for resource in self._awaited
         )
 
+    def unready(self) -> str:
+        """Return what of the lists that decisions need was not taken yet; from any thread."""
+        waiting = []
+        for resource in self._awaited:
+            informer = self._mirrors[resource]
+            if not informer.synced:
+                taken, listed = informer.taken, informer.listed
+                waiting.append(
+                    f"{resource.plural}{f' ({taken:,} of {listed:,})' if listed else ''}"
+                )
+        return f"not taken in yet: {', '.join(sorted(waiting))}" if waiting else ""
+
     @property
     def gathering_seconds(self) -> float:
         """Least time between the starts of two turns, so that messages gather; mostly 0."""
@@ -371,9 +386,7 @@ class Core:
         )
         match message:
             case Observed(resource=resource, change=change):
-                if not isinstance(change, Replaced):
-                    is_gone = isinstance(change, Deleted)
-                    self._finish(self._flow.show(resource, change.object, is_gone=is_gone))
+                self._show(resource, change)
                 self._mirrors[resource].apply(change)
                 if resource is resources.WORKLOADS:
                     for key in self._quarantine.listed(change):
@@ -394,6 +407,21 @@ class Core:
             case Lead():
                 self._lead()
         self.counting.update(lambda: self.synced)
+
+    def _show(self, resource: Resource, change: Change[Any]) -> None:
+        """Find out what a watch or a list tells of requests that are open.
+
+        That an object is gone from a watch of a selected part does not tell that it is gone.
+        """
+        if not self._flow.awaits(resource):
+            return
+        if isinstance(change, Replaced):
+            for item in change.items:
+                self._finish(self._flow.show(resource, item, is_gone=False))
+        elif isinstance(change, Upserted):
+            self._finish(self._flow.show(resource, change.object, is_gone=False))
+        elif resource not in self._selected:
+            self._finish(self._flow.show(resource, change.object, is_gone=True))
 
     def step(self) -> float | None:
         """Do what is to be done now.
@@ -421,11 +449,16 @@ class Core:
             self._ask_writers()
         for rested in self._flow.due():
             self._look_at(rested)
+        for told in self._flow.take_told():
+            self._finish(told)
         self._queue.add_due()
         self._queue.add_all(self._brake.take_due())
         self._queue.add_decided(self._rollouts.settle())
         self._queue.add_decided(self._scheduling.run())
-        while self._flow.may_send() and (key := self._queue.pop(self._flow.may_decide)):
+        for _ in range(_LOOKED_AT_A_TURN):
+            key = self._queue.pop(self._flow.may_decide) if self._flow.may_send() else None
+            if key is None:
+                break
             self._advance(key)
         self._flow.end_turn(self._scheduling.open_decisions)
         self.counting.update(lambda: True)
@@ -466,6 +499,8 @@ class Core:
             return None
         for rested in self._flow.due():
             self._look_at(rested)
+        for told in self._flow.take_told():
+            self._finish(told)
         self._statuses.collect()
         now = self._clock.monotonic()
         self._statuses.send(now)
@@ -567,8 +602,10 @@ class Core:
         if self._leading:
             self._effects.changed(known, view, self._scheduling.preemption_of(key))
         self._queue.add(key)
+        by = view.metadata.controller()
         for owners in self._owners:
-            self._queue.add_all(owners.naming(view))
+            if owners.may_name(key, by):
+                self._queue.add_all(owners.naming(view))
         if self._scheduling.is_foreign_reservation(view):
             self._foreign.add(key)
         self._pods.predecessors.on_update(view)
@@ -605,7 +642,11 @@ class Core:
 
     def _subject(self, key: WorkloadKey) -> tuple[Owners[Any, Any], Subject] | None:
         """Return whose business a Workload key is and what there is; None for nobody's."""
+        workload = self._workloads.get(key)
+        by = None if workload is None else workload.metadata.controller()
         for owners in self._owners:
+            if not owners.index.may_have(key, by):
+                continue  # so it is with all kinds but one
             subject = owners.index.subject(key)
             if subject is not None:
                 return owners, subject
@@ -818,7 +859,8 @@ class Core:
 
     def _next_due_in(self) -> float | None:
         now = self._clock.monotonic()
-        if self._concerned:
+        is_left = self._flow.may_send() and self._queue.has_next(self._flow.may_decide)
+        if self._concerned or is_left:
             return 0.0
         moments = [
             self._flow.next_due_in(), self._scheduling.next_due_in(), self._queue.next_due_in(),

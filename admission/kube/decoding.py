@@ -1,8 +1,9 @@
 """From encoded objects to the types that callers ask for, one by one where one is broken."""
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, Generic, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -94,16 +95,46 @@ def one(raw: bytes | msgspec.Raw, into: type[T]) -> T:
         raise errors.DecodeError(f"{where}: {error}") from error
 
 
+class Partial(Protocol):
+    """A type of which lists and watches bring most objects as a smaller type.
+
+    Attributes:
+        part: the smaller type.
+    """
+
+    part: ClassVar[type[Any]]
+
+    @staticmethod
+    def is_wanted_whole(part: Any) -> bool:
+        """Return whether an object, as the smaller type, is brought whole."""
+        ...
+
+
+def _reader(into: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
+    """Return what decodes an object of a list or a watch; see `Partial`."""
+    whole = structs.decoder(into)
+    if not hasattr(into, "part"):
+        return partial(decode, whole)
+    partly: type[Partial] = cast(Any, into)
+    part = structs.decoder(partly.part)
+
+    def read(raw: bytes | msgspec.Raw) -> Any:
+        found = decode(part, raw)
+        return decode(whole, raw) if partly.is_wanted_whole(found) else found
+
+    return read
+
+
 def many(
     raws: Iterable[bytes | msgspec.Raw], into: type[T]
 ) -> tuple[tuple[T, ...], tuple[Undecodable, ...]]:
     """Decode objects; those that do not fit are reported beside the rest."""
-    decoder = structs.decoder(into)
+    read = _reader(into)
     good: list[T] = []
     bad: list[Undecodable] = []
     for raw in raws:
         try:
-            good.append(decode(decoder, raw))
+            good.append(read(raw))
         except _BROKEN as error:
             bad.append(_undecodable(raw, error))
     return tuple(good), tuple(bad)
@@ -125,12 +156,17 @@ def page(raw: bytes, resource: Resource, into: type[T]) -> Page[T]:
     Raises:
         DecodeError: it is no list at all.
     """
+    items: tuple[Any, ...] = ()
+    found: _Collection[Any]
     undecodable: tuple[Undecodable, ...] = ()
     try:
-        found = decode(structs.decoder(cast(Any, _Collection[into])), raw)  # type: ignore[valid-type]
+        of_items = msgspec.Raw if hasattr(into, "part") else into
+        found = decode(structs.decoder(cast(Any, _Collection[of_items])), raw)  # type: ignore[valid-type]
         items = found.items or ()
     except _BROKEN:
+        of_items = msgspec.Raw
         found = one(raw, _Collection[msgspec.Raw])
+    if of_items is msgspec.Raw:
         items, undecodable = many(found.items or (), into)
     if into is dict:
         for item in items:
@@ -146,14 +182,16 @@ def page(raw: bytes, resource: Resource, into: type[T]) -> Page[T]:
 
 def event(kind: EventType, raw: bytes | msgspec.Raw, into: type[T]) -> WatchEvent[T]:
     """Return a watch event around an encoded object; ERROR if it does not fit the type."""
-    version = head(raw).resource_version
     if kind is EventType.BOOKMARK:
-        return WatchEvent(type=kind, resource_version=version)
+        return WatchEvent(type=kind, resource_version=head(raw).resource_version)
     try:
-        found = decode(structs.decoder(into), raw)
+        found = _reader(into)(raw)
     except _BROKEN as error:
         bad = _undecodable(raw, error, deleted=kind is EventType.DELETED)
+        version = head(raw).resource_version
         return WatchEvent(type=EventType.ERROR, resource_version=version, undecodable=bad)
+    metadata = getattr(found, "metadata", None) or head(raw)
+    version = metadata.resource_version
     return WatchEvent(type=kind, resource_version=version, object=found)
 
 

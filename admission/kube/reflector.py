@@ -133,6 +133,7 @@ class Reflector(Generic[T]):
             said not to be served.
         is_unsure: the connection broke; the server may have left the state that is known.
         newest: latest version that was seen, as a number.
+        listing: objects that the last list has brought so far; any thread may look.
         lists: lists that went to the sink.
         failures: failed lists and watches.
     """
@@ -185,6 +186,7 @@ class Reflector(Generic[T]):
         self.resource: Final = resource
         self.has_synced = False
         self.is_unsure = False
+        self.listing = 0
         self.newest = newest
         self.lists = 0
         self.failures = 0
@@ -438,6 +440,7 @@ class Reflector(Generic[T]):
         while True:
             page = self._page(limit, token)
             items.extend(page.items)
+            self.listing = len(items)
             undecodable.extend(page.undecodable)
             token = page.continue_
             if not token or self._stopping.is_set():

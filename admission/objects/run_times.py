@@ -58,6 +58,15 @@ class Limit:
     queue: str = field(default="", compare=False)
 
 
+_NONE: Final = RunTimes()
+_NAMES: Final = frozenset(
+    {
+        names.MINIMUM_RUN_TIME, names.DEFAULT_RUN_TIME, names.MAXIMUM_RUN_TIME,
+        names.PREEMPTION_NOTICE,
+    }
+)  # fmt: skip
+
+
 def read(metadata: views.ObjectMeta) -> RunTimes:
     """Return the run times in the annotations of a queue.
 
@@ -74,7 +83,9 @@ def read(metadata: views.ObjectMeta) -> RunTimes:
 
 def readable(metadata: views.ObjectMeta) -> RunTimes:
     """Return the run times in the annotations of an object, without those that cannot be read."""
-    present = metadata.annotations or {}
+    present = metadata.annotations
+    if not present or _NAMES.isdisjoint(present):
+        return _NONE
     return RunTimes(
         minimum=_readable(present, names.MINIMUM_RUN_TIME),
         default=_readable(present, names.DEFAULT_RUN_TIME),

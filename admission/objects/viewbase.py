@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from admission.base import names
+from admission.base import names, shared
 from admission.objects.fields import (
     CONDITION_TYPE,
     MESSAGE,
@@ -55,6 +55,11 @@ class ObjectMeta(View, frozen=True, kw_only=True):
     finalizers: tuple[str, ...] | None = None
     owner_references: tuple[OwnerReference, ...] | None = None
 
+    def __post_init__(self) -> None:
+        shared.share_texts(self, "namespace", "creation_timestamp")
+        if self.labels and len(self.labels) > 1:
+            shared.share_members(self, "labels")
+
     def label(self, key: str) -> str:
         """Value of a label; empty when absent."""
         return (self.labels or {}).get(key, "")
@@ -72,7 +77,10 @@ class ObjectMeta(View, frozen=True, kw_only=True):
 
     def controller(self) -> OwnerReference | None:
         """The controlling owner, if any."""
-        return next((ref for ref in self.owner_references or () if ref.controller), None)
+        for reference in self.owner_references or ():
+            if reference.controller:
+                return reference
+        return None
 
 
 def _what_concerns_us(metadata: ObjectMeta) -> ObjectMeta:
@@ -111,3 +119,6 @@ class Condition(View, frozen=True, kw_only=True):
 
     observed_generation: Annotated[Int64, keywords(minimum=0)] = 0
     """Generation of the object that the condition was computed from."""
+
+    def __post_init__(self) -> None:
+        shared.share_texts(self, "type", "status", "reason", "message", "last_transition_time")

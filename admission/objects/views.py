@@ -6,11 +6,11 @@ the view has every member. Field names are the wire names in snake case. Times s
 the API server sent; quantities too.
 """
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from admission.base import structs
+from admission.base import shared, structs
 from admission.objects import markers
 from admission.objects.fields import Int64
 
@@ -187,6 +187,10 @@ class PodSpec(View, frozen=True, kw_only=True):
     resource_claims: tuple[PodResourceClaim, ...] | None = None
     topology_spread_constraints: tuple[Any, ...] | None = None
 
+    def __post_init__(self) -> None:
+        shared.share_members(self, "containers", "tolerations", "node_selector")
+        shared.share_texts(self, "node_name", "scheduler_name", "preemption_policy")
+
 
 class PodCondition(View, frozen=True, kw_only=True):
     """corev1.PodCondition."""
@@ -196,6 +200,9 @@ class PodCondition(View, frozen=True, kw_only=True):
     reason: str = ""
     message: str = ""
     last_transition_time: str | None = None
+
+    def __post_init__(self) -> None:
+        shared.share_texts(self, "type", "status", "reason", "last_transition_time")
 
 
 class PodClaimStatus(View, frozen=True, kw_only=True):
@@ -225,7 +232,18 @@ _AS_POD_SPEC: Final = structs.converter(PodSpec)
 
 
 class PodDocument(Object, frozen=True, kw_only=True):
-    """v1 Pod with its spec whole, for whoever copies the spec."""
+    """v1 Pod with its spec whole, for whoever copies the spec.
+
+    Lists and watches bring it for pods that are held, of which a Workload is made. Of all others
+    they bring a `Pod`: a spec with volumes and probes is several times as large.
+    """
+
+    part: ClassVar[type[Pod]] = Pod
+
+    @staticmethod
+    def is_wanted_whole(pod: Pod) -> bool:
+        """Return whether a list or a watch brings a pod whole."""
+        return bool(pod.spec.scheduling_gates)
 
     spec: dict[str, Any] = msgspec.field(default_factory=dict)
     status: PodStatus = PodStatus()

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from importlib import resources
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
-from admission.base import conditions, names, pod_resources, quantity
+from admission.base import conditions, names, pod_resources, quantity, shared
 from admission.base.errors import InvalidValueError
+from admission.base.memo import Memo
 from admission.base.names import (
     ClusterQueueName,
     FlavorName,
@@ -66,6 +67,8 @@ _ONE_OF = Rule(
     "exactly one of the fields in [universal individual] must be set",
 )
 _MAX_DOMAINS = 100_000
+_DIFFERENT: Final = 1024
+"""Different pod sets of which it is remembered what they ask for; most Workloads ask alike."""
 
 Value = Annotated[str, text(at_most=63)]
 
@@ -322,6 +325,11 @@ class WorkloadSpec(View, frozen=True, kw_only=True):
     ]
     """Gates that hold up preemption on behalf of the workload."""
 
+    def __post_init__(self) -> None:
+        if self.pod_sets:
+            shared.share_members(self, "pod_sets")
+        shared.share_texts(self, "queue_name")
+
 
 class PodSetAssignment(View, frozen=True, kw_only=True):
     """Quota of one pod set."""
@@ -345,6 +353,9 @@ class PodSetAssignment(View, frozen=True, kw_only=True):
         Annotated[str | None, UNREAD, one_of("Pending", "Ready"), text(at_most=7)]
     ]
     """Whether the placement is still to come."""
+
+    def __post_init__(self) -> None:
+        shared.share_members(self, "name", "flavors", "resource_usage", "count")
 
 
 class Admission(View, frozen=True, kw_only=True):
@@ -764,7 +775,30 @@ class _Asked:
     invalid: str
 
 
+class _Remembered(NamedTuple):
+    """What was computed, and in which surroundings: while they are kept, so is their identity."""
+
+    asked: _Asked
+    beside: tuple[object, ...]
+
+
+_ASKED: Final = Memo[_Remembered](_DIFFERENT)
+
+
 def _asked(view: Workload, around: Surroundings) -> _Asked:
+    """Return what a Workload asks for; computed once for equal pod sets.
+
+    Surroundings are replaced and never changed, so they are told apart by identity.
+    """
+    found = view.spec.pod_sets or ()
+    if any(resource_claim.concerned(one.template.spec) for one in found):
+        return _computed(view, around)  # it depends on the claims of this one
+    beside = around.rules, around.limits, around.overheads, around.placements
+    key = _ENCODER.encode(found), *map(id, beside)
+    return _ASKED.get(key, lambda: _Remembered(_computed(view, around), beside)).asked
+
+
+def _computed(view: Workload, around: Surroundings) -> _Asked:
     found = view.spec.pod_sets or ()
     adjusted = [_adjusted(one.template.spec, around, _path(i)) for i, one in enumerate(found)]
     taken = _taken(view, adjusted, around)

@@ -123,7 +123,7 @@ class Kind:
 
     def is_of(self, owner: views.OwnerReference) -> bool:
         """Return whether a reference names an owner of this kind."""
-        return (owner.api_version, owner.kind) == (self.api_version, self.name)
+        return owner.kind == self.name and owner.api_version == self.api_version
 
 
 class Owner(Protocol):

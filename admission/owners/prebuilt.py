@@ -38,9 +38,14 @@ class Named:
             if not self._owners[named]:
                 del self._owners[named]
 
+    def __contains__(self, named: object) -> bool:
+        """Return whether an owner names a Workload."""
+        return named in self._owners
+
     def owners(self, named: WorkloadKey) -> tuple[WorkloadKey, ...]:
         """Return all owners that name a Workload, sorted."""
-        return tuple(sorted(self._owners.get(named, ())))
+        found = self._owners.get(named)
+        return () if found is None else tuple(sorted(found))
 
 
 def key_of(owner: views.Object) -> WorkloadKey | None:

@@ -7,6 +7,7 @@ Source: kueue pkg/controller/jobframework/workload_names.go and reconciler.go
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from admission.base import conditions, events, names
@@ -17,6 +18,8 @@ from admission.objects.workload import Workload
 _MAX_NAME: Final = 253
 _HASH_LENGTH: Final = 5
 _INT32_MAX: Final = 2**31 - 1
+_REMEMBERED: Final = 4096
+"""Names that are not computed again: that of an owner is asked for many times in a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,7 @@ class PriorityClasses:
     pod: Mapping[str, views.PriorityClass]
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def name_for(kind: str, group: str, name: str, uid: str, revision: str = "") -> str:
     """Return ``<kind>-<name>-<hash>``, at most 253 characters.
 

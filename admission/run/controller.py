@@ -308,7 +308,8 @@ class Controller:
 
     def unready(self) -> str:
         """Return what is not known, not up to date, or has expired; empty when all is well."""
-        return self._view.watches.unready() or self._rotation.unready()
+        view = self._view
+        return view.watches.unready() or view.core.unready() or self._rotation.unready()
 
     def details(self) -> Iterator[str]:
         """Yield whether it leads, what the Lease says, and the age of each watch."""

@@ -184,13 +184,17 @@ class Watches:
 
     def unready(self) -> str:
         """Return what is not known, or not known to be up to date; empty when all is well."""
-        listed = [(r.resource, r.has_synced) for r in self._needed]
-        listed += [(o.reflector.resource, o.is_settled) for o in self._optional]
-        waiting = [resource for resource, has_synced in listed if not has_synced]
+        listed = [(r, r.has_synced) for r in self._needed]
+        listed += [(o.reflector, o.is_settled) for o in self._optional]
+        waiting = sorted(
+            f"{one.resource.plural}{f' ({one.listing:,} so far)' if one.listing else ''}"
+            for one, is_known in listed
+            if not is_known
+        )
         if self._is_reverted:
             return "the API server went back to an earlier state: all is listed anew"
         if waiting:
-            return f"not listed yet: {_named(waiting)}"
+            return f"not listed yet: {', '.join(waiting)}"
         due = self._clock.monotonic() - SILENT_SECONDS
         silent = [r.resource for r in self._needed if r.last_activity < due]
         return f"not heard of for long: {_named(silent)}" if silent else ""

@@ -198,6 +198,8 @@ def to_take_back(
     taken: list[tuple[QueueNode, ReservingWorkload]] = []
     for name in sorted(forest.queues):
         node = forest.queues[name]
+        if not _is_over(node):
+            continue
         candidates = sorted(
             (one for one in node.workloads.values() if may_take(one.key) and not one.surges),
             key=lambda one: (one.reserved_us, one.uid),

@@ -4,7 +4,9 @@
 (c) the yardstick of (b): a bare loop with the same writes, without quota or webhook; (d) reviews;
 (e) 15,000 Workloads made by hand over 30 queues, no webhook registered; (f) 500 pod groups of 20
 pods at once over the queues of (b), of one run; (g) 50,000 Workloads made by hand over 1,000
-queues of as many namespaces, no webhook registered; ``engine`` the scheduling cycles alone;
+queues of as many namespaces, no webhook registered; (h) decisions while 10,000 Workloads wait and
+the labels of 50 namespaces a second change; (i) start of a controller that finds 50,000 Workloads
+and as many bound pods; ``engine`` the scheduling cycles alone;
 ``recovery`` how long nobody is admitted after a failure; ``stall`` what one client can take from
 the others; ``waiting`` how soon 10,000 pods in 1,000 queues say why they wait, and what ten
 browsers cost; ``availability`` what users notice when one of two replicas fails, the worst of the
@@ -24,16 +26,18 @@ from pathlib import Path
 from typing import Final
 
 from tests.bench import availability, pages, recovery, report, stall
+from tests.bench.cold import Cold
 from tests.bench.crowd import Waiting
 from tests.bench.figures import Figures
 from tests.bench.handmade import Handmade
+from tests.bench.labelled import Labelled
 from tests.bench.parts import Bench
 from tests.bench.stage import Stage
 from tests.controlplane import forked
 from tests.controlplane.cluster import Cluster
 
 PARTS: Final = (
-    *("a", "b", "c", "d", "e", "f", "g", "engine"),
+    *("a", "b", "c", "d", "e", "f", "g", "h", "i", "engine"),
     *("recovery", "stall", "waiting", "availability", "pages"),
 )
 _ON_ONE_STAGE: Final = frozenset({"a", "b", "c", "bc", "d", "f"})
@@ -58,6 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with _stage(options.profile, "--no-older-versions") as stage:
                 handmade = Handmade(stage, options.scale, _say, part)
                 found[part] = handmade.run(options.runs or 1)
+    for part, measured_part in (("h", Labelled), ("i", Cold)):
+        if part in wanted:
+            with _stage(options.profile, "--no-older-versions") as stage:
+                found[part] = measured_part(stage, options.scale, _say).run()
     if "engine" in wanted:
         _say("(engine)")
         found["engine"] = _engine()

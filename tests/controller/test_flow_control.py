@@ -3,6 +3,7 @@
 import pytest
 from prometheus_client import REGISTRY
 
+from admission.base.names import WorkloadKey
 from admission.controller.writing.api_requests import (
     ApiRequest,
     Operation,
@@ -12,7 +13,7 @@ from admission.controller.writing.api_requests import (
     Verb,
 )
 from admission.controller.writing.flow_control import FlowControl
-from admission.kube.resources import WORKLOADS
+from admission.kube.resources import PODS, RELEASED_PODS, WORKLOADS, Resource
 from admission.objects import views
 from tests.clocks import FakeClock
 from tests.controller.test_turns import alike, reserved, send_what_tells, texts, turn
@@ -226,7 +227,7 @@ def test_what_is_to_be_sent_again_waits_until_it_may_be_in_flight() -> None:
     assert flow.in_flight == _ALWAYS
     answer(flow, sent[0], 0.01)
     flow.due()
-    assert flow.sending == 2
+    assert flow.sending == flow.most_decisions == 3
 
 
 def test_evictions_that_no_cycle_decided_leave_decisions_their_turn() -> None:
@@ -312,3 +313,79 @@ def test_conditions_are_further_between_while_the_api_server_answers_slowly() ->
         world.clock.advance(0.1)
     assert max(sent) == 1
     assert 2 <= sum(sent) <= 4  # 20 where answers are quick
+
+
+def change(version: int, name: str = "pod-1") -> ApiRequest:
+    """A change of a pod that is bound to a version."""
+    return ApiRequest(
+        key=WorkloadKey("ml", "w"), operation=Operation.START_OWNER, verb=Verb.REPLACE,
+        resource=PODS, namespace="ml", name=name,
+        document={"metadata": {"name": name, "resourceVersion": str(version)}},
+    )  # fmt: skip
+
+
+def seen(version: int, name: str = "pod-1") -> views.Object:
+    return views.Object(
+        metadata=views.ObjectMeta(namespace="ml", name=name, resource_version=str(version))
+    )
+
+
+@pytest.mark.parametrize("resource", [PODS, RELEASED_PODS])
+def test_every_watch_of_a_kind_tells_of_a_request_without_an_answer(resource: Resource) -> None:
+    flow, one = make_flow(), change(7)
+    flow.submit(one)
+    answer(flow, one, 0.0, Result.UNKNOWN)
+    assert flow.show(resource, seen(7), is_gone=False) is None
+    told = flow.show(resource, seen(8), is_gone=False)
+    assert told is not None
+    assert (told.result, told.object) == (Result.CONFLICT, seen(8))
+
+
+def test_what_a_watch_tells_counts_in_the_place_of_an_answer_that_is_late() -> None:
+    clock = FakeClock()
+    flow, one = make_flow(clock), change(7)
+    flow.submit(one)
+    flow.show(PODS, seen(8), is_gone=False)
+    flow.due()
+    assert flow.take_told() == []  # the answer may be on its way
+    assert flow.next_due_in() == 1.0
+    clock.advance(1.0)
+    flow.due()
+    (told,) = flow.take_told()
+    assert (told.request, told.object) == (one, seen(8))
+    assert (flow.sending, flow.in_flight) == (0, 0)
+    flow.submit(change(8))
+    assert flow.complete(Outcome(request=one, result=Result.UNKNOWN)) is None
+    assert (flow.sending, flow.in_flight) == (1, 1)
+
+
+def test_an_answer_that_comes_in_time_counts_and_not_what_a_watch_has_told() -> None:
+    clock = FakeClock()
+    flow, one = make_flow(clock), change(7)
+    flow.submit(one)
+    flow.show(PODS, seen(8), is_gone=False)
+    clock.advance(0.5)
+    done = Outcome(request=one, result=Result.DONE, object=seen(8))
+    assert flow.complete(done) is done
+    clock.advance(10)
+    flow.due()
+    assert flow.take_told() == []
+
+
+def test_a_server_that_takes_eight_seconds_has_sixteen_before_it_is_asked_again() -> None:
+    clock = FakeClock()
+    flow = make_flow(clock)
+    exchange(flow, 8.0, at_once=_ALWAYS)
+    one = change(7)
+    flow.submit(one)
+    clock.advance(5.0)
+    answer(flow, one, 0.0, Result.UNKNOWN)
+    assert flow.next_due_in() == pytest.approx(11.0)
+    assert flow.unknown == 1
+
+
+def test_what_waits_for_a_watch_counts_as_in_flight() -> None:
+    flow = make_flow()
+    flow.submit(change(7))
+    answer(flow, change(7), 0.0, Result.UNKNOWN)
+    assert in_flight(flow) == 10 - 1

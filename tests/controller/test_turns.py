@@ -6,6 +6,7 @@ import pytest
 
 from admission.base.names import WorkloadKey
 from admission.config.gpu_configuration import Controller
+from admission.controller import core
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import (
     ApiRequest,
@@ -17,10 +18,12 @@ from admission.controller.writing.api_requests import (
 )
 from admission.controller.writing.flow_control import FlowControl
 from admission.kube.api import Document
-from admission.kube.resources import CLUSTER_QUEUES
+from admission.kube.reflector import Deleted
+from admission.kube.resources import CLUSTER_QUEUES, PODS, WORKLOADS
+from admission.objects import views
 from tests.builders.workloads import make_workload
 from tests.clocks import FakeClock
-from tests.controller.world import World, ready_world
+from tests.controller.world import WATCHED, World, ready_world
 
 _HANDED_OVER = 10
 """For eight writers."""
@@ -310,3 +313,37 @@ def test_reasons_have_their_turn_while_statuses_take_all_the_room(
         world.core._flow.complete(Outcome(request=world._queue.popleft(), result=Result.DONE))
         world.core._has_changed = True
     assert Operation.EXPLAIN_POD in {write.operation for write in world.queued}
+
+
+def test_a_list_tells_of_requests_without_an_answer() -> None:
+    """A watch that was cut off begins with a list."""
+    world = ready_world()
+    world.add_pod("pod", gpus=1)
+    world.observe()
+    world.core.step()
+    (create,) = world.queued
+    world._sender.send(create)
+    world._queue.clear()
+    world.core.receive(Outcome(request=create, result=Result.UNKNOWN))
+    assert world.core._flow.unknown == 1
+    listed = world.listed(WORKLOADS, WATCHED[WORKLOADS])
+    world.core.receive(core.Observed(WORKLOADS, listed))
+    assert world.core._flow.unknown == 0
+
+
+def test_a_pod_that_leaves_a_watch_by_label_may_still_be_there() -> None:
+    world = ready_world()
+    world.add_pod("pod", gpus=1)
+    world.observe()
+    start = None
+    while start is None:
+        world.core.step()
+        start = next((one for one in world.queued if one.operation is Operation.START_OWNER), None)
+        if start is None:
+            world.send_one()
+            world.observe()
+    world._queue.clear()
+    world.core.receive(Outcome(request=start, result=Result.UNKNOWN))
+    gone = core.Observed(PODS, Deleted(views.Object(metadata=world.pod("pod").metadata)))
+    world.core._show(gone.resource, gone.change)
+    assert world.core._flow.unknown == 1

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from http.client import HTTPConnection
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,8 @@ from typing_extensions import override
 
 _FIRST_KEY: Final = "/registry/"
 _AFTER_LAST_KEY: Final = "/registry0"
+_BATCH: Final = 100
+"""Changes in one transaction; etcd takes 128."""
 
 
 class _Connection(HTTPConnection):
@@ -56,11 +59,14 @@ class EtcdClient:
         return ((base64.b64decode(p["key"]).decode(), base64.b64decode(p["value"])) for p in pairs)
 
     def put(self, values: Mapping[str, bytes]) -> None:
-        """Stores a value for each key."""
+        """Stores a value for each key, a hundred at a time."""
+        puts = (
+            {"requestPut": {"key": _encoded(key), "value": base64.b64encode(value).decode()}}
+            for key, value in values.items()
+        )
         with closing(_Connection(self.socket_file)) as connection:
-            for key, value in values.items():
-                encoded = base64.b64encode(value).decode()
-                _ask(connection, "put", {"key": _encoded(key), "value": encoded})
+            while batch := list(islice(puts, _BATCH)):
+                _ask(connection, "txn", {"success": batch})
 
     def delete(self, key: str) -> None:
         """Deletes a key, if it is there."""

@@ -42,3 +42,31 @@ def test_an_object_that_is_nested_without_end_does_not_hide_the_others() -> None
 def test_a_change_of_such_an_object_is_told() -> None:
     event = decoding.event(EventType.MODIFIED, nested("deep"), views.Object)
     assert (event.type, event.resource_version) == (EventType.MODIFIED, "7")
+
+
+def pod(name: str, *gates: str) -> dict[str, Any]:
+    held = [{"name": gate} for gate in gates]
+    spec = {"containers": [{"name": "main"}], "volumes": [{"name": "data"}]}
+    return {"metadata": {"name": name}, "spec": {**spec, "schedulingGates": held}}
+
+
+def test_lists_and_watches_bring_pods_whole_only_where_a_workload_may_be_made_of_them() -> None:
+    items = [pod("held", "gate"), pod("released")]
+    raw = json.dumps({"metadata": {"resourceVersion": "9"}, "items": items}).encode()
+    page = decoding.page(raw, resources.PODS, views.PodDocument)
+    assert [type(one) for one in page.items] == [views.PodDocument, views.Pod]
+    for item, type_ in zip(items, (views.PodDocument, views.Pod), strict=True):
+        event = decoding.event(EventType.ADDED, json.dumps(item).encode(), views.PodDocument)
+        assert type(event.object) is type_
+
+
+def test_who_asks_for_a_pod_whole_gets_it_whole() -> None:
+    found = decoding.one(json.dumps(pod("released")).encode(), views.PodDocument)
+    assert found.spec["volumes"] == [{"name": "data"}]
+
+
+def test_one_pod_that_cannot_be_read_does_not_hide_the_others() -> None:
+    items = [pod("good"), {"metadata": {"name": "bad"}, "spec": {"containers": 1}}]
+    page = decoding.page(json.dumps({"items": items}).encode(), resources.PODS, views.PodDocument)
+    assert [one.metadata.name for one in page.items] == ["good"]
+    assert [one.name for one in page.undecodable] == ["bad"]

@@ -95,6 +95,13 @@ def test_it_is_ready_when_every_kind_was_listed_or_is_not_to_be_had(bench: Bench
     assert resources.DEVICES in told
 
 
+def test_it_says_how_much_of_a_long_list_has_come(bench: Bench) -> None:
+    bench.turn(but=resources.WORKLOADS)
+    (workloads,) = (one for one in bench.watches._needed if one.resource == resources.WORKLOADS)
+    workloads.listing = 12_500
+    assert bench.watches.unready() == "not listed yet: workloads (12,500 so far)"
+
+
 def test_a_watch_that_hangs_is_named_as_long_as_the_others_go_on(bench: Bench) -> None:
     bench.turn()
     bench.turn(but=resources.LOCAL_QUEUES)

@@ -85,6 +85,7 @@ class Measured:
         writes: requests of the controller, by purpose.
         by_others: requests of other clients that were answered by the last release.
         stopped: pods that were released and stopped again.
+        order: names of the pods in the order in which they were released.
     """
 
     seconds: float = 0.0
@@ -95,6 +96,7 @@ class Measured:
     writes: dict[Operation, int] = field(default_factory=dict)
     by_others: int = 0
     stopped: int = 0
+    order: list[str] = field(default_factory=list)
 
     @property
     def pods_a_second(self) -> float:
@@ -299,6 +301,7 @@ class Simulation(World):
 
     def _start(self, name: str) -> None:
         self.measured.released += 1
+        self.measured.order.append(name)
         self.measured.seconds = self._now - self._began
         self._is_over = self.measured.released >= self._wanted
         self._at(self._run_seconds, lambda: self._serve(1.0, lambda: self._end(name)))

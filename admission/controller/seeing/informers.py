@@ -35,6 +35,8 @@ class Informer(Generic[Value]):
     Attributes:
         on_left_out: told of an object that was left out, and why.
         on_reverted: told that a list shows an object in an earlier state than the one known.
+        taken: of a list that is being taken, how many objects were; any thread may look.
+        listed: how many objects that list has; 0 while there is none.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Informer(Generic[Value]):
         self._known: dict[tuple[str, str], views.Object] = {}
         self._log = logs.get("mirror")
         self.synced = False
+        self.taken = self.listed = 0
         self.on_left_out: Callable[[views.Object, str], None] = _ignore
         self.on_reverted: Callable[[], None] = _ignore
 
@@ -103,8 +106,10 @@ class Informer(Generic[Value]):
         for value in gone:
             del self._known[key_of(value)]
             self._drop(_as_of(value, version))
-        for value in listed.values():
+        self.listed = len(listed)
+        for self.taken, value in enumerate(listed.values()):
             self._set(value)
+        self.taken = self.listed = 0
 
     def _set(self, value: Value) -> None:
         """Takes a sight of an object; of one that has taken another's place both are told.

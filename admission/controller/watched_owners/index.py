@@ -74,6 +74,15 @@ class OwnerIndex(Generic[View, Document]):
         """Return the owner whose Workload of ours has, or would have, a key."""
         return self._views.get(key)
 
+    def may_have(self, key: WorkloadKey, by: views.OwnerReference | None) -> bool:
+        """Return whether `subject` may return something; it costs little.
+
+        Args:
+            key: the key.
+            by: the controller of the Workload of that key; None for none.
+        """
+        return self._views.get(key) is not None or (by is not None and self._kind.is_of(by))
+
     def subject(self, key: WorkloadKey) -> Subject | None:
         """Return the objects under a key, or None if the key is not of this kind.
 
@@ -115,6 +124,10 @@ class OwnerIndex(Generic[View, Document]):
         """Return the objects under the name of a Workload that an owner gives."""
         named = self._kind.prebuilt_key(owner)
         return None if named is None else self._workloads.get(named)
+
+    def may_name(self, named: WorkloadKey) -> bool:
+        """Return whether `naming` has something to do for a Workload that is there."""
+        return named in self._whole or named in self._naming
 
     def naming(self, named: WorkloadKey) -> tuple[WorkloadKey, ...]:
         """Return the keys to look at of owners that name a Workload, which is here now or gone."""

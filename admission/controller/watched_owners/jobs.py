@@ -66,6 +66,11 @@ class Jobs(HeldOwners[batch.Job, batch.JobDocument]):
         self._look_at(self.children.below(gone.metadata.uid))
 
     @override
+    def may_name(self, named: WorkloadKey, by: views.OwnerReference | None) -> bool:
+        has_children = by is not None and bool(self.children.below(by.uid))
+        return has_children or super().may_name(named, by)
+
+    @override
     def naming(self, workload: views.Object) -> tuple[WorkloadKey, ...]:
         owner = workload.metadata.controller()
         below = () if owner is None else self.children.below(owner.uid)

@@ -135,6 +135,17 @@ class Owners(Generic[View, Document]):
         """Return the keys to look at when it may have changed whether a namespace is managed."""
         return self.index.of_namespace(namespace)
 
+    def may_name(self, named: WorkloadKey, by: views.OwnerReference | None) -> bool:
+        """Return whether `naming` has something to say of a Workload that is there.
+
+        Nearly every Workload concerns one kind of owners at most, and there are many kinds.
+
+        Args:
+            named: key of the Workload.
+            by: its controller.
+        """
+        return (by is not None and self._kind.is_of(by)) or self.index.may_name(named)
+
     def naming(self, workload: views.Object) -> tuple[WorkloadKey, ...]:
         """Return the keys to look at when a Workload came, changed or went, besides its own."""
         named = WorkloadKey(workload.metadata.namespace, workload.metadata.name)

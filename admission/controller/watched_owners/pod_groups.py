@@ -136,6 +136,11 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
         return self._pods.get(own)
 
     @override
+    def may_have(self, key: WorkloadKey, by: views.OwnerReference | None) -> bool:
+        workload = self._workloads.get(key)
+        return key in self._members or (workload is not None and workload.is_of_group())
+
+    @override
     def subject(self, key: WorkloadKey) -> Subject | None:
         group, workload = self.get(key), self._workloads.get(key)
         if group is None:
@@ -162,6 +167,10 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
         if group.members and not any(pod.metadata.deletion_timestamp for pod in group.members):
             self._owners[key] = owner  # else it may be another as time passes
         return Subject(key, owner, workload)
+
+    @override
+    def may_name(self, named: WorkloadKey) -> bool:
+        return named in self._members or named in self._documents
 
     @override
     def naming(self, named: WorkloadKey) -> tuple[WorkloadKey, ...]:

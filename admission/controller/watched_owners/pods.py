@@ -180,6 +180,10 @@ class Pods(Owners[views.Pod, views.PodDocument]):
                 self._beyond.pop(group, None)
 
     @override
+    def may_name(self, named: WorkloadKey, by: views.OwnerReference | None) -> bool:
+        return named in self._beyond or super().may_name(named, by)
+
+    @override
     def naming(self, workload: views.Object) -> tuple[WorkloadKey, ...]:
         own = WorkloadKey(workload.metadata.namespace, workload.metadata.name)
         return (*super().naming(workload), *self._beyond.get(own, ()))

@@ -48,6 +48,12 @@ ODD_SECONDS: Final = 60.0
 
 _UNKNOWN_SECONDS: Final = (1.0, 2.0, 5.0)
 """Until a request is sent again that got no usable answer once, twice and so on."""
+_PATIENCE_FACTOR: Final = 2.0
+"""An answer is waited for this many times as long as the last ones took."""
+_LONGEST_UNKNOWN_SECONDS: Final = 60.0
+"""The longest wait for a watch to tell of a request, from when it was sent."""
+_TOLD_SECONDS: Final = 1.0
+"""So long an answer is waited for before what a watch has told counts in its place."""
 _REFUSED_SECONDS: Final = (1.0, 2.0, 5.0, 15.0, 60.0)
 """How long an object rests after it was refused something once, twice and so on."""
 _CONFLICT_SECONDS: Final = (0.0, 0.0, 0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -63,6 +69,9 @@ _QUICK_FACTOR: Final = 1.25
 """One that takes less than this says that they do not, and that one more may be tried."""
 _BATCH: Final = 16
 """Answers in one measurement."""
+_SLOW_SECONDS: Final = 1.0
+_SLOW_PROBES: Final = 4
+"""Answers that tell the usual time where each takes a second: more would take a minute."""
 _WINDOW_SECONDS: Final = 300.0
 """How long the usual time of an answer is kept while no request is alone."""
 _DISTURBED_SECONDS: Final = 10.0
@@ -106,12 +115,21 @@ _EVENTS_AT_ONCE: Final = 50
 """Events that repeat a condition: fifty at once, and one in each 200 ms."""
 
 
-_Target = tuple[Resource, str, str]
-"""The object of a request: its kind, namespace and name."""
+class _Target(NamedTuple):
+    """The object of a request; which of several watches shows it does not matter."""
+
+    group: str
+    plural: str
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, resource: Resource, namespace: str, name: str) -> "_Target":
+        return cls(resource.group, resource.plural, namespace, name)
 
 
 def _target(request: ApiRequest) -> _Target:
-    return request.resource, request.namespace, request.name
+    return _Target.of(request.resource, request.namespace, request.name)
 
 
 def _tells(request: ApiRequest, view: views.Object, *, is_gone: bool) -> bool:
@@ -140,7 +158,9 @@ class _Limit:
     Attributes:
         congestion: the limit that follows the time of answers, from `_LEAST` to the most.
         failing: the limit that follows requests without an answer: it falls by half where half of
-            what is in flight fails in a row, and grows by one with each batch of answers.
+            what is in flight fails in a row, and grows by one with each answer, and with each
+            batch of them from where it began.
+        latest: seconds that the last answers took, as a mean that forgets old ones.
     """
 
     def __init__(self, most: int, now: float) -> None:
@@ -149,6 +169,7 @@ class _Limit:
         self.congestion = self._always
         self.failing = most
         self._usual, self._usual_of, self._usual_at = 0.0, 0, now
+        self.latest = 0.0
         self._slowness = 1.0
         self._answers, self._seconds = 0, 0.0
         self._was_full = False
@@ -203,18 +224,23 @@ class _Limit:
             self._usual_of = min(self._usual_of + 1, _BATCH)
             self._usual += (seconds - self._usual) / self._usual_of
             self._usual_at = now
-        self._probing = max(0, self._probing - 1)
+        self.latest += (seconds - self.latest) / _BATCH if self.latest else seconds
+        is_slow = seconds >= _SLOW_SECONDS
+        self._probing = max(0, self._probing - (_BATCH // _SLOW_PROBES if is_slow else 1))
         self._failures = 0
+        if self.failing < self._always:
+            self.failing += 1  # as much again with each round of answers
         self._answers += 1
         self._seconds += seconds
         if self._answers < max(self.requests, _BATCH):
             return
-        is_known = self._usual_of >= _BATCH // 2
+        is_known = self._usual_of >= (_SLOW_PROBES // 2 if is_slow else _BATCH // 2)
         if self._was_full and (not is_known or now - self._usual_at >= _WINDOW_SECONDS):
             self._probing, self._usual_of = _BATCH, 0
         elif is_known:
             self._follow(self._seconds / self._answers / max(self._usual, 1e-9))
-        self.failing = min(self._most, self.failing + 1)
+        if self.failing >= self._always:
+            self.failing = min(self._most, self.failing + 1)
         self._was_full = False
         self._answers, self._seconds = 0, 0.0
 
@@ -256,6 +282,15 @@ class FlowControl:
         """How often open requests were sent, of those that got no answer once."""
         self._shown: dict[RequestKey, views.Object | None] = {}
         """What a watch has shown, since it was sent, of the object of a request under way."""
+        self._sent_at: dict[RequestKey, float] = {}
+        self._failed: set[RequestKey] = set()
+        """Requests without an answer that were counted as failed."""
+        self._again_at: dict[RequestKey, float] = {}
+        """When a request without an answer is sent again."""
+        self._told: list[Outcome] = []
+        """Outcomes that a watch has told of, and that were not taken yet."""
+        self._awaited: dict[int, ApiRequest] = {}
+        """Requests whose outcome is known and whose answer the writer still waits for."""
         self._retries = deque[ApiRequest]()
         self._resting: set[RequestKey] = set()
         self._refusals: dict[RequestKey, int] = {}
@@ -317,16 +352,21 @@ class FlowControl:
         the one that the request was made for, so that it took effect, or never can.
         """
         key = outcome.request.key
-        beside = max(self._beside.pop(key), self._sending)
-        self._sending -= 1
-        self._reserving -= outcome.request.operation is Operation.RESERVE_QUOTA
+        if self._awaited.pop(id(outcome.request), None) is not None:
+            return None
+        beside = self._end_attempt(outcome.request)
         if outcome.result is Result.UNKNOWN:
-            self._limit.fail()
             if key in self._shown:
                 return self._settle(outcome.request, self._shown[key])
+            if self._clock.monotonic() - self._sent_at[key] < _SLOW_SECONDS:
+                self._limit.fail()  # else a watch may tell that it is only slow
+                self._failed.add(key)
             attempts = self._attempts[key] = self._attempts.get(key, 0) + 1
             self._unknown[key] = attempts
-            self._wake_at(key, _UNKNOWN_SECONDS[min(attempts, len(_UNKNOWN_SECONDS)) - 1])
+            self._beside[key] = beside
+            seconds = self._unknown_seconds(key, attempts)
+            self._again_at[key] = self._clock.monotonic() + seconds
+            self._wake_at(key, seconds)
             return None
         self._close(outcome.request)
         if outcome.result is Result.REFUSED or self._is_in_vain(outcome):
@@ -344,6 +384,28 @@ class FlowControl:
                 self._limit.answer(outcome.seconds, beside, now)
         return outcome
 
+    def _unknown_seconds(self, key: RequestKey, attempts: int) -> float:
+        """Return how long a watch may take to tell of a request without an answer.
+
+        As long as the last answers took, and as long again; a server that is that slow would have
+        twice the work with a second request.
+        """
+        least = _UNKNOWN_SECONDS[min(attempts, len(_UNKNOWN_SECONDS)) - 1]
+        most = min(_PATIENCE_FACTOR * self._limit.latest, _LONGEST_UNKNOWN_SECONDS)
+        return max(least, self._sent_at[key] + most - self._clock.monotonic())
+
+    def _end_attempt(self, request: ApiRequest) -> int:
+        """Take that a request is not under way any more; return beside how many it was."""
+        beside = max(self._beside.pop(request.key), self._sending)
+        self._sending -= 1
+        self._reserving -= request.operation is Operation.RESERVE_QUOTA
+        return beside
+
+    def awaits(self, resource: Resource) -> bool:
+        """Return whether a request about an object of a kind is open."""
+        kind = resource.group, resource.plural
+        return any((one.group, one.plural) == kind for one in self._about)
+
     def show(self, resource: Resource, view: views.Object, *, is_gone: bool) -> Outcome | None:
         """Take an object as a watch shows it; return what that tells of a request, if anything.
 
@@ -352,7 +414,8 @@ class FlowControl:
             view: the object.
             is_gone: whether it was deleted.
         """
-        key = self._about.get((resource, view.metadata.namespace, view.metadata.name))
+        metadata = view.metadata
+        key = self._about.get(_Target.of(resource, metadata.namespace, metadata.name))
         request = None if key is None else self._open.get(key)
         if key is None or request is None or not _tells(request, view, is_gone=is_gone):
             return None
@@ -362,8 +425,21 @@ class FlowControl:
         self._shown[key] = shown
         return None
 
+    def take_told(self) -> list[Outcome]:
+        """Return the outcomes that watches have told of in the place of answers that are late."""
+        told, self._told = self._told, []
+        return told
+
     def _settle(self, request: ApiRequest, shown: views.Object | None) -> Outcome:
-        """Return the outcome of a request without an answer, by what a watch has shown."""
+        """Return the outcome of a request without an answer, by what a watch has shown.
+
+        The server has done what it was asked for, so this counts as an answer of that time.
+        """
+        now, key = self._clock.monotonic(), request.key
+        beside = self._beside.pop(key, 1)
+        if self._attempts.get(key, 0) > 1:
+            beside = max(beside, _ALWAYS)  # nobody knows which of them was answered
+        self._limit.answer(now - self._sent_at[key], beside, now)
         self._close(request)
         result = Result.GONE if shown is None else Result.CONFLICT
         return Outcome(request=request, result=result, object=shown)
@@ -374,8 +450,12 @@ class FlowControl:
         self._reporting -= self._open.pop(key).operation in api_requests.REPORTS
         if self._about.get(_target(request)) == key:
             del self._about[_target(request)]
-        for memory in (self._unknown, self._attempts, self._shown):
+        for memory in (
+            self._unknown, self._attempts, self._shown, self._sent_at, self._again_at,
+            self._beside,
+        ):  # fmt: skip
             memory.pop(key, None)
+        self._failed.discard(key)
 
     def _follow_conflict(self, key: RequestKey, result: Result) -> None:
         """Let an object rest whose changes come too late again and again.
@@ -422,10 +502,16 @@ class FlowControl:
         while self._wakes and self._wakes[0][0] <= now:
             _, _, key = heapq.heappop(self._wakes)
             if key in self._unknown:
-                self._retries.append(self._open[key])
+                if self._again_at[key] <= now:
+                    if key not in self._failed:
+                        self._limit.fail()
+                    self._failed.discard(key)
+                    self._retries.append(self._open[key])
             elif key in self._resting:
                 self._resting.discard(key)
                 ended.append(key)
+        for key in [one for one in self._shown if self._told_at(one) <= now]:
+            self._told.append(self._settle_before_answer(self._open[key]))
         while self._retries and self._sending < self._limit.requests:
             request = self._retries.popleft()
             if self._open.get(request.key) is request and request.key in self._unknown:
@@ -433,16 +519,29 @@ class FlowControl:
                 self._send(request)
         return ended
 
+    def _told_at(self, key: RequestKey) -> float:
+        """Return when what a watch has shown counts in the place of an answer."""
+        usual = _PATIENCE_FACTOR * self._limit.latest
+        return self._sent_at[key] + max(_TOLD_SECONDS, usual)
+
+    def _settle_before_answer(self, request: ApiRequest) -> Outcome:
+        """Take what a watch has told of a request that the writer still waits for."""
+        beside, shown = self._end_attempt(request), self._shown[request.key]
+        self._beside[request.key] = beside
+        self._awaited[id(request)] = request
+        return self._settle(request, shown)
+
     def next_due_in(self) -> float | None:
         """Return the seconds until `due` has something to do, or None."""
-        if not self._wakes:
-            return None
-        return max(0.0, self._wakes[0][0] - self._clock.monotonic())
+        moments = [self._wakes[0][0]] if self._wakes else []
+        moments += map(self._told_at, self._shown)
+        return max(0.0, min(moments) - self._clock.monotonic()) if moments else None
 
     def _send(self, request: ApiRequest) -> None:
         self._sending += 1
         self._reserving += request.operation is Operation.RESERVE_QUOTA
         self._beside[request.key] = self._sending
+        self._sent_at.setdefault(request.key, self._clock.monotonic())
         if self._sending >= self._limit.requests:
             self._limit.fill()
         self._writer.submit(request)
@@ -469,7 +568,7 @@ class FlowControl:
 
     def may_send(self) -> bool:
         """Return whether a request may be sent that does more than report."""
-        return self._sending < self._limit.handed_over
+        return self._sending + len(self._unknown) < self._limit.handed_over
 
     def may_report(self) -> bool:
         """Return whether a request may be sent that only people read."""

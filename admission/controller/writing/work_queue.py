@@ -83,6 +83,12 @@ class WorkQueue:
             return None
         return max(0.0, self._timers[0][0] - self._clock.monotonic())
 
+    def has_next(self, may_decide: Callable[[], bool]) -> bool:
+        """Return whether `pop` would return a Workload."""
+        if self._to_release or self._others:
+            return True
+        return bool(self._decided) and may_decide()
+
     def pop(self, may_decide: Callable[[], bool]) -> WorkloadKey | None:
         """Remove and return the next Workload, or None if none may be reconciled now.
 
