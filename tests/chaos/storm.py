@@ -12,6 +12,7 @@ charged any more.
 import argparse
 import heapq
 import json
+import random
 import shutil
 import signal
 import ssl
@@ -32,6 +33,7 @@ from admission.base.clock import SystemClock
 from admission.install import rbac
 from tests.chaos import actions, alerts, site
 from tests.chaos.actions import KINDS, Made
+from tests.chaos.budget import Budget
 from tests.chaos.checker import Checker
 from tests.chaos.site import CONTROLLERS, HELPERS, LOST_NODE_SECONDS, SERVERS, WEBHOOK, Site
 from tests.chaos.training_operator import TrainingOperator
@@ -147,7 +149,12 @@ class Report:
         raises: releases that were judged.
         surges: those of them that surge quota allowed.
         exercised: how often something else happened that rules are about.
+        after: second of the storm in which something was found first, by part of the report.
         violations: releases above quota.
+        halted: releases in a ClusterQueue that was stopped.
+        unchecked: releases before the admission checks were ready.
+        overcap: releases above a cap.
+        hurried: what was preempted and stopped before its notice had ended.
         leaked: GPUs that are charged and not held.
         uncharged: GPUs that are held and not charged.
         stuck: what fits and was not released.
@@ -168,7 +175,12 @@ class Report:
     raises: int = 0
     surges: int = 0
     exercised: dict[str, int] = field(default_factory=dict)
+    after: dict[str, float] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
+    halted: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    overcap: list[str] = field(default_factory=list)
+    hurried: list[str] = field(default_factory=list)
     leaked: list[str] = field(default_factory=list)
     uncharged: list[str] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)
@@ -181,7 +193,10 @@ class Report:
     alerts: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
-    UNSAFE = ("violations", "leaked", "uncharged", "stopped", "drifts")
+    UNSAFE = (
+        *("violations", "halted", "unchecked", "overcap", "hurried"),
+        *("leaked", "uncharged", "stopped", "drifts"),
+    )
     FOUND = (*UNSAFE, "stuck", "outranked", "unplaced", "half", "alerts", "faults")
 
     @property
@@ -207,6 +222,9 @@ class Report:
         ]
         for name in self.FOUND:
             lines += [f"{name}: {one}" for one in getattr(self, name)]
+        if self.after:
+            seconds = ", ".join(f"{name} {at:.0f} s" for name, at in self.after.items())
+            lines.append(f"found first after: {seconds}")
         if self.restarts:
             lines.append(f"ended by themselves and started again: {self.restarts}")
         return "\n".join([*lines, f"every action: {self.log}"])
@@ -260,7 +278,9 @@ class Storm:
             Times(self._steady, self._calm.read, lambda: SystemClock().now().timestamp()),
         )
         self._checker = Checker(
-            {team.name: team.name for team in site.TEAMS}, lost_node_seconds=LOST_NODE_SECONDS
+            {name: name for name in site.NAMESPACES},
+            classes=site.CLASSES,
+            lost_node_seconds=LOST_NODE_SECONDS,
         )
         self._folder = folder
         self._audit = folder / "audit.log"
@@ -270,6 +290,8 @@ class Storm:
         self.admin = one.cluster.client(one.cluster.admin_kubeconfig)
         self.editor = one.cluster.client(one.cluster.kubeconfig(site.EDITOR))
         self._operator = TrainingOperator(one.operator(), self.report.faults.append)
+        answers = random.Random(f"{options.seed}/budget")
+        self._budget = Budget(self.admin, site.CHECKED, answers, self.report.faults.append)
 
     # --------------------------------------------------------------------- what actions call
 
@@ -397,6 +419,7 @@ class Storm:
         """Rage, heal, settle and empty; return what was found."""
         self._feed.start()
         self._operator.start()
+        self._budget.start()
         try:
             self._await(lambda: not self._feed.behind, "all watches connected")
             with ExitStack() as stack:
@@ -415,14 +438,18 @@ class Storm:
         finally:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._operator.stop()
+            self._budget.stop()
             self._feed.stop()
         self.report.faults += self._feed.faults
         self._judge(everything=True)
         self.report.violations = [one.text() for one in self._checker.violations]
+        for name in _LAWS:
+            setattr(self.report, name, list(getattr(self._checker, name).values()))
         self.report.raises = self._checker.raises
         self.report.surges = self._checker.surges
         self.report.exercised = dict(self._checker.exercised)
         self.report.stopped = self._stopped()
+        self.report.hurried = self._hurried()
         self.report.drifts = self._drifts()
         self.report.restarts = dict(self._restarts)
         self.report.actions = {kind: dict(found) for kind, found in self._results.items()}
@@ -456,8 +483,8 @@ class Storm:
 
     @property
     def _is_decided(self) -> bool:
-        """Whether what was asked for is known: a release above quota, where one is enough."""
-        return self._options.first and bool(self._checker.violations)
+        """Whether what was asked for is known: a wrong release, where one is enough."""
+        return self._options.first and bool(self.report.after)
 
     def _seconds(self) -> float:
         return self._steady() - self._started
@@ -471,16 +498,26 @@ class Storm:
 
     def _judge(self, *, everything: bool = False) -> None:
         before = len(self._checker.violations)
+        told = {name: len(getattr(self._checker, name)) for name in _LAWS}
         for event in self._feed.take(everything=everything):
             self._checker.take(event)
         for one in self._checker.violations[before:]:
-            self._tell(f"VIOLATION: {one.text()}")
-            self._note("checker", one.text(), "violation", "", self._seconds())
+            self._found("violations", one.text())
+        for name in _LAWS:
+            for text in list(getattr(self._checker, name).values())[told[name] :]:
+                self._found(name, text)
+
+    def _found(self, part: str, text: str) -> None:
+        """Note what is wrong, at the second at which it is known."""
+        self.report.after.setdefault(part, round(self._seconds(), 1))
+        self._tell(f"{part.upper()}: {text}")
+        self._note("checker", text, "violation", "", self._seconds())
 
     def _progress(self, when: str) -> None:
         quotas = self._checker.quotas()
         held = ", ".join(
-            f"{cohort} {self._checker.held(cohort)}/{quota}" for cohort, quota in quotas.items()
+            f"{cohort} {self._checker.held(cohort).total()}/{quota.total()}"
+            for cohort, quota in quotas.items()
         )
         with self._lock:
             count = sum(sum(one.values()) for one in self._results.values())
@@ -515,10 +552,19 @@ class Storm:
         self._fault("heal", "everything")
 
     def _settle(self) -> None:
-        """Wait for what must come true; what does not is reported."""
+        """Wait for what must come true; what does not is reported.
+
+        What lingers is charged for as long as it does, so this is looked at first.
+        """
+        self._await_quiet(
+            {"leaked": self._checker.leaked, "uncharged": self._checker.uncharged}, "linger"
+        )
         self._pool.submit(self._end_lingering).result()
-        for team in site.TEAMS:
-            self._pool.submit(actions.activate, self.admin, team.name).result()
+        self._pool.submit(self._end_groups).result()
+        self._pool.submit(actions.let_go_on, self.admin).result()
+        self._budget.let_all_in()
+        for namespace in site.NAMESPACES:
+            self._pool.submit(actions.activate, self.admin, namespace).result()
         self._await_quiet(
             {
                 "leaked": self._checker.leaked,
@@ -548,6 +594,21 @@ class Storm:
                 with suppress(RestError):
                     self.admin.patch(f"{path}/status", {"status": {"phase": "Failed"}})
 
+    def _end_groups(self) -> None:
+        """Say of all groups that nobody takes the place of members that are gone.
+
+        A group that could get others keeps the quota for them.
+        """
+        for namespace in site.NAMESPACES:
+            for one in self.admin.get(f"/api/v1/namespaces/{namespace}/pods")["items"]:
+                marks = one["metadata"].get("annotations") or {}
+                is_made_by_user = not one["metadata"].get("ownerReferences")
+                if is_made_by_user and names.POD_GROUP_NAME in marks:
+                    change = {"metadata": {"annotations": {names.RETRIABLE_IN_GROUP: "false"}}}
+                    path = f"/api/v1/namespaces/{namespace}/pods/{one['metadata']['name']}"
+                    with suppress(RestError):  # it has just gone
+                        self.admin.patch(path, change)
+
     def _empty(self) -> None:
         """Delete all owners and pods; then nothing is charged, and no Workload waits or runs.
 
@@ -555,11 +616,11 @@ class Storm:
         Job which was deleted without its pods. So may that of an evicted group, which waits for
         pods that take the place of those that are gone.
         """
-        for team in site.TEAMS:
+        for namespace in site.NAMESPACES:
             for plural in actions.OWNERS:
-                path = actions.collection(plural, team.name)
+                path = actions.collection(plural, namespace)
                 self.admin.delete(f"{path}?propagationPolicy=Background")
-            self.admin.delete(f"/api/v1/namespaces/{team.name}/pods", {"gracePeriodSeconds": 0})
+            self.admin.delete(f"/api/v1/namespaces/{namespace}/pods", {"gracePeriodSeconds": 0})
 
         def left() -> dict[str, str]:
             found = self.admin.get(f"{KUEUE}/workloads")["items"]
@@ -595,6 +656,7 @@ class Storm:
                 self._progress(f"{what}, {len(lasting)} wrong")
             if patience.is_over:
                 for key in lasting:
+                    self.report.after.setdefault(key[0], round(self._seconds(), 1))
                     getattr(self.report, key[0]).append(f"{what}: {wrong[key]}")
                 return
 
@@ -626,6 +688,11 @@ class Storm:
             if uid in ours and not text.startswith(decided)
         ]
 
+    def _hurried(self) -> list[str]:
+        """Return what the controller stopped before its notice had ended."""
+        ours = set(_stopped_by_us(self._audit))
+        return [text for key, text in self._checker.hurried.items() if key in ours]
+
     def _evicted(self) -> Iterator[str]:
         """Yield how texts of `Checker.stopped` begin about what was evicted."""
         logs = self._site.cluster.logs
@@ -640,6 +707,8 @@ class Storm:
                     yield f"{kind} {told['namespace']}/{name} was "
 
 
+_LAWS: Final = ("halted", "unchecked", "overcap")
+"""Parts of a report that the checker finds at once, besides violations."""
 _DRIFT: Final = "charged quota differs from held quota"
 """What an audit logs that finds a difference."""
 
