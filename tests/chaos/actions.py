@@ -364,9 +364,9 @@ def elastic(host: Host, made: Made, rng: random.Random) -> None:
     """Create a Job that may change its size, and change it later."""
     team, name = rng.choice(_QUEUES), made.name("elastic")
     made.jobs.append((team, name))
-    count = rng.choice((1, 2, 3))
-    pod = _asking(1, rng.uniform(15, 30))
-    priority = rng.choice((LOW, {}, HIGH))
+    count = rng.choice((1, 1, 2))
+    pod = _asking(1, rng.uniform(20, 40))
+    priority = rng.choice((LOW, HIGH, HIGH))
     document = make_job(
         name, count, completions=40, annotations={names.ELASTIC_JOB: "true"}, pod=pod,
         labels={names.QUEUE_LABEL: "default", **priority}, backoffLimit=20,
@@ -374,10 +374,10 @@ def elastic(host: Host, made: Made, rng: random.Random) -> None:
     path = f"/apis/batch/v1/namespaces/{team}/jobs"
     what = f"create elastic Job {team}/{name}: {count}"
     host.send("elastic", what, lambda: host.editor.post(path, document))
-    for _ in range(3):
-        size = {"spec": {"parallelism": rng.choice((1, 2, 3, 4, 8))}}
+    for begin in (4, 9, 14):
+        size = {"spec": {"parallelism": rng.choice((1, 2, 2, 3, 3, 4, 8))}}
         host.later(
-            rng.uniform(3, 14),
+            begin + rng.uniform(0, 5),
             "elastic",
             f"resize elastic Job {team}/{name}: {size}",
             partial(host.editor.patch, _path("jobs", (team, name)), size),
@@ -542,11 +542,11 @@ def serve(host: Host, made: Made, rng: random.Random) -> None:
 def surge(host: Host, made: Made, rng: random.Random) -> None:
     """Create a Deployment that surges where there is surge quota, and change its pods later."""
     team, name = rng.choice(_SURGING), made.name("surge")
-    ref, replicas = (team, name), rng.choice((2, 3, 4))
+    ref, replicas = (team, name), rng.choice((2, 3, 4, 4))
     made.serving.append(("deployments", ref))
     priority = rng.choice((LOW, {}, HIGH, HIGH))
     pod = make_pod("", labels={"app": name, **priority}, **_serving(1))
-    surges = {"maxSurge": rng.choice((1, 2, 4)), "maxUnavailable": 0}
+    surges = {"maxSurge": rng.choice((1, 2, 4, 4)), "maxUnavailable": 0}
     document = {
         "metadata": {"name": name, "labels": _QUEUED},
         "spec": {
@@ -560,13 +560,13 @@ def surge(host: Host, made: Made, rng: random.Random) -> None:
     host.send("surge", what, lambda: host.editor.post(collection("deployments", team), document))
     change = {"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 2}}}}
     host.later(
-        rng.uniform(5, 12),
+        rng.uniform(8, 15),
         "surge",
         f"roll deployments {team}/{name} out",
         lambda: host.editor.patch(_path("deployments", ref), change),
     )
     host.later(
-        rng.uniform(18, 30),
+        rng.uniform(25, 40),
         "surge",
         f"delete deployments {team}/{name}",
         lambda: host.editor.delete(_path("deployments", ref)),

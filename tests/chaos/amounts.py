@@ -74,10 +74,12 @@ def allocated(claim: Json) -> int | None:
     allocation = claim.get("status", {}).get("allocation")
     if not allocation:
         return None
-    return sum(
-        one["driver"] == _DRIVER and not one.get("adminAccess")
+    given = [
+        one
         for one in allocation.get("devices", {}).get("results") or ()
-    )
+        if one["driver"] == _DRIVER and not one.get("adminAccess")
+    ]
+    return len(given)
 
 
 def nominal(owner: Json) -> Amounts:

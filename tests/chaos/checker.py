@@ -23,8 +23,9 @@ Words:
         of a Deployment were held a short while ago, up to what its pods hold. The window covers
         that a decision is made on watched objects, and takes time to be written. A pod of a Job is
         decided when the Job is started: for as many pods as the Job ran in parallel then, the
-        window begins before its start. A PyTorchJob is judged as a Job that runs all of its pods
-        in parallel.
+        window begins before its start. An elastic Job is granted more pods when it runs them
+        within the quota, and fewer once it wants fewer. A PyTorchJob is judged as a Job that runs
+        all of its pods in parallel.
 
 The caller's seconds need not be those of a clock: it may let them stand still while servers or
 controllers are stopped, because nothing is decided or written then.
@@ -51,6 +52,7 @@ QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 PREBUILT: Final = "kueue.x-k8s.io/prebuilt-workload-name"
 MAX_PER_USER: Final = "gpu-admission.dev/max-per-user"
 MAX_IN_USE: Final = "gpu-admission.dev/max-in-use"
+ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
 NOTICE: Final = "gpu-admission.dev/preemption-notice"
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 _COHORT_DEPTH: Final = 20
@@ -197,6 +199,17 @@ class _Job:
     """Second at which it was last started."""
     entitled: int
     """How many pods it ran in parallel then."""
+    is_elastic: bool
+    """Whether it may run more pods later."""
+    grants: dict[int, float] = field(default_factory=dict)
+    """When an elastic Job first ran that many pods in parallel within the quota."""
+
+    def keep_grants(self, before: "_Job") -> None:
+        """Keep what was granted before, but for no more pods than it wants now."""
+        least = [at for count, at in sorted(before.grants.items()) if count >= self.pods]
+        self.grants = {count: at for count, at in before.grants.items() if count < self.pods}
+        if least:
+            self.grants[self.pods] = min(least)
 
 
 @dataclass
@@ -395,6 +408,13 @@ class Checker:
             )
             return
         self.surges += is_surge
+        job = self._jobs.get(pod.job)
+        if job is not None and job.is_elastic:
+            job.grants.setdefault(self._running(pod.job), event.at)
+
+    def _running(self, job: str) -> int:
+        """Return how many pods of a Job hold devices."""
+        return sum(1 for one in self._pods.values() if one.job == job and self._holds(one))
 
     def _note_places(self, pod: _Pod, raised: Iterable[Place]) -> None:
         """Count what a release says about flavors and resources."""
@@ -465,8 +485,10 @@ class Checker:
         job = self._jobs.get(pod.job)
         if job is None or job.is_suspended:
             return at
-        running = sum(1 for one in self._pods.values() if one.job == pod.job and self._holds(one))
-        return job.started if running <= job.entitled else at
+        running = self._running(pod.job)
+        entitled = min(job.entitled, job.pods) if job.is_elastic else job.entitled
+        granted = [since for count, since in job.grants.items() if count >= running]
+        return min([*granted, job.started if running <= entitled else at])
 
     def _quota_in_force(self, cohort: str, place: Place, since: float) -> int:
         most = 0
@@ -649,9 +671,11 @@ class Checker:
             devices=self._of_templates(runs),
             started=event.at,
             entitled=sum(count for count, _ in runs),
+            is_elastic=_marks(event.object).get(ELASTIC) == "true",
         )
         if before is not None and not before.is_suspended and not found.is_suspended:
             found.started, found.entitled = before.started, before.entitled
+            found.keep_grants(before)
         self._jobs[uid] = found
         if before is not None and found.is_suspended and not before.is_suspended:
             running = [one for one in self._pods.values() if one.job == uid and self._holds(one)]
@@ -1013,10 +1037,11 @@ class Checker:
             if self._fits(pod, wanted, holders, quotas[cohort]) and not self._is_capped(
                 pod, wanted
             ):
-                free = amounts.text(_without(quotas[cohort], self.held(cohort)))
+                free = _without(quotas[cohort], self.held(cohort))
                 need = amounts.by_resource(self._cost(wanted))
                 found[pod.uid] = (
-                    f"pod {'/'.join(pod.ref)} waits for {dict(need)}, free in {cohort}: {free}"
+                    f"pod {'/'.join(pod.ref)} waits for {dict(need)}, "
+                    f"free in {cohort}: {amounts.text(free)}"
                 )
         for uid, job in self._jobs.items():
             name = self._cluster_queue(job.ref[0], job.queue)

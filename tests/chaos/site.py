@@ -91,8 +91,8 @@ class Team:
 
 TEAMS: Final = (
     Team("red", 8, "main", surge=2),
-    Team("blue", 6, "main"),
-    Team("green", 4, "", surge=2, notice="4s"),
+    Team("blue", 6, "main", notice="4s"),
+    Team("green", 4, "", surge=2),
 )
 """Teams with one flavor, whose quota changes."""
 CHECKED: Final = "slate"

@@ -41,6 +41,7 @@ from tests.chaos.watching import Feed, Times
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
+from tests.controlplane.waiting import PATIENCE_SECONDS
 from tests.integration.installed import KUEUE
 from tests.observability.asking import Asked
 
@@ -53,6 +54,8 @@ _TICK_SECONDS: Final = 0.05
 _PROGRESS_SECONDS: Final = 5.0
 _CALM_AFTER_SECONDS: Final = 3.0
 """How long after a fault the clock of the windows stands still at least: programs connect."""
+_FIRST_SECONDS: Final = 30.0
+"""How long is waited for what must come true where the first finding is enough."""
 _MOMENT_SECONDS: Final = 5.0
 """What is wrong for less is on its way."""
 _AUDIT: Final = {
@@ -433,7 +436,8 @@ class Storm:
                     self._settle()
                     if asked is not None:
                         self._stay_calm(asked)
-                    self._empty()
+                    if not self._is_decided:
+                        self._empty()
             self._pool.shutdown()
         finally:
             self._pool.shutdown(wait=False, cancel_futures=True)
@@ -552,13 +556,15 @@ class Storm:
         self._fault("heal", "everything")
 
     def _settle(self) -> None:
-        """Wait for what must come true; what does not is reported.
+        """Wait for what must come true; what does not is reported, and the first part may do.
 
         What lingers is charged for as long as it does, so this is looked at first.
         """
         self._await_quiet(
             {"leaked": self._checker.leaked, "uncharged": self._checker.uncharged}, "linger"
         )
+        if self._is_decided:
+            return
         self._pool.submit(self._end_lingering).result()
         self._pool.submit(self._end_groups).result()
         self._pool.submit(actions.let_go_on, self.admin).result()
@@ -639,7 +645,7 @@ class Storm:
         Pods come and go meanwhile, so something is wrong for a moment all the time.
         """
         began = told = self._steady()
-        patience = waiting.Patience()
+        patience = waiting.Patience(_FIRST_SECONDS if self._options.first else PATIENCE_SECONDS)
         since: dict[tuple[str, str], float] = {}
         while True:
             self._tick()

@@ -89,15 +89,18 @@ class World:
         self.pod(name, gpus, **more)
         self.pod(name, gpus, node="node", phase="Running", **more)
 
-    def job(self, name: str, parallelism: int, *, suspend: bool = False) -> None:
+    def job(
+        self, name: str, parallelism: int, *, suspend: bool = False, elastic: bool = False
+    ) -> None:
         spec = {
             "suspend": suspend,
             "parallelism": parallelism,
             "template": {"spec": {"containers": [{}]}},
         }
-        self.take(
-            "jobs", {"metadata": {"name": name, "namespace": "team", "uid": name}, "spec": spec}
-        )
+        metadata: Json = {"name": name, "namespace": "team", "uid": name}
+        if elastic:
+            metadata["annotations"] = {"kueue.x-k8s.io/elastic-job": "true"}
+        self.take("jobs", {"metadata": metadata, "spec": spec})
 
     def gang(self, name: str, workers: int, gpus: int = 0, *, suspend: bool = False) -> None:
         template = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": gpus}}}]}}
@@ -313,6 +316,27 @@ def test_the_pods_of_a_job_were_decided_when_it_was_started() -> None:
     world.pod("third", job="job", type_="ADDED")
 
     assert world.found() == [("team/third", 3, 1)]
+
+
+@pytest.mark.parametrize(("elastic", "count"), [(True, 0), (False, 1)])
+def test_an_elastic_job_was_granted_the_pods_that_it_ran_within_quota(
+    elastic: bool, count: int
+) -> None:
+    world = World(team=3)
+    world.job("job", 1, elastic=elastic)
+    world.run("first", job="job")
+    world.job("job", 2, elastic=elastic)
+    world.run("second", job="job")
+    world.quota("team", 1)
+    world.second += world.checker.window
+    world.pod("second", job="job", node="node", phase="Succeeded")
+    world.run("third", job="job")
+    assert len(world.found()) == count
+
+    world.job("job", 1, elastic=elastic)
+    world.pod("third", job="job", node="node", phase="Succeeded")
+    world.run("fourth", job="job")
+    assert len(world.found()) == count + 1
 
 
 def test_the_pods_of_a_pytorchjob_were_decided_when_it_was_started() -> None:
@@ -788,7 +812,7 @@ def test_what_is_released_above_a_cap_is_found(queue: str) -> None:
     kind = "max-per-user" if queue == "ClusterQueue" else "max-in-use"
     cap = {f"gpu-admission.dev/{kind}": "nvidia.com/gpu=1"}
     mixed(world, annotations=cap if queue == "ClusterQueue" else {})
-    metadata = {"name": "default", "namespace": "alone"}
+    metadata: Json = {"name": "default", "namespace": "alone"}
     metadata |= {"annotations": cap} if queue == "LocalQueue" else {}
     world.take("localqueues", {"metadata": metadata, "spec": {"clusterQueue": "alone"}}, "ADDED")
     world.pod("first", ns="alone", node="h100", type_="ADDED")
