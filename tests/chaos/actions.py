@@ -250,15 +250,15 @@ def _create_requests(
 def classes(host: Host, made: Made, rng: random.Random) -> None:
     """Create a pod that asks for devices of several classes, by claim or by their names."""
     team, count = rng.choice(_QUEUES), rng.choice((1, 1, 2))
-    body = _pod(0, rng.uniform(3, 12), rng.choice((LOW, {})))
-    if rng.random() < 0.4:
+    body = _pod(0, rng.uniform(8, 20), rng.choice((LOW, {}, HIGH)))
+    if rng.random() < 0.3:
         resource = rng.choice((site.GOLD, f"{names.IMPLICIT_CLASS_PREFIX}{site.WHOLE}"))
         body["spec"]["containers"][0]["resources"] = {"limits": {resource: str(count)}}
         _create_pod(host, made, "classes", team, body)
         return
     name = made.name("classes")
-    counts = {site.NIC: rng.choice((1, 2)), site.WHOLE: count}
-    if rng.random() < 0.5:
+    counts = {site.NIC: rng.choice((1, 2)), site.WHOLE: count + 1}
+    if rng.random() < 0.7:
         counts[names.GPU_CLASS] = 1
     _create_requests(host, "classes", team, name, counts)
     body["spec"]["resourceClaims"] = [{"name": "all", "resourceClaimName": name}]
@@ -931,7 +931,7 @@ KINDS: Final[dict[str, Kind]] = {
     "job": Kind(job, 10),
     "claim": Kind(claim, 8),
     "preempt": Kind(preempt, 6),
-    "classes": Kind(classes, 5),
+    "classes": Kind(classes, 7),
     "checked": Kind(checked, 6),
     "flavors": Kind(flavors, 8),
     "slices": Kind(slices, 5),

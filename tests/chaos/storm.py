@@ -269,6 +269,7 @@ class Storm:
         self._now = 0.0
         self._down: dict[str, str] = {}
         self._has_snapshot = False
+        self._hurried_told = 0
         self._lock = threading.Lock()
         self._results: dict[str, Counter[str]] = {}
         self._restarts: Counter[str] = Counter()
@@ -503,6 +504,7 @@ class Storm:
     def _judge(self, *, everything: bool = False) -> None:
         before = len(self._checker.violations)
         told = {name: len(getattr(self._checker, name)) for name in _LAWS}
+        hurried = len(self._checker.hurried)
         for event in self._feed.take(everything=everything):
             self._checker.take(event)
         for one in self._checker.violations[before:]:
@@ -510,6 +512,10 @@ class Storm:
         for name in _LAWS:
             for text in list(getattr(self._checker, name).values())[told[name] :]:
                 self._found(name, text)
+        if len(self._checker.hurried) > hurried:
+            for text in self._hurried()[self._hurried_told :]:
+                self._hurried_told += 1
+                self._found("hurried", text)
 
     def _found(self, part: str, text: str) -> None:
         """Note what is wrong, at the second at which it is known."""
@@ -560,9 +566,7 @@ class Storm:
 
         What lingers is charged for as long as it does, so this is looked at first.
         """
-        self._await_quiet(
-            {"leaked": self._checker.leaked, "uncharged": self._checker.uncharged}, "linger"
-        )
+        self._await_quiet({"uncharged": self._checker.uncharged}, "linger")
         if self._is_decided:
             return
         self._pool.submit(self._end_lingering).result()
