@@ -42,6 +42,12 @@ SETTINGS: Final = Settings.model_validate(
             },
         },
         "kueue": {
+            "resources": {
+                "deviceClassMappings": [
+                    {"name": "nic.example.com/port", "deviceClassNames": ["nic.example.com"]}
+                ],
+                "excludeResourcePrefixes": ["nic.example.com/"],
+            },
             "leaderElection": {
                 "leaseDuration": "8s",
                 "renewDeadline": "6s",
