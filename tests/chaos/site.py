@@ -52,7 +52,7 @@ SETTINGS: Final = Settings.model_validate(
                 "leaseDuration": "8s",
                 "renewDeadline": "6s",
                 "retryPeriod": "500ms",
-            }
+            },
         },
     }
 )
