@@ -96,7 +96,7 @@ class Team:
 
 
 TEAMS: Final = (
-    Team("red", 8, "main", surge=2),
+    Team("red", 8, "main", surge=2, notice="4s"),
     Team("blue", 6, "main", notice="4s"),
     Team("green", 4, "", surge=2),
 )
@@ -373,7 +373,10 @@ class Site(System):
         groups = [make_group(gpus), make_group({"slices": {SLICE: 3}})]
         self.add_cluster_queue(
             MIXED,
-            annotations={names.MAX_PER_USER: f"{names.GPU_RESOURCE}={PER_USER}"},
+            annotations={
+                names.MAX_PER_USER: f"{names.GPU_RESOURCE}={PER_USER}",
+                names.PREEMPTION_NOTICE: "4s",
+            },
             resourceGroups=groups,
             preemption=_WITHIN,
         )
