@@ -116,7 +116,8 @@ def expected(
     for workload in listed.workloads:
         _add_reservation(result, workload, kinds)
         owner = workload.metadata.controller()
-        if owner is not None:
+        # An elastic owner has several, of which those that were replaced hold nothing.
+        if owner is not None and (owner.uid not in by_owner or _is_charged(workload, kinds)):
             by_owner[owner.uid] = workload
     running: dict[tuple[WorkloadKey, str], list[views.Pod]] = {}
     known = {_key(one): one for one in listed.workloads}

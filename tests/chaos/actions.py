@@ -8,7 +8,8 @@ changes only the actions that would have met its objects.
 import heapq
 import itertools
 import random
-from collections.abc import Callable, Collection, Iterator
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,7 +20,16 @@ from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod, template_of
 from tests.chaos import site
 from tests.chaos.checker import Ref
-from tests.chaos.site import CONTROLLERS, DRA, DRA_NODES, NODES, TEAMS, WEBHOOK
+from tests.chaos.site import (
+    ALL_NODES,
+    CHECKED,
+    CONTROLLERS,
+    DRA,
+    MIXED,
+    NAMESPACES,
+    TEAMS,
+    WEBHOOK,
+)
 from tests.chaos.system import HIGH, LOW
 from tests.controlplane import nodes
 from tests.controlplane.rest import Json, Rest, RestError
@@ -28,10 +38,13 @@ from tests.integration.installed import KUEUE
 YEARS: Final = 10 * 365 * 24 * 3600
 _CALM_SHARE: Final = 0.2
 """Share of a storm at its beginning in which nothing is taken away."""
+_TRIES: Final = 8
+_RETRY_SECONDS: Final = 1.0
 GRACE: Final = (0, 1, 3, 8, YEARS)
 """Seconds of grace with which pods are deleted."""
 _QUEUES: Final = tuple(team.name for team in TEAMS)
-_SURGING: Final = tuple(team.name for team in TEAMS if team.surge)
+_SURGING: Final = ("green", *(team.name for team in TEAMS if team.surge))
+"""Queues with surge quota; most often one whose quota nobody else lends."""
 
 T = TypeVar("T")
 
@@ -191,8 +204,9 @@ def group(host: Host, made: Made, rng: random.Random) -> None:
 
 def preempt(host: Host, made: Made, rng: random.Random) -> None:
     """Create a pod that displaces others."""
-    body = _pod(rng.choice((2, 4)), rng.uniform(2, 6), HIGH)
-    _create_pod(host, made, "preempt", rng.choice(_QUEUES), body)
+    team = rng.choice(NAMESPACES)
+    gpus = rng.choice((1, 2, 3) if team in {CHECKED, MIXED} else (2, 4))
+    _create_pod(host, made, "preempt", team, _pod(gpus, rng.uniform(2, 6), HIGH))
 
 
 def claim(host: Host, made: Made, rng: random.Random) -> None:
@@ -216,48 +230,154 @@ def claim(host: Host, made: Made, rng: random.Random) -> None:
 
 
 def _create_claim(host: Host, team: str, name: str, count: int) -> None:
-    exactly = {"deviceClassName": names.GPU_CLASS, "count": count}
-    spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
+    _create_requests(host, "claim", team, name, {names.GPU_CLASS: count})
+
+
+def _create_requests(
+    host: Host, kind: str, team: str, name: str, counts: Mapping[str, int]
+) -> None:
+    """Create a claim that asks for devices of some classes."""
+    requests = [
+        {"name": f"part-{index}", "exactly": {"deviceClassName": one, "count": count}}
+        for index, (one, count) in enumerate(counts.items())
+    ]
     path = f"{DRA}/namespaces/{team}/resourceclaims"
-    document = {"metadata": {"name": name}, "spec": spec}
-    host.send(
-        "claim", f"create claim {team}/{name} of {count}", lambda: host.editor.post(path, document)
-    )
+    document = {"metadata": {"name": name}, "spec": {"devices": {"requests": requests}}}
+    what = f"create claim {team}/{name} of {dict(counts)}"
+    host.send(kind, what, lambda: host.editor.post(path, document))
+
+
+def classes(host: Host, made: Made, rng: random.Random) -> None:
+    """Create a pod that asks for devices of several classes, by claim or by their names."""
+    team, count = rng.choice(_QUEUES), rng.choice((1, 1, 2))
+    body = _pod(0, rng.uniform(8, 20), rng.choice((LOW, {}, HIGH)))
+    if rng.random() < 0.3:
+        resource = rng.choice((site.GOLD, f"{names.IMPLICIT_CLASS_PREFIX}{site.WHOLE}"))
+        body["spec"]["containers"][0]["resources"] = {"limits": {resource: str(count)}}
+        _create_pod(host, made, "classes", team, body)
+        return
+    name = made.name("classes")
+    counts = {site.NIC: rng.choice((1, 2)), site.WHOLE: count + 1}
+    if rng.random() < 0.7:
+        counts[names.GPU_CLASS] = 1
+    _create_requests(host, "classes", team, name, counts)
+    body["spec"]["resourceClaims"] = [{"name": "all", "resourceClaimName": name}]
+    body["spec"]["containers"][0]["resources"] = {"claims": [{"name": "all"}]}
+    _create_pod(host, made, "classes", team, body)
 
 
 def job(host: Host, made: Made, rng: random.Random) -> None:
     """Create a Job."""
-    team, name = rng.choice(_QUEUES), made.name("job")
+    _create_job(host, made, rng, "job", rng.choice(_QUEUES), {})
+
+
+def _create_job(
+    host: Host, made: Made, rng: random.Random, kind: str, team: str, labels: Json
+) -> None:
+    name, parallelism = made.name("job"), rng.choice((1, 2, 3, 4))
     made.jobs.append((team, name))
-    parallelism = rng.choice((1, 2, 3, 4))
     completions = parallelism * rng.choice((1, 1, 2))
     pod = _asking(rng.choice((1, 1, 2)), rng.uniform(3, 12))
-    labels = rng.choice((LOW, {}))
+    labels = {**rng.choice((LOW, {})), **labels}
     document = make_job(
         name, parallelism, completions=completions, labels=labels, pod=pod, backoffLimit=20
     )
     path = f"/apis/batch/v1/namespaces/{team}/jobs"
-    what = f"create Job {team}/{name}: {parallelism} of {completions}"
-    host.send("job", what, lambda: host.editor.post(path, document))
+    what = f"create Job {team}/{name}: {parallelism} of {completions}, {labels}"
+    host.send(kind, what, lambda: host.editor.post(path, document))
+
+
+# ------------------------------------------------------------- queues with something of their own
+
+
+def checked(host: Host, made: Made, rng: random.Random) -> None:
+    """Create a pod or a Job of which an admission check is asked."""
+    if rng.random() < 0.4:
+        _create_job(host, made, rng, "checked", CHECKED, {})
+        return
+    body = _pod(rng.choice((1, 1, 2)), rng.uniform(3, 10), rng.choice((LOW, {})))
+    _create_pod(host, made, "checked", CHECKED, body)
+
+
+def flavors(host: Host, made: Made, rng: random.Random) -> None:
+    """Create a pod or a Job in a queue with several flavors and caps."""
+    queue = rng.choice((_QUEUED, {names.QUEUE_LABEL: site.CAPPED}))
+    if rng.random() < 0.3:
+        _create_job(host, made, rng, "flavors", MIXED, queue)
+        return
+    body = _pod(rng.choice((1, 1, 2, 3)), rng.uniform(3, 12), {**rng.choice((LOW, {})), **queue})
+    if rng.random() < 0.2:
+        body["spec"]["nodeSelector"] = {names.GPU_PRODUCT_LABEL: rng.choice((site.T4, site.H100))}
+    _create_pod(host, made, "flavors", MIXED, body)
+
+
+def slices(host: Host, made: Made, rng: random.Random) -> None:
+    """Create a pod that asks for a slice of a GPU by its profile, or for memory."""
+    memory = {names.GPU_MEMORY: rng.choice(("4Gi", "8Gi", "8Gi", "24Gi"))}
+    marks = rng.choice(({names.MIG_PROFILE: site.PROFILE}, memory))
+    body = _pod(rng.choice((1, 1, 2)), rng.uniform(3, 12), rng.choice((LOW, {})))
+    body["metadata"]["annotations"] |= marks
+    _create_pod(host, made, "slices", MIXED, body)
+
+
+def lend(host: Host, made: Made, rng: random.Random) -> None:
+    """Create a pod or a Job that names the second LocalQueue of its namespace."""
+    team, queue, _ = site.LENT
+    label = {names.QUEUE_LABEL: queue}
+    if rng.random() < 0.4:
+        _create_job(host, made, rng, "lend", team, label)
+        return
+    body = _pod(rng.choice((1, 2, 3)), rng.uniform(3, 12), {**rng.choice((LOW, {})), **label})
+    _create_pod(host, made, "lend", team, body)
+
+
+def replace_member(host: Host, made: Made, rng: random.Random) -> None:
+    """Create a group, and later delete members of it and create others in their places."""
+    team, name, total = rng.choice((*_QUEUES, CHECKED)), made.name("group"), rng.choice((2, 3))
+    made.groups.append((team, name))
+    marks = {names.POD_GROUP_NAME: name, names.POD_GROUP_TOTAL_COUNT: str(total)}
+    path = f"/api/v1/namespaces/{team}/pods"
+
+    def create(seconds: float, what: str) -> str:
+        body = _pod(1, 50, {})
+        body["metadata"]["annotations"] |= marks
+        member = made.name("pod")
+        body["metadata"]["name"] = member
+        made.pods.append((team, member))
+        call = partial(host.editor.post, path, body)
+        host.later(seconds, "replace-member", f"create pod {team}/{member} {what}", call)
+        return member
+
+    said = f"of group {name}, one of {total}"
+    members = [create(rng.uniform(0, 1), said) for _ in range(total)]
+    for member in rng.sample(members, rng.choice((1, 1, 2))):
+        seconds, grace = rng.uniform(6, 12), rng.choice((1, 3, 8, YEARS))
+        if grace == YEARS:
+            made.lingering.append((team, member))
+        gone = f"{_path('pods', (team, member))}?gracePeriodSeconds={grace}"
+        what = f"delete pod {team}/{member} of group {name}, grace {grace}"
+        host.later(seconds, "replace-member", what, partial(host.editor.delete, gone))
+        create(seconds + rng.uniform(-1, 2), f"of group {name}, in place of {member}")
 
 
 def elastic(host: Host, made: Made, rng: random.Random) -> None:
     """Create a Job that may change its size, and change it later."""
     team, name = rng.choice(_QUEUES), made.name("elastic")
     made.jobs.append((team, name))
-    count = rng.choice((1, 2, 3))
-    pod = _asking(1, rng.uniform(15, 30))
+    count = rng.choice((1, 1, 2))
+    pod = _asking(1, rng.uniform(20, 40))
+    priority = rng.choice((LOW, HIGH, HIGH))
     document = make_job(
         name, count, completions=40, annotations={names.ELASTIC_JOB: "true"}, pod=pod,
-        labels={names.QUEUE_LABEL: "default", **_priority(rng)}, backoffLimit=20,
+        labels={names.QUEUE_LABEL: "default", **priority}, backoffLimit=20,
     )  # fmt: skip
     path = f"/apis/batch/v1/namespaces/{team}/jobs"
     what = f"create elastic Job {team}/{name}: {count}"
     host.send("elastic", what, lambda: host.editor.post(path, document))
-    for _ in range(3):
-        size = {"spec": {"parallelism": rng.choice((1, 3, 5, 8))}}
+    for begin in (4, 9, 14):
+        size = {"spec": {"parallelism": rng.choice((1, 2, 2, 3, 3, 4, 8))}}
         host.later(
-            rng.uniform(3, 14),
+            begin + rng.uniform(0, 5),
             "elastic",
             f"resize elastic Job {team}/{name}: {size}",
             partial(host.editor.patch, _path("jobs", (team, name)), size),
@@ -325,7 +445,7 @@ def _running(host: Host, team: str) -> list[tuple[str, str]]:
 
 def take_pod(host: Host, made: Made, rng: random.Random) -> None:
     """Take a running pod from its Job, which would make another one."""
-    team, place, change = rng.choice(_QUEUES), rng.random(), rng.choice(_TAKING)
+    team, place, change = rng.choice(NAMESPACES), rng.random(), rng.choice(_TAKING)
 
     def call() -> object:
         found = _running(host, team)
@@ -339,7 +459,7 @@ def take_pod(host: Host, made: Made, rng: random.Random) -> None:
 
 def delete_workload(host: Host, made: Made, rng: random.Random) -> None:
     """Delete a Workload, whatever runs with it."""
-    team, place = rng.choice(_QUEUES), rng.random()
+    team, place = rng.choice(NAMESPACES), rng.random()
     path = f"{KUEUE}/namespaces/{team}/workloads"
 
     def call() -> object:
@@ -351,15 +471,22 @@ def delete_workload(host: Host, made: Made, rng: random.Random) -> None:
 
 def stop_queue(host: Host, made: Made, rng: random.Random) -> None:
     """Stop a ClusterQueue, and let it go on after some seconds."""
-    team, policy = rng.choice(_QUEUES), rng.choice(("Hold", "HoldAndDrain"))
+    team, policy = rng.choice(NAMESPACES), rng.choice(("Hold", "HoldAndDrain"))
     path = f"{KUEUE}/clusterqueues/{team}"
-    for seconds, said in ((0.0, policy), (rng.uniform(2, 6), "None")):
-        host.later(
-            seconds,
-            "stop-queue",
-            f"stopPolicy of {team}: {said}",
-            partial(host.admin.patch, path, {"spec": {"stopPolicy": said}}),
-        )
+    stop = partial(host.admin.patch, path, {"spec": {"stopPolicy": policy}})
+    go_on = partial(host.admin.patch, path, {"spec": {"stopPolicy": "None"}})
+    host.send("stop-queue", f"stopPolicy of {team}: {policy}", stop)
+    what = f"stopPolicy of {team}: None"
+    host.later(rng.uniform(3, 14), "stop-queue", what, partial(_surely, go_on))
+
+
+def _surely(call: Callable[[], object]) -> object:
+    """Make a request until it is answered, a few times: what follows from it is wanted."""
+    for _ in range(_TRIES):
+        with suppress(RestError, OSError):
+            return call()
+        threading.Event().wait(_RETRY_SECONDS)
+    return call()
 
 
 # ------------------------------------------------------------------------------------- owners
@@ -415,10 +542,11 @@ def serve(host: Host, made: Made, rng: random.Random) -> None:
 def surge(host: Host, made: Made, rng: random.Random) -> None:
     """Create a Deployment that surges where there is surge quota, and change its pods later."""
     team, name = rng.choice(_SURGING), made.name("surge")
-    ref, replicas = (team, name), rng.choice((2, 3, 4))
+    ref, replicas = (team, name), rng.choice((2, 3, 4, 4))
     made.serving.append(("deployments", ref))
-    pod = make_pod("", labels={"app": name, **_priority(rng)}, **_serving(1))
-    surges = {"maxSurge": rng.choice((1, 2)), "maxUnavailable": 0}
+    priority = rng.choice((LOW, {}, HIGH, HIGH))
+    pod = make_pod("", labels={"app": name, **priority}, **_serving(1))
+    surges = {"maxSurge": rng.choice((1, 2, 4, 4)), "maxUnavailable": 0}
     document = {
         "metadata": {"name": name, "labels": _QUEUED},
         "spec": {
@@ -432,10 +560,16 @@ def surge(host: Host, made: Made, rng: random.Random) -> None:
     host.send("surge", what, lambda: host.editor.post(collection("deployments", team), document))
     change = {"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 2}}}}
     host.later(
-        rng.uniform(5, 12),
+        rng.uniform(8, 15),
         "surge",
         f"roll deployments {team}/{name} out",
         lambda: host.editor.patch(_path("deployments", ref), change),
+    )
+    host.later(
+        rng.uniform(25, 40),
+        "surge",
+        f"delete deployments {team}/{name}",
+        lambda: host.editor.delete(_path("deployments", ref)),
     )
 
 
@@ -522,7 +656,7 @@ def delete_owner(host: Host, made: Made, rng: random.Random) -> None:
 
 def deactivate(host: Host, made: Made, rng: random.Random) -> None:
     """Evict a Workload by `active: false`, and let it wait again after some seconds."""
-    team, place = rng.choice(_QUEUES), rng.random()
+    team, place = rng.choice(NAMESPACES), rng.random()
     path = f"{KUEUE}/namespaces/{team}/workloads"
 
     def stop() -> object:
@@ -535,6 +669,12 @@ def deactivate(host: Host, made: Made, rng: random.Random) -> None:
     host.send("deactivate", f"deactivate a Workload of {team}", stop)
     what = f"activate the Workloads of {team}"
     host.later(rng.uniform(3, 9), "deactivate", what, lambda: activate(host.admin, team))
+
+
+def let_go_on(admin: Rest) -> None:
+    """Let all ClusterQueues go on: what said so may have met a server that was down."""
+    for name in NAMESPACES:
+        admin.patch(f"{KUEUE}/clusterqueues/{name}", {"spec": {"stopPolicy": "None"}})
 
 
 def activate(admin: Rest, team: str) -> None:
@@ -601,7 +741,7 @@ def delete_job(host: Host, made: Made, rng: random.Random) -> None:
 
 def orphan(host: Host, made: Made, rng: random.Random) -> None:
     """Delete a Job that runs, and leave its pods."""
-    team, place = rng.choice(_QUEUES), rng.random()
+    team, place = rng.choice(NAMESPACES), rng.random()
 
     def call() -> object:
         found = _running(host, team)
@@ -685,7 +825,7 @@ def quota(host: Host, made: Made, rng: random.Random) -> None:
 
 def lose_node(host: Host, made: Made, rng: random.Random) -> None:
     """Delete a node object, and create it again."""
-    name = rng.choice(NODES + DRA_NODES)
+    name = rng.choice(ALL_NODES)
     path = f"/api/v1/nodes/{name}"
     host.send("lose-node", f"delete node {name}", lambda: host.admin.delete(path))
     body = site.node(name)
@@ -699,7 +839,7 @@ def lose_node(host: Host, made: Made, rng: random.Random) -> None:
 
 def silence_node(host: Host, made: Made, rng: random.Random) -> None:
     """Make a node not ready, and ready again."""
-    name = rng.choice(NODES + DRA_NODES)
+    name = rng.choice(ALL_NODES)
     path = f"/api/v1/nodes/{name}"
 
     def down() -> object:
@@ -715,7 +855,7 @@ def silence_node(host: Host, made: Made, rng: random.Random) -> None:
 
 def condemn_node(host: Host, made: Made, rng: random.Random) -> None:
     """Give a node the out-of-service taint, and take it off."""
-    name = rng.choice(NODES + DRA_NODES)
+    name = rng.choice(ALL_NODES)
     path = f"/api/v1/nodes/{name}"
     taint = {"key": "node.kubernetes.io/out-of-service", "value": "x", "effect": "NoExecute"}
     for seconds, what, taints in (
@@ -786,17 +926,23 @@ def restore_etcd(host: Host, made: Made, rng: random.Random) -> None:
 
 
 KINDS: Final[dict[str, Kind]] = {
-    "pod": Kind(pod, 45),
-    "group": Kind(group, 8),
-    "job": Kind(job, 12),
+    "pod": Kind(pod, 35),
+    "group": Kind(group, 7),
+    "job": Kind(job, 10),
     "claim": Kind(claim, 8),
-    "preempt": Kind(preempt, 5),
+    "preempt": Kind(preempt, 6),
+    "classes": Kind(classes, 7),
+    "checked": Kind(checked, 6),
+    "flavors": Kind(flavors, 8),
+    "slices": Kind(slices, 5),
+    "lend": Kind(lend, 4),
+    "replace-member": Kind(replace_member, 3),
     "elastic": Kind(elastic, 6),
     "partial": Kind(partial_job, 3),
     "steal": Kind(steal, 4),
     "take-pod": Kind(take_pod, 10),
     "delete-workload": Kind(delete_workload, 3),
-    "stop-queue": Kind(stop_queue, 1),
+    "stop-queue": Kind(stop_queue, 2),
     "gang": Kind(gang, 8),
     "patch-gang": Kind(patch_gang, 6),
     "serve": Kind(serve, 5),

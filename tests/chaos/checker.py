@@ -1,10 +1,16 @@
 """Judge from outside whether quota was kept: from pods, nodes, claims, Jobs and queues alone.
 
-The rule: no release raises the GPUs of bound or released, not-ended pods of a cohort above the
-quota in force at that moment. This module imports nothing of the program, keeps its own record of
-what exists, and uses no label, annotation, Workload or condition of the program for that rule. It
-knows the ClusterQueue of a pod from its namespace: whoever sets the cluster up gives each
-namespace one queue.
+The rule: no release raises the devices of bound or released, not-ended pods of a cohort above the
+quota in force at that moment, in any flavor or in their sum. This module imports nothing of the
+program, keeps its own record of what exists, and uses no Workload or condition of the program for
+that rule. It knows the ClusterQueue of a pod from its namespace, or from the LocalQueue that the
+pod or its Job names, and the flavor from the labels of its node, or from its node selector until
+it has one. What a claim costs is what was allocated, or what it asks for until then.
+
+More rules, each with a part of the report: nothing is released in a queue that was stopped
+(`halted`), before its admission checks are ready (`unchecked`), or above a cap (`overcap`), and
+nothing that is preempted is stopped before its notice has ended (`hurried`). Checks and evictions
+are read from Workloads.
 
 Words:
     released: a pod without scheduling gates, or with a node.
@@ -17,29 +23,37 @@ Words:
         of a Deployment were held a short while ago, up to what its pods hold. The window covers
         that a decision is made on watched objects, and takes time to be written. A pod of a Job is
         decided when the Job is started: for as many pods as the Job ran in parallel then, the
-        window begins before its start. A PyTorchJob is judged as a Job that runs all of its pods
-        in parallel.
+        window begins before its start. An elastic Job is granted more pods when it runs them
+        within the quota, and fewer once it wants fewer. A PyTorchJob is judged as a Job that runs
+        all of its pods in parallel.
 
 The caller's seconds need not be those of a clock: it may let them stand still while servers or
 controllers are stopped, because nothing is decided or written then.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from tests.chaos import amounts
+from tests.chaos.amounts import ANY, GPU, Amounts, Place
+
 Json = dict[str, Any]
 Ref = tuple[str, str]
 """Namespace and name."""
 
-GPU: Final = "nvidia.com/gpu"
 GROUP_NAME: Final = "kueue.x-k8s.io/pod-group-name"
 GROUP_TOTAL: Final = "kueue.x-k8s.io/pod-group-total-count"
-SURGE_QUOTA: Final = "gpu-admission.dev/surge-quota"
 GROUP_FAST: Final = "kueue.x-k8s.io/pod-group-fast-admission"
-GPU_CLASSES: Final = frozenset({"gpu.nvidia.com"})
+GPU_CLASSES: Final[Mapping[str, str]] = {"gpu.nvidia.com": ""}
+QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
+PREBUILT: Final = "kueue.x-k8s.io/prebuilt-workload-name"
+MAX_PER_USER: Final = "gpu-admission.dev/max-per-user"
+MAX_IN_USE: Final = "gpu-admission.dev/max-in-use"
+ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
+NOTICE: Final = "gpu-admission.dev/preemption-notice"
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 _COHORT_DEPTH: Final = 20
 _SURGE_SECONDS: Final = 20.0
@@ -47,10 +61,16 @@ _SURGE_SECONDS: Final = 20.0
 _JOBS: Final = frozenset({"Job", "PyTorchJob"})
 _SLICE: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
 _RUNS_SINCE: Final = "gpu-admission.dev/runs-since"
-EXERCISED: Final = ("preemptions", "replaced members", "elastic steps", "orphans charged")
+EXERCISED: Final = (
+    *("preemptions", "replaced members", "elastic steps", "orphans charged"),
+    *("choices of a flavor", "slices", "claims allocated", "checked releases", "notices kept"),
+    *("starts in a capped queue", "stops of a queue"),
+)
 """What a storm is to bring about besides releases."""
 _PLACED_SECONDS: Final = 10.0
 """After a release, until a pod has a node where no node has changed."""
+_ROUNDED_SECONDS: Final = 1.5
+"""By which times of objects, which are whole seconds, may be wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +99,7 @@ class Violation:
 
     pod: str
     cohort: str
+    place: Place
     held: int
     before: int
     quota: int
@@ -90,9 +111,9 @@ class Violation:
         """What happened, with all pods that hold GPUs of the cohort."""
         holders = "\n    ".join(self.holders)
         return (
-            f"release of pod {self.pod} raised the GPUs of cohort {self.cohort} from {self.before}"
-            f" to {self.held}, quota in force is {self.quota} (resourceVersion {self.version}, "
-            f"second {self.at:.1f}); held by\n    {holders}"
+            f"release of pod {self.pod} raised {'/'.join(self.place)} of cohort {self.cohort}"
+            f" from {self.before} to {self.held}, quota in force is {self.quota} (resourceVersion"
+            f" {self.version}, second {self.at:.1f}); held by\n    {holders}"
         )
 
 
@@ -100,7 +121,16 @@ class Violation:
 class _Pod:
     uid: str
     ref: Ref
-    gpus: int
+    devices: Counter[str]
+    """What it asks for by name, by resource."""
+    queue: str
+    """Name of the LocalQueue that it names; empty for none."""
+    selector: Mapping[str, str]
+    """Labels of the nodes that it may run on."""
+    prebuilt: str
+    """Name of the Workload that it says is its own."""
+    is_single: bool
+    """Whether nobody controls it."""
     claims: tuple[tuple[str, str], ...]
     """Name in the pod and name of each ResourceClaim; the latter is empty until it is known."""
     templates: Mapping[str, str]
@@ -146,6 +176,7 @@ class _Pod:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
+    labels: Mapping[str, str]
     is_out_of_service: bool
     lost_since: float | None
 
@@ -156,14 +187,29 @@ class _Job:
     ref: Ref
     is_suspended: bool
     is_over: bool
+    queue: str
+    """Name of the LocalQueue that it names; empty for none."""
+    selector: Mapping[str, str]
+    """Labels of the nodes that its pods may run on."""
     pods: int
     """How many it runs in parallel."""
-    gpus: int
+    devices: Counter[str]
     """Of all of them."""
     started: float
     """Second at which it was last started."""
     entitled: int
     """How many pods it ran in parallel then."""
+    is_elastic: bool
+    """Whether it may run more pods later."""
+    grants: dict[int, float] = field(default_factory=dict)
+    """When an elastic Job first ran that many pods in parallel within the quota."""
+
+    def keep_grants(self, before: "_Job") -> None:
+        """Keep what was granted before, but for no more pods than it wants now."""
+        least = [at for count, at in sorted(before.grants.items()) if count >= self.pods]
+        self.grants = {count: at for count, at in before.grants.items() if count < self.pods}
+        if least:
+            self.grants[self.pods] = min(least)
 
 
 @dataclass
@@ -171,7 +217,8 @@ class Checker:
     """Takes events in the order in which the API server stored the objects.
 
     Attributes:
-        queues: ClusterQueue of each namespace.
+        queues: ClusterQueue of each namespace, for pods that name no LocalQueue.
+        classes: DeviceClasses of GPUs, with their extended resource name or an empty one.
         window: seconds for which quota counts as in force after it was lowered.
         lost_node_seconds: how long a node must have been not ready.
         violations: what was found so far.
@@ -179,16 +226,25 @@ class Checker:
             suspended, while no
             Workload of theirs was evicted: a text by the uid of a pod, and by uid and
             resourceVersion of a suspended Job (``uid@version``).
+        hurried: what was stopped although its notice had not ended, named likewise.
+        halted: releases in a ClusterQueue that was stopped, by uid of the pod.
+        unchecked: releases before the admission checks of a Workload were ready.
+        overcap: releases above a cap of a user or LocalQueue.
         raises: releases that were judged.
         surges: those of them that surge quota allowed.
         exercised: how often something happened that rules of the program are about.
     """
 
     queues: Mapping[str, str]
+    classes: Mapping[str, str] = field(default_factory=lambda: GPU_CLASSES)
     window: float = 5.0
     lost_node_seconds: float = 300.0
     violations: list[Violation] = field(default_factory=list)
     stopped: dict[str, str] = field(default_factory=dict)
+    hurried: dict[str, str] = field(default_factory=dict)
+    halted: dict[str, str] = field(default_factory=dict)
+    unchecked: dict[str, str] = field(default_factory=dict)
+    overcap: dict[str, str] = field(default_factory=dict)
     raises: int = 0
     surges: int = 0
     exercised: dict[str, int] = field(default_factory=lambda: dict.fromkeys(EXERCISED, 0))
@@ -197,10 +253,24 @@ class Checker:
     _nodes: dict[str, _Node] = field(default_factory=dict)
     _jobs: dict[str, _Job] = field(default_factory=dict)
     _devices: dict[Ref, int] = field(default_factory=dict)
+    """GPUs of each claim."""
+    _flavors: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """Labels of the nodes of each ResourceFlavor."""
+    _local_queues: dict[Ref, Json] = field(default_factory=dict)
+    _named: dict[str, str] = field(default_factory=dict)
+    """LocalQueue that a pod named when it was released, by uid; empty for none."""
+    _halted_since: dict[str, float] = field(default_factory=dict)
+    """When each ClusterQueue was stopped that is."""
+    _ready: set[str | Ref] = field(default_factory=set)
+    """Uids of owners and names of Workloads whose admission checks have all been ready."""
+    _preempted_at: dict[str, float] = field(default_factory=dict)
+    """When the Workloads of owners were preempted that are, in seconds since 1970."""
+    _inactive: set[str] = field(default_factory=set)
+    """Uids of owners whose Workload is deactivated."""
     _template_devices: dict[Ref, int] = field(default_factory=dict)
     _cluster_queues: dict[str, Json] = field(default_factory=dict)
     _cohorts: dict[str, Json] = field(default_factory=dict)
-    _quotas: list[tuple[float, dict[str, int]]] = field(default_factory=list)
+    _quotas: list[tuple[float, dict[str, Amounts]]] = field(default_factory=list)
     """Quota by cohort, from a second on."""
     _surged: dict[str, float] = field(default_factory=dict)
     """When pods of two revisions of a Deployment were held in a ClusterQueue last."""
@@ -235,15 +305,19 @@ class Checker:
             case "jobs" | "pytorchjobs":
                 self._take_job(event)
             case "resourceclaims":
-                self._take_devices(self._devices, event, ("spec",))
+                self._take_claim(event)
             case "resourceclaimtemplates":
-                self._take_devices(self._template_devices, event, ("spec", "spec"))
+                self._take_template(event)
             case "clusterqueues":
                 self._take_quota(self._cluster_queues, event)
             case "cohorts":
                 self._take_quota(self._cohorts, event)
             case "workloads":
                 self._take_workload(event)
+            case "localqueues":
+                self._take_local_queue(event)
+            case "resourceflavors":
+                self._take_flavor(event)
             case _:
                 raise ValueError(f"nobody asked for {event.kind}")
 
@@ -253,18 +327,19 @@ class Checker:
         if event.type == "RESET":
             self._pods.clear()
             return
-        found = _read_pod(event.object)
+        found = _read_pod(event.object, self.classes)
         before = self._pods.get(found.uid)
         if event.type == "DELETED":
             self._pods.pop(found.uid, None)
             self._lost_members.add(found.group[0])
             return
-        cohort = self._cohort_of(found.ref[0])
         is_new_release = found.is_released and not (before is not None and before.is_released)
         if found.is_released:
             self._released.setdefault(found.uid, event.at)
+            self._named.setdefault(found.uid, self._names(found))
+        cohort = self._cohort_of(found)
         judged = is_new_release and bool(cohort) and event.type != "LISTED"
-        held = self.held(cohort) if judged else 0
+        held = self.held(cohort) if judged else Counter()
         self._pods[found.uid] = found
         self._note_exercised(found, event)
         if found.replica_set:
@@ -290,46 +365,136 @@ class Checker:
             self._told.add((what, which))
             self.exercised[what] += 1
 
-    def _judge(self, event: Event, pod: _Pod, cohort: str, before: int) -> None:
+    def _judge(self, event: Event, pod: _Pod, cohort: str, before: Amounts) -> None:
         """Compare what a cohort holds after a release with its quota."""
-        if self.held(cohort) <= before:
+        earlier, later = amounts.with_sums(before), amounts.with_sums(self.held(cohort))
+        raised = sorted(
+            (place for place in later if later[place] > earlier[place]),
+            key=lambda place: (place[0] == ANY, place),
+        )
+        if not raised:
             return
         self.raises += 1
         since = self._decided(pod, event.at) - self.window
-        held = self._cost(
-            one for one in self._holders(cohort) if self._revived.get(one.uid, since) <= since
+        self._note_places(pod, raised)
+        self._judge_queue(event, pod, since)
+        held = amounts.with_sums(
+            self._cost(
+                one for one in self._holders(cohort) if self._revived.get(one.uid, since) <= since
+            )
         )
-        quota = self._quota_in_force(cohort, since)
         self._note_surges(event.at)
-        is_above = held > quota
-        quota += self._surge_quota(cohort, event.at)
-        self.surges += is_above and held <= quota
-        if held > quota:
+        surge = amounts.with_sums(self._surge_quota(cohort, event.at))
+        is_surge = False
+        for place in raised:
+            if not place[0]:
+                continue  # only the sum is known
+            quota = self._quota_in_force(cohort, place, since)
+            is_surge |= held[place] > quota
+            if held[place] <= quota + surge[place]:
+                continue
             self.violations.append(
                 Violation(
                     pod="/".join(pod.ref),
                     cohort=cohort,
-                    held=held,
-                    before=before,
-                    quota=quota,
+                    place=place,
+                    held=held[place],
+                    before=earlier[place],
+                    quota=quota + surge[place],
                     version=event.object["metadata"]["resourceVersion"],
                     at=event.at,
                     holders=tuple(sorted(map(self._describe, self._holders(cohort)))),
                 )
             )
+            return
+        self.surges += is_surge
+        job = self._jobs.get(pod.job)
+        if job is not None and job.is_elastic:
+            job.grants.setdefault(self._running(pod.job), event.at)
+
+    def _running(self, job: str) -> int:
+        """Return how many pods of a Job hold devices."""
+        return sum(1 for one in self._pods.values() if one.job == job and self._holds(one))
+
+    def _note_places(self, pod: _Pod, raised: Iterable[Place]) -> None:
+        """Count what a release says about flavors and resources."""
+        queue = self._cluster_queues[self._queue_of(pod)]
+        if any(len(_flavors(queue, resource)) > 1 for _, resource in raised):
+            self._exercise("choices of a flavor", pod.uid)
+        if any(resource != GPU for _, resource in raised):
+            self._exercise("slices", pod.uid)
+
+    def _judge_queue(self, event: Event, pod: _Pod, since: float) -> None:
+        """Judge a release by what its queue says besides quota.
+
+        Args:
+            event: that showed the release.
+            pod: that was released.
+            since: second from which on what the queue said may have been what was decided by.
+        """
+        name = self._queue_of(pod)
+        queue = self._cluster_queues[name]
+        said = (
+            f"pod {'/'.join(pod.ref)} was released in ClusterQueue {name} (second {event.at:.1f})"
+        )
+        halted = self._halted_since.get(name)
+        if halted is not None and halted <= since and not (pod.group[0] or pod.prebuilt):
+            self.halted[pod.uid] = f"{said}, which has been stopped since second {halted:.1f}"
+        strategy = queue["spec"].get("admissionChecksStrategy") or {}
+        if strategy.get("admissionChecks"):
+            namespace = pod.ref[0]
+            users = {pod.uid, pod.job, (namespace, pod.group[0]), (namespace, pod.prebuilt)}
+            if users & self._ready:
+                self._exercise("checked releases", pod.uid)
+            else:
+                self.unchecked[pod.uid] = f"{said} before its admission checks were ready"
+        for whose, cap, pods in self._caps_of(pod):
+            if not pod.is_single:
+                continue
+            self._exercise("starts in a capped queue", pod.uid)
+            held = amounts.by_resource(
+                self._cost(one for one in pods if self._revived.get(one.uid, since) <= since)
+            )
+            for resource, most in cap.items():
+                if held[resource] > most:
+                    self.overcap[pod.uid] = (
+                        f"{said}: {held[resource]} {resource} of at most {most} {whose}"
+                    )
+
+    def _caps_of(self, pod: _Pod) -> Iterator[tuple[str, Counter[str], list[_Pod]]]:
+        """Yield each cap of the queues of a pod: whose it is, by resource, the single pods in it.
+
+        All single pods of a namespace have the same user. Pods of owners may exceed caps, as it
+        may be unknown who created these.
+        """
+        name, label = self._queue_of(pod), self._names(pod) or "default"
+        local = self._local_queues.get((pod.ref[0], label))
+        single = [
+            one
+            for one in self._pods.values()
+            if one.is_single and self._queue_of(one) == name and self._holds(one)
+        ]
+        if cap := amounts.caps(self._cluster_queues[name], MAX_PER_USER):
+            yield f"for a user in ClusterQueue {name}", cap, single
+        if local is not None and (cap := amounts.caps(local, MAX_IN_USE)):
+            inside = [one for one in single if (self._names(one) or "default") == label]
+            yield f"for LocalQueue {pod.ref[0]}/{label}", cap, inside
 
     def _decided(self, pod: _Pod, at: float) -> float:
         """Return the second at which the release of a pod was decided at the earliest."""
         job = self._jobs.get(pod.job)
         if job is None or job.is_suspended:
             return at
-        running = sum(1 for one in self._pods.values() if one.job == pod.job and self._holds(one))
-        return job.started if running <= job.entitled else at
+        running = self._running(pod.job)
+        entitled = min(job.entitled, job.pods) if job.is_elastic else job.entitled
+        granted = [since for count, since in job.grants.items() if count >= running]
+        return min([*granted, job.started if running <= entitled else at])
 
-    def _quota_in_force(self, cohort: str, since: float) -> int:
+    def _quota_in_force(self, cohort: str, place: Place, since: float) -> int:
         most = 0
         for at, quotas in reversed(self._quotas):
-            most = max(most, quotas.get(cohort, 0))
+            if cohort in quotas:
+                most = max(most, amounts.with_sums(quotas[cohort])[place])
             if at <= since:
                 break
         return most
@@ -340,47 +505,81 @@ class Checker:
         for pod in self._pods.values():
             if pod.replica_set and self._holds(pod):
                 deployment = pod.replica_set.rpartition("-")[0]
-                revisions[pod.ref[0], deployment].add(pod.replica_set)
-        for (namespace, _), found in revisions.items():
-            if len(found) > 1 and namespace in self.queues:
-                self._surged[self.queues[namespace]] = at
+                revisions[self._queue_of(pod), deployment].add(pod.replica_set)
+        for (queue, _), found in revisions.items():
+            if len(found) > 1 and queue:
+                self._surged[queue] = at
 
-    def _surge_quota(self, cohort: str, at: float) -> int:
+    def _surge_quota(self, cohort: str, at: float) -> Amounts:
         """Return how much surge quota the pods of a cohort may use: only those of rollouts do.
 
         Which of them surge is for the program to say, and it takes a while until none does.
         """
-        held: dict[str, int] = defaultdict(int)
+        pods: dict[str, list[_Pod]] = defaultdict(list)
         for pod in self._holders(cohort):
             if pod.replica_set:
-                held[self.queues[pod.ref[0]]] += pod.gpus
-        return sum(
-            min(surge_quota(self._cluster_queues[name]), gpus)
-            for name, gpus in held.items()
-            if at - self._surged.get(name, -_SURGE_SECONDS) < _SURGE_SECONDS
-        )
+                pods[self._queue_of(pod)].append(pod)
+        total: Amounts = Counter()
+        for name, found in pods.items():
+            if at - self._surged.get(name, -_SURGE_SECONDS) < _SURGE_SECONDS:
+                total += amounts.surge_quota(self._cluster_queues[name]) & self._cost(found)
+        return total
 
-    def held(self, cohort: str) -> int:
-        """Return how many GPUs the pods of a cohort hold now; a shared claim counts once."""
+    def held(self, cohort: str) -> Amounts:
+        """Return what the pods of a cohort hold now; a shared claim counts once."""
         return self._cost(self._holders(cohort))
 
     def _holders(self, cohort: str) -> list[_Pod]:
         return [
             pod
             for pod in self._pods.values()
-            if self._cohort_of(pod.ref[0]) == cohort and self._holds(pod)
+            if self._cohort_of(pod) == cohort and self._holds(pod)
+        ]
+
+    def _users(self, queue: str) -> list[_Pod]:
+        """Return the pods that hold devices in a ClusterQueue."""
+        return [
+            pod for pod in self._pods.values() if self._queue_of(pod) == queue and self._holds(pod)
         ]
 
     def _holds(self, pod: _Pod) -> bool:
         return pod.is_held(self._nodes, self._wall, self.lost_node_seconds)
 
-    def _cost(self, pods: Iterable[_Pod]) -> int:
-        total = 0
-        claimed: dict[tuple[str, ...], int] = {}
+    def _cost(self, pods: Iterable[_Pod]) -> Amounts:
+        total: Amounts = Counter()
+        shared: dict[tuple[str, ...], tuple[str, int]] = {}
         for pod in pods:
-            total += pod.gpus
-            claimed.update(self._claimed(pod))
-        return total + sum(claimed.values())
+            for resource, amount in pod.devices.items():
+                total[self._flavor(pod, resource), resource] += amount
+            for which, amount in self._claimed(pod):
+                shared[which] = (self._flavor(pod, GPU), amount)
+        for flavor, amount in shared.values():
+            total[flavor, GPU] += amount
+        return +total
+
+    def _flavor(self, pod: _Pod, resource: str) -> str:
+        """Return the flavor in which a pod holds a resource; empty where it is not known."""
+        queue = self._cluster_queues.get(self._queue_of(pod))
+        choices = self._choices(queue, resource, pod.selector, pod.node) if queue else []
+        return choices[0] if len(choices) == 1 else ""
+
+    def _choices(
+        self, queue: Json, resource: str, selector: Mapping[str, str], node: str = ""
+    ) -> list[str]:
+        """Return the flavors of a ClusterQueue in which something may hold a resource."""
+        covering = _flavors(queue, resource)
+        if len(covering) <= 1:
+            return covering
+        wanted = {name: self._flavors.get(name, {}) for name in covering}
+        if node in self._nodes:
+            labels = self._nodes[node].labels
+            return [name for name, one in wanted.items() if one.items() <= labels.items()]
+        named = [name for name, one in wanted.items() if one.items() <= selector.items()]
+        return named or [
+            name
+            for name, one in wanted.items()
+            if all(selector.get(key, value) == value for key, value in one.items())
+        ]
 
     def _claimed(self, pod: _Pod) -> Iterator[tuple[tuple[str, ...], int]]:
         """Yield what tells each claim of a pod from others, with its number of devices."""
@@ -392,7 +591,7 @@ class Checker:
                 yield (pod.uid, entry), self._template_devices.get((namespace, template), 0)
 
     def _describe(self, pod: _Pod) -> str:
-        own = pod.gpus + sum(count for _, count in self._claimed(pod))
+        own = amounts.text(self._cost([pod]))
         parts = [f"{'/'.join(pod.ref)} {own} {pod.phase} on {pod.node or 'no node'}"]
         if pod.ends_by is not None:
             parts.append(f"being deleted, {pod.ends_by - self._wall:.0f} s of grace left")
@@ -431,6 +630,7 @@ class Checker:
             if one["type"] == "Ready" and one["status"] != "True"
         ]
         self._nodes[name] = _Node(
+            labels=event.object["metadata"].get("labels") or {},
             is_out_of_service=any(one["key"] == OUT_OF_SERVICE for one in taints),
             lost_since=_seconds(ready[0]["lastTransitionTime"]) if ready else None,
         )
@@ -465,27 +665,63 @@ class Checker:
                 one["type"] in {"Complete", "Succeeded", "Failed"} and one["status"] == "True"
                 for one in conditions
             ),
+            queue=_marks(event.object).get(QUEUE_NAME, ""),
+            selector=runs[0][1]["spec"].get("nodeSelector") or {},
             pods=sum(count for count, _ in runs),
-            gpus=sum(count * _gpus(template["spec"]) for count, template in runs),
+            devices=self._of_templates(runs),
             started=event.at,
             entitled=sum(count for count, _ in runs),
+            is_elastic=_marks(event.object).get(ELASTIC) == "true",
         )
         if before is not None and not before.is_suspended and not found.is_suspended:
             found.started, found.entitled = before.started, before.entitled
+            found.keep_grants(before)
         self._jobs[uid] = found
         if before is not None and found.is_suspended and not before.is_suspended:
             running = [one for one in self._pods.values() if one.job == uid and self._holds(one)]
             # Whoever lets it run other pods than were admitted has it stopped.
             is_changed = found.pods != before.entitled
+            key = f"{uid}@{event.object['metadata']['resourceVersion']}"
+            if running:
+                said = f"{kind} {'/'.join(found.ref)} was suspended"
+                self._note_hurry(uid, key, self._queue_of(running[0]), event, said)
             if running and uid not in self._evicted and not is_changed:
-                self.stopped[f"{uid}@{event.object['metadata']['resourceVersion']}"] = (
+                self.stopped[key] = (
                     f"{kind} {'/'.join(found.ref)} was suspended with {len(running)} pods running "
                     f"(second {event.at:.1f})"
                 )
 
+    def _of_templates(self, runs: Iterable[tuple[int, Json]]) -> Counter[str]:
+        """Return what all pods of templates ask for by name."""
+        found: Counter[str] = Counter()
+        for count, template in runs:
+            for resource, amount in amounts.asked(template["spec"], self.classes).items():
+                found[resource] += count * amount
+        return found
+
+    def _note_hurry(self, owner: str, key: str, queue: str, event: Event, said: str) -> None:
+        """Compare when something that was preempted is stopped with the notice of its queue.
+
+        A queue that is stopped, and a Workload that is deactivated, end a notice.
+        """
+        evicted = self._preempted_at.get(owner)
+        found = self._cluster_queues.get(queue)
+        text = (found["metadata"].get("annotations") or {}).get(NOTICE, "") if found else ""
+        if evicted is None or not text or owner in self._inactive or queue in self._halted_since:
+            return
+        runs_on = event.wall - evicted
+        if runs_on < float(text.removesuffix("s")) - _ROUNDED_SECONDS:
+            self.hurried[key] = f"{said} {runs_on:.1f} s after it was preempted, notice {text}"
+        else:
+            self._exercise("notices kept", key)
+
     def _note_stop(self, pod: _Pod, event: Event) -> None:
         """Note that the deletion of a running pod begins."""
-        if not pod.node or not self._holds(pod) or pod.uid in self._evicted:
+        if not pod.node or not self._holds(pod):
+            return
+        said = f"pod {'/'.join(pod.ref)} was stopped"
+        self._note_hurry(pod.uid, pod.uid, self._queue_of(pod), event, said)
+        if pod.uid in self._evicted:
             return
         why = [
             f"{one.get('reason')}: {one.get('message')}"
@@ -512,6 +748,10 @@ class Checker:
         for one in conditions:
             if one["type"] == "Preempted" and one["status"] == "True":
                 self._exercise("preemptions", f"{uid} {one['lastTransitionTime']}")
+        checks = event.object.get("status", {}).get("admissionChecks") or ()
+        if checks and all(one["state"] == "Ready" for one in checks):
+            self._ready |= {*owners, _ref(event.object)}
+        self._note_preempted(owners, event)
         if not is_active or any(
             one["type"] == "Evicted" and one["status"] == "True" for one in conditions
         ):
@@ -519,21 +759,53 @@ class Checker:
         elif event.type != "DELETED":
             self._evicted -= owners
 
-    def _take_devices(self, record: dict[Ref, int], event: Event, path: Iterable[str]) -> None:
+    def _note_preempted(self, owners: Iterable[str], event: Event) -> None:
+        """Note whether the Workload of owners is preempted, and whether it is deactivated."""
+        is_gone = event.type == "DELETED"
+        is_active = is_gone or event.object["spec"].get("active", True)
+        preempted = [
+            one
+            for one in event.object.get("status", {}).get("conditions") or ()
+            if (one["type"], one["status"], one.get("reason")) == ("Evicted", "True", "Preempted")
+        ]
+        for owner in owners:
+            (self._inactive.discard if is_active else self._inactive.add)(owner)
+            self._preempted_at.pop(owner, None)
+            if preempted and not is_gone:
+                self._preempted_at[owner] = _seconds(preempted[0]["lastTransitionTime"])
+
+    def _take_claim(self, event: Event) -> None:
+        """Take what a claim asks for, or what it was given."""
         if event.type == "RESET":
-            record.clear()
-            return
-        if event.type == "DELETED":
-            return  # pods that hold it still do
-        spec = event.object
-        for step in path:
-            spec = spec[step]
-        record[_ref(event.object)] = sum(
-            one["exactly"].get("count", 1)
-            for one in spec.get("devices", {}).get("requests") or ()
-            if one.get("exactly", {}).get("deviceClassName") in GPU_CLASSES
-            and not one["exactly"].get("adminAccess")
-        )
+            self._devices.clear()
+        elif event.type != "DELETED":  # pods that hold it still do
+            given = amounts.allocated(event.object)
+            if given:
+                self._exercise("claims allocated", event.object["metadata"]["uid"])
+            wanted = amounts.claimed(event.object["spec"], self.classes)
+            self._devices[_ref(event.object)] = wanted if given is None else given
+
+    def _take_template(self, event: Event) -> None:
+        if event.type == "RESET":
+            self._template_devices.clear()
+        elif event.type != "DELETED":
+            wanted = amounts.claimed(event.object["spec"]["spec"], self.classes)
+            self._template_devices[_ref(event.object)] = wanted
+
+    def _take_local_queue(self, event: Event) -> None:
+        if event.type == "RESET":
+            self._local_queues.clear()
+        elif event.type == "DELETED":
+            self._local_queues.pop(_ref(event.object), None)
+        else:
+            self._local_queues[_ref(event.object)] = event.object
+
+    def _take_flavor(self, event: Event) -> None:
+        if event.type == "RESET":
+            self._flavors.clear()
+        elif event.type != "DELETED":
+            labels = event.object["spec"].get("nodeLabels") or {}
+            self._flavors[event.object["metadata"]["name"]] = labels
 
     def _take_quota(self, record: dict[str, Json], event: Event) -> None:
         if event.type == "RESET":
@@ -542,22 +814,49 @@ class Checker:
             record.pop(event.object["metadata"]["name"], None)
         else:
             record[event.object["metadata"]["name"]] = event.object
+        if event.kind == "clusterqueues":
+            self._note_halted(event.at)
         quotas = self.quotas()
         if event.type != "RESET" and (not self._quotas or self._quotas[-1][1] != quotas):
             self._quotas.append((event.at, quotas))
 
-    def quotas(self) -> dict[str, int]:
+    def _note_halted(self, at: float) -> None:
+        """Note since when each ClusterQueue is stopped."""
+        stopped = {name for name in self._cluster_queues if self._is_stopped(name)}
+        self._halted_since = {name: self._halted_since.get(name, at) for name in sorted(stopped)}
+        for name in stopped:
+            self._exercise("stops of a queue", f"{name} {self._halted_since[name]}")
+
+    def quotas(self) -> dict[str, Amounts]:
         """Return the sum of nominal quota of each cohort now."""
-        found: dict[str, int] = defaultdict(int)
+        found: dict[str, Amounts] = defaultdict(Counter)
         for name, queue in self._cluster_queues.items():
-            found[self._root(name)] += _nominal(queue)
+            found[self._root(name)] += amounts.nominal(queue)
         for name, cohort in self._cohorts.items():
-            found[self._top(name)] += _nominal(cohort)
+            found[self._top(name)] += amounts.nominal(cohort)
         return dict(found)
 
-    def _cohort_of(self, namespace: str) -> str:
-        """Return the cohort of the pods of a namespace; empty where they have no queue."""
-        queue = self.queues.get(namespace)
+    def _names(self, pod: _Pod) -> str:
+        """Return the LocalQueue that a pod or its Job names, or named when it was released."""
+        if pod.uid in self._named:
+            return self._named[pod.uid]
+        job = self._jobs.get(pod.job)
+        return pod.queue or (job.queue if job is not None else "")
+
+    def _queue_of(self, pod: _Pod) -> str:
+        """Return the ClusterQueue of a pod; empty where it has none."""
+        return self._cluster_queue(pod.ref[0], self._names(pod))
+
+    def _cluster_queue(self, namespace: str, name: str) -> str:
+        """Return the ClusterQueue of what names a LocalQueue in a namespace."""
+        local = self._local_queues.get((namespace, name))
+        if local is None or namespace not in self.queues:
+            return self.queues.get(namespace, "")
+        return str(local["spec"]["clusterQueue"])
+
+    def _cohort_of(self, pod: _Pod) -> str:
+        """Return the cohort of a pod; empty where it has no queue."""
+        queue = self._queue_of(pod)
         return self._root(queue) if queue in self._cluster_queues else ""
 
     def _root(self, queue: str) -> str:
@@ -576,41 +875,36 @@ class Checker:
     # ------------------------------------------------------------ once everything has settled
 
     def leaked(self) -> dict[str, str]:
-        """Return which ClusterQueues are charged for GPUs that no pod holds, with a text."""
+        """Return where ClusterQueues are charged for what no pod holds, with a text."""
         return {
-            name: f"ClusterQueue {name} is charged {charged} GPUs, its pods hold {held}"
-            for name, charged, held in self._charges()
+            place: f"{said}: {self._described(name)}"
+            for place, name, said, charged, held in self._charges()
             if charged > held
         }
 
     def uncharged(self) -> dict[str, str]:
-        """Return which ClusterQueues are not charged for all GPUs of their pods, with a text."""
+        """Return where ClusterQueues are not charged for all that their pods hold, with a text."""
         return {
-            name: f"ClusterQueue {name} is charged {charged} GPUs, its pods hold {held}: "
-            + "; ".join(
-                self._describe(one)
-                for one in self._pods.values()
-                if self.queues.get(one.ref[0]) == name and self._holds(one)
-            )
-            for name, charged, held in self._charges()
+            place: f"{said}: {self._described(name)}"
+            for place, name, said, charged, held in self._charges()
             if charged < held
         }
 
-    def _charges(self) -> Iterator[tuple[str, int, int]]:
-        """Yield each ClusterQueue with what its status says and what its pods hold."""
+    def _described(self, queue: str) -> str:
+        return "; ".join(self._describe(one) for one in self._users(queue)) or "no pods"
+
+    def _charges(self) -> Iterator[tuple[str, str, str, int, int]]:
+        """Yield for each place of each ClusterQueue what its status says and what its pods hold.
+
+        The text that names the place comes first, then the name of the ClusterQueue and a text
+        that says both amounts.
+        """
         for name, queue in sorted(self._cluster_queues.items()):
-            charged = sum(
-                int(resource["total"])
-                for flavor in queue.get("status", {}).get("flavorsReservation") or ()
-                for resource in flavor["resources"]
-                if resource["name"] == GPU
-            )
-            pods = [
-                one
-                for one in self._pods.values()
-                if self.queues.get(one.ref[0]) == name and self._holds(one)
-            ]
-            yield name, charged, self._cost(pods)
+            charged, held = amounts.charged(queue), self._cost(self._users(name))
+            for place in sorted({*charged, *held}):
+                what = f"ClusterQueue {name} is charged {charged[place]} {'/'.join(place)}"
+                text = f"{what}, its pods hold {held[place]}"
+                yield f"{name} {'/'.join(place)}", name, text, charged[place], held[place]
 
     def _together(self, pod: _Pod) -> list[_Pod]:
         """Return the pods that wait and are to start with one; none while its group lacks pods."""
@@ -649,27 +943,57 @@ class Checker:
         """
         found = {}
         for pod in self._pods.values():
-            queue = self.queues.get(pod.ref[0], "")
+            name = self._queue_of(pod)
             is_over = pod.is_gone or pod.ends_by is not None or pod.has_ended
-            if pod.is_released or is_over or pod.claims or queue not in self._cluster_queues:
+            if pod.is_released or is_over or pod.claims or name not in self._cluster_queues:
                 continue
             priority, wanted = self._priorities.get(pod.uid), self._together(pod)
-            if priority is None or not wanted or self._is_stopped(queue):
+            if priority is None or not wanted or self._is_stopped(name):
                 continue
             kept = [
                 one
-                for one in self._pods.values()
-                if self.queues.get(one.ref[0]) == queue
-                and self._holds(one)
-                and (one.ends_by is not None or self._priority(one, priority) >= priority)
+                for one in self._users(name)
+                if one.ends_by is not None or self._priority(one, priority) >= priority
             ]
-            quota = _nominal(self._cluster_queues[queue])
-            if self._cost([*kept, *wanted]) <= quota:
+            quota = amounts.nominal(self._cluster_queues[name])
+            if self._fits(pod, wanted, kept, quota) and not self._is_capped(pod, wanted):
                 found[pod.uid] = (
                     f"pod {'/'.join(pod.ref)} with priority {priority} waits: pods with this "
-                    f"priority or a higher one hold {self._cost(kept)} of {quota} GPUs of {queue}"
+                    f"priority or a higher one hold {amounts.text(self._cost(kept))} of "
+                    f"{amounts.text(quota)} of {name}"
                 )
         return found
+
+    def _fits(
+        self, pod: _Pod, wanted: Iterable[_Pod], holders: Iterable[_Pod], quota: Amounts
+    ) -> bool:
+        """Return whether pods of the queue of one fit beside holders into a quota."""
+        queue, holders = self._cluster_queues[self._queue_of(pod)], list(holders)
+        held = self._cost(holders)
+        need = amounts.by_resource(self._cost([*holders, *wanted]))
+        need.subtract(amounts.by_resource(held))
+        choices = {one: self._choices(queue, one, pod.selector) for one in need}
+        return amounts.fits(need, _without(quota, held), choices)
+
+    def _is_capped(self, pod: _Pod, wanted: Iterable[_Pod]) -> bool:
+        """Return whether a cap may keep pods waiting, whoever holds what counts for it."""
+        name, label = self._queue_of(pod), self._names(pod) or "default"
+        need = amounts.by_resource(self._cost(wanted))
+        users = self._users(name)
+        inside = [
+            one
+            for one in users
+            if (one.ref[0], self._names(one) or "default") == (pod.ref[0], label)
+        ]
+        local = self._local_queues.get((pod.ref[0], label))
+        found = [(amounts.caps(self._cluster_queues[name], MAX_PER_USER), users)]
+        if local is not None:
+            found.append((amounts.caps(local, MAX_IN_USE), inside))
+        return any(
+            amounts.by_resource(self._cost(pods))[resource] + need[resource] > most
+            for cap, pods in found
+            for resource, most in cap.items()
+        )
 
     def _priority(self, pod: _Pod, unknown: int) -> int:
         """Return the priority of the Workload of a pod that holds GPUs."""
@@ -696,10 +1020,9 @@ class Checker:
     def stuck(self) -> dict[str, str]:
         """Return what waits although its cohort has room for it, with a text."""
         quotas = self.quotas()
-        free = {cohort: quota - self.held(cohort) for cohort, quota in quotas.items()}
         found = {}
         for pod in self._pods.values():
-            cohort = self._cohort_of(pod.ref[0])
+            cohort = self._cohort_of(pod)
             is_over = pod.is_gone or pod.ends_by is not None or pod.has_ended
             claims_exist = all(
                 pod.templates.get(entry) or (pod.ref[0], claim) in self._devices
@@ -707,39 +1030,80 @@ class Checker:
             )
             if pod.is_released or is_over or not cohort or not claims_exist:
                 continue
-            if self._is_stopped(self.queues[pod.ref[0]]):
-                continue
             wanted = self._together(pod)
-            need = self._cost([*self._holders(cohort), *wanted]) - self.held(cohort)
-            if not wanted:
+            if not wanted or self._is_stopped(self._queue_of(pod)):
                 continue
-            if need <= free[cohort]:
+            holders = self._holders(cohort)
+            if self._fits(pod, wanted, holders, quotas[cohort]) and not self._is_capped(
+                pod, wanted
+            ):
+                free = _without(quotas[cohort], self.held(cohort))
+                need = amounts.by_resource(self._cost(wanted))
                 found[pod.uid] = (
-                    f"pod {'/'.join(pod.ref)} waits for {need} GPUs, "
-                    f"{free[cohort]} are free in {cohort}"
+                    f"pod {'/'.join(pod.ref)} waits for {dict(need)}, "
+                    f"free in {cohort}: {amounts.text(free)}"
                 )
         for uid, job in self._jobs.items():
-            cohort = self._cohort_of(job.ref[0])
-            need = job.gpus
-            if cohort and job.is_suspended and not job.is_over and need <= free[cohort]:
+            name = self._cluster_queue(job.ref[0], job.queue)
+            queue = self._cluster_queues.get(name)
+            if queue is None or not job.is_suspended or job.is_over or self._is_stopped(name):
+                continue
+            cohort = self._root(name)
+            free = _without(quotas[cohort], self.held(cohort))
+            choices = {one: self._choices(queue, one, job.selector) for one in job.devices}
+            if amounts.fits(job.devices, free, choices) and not self._is_job_capped(job, name):
                 found[uid] = (
-                    f"{job.kind} {'/'.join(job.ref)} waits for {need} GPUs, "
-                    f"{free[cohort]} are free in {cohort}"
+                    f"{job.kind} {'/'.join(job.ref)} waits for {dict(job.devices)}, "
+                    f"free in {cohort}: {amounts.text(free)}"
                 )
         return found
 
+    def _is_job_capped(self, job: _Job, name: str) -> bool:
+        """Return whether there are caps that may keep a Job waiting."""
+        local = self._local_queues.get((job.ref[0], job.queue or "default"))
+        return bool(amounts.caps(self._cluster_queues[name], MAX_PER_USER)) or (
+            local is not None and bool(amounts.caps(local, MAX_IN_USE))
+        )
 
-def _read_pod(document: Json) -> _Pod:
+
+def _without(quota: Amounts, held: Amounts) -> Amounts:
+    """Return what is left of a quota; below zero where more is held."""
+    found = Counter(quota)
+    found.subtract(held)
+    return found
+
+
+def _flavors(queue: Json, resource: str) -> list[str]:
+    """Return the flavors of a ClusterQueue that have quota for a resource."""
+    return [
+        flavor["name"]
+        for group in queue["spec"].get("resourceGroups") or ()
+        for flavor in group["flavors"]
+        if any(one["name"] == resource for one in flavor["resources"])
+    ]
+
+
+def _marks(document: Json) -> Json:
+    """Return labels and annotations; an annotation wins."""
+    metadata = document["metadata"]
+    return {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
+
+
+def _read_pod(document: Json, classes: Mapping[str, str]) -> _Pod:
     metadata, spec, status = document["metadata"], document["spec"], document.get("status", {})
     made = {one["name"]: one.get("resourceClaimName", "") for one in _claim_statuses(status)}
     entries = spec.get("resourceClaims") or ()
     owners = metadata.get("ownerReferences") or ()
     deleted = metadata.get("deletionTimestamp")
-    marks = {**metadata.get("labels", {}), **metadata.get("annotations", {})}
+    marks = _marks(document)
     return _Pod(
         uid=metadata["uid"],
         ref=_ref(document),
-        gpus=_gpus(spec),
+        devices=amounts.asked(spec, classes),
+        queue=marks.get(QUEUE_NAME, ""),
+        selector=spec.get("nodeSelector") or {},
+        prebuilt=marks.get(PREBUILT, ""),
+        is_single=not any(one.get("controller") for one in owners),
         claims=tuple(
             (one["name"], one.get("resourceClaimName") or made.get(one["name"]) or "")
             for one in entries
@@ -770,42 +1134,6 @@ def _read_pod(document: Json) -> _Pod:
 def _claim_statuses(status: Json) -> Iterable[Json]:
     found: Iterable[Json] = status.get("resourceClaimStatuses") or ()
     return found
-
-
-def _gpus(spec: Json) -> int:
-    """Return the GPUs that a pod asks for by name: of all containers, or of a greedy first one."""
-    running = sum(map(_asked, spec["containers"]))
-    most = 0
-    for container in spec.get("initContainers") or ():
-        asked = _asked(container)
-        if container.get("restartPolicy") == "Always":
-            running += asked
-        else:
-            most = max(most, asked)
-    return max(running, most)
-
-
-def _asked(container: Json) -> int:
-    resources = container.get("resources") or {}
-    amounts = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    return int(amounts.get(GPU, 0))
-
-
-def _nominal(owner: Json) -> int:
-    return sum(
-        int(resource["nominalQuota"])
-        for group in owner["spec"].get("resourceGroups") or ()
-        for flavor in group["flavors"]
-        for resource in flavor["resources"]
-        if resource["name"] == GPU
-    )
-
-
-def surge_quota(queue: Json) -> int:
-    """Return the GPUs of a ClusterQueue that only pods of rolling updates may use."""
-    text = (queue["metadata"].get("annotations") or {}).get(SURGE_QUOTA, "")
-    places = (entry.split("=") for entry in filter(None, text.split(",")))
-    return sum(int(amount) for place, amount in places if place.strip().endswith(f"/{GPU}"))
 
 
 def _ref(document: Json) -> Ref:

@@ -47,6 +47,7 @@ class Verdict:
     Attributes:
         name: of the fault.
         found: how much the report says, by its part.
+        after: seconds of the storm until one of the parts that were asked for; None for never.
         is_found: whether it says something of what was asked for.
         example: the first of that; else why there is none.
     """
@@ -55,11 +56,14 @@ class Verdict:
     found: dict[str, int]
     is_found: bool
     example: str
+    after: float | None = None
 
     def text(self) -> str:
         """The verdict in a line."""
         told = ", ".join(f"{count} {part}" for part, count in self.found.items()) or "nothing"
-        return f"{self.name}: {'found' if self.is_found else 'MISSED'} ({told}) {self.example}"
+        state = "found" if self.is_found else "MISSED"
+        when = "" if self.after is None else f" after {self.after:.0f} s"
+        return f"{self.name}: {state}{when} ({told}) {self.example}"
 
 
 def read(path: Path = FILE) -> tuple[Planted, ...]:
@@ -85,7 +89,8 @@ def judge(planted: Planted, report: dict[str, Any]) -> Verdict:
     found = {part: len(report[part]) for part in Report.FOUND if report.get(part)}
     named = [one for part in planted.finds for one in report.get(part) or ()]
     example = named[0].partition("\n")[0] if named else f"wanted: {', '.join(planted.finds)}"
-    return Verdict(planted.fault.name, found, bool(named), example)
+    seconds = [report["after"][part] for part in planted.finds if part in report["after"]]
+    return Verdict(planted.fault.name, found, bool(named), example, min(seconds, default=None))
 
 
 def storm(planted: Planted, seed: int, minutes: float, folder: Path) -> Verdict:

@@ -17,7 +17,8 @@ from admission.base import names
 from admission.base.clock import SystemClock, to_wire
 from admission.config.derived import Settings
 from admission.install import rbac
-from tests.chaos import training_operator
+from tests.builders.queues import make_check, make_flavor, make_group
+from tests.chaos import budget, training_operator
 from tests.chaos.system import LAUNCHER, System
 from tests.controlplane import commands, nodes, waiting
 from tests.controlplane.cluster import Cluster
@@ -41,11 +42,17 @@ SETTINGS: Final = Settings.model_validate(
             },
         },
         "kueue": {
+            "resources": {
+                "deviceClassMappings": [
+                    {"name": "nic.example.com/port", "deviceClassNames": ["nic.example.com"]}
+                ],
+                "excludeResourcePrefixes": ["nic.example.com/"],
+            },
             "leaderElection": {
                 "leaseDuration": "8s",
                 "renewDeadline": "6s",
                 "retryPeriod": "500ms",
-            }
+            },
         },
     }
 )
@@ -63,6 +70,7 @@ EDITOR: Final = "chaos-editor"
 DRA: Final = "/apis/resource.k8s.io/v1"
 RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 PRODUCT: Final = "NVIDIA-A100-SXM4-80GB"
+_WITHIN: Final = {"withinClusterQueue": "LowerPriority"}
 _WORKLOADS: Final = (
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/workloads.kueue.x-k8s.io"
 )
@@ -77,23 +85,65 @@ class Team:
         quota: nominal quota at the beginning.
         cohort: empty for none.
         surge: quota besides that only pods of rolling updates use.
+        notice: for how long what is preempted runs on; empty for none.
     """
 
     name: str
     quota: int
     cohort: str
     surge: int = 0
+    notice: str = ""
 
 
 TEAMS: Final = (
-    Team("red", 8, "main", surge=2), Team("blue", 6, "main"), Team("green", 4, "", surge=2),
-)  # fmt: skip
+    Team("red", 8, "main", surge=2, notice="4s"),
+    Team("blue", 6, "main", notice="4s"),
+    Team("green", 4, "", surge=2),
+)
+"""Teams with one flavor, whose quota changes."""
+CHECKED: Final = "slate"
+"""Namespace and ClusterQueue of whom an admission check is asked."""
+MIXED: Final = "violet"
+"""Namespace and ClusterQueue with flavors to choose from, slices of GPUs and caps."""
+NAMESPACES: Final = (*(team.name for team in TEAMS), CHECKED, MIXED)
+CHECKED_QUOTA: Final = 3
+PER_USER: Final = 6
+"""GPUs that a user gets in `MIXED`, which has more."""
+CAPPED: Final = "spare"
+"""LocalQueue of `MIXED` beside its default one."""
+IN_USE: Final = 2
+"""GPUs that all work of `CAPPED` gets."""
+LENT: Final = ("red", "lent", "blue")
+"""A second LocalQueue of a namespace, and its ClusterQueue, which is of the same cohort."""
 NODES: Final = ("node-0", "node-1", "node-2", "node-3")
 DRA_NODES: Final = ("dra-0", "dra-1")
+OTHER_NODES: Final = ("t4-0", "h100-0", "mig-0")
+ALL_NODES: Final = (*NODES, *DRA_NODES, *OTHER_NODES)
+T4: Final = "Tesla-T4"
+H100: Final = "NVIDIA-H100-80GB-HBM3"
+PROFILE: Final = "1g.10gb"
+SLICE: Final = f"{names.MIG_RESOURCE_PREFIX}{PROFILE}"
+WHOLE: Final = "whole.example.com"
+"""A DeviceClass of the GPUs of one product, which is asked for by `GOLD`, too."""
+GOLD: Final = "example.com/gold"
+NIC: Final = "nic.example.com"
+"""A DeviceClass of other devices, and their driver."""
+CLASSES: Final = {names.GPU_CLASS: "", WHOLE: GOLD}
+"""DeviceClasses of GPUs, with their extended resource names."""
 
 
 def node(name: str) -> Json:
-    """Return a node of the site: with 8 GPUs by name, or with 8 that claims ask for."""
+    """Return a node of the site.
+
+    It has 8 GPUs by name, or 8 that claims ask for, or those that `MIXED` chooses from.
+    """
+    if name == "t4-0":
+        return nodes.make_gpu_node(name, gpus=8, product=T4)
+    if name == "h100-0":
+        return nodes.make_gpu_node(name, gpus=8, product=H100)
+    if name == "mig-0":
+        pool = {"chaos.test/pool": "slices"}
+        return nodes.make_gpu_node(name, gpus=0, product=PRODUCT, mig={PROFILE: 7}, labels=pool)
     if name not in DRA_NODES:
         return nodes.make_gpu_node(name, gpus=8, product=PRODUCT)
     found = {"nvidia.com/gpu.count": "8"}  # feature discovery sees them without a device plugin
@@ -218,17 +268,24 @@ class Site(System):
         return self.probe(self.url(name), "/readyz") == 200
 
     def _add_nodes(self) -> None:
-        for name in (*NODES, *DRA_NODES):
+        for name in ALL_NODES:
             self.api.post("/api/v1/nodes", node(name))
-        selectors = [{"cel": {"expression": "device.driver == 'gpu.nvidia.com'"}}]
-        body = {"metadata": {"name": "gpu.nvidia.com"}, "spec": {"selectors": selectors}}
-        self.api.post(f"{DRA}/deviceclasses", body)
+        of_driver = f"device.driver == '{names.DRA_DRIVER}'"
+        of_product = f"device.attributes['{names.DRA_DRIVER}'].productName == '{PRODUCT}'"
+        self._add_class(names.GPU_CLASS, of_driver)
+        self._add_class(WHOLE, f"{of_driver} && {of_product}", extendedResourceName=GOLD)
+        self._add_class(NIC, f"device.driver == '{NIC}'")
         for name in DRA_NODES:
             self._publish(name)
 
+    def _add_class(self, name: str, expression: str, **spec: Any) -> None:
+        selectors = [{"cel": {"expression": expression}}]
+        body = {"metadata": {"name": name}, "spec": {"selectors": selectors, **spec}}
+        self.api.post(f"{DRA}/deviceclasses", body)
+
     def mend_nodes(self) -> None:
         """Have every node again, ready and without a taint."""
-        for name in (*NODES, *DRA_NODES):
+        for name in ALL_NODES:
             if self.api.lacks(f"/api/v1/nodes/{name}"):
                 self.api.post("/api/v1/nodes", node(name))
             change = {"metadata": {"labels": {DOWN: None}}, "spec": {"taints": None}}
@@ -244,21 +301,23 @@ class Site(System):
             }
             for index in range(8)
         ]
-        spec = {
-            "driver": names.DRA_DRIVER,
-            "nodeName": name,
-            "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
-            "devices": devices,
-        }
-        self.api.post(f"{DRA}/resourceslices", {"metadata": {"name": name}, "spec": spec})
+        ports = [{"name": f"nic-{index}"} for index in range(16)]
+        for driver, found in ((names.DRA_DRIVER, devices), (NIC, ports)):
+            spec = {
+                "driver": driver,
+                "nodeName": name,
+                "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
+                "devices": found,
+            }
+            metadata = {"name": f"{name}-{driver}"}
+            self.api.post(f"{DRA}/resourceslices", {"metadata": metadata, "spec": spec})
 
     def _add_teams(self) -> None:
         self.add_flavor("a100", PRODUCT)
+        for name in NAMESPACES:
+            metadata = {"name": name, "labels": {names.ENFORCE_LABEL: "true"}}
+            self.api.post("/api/v1/namespaces", {"metadata": metadata})
         for team in TEAMS:
-            enforce = {names.ENFORCE_LABEL: "true"}
-            self.api.post(
-                "/api/v1/namespaces", {"metadata": {"name": team.name, "labels": enforce}}
-            )
             more: dict[str, Any] = {"cohortName": team.cohort} if team.cohort else {}
             preemption = {
                 "withinClusterQueue": "LowerPriority",
@@ -267,10 +326,13 @@ class Site(System):
             self.add_cluster_queue(
                 team.name, quota=team.quota, flavors=("a100",), preemption=preemption, **more
             )
+            marks = {}
             if team.surge:
-                surge = {names.SURGE_QUOTA: f"a100/{names.GPU_RESOURCE}={team.surge}"}
-                change = {"metadata": {"annotations": surge}}
-                self.api.patch(f"{KUEUE}/clusterqueues/{team.name}", change)
+                marks[names.SURGE_QUOTA] = f"a100/{names.GPU_RESOURCE}={team.surge}"
+            if team.notice:
+                marks[names.PREEMPTION_NOTICE] = team.notice
+            change = {"metadata": {"annotations": marks}}
+            self.api.patch(f"{KUEUE}/clusterqueues/{team.name}", change)
             self.add_local_queue(team.name, team.name)
             devices = {
                 "requests": [{"name": "gpu", "exactly": {"deviceClassName": names.GPU_CLASS}}]
@@ -278,8 +340,51 @@ class Site(System):
             path = f"{DRA}/namespaces/{team.name}"
             one = {"metadata": {"name": "one"}, "spec": {"spec": {"devices": devices}}}
             self.api.post(f"{path}/resourceclaimtemplates", one)
-        for team in TEAMS:
-            self.wait_for_queue(team.name)
+        namespace, name, cluster_queue = LENT
+        self.add_local_queue(namespace, cluster_queue, name)
+        self._add_checked()
+        self._add_mixed()
+        for namespace in NAMESPACES:
+            self.wait_for_queue(namespace)
+
+    def _add_checked(self) -> None:
+        """Add the queue of which an admission check is asked."""
+        self.api.post(f"{KUEUE}/admissionchecks", make_check(budget.CHECK, budget.CONTROLLER))
+        budget.activate(self.api)
+        rules = {"admissionChecks": [{"name": budget.CHECK}]}
+        self.add_cluster_queue(
+            CHECKED,
+            quota=CHECKED_QUOTA,
+            flavors=("a100",),
+            preemption=_WITHIN,
+            admissionChecksStrategy=rules,
+        )
+        self.add_local_queue(CHECKED, CHECKED)
+
+    def _add_mixed(self) -> None:
+        """Add the queue with flavors to choose from, slices and caps."""
+        self.add_flavor("t4", T4)
+        self.add_flavor("h100", H100)
+        marks = {names.FLAVOR_PRODUCT: PRODUCT}
+        pool = {"chaos.test/pool": "slices"}
+        slices = make_flavor("slices", annotations=marks, node_labels=pool)
+        self.api.post(f"{KUEUE}/resourceflavors", slices)
+        gpus = {"t4": {names.GPU_RESOURCE: 3}, "h100": {names.GPU_RESOURCE: 4}}
+        groups = [make_group(gpus), make_group({"slices": {SLICE: 3}})]
+        self.add_cluster_queue(
+            MIXED,
+            annotations={
+                names.MAX_PER_USER: f"{names.GPU_RESOURCE}={PER_USER}",
+                names.PREEMPTION_NOTICE: "4s",
+            },
+            resourceGroups=groups,
+            preemption=_WITHIN,
+        )
+        self.add_local_queue(MIXED, MIXED)
+        self.add_local_queue(MIXED, MIXED, CAPPED)
+        cap = {names.MAX_IN_USE: f"{names.GPU_RESOURCE}={IN_USE}"}
+        path = f"{KUEUE}/namespaces/{MIXED}/localqueues/{CAPPED}"
+        self.api.patch(path, {"metadata": {"annotations": cap}})
 
     def _add_editor(self) -> None:
         """Add a user with the role ``edit`` of Kubernetes, and rights to claims."""

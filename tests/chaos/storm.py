@@ -12,6 +12,7 @@ charged any more.
 import argparse
 import heapq
 import json
+import random
 import shutil
 import signal
 import ssl
@@ -32,6 +33,7 @@ from admission.base.clock import SystemClock
 from admission.install import rbac
 from tests.chaos import actions, alerts, site
 from tests.chaos.actions import KINDS, Made
+from tests.chaos.budget import Budget
 from tests.chaos.checker import Checker
 from tests.chaos.site import CONTROLLERS, HELPERS, LOST_NODE_SECONDS, SERVERS, WEBHOOK, Site
 from tests.chaos.training_operator import TrainingOperator
@@ -39,6 +41,7 @@ from tests.chaos.watching import Feed, Times
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
+from tests.controlplane.waiting import PATIENCE_SECONDS
 from tests.integration.installed import KUEUE
 from tests.observability.asking import Asked
 
@@ -51,6 +54,8 @@ _TICK_SECONDS: Final = 0.05
 _PROGRESS_SECONDS: Final = 5.0
 _CALM_AFTER_SECONDS: Final = 3.0
 """How long after a fault the clock of the windows stands still at least: programs connect."""
+_FIRST_SECONDS: Final = 30.0
+"""How long is waited for what must come true where the first finding is enough."""
 _MOMENT_SECONDS: Final = 5.0
 """What is wrong for less is on its way."""
 _AUDIT: Final = {
@@ -147,7 +152,12 @@ class Report:
         raises: releases that were judged.
         surges: those of them that surge quota allowed.
         exercised: how often something else happened that rules are about.
+        after: second of the storm in which something was found first, by part of the report.
         violations: releases above quota.
+        halted: releases in a ClusterQueue that was stopped.
+        unchecked: releases before the admission checks were ready.
+        overcap: releases above a cap.
+        hurried: what was preempted and stopped before its notice had ended.
         leaked: GPUs that are charged and not held.
         uncharged: GPUs that are held and not charged.
         stuck: what fits and was not released.
@@ -168,7 +178,12 @@ class Report:
     raises: int = 0
     surges: int = 0
     exercised: dict[str, int] = field(default_factory=dict)
+    after: dict[str, float] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
+    halted: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    overcap: list[str] = field(default_factory=list)
+    hurried: list[str] = field(default_factory=list)
     leaked: list[str] = field(default_factory=list)
     uncharged: list[str] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)
@@ -181,7 +196,10 @@ class Report:
     alerts: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
-    UNSAFE = ("violations", "leaked", "uncharged", "stopped", "drifts")
+    UNSAFE = (
+        *("violations", "halted", "unchecked", "overcap", "hurried"),
+        *("leaked", "uncharged", "stopped", "drifts"),
+    )
     FOUND = (*UNSAFE, "stuck", "outranked", "unplaced", "half", "alerts", "faults")
 
     @property
@@ -207,6 +225,9 @@ class Report:
         ]
         for name in self.FOUND:
             lines += [f"{name}: {one}" for one in getattr(self, name)]
+        if self.after:
+            seconds = ", ".join(f"{name} {at:.0f} s" for name, at in self.after.items())
+            lines.append(f"found first after: {seconds}")
         if self.restarts:
             lines.append(f"ended by themselves and started again: {self.restarts}")
         return "\n".join([*lines, f"every action: {self.log}"])
@@ -248,6 +269,7 @@ class Storm:
         self._now = 0.0
         self._down: dict[str, str] = {}
         self._has_snapshot = False
+        self._hurried_told = 0
         self._lock = threading.Lock()
         self._results: dict[str, Counter[str]] = {}
         self._restarts: Counter[str] = Counter()
@@ -260,7 +282,9 @@ class Storm:
             Times(self._steady, self._calm.read, lambda: SystemClock().now().timestamp()),
         )
         self._checker = Checker(
-            {team.name: team.name for team in site.TEAMS}, lost_node_seconds=LOST_NODE_SECONDS
+            {name: name for name in site.NAMESPACES},
+            classes=site.CLASSES,
+            lost_node_seconds=LOST_NODE_SECONDS,
         )
         self._folder = folder
         self._audit = folder / "audit.log"
@@ -270,6 +294,8 @@ class Storm:
         self.admin = one.cluster.client(one.cluster.admin_kubeconfig)
         self.editor = one.cluster.client(one.cluster.kubeconfig(site.EDITOR))
         self._operator = TrainingOperator(one.operator(), self.report.faults.append)
+        answers = random.Random(f"{options.seed}/budget")
+        self._budget = Budget(self.admin, site.CHECKED, answers, self.report.faults.append)
 
     # --------------------------------------------------------------------- what actions call
 
@@ -397,6 +423,7 @@ class Storm:
         """Rage, heal, settle and empty; return what was found."""
         self._feed.start()
         self._operator.start()
+        self._budget.start()
         try:
             self._await(lambda: not self._feed.behind, "all watches connected")
             with ExitStack() as stack:
@@ -410,19 +437,24 @@ class Storm:
                     self._settle()
                     if asked is not None:
                         self._stay_calm(asked)
-                    self._empty()
+                    if not self._is_decided:
+                        self._empty()
             self._pool.shutdown()
         finally:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._operator.stop()
+            self._budget.stop()
             self._feed.stop()
         self.report.faults += self._feed.faults
         self._judge(everything=True)
         self.report.violations = [one.text() for one in self._checker.violations]
+        for name in _LAWS:
+            setattr(self.report, name, list(getattr(self._checker, name).values()))
         self.report.raises = self._checker.raises
         self.report.surges = self._checker.surges
         self.report.exercised = dict(self._checker.exercised)
         self.report.stopped = self._stopped()
+        self.report.hurried = self._hurried()
         self.report.drifts = self._drifts()
         self.report.restarts = dict(self._restarts)
         self.report.actions = {kind: dict(found) for kind, found in self._results.items()}
@@ -456,8 +488,8 @@ class Storm:
 
     @property
     def _is_decided(self) -> bool:
-        """Whether what was asked for is known: a release above quota, where one is enough."""
-        return self._options.first and bool(self._checker.violations)
+        """Whether what was asked for is known: a wrong release, where one is enough."""
+        return self._options.first and bool(self.report.after)
 
     def _seconds(self) -> float:
         return self._steady() - self._started
@@ -471,16 +503,31 @@ class Storm:
 
     def _judge(self, *, everything: bool = False) -> None:
         before = len(self._checker.violations)
+        told = {name: len(getattr(self._checker, name)) for name in _LAWS}
+        hurried = len(self._checker.hurried)
         for event in self._feed.take(everything=everything):
             self._checker.take(event)
         for one in self._checker.violations[before:]:
-            self._tell(f"VIOLATION: {one.text()}")
-            self._note("checker", one.text(), "violation", "", self._seconds())
+            self._found("violations", one.text())
+        for name in _LAWS:
+            for text in list(getattr(self._checker, name).values())[told[name] :]:
+                self._found(name, text)
+        if len(self._checker.hurried) > hurried:
+            for text in self._hurried()[self._hurried_told :]:
+                self._hurried_told += 1
+                self._found("hurried", text)
+
+    def _found(self, part: str, text: str) -> None:
+        """Note what is wrong, at the second at which it is known."""
+        self.report.after.setdefault(part, round(self._seconds(), 1))
+        self._tell(f"{part.upper()}: {text}")
+        self._note("checker", text, "violation", "", self._seconds())
 
     def _progress(self, when: str) -> None:
         quotas = self._checker.quotas()
         held = ", ".join(
-            f"{cohort} {self._checker.held(cohort)}/{quota}" for cohort, quota in quotas.items()
+            f"{cohort} {self._checker.held(cohort).total()}/{quota.total()}"
+            for cohort, quota in quotas.items()
         )
         with self._lock:
             count = sum(sum(one.values()) for one in self._results.values())
@@ -515,10 +562,19 @@ class Storm:
         self._fault("heal", "everything")
 
     def _settle(self) -> None:
-        """Wait for what must come true; what does not is reported."""
+        """Wait for what must come true; what does not is reported, and the first part may do.
+
+        What lingers is charged for as long as it does, so this is looked at first.
+        """
+        self._await_quiet({"uncharged": self._checker.uncharged}, "linger")
+        if self._is_decided:
+            return
         self._pool.submit(self._end_lingering).result()
-        for team in site.TEAMS:
-            self._pool.submit(actions.activate, self.admin, team.name).result()
+        self._pool.submit(self._end_groups).result()
+        self._pool.submit(actions.let_go_on, self.admin).result()
+        self._budget.let_all_in()
+        for namespace in site.NAMESPACES:
+            self._pool.submit(actions.activate, self.admin, namespace).result()
         self._await_quiet(
             {
                 "leaked": self._checker.leaked,
@@ -548,6 +604,21 @@ class Storm:
                 with suppress(RestError):
                     self.admin.patch(f"{path}/status", {"status": {"phase": "Failed"}})
 
+    def _end_groups(self) -> None:
+        """Say of all groups that nobody takes the place of members that are gone.
+
+        A group that could get others keeps the quota for them.
+        """
+        for namespace in site.NAMESPACES:
+            for one in self.admin.get(f"/api/v1/namespaces/{namespace}/pods")["items"]:
+                marks = one["metadata"].get("annotations") or {}
+                is_made_by_user = not one["metadata"].get("ownerReferences")
+                if is_made_by_user and names.POD_GROUP_NAME in marks:
+                    change = {"metadata": {"annotations": {names.RETRIABLE_IN_GROUP: "false"}}}
+                    path = f"/api/v1/namespaces/{namespace}/pods/{one['metadata']['name']}"
+                    with suppress(RestError):  # it has just gone
+                        self.admin.patch(path, change)
+
     def _empty(self) -> None:
         """Delete all owners and pods; then nothing is charged, and no Workload waits or runs.
 
@@ -555,11 +626,11 @@ class Storm:
         Job which was deleted without its pods. So may that of an evicted group, which waits for
         pods that take the place of those that are gone.
         """
-        for team in site.TEAMS:
+        for namespace in site.NAMESPACES:
             for plural in actions.OWNERS:
-                path = actions.collection(plural, team.name)
+                path = actions.collection(plural, namespace)
                 self.admin.delete(f"{path}?propagationPolicy=Background")
-            self.admin.delete(f"/api/v1/namespaces/{team.name}/pods", {"gracePeriodSeconds": 0})
+            self.admin.delete(f"/api/v1/namespaces/{namespace}/pods", {"gracePeriodSeconds": 0})
 
         def left() -> dict[str, str]:
             found = self.admin.get(f"{KUEUE}/workloads")["items"]
@@ -578,7 +649,7 @@ class Storm:
         Pods come and go meanwhile, so something is wrong for a moment all the time.
         """
         began = told = self._steady()
-        patience = waiting.Patience()
+        patience = waiting.Patience(_FIRST_SECONDS if self._options.first else PATIENCE_SECONDS)
         since: dict[tuple[str, str], float] = {}
         while True:
             self._tick()
@@ -595,6 +666,7 @@ class Storm:
                 self._progress(f"{what}, {len(lasting)} wrong")
             if patience.is_over:
                 for key in lasting:
+                    self.report.after.setdefault(key[0], round(self._seconds(), 1))
                     getattr(self.report, key[0]).append(f"{what}: {wrong[key]}")
                 return
 
@@ -626,6 +698,11 @@ class Storm:
             if uid in ours and not text.startswith(decided)
         ]
 
+    def _hurried(self) -> list[str]:
+        """Return what the controller stopped before its notice had ended."""
+        ours = set(_stopped_by_us(self._audit))
+        return [text for key, text in self._checker.hurried.items() if key in ours]
+
     def _evicted(self) -> Iterator[str]:
         """Yield how texts of `Checker.stopped` begin about what was evicted."""
         logs = self._site.cluster.logs
@@ -640,6 +717,8 @@ class Storm:
                     yield f"{kind} {told['namespace']}/{name} was "
 
 
+_LAWS: Final = ("halted", "unchecked", "overcap")
+"""Parts of a report that the checker finds at once, besides violations."""
 _DRIFT: Final = "charged quota differs from held quota"
 """What an audit logs that finds a difference."""
 

@@ -1,6 +1,8 @@
 """The checker finds what it is there to find, and only that."""
 
+from collections import Counter
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -87,15 +89,18 @@ class World:
         self.pod(name, gpus, **more)
         self.pod(name, gpus, node="node", phase="Running", **more)
 
-    def job(self, name: str, parallelism: int, *, suspend: bool = False) -> None:
+    def job(
+        self, name: str, parallelism: int, *, suspend: bool = False, elastic: bool = False
+    ) -> None:
         spec = {
             "suspend": suspend,
             "parallelism": parallelism,
             "template": {"spec": {"containers": [{}]}},
         }
-        self.take(
-            "jobs", {"metadata": {"name": name, "namespace": "team", "uid": name}, "spec": spec}
-        )
+        metadata: Json = {"name": name, "namespace": "team", "uid": name}
+        if elastic:
+            metadata["annotations"] = {"kueue.x-k8s.io/elastic-job": "true"}
+        self.take("jobs", {"metadata": metadata, "spec": spec})
 
     def gang(self, name: str, workers: int, gpus: int = 0, *, suspend: bool = False) -> None:
         template = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": gpus}}}]}}
@@ -113,6 +118,10 @@ class World:
         metadata = {"name": name, "namespace": "team", "uid": name}
         self.take("resourceclaims", {"metadata": metadata, "spec": {"devices": devices}})
 
+    def held(self, cohort: str = "both") -> int:
+        """GPUs that the pods of a cohort hold."""
+        return self.checker.held(cohort).total()
+
     def found(self) -> list[tuple[str, int, int]]:
         """Pods whose release was wrong, with what was held then and the quota in force."""
         return [(one.pod, one.held, one.quota) for one in self.checker.violations]
@@ -128,7 +137,7 @@ def test_releases_within_quota_are_good() -> None:
 
     assert world.found() == []
     assert world.checker.raises == 2
-    assert world.checker.held("both") == 4
+    assert world.held() == 4
 
 
 def test_a_release_above_the_quota_of_the_cohort_is_found() -> None:
@@ -137,7 +146,7 @@ def test_a_release_above_the_quota_of_the_cohort_is_found() -> None:
     world.run("second", 2, ns="other")
 
     assert world.found() == [("other/second", 5, 4)]
-    assert "team/first 3 Running on node" in world.checker.violations[0].text()
+    assert "team/first 3 a100 Running on node" in world.checker.violations[0].text()
 
 
 def test_a_queue_without_a_cohort_is_judged_by_itself() -> None:
@@ -154,7 +163,7 @@ def test_a_gated_pod_and_one_of_a_namespace_without_a_queue_hold_nothing(ns: str
     world.pod("one", 5, ns=ns, gated=ns == "team")
 
     assert world.found() == []
-    assert world.checker.held("both") == 0
+    assert world.held() == 0
 
 
 def test_a_pod_that_is_created_without_a_gate_is_a_release() -> None:
@@ -259,7 +268,7 @@ def test_a_store_that_was_put_back_is_begun_anew() -> None:
     world = World(team=1)
     world.run("first")
     world.take("pods", {}, "RESET")
-    assert world.checker.held("both") == 0
+    assert world.held() == 0
     world.pod("second", 2, node="node", phase="Running", type_="LISTED")
     world.run("third")
 
@@ -307,6 +316,27 @@ def test_the_pods_of_a_job_were_decided_when_it_was_started() -> None:
     world.pod("third", job="job", type_="ADDED")
 
     assert world.found() == [("team/third", 3, 1)]
+
+
+@pytest.mark.parametrize(("elastic", "count"), [(True, 0), (False, 1)])
+def test_an_elastic_job_was_granted_the_pods_that_it_ran_within_quota(
+    elastic: bool, count: int
+) -> None:
+    world = World(team=3)
+    world.job("job", 1, elastic=elastic)
+    world.run("first", job="job")
+    world.job("job", 2, elastic=elastic)
+    world.run("second", job="job")
+    world.quota("team", 1)
+    world.second += world.checker.window
+    world.pod("second", job="job", node="node", phase="Succeeded")
+    world.run("third", job="job")
+    assert len(world.found()) == count
+
+    world.job("job", 1, elastic=elastic)
+    world.pod("third", job="job", node="node", phase="Succeeded")
+    world.run("fourth", job="job")
+    assert len(world.found()) == count + 1
 
 
 def test_the_pods_of_a_pytorchjob_were_decided_when_it_was_started() -> None:
@@ -372,7 +402,7 @@ def test_a_shared_claim_counts_once() -> None:
     for name in ("first", "second"):
         world.run(name, 0, resourceClaims=entries)
     assert world.found() == []
-    assert world.checker.held("both") == 2
+    assert world.held() == 2
     assert world.checker.raises == 1
     world.run("third", 2)
 
@@ -409,7 +439,7 @@ def test_a_container_that_ends_before_the_others_start_counts_if_it_asks_for_mor
     sidecar = {"resources": {"limits": {"nvidia.com/gpu": "1"}}, "restartPolicy": "Always"}
     world.run("first", 1, initContainers=[greedy, sidecar])
 
-    assert world.checker.held("both") == 3
+    assert world.held() == 3
 
 
 def workload(owner: str, *, evicted: bool, active: bool = True) -> Json:
@@ -475,7 +505,7 @@ def test_what_waits_though_there_is_room_is_found() -> None:
     assert world.checker.stuck() == {}
     world.pod("small", 1, gated=True, type_="ADDED")
 
-    said = "pod team/small waits for 1 GPUs, 1 are free in both"
+    said = "pod team/small waits for {'nvidia.com/gpu': 1}, free in both: 1 a100"
     assert world.checker.stuck() == {"small": said}
 
 
@@ -600,9 +630,214 @@ def test_what_is_exercised_is_counted_once() -> None:
     world.pod("first", metadata={"annotations": group}, type_="DELETED")
     world.run("second", metadata={"annotations": group})
 
-    assert world.checker.exercised == {
+    assert +Counter(world.checker.exercised) == {
         "preemptions": 1,
         "replaced members": 1,
         "elastic steps": 1,
         "orphans charged": 1,
     }
+
+
+# ---------------------------------------------- flavors, claims, and what queues say besides
+
+
+def quota(resource: str, **amounts: int) -> Json:
+    """A resource group with that much of a resource in each flavor."""
+    flavors = [
+        {"name": flavor, "resources": [{"name": resource, "nominalQuota": str(amount)}]}
+        for flavor, amount in amounts.items()
+    ]
+    return {"coveredResources": [resource], "flavors": flavors}
+
+
+def mixed(world: World, **queue: Any) -> None:
+    """Give namespace ``alone`` a queue with two flavors and slices, and nodes of each."""
+    for name in ("t4", "h100", "slices"):
+        labels = {"product": name}
+        metadata = {"name": name, "labels": labels}
+        world.take("nodes", {"metadata": metadata, "spec": {}}, "ADDED")
+        flavor = {"metadata": {"name": name}, "spec": {"nodeLabels": labels}}
+        world.take("resourceflavors", flavor, "ADDED")
+    groups = [
+        quota("nvidia.com/gpu", t4=1, h100=2),
+        quota("nvidia.com/mig-1g.10gb", slices=1),
+    ]
+    spec = {"resourceGroups": groups, **queue.pop("spec", {})}
+    world.take("clusterqueues", {"metadata": {"name": "alone", **queue}, "spec": spec}, "ADDED")
+
+
+def sliced(count: int = 1) -> list[Json]:
+    return [{"resources": {"limits": {"nvidia.com/mig-1g.10gb": str(count)}}}]
+
+
+def test_each_flavor_is_judged_by_the_nodes_of_pods_and_by_their_selectors() -> None:
+    world = World()
+    mixed(world)
+    world.pod("first", node="t4", ns="alone", type_="ADDED")
+    assert world.found() == []
+    world.pod("second", ns="alone", type_="ADDED", nodeSelector={"product": "t4"})
+
+    assert world.found() == [("alone/second", 2, 1)]
+    assert world.checker.violations[0].place == ("t4", "nvidia.com/gpu")
+
+
+def test_pods_whose_flavor_is_not_known_are_judged_by_the_sum_of_all() -> None:
+    world = World()
+    mixed(world)
+    for number in range(4):
+        world.pod(f"pod-{number}", ns="alone", type_="ADDED")
+
+    assert world.found() == [("alone/pod-3", 4, 3)]
+    assert world.checker.violations[0].place == ("*", "nvidia.com/gpu")
+
+
+def test_slices_have_a_quota_of_their_own() -> None:
+    world = World()
+    mixed(world)
+    world.pod("gpu", node="h100", ns="alone", type_="ADDED")
+    world.pod("first", 0, ns="alone", type_="ADDED", containers=sliced())
+    assert world.found() == []
+    world.pod("second", 0, ns="alone", type_="ADDED", containers=sliced())
+
+    assert world.found() == [("alone/second", 2, 1)]
+
+
+def test_what_fits_into_one_of_several_flavors_is_stuck() -> None:
+    world = World()
+    mixed(world)
+    world.pod("runs", node="h100", ns="alone", type_="ADDED")
+    world.pod("small", gated=True, ns="alone", type_="ADDED")
+    world.pod("large", 2, gated=True, ns="alone", type_="ADDED")
+    bound = {"product": "t4"}
+    world.pod("picky", 2, gated=True, ns="alone", type_="ADDED", nodeSelector=bound)
+
+    assert set(world.checker.stuck()) == {"small"}
+
+
+def test_charges_are_compared_flavor_by_flavor() -> None:
+    world = World()
+    mixed(world)
+    world.pod("runs", node="h100", ns="alone", type_="ADDED")
+    total = [{"name": "nvidia.com/gpu", "total": "1"}]
+    status = {"flavorsReservation": [{"name": "t4", "resources": total}]}
+    spec = {"resourceGroups": [quota("nvidia.com/gpu", t4=1, h100=2)]}
+    metadata = {"name": "alone"}
+    world.take("clusterqueues", {"metadata": metadata, "spec": spec, "status": status})
+
+    assert set(world.checker.leaked()) == {"alone t4/nvidia.com/gpu"}
+    assert set(world.checker.uncharged()) == {"alone h100/nvidia.com/gpu"}
+
+
+def test_a_claim_costs_what_was_allocated() -> None:
+    world = World(team=3)
+    entries = [{"name": "all", "resourceClaimName": "all"}]
+    exactly = {"deviceClassName": "gpu.nvidia.com", "count": 1}
+    devices = {"requests": [{"name": "gpu", "exactly": exactly}]}
+    results = [{"driver": "gpu.nvidia.com"}] * 4 + [{"driver": "nic.example.com"}] * 2
+    watched = [{"driver": "gpu.nvidia.com", "adminAccess": True}]
+    found = {
+        "metadata": {"name": "all", "namespace": "team", "uid": "all"},
+        "spec": {"devices": devices},
+        "status": {"allocation": {"devices": {"results": [*results, *watched]}}},
+    }
+    world.take("resourceclaims", found)
+    world.pod("pod", 0, type_="ADDED", resourceClaims=entries)
+
+    assert world.found() == [("team/pod", 4, 3)]
+
+
+@pytest.mark.parametrize(
+    ("resource", "count"),
+    [
+        ("example.com/gold", 1),
+        ("deviceclass.resource.kubernetes.io/gold", 1),
+        ("example.com/nic", 0),
+    ],
+)
+def test_gpus_by_the_names_of_their_class_count(resource: str, count: int) -> None:
+    world = World(team=1)
+    world.checker.classes = {"gold": "example.com/gold"}
+    limits = [{"resources": {"limits": {resource: "2"}}}]
+    world.pod("pod", 0, type_="ADDED", containers=limits)
+
+    assert len(world.found()) == count
+
+
+def test_a_pod_belongs_to_the_queue_that_it_named_when_it_was_released() -> None:
+    world = World(team=4, alone=1)
+    local = {"metadata": {"name": "lent", "namespace": "alone"}, "spec": {"clusterQueue": "team"}}
+    world.take("localqueues", local, "ADDED")
+    label = {"labels": {"kueue.x-k8s.io/queue-name": "lent"}}
+    world.run("first", 2, ns="alone", metadata=label)
+    assert world.found() == []
+    world.pod("first", 2, ns="alone", node="node", phase="Running", metadata={"labels": {}})
+
+    assert world.held() == 2
+    assert world.held("ClusterQueue alone") == 0
+
+
+def halt(world: World, policy: str) -> None:
+    spec = {"resourceGroups": [quota("nvidia.com/gpu", a100=4)], "stopPolicy": policy}
+    world.take("clusterqueues", {"metadata": {"name": "alone"}, "spec": spec})
+
+
+def test_what_is_released_in_a_queue_that_has_been_stopped_is_found() -> None:
+    world = World(alone=4)
+    halt(world, "Hold")
+    world.run("early", ns="alone")
+    world.second += world.checker.window
+    world.run("late", ns="alone")
+    halt(world, "None")
+    world.run("after", ns="alone")
+
+    assert set(world.checker.halted) == {"late"}
+    assert world.found() == []
+
+
+def test_what_is_released_before_its_checks_are_ready_is_found() -> None:
+    world = World()
+    strategy = {"admissionChecksStrategy": {"admissionChecks": [{"name": "budget"}]}}
+    mixed(world, spec=strategy)
+    for owner, state in (("let-in", "Ready"), ("waiting", "Pending")):
+        said = {"admissionChecks": [{"name": "budget", "state": state}]}
+        world.take("workloads", ranked(owner, 1, status=said))
+        world.pod(owner, ns="alone", node="h100", type_="ADDED")
+
+    assert set(world.checker.unchecked) == {"waiting"}
+
+
+@pytest.mark.parametrize("queue", ["ClusterQueue", "LocalQueue"])
+def test_what_is_released_above_a_cap_is_found(queue: str) -> None:
+    world = World()
+    kind = "max-per-user" if queue == "ClusterQueue" else "max-in-use"
+    cap = {f"gpu-admission.dev/{kind}": "nvidia.com/gpu=1"}
+    mixed(world, annotations=cap if queue == "ClusterQueue" else {})
+    metadata: Json = {"name": "default", "namespace": "alone"}
+    metadata |= {"annotations": cap} if queue == "LocalQueue" else {}
+    world.take("localqueues", {"metadata": metadata, "spec": {"clusterQueue": "alone"}}, "ADDED")
+    world.pod("first", ns="alone", node="h100", type_="ADDED")
+    assert world.checker.overcap == {}
+    world.pod("waits", gated=True, ns="alone", type_="ADDED")
+    assert world.checker.stuck() == {}
+    world.pod("waits", ns="alone", node="h100")
+
+    assert set(world.checker.overcap) == {"waits"}
+
+
+@pytest.mark.parametrize(("seconds", "found"), [(2, {"first"}), (12, set())])
+def test_what_is_stopped_before_its_notice_has_ended_is_found(
+    seconds: float, found: set[str]
+) -> None:
+    world = World()
+    mixed(world, annotations={"gpu-admission.dev/preemption-notice": "10s"})
+    world.pod("first", ns="alone", node="h100", phase="Running", type_="ADDED")
+    evicted = {
+        "type": "Evicted", "status": "True", "reason": "Preempted",
+        "lastTransitionTime": datetime.fromtimestamp(NOON + world.second, UTC).isoformat(),
+    }  # fmt: skip
+    world.take("workloads", ranked("first", 1, status={"conditions": [evicted]}), after=0)
+    world.second += seconds - 1
+    world.pod("first", ns="alone", node="h100", phase="Running", metadata=DELETED)
+
+    assert set(world.checker.hurried) == found
+    assert world.checker.exercised["notices kept"] == (not found)

@@ -29,6 +29,8 @@ KINDS: Final = {
     "resourceclaimtemplates": "/apis/resource.k8s.io/v1/resourceclaimtemplates",
     "clusterqueues": "/apis/kueue.x-k8s.io/v1beta2/clusterqueues",
     "cohorts": "/apis/kueue.x-k8s.io/v1beta2/cohorts",
+    "localqueues": "/apis/kueue.x-k8s.io/v1beta2/localqueues",
+    "resourceflavors": "/apis/kueue.x-k8s.io/v1beta2/resourceflavors",
     "workloads": "/apis/kueue.x-k8s.io/v1beta2/workloads",
 }
 """Every kind that `tests.chaos.checker.Checker` reads, all of it: no selector is used."""

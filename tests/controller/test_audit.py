@@ -8,14 +8,18 @@ import pytest
 from admission.base import metrics, names, patches
 from admission.base.names import ClusterQueueName, FlavorName, FlavorResource, ResourceName
 from admission.base.namespaces import MANAGED, ManagedNamespaces
+from admission.controller import audit
 from admission.controller.audit import Auditor
 from admission.controller.queries import Counted, Reader
 from admission.gpu import catalogue
 from admission.kube import resources
+from admission.objects import views
+from admission.objects.cluster_queue import ClusterQueue
 from admission.scheduling.transformation import NO_RULES
 from tests.builders.jobs import queued_job
 from tests.builders.pods import group_pod
 from tests.builders.queues import make_cluster_queue
+from tests.controller import test_elastic_jobs
 from tests.controller.test_running_pods import change, drop_workload, ending, made, run
 from tests.controller.world import WORKLOAD_KIND, World, ready_world
 
@@ -120,6 +124,26 @@ def test_pods_beyond_those_that_were_admitted_are_to_be_charged() -> None:
     found.store.delete(resources.PODS, "second", "ml")
     found.settle()
     assert Audits(found).auditor.audit() == {}
+
+
+@pytest.mark.parametrize("reverse", [False, True], ids=["", "reversed"])
+def test_pods_of_an_elastic_job_are_charged_by_the_slice_that_holds_quota(reverse: bool) -> None:
+    found, jobs = test_elastic_jobs.started(pods=3)
+    test_elastic_jobs.grow(found, jobs, 8)
+    bound = patches.merge({"spec": {"nodeName": "n0"}})
+    for pod in jobs.pods():
+        found.store.patch(resources.PODS, pod["metadata"]["name"], bound, "ml")
+    workloads = test_elastic_jobs.slices(found)
+    assert len(workloads) == 2
+    listed = audit.Listed(
+        workloads=tuple(reversed(workloads) if reverse else workloads),
+        pods=tuple(found.store.list(resources.PODS, into=views.Pod).items),
+        nodes={"n0": views.Node()},
+        queues={"gpus": found.store.get(resources.CLUSTER_QUEUES, "gpus", into=ClusterQueue)},
+        flavors={},
+    )
+    should = audit.expected(listed, catalogue.load(), NO_RULES)
+    assert sum(amounts[GPUS] for amounts in should.amounts.values()) == 8
 
 
 def test_what_is_held_and_not_charged_is_told_and_everything_is_read_again() -> None:

@@ -503,6 +503,27 @@ def test_an_owned_workload_without_owner_is_over() -> None:
     assert not found.metadata.finalizers
 
 
+@pytest.mark.parametrize("state", ["Retry", "Rejected"])
+def test_a_check_that_answers_once_the_quota_is_gone_is_asked_again(state: str) -> None:
+    world = checked_world()
+    world.add_pod("train")
+    world.settle()
+    stop(world, CQ, "Hold")
+    world.settle()
+    assert reason(world, "train", "QuotaReserved") != ("True", "QuotaReserved")
+    answer(world, "train", state)
+    world.settle()
+    (check,) = world.workloads()["train"].status.admission_checks or ()
+    assert check.state == "Pending"
+
+    stop(world, CQ, "None")
+    world.settle()
+    assert reason(world, "train", "QuotaReserved") == ("True", "QuotaReserved")
+    answer(world, "train", "Ready")
+    world.settle()
+    assert world.admitted() == {"train"}
+
+
 def test_a_deleted_workload_that_nobody_owns_is_let_go() -> None:
     world = ready_world()
     world.add(make_workload("other", metadata={"finalizers": [names.RESOURCE_IN_USE]}))

@@ -198,6 +198,18 @@ def _sync_checks(workload: Workload, around: Surroundings) -> Change | None:
     return None if states is None else Change(status={"admissionChecks": states})
 
 
+def _ask_again(workload: Workload, around: Surroundings) -> Change | None:
+    """A check that said no once the quota was gone is asked again with the next quota.
+
+    Its answer is about quota that somebody took meanwhile, as by preemption; nobody else would
+    take it back, and the Workload would wait for ever.
+    """
+    failed = checks.in_state(workload, State.REJECTED) + checks.in_state(workload, State.RETRY)
+    if not failed or not is_active(workload) or not workload.is_pending():
+        return None
+    return Change(status={"admissionChecks": checks.reset(workload, around.now)})
+
+
 def _admit(workload: Workload, around: Surroundings) -> Change | None:
     """With all checks ready, a Workload that holds quota is admitted.
 
@@ -326,6 +338,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     _restart,
     _end_gate,
     _sync_checks,
+    _ask_again,
     _admit,
     _obey_rejection,
     _obey_retry,
