@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run all tests, or say how the last run went; return 1 if a test failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.nightly", description=__doc__)
     parser.add_argument("--last", action="store_true", help="say how the last run went")
-    parser.add_argument("--workers", default=str((os.cpu_count() or 1) + 1))
+    parser.add_argument("--workers", default="auto")
     parser.add_argument("--seed", type=int, default=1, help="of the order of files")
     options = parser.parse_args(arguments)
     if options.last:

@@ -75,3 +75,9 @@ def test_the_closest_tests_import_a_changed_module_or_carry_its_name(tmp_path: P
         "tests/cli/test_why.py",
         "tests/gpu/test_costs.py",
     ]
+
+
+def test_recorded_durations_change_only_with_the_test() -> None:
+    assert [tiers.rounded(s) for s in (0.2, 1.3, 11, 15, 20, 22, 90, 91)] == [
+        *(1, 1, 8, 16, 16, 16, 64, 128),
+    ]
