@@ -68,6 +68,11 @@ class _Object(NamedTuple):
         return str(self.document["metadata"]["name"])
 
     @property
+    def uid(self) -> str:
+        """Its id, which another object of its name does not have."""
+        return str(self.document["metadata"]["uid"])
+
+    @property
     def namespace(self) -> str:
         """The namespace that it is in, or is; empty for other objects of the cluster."""
         space = self.name if self.is_namespace else ""
@@ -173,7 +178,8 @@ class Shared:
             stored
             for stored in objects
             if stored.path not in self._kept
-            and stored.namespace not in ending
+            # It leaves pods their grace period, and they hold quota until then.
+            and (stored.namespace not in ending or stored.plural == "pods")
             and (stored.plural, stored.name) not in _MADE_IN_EACH_NAMESPACE
         ]
 
@@ -181,6 +187,7 @@ class Shared:
         """Deletes what is there beyond what is kept; the paths of what does not go."""
         every = _kinds(self.system.api)
         left = self._left(every)
+        asked: set[str] = set()
 
         def is_gone() -> bool:
             full = {stored.namespace for stored in left if not stored.is_namespace}
@@ -193,10 +200,10 @@ class Shared:
                     self._ask("PUT", f"{stored.path}/finalize", body)
                 elif stored.is_ending and stored.foreign_finalizers:
                     self._remove_foreign_finalizers(stored)
-                else:
-                    self._ask(
-                        "DELETE", stored.path, _NOW
-                    )  # again without a grace period, if it is ending
+                elif stored.uid not in asked or not stored.is_ending:
+                    # Once more where it is ending already, for the grace period that it had.
+                    self._ask("DELETE", stored.path, _NOW)
+                    asked.add(stored.uid)
             plurals = {stored.plural for stored in left}
             left[:] = self._left([kind for kind in every if kind.plural in plurals])
             left[:] = left or self._left(every)
