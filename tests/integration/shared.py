@@ -23,6 +23,8 @@ _MADE_IN_EACH_NAMESPACE: Final = (
     ("serviceaccounts", "default"),
     ("configmaps", "kube-root-ca.crt"),
 )
+_ENDED_LATE: Final = frozenset({"jobs", "pods"})
+"""In a namespace that ends, pods hold quota for their grace period, or until their Job is gone."""
 _NOW: Final = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
 _DRIFT: Final = "gpu_admission_ledger_drift"
 _QUOTA: Final = re.compile(
@@ -178,8 +180,7 @@ class Shared:
             stored
             for stored in objects
             if stored.path not in self._kept
-            # It leaves pods their grace period, and they hold quota until then.
-            and (stored.namespace not in ending or stored.plural == "pods")
+            and (stored.namespace not in ending or stored.plural in _ENDED_LATE)
             and (stored.plural, stored.name) not in _MADE_IN_EACH_NAMESPACE
         ]
 
