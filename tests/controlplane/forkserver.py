@@ -188,7 +188,8 @@ def main() -> None:
     for module in pkgutil.walk_packages(admission.__path__, "admission."):
         if module.name not in _NOT_IMPORTED:
             importlib.import_module(module.name)
-    importlib.import_module("tests.chaos.launcher")
+    for name in forked.OF_TESTS:
+        importlib.import_module(name)
     gc.collect()
     gc.freeze()
     server = _Server(sys.argv[1])
