@@ -1,8 +1,8 @@
 # Every target makes and reuses .venv; what a fresh machine needs is python3, make and the network.
 
 PYTHON ?= python3
-# One more than there are cores: tests often wait for the control plane.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
+# More than there are cores: tests often wait for the control plane.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 3)')
 ARGS ?=
 BASE ?= HEAD
 SEED ?= 1

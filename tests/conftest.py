@@ -1,6 +1,8 @@
 """What every test may use: control plane, log; and how hypothesis draws its examples."""
 
+import gc
 import os
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -11,11 +13,16 @@ from admission.base import logs
 
 # Processes that run tests side by side are told of a terminal of 80 columns; commands have a pipe.
 os.environ.pop("COLUMNS", None)
-# Processes that are executed compile what they import once, not each of them again.
+# Processes that are executed compile what they import once, not each of them again; so does each
+# process that runs tests, whose assertions are rewritten: half of the time that collection takes.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+# Collected tests are many and stay: they are no garbage to look through.
+gc.set_threshold(20_000, 20, 20)
 
 pytest_plugins = [
     "tests.controlplane.plugin",
+    "tests.distribution",
     "tests.integration.fixtures",
     "tests.tiers",
 ]
@@ -29,6 +36,11 @@ settings.register_profile(
     "search", max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("guard")
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -18,6 +18,9 @@ from admission.base.clock import SystemClock, to_wire
 from tests import tiers
 
 OLD_COMMITS: Final = 60
+_WHOLE: Final = (0, 1)
+"""Exit codes of pytest where all tests ran; of other ones it broke off."""
+
 _BUSY: Final = "while True: pass"
 _BESIDE: Final = (False, True, True)
 """Of each run, whether busy loops take the cores beside it."""
@@ -33,12 +36,13 @@ def last(record: dict[str, Any] | None, commits: int | None) -> list[str]:
     if record is None:
         return ["!! WARNING: there was no nightly run yet: make test-nightly"]
     lines = [f"last nightly run: {record['date']}, commit {record['commit'][:8]}"]
-    lines += [
-        f"  {'beside busy loops' if run['is_beside_busy_loops'] else 'alone'}: "
-        f"{run['passed']} passed, {run['failed']} failed, {run['skipped']} skipped "
-        f"in {run['seconds']} s"
-        for run in record["runs"]
-    ]
+    for run in record["runs"]:
+        lines.append(
+            f"  {'beside busy loops' if run['is_beside_busy_loops'] else 'alone'}: "
+            f"{run['passed']} passed, {run['failed']} failed, {run['skipped']} skipped "
+            f"in {run['seconds']} s{'' if run['is_whole'] else ', broke off'}"
+        )
+        lines += [f"    failed: {test}" for test in run["failures"]]
     if commits is None:
         lines.append("!! WARNING: its commit is not in this history")
     elif commits > OLD_COMMITS:
@@ -50,8 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run all tests, or say how the last run went; return 1 if a test failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.nightly", description=__doc__)
     parser.add_argument("--last", action="store_true", help="say how the last run went")
-    parser.add_argument("--workers", default=str((os.cpu_count() or 1) + 1))
+    parser.add_argument("--workers", default="auto")
     parser.add_argument("--seed", type=int, default=1, help="of the order of files")
+    parser.add_argument("tests", nargs="*", help="only these; the result is not written")
     options = parser.parse_args(arguments)
     if options.last:
         record = None
@@ -60,26 +65,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         commits = None if record is None else tiers.commits_since(record["commit"])
         print(*last(record, commits), sep="\n")
         return 0
+    record = {"date": to_wire(SystemClock().now()), "commit": tiers.head()}
     runs = [
-        _run(options.workers, options.seed + number, is_beside)
+        _run(options.workers, options.seed + number, is_beside, options.tests)
         for number, is_beside in enumerate(_BESIDE)
     ]
-    record = {"date": to_wire(SystemClock().now()), "commit": tiers.head(), "runs": runs}
-    tiers.LAST_NIGHTLY.write_text(json.dumps(record, indent=1) + "\n")
+    record = {**record, "runs": runs}
+    if not options.tests:
+        tiers.LAST_NIGHTLY.write_text(json.dumps(record, indent=1) + "\n")
     print(*last(record, 0), sep="\n")
-    return int(any(run["failed"] or not run["passed"] for run in runs))
+    return int(any(run["failed"] or not run["passed"] or not run["is_whole"] for run in runs))
 
 
-def _run(workers: str, seed: int, is_beside: bool) -> dict[str, Any]:
+def _run(workers: str, seed: int, is_beside: bool, tests: Sequence[str]) -> dict[str, Any]:
     results = tiers.ROOT / "build" / "nightly.xml"
     results.parent.mkdir(exist_ok=True)
+    results.unlink(missing_ok=True)
     command = [
         sys.executable, "-m", "pytest", "-n", workers, "--dist", "loadfile",
         "--no-loadscope-reorder", "--nightly", "--shuffle", str(seed), f"--junitxml={results}",
+        *tests,
     ]  # fmt: skip
     with _busy_loops(is_beside):
-        subprocess.run(command, cwd=tiers.ROOT, check=False)
-    (suite,) = ET.parse(results).getroot().iter("testsuite")
+        code = subprocess.run(command, cwd=tiers.ROOT, check=False).returncode
+    suite = ET.Element("testsuite")
+    if results.exists():
+        (suite,) = ET.parse(results).getroot().iter("testsuite")
     total, failed, skipped = (
         int(suite.get("tests", 0)),
         int(suite.get("failures", 0)) + int(suite.get("errors", 0)),
@@ -91,7 +102,18 @@ def _run(workers: str, seed: int, is_beside: bool) -> dict[str, Any]:
         "passed": total - failed - skipped,
         "failed": failed,
         "skipped": skipped,
+        "is_whole": code in _WHOLE,
+        "failures": sorted(_failures(suite)),
         "seconds": round(float(suite.get("time", 0))),
+    }
+
+
+def _failures(suite: ET.Element) -> set[str]:
+    """Tests that failed, as files and names."""
+    return {
+        f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
+        for case in suite.iter("testcase")
+        if case.find("failure") is not None or case.find("error") is not None
     }
 
 

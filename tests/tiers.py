@@ -2,11 +2,12 @@
 
 Tier 1 (``make test``) leaves out what is marked ``nightly``, and of cases marked ``sampled`` it
 runs a share. All of them run with ``--nightly``, and where the code that they are about changed
-since the last nightly run. Slow files come first, so that no worker starts one at the end.
+since the last nightly run. `tests.distribution` says in which order files run.
 """
 
 import fcntl
 import json
+import math
 import random
 import subprocess
 import zlib
@@ -17,7 +18,10 @@ from typing import IO, Any, Final
 
 import pytest
 
+from tests import distribution
+from tests.controlplane import plugin
 from tests.controlplane.processes import base_folder
+from tests.distribution import file_of
 
 ROOT: Final = Path(__file__).parents[1]
 DURATIONS: Final = ROOT / "tests" / "durations.json"
@@ -34,7 +38,6 @@ SAMPLED_CODE: Final = (
 )
 """What cases of crashes and lost answers are about."""
 
-_UNKNOWN_SECONDS: Final = 5.0
 _SHORT_SECONDS: Final = 1.0
 
 
@@ -55,13 +58,20 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--nightly"):
         _leave_out(config, items)
-    seed = config.getoption("--shuffle")
+    files: dict[str, bool] = {}
+    for item in items:
+        is_controlplane = item.get_closest_marker("controlplane") is not None
+        files[file_of(item.nodeid)] = is_controlplane or files.get(file_of(item.nodeid), False)
     seconds = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
-    places = {}
-    for file in sorted({_file(item.nodeid) for item in items}):
-        shuffled = random.Random(f"{seed} {file}").random()
-        places[file] = shuffled if seed is not None else -seconds.get(file, _UNKNOWN_SECONDS)
-    items.sort(key=lambda item: (places[_file(item.nodeid)], _file(item.nodeid)))
+    places: dict[str, tuple[float, bool, str]] = distribution.order(files, seconds)
+    seed = config.getoption("--shuffle")
+    if seed is not None:
+        places = {file: (random.Random(f"{seed} {file}").random(), False, file) for file in files}
+    items.sort(key=lambda item: places[file_of(item.nodeid)])
+    # Workers find the same; the process that hands out tests reads no tests.
+    worker = getattr(config, "workerinput", {}).get("workerid")
+    if worker == "gw0" and config.cache is not None:
+        config.cache.set(distribution.SHARES, distribution.shared(items, plugin.KEPT))
 
 
 def _leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -123,7 +133,7 @@ class Recorder:
             fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._seconds[_file(report.nodeid)] += report.duration
+        self._seconds[file_of(report.nodeid)] += report.duration
         self._run.add(report.nodeid)
         if report.failed:
             self._failures[report.nodeid] = {
@@ -145,12 +155,13 @@ class Recorder:
         if hasattr(session.config, "cache") and session.config.cache is not None:
             session.config.cache.set(OUTCOME, outcome)
         if session.config.getoption("--record-durations"):
-            slow = {f: round(s) for f, s in self._seconds.items() if s >= _SHORT_SECONDS}
+            slow = {f: rounded(s) for f, s in self._seconds.items() if s >= _SHORT_SECONDS}
             DURATIONS.write_text(json.dumps(slow, indent=1, sort_keys=True) + "\n")
 
 
-def _file(test: str) -> str:
-    return test.partition("::")[0]
+def rounded(seconds: float) -> int:
+    """The nearest power of two: a file is written anew only where a test became another one."""
+    return int(2 ** round(math.log2(max(seconds, 1.0))))
 
 
 def commits_since(commit: str) -> int | None:

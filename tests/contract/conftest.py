@@ -47,7 +47,11 @@ def nothing() -> None:
 
 @pytest.fixture(
     scope="session",
-    params=["store", "served", pytest.param("apiserver", marks=pytest.mark.controlplane)],
+    params=[
+        "store",
+        "served",
+        pytest.param("apiserver", marks=pytest.mark.controlplane(fixture="cluster")),
+    ],
 )
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

@@ -20,6 +20,7 @@ from admission.controller.queues.accounting import Accounting
 from admission.controller.watched_owners import pod_groups
 from admission.controller.writing.api_requests import ApiRequest, Outcome
 from admission.controller.writing.writer import Sender
+from admission.gpu import catalogue
 from admission.kube import resources
 from admission.kube.api import Document
 from admission.kube.reflector import Replaced
@@ -45,6 +46,7 @@ from tests.clocks import FakeClock
 from tests.controller import preconditions
 
 _CRDS = crds.documents()
+_PRODUCTS = catalogue.load()
 _SHORTEST_STEP = 0.01
 """Seconds between two turns of the core, as its loop has them."""
 _MOST_RESTLESS = 500
@@ -66,6 +68,22 @@ WATCHED: dict[Resource, Any] = {
 
 
 WORKLOAD_KIND = "workloads.kueue.x-k8s.io"
+
+
+def _without_schema(document: Document) -> Document:
+    """A definition without the long part that nobody here reads; each world stores it."""
+    versions = [
+        {member: value for member, value in version.items() if member != "schema"}
+        for version in document["spec"]["versions"]
+    ]
+    return {**document, "spec": {**document["spec"], "versions": versions}}
+
+
+(_WORKLOADS,) = (
+    _without_schema(document)
+    for document in _CRDS
+    if document["metadata"]["name"] == WORKLOAD_KIND
+)
 
 
 class RecordedEvents:
@@ -121,6 +139,7 @@ class World:
                 gpu=gpu or GpuConfiguration(max_stops_per_minute=0),
             ),
             accounting=Accounting(),
+            products=_PRODUCTS,
             rules=replace(rules, device_classes=device_classes or {}),
             namespaces=namespaces,
         )
@@ -129,9 +148,7 @@ class World:
 
     def serve_workloads(self) -> None:
         """Installs Workloads as a kind, as far as reads of its definition go."""
-        for document in _CRDS:
-            if document["metadata"]["name"] == WORKLOAD_KIND:
-                self.store.create(resources.CRDS, document)
+        self.store.create(resources.CRDS, _WORKLOADS)
 
     # The core's writer: what is submitted is sent when the world settles.
     def submit(self, write: ApiRequest) -> None:

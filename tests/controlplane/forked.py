@@ -25,7 +25,10 @@ PROGRAM: Final = (sys.executable, "-m", "admission")
 EXECUTE_ALL: Final = "GPU_ADMISSION_TESTS_EXECUTE_ALL"
 """Variable of the environment with which nothing is forked: for measurements."""
 
-_MODULES: Final = frozenset({"admission", "tests.chaos.launcher"})
+OF_TESTS: Final = ("tests.chaos.launcher", "tests.webhook.served")
+"""Programs of tests that run parts of the product."""
+
+_MODULES: Final = frozenset({"admission", *OF_TESTS})
 _ROOT: Final = Path(__file__).parents[2]
 _lock: Final = threading.Lock()
 

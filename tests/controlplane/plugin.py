@@ -22,6 +22,9 @@ _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Fixtures that start a control plane, and the programs that it needs beside the API server."""
 
+KEPT: Final = _NEEDED.keys() - {"fresh_cluster"}
+"""Those of them that keep it for other files."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(

@@ -27,6 +27,10 @@ _TAIL_LINES: Final = 15
 _PORTS: Final = range(20000, 32000)
 """Below the range of outgoing connections: nobody takes a port while its server restarts."""
 
+_GO_RUNTIME: Final = {"GOGC": "400", "GOMEMLIMIT": "700MiB"}
+"""How programs written in Go collect garbage: rarely, up to a size of the heap. A quarter of what
+an API server computes is saved, for 200 MiB more memory."""
+
 
 class StartError(Exception):
     """A process ended, or did not answer, before it was ready; the message ends with its log."""
@@ -131,7 +135,7 @@ class Daemon:
                 self.command,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **(environment or {})},
+                env={**_runtime(), **os.environ, **(environment or {})},
                 cwd=self._household.folder,
             )
         self._household.watch_over(self.name, self._process.pid)
@@ -180,6 +184,11 @@ class Daemon:
         else:
             self._process.kill()
         self._process.wait()
+
+
+def _runtime() -> Mapping[str, str]:
+    """Settings of the Go runtime; its own ones for measurements, which compare with others."""
+    return {} if forked.EXECUTE_ALL in os.environ else _GO_RUNTIME
 
 
 def _sweep(base: Path) -> None:

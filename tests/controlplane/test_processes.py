@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane import processes, waiting
+from tests.controlplane import forked, processes, waiting
 from tests.controlplane.processes import Daemon, Household, StartError
 
 FOREVER = ["tail", "-f", "/dev/null"]
@@ -108,3 +108,18 @@ def test_sweeping_leaves_a_process_alone_that_only_took_over_the_id():
     lose_guard(household)
     Household().close()
     assert not household.folder.exists()
+
+
+@pytest.mark.parametrize(("measures", "expected"), [(False, "400"), (True, "unset")])
+def test_programs_collect_garbage_rarely_unless_they_are_measured(
+    monkeypatch: pytest.MonkeyPatch, measures: bool, expected: str
+):
+    monkeypatch.delenv("GOGC", raising=False)
+    if measures:
+        monkeypatch.setenv(forked.EXECUTE_ALL, "1")
+    household = Household()
+    daemon = Daemon(household, "go", ["sh", "-c", "echo ${GOGC-unset}; exec tail -f /dev/null"])
+    daemon.start()
+    daemon.wait_until(lambda: daemon.log.read_text() == f"{expected}\n")
+    daemon.stop()
+    household.close()

@@ -14,9 +14,9 @@ hangs, never that it is slow: `until` waits longer where processes wait for a co
 MOST_PATIENCE: Final = 4.0
 """By how much a busy machine lengthens it at the most."""
 
-_FIRST_PAUSE_SECONDS: Final = 0.005
+_FIRST_PAUSE_SECONDS: Final = 0.01
 _LONGEST_PAUSE_SECONDS: Final = 0.2
-_PAUSE_SHARE: Final = 0.1  # of the time waited so far
+_PAUSE_SHARE: Final = 0.2  # of the time waited so far
 _PRESSURE: Final = Path("/proc/pressure/cpu")
 
 T = TypeVar("T")

@@ -7,7 +7,6 @@ import pytest
 from tests.chaos import invariants
 from tests.controlplane.cluster import Cluster
 from tests.e2e.pools import Pool
-from tests.integration import snapshot
 from tests.integration.installed import Installed
 
 
@@ -19,11 +18,10 @@ def pool(whole_cluster: Cluster) -> Iterator[Pool]:
     made.remove()
 
 
-@pytest.fixture(scope="package")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    """A whole cluster of its own with gpu-admission installed and running."""
-    with snapshot.started(tmp_path_factory.mktemp("system"), whole=True) as it:
-        yield it
+@pytest.fixture(scope="module")
+def system(whole_installation: Installed) -> Installed:
+    """A whole cluster with gpu-admission installed and running."""
+    return whole_installation
 
 
 @pytest.fixture

@@ -8,6 +8,8 @@ from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
 
 POOL_LABEL = "controlplane.test/pool"
+REMOVED = ("write refused",)
+"""Errors of the product about a namespace that was taken away with what ran in it."""
 
 
 class Pool:

@@ -7,12 +7,14 @@ import pytest
 from admission.base import names
 from tests.controlplane import waiting
 from tests.controlplane.rest import Rest, RestError
-from tests.e2e import objects
+from tests.e2e import objects, pools
 from tests.e2e.objects import Json
 from tests.e2e.pools import Pool, condition
 from tests.e2e.queues import usage
 from tests.e2e.test_jobs import BATCH, LONG, job_of, make_ready, running
 from tests.integration.installed import KUEUE, Installed
+
+EXPECTED_ERRORS = pools.REMOVED
 
 pytestmark = pytest.mark.controlplane
 

@@ -9,10 +9,12 @@ from admission.base import conditions, names
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_flavor
 from tests.controlplane import nodes, waiting
-from tests.e2e import objects
+from tests.e2e import objects, pools
 from tests.e2e.pools import POOL_LABEL, Pool, condition
 from tests.e2e.queues import waiting_pods
 from tests.integration.installed import KUEUE, Installed
+
+EXPECTED_ERRORS = pools.REMOVED
 
 pytestmark = pytest.mark.controlplane
 

@@ -8,10 +8,12 @@ from admission.base import names
 from tests.builders.pods import make_pod
 from tests.chaos import invariants
 from tests.controlplane import nodes, waiting
-from tests.e2e import objects
+from tests.e2e import objects, pools
 from tests.e2e.pools import Pool, condition
 from tests.e2e.queues import add_flavor, add_queue, reasons, usage, waiting_pods
 from tests.integration.installed import KUEUE, Installed
+
+EXPECTED_ERRORS = pools.REMOVED
 
 pytestmark = pytest.mark.controlplane
 

@@ -9,11 +9,13 @@ from admission.base import names
 from tests.builders.pods import make_pod
 from tests.controlplane import nodes, waiting
 from tests.controlplane.rest import RestError
-from tests.e2e import objects
+from tests.e2e import objects, pools
 from tests.e2e.objects import Json
 from tests.e2e.pools import Pool, condition
 from tests.e2e.queues import add_flavor, add_queue, usage
 from tests.integration.installed import KUEUE, Installed
+
+EXPECTED_ERRORS = pools.REMOVED
 
 pytestmark = pytest.mark.controlplane
 

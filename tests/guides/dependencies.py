@@ -1,9 +1,10 @@
 """What an image holds besides the program: versions, licences, and who needs it."""
 
+import functools
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import metadata
 from typing import Final
 
@@ -24,11 +25,20 @@ _OLDEST: Final = {"extra": "", "python_version": "3.11", "python_full_version": 
 _CLASSIFIER: Final = "License :: OSI Approved :: "
 
 
-def rows() -> Iterator[tuple[str, ...]]:
+def pins() -> dict[str, str]:
+    """Return the version of each package by its name."""
+    return dict(re.findall(r"^([a-z0-9._-]+)==([^\s;]+)", _LOCK.read_text(), re.MULTILINE))
+
+
+@functools.cache
+def rows() -> tuple[tuple[str, ...], ...]:
     """Name, version, licence, what needs it, and whether it is loaded, of each package."""
-    pins = dict(re.findall(r"^([a-z0-9._-]+)==([^\s;]+)", _LOCK.read_text(), re.MULTILINE))
-    needed: dict[str, set[str]] = {name: set() for name in pins}
-    for name in (*pins, "gpu-admission"):
+    return tuple(_rows(pins()))
+
+
+def _rows(pinned: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    needed: dict[str, set[str]] = {name: set() for name in pinned}
+    for name in (*pinned, "gpu-admission"):
         for text in metadata.requires(name) or ():
             requirement = Requirement(text)
             wanted = canonicalize_name(requirement.name)
@@ -36,7 +46,7 @@ def rows() -> Iterator[tuple[str, ...]]:
             if wanted in needed and applies:
                 needed[wanted].add("us" if name == "gpu-admission" else name)
     running = loaded()
-    for name, version in sorted(pins.items()):
+    for name, version in sorted(pinned.items()):
         by = ", ".join(sorted(needed[name], key=lambda one: (one != "us", one)))
         yield f"`{name}`", version, licence(name), by, "yes" if name in running else "no"
 
@@ -51,11 +61,12 @@ def licence(name: str) -> str:
     return text.splitlines()[0] if text else "unknown"
 
 
-def loaded() -> set[str]:
+@functools.cache
+def loaded() -> frozenset[str]:
     """Return the packages of which controller and webhook import something when they start."""
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True
     )
     modules = {name.partition(".")[0] for name in done.stdout.split()}
     homes = metadata.packages_distributions()
-    return {canonicalize_name(one) for name in modules for one in homes.get(name, ())}
+    return frozenset(canonicalize_name(one) for name in modules for one in homes.get(name, ()))

@@ -2,11 +2,10 @@
 
 import ast
 import dataclasses
-import functools
 import inspect
 import re
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Literal, Union, get_args, get_origin
@@ -32,14 +31,14 @@ _KEY: Final = re.compile(r"[\w.]*(?:kueue\.x-k8s\.io|gpu-admission\.dev)/.")
 _SHOWN_ITEMS: Final = 6
 
 
-def pages() -> dict[str, str]:
-    """Return every page by the name of its file."""
+def pages() -> dict[str, Callable[[], str]]:
+    """Return what makes each page, by the name of its file."""
     return {
-        "annotations-and-labels.md": _keys(),
-        "conditions.md": _conditions(),
-        "configuration.md": _configuration(),
-        "dependencies.md": _dependencies(),
-        "metrics.md": _metrics(),
+        "annotations-and-labels.md": _keys,
+        "conditions.md": _conditions,
+        "configuration.md": _configuration,
+        "dependencies.md": _dependencies,
+        "metrics.md": _metrics,
     }
 
 
@@ -331,7 +330,6 @@ def _shown(value: Any) -> str:
 # -------------------------------------------------------------------------------- dependencies
 
 
-@functools.cache
 def _dependencies() -> str:
     head = ("package", "version", "licence", "needed by", "loaded")
     return _page(
@@ -346,8 +344,8 @@ def _dependencies() -> str:
 def main(folder: Path = FOLDER) -> None:
     """Write the pages."""
     folder.mkdir(exist_ok=True)
-    for name, text in pages().items():
-        (folder / name).write_text(text)
+    for name, make in pages().items():
+        (folder / name).write_text(make())
 
 
 if __name__ == "__main__":

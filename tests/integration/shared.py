@@ -23,6 +23,8 @@ _MADE_IN_EACH_NAMESPACE: Final = (
     ("serviceaccounts", "default"),
     ("configmaps", "kube-root-ca.crt"),
 )
+_ENDED_LATE: Final = frozenset({"jobs", "pods"})
+"""In a namespace that ends, pods hold quota for their grace period, or until their Job is gone."""
 _NOW: Final = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
 _DRIFT: Final = "gpu_admission_ledger_drift"
 _QUOTA: Final = re.compile(
@@ -66,6 +68,11 @@ class _Object(NamedTuple):
     def name(self) -> str:
         """Its name."""
         return str(self.document["metadata"]["name"])
+
+    @property
+    def uid(self) -> str:
+        """Its id, which another object of its name does not have."""
+        return str(self.document["metadata"]["uid"])
 
     @property
     def namespace(self) -> str:
@@ -173,7 +180,7 @@ class Shared:
             stored
             for stored in objects
             if stored.path not in self._kept
-            and stored.namespace not in ending
+            and (stored.namespace not in ending or stored.plural in _ENDED_LATE)
             and (stored.plural, stored.name) not in _MADE_IN_EACH_NAMESPACE
         ]
 
@@ -181,6 +188,7 @@ class Shared:
         """Deletes what is there beyond what is kept; the paths of what does not go."""
         every = _kinds(self.system.api)
         left = self._left(every)
+        asked: set[str] = set()
 
         def is_gone() -> bool:
             full = {stored.namespace for stored in left if not stored.is_namespace}
@@ -193,10 +201,10 @@ class Shared:
                     self._ask("PUT", f"{stored.path}/finalize", body)
                 elif stored.is_ending and stored.foreign_finalizers:
                     self._remove_foreign_finalizers(stored)
-                else:
-                    self._ask(
-                        "DELETE", stored.path, _NOW
-                    )  # again without a grace period, if it is ending
+                elif stored.uid not in asked or not stored.is_ending:
+                    # Once more where it is ending already, for the grace period that it had.
+                    self._ask("DELETE", stored.path, _NOW)
+                    asked.add(stored.uid)
             plurals = {stored.plural for stored in left}
             left[:] = self._left([kind for kind in every if kind.plural in plurals])
             left[:] = left or self._left(every)

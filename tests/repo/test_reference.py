@@ -14,7 +14,7 @@ MAKE = "run 'make reference' (.venv/bin/python -m tests.guides.reference)"
 def test_a_page_of_the_reference_is_fresh(name: str) -> None:
     path = reference.FOLDER / name
     assert path.is_file(), MAKE
-    assert path.read_text() == reference.pages()[name], MAKE
+    assert path.read_text() == reference.pages()[name](), MAKE
 
 
 def test_every_type_of_condition_is_explained() -> None:

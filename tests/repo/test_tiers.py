@@ -1,6 +1,9 @@
 """Which tests run at a landing, which nightly, and which are closest to a change."""
 
+import json
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,9 +13,12 @@ RECORD = {
     "date": "2026-01-02T03:04:05Z",
     "commit": "0123456789",
     "runs": [
-        {"is_beside_busy_loops": False, "passed": 9, "failed": 0, "skipped": 1, "seconds": 60},
+        {
+            "is_beside_busy_loops": False, "passed": 9, "failed": 0, "skipped": 1, "seconds": 60,
+            "is_whole": True, "failures": [],
+        },
     ],
-}
+}  # fmt: skip
 
 
 def test_a_sample_is_a_share_of_the_cases_and_the_same_each_time() -> None:
@@ -51,6 +57,43 @@ def test_a_nightly_run_is_told_with_its_figures() -> None:
     ]
 
 
+RESULTS = """<testsuites><testsuite tests="3" failures="1" errors="0" skipped="1" time="60.2">
+<testcase classname="tests.gpu.test_costs" name="test_a[1]"><failure message="no"/></testcase>
+<testcase classname="tests.gpu.test_costs" name="test_b"/>
+<testcase classname="tests.gpu.test_costs" name="test_c"><skipped/></testcase>
+</testsuite></testsuites>"""
+
+
+@pytest.mark.parametrize(
+    ("results", "exit_code", "told"),
+    [
+        (RESULTS, 1, ["1 passed, 1 failed, 1 skipped in 60 s", "gpu/test_costs.py::test_a[1]"]),
+        ("", 3, ["0 passed, 0 failed, 0 skipped in 0 s, broke off"]),
+    ],
+    ids=["a failure", "broken off"],
+)  # fmt: skip
+def test_a_nightly_run_writes_its_commit_figures_and_failures(
+    results: str, exit_code: int, told: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = tmp_path / "nightly.json"
+
+    def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        assert "--nightly" in command
+        file = next(o for o in command if o.startswith("--junitxml=")).partition("=")[2]
+        if results:
+            Path(file).write_text(results)
+        return subprocess.CompletedProcess(command, exit_code)
+
+    monkeypatch.setattr(tiers, "ROOT", tmp_path)
+    monkeypatch.setattr(tiers, "LAST_NIGHTLY", written)
+    monkeypatch.setattr(tiers, "head", lambda: "0123456789")
+    monkeypatch.setattr(subprocess, "run", run)
+    assert nightly.main(["--workers", "1"]) == 1
+    lines = nightly.last(json.loads(written.read_text()), 0)
+    assert "commit 01234567" in lines[0]
+    assert all(any(text in line for line in lines) for text in told)
+
+
 @pytest.mark.parametrize(
     ("record", "commits"), [(None, None), (RECORD, None), (RECORD, nightly.OLD_COMMITS + 1)]
 )
@@ -74,4 +117,10 @@ def test_the_closest_tests_import_a_changed_module_or_carry_its_name(tmp_path: P
         "tests/cli/test_top.py",
         "tests/cli/test_why.py",
         "tests/gpu/test_costs.py",
+    ]
+
+
+def test_recorded_durations_change_only_with_the_test() -> None:
+    assert [tiers.rounded(s) for s in (0.2, 1.3, 11, 15, 20, 22, 90, 91)] == [
+        *(1, 1, 8, 16, 16, 16, 64, 128),
     ]

@@ -26,7 +26,7 @@ from admission.webhook import convert
 from certs import authority, files
 from certs.files import CertificateFiles
 from tests.builders.pods import make_pod
-from tests.controlplane import waiting
+from tests.controlplane import forked, waiting
 from tests.controlplane.credentials import Credentials
 from tests.controlplane.waiting import PATIENCE_SECONDS
 from tests.webhook import reviews, served
@@ -38,15 +38,11 @@ WORKERS = ["inline", "gthread"]
 class Webhook:
     """A running webhook process."""
 
-    process: "subprocess.Popen[str]"
+    process: "forked.Process | subprocess.Popen[bytes]"
     directory: Path
     port: int
+    output: IO[str]
     worker: str = ""
-
-    @property
-    def output(self) -> IO[str]:
-        assert self.process.stdout is not None
-        return self.process.stdout
 
     def connect(
         self, host: str = "localhost", source: str = "127.0.0.1"
@@ -75,8 +71,11 @@ def running(directory: Path, worker: str, *more: str) -> Iterator[Webhook]:
         worker,
         *more,
     ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    webhook = Webhook(process=process, directory=directory, port=port)
+    reading, writing = os.pipe()
+    output = os.fdopen(reading, encoding="utf-8")
+    process = forked.start(command, stdout=writing)
+    os.close(writing)
+    webhook = Webhook(process=process, directory=directory, port=port, output=output)
     try:
         ready, webhook.worker = webhook.output.readline().split()
         assert ready == "ready"
@@ -84,7 +83,7 @@ def running(directory: Path, worker: str, *more: str) -> Iterator[Webhook]:
     finally:
         process.kill()
         process.wait()
-        webhook.output.close()
+        output.close()
 
 
 @pytest.fixture(scope="module", params=WORKERS)
