@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +17,7 @@ from admission.config.derived import Settings
 from admission.install import break_glass as glass
 from admission.install import installation
 from admission.install.outside_quota import EVERYTHING, Chosen, Releaser
+from admission.kube import errors
 from admission.kube.apply import Applied
 from admission.kube.client import Client
 from admission.owners import integrations
@@ -28,7 +29,7 @@ _ADVICE: Final = (
     "webhook configurations and policies. While the webhook does not answer, begin with: "
     "gpu-admission break-glass on"
 )
-_NAMESPACE: Final = "namespace"
+_NAMESPACE: Final = frozenset({"namespace", "namespaces", "ns"})
 
 _Command = Callable[..., Any]
 
@@ -148,7 +149,7 @@ def release(
     namespace: str,
 ) -> None:
     """Let one pod, Job or other owner run outside of quota, or all of a namespace."""
-    is_namespace = kind.lower() == _NAMESPACE
+    is_namespace = kind.lower() in _NAMESPACE
     if not is_namespace and not namespace:
         raise click.UsageError(f"which namespace is {kind} {name} in? Pass -n NAMESPACE")
     chosen = (
@@ -170,7 +171,8 @@ def _connected(target: Target, config_file: Path | None) -> Iterator[tuple[Clien
         settings = reading.load_logged(config_file)
     with clusters.connected(target, _ADVICE) as api:
         if config_file is None:
-            settings = installation.configured(api, settings.namespace) or settings
+            with suppress(errors.ForbiddenError):  # who may let pods run need not read it
+                settings = installation.configured(api, settings.namespace) or settings
         yield api, settings
 
 

@@ -39,7 +39,7 @@ class Chosen:
 
     Attributes:
         namespace: theirs; empty for every namespace.
-        kind: theirs, in lower case; empty for every kind.
+        kind: theirs as kubectl takes it, in lower case: singular or plural; empty for every kind.
         name: of the one object; empty for all.
     """
 
@@ -47,13 +47,13 @@ class Chosen:
     kind: str = ""
     name: str = ""
 
-    def includes(self, kind: str, metadata: views.ObjectMeta) -> bool:
-        """Return whether an object is meant."""
-        return (
-            self.namespace in {"", metadata.namespace}
-            and self.kind in {"", kind.lower()}
-            and self.name in {"", metadata.name}
-        )
+    def is_about(self, resource: Resource) -> bool:
+        """Return whether objects of a kind are meant."""
+        return self.kind in {"", resource.kind.lower(), resource.plural}
+
+    def includes(self, metadata: views.ObjectMeta) -> bool:
+        """Return whether an object of a kind that is meant is meant."""
+        return self.namespace in {"", metadata.namespace} and self.name in {"", metadata.name}
 
 
 EVERYTHING: Final = Chosen()
@@ -83,6 +83,9 @@ class Releaser:
     def owners(self, chosen: Chosen = EVERYTHING) -> Iterator[Applied]:
         """Start suspended owners with a queue, and yield each that was started.
 
+        Kinds and namespaces that are not meant are not read: who may let one Job run need not be
+        allowed to see others.
+
         Raises:
             KubeError: the API server refused.
         """
@@ -91,11 +94,17 @@ class Releaser:
             if kind.is_deleted_to_stop:
                 continue  # pods
             resource = _resource_of(integration)
+            if not chosen.is_about(resource):
+                continue
             listed = every_served(
-                self._api, resource, label_selector=names.QUEUE_LABEL, into=views.Object
+                self._api,
+                resource,
+                namespace=chosen.namespace,
+                label_selector=names.QUEUE_LABEL,
+                into=views.Object,
             )
             for one in listed:
-                if chosen.includes(kind.name, one.metadata) and self._start(
+                if chosen.includes(one.metadata) and self._start(
                     integration, resource, one.metadata
                 ):
                     yield _configured(kind.name, one.metadata)
@@ -106,6 +115,8 @@ class Releaser:
         Raises:
             KubeError: the API server refused.
         """
+        if not chosen.is_about(resources.PODS):
+            return
         for pod in self._gated(chosen):
             if self._sent(resources.PODS, pod.metadata, views.Pod, self._changes_of_pod):
                 yield _configured(resources.PODS.kind, pod.metadata)
@@ -150,12 +161,15 @@ class Releaser:
             pod.metadata.uid: pod
             for selector in (f"{names.MANAGED_LABEL}={names.MANAGED_VALUE}", names.PODSET_LABEL)
             for pod in every_served(
-                self._api, resources.PODS, label_selector=selector, into=views.Pod
+                self._api,
+                resources.PODS,
+                namespace=chosen.namespace,
+                label_selector=selector,
+                into=views.Pod,
             )
             if _is_gated(pod)
         }
-        kind = resources.PODS.kind
-        meant = {uid for uid, pod in gated.items() if chosen.includes(kind, pod.metadata)}
+        meant = {uid for uid, pod in gated.items() if chosen.includes(pod.metadata)}
         groups = {_group(gated[uid]) for uid in meant} - {None}
         return [pod for uid, pod in gated.items() if uid in meant or _group(pod) in groups]
 

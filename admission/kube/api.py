@@ -227,6 +227,7 @@ def every(
     api: Api,
     resource: Resource,
     *,
+    namespace: str = "",
     label_selector: str = "",
     field_selector: str = "",
     page_size: int = PAGE,
@@ -237,6 +238,7 @@ def every(
     Args:
         api: the API server.
         resource: the kind.
+        namespace: of the objects; empty for every namespace.
         label_selector: of the objects.
         field_selector: of the objects.
         page_size: objects of a page.
@@ -250,6 +252,7 @@ def every(
     while True:
         page = api.list(
             resource,
+            namespace,
             label_selector=label_selector,
             field_selector=field_selector,
             limit=page_size,
@@ -263,8 +266,15 @@ def every(
 
 
 def every_served(
-    api: Api, resource: Resource, *, label_selector: str = "", into: type[T] = DOCUMENT
+    api: Api,
+    resource: Resource,
+    *,
+    namespace: str = "",
+    label_selector: str = "",
+    into: type[T] = DOCUMENT,
 ) -> Iterator[T]:
     """Yield what `every` yields; nothing where the kind is not served."""
     with suppress(NotFoundError):
-        yield from every(api, resource, label_selector=label_selector, into=into)
+        yield from every(
+            api, resource, namespace=namespace, label_selector=label_selector, into=into
+        )

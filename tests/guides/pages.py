@@ -19,6 +19,8 @@ _BLOCK = re.compile(
     r"^(?:<!-- not run: (?P<why>.+?) -->\n+)?```(?P<language>\w*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+_INLINE = re.compile(r"`([^`\n]+)`")
+_COMMAND = re.compile(r"\s*(?:\$ )?(?:kubectl|gpu-admission|helm|make|docker) ")
 _FILE = re.compile(r"# ([\w-]+\.yaml)\n")
 _AGE = re.compile(r"\b\d+(?:\.\d+)?(?:ms|[smh])(?:\d+s)?\b")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
@@ -67,6 +69,27 @@ def steps(page: Path) -> Iterator[Step]:
             yield File(line=line, name=named[1], text=body)
         elif block["language"] == "yaml":
             yield Settings(line=line, text=body)
+
+
+def untested(page: Path) -> Iterator[str]:
+    """Code of a page that nobody follows: in a sentence, or in a block that is left out."""
+    text = page.read_text()
+    for block in _BLOCK.finditer(text):
+        if block["why"] and block["language"] == "console":
+            yield from (command.text for command in _commands(block["text"], 0))
+    yield from _INLINE.findall(_BLOCK.sub("", text))
+
+
+def out_of_place(page: Path) -> list[str]:
+    """Commands in blocks of a page that are not consoles: no test follows them."""
+    blocks = _BLOCK.finditer(page.read_text())
+    return [
+        line
+        for block in blocks
+        if block["language"] not in {"console", "yaml"}
+        for line in block["text"].splitlines()
+        if _COMMAND.match(line)
+    ]
 
 
 def others() -> list[Path]:

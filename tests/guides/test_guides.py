@@ -172,6 +172,11 @@ def test_a_configuration_file_of_another_page_is_accepted(page: Path) -> None:
             reading.read(text, tree.name(page))
 
 
+@pytest.mark.parametrize("page", sorted(pages.FOLDER.glob("*.md")), ids=tree.name)
+def test_no_command_of_a_guide_stands_outside_of_a_block_that_is_followed(page: Path) -> None:
+    assert pages.out_of_place(page) == []
+
+
 def test_what_a_command_prints_is_compared_with_what_a_guide_shows() -> None:
     assert pages.is_shown(("NAME   AGE", "train 1s"), "NAME AGE\ntrain  27m\n")
     assert pages.is_shown(("a", "...", "z"), "a\nb\nc\nz\n")

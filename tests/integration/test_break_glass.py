@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from admission.base import names
 from tests.builders.jobs import queued_job
@@ -12,6 +13,8 @@ from tests.builders.pods import make_pod
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, RestError
+from tests.guides import pages
+from tests.guides.pages import File
 from tests.integration import applied
 from tests.integration.installed import Installed, run_command
 from tests.integration.test_owners import allow
@@ -85,16 +88,39 @@ def test_what_waits_runs_is_charged_and_goes_on(system: Installed) -> None:
     assert system.is_gated(team, "third")
 
 
-def test_one_pod_is_let_run_while_everything_works(system: Installed) -> None:
+def on_call(system: Installed) -> str:
+    """The kubeconfig of somebody with the role that the guide gives to who is on call."""
+    (role,) = [
+        step.text
+        for step in pages.steps(pages.FOLDER / "break-glass.md")
+        if isinstance(step, File) and step.name == "on-call.yaml"
+    ]
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    for document in yaml.safe_load_all(role):
+        system.api.post(f"{rbac}/{document['kind'].lower()}s", document)
+    kubeconfig = system.cluster.kubeconfig("ann", ["on-call"])
+    client = system.cluster.client(kubeconfig)
+    waiting.until(lambda: client.answers("/api/v1/pods"), what="the role is in effect")
+    return str(kubeconfig)
+
+
+def test_who_is_on_call_lets_one_pod_and_one_job_run(system: Installed) -> None:
     team = system.add_team(1)
+    kubeconfig = on_call(system)
     for name in ("first", "second", "third"):
         system.create_pod(team, name)
     system.wait_released(team, "first")
-    system.wait_condition(team, "third")
-    break_glass(system, "release", "pod", "third", "-n", team)
-    applied.wait_reserved(system, team, 2)
+    system.api.post(f"/apis/batch/v1/namespaces/{team}/jobs", job_of(team, "train"))
+    for name in ("second", "third"):
+        system.wait_condition(team, name)
+    for chosen in (("pod", "third"), ("jobs", "train")):
+        done = run_command(
+            "break-glass", "release", *chosen, "-n", team, "--kubeconfig", kubeconfig
+        )
+        assert done.returncode == 0, done.stderr
     assert not system.is_gated(team, "third")
     assert system.is_gated(team, "second")
+    applied.wait_reserved(system, team, 3)
 
 
 def test_who_may_only_edit_cannot_write_the_mark(system: Installed) -> None:

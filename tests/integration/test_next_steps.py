@@ -20,6 +20,7 @@ from tests.builders.pods import make_pod
 from tests.controlplane import build, nodes, waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.processes import free_port
+from tests.guides import pages
 from tests.integration.installed import KUEUE, Installed
 from tests.repo import printed
 
@@ -81,11 +82,13 @@ def steps(printed: str) -> list[str]:
 
 _VERBS = {
     "annotate", "apply", "auth", "config", "cordon", "delete", "describe", "edit", "get",
-    "kustomize", "label", "logs", "patch", "version", "wait",
+    "kustomize", "label", "logs", "patch", "rollout", "version", "wait",
 }  # fmt: skip
 _CHANGING = {"annotate", "apply", "cordon", "delete", "label", "patch"}
 _OF_OTHERS = {"certificate": "secret", "pytorchjob": "job"}
 """Kinds of other projects, and kinds that are asked for in the same way."""
+_NAME_OF_A_COMMAND = 3
+"""As many words only name a command: ``kubectl rollout restart``."""
 _PROSE = ["delete", "on"]
 """How a sentence goes on that is about kubectl delete."""
 _OBJECT = {
@@ -96,11 +99,17 @@ _OBJECT = {
 
 
 def printed_for_kubectl() -> list[tuple[str, ...]]:
-    """What stands behind kubectl in the texts of the product."""
+    """Commands of kubectl in texts of the product, and those of guides that are not followed."""
+    texts = [text for module in printed.MODULES for text in printed.texts(module)]
+    texts += [
+        line
+        for page in sorted(pages.FOLDER.glob("*.md"))
+        for line in pages.untested(page)
+        if len(line.split()) > _NAME_OF_A_COMMAND
+    ]
     found = {
         tuple(_OF_OTHERS.get(word, word) for word in words)
-        for module in printed.MODULES
-        for text in printed.texts(module)
+        for text in texts
         for words in printed.commands(text)
         if words[0] == "kubectl" and _VERBS & set(words[1:4]) and words[1:3] != _PROSE
     }
