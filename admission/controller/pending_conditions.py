@@ -155,7 +155,7 @@ class PendingConditions:
 
     def _send(self, rank: _Rank, now: float) -> bool:
         """Send what is due of one rank; return whether there is room for the next."""
-        said, has_room = [], True
+        written, has_room = [], True
         for key in self._due[rank]:
             if not self._flow.may_report():
                 has_room = False
@@ -169,8 +169,8 @@ class PendingConditions:
             if request:
                 self._flow.report_condition(request)
             else:
-                said.append(key)
-        for key in said:
+                written.append(key)
+        for key in written:
             del self._due[rank][key]
             if rank == _Rank.NEWS and key in self._saying and self._says_itself(key):
                 self._due[_Rank.WORKLOADS][key] = None
@@ -218,8 +218,8 @@ class PendingConditions:
 
     def _says_itself(self, key: WorkloadKey) -> bool:
         """Return whether the owner of a Workload has a condition that says why it waits."""
-        found = self._subject(key)
-        owner = None if found is None else found[1].owner
+        subject = self._subject(key)
+        owner = None if subject is None else subject[1].owner
         return owner is not None and owner.kind.has_condition
 
     # ------------------------------------------------------------------------------- events
@@ -235,12 +235,12 @@ class PendingConditions:
 
     def _recall(self, workload: Workload, wait: Wait, now: float) -> None:
         """Assume that an earlier leader recorded the event of a reason that is this old."""
-        said = workload.status.condition(conditions.QUOTA_RESERVED)
+        stated = workload.status.condition(conditions.QUOTA_RESERVED)
         since = self._explainer.since_unwritten(workload.key())
-        if said is None or said.reason != wait.reason or since is None:
+        if stated is None or stated.reason != wait.reason or since is None:
             return
         began = self._clock.now() - timedelta(seconds=now - since)
-        told_at = clocks.from_wire(said.last_transition_time) + _TOLD_AFTER
+        told_at = clocks.from_wire(stated.last_transition_time) + _TOLD_AFTER
         if told_at <= began:
             self._explainer.set_told(workload.key(), wait, self._code(wait), now)
 
@@ -252,10 +252,10 @@ class PendingConditions:
 
     def _placed(self, wait: Wait) -> tuple[Wait, str]:
         """Return a reason with the queue in which a Workload waits, and its place there."""
-        found = self._state.place(wait.workload) if wait.reason in _IN_LINE else None
-        if found is None:
+        place = self._state.place(wait.workload) if wait.reason in _IN_LINE else None
+        if place is None:
             return wait, ""
-        name, number = found
+        name, number = place
         if not wait.cluster_queue:
             wait = replace(wait, cluster_queue=name)
         return wait, people.place(number)

@@ -53,18 +53,18 @@ def refused_for_long(minutes: float, error: str) -> Text:
 # ----------------------------------------------------- Workloads: PreemptionNotice, StopHeldBack
 
 
-def preemption_notice(what: str, time: str, needs: str, preemptor: str) -> Text:
+def preemption_notice(subject: str, time: str, needs: str, preemptor: str) -> Text:
     """Return the notice for a preempted owner or pod that continues to run for a while.
 
     Args:
-        what: what is stopped, such as ``pod``.
+        subject: what is stopped, such as ``pod``.
         time: when it is stopped.
         needs: subject and verb for what the preemptor needs: `NEEDS_GPUS` or `NEEDS_QUOTA`.
         preemptor: name of the preemptor; see `ranked`.
     """
     return Text(
         "Preempted",
-        f"This {what} is stopped at {time}: its {needs} needed by {preemptor}. Save your work",
+        f"This {subject} is stopped at {time}: its {needs} needed by {preemptor}. Save your work",
     )
 
 
@@ -186,14 +186,14 @@ def waits_for_owner(kind: str, name: str) -> Text:
     return Text("WaitsForJob", message)
 
 
-def not_reviewed(asked: Sequence[str]) -> Text:
+def not_reviewed(annotations: Sequence[str]) -> Text:
     """Return what a pod says that the API server held, as nobody reviewed it.
 
     Args:
-        asked: annotations of it that ask for what only a review can do.
+        annotations: annotations of it that ask for what only a review can do.
     """
     advice = "Delete the pod and create it again to get that"
-    lost = f". {', '.join(asked)}: without effect. {advice}" if asked else ""
+    lost = f". {', '.join(annotations)}: without effect. {advice}" if annotations else ""
     return Text(
         "NotReviewed",
         "The webhook did not answer when the pod was created, so the API server held it. Its"
@@ -224,7 +224,9 @@ def surge_quota_in_use(amounts: Iterable[tuple[str, ...]]) -> Text:
     Args:
         amounts: name, flavor, used and total amount of each resource.
     """
-    listed = (f"{used} of {most} {name} in flavor {where}" for name, where, used, most in amounts)
+    listed = (
+        f"{used} of {total} {name} in flavor {where}" for name, where, used, total in amounts
+    )
     return Text("Surge", f"Pods of rolling updates use {', '.join(listed)} of the surge quota")
 
 
@@ -235,33 +237,33 @@ def releasing(pods: Sequence[str], count: int) -> Text:
         pods: namespace, name and node of the first few pods.
         count: number of such pods.
     """
-    more = f" and {count - len(pods)} more" if count > len(pods) else ""
+    rest = f" and {count - len(pods)} more" if count > len(pods) else ""
     subject = "1 pod still holds" if count == 1 else f"{count} pods still hold"
     message = (
-        f"{subject} quota that should be free: {', '.join(pods)}{more}. It is free once they have"
+        f"{subject} quota that should be free: {', '.join(pods)}{rest}. It is free once they have"
         " ended; kubectl get pod shows why they have not"
     )
     return Text(PODS_ENDING, message)
 
 
-def capacity_sufficient(more: Iterable[str]) -> Text:
+def capacity_sufficient(sentences: Iterable[str]) -> Text:
     """Return the condition of a ClusterQueue whose quota does not exceed the GPUs that exist.
 
     Args:
-        more: further sentences about its GPUs.
+        sentences: further sentences about its GPUs.
     """
-    parts = ("All GPUs that the nominal quota promises exist", *more)
+    parts = ("All GPUs that the nominal quota promises exist", *sentences)
     return Text("CapacitySufficient", "; ".join(parts))
 
 
-def quota_exceeds_capacity(shortages: Iterable[str], more: Iterable[str]) -> Text:
+def quota_exceeds_capacity(shortages: Iterable[str], sentences: Iterable[str]) -> Text:
     """Return the condition of a ClusterQueue whose quota exceeds the GPUs that exist.
 
     Args:
         shortages: one sentence for each resource and flavor; see `shortage`.
-        more: further sentences about its GPUs.
+        sentences: further sentences about its GPUs.
     """
-    return Text("QuotaExceedsCapacity", "; ".join((*shortages, *more)))
+    return Text("QuotaExceedsCapacity", "; ".join((*shortages, *sentences)))
 
 
 def shortage(
@@ -291,8 +293,8 @@ def shortage(
     """
     before = f"promised to queues{' and flavors' if overlaps else ''} before this one"
     parts = [
-        f"{value} {what}"
-        for value, what in (
+        f"{value} {state}"
+        for value, state in (
             (healthy, "healthy"),
             (sick, "sick"),
             (outside, "held by pods without a queue"),
@@ -392,8 +394,8 @@ def claim_unknown(problem: str) -> Text:
 
 def queue_required_in_namespace(namespace: str) -> Text:
     """Return why a pod without a queue waits in a namespace that enforces queues."""
-    by = f"its label {names.ENFORCE_LABEL}, or the mode of the installation"
-    return _queue_required(f"namespace {namespace}", by)
+    cause = f"its label {names.ENFORCE_LABEL}, or the mode of the installation"
+    return _queue_required(f"namespace {namespace}", cause)
 
 
 def queue_required_in_cluster() -> Text:
@@ -401,10 +403,10 @@ def queue_required_in_cluster() -> Text:
     return _queue_required("this cluster", "manageJobsWithoutQueueName")
 
 
-def _queue_required(who: str, by: str) -> Text:
+def _queue_required(place: str, cause: str) -> Text:
     return Text(
         "QueueRequired",
-        f"{who} admits GPU pods through a queue only ({by}); create a LocalQueue named "
+        f"{place} admits GPU pods through a queue only ({cause}); create a LocalQueue named "
         f"{names.DEFAULT_LOCAL_QUEUE}, or give the pod the label {names.QUEUE_LABEL}",
     )
 
@@ -464,17 +466,17 @@ GROUP_RUNS_WITHOUT_WORKLOAD: Final = Text(
 )
 
 
-def group_incomplete(name: str, there: int, total: int) -> Text:
+def group_incomplete(name: str, present: int, total: int) -> Text:
     """Return the condition of the first pod of a group that lacks pods.
 
     Args:
         name: name of the group.
-        there: number of its pods that exist and have not failed.
+        present: number of its pods that exist and have not failed.
         total: number of pods that the group needs.
     """
     return Text(
         GROUP_INCOMPLETE,
-        f"{there} of {total} pods of group {name} are there; they are admitted together",
+        f"{present} of {total} pods of group {name} are there; they are admitted together",
     )
 
 
@@ -516,18 +518,18 @@ def gang_missing(resource: str, name: str) -> Text:
     )
 
 
-def gang_incomplete(resource: str, name: str, there: int, minimum: int) -> Text:
+def gang_incomplete(resource: str, name: str, present: int, minimum: int) -> Text:
     """Return the condition of the first pod of a PodGroup that lacks pods.
 
     Args:
         resource: resource of the PodGroup, with its API group.
         name: name of the PodGroup.
-        there: number of its pods that exist and have not failed.
+        present: number of its pods that exist and have not failed.
         minimum: number of pods that must start together.
     """
     return Text(
         GROUP_INCOMPLETE,
-        f"{there} of at least {minimum} pods of {resource} {name} are there; they are admitted "
+        f"{present} of at least {minimum} pods of {resource} {name} are there; they are admitted "
         f"together. Pods without GPUs count if they have the label {names.QUEUE_LABEL}",
     )
 
@@ -545,11 +547,11 @@ def gang_stopped(workload: str) -> Text:
     )
 
 
-def groups_differ(one: str, other: str) -> Text:
+def groups_differ(pod: str, other: str) -> Text:
     """Return why the pods of two groups wait: their Workloads would have the same name."""
     return Text(
         GROUP_INVALID,
-        f"pods '{one}' and '{other}' belong to different groups whose Workloads would have the "
+        f"pods '{pod}' and '{other}' belong to different groups whose Workloads would have the "
         f"same name: change the annotation {names.POD_GROUP_NAME}",
     )
 
@@ -563,11 +565,11 @@ def group_waits_as(first: str) -> Text:
     return Text(GROUP_INCOMPLETE, f"waits for its group; pod {first} says what for")
 
 
-def group_requests_differ(one: str, other: str, role: str) -> Text:
+def group_requests_differ(pod: str, other: str, role: str) -> Text:
     """Return why a group waits: two of its pods have the same role but different requests."""
     return Text(
         GROUP_INVALID,
-        f"pods '{one}' and '{other}' have the same role {role} and different requests: leave the "
+        f"pods '{pod}' and '{other}' have the same role {role} and different requests: leave the "
         f"annotation {names.ROLE_HASH} out, or give them different ones",
     )
 
@@ -588,8 +590,8 @@ def waits_for_serving_owner(kind: str, name: str) -> Text:
         kind: kind of the owner.
         name: name of the owner; empty if the pod names none.
     """
-    who = f"{kind} {name}" if name else f"a {kind}, but names none"
-    return Text("WaitsForOwner", f"Waits for {who}; the pod is admitted as one of its pods")
+    owner = f"{kind} {name}" if name else f"a {kind}, but names none"
+    return Text("WaitsForOwner", f"Waits for {owner}; the pod is admitted as one of its pods")
 
 
 def serving_owner_has_grown(kind: str, name: str, admitted: int) -> Text:

@@ -18,32 +18,32 @@ MAX_HOLDERS: Final = 5
 
 def requests(head: Head) -> tuple[tuple[PodSetName, Mapping[ResourceName, int]], ...]:
     """Return the total of each pod set."""
-    return tuple((one.pod_set.name, one.requests) for one in head.demands)
+    return tuple((demand.pod_set.name, demand.requests) for demand in head.demands)
 
 
 def shortages(snapshot: Snapshot, nominee: Nominee) -> tuple[Shortage, ...]:
     """Return what was missing, with who holds it."""
     return tuple(
-        replace(one, holders=_holders(snapshot, nominee.queue, one))
-        for one in nominee.assignment.shortages
+        replace(shortage, holders=_holders(snapshot, nominee.queue, shortage))
+        for shortage in nominee.assignment.shortages
     )
 
 
-def _holders(snapshot: Snapshot, queue: QueueNode, one: Shortage) -> Holders:
+def _holders(snapshot: Snapshot, queue: QueueNode, shortage: Shortage) -> Holders:
     """The ClusterQueues of the tree that use most of a resource, largest first.
 
     Counted once per cycle and tree, without what is only held back for entries that wait.
     """
     root = queue.root()
-    fr = FlavorResource(one.flavor, one.resource)
-    known = snapshot.holders.get((id(root), fr))
-    if known is None:
+    fr = FlavorResource(shortage.flavor, shortage.resource)
+    holders = snapshot.holders.get((id(root), fr))
+    if holders is None:
         leaves = root.leaves() if isinstance(root, CohortNode) else (queue,)
-        found = [
+        usage = [
             (leaf.name, leaf.usage.get(fr, 0) - snapshot.held_back.get((leaf.name, fr), 0))
             for leaf in leaves
         ]
-        using = [(name, used) for name, used in found if used > 0]
+        using = [(name, used) for name, used in usage if used > 0]
         largest = heapq.nsmallest(MAX_HOLDERS, using, key=lambda pair: (-pair[1], pair[0]))
-        known = snapshot.holders[id(root), fr] = tuple(largest)
-    return known
+        holders = snapshot.holders[id(root), fr] = tuple(largest)
+    return holders

@@ -98,12 +98,12 @@ def told(api: Api, queue: str) -> tuple[WorkloadKey, ...] | None:
         namespaced=False,
     )
     try:
-        found = api.list(resource, limit=_MOST).items
+        items = api.list(resource, limit=_MOST).items
     except errors.ApiError:
         return None  # it is not served, or not to this user
     return tuple(
-        WorkloadKey(one["metadata"]["namespace"], one["metadata"]["name"])
-        for one in sorted(found, key=lambda one: int(one.get("positionInClusterQueue", 0)))
+        WorkloadKey(item["metadata"]["namespace"], item["metadata"]["name"])
+        for item in sorted(items, key=lambda item: int(item.get("positionInClusterQueue", 0)))
     )
 
 
@@ -119,9 +119,9 @@ def of(
         hidden: how many more wait as the status of the queue says, whom nobody may read.
     """
     waiting = {
-        key: one
-        for key, one in read.values.items()
-        if one.wants_quota and read.cluster_queue_of(*one.queue) == queue
+        key: value
+        for key, value in read.values.items()
+        if value.wants_quota and read.cluster_queue_of(*value.queue) == queue
     }
     if order is None:
         computed = sorted(waiting, key=lambda key: _order(waiting[key]))
@@ -131,30 +131,34 @@ def of(
             exact=False,
             hidden=hidden,
         )
-    known = [(place, key) for place, key in enumerate(order, 1) if key in waiting]
+    in_order = [(place, key) for place, key in enumerate(order, 1) if key in waiting]
     return Queue(
         name=queue,
-        waiting=tuple(_places(read, waiting, known)),
+        waiting=tuple(_places(read, waiting, in_order)),
         exact=True,
-        hidden=len(order) - len(known),
+        hidden=len(order) - len(in_order),
     )
 
 
 def never_starting(read: Read) -> tuple[Place, ...]:
     """Return all that wait and never start as they are, by namespace and name, without places."""
-    wants = {key: one for key, one in read.values.items() if one.wants_quota}
-    found = _places(read, wants, ((0, key) for key in sorted(wants)))
-    return tuple(one for one in found if one.never)
+    wants = {key: place for key, place in read.values.items() if place.wants_quota}
+    places = _places(read, wants, ((0, key) for key in sorted(wants)))
+    return tuple(place for place in places if place.never)
 
 
-def in_local_queue(found: Queue, namespace: str, name: str) -> Queue:
+def in_local_queue(queue: Queue, namespace: str, name: str) -> Queue:
     """Return those of a ClusterQueue that wait in one LocalQueue, at their places there."""
-    own = (one for one in found.waiting if (one.namespace, one.local_queue) == (namespace, name))
-    return replace(found, name=f"{namespace}/{name}", waiting=tuple(own), hidden=0)
+    places = (
+        place
+        for place in queue.waiting
+        if (place.namespace, place.local_queue) == (namespace, name)
+    )
+    return replace(queue, name=f"{namespace}/{name}", waiting=tuple(places), hidden=0)
 
 
-def _order(one: model.Workload) -> tuple[int, int, str]:
-    return -one.priority, podsets.queue_timestamp(one), one.uid
+def _order(workload: model.Workload) -> tuple[int, int, str]:
+    return -workload.priority, podsets.queue_timestamp(workload), workload.uid
 
 
 def _places(
@@ -167,7 +171,7 @@ def _places(
         value, view = waiting[key], read.workloads[key]
         local = value.queue.namespace, value.queue.name
         seen[local] = seen.get(local, 0) + 1
-        said = _said(read, view)
+        text = _said(read, view)
         yield Place(
             place=place,
             local_place=seen[local],
@@ -179,22 +183,22 @@ def _places(
             priority=value.priority,
             since=view.metadata.creation_timestamp or "",
             asks=quota_use.asks(view, value),
-            message=said.message,
-            reason=said.reason,
-            never=_never_starts(read, view, said.reason),
+            message=text.message,
+            reason=text.reason,
+            never=_never_starts(read, view, text.reason),
         )
 
 
 def _said(read: Read, view: Workload) -> Text:
-    found = view.status.condition(conditions.QUOTA_RESERVED)
-    if found is None or found.status == "True":
+    condition = view.status.condition(conditions.QUOTA_RESERVED)
+    if condition is None or condition.status == "True":
         return Text("", "")
     queue = _queue_of(read, view)
-    text = people.text(reading.of_condition(found.reason, found.message), queue)
+    text = people.text(reading.of_condition(condition.reason, condition.message), queue)
     node = read.forest.queues.get(ClusterQueueName(queue))
     if node is None:
         return text
-    text = with_flavors(node, text, found.message)
+    text = with_flavors(node, text, condition.message)
     alone = [replace(short, holders=()) for short in shortages.of_workload(node, view)]
     return shortages.verdict(text, alone, queue)
 
@@ -209,12 +213,12 @@ def with_flavors(node: QueueNode, text: Text, message: str) -> Text:
     """
     if text.reason != Code.NO_MATCHING_FLAVOR:
         return text
-    told = reading.tried_flavors(message)
-    groups = [[one.name for one in group.flavors] for group in node.spec.resource_groups]
+    tried = reading.tried_flavors(message)
+    groups = [[flavor.name for flavor in group.flavors] for group in node.spec.resource_groups]
     left = [
-        [name for name in group if name not in told]
+        [name for name in group if name not in tried]
         for group in groups
-        if not told.isdisjoint(group)
+        if not tried.isdisjoint(group)
     ]
     return people.waits_for_flavors(left[0]) if left and all(left) else text
 
@@ -231,19 +235,21 @@ def _never_starts(read: Read, view: Workload, reason: str) -> bool:
     """
     if reason != Code.EXCEEDS_MAX_QUOTA:
         return reason in catalogue.NEVER_STARTS
-    found = view.status.condition(conditions.QUOTA_RESERVED)
+    condition = view.status.condition(conditions.QUOTA_RESERVED)
     node = read.forest.queues.get(ClusterQueueName(_queue_of(read, view)))
-    if node is None or found is None:
+    if node is None or condition is None:
         return True
     return all(
-        quota.potential(node, FlavorResource(FlavorName(one.flavor), ResourceName(one.resource)))
-        <= one.reach
-        for one in reading.told_amounts(found.message)
-        if one.reach is not None
+        quota.potential(
+            node, FlavorResource(FlavorName(amount.flavor), ResourceName(amount.resource))
+        )
+        <= amount.reach
+        for amount in reading.told_amounts(condition.message)
+        if amount.reach is not None
     )
 
 
-def document(found: Iterable[Queue], missing: Iterable[str]) -> dict[str, Any]:
+def document(queues: Iterable[Queue], missing: Iterable[str]) -> dict[str, Any]:
     """Return the answer as JSON."""
     return {
         "apiVersion": quota_use.API_VERSION,
@@ -255,24 +261,24 @@ def document(found: Iterable[Queue], missing: Iterable[str]) -> dict[str, Any]:
                 "hidden": queue.hidden,
                 "waiting": [
                     {
-                        "place": one.place,
-                        "localPlace": one.local_place,
-                        "namespace": one.namespace,
-                        "workload": one.workload,
-                        "owner": one.owner,
-                        "requester": one.requester,
-                        "localQueue": one.local_queue,
-                        "priority": one.priority,
-                        "since": one.since,
-                        "asks": quota_use.amounts_document(one.asks),
-                        "message": one.message,
-                        "reason": one.reason,
-                        "neverStarts": one.never,
+                        "place": place.place,
+                        "localPlace": place.local_place,
+                        "namespace": place.namespace,
+                        "workload": place.workload,
+                        "owner": place.owner,
+                        "requester": place.requester,
+                        "localQueue": place.local_queue,
+                        "priority": place.priority,
+                        "since": place.since,
+                        "asks": quota_use.amounts_document(place.asks),
+                        "message": place.message,
+                        "reason": place.reason,
+                        "neverStarts": place.never,
                     }
-                    for one in queue.waiting
+                    for place in queue.waiting
                 ],
             }
-            for queue in found
+            for queue in queues
         ],
         "missing": list(missing),
     }

@@ -153,14 +153,14 @@ class Answer:
     missing: tuple[str, ...] = ()
 
 
-def explain(api: Api, namespace: str, what: str) -> Answer:
+def explain(api: Api, namespace: str, typed: str) -> Answer:
     """Return where ``[KIND/]NAME`` stands; see `subjects.find`.
 
     Raises:
         SubjectError: nothing, or more than one object, is meant.
         KubeError: the API server refused or did not answer.
     """
-    subject = subjects.find(api, namespace, what)
+    subject = subjects.find(api, namespace, typed)
     if subject.resource == resources.CLUSTER_QUEUES:
         return _of_cluster_queue(api, namespace, subject)
     if subject.resource == resources.LOCAL_QUEUES:
@@ -178,10 +178,10 @@ def explain(api: Api, namespace: str, what: str) -> Answer:
 def _of_pod(api: Api, subject: Subject, *, in_full: bool = True) -> Answer:
     """Return where a pod stands, and whether it was created without a review."""
     answer = _of_reviewed_pod(api, subject, in_full=in_full)
-    said = _condition(subject.document, conditions.POD_REVIEWED)
-    if said.get("status") != "False":
+    reviewed = _condition(subject.document, conditions.POD_REVIEWED)
+    if reviewed.get("status") != "False":
         return answer
-    note = f"not reviewed: {said.get('message', '')}"
+    note = f"not reviewed: {reviewed.get('message', '')}"
     return replace(answer, notes=(*answer.notes, note))
 
 
@@ -189,7 +189,7 @@ def _of_reviewed_pod(api: Api, subject: Subject, *, in_full: bool) -> Answer:
     pod = subject.document
     named = pod["metadata"].get("annotations", {}).get(names.WORKLOAD_ANNOTATION)
     labels = pod["metadata"].get("labels", {})
-    own = _condition(pod, conditions.POD_ADMITTED)
+    our_condition = _condition(pod, conditions.POD_ADMITTED)
     if not named and labels.get(names.MANAGED_LABEL) != names.MANAGED_VALUE:
         is_queued = bool(labels.get(names.QUEUE_LABEL))
         late = "it was created while its namespace was excluded or the webhook was not installed"
@@ -197,8 +197,8 @@ def _of_reviewed_pod(api: Api, subject: Subject, *, in_full: bool) -> Answer:
         return replace(answer, notes=(late,) if is_queued else ())
     workload = _workload_of_pod(api, subject, named)
     if workload is None:
-        return _without_workload(subject, own)
-    answer = _of_workload(api, subject, workload, own, in_full=in_full)
+        return _without_workload(subject, our_condition)
+    answer = _of_workload(api, subject, workload, our_condition, in_full=in_full)
     node = _node(pod)
     return replace(answer, nodes={node: 1}) if node else answer
 
@@ -220,24 +220,26 @@ def _made_for(api: Api, subject: Subject) -> Document | None:
     """Return the Workload that was made for an object; of several, the newest that goes on."""
     uid = subject.document["metadata"]["uid"]
     selector = f"{names.JOB_UID_LABEL}={uid}"
-    found = api.list(resources.WORKLOADS, subject.namespace, label_selector=selector).items
+    candidates = api.list(resources.WORKLOADS, subject.namespace, label_selector=selector).items
     in_order = sorted(
-        found,
-        key=lambda one: (
-            _condition(one, conditions.FINISHED).get("status") != "True",
-            one["metadata"].get("creationTimestamp", ""),
-            one["metadata"]["name"],
+        candidates,
+        key=lambda workload: (
+            _condition(workload, conditions.FINISHED).get("status") != "True",
+            workload["metadata"].get("creationTimestamp", ""),
+            workload["metadata"]["name"],
         ),
     )
     return in_order[-1] if in_order else None
 
 
-def _without_workload(subject: Subject, own: Mapping[str, Any]) -> Answer:
+def _without_workload(subject: Subject, our_condition: Mapping[str, Any]) -> Answer:
     text = people.no_workload()
-    if own.get("status") == "False":
-        text = people.text(reading.of_condition(own.get("reason", ""), own.get("message", "")))
+    if our_condition.get("status") == "False":
+        text = people.text(
+            reading.of_condition(our_condition.get("reason", ""), our_condition.get("message", ""))
+        )
     answer = _answer(subject, State.NO_WORKLOAD, text, local=_queue_label(subject.document))
-    return replace(answer, since=own.get("lastTransitionTime", ""))
+    return replace(answer, since=our_condition.get("lastTransitionTime", ""))
 
 
 # ------------------------------------------------------------------------------------- owners
@@ -251,7 +253,7 @@ _SERVING_LABELS: Final = {
 
 def _of_owner(api: Api, subject: Subject) -> Answer:
     view = _AS_OBJECT(subject.document)
-    own = _condition(subject.document, conditions.POD_ADMITTED)
+    our_condition = _condition(subject.document, conditions.POD_ADMITTED)
     selector = _pods_of(subject)
     if selector is not None:
         pods, missing = _own(api, subject, selector)
@@ -262,13 +264,13 @@ def _of_owner(api: Api, subject: Subject) -> Answer:
     )
     workload = _named(api, subject, prebuilt) if prebuilt else _made_for(api, subject)
     if workload is not None:
-        return _of_workload(api, subject, workload, own)
+        return _of_workload(api, subject, workload, our_condition)
     ended = _ended(subject.document)
     if ended is not None:
         return _answer(subject, State.FINISHED, ended)
-    if not _queue_label(subject.document) and not own:
+    if not _queue_label(subject.document) and not our_condition:
         return _answer(subject, State.NOT_MANAGED, people.not_managed())
-    return _without_workload(subject, own)
+    return _without_workload(subject, our_condition)
 
 
 def _pods_of(subject: Subject) -> str | None:
@@ -298,8 +300,8 @@ def _own(api: Api, subject: Subject, selector: str) -> tuple[Sequence[Document],
             sets = api.list(resources.REPLICA_SETS, subject.namespace, label_selector=selector)
         except errors.ForbiddenError:
             return pods, (_ALL_OF_LABELS,)
-        makers |= {one["metadata"]["uid"] for one in sets.items if _controller(one) in makers}
-    return [one for one in pods if _controller(one) in makers], ()
+        makers |= {pod["metadata"]["uid"] for pod in sets.items if _controller(pod) in makers}
+    return [pod for pod in pods if _controller(pod) in makers], ()
 
 
 _ALL_OF_LABELS: Final = (
@@ -310,39 +312,49 @@ _ALL_OF_LABELS: Final = (
 
 def _controller(document: Document) -> str:
     """Return the UID of what controls an object; empty for nothing."""
-    found = _AS_OBJECT(document).metadata.controller()
-    return found.uid if found is not None else ""
+    controller = _AS_OBJECT(document).metadata.controller()
+    return controller.uid if controller is not None else ""
 
 
 def _of_pods(api: Api, subject: Subject, pods: Sequence[Document]) -> Answer:
     """Return where an owner stands whose pods are admitted, each by itself or in groups."""
-    found = [
+    answers = [
         _of_pod(api, Subject(resource=resources.PODS, document=pod), in_full=False)
-        for pod in sorted(pods, key=lambda one: one["metadata"]["name"])[:_FEW]
+        for pod in sorted(pods, key=lambda pod: pod["metadata"]["name"])[:_FEW]
     ]
     parts = tuple(
-        Part(name=f"pod/{one.name}", state=one.state, reason=one.reason, message=one.message)
-        for one in found
+        Part(
+            name=f"pod/{pod_answer.name}",
+            state=pod_answer.state,
+            reason=pod_answer.reason,
+            message=pod_answer.message,
+        )
+        for pod_answer in answers
     )
-    if not found:
+    if not answers:
         return _answer(subject, State.NO_WORKLOAD, people.no_pods(), local=_queue_label(
             subject.document))  # fmt: skip
-    nodes = dict(sorted(Counter(node for one in found for node in one.nodes).items()))
-    worst = next((one for one in found if one.state not in _FINE), None)
+    nodes = dict(
+        sorted(Counter(node for pod_answer in answers for node in pod_answer.nodes).items())
+    )
+    worst = next((pod_answer for pod_answer in answers if pod_answer.state not in _FINE), None)
     if worst is None:
-        first = next((one for one in found if one.reason not in _RUNNING), found[0])
+        first = next(
+            (pod_answer for pod_answer in answers if pod_answer.reason not in _RUNNING),
+            answers[0],
+        )
         text = Text(first.reason, first.message)
         if first.reason == Code.PODS_NOT_RUNNING:
-            text = people.members_not_running(_counts(subject, pods, found))
+            text = people.members_not_running(_counts(subject, pods, answers))
         answer = _answer(subject, first.state, text,
                          local=first.queue, cluster_queue=first.cluster_queue)  # fmt: skip
         return replace(answer, parts=parts, nodes=nodes)
-    pod = next(one for one in pods if one["metadata"]["name"] == worst.name)
-    told = _of_pod(api, Subject(resource=resources.PODS, document=pod))
-    count = sum(one.state not in _FINE for one in found)
-    text = people.of_pods(Text(told.reason, told.message), count, len(found))
+    document = next(pod for pod in pods if pod["metadata"]["name"] == worst.name)
+    first_waiting = _of_pod(api, Subject(resource=resources.PODS, document=document))
+    count = sum(pod_answer.state not in _FINE for pod_answer in answers)
+    text = people.of_pods(Text(first_waiting.reason, first_waiting.message), count, len(answers))
     return replace(
-        told,
+        first_waiting,
         kind=subject.resource.kind,
         name=subject.name,
         message=text.message,
@@ -356,25 +368,25 @@ _RUNNING: Final = frozenset({Code.ADMITTED, Code.CHARGED_RUNNING, Code.FINISHED,
 """Reasons of pods that need no step."""
 
 
-def _counts(subject: Subject, pods: Sequence[Document], found: Sequence[Answer]) -> MemberCounts:
+def _counts(subject: Subject, pods: Sequence[Document], answers: Sequence[Answer]) -> MemberCounts:
     """Return how many pods of an owner there are, and what keeps the others.
 
     Args:
         subject: the owner.
         pods: of it.
-        found: where each of them stands.
+        answers: where each of them stands.
     """
-    alive = [one for one in pods if _is_alive(one)]
-    asked = subject.document.get("spec", {}).get("replicas")
-    on_lost = {one.name for one in found if reading.says_lost_node(one.message)}
-    why = (_condition(one, "PodScheduled").get("message", "") for one in alive if not _node(one))
-    lost = {_node(one) for one in alive if one["metadata"]["name"] in on_lost} - {""}
+    alive = [pod for pod in pods if _is_alive(pod)]
+    replicas = subject.document.get("spec", {}).get("replicas")
+    on_lost = {pod.name for pod in answers if reading.says_lost_node(pod.message)}
+    why = (_condition(pod, "PodScheduled").get("message", "") for pod in alive if not _node(pod))
+    lost = {_node(pod) for pod in alive if pod["metadata"]["name"] in on_lost} - {""}
     return MemberCounts(
-        asked=max(len(alive), asked if isinstance(asked, int) else 0),
+        asked=max(len(alive), replicas if isinstance(replicas, int) else 0),
         created=len(alive),
-        scheduled=sum(bool(_node(one)) for one in alive),
+        scheduled=sum(bool(_node(pod)) for pod in alive),
         ready=sum(
-            bool(_true(one, "Ready")) and one["metadata"]["name"] not in on_lost for one in alive
+            bool(_true(pod, "Ready")) and pod["metadata"]["name"] not in on_lost for pod in alive
         ),
         why=next(filter(None, why), ""),
         lost_nodes=tuple(sorted(lost)),
@@ -387,16 +399,16 @@ def _is_alive(pod: Document) -> bool:
 
 
 def _node(pod: Document) -> str:
-    found: str = pod.get("spec", {}).get("nodeName") or ""
-    return found
+    name: str = pod.get("spec", {}).get("nodeName") or ""
+    return name
 
 
 def _ended(document: Document) -> Text | None:
     """Return how an owner has ended that says so by a condition; else None."""
     for kind in ("Complete", "Completed", "Succeeded", "Failed"):
-        found = _condition(document, kind)
-        if found.get("status") == "True":
-            return people.finished(found.get("message") or kind)
+        condition = _condition(document, kind)
+        if condition.get("status") == "True":
+            return people.finished(condition.get("message") or kind)
     return None
 
 
@@ -407,7 +419,7 @@ def _of_workload(
     api: Api,
     subject: Subject,
     workload: Document,
-    own: Mapping[str, Any],
+    our_condition: Mapping[str, Any],
     *,
     in_full: bool = True,
 ) -> Answer:
@@ -417,7 +429,7 @@ def _of_workload(
         api: is asked for the queues, with the rights of the caller.
         subject: what is asked about.
         workload: its Workload.
-        own: our condition on the pod or owner; empty for none.
+        our_condition: that on the pod or owner; empty for none.
         in_full: whether numbers and place are wanted.
     """
     state, condition = _state(workload)
@@ -425,7 +437,7 @@ def _of_workload(
     local = workload.get("spec", {}).get("queueName", "")
     queue = (
         admission.get("clusterQueue")
-        or _told_queue(own)
+        or _told_queue(our_condition)
         or _cluster_queue(api, subject.namespace, local)
     )
     flavors = {
@@ -434,7 +446,7 @@ def _of_workload(
         for resource, flavor in sorted(assignment.get("flavors", {}).items())
     }
     is_leaving = bool(subject.document["metadata"].get("deletionTimestamp"))
-    text = _text(workload, state, condition, own, queue, flavors, is_leaving=is_leaving)
+    text = _text(workload, state, condition, our_condition, queue, flavors, is_leaving=is_leaving)
     answer = _answer(
         subject, state, text, local=local, cluster_queue=queue,
         workload=workload["metadata"]["name"],
@@ -452,82 +464,97 @@ def _of_workload(
     is_waiting = not admission and state in {State.WAITING, State.EVICTED}
     if not in_full or not is_waiting or not queue:
         return answer
-    return _with_numbers(api, answer, subject, workload, own)
+    return _with_numbers(api, answer, subject, workload, our_condition)
 
 
 def _text(
     workload: Document,
     state: State,
     condition: Mapping[str, Any],
-    own: Mapping[str, Any],
+    our_condition: Mapping[str, Any],
     queue: str,
     flavors: Mapping[str, str],
     *,
     is_leaving: bool,
 ) -> Text:
     """Return the verdict, as far as the Workload and our condition on its owner tell it."""
-    said = Text(condition.get("reason", ""), condition.get("message", ""))
+    stated = Text(condition.get("reason", ""), condition.get("message", ""))
     match state:
         case State.FINISHED:
-            return people.finished(said.message)
+            return people.finished(stated.message)
         case State.EVICTED:
-            return _of_evicted(workload, said, own, queue, is_leaving=is_leaving)
+            return _of_evicted(workload, stated, our_condition, queue, is_leaving=is_leaving)
         case State.ADMITTED:
-            return _of_admitted(workload, own, queue, flavors)
+            return _of_admitted(workload, our_condition, queue, flavors)
         case State.RESERVED:
             return people.waits_for_checks(_open_checks(workload))
         case _:
-            return _of_waiting(said, own, queue)
+            return _of_waiting(stated, our_condition, queue)
 
 
-def _of_waiting(said: Text, own: Mapping[str, Any], queue: str) -> Text:
-    if own.get("status") == "False":
+def _of_waiting(stated: Text, our_condition: Mapping[str, Any], queue: str) -> Text:
+    if our_condition.get("status") == "False":
         return people.text(
-            reading.of_condition(own.get("reason", ""), own.get("message", "")), queue
+            reading.of_condition(
+                our_condition.get("reason", ""), our_condition.get("message", "")
+            ),
+            queue,
         )
-    if not said.reason:
+    if not stated.reason:
         return people.not_judged()
-    return people.text(reading.of_condition(said.reason, said.message), queue)
+    return people.text(reading.of_condition(stated.reason, stated.message), queue)
 
 
 def _of_evicted(
-    workload: Document, said: Text, own: Mapping[str, Any], queue: str, *, is_leaving: bool
+    workload: Document,
+    stated: Text,
+    our_condition: Mapping[str, Any],
+    queue: str,
+    *,
+    is_leaving: bool,
 ) -> Text:
     notice = _true(workload, conditions.PREEMPTION_NOTICE)
     if notice and not is_leaving:
         return people.preemption_notice(notice.get("message", ""))
-    held = _true(workload, conditions.STOP_HELD_BACK)
-    if held:
-        return people.stop_held_back(held.get("message", ""))
+    held_back = _true(workload, conditions.STOP_HELD_BACK)
+    if held_back:
+        return people.stop_held_back(held_back.get("message", ""))
     reserved = _condition(workload, conditions.QUOTA_RESERVED)
     judged = reserved.get("reason", WaitReason.PENDING_EVALUATION) != WaitReason.PENDING_EVALUATION
     if judged and reserved.get("status") == "False":
         again = Text(reserved.get("reason", ""), reserved.get("message", ""))
-        return _of_waiting(again, own, queue)
+        return _of_waiting(again, our_condition, queue)
     until = workload.get("status", {}).get("requeueState", {}).get("requeueAt") or ""
-    return people.evicted(reading.of_condition(*said), until=until)
+    return people.evicted(reading.of_condition(*stated), until=until)
 
 
 def _of_admitted(
-    workload: Document, own: Mapping[str, Any], queue: str, flavors: Mapping[str, str]
+    workload: Document, our_condition: Mapping[str, Any], queue: str, flavors: Mapping[str, str]
 ) -> Text:
     refused = _true(workload, conditions.START_REFUSED)
     if refused:
         return people.fitted(Text(Code.START_REFUSED, refused.get("message", "")))
-    if own.get("status") == "False" and own.get("reason") == Code.START_REFUSED:
-        return people.fitted(Text(Code.START_REFUSED, own.get("message", "")))
+    if (
+        our_condition.get("status") == "False"
+        and our_condition.get("reason") == Code.START_REFUSED
+    ):
+        return people.fitted(Text(Code.START_REFUSED, our_condition.get("message", "")))
     ready = _condition(workload, conditions.PODS_READY)
-    told = reading.not_running(ready.get("reason", ""), ready.get("message", ""))
-    if ready.get("status") == "False" and told is not None:
-        return people.pods_not_running(*told)
+    not_running = reading.not_running(ready.get("reason", ""), ready.get("message", ""))
+    if ready.get("status") == "False" and not_running is not None:
+        return people.pods_not_running(*not_running)
     if names.MADE_FOR_RUNNING in workload["metadata"].get("annotations", {}):
         return people.charged_running(queue)
     return people.admitted(queue, flavors.values())
 
 
 def _open_checks(workload: Document) -> list[tuple[str, str]]:
-    found = workload.get("status", {}).get("admissionChecks", [])
-    return [(one["name"], one.get("message", "")) for one in found if one.get("state") != "Ready"]
+    checks = workload.get("status", {}).get("admissionChecks", [])
+    return [
+        (check["name"], check.get("message", ""))
+        for check in checks
+        if check.get("state") != "Ready"
+    ]
 
 
 def _state(workload: Document) -> tuple[State, Mapping[str, Any]]:
@@ -560,13 +587,17 @@ _OF_QUOTA: Final = frozenset(
 
 
 def _with_numbers(
-    api: Api, answer: Answer, subject: Subject, workload: Document, own: Mapping[str, Any]
+    api: Api,
+    answer: Answer,
+    subject: Subject,
+    workload: Document,
+    our_condition: Mapping[str, Any],
 ) -> Answer:
     """Return the answer with what there is and the place, as far as the caller may read it."""
-    is_told = own.get("status") == "False"
+    is_told = our_condition.get("status") == "False"
     tree_of = answer.cluster_queue if is_told else ""
-    wanted = Wanted(namespace=answer.namespace, workloads=False, tree_of=tree_of)
-    read = cluster.relate(cluster.read(api, wanted))
+    lists = Wanted(namespace=answer.namespace, workloads=False, tree_of=tree_of)
+    read = cluster.relate(cluster.read(api, lists))
     node = read.forest.queues.get(names.ClusterQueueName(answer.cluster_queue))
     view = read.queues.get(answer.cluster_queue)
     if node is None or view is None:
@@ -611,9 +642,10 @@ def _holder(node: QueueNode, lacking: Iterable[Shortage], queues: Container[str]
     """
     holders = {
         queue
-        for one in lacking
-        if one.limit - node.usage.get(FlavorResource(one.flavor, one.resource), 0) >= one.requested
-        for queue, _ in one.holders
+        for short in lacking
+        if short.limit - node.usage.get(FlavorResource(short.flavor, short.resource), 0)
+        >= short.requested
+        for queue, _ in short.holders
     }
     if len(holders) > 1:
         root = node.root()
@@ -622,12 +654,14 @@ def _holder(node: QueueNode, lacking: Iterable[Shortage], queues: Container[str]
     return next(iter(holders), node.name)
 
 
-def _at_place(answer: Answer, place: int | None, said: str) -> Answer:
+def _at_place(answer: Answer, place: int | None, sentence: str) -> Answer:
     """Return the answer with a place; one that is not known may have been said some time ago."""
     if place is not None:
         return replace(answer, place=place)
-    told = reading.told_place(said)
-    return answer if told is None else replace(answer, place=told.number, is_about=True)
+    told_place = reading.told_place(sentence)
+    return (
+        answer if told_place is None else replace(answer, place=told_place.number, is_about=True)
+    )
 
 
 def place_text(answer: Answer) -> str:
@@ -646,12 +680,12 @@ def _last_event(
         owners = regarding.get("ownerReferences") or [regarding]
         regarding = owners[0]
     codes = {answer.reason, *_KNOWN_TO_CONTROLLER}
-    found = without_queues.last_event(api, answer.namespace, regarding["uid"], codes)
-    if found is None or not found.at:
+    event = without_queues.last_event(api, answer.namespace, regarding["uid"], codes)
+    if event is None or not event.at:
         return None
     began = answer.since or workload["metadata"].get("creationTimestamp", "")
-    is_old = bool(began) and clock.from_wire(found.at) < clock.from_wire(began)
-    return None if is_old else found
+    is_old = bool(began) and clock.from_wire(event.at) < clock.from_wire(began)
+    return None if is_old else event
 
 
 _KNOWN_TO_CONTROLLER: Final = frozenset(
@@ -673,13 +707,13 @@ def _without_queues(
         is_told: whether the message is our own condition, which has the numbers.
     """
     queue = without_queues.local_queue(api, answer.namespace, answer.queue)
-    found = tuple(
+    amounts = tuple(
         without_queues.amounts(shortages.asked(_AS_WORKLOAD(workload)), answer.said.message, queue)
     )
-    said = event.message if event is not None else answer.message
+    sentence = event.message if event is not None else answer.message
     key = WorkloadKey(answer.namespace, answer.workload)
     places = without_queues.place(api, key, answer.queue)
-    answer = _at_place(answer, places.place, said)
+    answer = _at_place(answer, places.place, sentence)
     notes = [*answer.notes]
     if event is not None:
         notes.append(f"its event said at {event.at[:19]}Z: {event.message}")
@@ -694,9 +728,9 @@ def _without_queues(
     answer = replace(
         answer,
         numbers=tuple(
-            Numbers(flavor=one.flavor, resource=one.resource, asks=one.asks, free=one.free,
-                    reach=one.reach)
-            for one in found
+            Numbers(flavor=amount.flavor, resource=amount.resource, asks=amount.asks,
+                    free=amount.free, reach=amount.reach)
+            for amount in amounts
         ),
         notes=tuple(notes),
         missing=tuple(missing),
@@ -706,39 +740,39 @@ def _without_queues(
     at, queue_name = place_text(answer), answer.cluster_queue
     if answer.reason == Code.PENDING_EVALUATION:
         return _saying(answer, people.not_judged(at, queue_name))
-    lacks = [_lack(one, one.free) for one in found if one.free is not None]
+    lacks = [_lack(amount, amount.free) for amount in amounts if amount.free is not None]
     if answer.reason != Code.WAITING_FOR_QUOTA or not lacks:
         return answer
     return _saying(answer, people.waits_for_quota(lacks, queue_name, place=at))
 
 
-def _lack(one: Asked, free: int) -> people.Lack:
+def _lack(amount: Asked, free: int) -> people.Lack:
     return people.Lack(
-        resource=one.resource,
-        flavor=one.flavor,
-        asks=quantity.in_words(one.resource, one.asks),
-        free=quantity.in_words(one.resource, free),
-        reach="" if one.reach is None else quantity.in_words(one.resource, one.reach),
+        resource=amount.resource,
+        flavor=amount.flavor,
+        asks=quantity.in_words(amount.resource, amount.asks),
+        free=quantity.in_words(amount.resource, free),
+        reach="" if amount.reach is None else quantity.in_words(amount.resource, amount.reach),
     )
 
 
 def _use_of(queue: LocalQueue) -> str:
     """Return what a LocalQueue holds, and how many wait in it."""
-    held = people.listed(without_queues.holds(queue)) or "nothing"
+    amounts = people.listed(without_queues.holds(queue)) or "nothing"
     pending = queue.status.pending_workloads or 0
     waits = "1 Workload waits" if pending == 1 else f"{pending or 'no'} Workloads wait"
-    return f"LocalQueue {queue.metadata.name} holds {held}; {waits} in it"
+    return f"LocalQueue {queue.metadata.name} holds {amounts}; {waits} in it"
 
 
-def _numbers(one: Shortage) -> Numbers:
+def _numbers(short: Shortage) -> Numbers:
     return Numbers(
-        flavor=one.flavor,
-        resource=one.resource,
-        asks=one.requested,
-        free=one.available,
-        reach=one.limit,
-        nominal=one.nominal,
-        holders=one.holders,
+        flavor=short.flavor,
+        resource=short.resource,
+        asks=short.requested,
+        free=short.available,
+        reach=short.limit,
+        nominal=short.nominal,
+        holders=short.holders,
     )
 
 
@@ -772,31 +806,31 @@ def _place(
     return (places.get((key.namespace, key.name)) if is_whole else None), pending
 
 
-def _why_inactive(found: Iterable[Any] | None) -> tuple[str, ...]:
+def _why_inactive(conditions_of_queue: Iterable[Any] | None) -> tuple[str, ...]:
     return tuple(
-        people.cluster_queue(Text(one.reason, one.message)).message
-        for one in found or ()
-        if one.type == conditions.ACTIVE and one.status == "False"
+        people.cluster_queue(Text(condition.reason, condition.message)).message
+        for condition in conditions_of_queue or ()
+        if condition.type == conditions.ACTIVE and condition.status == "False"
     )
 
 
-def _releasing(found: Iterable[Any] | None) -> Iterator[str]:
-    for one in found or ():
-        if one.type == conditions.RELEASING and one.status == "True":
-            yield one.message
+def _releasing(conditions_of_queue: Iterable[Any] | None) -> Iterator[str]:
+    for condition in conditions_of_queue or ():
+        if condition.type == conditions.RELEASING and condition.status == "True":
+            yield condition.message
 
 
-def _sick(found: Iterable[Any] | None, flavors: AbstractSet[str]) -> Iterator[str]:
+def _sick(conditions_of_queue: Iterable[Any] | None, flavors: AbstractSet[str]) -> Iterator[str]:
     """Yield which GPUs of flavors are promised and sick or missing, and on which nodes.
 
     Args:
-        found: conditions of the ClusterQueue.
+        conditions_of_queue: conditions of the ClusterQueue.
         flavors: that matter.
     """
-    for one in found or ():
-        is_short = one.type == conditions.CAPACITY_SUFFICIENT and one.status == "False"
-        if is_short and not reading.short_flavors(one.message).isdisjoint(flavors):
-            yield f"GPUs are missing: {one.message}"
+    for condition in conditions_of_queue or ():
+        is_short = condition.type == conditions.CAPACITY_SUFFICIENT and condition.status == "False"
+        if is_short and not reading.short_flavors(condition.message).isdisjoint(flavors):
+            yield f"GPUs are missing: {condition.message}"
 
 
 # ----------------------------------------------------------------- ClusterQueues, LocalQueues
@@ -820,9 +854,9 @@ def _of_cluster_queue(api: Api, namespace: str, subject: Subject) -> Answer:
         text, state = people.no_workload(), State.NO_WORKLOAD
     answer = _answer(subject, state, text, cluster_queue=subject.name)
     notes = tuple(
-        found.get("message", "")
+        condition.get("message", "")
         for kind, status in _ALSO
-        if (found := _condition(queue, kind)).get("status") == status
+        if (condition := _condition(queue, kind)).get("status") == status
     )
     answer = replace(
         answer,
@@ -840,9 +874,9 @@ def _of_local_queue(api: Api, subject: Subject) -> Answer:
     """Return whether a LocalQueue admits, through which ClusterQueue, what it holds, who waits."""
     queue = _AS_LOCAL_QUEUE(subject.document)
     active = _condition(subject.document, conditions.ACTIVE)
-    said = Text(active.get("reason", ""), active.get("message", ""))
+    stated = Text(active.get("reason", ""), active.get("message", ""))
     behind = queue.spec.cluster_queue
-    text, state = people.local_queue(said, behind), State.INACTIVE
+    text, state = people.local_queue(stated, behind), State.INACTIVE
     if not active:
         text, state = people.no_workload(), State.NO_WORKLOAD
     elif active.get("status") == "True":
@@ -854,7 +888,7 @@ def _of_local_queue(api: Api, subject: Subject) -> Answer:
     return replace(
         answer,
         since=active.get("lastTransitionTime", ""),
-        said=said,
+        said=stated,
         notes=tuple(notes),
         waiting=queue.status.pending_workloads,
     )
@@ -863,22 +897,24 @@ def _of_local_queue(api: Api, subject: Subject) -> Answer:
 def _why_not_behind(api: Api, cluster_queue: str) -> tuple[str, ...]:
     """Return why the ClusterQueue behind a LocalQueue admits nothing, if that may be read."""
     try:
-        found = api.get(resources.CLUSTER_QUEUES, cluster_queue, into=ClusterQueue)
+        behind = api.get(resources.CLUSTER_QUEUES, cluster_queue, into=ClusterQueue)
     except (errors.NotFoundError, errors.ForbiddenError, errors.DecodeError):
         return ()
-    return _why_inactive(found.status.conditions)
+    return _why_inactive(behind.status.conditions)
 
 
 def _of_ending(api: Api, namespace: str, answer: Answer, queue: Document) -> Answer:
     """Return what holds a ClusterQueue that is being deleted."""
     read = cluster.relate(cluster.read(api, Wanted(namespace=namespace)))
-    holding = sorted(key for key, one in read.holding.items() if one.cluster_queue == answer.name)
+    holding = sorted(
+        key for key, holder in read.holding.items() if holder.cluster_queue == answer.name
+    )
     count = max(queue.get("status", {}).get("reservingWorkloads") or 0, len(holding))
-    held = [f"{key.namespace}/{key.name}" for key in holding]
-    text = people.cluster_queue_in_use(count, held)
+    names_of_holders = [f"{key.namespace}/{key.name}" for key in holding]
+    text = people.cluster_queue_in_use(count, names_of_holders)
     parts = tuple(
         Part(name=name, state=State.ENDING if read.is_releasing(key) else State.ADMITTED)
-        for name, key in zip(held, holding, strict=True)
+        for name, key in zip(names_of_holders, holding, strict=True)
     )
     since = queue["metadata"]["deletionTimestamp"]
     answer = replace(answer, state=State.ENDING, parts=parts, since=since, missing=read.missing)
@@ -918,7 +954,7 @@ def _saying(answer: Answer, text: Text, *, holder: str = "") -> Answer:
         text: the verdict.
         holder: who holds the quota for which it waits, if not its ClusterQueue.
     """
-    known = {
+    place = {
         "queue": holder
         if text.reason == Code.WAITING_FOR_QUOTA and holder
         else answer.cluster_queue,
@@ -927,39 +963,43 @@ def _saying(answer: Answer, text: Text, *, holder: str = "") -> Answer:
         "name": answer.name,
         "workload": answer.workload,
     }
-    step = catalogue.next_step(text.reason, known)
+    step = catalogue.next_step(text.reason, place)
     return replace(answer, reason=text.reason, message=text.message, advice=step)
 
 
 def _cluster_queue(api: Api, namespace: str, queue: str) -> str:
     """ClusterQueue of a LocalQueue; empty where either is missing, or may not be read."""
     try:
-        found = api.get(resources.LOCAL_QUEUES, queue, namespace) if queue else {}
+        document = api.get(resources.LOCAL_QUEUES, queue, namespace) if queue else {}
     except (errors.NotFoundError, errors.ForbiddenError):
         return ""
-    name: str = found.get("spec", {}).get("clusterQueue", "")
+    name: str = document.get("spec", {}).get("clusterQueue", "")
     return name
 
 
-def _told_queue(own: Mapping[str, Any]) -> str:
+def _told_queue(our_condition: Mapping[str, Any]) -> str:
     """Return the ClusterQueue that our own condition names; empty where it names none in full."""
-    told = reading.told_place(own.get("message", "")) if own.get("status") == "False" else None
-    return "" if told is None or people.is_cut(told.cluster_queue) else told.cluster_queue
+    place = (
+        reading.told_place(our_condition.get("message", ""))
+        if our_condition.get("status") == "False"
+        else None
+    )
+    return "" if place is None or people.is_cut(place.cluster_queue) else place.cluster_queue
 
 
 def _queue_label(document: Document) -> str:
-    found: str = document["metadata"].get("labels", {}).get(names.QUEUE_LABEL, "")
-    return found
+    label: str = document["metadata"].get("labels", {}).get(names.QUEUE_LABEL, "")
+    return label
 
 
 def _condition(document: Document, kind: str) -> Mapping[str, Any]:
-    found = document.get("status", {}).get("conditions") or []
-    return next((condition for condition in found if condition["type"] == kind), {})
+    listed = document.get("status", {}).get("conditions") or []
+    return next((condition for condition in listed if condition["type"] == kind), {})
 
 
 def _true(document: Document, kind: str) -> Mapping[str, Any]:
-    found = _condition(document, kind)
-    return found if found.get("status") == "True" else {}
+    condition = _condition(document, kind)
+    return condition if condition.get("status") == "True" else {}
 
 
 # ----------------------------------------------------------------------------------------- JSON
@@ -984,10 +1024,15 @@ def document(answer: Answer) -> dict[str, Any]:
         "place": answer.place,
         "placeIsAbout": answer.is_about,
         "waiting": answer.waiting,
-        "quota": [_numbers_document(one) for one in answer.numbers],
+        "quota": [_numbers_document(part) for part in answer.numbers],
         "parts": [
-            {"name": one.name, "state": one.state, "reason": one.reason, "message": one.message}
-            for one in answer.parts
+            {
+                "name": part.name,
+                "state": part.state,
+                "reason": part.reason,
+                "message": part.message,
+            }
+            for part in answer.parts
         ],
         "notes": list(answer.notes),
         "condition": {"reason": answer.said.reason, "message": answer.said.message},
@@ -995,17 +1040,17 @@ def document(answer: Answer) -> dict[str, Any]:
     }
 
 
-def _numbers_document(one: Numbers) -> dict[str, Any]:
+def _numbers_document(numbers: Numbers) -> dict[str, Any]:
     show = quota_use.amount_text
     return {
-        "flavor": one.flavor,
-        "resource": one.resource,
-        "asks": show(one.resource, one.asks),
-        "free": show(one.resource, one.free),
-        "reach": show(one.resource, one.reach),
-        "nominal": show(one.resource, one.nominal),
+        "flavor": numbers.flavor,
+        "resource": numbers.resource,
+        "asks": show(numbers.resource, numbers.asks),
+        "free": show(numbers.resource, numbers.free),
+        "reach": show(numbers.resource, numbers.reach),
+        "nominal": show(numbers.resource, numbers.nominal),
         "heldBy": [
-            {"clusterQueue": queue, "amount": show(one.resource, used)}
-            for queue, used in one.holders
+            {"clusterQueue": queue, "amount": show(numbers.resource, used)}
+            for queue, used in numbers.holders
         ],
     }

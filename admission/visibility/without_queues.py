@@ -64,7 +64,7 @@ def local_queue(api: Api, namespace: str, name: str) -> LocalQueue | None:
 
 
 def amounts(
-    asked: Mapping[str, Mapping[str, int]], message: str, queue: LocalQueue | None
+    requested: Mapping[str, Mapping[str, int]], message: str, queue: LocalQueue | None
 ) -> Iterator[Asked]:
     """Yield what a Workload asks for by flavor, with what its own condition says of it.
 
@@ -72,31 +72,36 @@ def amounts(
     that where there is one pod set; of several it is not said which take it first.
 
     Args:
-        asked: by pod set and resource.
+        requested: by pod set and resource.
         message: of the condition QuotaReserved of the Workload.
         queue: its LocalQueue, whose status names the flavors.
     """
-    told = {(one.flavor, one.resource): one for one in reading.told_amounts(message)}
-    pairs = {(pair.flavor, pair.resource): None for pair in _pairs(queue)} | dict.fromkeys(told)
-    for requests in asked.values():
+    told_by_pair = {
+        (pair_of_amounts.flavor, pair_of_amounts.resource): pair_of_amounts
+        for pair_of_amounts in reading.told_amounts(message)
+    }
+    pairs = {(pair.flavor, pair.resource): None for pair in _pairs(queue)} | dict.fromkeys(
+        told_by_pair
+    )
+    for requests in requested.values():
         for flavor, resource in pairs:
             if resource not in requests:
                 continue
-            asks, said = requests[resource], told.get((flavor, resource))
-            is_only = len(asked) == 1 and said is not None
+            asks, told = requests[resource], told_by_pair.get((flavor, resource))
+            is_only = len(requested) == 1 and told is not None
             yield Asked(
                 flavor=flavor,
                 resource=resource,
                 asks=asks,
-                free=_free(asks, said) if is_only else None,
-                reach=said.reach if said is not None else None,
+                free=_free(asks, told) if is_only else None,
+                reach=told.reach if told is not None else None,
             )
 
 
-def _free(asks: int, said: Told | None) -> int | None:
-    if said is None or said.more is None:
+def _free(asks: int, told: Told | None) -> int | None:
+    if told is None or told.more is None:
         return None
-    return max(0, asks - said.more)
+    return max(0, asks - told.more)
 
 
 def _pairs(queue: LocalQueue | None) -> tuple[FlavorResource, ...]:
@@ -116,18 +121,18 @@ def place(api: Api, key: WorkloadKey, queue: str) -> Places:
         "PendingWorkload",
     )
     try:
-        found = api.list(resource, key.namespace, limit=_MOST).items
+        items = api.list(resource, key.namespace, limit=_MOST).items
     except errors.ForbiddenError:
         return Places(is_refused=True)
     except errors.ApiError:
         return Places()  # it is not served
-    at = (int(one["positionInClusterQueue"]) for one in found if _is(one, key))
+    at = (int(item["positionInClusterQueue"]) for item in items if _is(item, key))
     first = next(at, None)
     return Places() if first is None else Places(place=first + 1)
 
 
-def _is(one: Document, key: WorkloadKey) -> bool:
-    metadata = one["metadata"]
+def _is(item: Document, key: WorkloadKey) -> bool:
+    metadata = item["metadata"]
     return (metadata.get("namespace", ""), metadata.get("name", "")) == key
 
 
@@ -158,12 +163,14 @@ def last_event(api: Api, namespace: str, uid: str, codes: AbstractSet[str]) -> L
     for resource, regarding, note in _EVENTS:
         try:
             selector = f"{regarding}.uid={uid}"
-            found = api.list(resource, namespace, field_selector=selector).items
+            events = api.list(resource, namespace, field_selector=selector).items
         except errors.ApiError:
             continue  # they may not be listed, or are not served in this form
-        of_reasons = [one for one in found if one.get("reason") in codes]
-        told = sorted(((_time(one), one.get(note, "")) for one in of_reasons), reverse=True)
-        return next((LastEvent(message=text, at=at) for at, text in told if text), None)
+        of_reasons = [event for event in events if event.get("reason") in codes]
+        told_events = sorted(
+            ((_time(event), event.get(note, "")) for event in of_reasons), reverse=True
+        )
+        return next((LastEvent(message=text, at=at) for at, text in told_events if text), None)
     return None
 
 
@@ -175,16 +182,16 @@ _EVENTS: Final = (
 
 
 def _time(event: Document) -> str:
-    found: Any = (event.get("series") or {}).get("lastObservedTime")
-    return found or event.get("eventTime") or event["metadata"].get("creationTimestamp") or ""
+    moment: Any = (event.get("series") or {}).get("lastObservedTime")
+    return moment or event.get("eventTime") or event["metadata"].get("creationTimestamp") or ""
 
 
 def holds(queue: LocalQueue) -> Iterable[str]:
     """Yield what the Workloads of a LocalQueue hold, GPUs first, as ``4 a100``."""
-    found = queue_status.reserved(queue.status.flavors_reservation)
-    gpus = {pair: value for pair, value in found.items() if quota_use.is_gpu(pair.resource)}
-    for pair, value in (gpus or found).items():
+    amounts = queue_status.reserved(queue.status.flavors_reservation)
+    gpus = {pair: value for pair, value in amounts.items() if quota_use.is_gpu(pair.resource)}
+    for pair, value in (gpus or amounts).items():
         if value:
             shown = quantity.in_words(pair.resource, value)
-            what = "" if pair.resource == names.GPU_RESOURCE else f"{pair.resource} of "
-            yield f"{shown} {what}{pair.flavor}"
+            name = "" if pair.resource == names.GPU_RESOURCE else f"{pair.resource} of "
+            yield f"{shown} {name}{pair.flavor}"

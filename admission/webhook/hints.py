@@ -128,9 +128,9 @@ def without_queue(
     taken = ", ".join(wants)
     if not taken or not knowledge.synced or metadata.controller() is not None:
         return ()
-    found = knowledge.local_queue_names(context.namespace)
-    if found:
-        step = f"Set {_LABEL} to one of {_listed(found)}"
+    queues = knowledge.local_queue_names(context.namespace)
+    if queues:
+        step = f"Set {_LABEL} to one of {_listed(queues)}"
         return (f"No queue: it takes {taken} outside every queue. {step}",)
     where = f"namespace {context.namespace} has none"
     step = "Ask an administrator for a LocalQueue"
@@ -139,11 +139,10 @@ def without_queue(
 
 def held_until_queued(kind: str, context: Context, knowledge: Knowledge) -> str:
     """Return the warning about a pod or owner that waits until it has a queue."""
-    found = knowledge.local_queue_names(context.namespace)
-    if found:
-        return (
-            f"No queue: the {kind} waits until it has one. Set {_LABEL} to one of {_listed(found)}"
-        )
+    queues = knowledge.local_queue_names(context.namespace)
+    if queues:
+        step = f"Set {_LABEL} to one of {_listed(queues)}"
+        return f"No queue: the {kind} waits until it has one. {step}"
     return (
         f"No queue: namespace {context.namespace} has none, and the {kind} waits until it has one."
         f" Ask an administrator for a LocalQueue, then set {_LABEL}"
@@ -232,17 +231,17 @@ def about_queue(
 
 def _about_part(part: Part, queue: ClusterQueue, knowledge: Knowledge) -> Iterator[_Verdict]:
     """Yield what the queue has no quota for, or can never give enough of."""
-    wanted = _wanted(part.pod)
-    missing = [one for one in _uncovered(wanted, queue) if not resources.is_of_class(one)]
+    of_pod = _wanted(part.pod)
+    missing = [one for one in _uncovered(of_pod, queue) if not resources.is_of_class(one)]
     if missing:
         text = people.resources_not_covered(missing, queue.metadata.name)
         yield _Verdict(text, _UNCOVERED_STEP)
     facts = knowledge.queue_facts(queue)
     for group in queue.spec.resource_groups or ():
-        covered = (r for r in sorted(group.covered_resources) if r in wanted)
-        asked = {r: part.count * wanted[r] for r in covered}
-        if asked and not _fits_own_quota(asked, group, facts):
-            yield from _too_big(asked, part, queue.metadata.name, group, knowledge)
+        covered = (r for r in sorted(group.covered_resources) if r in of_pod)
+        requested = {r: part.count * of_pod[r] for r in covered}
+        if requested and not _fits_own_quota(requested, group, facts):
+            yield from _too_big(requested, part, queue.metadata.name, group, knowledge)
 
 
 def _uncovered(wanted: Iterable[str], queue: ClusterQueue) -> Iterator[str]:
@@ -267,15 +266,15 @@ def _of_classes(part: Part, queue: ClusterQueue) -> Iterator[str]:
 
 
 def _missing_local_queue(queue: str, context: Context, knowledge: Knowledge) -> str:
-    others = knowledge.local_queue_names(context.namespace)
+    queues = knowledge.local_queue_names(context.namespace)
     step = "ask an administrator for a LocalQueue: there is none"
-    if others:
-        step = f"set {_LABEL} to one of {_listed(others)}, or have it created"
+    if queues:
+        step = f"set {_LABEL} to one of {_listed(queues)}, or have it created"
     return _Verdict(people.text(why.QueueMissing(why.LOCAL_QUEUE, queue)), step).warning
 
 
-def _listed(found: Sequence[str]) -> str:
-    return ", ".join(found[:_NAMES_SHOWN]) + (", ..." if len(found) > _NAMES_SHOWN else "")
+def _listed(members: Sequence[str]) -> str:
+    return ", ".join(members[:_NAMES_SHOWN]) + (", ..." if len(members) > _NAMES_SHOWN else "")
 
 
 def _not_served(queue: ClusterQueue, context: Context, knowledge: Knowledge) -> Iterator[str]:
@@ -365,14 +364,14 @@ def _behind(
         return
     if _goes_past(queue) and _has_room(_asked(parts), queue, knowledge):
         return
-    others = "1 other" if waiting == 1 else f"about {_rounded(waiting)} others"
+    line_of_others = "1 other" if waiting == 1 else f"about {_rounded(waiting)} others"
     where = f"ClusterQueue {queue.metadata.name}"
-    yield f"May wait behind {others} in {where}. See: kubectl gpu queue {line}"
+    yield f"May wait behind {line_of_others} in {where}. See: kubectl gpu queue {line}"
 
 
 def _rounded(number: int) -> int:
     """Return a number as exact as it will stay for a moment: in tens, and in hundreds."""
-    step = next(step for step, most in _STEPS if number <= most or not most)
+    step = next(step for step, limit in _STEPS if number <= limit or not limit)
     return (number + step // 2) // step * step
 
 
@@ -381,36 +380,36 @@ def _goes_past(queue: ClusterQueue) -> bool:
     return queue.spec.queueing_strategy != model.QueueingStrategy.STRICT_FIFO
 
 
-def _has_room(asked: Mapping[str, int], queue: ClusterQueue, knowledge: Knowledge) -> bool:
+def _has_room(requested: Mapping[str, int], queue: ClusterQueue, knowledge: Knowledge) -> bool:
     """Return whether all of it fits now, borrowing included, by what the statuses say."""
     for group in queue.spec.resource_groups or ():
-        wanted = {r: asked[r] for r in group.covered_resources if r in asked}
+        covered = {r: requested[r] for r in group.covered_resources if r in requested}
         fits = (
             all(
                 value <= (knowledge.free(queue.metadata.name, flavor.name, resource) or 0)
-                for resource, value in wanted.items()
+                for resource, value in covered.items()
             )
             for flavor in group.flavors
         )
-        if wanted and not any(fits):
+        if covered and not any(fits):
             return False
     return True
 
 
 def _asked(parts: Sequence[Part]) -> dict[str, int]:
     """Return what all parts together ask for."""
-    asked: dict[str, int] = {}
+    totals: dict[str, int] = {}
     for part in parts:
         for resource, value in _wanted(part.pod).items():
-            asked[resource] = asked.get(resource, 0) + part.count * value
-    return asked
+            totals[resource] = totals.get(resource, 0) + part.count * value
+    return totals
 
 
 def _over_caps(
     parts: Sequence[Part], local_queue: LocalQueue | None, queue: ClusterQueue
 ) -> Iterator[_Verdict]:
     """Yield what all parts together ask for beyond a cap; the first cap that is too low."""
-    asked, name = _asked(parts), queue.metadata.name
+    requested, name = _asked(parts), queue.metadata.name
     places = [
         (queue.metadata, names.MAX_PER_USER, CapPlace(name, "", names.UNKNOWN_REQUESTER, "")),
     ]
@@ -425,9 +424,9 @@ def _over_caps(
             (metadata, names.MAX_IN_USE, CapPlace(name, metadata.name, "", "")),
         ]
     for metadata, key, place in places:
-        for resource, most in sorted(caps.readable(metadata, key).items()):
-            if asked.get(resource, 0) > most and _is_covered(resource, queue):
-                exceeded = why.ExceedsCap(place, resource, asked[resource], most)
+        for resource, limit in sorted(caps.readable(metadata, key).items()):
+            if requested.get(resource, 0) > limit and _is_covered(resource, queue):
+                exceeded = why.ExceedsCap(place, resource, requested[resource], limit)
                 yield _Verdict(people.text(exceeded), "ask for less, or have the cap raised")
                 return
 
@@ -469,19 +468,19 @@ def too_many(
     if queue is None or about or replicas < 2:  # noqa: PLR2004 - one replica is not too many
         return ()
     name = queue.metadata.name
-    asked, most = _asked(replica), replicas
+    requested, at_once = _asked(replica), replicas
     for group in queue.spec.resource_groups or ():
-        wanted = {r: asked[r] for r in group.covered_resources if asked.get(r)}
+        covered = {r: requested[r] for r in group.covered_resources if requested.get(r)}
         reach = [
-            {r: knowledge.most(name, flavor.name, r) for r in wanted} for flavor in group.flavors
+            {r: knowledge.most(name, flavor.name, r) for r in covered} for flavor in group.flavors
         ]
-        if wanted:
-            most = min(most, _at_once(wanted, reach, is_one_pod=len(replica) == 1))
-    if not 0 < most < replicas:
+        if covered:
+            at_once = min(at_once, _at_once(covered, reach, is_one_pod=len(replica) == 1))
+    if not 0 < at_once < replicas:
         return ()
     return (
         (
-            f"Too many: {most} of {replicas} replicas can run at once in ClusterQueue {name}."
+            f"Too many: {at_once} of {replicas} replicas can run at once in ClusterQueue {name}."
             " Ask for fewer, or have the quota raised"
         ),
     )
@@ -497,10 +496,13 @@ def _at_once(
         reach: of each flavor; None for what is not known.
         is_one_pod: whether a replica is one pod, which gets one flavor.
     """
-    known = [{r: UNLIMITED if most is None else most for r, most in one.items()} for one in reach]
+    limits = [
+        {r: UNLIMITED if limit is None else limit for r, limit in amounts.items()}
+        for amounts in reach
+    ]
     if is_one_pod:
-        return sum(min(one[r] // value for r, value in wanted.items()) for one in known)
-    return min(sum(one[r] for one in known) // value for r, value in wanted.items())
+        return sum(min(amounts[r] // value for r, value in wanted.items()) for amounts in limits)
+    return min(sum(amounts[r] for amounts in limits) // value for r, value in wanted.items())
 
 
 # ----------------------------------------------------------------------------------------- too big
@@ -508,8 +510,11 @@ def _at_once(
 
 def _fits_own_quota(asked: Mapping[str, int], group: ResourceGroup, facts: QueueFacts) -> bool:
     """Return whether one flavor holds it without borrowing: then nothing of a cohort matters."""
-    own = (facts.nominal[quotas.name] for quotas in group.flavors)
-    return any(all(value <= one.get(r, 0) for r, value in asked.items()) for one in own)
+    quotas_of_flavors = (facts.nominal[quotas.name] for quotas in group.flavors)
+    return any(
+        all(value <= nominal.get(r, 0) for r, value in asked.items())
+        for nominal in quotas_of_flavors
+    )
 
 
 def _too_big(

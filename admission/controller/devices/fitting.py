@@ -43,12 +43,12 @@ class Fitting:
         """
         if workload is None or queue is None or not self.may_exceed(wait):
             return None
-        short = {one.pod_set for one in wait.shortages}
+        short = {shortage.pod_set for shortage in wait.shortages}
         for pod_set in workload.spec.pod_sets or ():
             if pod_set.name in short:
-                found = self._beyond(pod_set, _possible(wait, pod_set, queue))
-                if found:
-                    return people.exceeds_largest_node(found)
+                beyond = self._beyond(pod_set, _possible(wait, pod_set, queue))
+                if beyond:
+                    return people.exceeds_largest_node(beyond)
         return None
 
     def may_exceed(self, wait: Wait) -> bool:
@@ -57,9 +57,9 @@ class Fitting:
         Only then one of them may. It looks at no pod template, so it costs little.
         """
         return wait.reason == WaitReason.WAITING_FOR_QUOTA and any(
-            (has := self._inventory.largest_node(one.flavor, one.resource)) is not None
-            and one.requested > has
-            for one in wait.shortages
+            (has := self._inventory.largest_node(shortage.flavor, shortage.resource)) is not None
+            and shortage.requested > has
+            for shortage in wait.shortages
         )
 
     def of_admitted(self, workload: Workload) -> why.BeyondNodes | why.NoNodeFree | None:
@@ -70,9 +70,9 @@ class Fitting:
         pod_sets = workload.spec.pod_sets or ()
         for pod_set in pod_sets:
             for flavor in flavors.get(pod_set.name, ()):  # it runs on nodes of all of them
-                found = self._beyond(pod_set, (flavor,))
-                if found:
-                    return why.BeyondNodes(tuple(found))
+                beyond = self._beyond(pod_set, (flavor,))
+                if beyond:
+                    return why.BeyondNodes(tuple(beyond))
         lacking = [self._lacks_hole(one, flavors.get(one.name, ())) for one in pod_sets]
         return lacking[0] if lacking and all(lacking) else None
 
@@ -80,14 +80,14 @@ class Fitting:
         """Return what a pod asks of a device that no node has; empty where it is not known."""
         listed = tuple(flavors)
         for resource, asks in _asks(pod_set).items():
-            known = {one: self._inventory.largest_node(one, resource) for one in listed}
-            found = [
+            largest = {flavor: self._inventory.largest_node(flavor, resource) for flavor in listed}
+            nodes = [
                 LargestNode(resource, flavor, asks, has)
-                for flavor, has in known.items()
+                for flavor, has in largest.items()
                 if has is not None and has < asks
             ]
-            if found and len(found) == len(listed):
-                return found
+            if nodes and len(nodes) == len(listed):
+                return nodes
         return []
 
     def _lacks_hole(self, pod_set: PodSet, flavors: Iterable[str]) -> why.NoNodeFree | None:

@@ -124,25 +124,27 @@ class Notices:
         """
         is_of_pods = owner.gathers() is not None
         kind = owner.kind.name
-        what = "group of pods" if is_of_pods else _POD if kind == resources.PODS.kind else kind
-        text = self._text(what, workload, end)
+        subject = "group of pods" if is_of_pods else _POD if kind == resources.PODS.kind else kind
+        text = self._text(subject, workload, end)
         changes = condition_list.said(
             workload, conditions.PREEMPTION_NOTICE, text, self._clock.now()
         )
         if changes is not None:
-            told = () if is_of_pods else (events.preemption_notice(text.message),)
-            return api_requests.set_workload_status(workload, Operation.KEEP_UP, changes, told)
+            note_events = () if is_of_pods else (events.preemption_notice(text.message),)
+            return api_requests.set_workload_status(
+                workload, Operation.KEEP_UP, changes, note_events
+            )
         if key in self._refused:
             return None
         moment = clocks.to_wire(end)
-        found = self._running.to_tell(self._workloads.first(workload.key()), moment)
-        if found is None:
+        pod_to_tell = self._running.to_tell(self._workloads.first(workload.key()), moment)
+        if pod_to_tell is None:
             return None
-        pod, resource = found
-        said = self._text(_POD, workload, end).message
+        pod, resource = pod_to_tell
+        note = self._text(_POD, workload, end).message
         return requests.patch(
             key, resource, pod, Operation.ANNOUNCE_STOP, pod_owner.stops_at(pod, moment),
-            into=views.Pod, events=(events.preemption_notice(said),) if is_of_pods else (),
+            into=views.Pod, events=(events.preemption_notice(note),) if is_of_pods else (),
         )  # fmt: skip
 
     def explain(self, wait: Wait, *, place: str = "", deployment: str = "") -> Text:
@@ -202,13 +204,13 @@ class Notices:
         """Take that the owner of a key is not to be stopped, or is gone."""
         self._refused.discard(key)
 
-    def _text(self, what: str, workload: Workload, end: datetime) -> Text:
+    def _text(self, subject: str, workload: Workload, end: datetime) -> Text:
         """Return the notice for a Workload or its pod until it is stopped."""
         preemptors = self._preemptors_of(workload.key())
         preemptor = self._workloads.get(preemptors[0][0]) if len(preemptors) == 1 else None
         needs = any(map(is_gpu, _held(workload)))
         return ours.preemption_notice(
-            what,
+            subject,
             _time(end, _since(workload)),
             ours.NEEDS_GPUS if needs else ours.NEEDS_QUOTA,
             _named(preemptor),
@@ -221,8 +223,8 @@ _POD: Final = "pod"
 def _held(workload: Workload) -> Iterator[str]:
     """Return the resources of which a Workload holds quota."""
     admission = workload.status.admission
-    for one in (admission.pod_set_assignments if admission else None) or ():
-        yield from one.flavors or {}
+    for assignment in (admission.pod_set_assignments if admission else None) or ():
+        yield from assignment.flavors or {}
 
 
 def _since(workload: Workload) -> datetime | None:

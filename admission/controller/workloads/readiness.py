@@ -52,7 +52,7 @@ def waiting(
         return settings
     if workload.replaces() is not None:
         return None  # its owner grew: that takes nothing from the pods that run
-    several = sum(one.count for one in workload.spec.pod_sets or ()) > 1
+    several = sum(pod_set.count for pod_set in workload.spec.pod_sets or ()) > 1
     is_limited = several or is_refused or lacks_pods
     return WaitForPodsReady(timeout=of_several) if is_limited else None
 
@@ -94,11 +94,11 @@ def tell(workload: Workload, around: Surroundings) -> Change | None:
     )
 
 
-def _is_told(known: views.Condition | None) -> bool:
+def _is_told(condition: views.Condition | None) -> bool:
     """Return whether a condition says which pods do not run."""
-    if known is None or known.status == "True" or known.reason not in kueue.PODS_READY:
+    if condition is None or condition.status == "True" or condition.reason not in kueue.PODS_READY:
         return False
-    return known.message != kueue.pods_ready(PodsReadyReason(known.reason)).message
+    return condition.message != kueue.pods_ready(PodsReadyReason(condition.reason)).message
 
 
 def _cannot_run(workload: Workload, around: Surroundings, members: MemberCounts) -> Event:
@@ -106,15 +106,15 @@ def _cannot_run(workload: Workload, around: Surroundings, members: MemberCounts)
     owner = workload.metadata.controller()
     amounts: dict[str, int] = {}
     admission = workload.status.admission
-    for one in (admission.pod_set_assignments or ()) if admission is not None else ():
-        for resource, value in (one.resource_usage or {}).items():
+    for assignment in (admission.pod_set_assignments or ()) if admission is not None else ():
+        for resource, value in (assignment.resource_usage or {}).items():
             with suppress(InvalidValueError):
                 amount = quantity.to_canonical(resource, str(value))
                 amounts[resource] = amounts.get(resource, 0) + amount
-    held = {name: quantity.in_words(name, value) for name, value in sorted(amounts.items())}
+    quota = {name: quantity.in_words(name, value) for name, value in sorted(amounts.items())}
     return events.cannot_run(
         owner.kind if owner is not None else "",
-        held,
+        quota,
         workload.spec.queue_name,
         members,
         people.missing(members),
@@ -125,9 +125,9 @@ def _cannot_run(workload: Workload, around: Surroundings, members: MemberCounts)
 
 def tell_refusal(workload: Workload, around: Surroundings) -> Change | None:
     """Return the condition StartRefused of a Workload whose owner the server does not start."""
-    known = workload.status.condition(conditions.START_REFUSED)
+    stored = workload.status.condition(conditions.START_REFUSED)
     if not around.refusal or not rules.is_settled(workload):
-        if known is None:
+        if stored is None:
             return None
         kept = condition_list.merged(workload, without=conditions.START_REFUSED)
         return Change(status={"conditions": kept})
@@ -139,9 +139,9 @@ def tell_refusal(workload: Workload, around: Surroundings) -> Change | None:
         now=around.now,
         generation=workload.metadata.generation,
     )
-    if known is not None and known.message == condition.message:
+    if stored is not None and stored.message == condition.message:
         return None
-    event = events.start_refused(text.message) if known is None else None
+    event = events.start_refused(text.message) if stored is None else None
     return Change(status={"conditions": condition_list.merged(workload, condition)}, event=event)
 
 
@@ -176,8 +176,8 @@ def limit(workload: Workload, around: Surroundings) -> Change | None:
         return None  # pods that are ready and not told yet were in time, for all that is known
     state = workload.status.requeue_state
     count = (state.count or 0 if state else 0) + 1
-    most = settings.requeuing_strategy.backoff_limit_count
-    if most is not None and count > most:
+    retries = settings.requeuing_strategy.backoff_limit_count
+    if retries is not None and count > retries:
         return rules.target(workload, kueue.REQUEUING_LIMIT_EXCEEDED, around.now)
     text = kueue.pods_ready_timeout(workload.key().text())
     if around.members is not None:
@@ -185,8 +185,8 @@ def limit(workload: Workload, around: Surroundings) -> Change | None:
         text = people.not_started_in_time(minutes, around.members)
     if around.refusal:
         text = ours.refused_for_long(settings.timeout / timedelta(minutes=1), around.refusal)
-    known = workload.status.condition(conditions.PODS_READY)
-    cause = known.reason if known is not None else PodsReadyReason.WAIT_FOR_START
+    condition = workload.status.condition(conditions.PODS_READY)
+    cause = condition.reason if condition is not None else PodsReadyReason.WAIT_FOR_START
     moments = [around.now + timedelta(seconds=_wait(settings.requeuing_strategy, count))]
     if state is not None and state.requeue_at:
         moments.append(clock.from_wire(state.requeue_at))
@@ -200,30 +200,32 @@ def due(workload: Workload, settings: WaitForPodsReady | None) -> datetime | Non
     since = _admitted_at(workload)
     if settings is None or since is None:
         return None
-    known = workload.status.condition(conditions.PODS_READY)
+    condition = workload.status.condition(conditions.PODS_READY)
     bound = settings.timeout
-    if known is not None and known.status == "True":
+    if condition is not None and condition.status == "True":
         return None
-    if known is not None and known.reason == PodsReadyReason.WAIT_FOR_RECOVERY:
+    if condition is not None and condition.reason == PodsReadyReason.WAIT_FOR_RECOVERY:
         if not settings.recovery_timeout:
             return None
-        if not known.last_transition_time:
+        if not condition.last_transition_time:
             return None
-        since, bound = clock.from_wire(known.last_transition_time), settings.recovery_timeout
+        since, bound = clock.from_wire(condition.last_transition_time), settings.recovery_timeout
     return since + bound
 
 
 def _admitted_at(workload: Workload) -> datetime | None:
     """Return since when a Workload is admitted; None if it is not, or is being evicted."""
-    found = workload.status.condition(conditions.ADMITTED)
-    if found is None or found.status != "True" or not rules.is_settled(workload):
+    condition = workload.status.condition(conditions.ADMITTED)
+    if condition is None or condition.status != "True" or not rules.is_settled(workload):
         return None
-    return clock.from_wire(found.last_transition_time) if found.last_transition_time else None
+    return (
+        clock.from_wire(condition.last_transition_time) if condition.last_transition_time else None
+    )
 
 
 def _reason(workload: Workload, *, ready: bool) -> PodsReadyReason:
-    known = workload.status.condition(conditions.PODS_READY)
-    before = known.reason if known is not None else PodsReadyReason.WAIT_FOR_START
+    condition = workload.status.condition(conditions.PODS_READY)
+    before = condition.reason if condition is not None else PodsReadyReason.WAIT_FOR_START
     if not workload.status.is_true(conditions.ADMITTED):
         return PodsReadyReason.WAIT_FOR_START
     if ready:
