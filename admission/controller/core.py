@@ -629,10 +629,14 @@ class Core:
             for owners in self._owners:
                 self._queue.add_all(owners.naming(view))
 
+    def _controller_of(self, key: WorkloadKey) -> views.OwnerReference | None:
+        """Return the controller of a Workload; None where there is none."""
+        workload = self._workloads.get(key)
+        return None if workload is None else workload.metadata.controller()
+
     def _subject(self, key: WorkloadKey) -> tuple[Owners[Any, Any], Subject] | None:
         """Return whose business a Workload key is and what there is; None for nobody's."""
-        workload = self._workloads.get(key)
-        by = None if workload is None else workload.metadata.controller()
+        by = self._controller_of(key)
         for owners in self._owners:
             if not owners.index.may_have(key, by):
                 continue  # so it is with all kinds but one
@@ -733,8 +737,10 @@ class Core:
         self._refusals.complete(key, outcome)
         self._notices.complete(key, outcome)
         self._scheduling.complete(key, outcome)
+        by = self._controller_of(key)
         for owners in self._owners:
-            owners.complete(key, outcome)
+            if owners.may_take(key, by, request):
+                owners.complete(key, outcome)
         if outcome.result is Result.DONE:
             self._effects.done(key, outcome)
             if request.operation is Operation.RESERVE_QUOTA:
