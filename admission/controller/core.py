@@ -293,6 +293,11 @@ class Core:
             *(held.get(one.kind, self._pods) for one in self._kinds.integrations),
             groups,
         )
+        self._of_kind = {
+            (one.integration.kind.api_version, one.integration.kind.name): one
+            for one in reversed(self._owners)
+            if one is not groups
+        }
         self._notices = Notices(
             self._workloads, self._configuration, self._running, self._queue, self._clock,
             self._fitting,
@@ -637,6 +642,11 @@ class Core:
     def _subject(self, key: WorkloadKey) -> tuple[Owners[Any, Any], Subject] | None:
         """Return whose business a Workload key is and what there is; None for nobody's."""
         by = self._controller_of(key)
+        of_kind = None if by is None else self._of_kind.get((by.api_version, by.kind))
+        if of_kind is not None:  # an owner of another kind has no such key
+            subject = of_kind.index.subject(key)
+            if subject is not None:
+                return of_kind, subject
         for owners in self._owners:
             if not owners.index.may_have(key, by):
                 continue  # so it is with all kinds but one
