@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Final
 
 from admission.base import conditions, events, logs, metrics, names, quantity
@@ -94,6 +95,7 @@ _OF_QUEUES: Final = frozenset(
     {resources.CLUSTER_QUEUES, resources.LOCAL_QUEUES, resources.RESOURCE_FLAVORS}
 )
 """What decides where pods are charged that run."""
+_IS_SYNCED: Final = attrgetter("synced")
 _CONCERNED_A_TURN: Final = 500
 """Workloads that are looked at in one turn for a change of something that they depend on."""
 _LOOKED_AT_A_TURN: Final = 500
@@ -225,6 +227,7 @@ class Core:
             not_ready_after=settings.gpu.not_ready_after,
         )
         self._mirrors = self._make_mirrors()
+        self._needed = tuple(self._mirrors[resource] for resource in self._awaited)
 
     def _releasing(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
         """Return the condition about pods that hold quota that should be free."""
@@ -335,9 +338,7 @@ class Core:
     @property
     def synced(self) -> bool:
         """Return whether every kind was listed that decisions need; nothing is decided before."""
-        return not self.is_reverted and all(
-            self._mirrors[resource].synced for resource in self._awaited
-        )
+        return not self.is_reverted and all(map(_IS_SYNCED, self._needed))
 
     def unready(self) -> str:
         """Return what of the lists that decisions need was not taken yet; from any thread."""
