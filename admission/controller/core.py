@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Final
 
 from admission.base import conditions, events, logs, metrics, names, quantity
@@ -98,6 +99,7 @@ _OF_QUEUES: Final = frozenset(
 """What decides where pods are charged that run."""
 _JUDGED_WHEN_SEEN: Final = frozenset({resources.WORKLOADS, resources.BOUND_PODS})
 """Kinds whose handlers say themselves whether a new version calls for a turn."""
+_IS_SYNCED: Final = attrgetter("synced")
 _CONCERNED_A_TURN: Final = 500
 """Workloads that are looked at in one turn for a change of something that they depend on."""
 _LOOKED_AT_A_TURN: Final = 500
@@ -230,6 +232,7 @@ class Core:
             not_ready_after=settings.gpu.not_ready_after,
         )
         self._mirrors = self._make_mirrors()
+        self._needed = tuple(self._mirrors[resource] for resource in self._awaited)
 
     def _releasing(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
         """Return the condition about pods that hold quota that should be free."""
@@ -298,6 +301,11 @@ class Core:
             *(held.get(one.kind, self._pods) for one in self._kinds.integrations),
             groups,
         )
+        self._of_kind = {
+            (one.integration.kind.api_version, one.integration.kind.name): one
+            for one in reversed(self._owners)
+            if one is not groups
+        }
         self._notices = Notices(
             self._workloads, self._configuration, self._running, self._queue, self._clock,
             self._fitting, self._state.preemptors_of,
@@ -341,9 +349,7 @@ class Core:
     @property
     def synced(self) -> bool:
         """Return whether every kind was listed that decisions need; nothing is decided before."""
-        return not self.is_reverted and all(
-            self._mirrors[resource].synced for resource in self._awaited
-        )
+        return not self.is_reverted and all(map(_IS_SYNCED, self._needed))
 
     def unready(self) -> str:
         """Return what of the lists that decisions need was not taken yet; from any thread."""
@@ -640,10 +646,19 @@ class Core:
             for owners in self._owners:
                 self._queue.add_all(owners.naming(view))
 
+    def _controller_of(self, key: WorkloadKey) -> views.OwnerReference | None:
+        """Return the controller of a Workload; None where there is none."""
+        workload = self._workloads.get(key)
+        return None if workload is None else workload.metadata.controller()
+
     def _subject(self, key: WorkloadKey) -> tuple[Owners[Any, Any], Subject] | None:
         """Return whose business a Workload key is and what there is; None for nobody's."""
-        workload = self._workloads.get(key)
-        by = None if workload is None else workload.metadata.controller()
+        by = self._controller_of(key)
+        of_kind = None if by is None else self._of_kind.get((by.api_version, by.kind))
+        if of_kind is not None:  # an owner of another kind has no such key
+            subject = of_kind.index.subject(key)
+            if subject is not None:
+                return of_kind, subject
         for owners in self._owners:
             if not owners.index.may_have(key, by):
                 continue  # so it is with all kinds but one
@@ -744,8 +759,10 @@ class Core:
         self._refusals.complete(key, outcome)
         self._notices.complete(key, outcome)
         self._scheduling.complete(key, outcome)
+        by = self._controller_of(key)
         for owners in self._owners:
-            owners.complete(key, outcome)
+            if owners.may_take(key, by, request):
+                owners.complete(key, outcome)
         if outcome.result is Result.DONE:
             self._effects.done(key, outcome)
             if request.operation is Operation.RESERVE_QUOTA:

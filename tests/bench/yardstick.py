@@ -11,20 +11,20 @@ import asyncio
 import base64
 import ssl
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 import yaml
+from typing_extensions import override
 
 from admission.base import names
 from admission.base.clock import SystemClock, to_wire
 
 _CONNECTIONS: Final = 16
 """More do not make it faster: the API server is busy with these."""
-_LIMIT: Final = 1 << 22
 _TRUE: Final = (("QuotaReserved", "QuotaReserved"), ("Admitted", "Admitted"))
 
 
@@ -63,61 +63,117 @@ class _Server(NamedTuple):
     token: str
 
 
-class _Connection:
-    """One connection; requests go one after the other."""
+class _Connection(asyncio.Protocol):
+    """One connection; requests go one after the other, and an answer is read as it arrives."""
 
-    def __init__(
-        self, server: _Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._tail = (
-            f" HTTP/1.1\r\nHost: {server.host}\r\nAuthorization: Bearer {server.token}\r\n"
-        )
+    def __init__(self, server: _Server, take: Callable[[bytes], None] | None = None) -> None:
+        """Prepare a connection.
+
+        Args:
+            server: where, and who asks.
+            take: takes the lines of an answer that has no end.
+        """
+        tail = f" HTTP/1.1\r\nHost: {server.host}\r\nAuthorization: Bearer {server.token}\r\n"
+        self._tail = tail.encode()
+        self._take = take
+        self._data = self._rest = b""
+        self._answer: asyncio.Future[bytes] | None = None
+        self._transport: asyncio.Transport | None = None
 
     @classmethod
-    async def open(cls, server: _Server) -> "_Connection":
-        reader, writer = await asyncio.open_connection(
-            server.host, server.port, ssl=server.context, limit=_LIMIT
+    async def open(
+        cls, server: _Server, take: Callable[[bytes], None] | None = None
+    ) -> "_Connection":
+        _, made = await asyncio.get_running_loop().create_connection(
+            lambda: cls(server, take), server.host, server.port, ssl=server.context
         )
-        return cls(server, reader, writer)
+        return made
 
-    async def send(
-        self, method: str, path: str, body: bytes = b"", form: str = "application/json"
-    ) -> bytes:
-        """The body of the answer.
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(exc or ConnectionError("the server closed the connection"))
+
+    def send(
+        self, method: str, path: str, body: bytes = b"", form: bytes = b"application/json"
+    ) -> "asyncio.Future[bytes]":
+        """The body of the answer; of one without end only that it has begun to fail.
 
         Raises:
             RuntimeError: the server refused.
         """
-        head = await self._ask(method, path, body, form)
-        if b"Transfer-Encoding: chunked" in head:
-            text = b"".join([chunk async for chunk in self._chunks()])
+        assert self._transport is not None
+        self._answer = asyncio.get_running_loop().create_future()
+        self._transport.write(
+            b"%s %s%sContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s"
+            % (method.encode(), path.encode(), self._tail, form, len(body), body)
+        )
+        return self._answer
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        self._data = self._data + data if self._data else data
+        end = self._data.find(b"\r\n\r\n")
+        if self._take is not None and self._is_streaming(end):
+            self._stream()
+        elif end >= 0:
+            self._read(end + 4)
+
+    def _is_streaming(self, end: int) -> bool:
+        """Take the head off an answer that has no end, once it is there."""
+        if self._data.startswith(b"HTTP/") and end >= 0 and b"chunked" in self._data[:end]:
+            self._data = self._data[end + 4 :]
+            return True
+        return not self._data.startswith(b"HTTP/")
+
+    def _stream(self) -> None:
+        assert self._take is not None
+        data, at = self._data, 0
+        while (line := data.find(b"\r\n", at)) >= 0:
+            size = int(data[at:line], 16)
+            end = line + 2 + size
+            if len(data) < end + 2:
+                break
+            *lines, self._rest = (self._rest + data[line + 2 : end]).split(b"\n")
+            for one in lines:
+                self._take(one)
+            at = end + 2
+        self._data = data[at:]
+
+    def _read(self, begin: int) -> None:
+        """Take an answer if it is there whole."""
+        data = self._data
+        at = data.find(b"Content-Length: ", 0, begin)
+        if at >= 0:
+            length = int(data[at + 16 : data.index(b"\r\n", at)])
+            if len(data) < begin + length:
+                return
+            body = data[begin : begin + length]
+        elif data.endswith(b"\r\n0\r\n\r\n"):
+            body = _unchunked(data[begin:])
         else:
-            at = head.index(b"Content-Length: ") + len(b"Content-Length: ")
-            text = await self._reader.readexactly(int(head[at : head.index(b"\r\n", at)]))
-        if head[9:10] != b"2":
-            raise RuntimeError(f"{method} {path}: {head!r} {text!r}")
-        return text
+            return
+        self._data = b""
+        answer, self._answer = self._answer, None
+        if answer is None or answer.done():
+            return
+        if data[9:10] == b"2":
+            answer.set_result(body)
+        else:
+            answer.set_exception(RuntimeError(data.decode()))
 
-    async def lines(self, path: str) -> AsyncIterator[bytes]:
-        """Lines of an answer that has no end."""
-        await self._ask("GET", path, b"", "application/json")
-        rest = b""
-        async for chunk in self._chunks():
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                yield line
 
-    async def _ask(self, method: str, path: str, body: bytes, form: str) -> bytes:
-        fields = f"Content-Type: {form}\r\nContent-Length: {len(body)}\r\n\r\n"
-        self._writer.write(f"{method} {path}{self._tail}{fields}".encode() + body)
-        return await self._reader.readuntil(b"\r\n\r\n")
-
-    async def _chunks(self) -> AsyncIterator[bytes]:
-        while size := int(await self._reader.readuntil(b"\r\n"), 16):
-            yield (await self._reader.readexactly(size + 2))[:-2]
-        await self._reader.readexactly(2)
+def _unchunked(data: bytes) -> bytes:
+    parts, at = [], 0
+    while size := int(data[at : (line := data.index(b"\r\n", at))], 16):
+        parts.append(data[line + 2 : line + 2 + size])
+        at = line + 4 + size
+    return b"".join(parts)
 
 
 class Loop:
@@ -131,17 +187,17 @@ class Loop:
 
     async def run(self) -> None:
         """Watches and writes until it is cancelled."""
-        watch = await _Connection.open(self._server)
+        server = self._server
+        ended = await _Connection.open(server)
         selector = f"labelSelector={names.MANAGED_LABEL}%3D{names.MANAGED_VALUE}"
-        listed = _LIST.decode(await watch.send("GET", f"/api/v1/pods?limit=1&{selector}"))
+        listed = _LIST.decode(await ended.send("GET", f"/api/v1/pods?limit=1&{selector}"))
         version = listed.metadata.resource_version
+        watch = await _Connection.open(server, lambda line: self._see(_EVENT.decode(line)))
         async with asyncio.TaskGroup() as group:
             for _ in range(_CONNECTIONS):
-                group.create_task(self._work(await _Connection.open(self._server)))
+                group.create_task(self._work(await _Connection.open(server)))
             print("ready", flush=True)
-            path = f"/api/v1/pods?watch=1&resourceVersion={version}&{selector}"
-            async for line in watch.lines(path):
-                self._see(_EVENT.decode(line))
+            await watch.send("GET", f"/api/v1/pods?watch=1&resourceVersion={version}&{selector}")
 
     def _see(self, event: _Event) -> None:
         pod = event.object
@@ -161,7 +217,7 @@ class Loop:
                 continue
             made = _ANSWER.decode(await connection.send("POST", workloads, _json(_workload(pod))))
             status = _status(pod, made.metadata, to_wire(self._clock.now()))
-            merge = "application/merge-patch+json"
+            merge = b"application/merge-patch+json"
             await connection.send("PATCH", f"{workloads}/{name}/status", _json(status), merge)
             path = f"/api/v1/namespaces/{namespace}/pods/{pod.metadata.name}"
             await connection.send("PATCH", path, _json(_release(pod)), merge)

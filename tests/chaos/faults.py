@@ -4,6 +4,7 @@ import json
 import random
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from tests.chaos.proxy import Exchange
@@ -22,6 +23,17 @@ Fault = Callable[[Exchange], None]
 def lose_request(exchange: Exchange) -> None:
     """The connection breaks before the API server hears anything."""
     exchange.reset()
+
+
+def late(seconds: float) -> Fault:
+    """The API server hears of a request so late that nobody may wait for the answer any more."""
+
+    def fault(exchange: Exchange) -> None:
+        threading.Event().wait(seconds)
+        with suppress(OSError):
+            exchange.relay()
+
+    return fault
 
 
 def lose_answer(exchange: Exchange) -> None:

@@ -17,6 +17,8 @@ KINDS = {
     for name in ("create-workload", "reserve", "release", "evict", "stop-pod", "delete-workload")
 }
 """One step of each kind of write: create, status, patch, delete."""
+_LATE_SECONDS = 5.0
+"""Longer than a request of these controllers lasts."""
 LATE = {name: flow.STEPS[name] for name in ("create-workload", "reserve", "release")}
 
 
@@ -91,3 +93,30 @@ def test_quota_of_unknown_fate_is_not_given_to_anybody_else(stage: Stage) -> Non
     invariants.await_all(stage.system.api)
     assert stage.system.released(team) == {"first"}
     stage.system.empty(team)
+
+
+def test_a_server_that_answers_after_every_time_out_is_soon_asked_once_for_each_step(
+    stage: Stage,
+) -> None:
+    """The first requests tell how long it takes; those that follow have that time."""
+    proxy = stage.controller.proxy
+    written = f"/{stage.team}/(workloads|pods)"
+    fault = faults.late(_LATE_SECONDS)
+    proxy.inject(fault, method="POST|PUT|PATCH", path=written, times=None)
+    seen = len(proxy.writes)
+    names_of_pods = ("first", "second")
+    for name in names_of_pods:
+        stage.create(name, 1)
+    path = f"/api/v1/namespaces/{stage.team}/pods"
+
+    def are_released() -> bool:
+        found = (stage.system.api.get(f"{path}/{name}") for name in names_of_pods)
+        return not any(pod["spec"].get("schedulingGates") for pod in found)
+
+    waiting.until(are_released, what="pods released")
+    releases = [
+        one
+        for one in proxy.writes[seen:]
+        if one.method == "PATCH" and one.path.startswith(path) and "schedulingGates" in one.body
+    ]
+    assert len(releases) == len(names_of_pods)

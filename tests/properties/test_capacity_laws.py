@@ -160,6 +160,79 @@ def test_guarded_trees_are_never_given_more_than_exists(exists, queues):
     assert given_out <= exists
 
 
+QUEUE_NAMES: Final = ("q0", "q1", "q2", "q3")
+pools = st.sampled_from(("x", "y"))
+
+
+class GuardMachine(RuleBasedStateMachine):
+    """Any history of ClusterQueues and nodes: what is handed out is as if it were done anew."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queues: dict[str, tuple[ClusterQueue, model.ClusterQueue]] = {}
+        self.nodes: dict[str, NodeFacts] = {}
+        self.flavors: dict[str, dict[str, str]] = {}
+        self.state, self.capacities, self.guard = self.made()
+
+    def made(self) -> tuple[State, Capacities, Guard]:
+        state = State()
+        capacities = Capacities(CATALOGUE, INSTANT)
+        return state, capacities, Guard(state, capacities)
+
+    @rule(
+        name=st.sampled_from(QUEUE_NAMES),
+        cohort=st.sampled_from(("", "left", "right")),
+        quota=st.integers(0, 9),
+        flavor=st.sampled_from(("x", "y", "all")),
+        guarded=st.booleans(),
+    )
+    def see_queue(self, name: str, cohort: str, quota: int, flavor: str, guarded: bool) -> None:
+        mode = "Enforce" if guarded else "Off"
+        metadata = views.ObjectMeta(name=name, annotations={names.CAPACITY_GUARD: mode})
+        groups = [group({flavor: {GPU_NAME: (quota,)}})]
+        found = cluster_queue(name, cohort=cohort or None, groups=groups)
+        self.queues[name] = ClusterQueue(metadata=metadata), found
+        self.guard.set_queue(*self.queues[name])
+
+    @rule(name=st.sampled_from(QUEUE_NAMES))
+    def lose_queue(self, name: str) -> None:
+        if self.queues.pop(name, None) is not None:
+            self.guard.drop_queue(name)
+
+    @rule(name=node_names, pool=pools, exists=st.integers(0, 20))
+    def see_node(self, name: str, pool: str, exists: int) -> None:
+        node = NodeFacts(name=name, labels={"pool": pool}, allocatable={GPU: exists})
+        self.nodes[name] = node
+        self.capacities.set_node(node, 0)
+
+    @rule(name=st.sampled_from(("x", "y", "all")))
+    def see_flavor(self, name: str) -> None:
+        self.flavors[name] = {} if name == "all" else {"pool": name}
+        self.guard.set_flavor(name, self.flavors[name])
+
+    @rule()
+    def settle(self) -> None:
+        self.guard.settle()
+        state, capacities, guard = self.made()
+        for flavor, labels in self.flavors.items():
+            guard.set_flavor(flavor, labels)
+        for node in self.nodes.values():
+            capacities.set_node(node, 0)
+        for found in self.queues.values():
+            guard.set_queue(*found)
+        guard.settle()
+        for name in self.queues:
+            assert self.guard.shortages(name) == guard.shortages(name)
+            kept, anew = (
+                one.forest.queues[names.ClusterQueueName(name)] for one in (self.state, state)
+            )
+            assert kept.quotas == anew.quotas
+        assert self.guard.take_present().keys() <= set(QUEUE_NAMES)
+        assert self.guard._present == guard._present
+
+
+TestGuardMachine = GuardMachine.TestCase
+
 GPU_NAME: Final = names.ResourceName(GPU)
 
 

@@ -6,6 +6,7 @@ is its share; a nominal quota above it promises more than exists. In a guarded t
 quota counts only as far as the share goes, see docs/adr/0030.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -105,6 +106,14 @@ class Guard:
         self._knows = False, False
         self._dirty: set[_Key] = set()
         """What promises something else than when capacity was distributed last."""
+        self._totals: Counter[FlavorResource] = Counter()
+        """What is promised of each flavor and resource, by all."""
+        self._short: set[FlavorResource] = set()
+        """Of which not all had what they promise when capacity was distributed last."""
+        self._touched: set[FlavorResource] = set()
+        """Of which somebody promises something else since then."""
+        self._is_regrouped = False
+        """Which trees are guarded, or what belongs to them, may have changed since then."""
 
     def set_queue(self, view: ClusterQueue, queue: model.ClusterQueue) -> None:
         """Take a ClusterQueue as it is written."""
@@ -115,6 +124,9 @@ class Guard:
         if is_annotated != (queue.name in self._annotated):
             (self._annotated.add if is_annotated else self._annotated.discard)(queue.name)
             self._dirty.add(key)
+            self._is_regrouped = True
+        known = self._queues.get(queue.name)
+        self._is_regrouped |= known is None or known.cohort != queue.cohort
         self._queues[queue.name] = queue
         self._promise(key, queue.resource_groups, queue.surge_quota)
         self._state.set_cluster_queue(self._limited(queue, key) if key in self._capped else queue)
@@ -138,6 +150,8 @@ class Guard:
     def set_cohort(self, cohort: model.Cohort) -> None:
         """Take a Cohort as it is written."""
         key = _Key(_COHORT, cohort.name)
+        known = self._cohorts.get(cohort.name)
+        self._is_regrouped |= known is None or known.parent != cohort.parent
         self._cohorts[cohort.name] = cohort
         self._promise(key, cohort.resource_groups)
         self._state.set_cohort(self._limited(cohort, key) if key in self._capped else cohort)
@@ -163,8 +177,16 @@ class Guard:
         if not flavors and not self._dirty and not first:
             return frozenset()
         dirty, self._dirty, self._knows = self._dirty, set(), knows
+        regrouped, self._is_regrouped = self._is_regrouped, False
+        touched, self._touched = self._touched, set()
         if not (flavors or first or self._annotated or self._capped or self._by_nodes):
             return self._share_nothing(dirty)
+        is_guarded = bool(self._annotated or self._capped or self._present)
+        if not (first or (is_guarded and (regrouped or flavors))):
+            touched.update(pair for pair in self._totals if pair.flavor in flavors)
+            changed = self._share_to(dirty, touched)
+            if changed is not None:
+                return changed | self.promising(flavors)
         guarded, before = self._guarded(), self._shares
         self._share_out(guarded)
         for key in sorted(self._capped | guarded):
@@ -236,13 +258,23 @@ class Guard:
         }
         if self._annotated or promises != self._promises.get(key):
             self._dirty.add(key)  # in whose tree something is guarded may have changed, too
-        self._promises.put(key, promises)
+        self._count(self._promises.put(key, promises) or {}, promises)
 
     def _forget(self, key: _Key) -> None:
-        self._promises.pop(key)
+        self._count(self._promises.pop(key) or {}, {})
+        self._is_regrouped = True
         self._capped.discard(key)
         self._shares.pop(key, None)
         self._dirty.add(key)
+
+    def _count(
+        self, before: Mapping[FlavorResource, int], after: Mapping[FlavorResource, int]
+    ) -> None:
+        """Take what one promises instead of what it promised before."""
+        if before != after:
+            self._totals.subtract(before)
+            self._totals.update(after)
+            self._touched.update(before, after)
 
     def _changed_flavors(self) -> frozenset[str]:
         """Flavors of which other amounts exist than before; who uses them does not matter."""
@@ -283,11 +315,23 @@ class Guard:
         found: dict[str, Present] = {}
         for key in guarded if all(self._knows) else ():
             if key.kind == _QUEUE:
-                flavors = sorted(_flavors(self._promises[key]))
-                found[key.name] = {flavor: self._devices(flavor) for flavor in flavors}
+                found[key.name] = self._devices_of(key)
         known = self._present.keys() | found.keys()
         self._present_changed |= {n for n in known if self._present.get(n) != found.get(n)}
         self._present = found
+
+    def _note_present_of(self, key: _Key) -> None:
+        """Note which devices exist for a guarded ClusterQueue that promises something else."""
+        if key.kind != _QUEUE or not all(self._knows):
+            return
+        found = self._devices_of(key)
+        if self._present.get(key.name) != found:
+            self._present_changed.add(key.name)
+            self._present[key.name] = found
+
+    def _devices_of(self, key: _Key) -> Present:
+        flavors = sorted(_flavors(self._promises[key]))
+        return {flavor: self._devices(flavor) for flavor in flavors}
 
     def _devices(self, flavor: str) -> frozenset[str]:
         real = self._real.get(flavor, ({},))[0]
@@ -320,6 +364,70 @@ class Guard:
                         elsewhere[pair] = _added(elsewhere.get(pair, NOT_ELSEWHERE), before)
                     if taken:
                         before[key.name] = before.get(key.name, 0) + taken
+        self._short = {pair for pair in self._totals if self._is_short(pair)}
+
+    def _is_short(self, pair: FlavorResource) -> bool:
+        """Return whether somebody may get less than is promised, or from which nodes matters."""
+        if pair.flavor in self._overlaps:
+            return True
+        real = self._by_nodes.get((pair.flavor,), {}).get(pair.resource, 0)
+        return self._totals[pair] > real
+
+    def _share_to(
+        self, dirty: set[_Key], touched: AbstractSet[FlavorResource]
+    ) -> frozenset[str] | None:
+        """Hand out again what is touched, where no nodes are selected by several flavors.
+
+        Where all have what they promise, before and after, no share depends on another one; else
+        that resource of that flavor is handed out again. Return the ClusterQueues whose share has
+        changed; None where all has to be handed out again.
+        """
+        overlaps = _overlaps(self._by_nodes)
+        if self._overlaps != overlaps or any(pair.flavor in overlaps for pair in touched):
+            return None
+        if self._capped and not self._capacities.complete:
+            return None
+        changed = {key for key in dirty if key in self._promises}
+        for key in changed:
+            promises = self._promises[key]
+            before, others = self._shares.get(key, {}), self._elsewhere.get(key, {})
+            self._shares[key] = {
+                pair: before.get(pair, 0) if pair in self._short else promised
+                for pair, promised in promises.items()
+            }
+            self._elsewhere[key] = {pair: one for pair, one in others.items() if pair in promises}
+        for pair in touched:
+            was_short, is_short = pair in self._short, self._is_short(pair)
+            (self._short.add if is_short else self._short.discard)(pair)
+            if was_short or is_short:
+                changed |= self._share_again(pair)
+        for key in sorted(changed & self._capped):
+            self._pass_on(key, limited=True)
+            self._note_present_of(key)
+        return frozenset(key.name for key in changed if key.kind == _QUEUE)
+
+    def _share_again(self, pair: FlavorResource) -> set[_Key]:
+        """Hand out a resource of a flavor again; return for whom something is different now."""
+        keys = [key for key in self._promising.keys(pair.flavor) if pair in self._promises[key]]
+        left = self._by_nodes.get((pair.flavor,), {}).get(pair.resource, 0)
+        has_nodes = (pair.flavor,) in self._by_nodes
+        before: dict[str, int] = {}
+        found = set()
+        for key in sorted(keys, key=lambda key: (key in self._capped, *reversed(key))):
+            promised = self._promises[key][pair]
+            share = min(promised, left)
+            left -= share
+            others = self._elsewhere.setdefault(key, {}).pop(pair, None)
+            is_less = has_nodes and share < promised
+            elsewhere = _added(NOT_ELSEWHERE, before) if is_less else None
+            if elsewhere is not None:
+                self._elsewhere[key][pair] = elsewhere
+            if (share, elsewhere) != (self._shares[key].get(pair), others):
+                found.add(key)
+            self._shares[key][pair] = share
+            if share:
+                before[key.name] = before.get(key.name, 0) + share
+        return found
 
     def _share_nothing(self, dirty: set[_Key]) -> frozenset[str]:
         """Hand out nothing to what promises something else, as no GPUs exist."""
@@ -329,6 +437,7 @@ class Guard:
             if key.kind == _QUEUE and shares != self._shares.get(key):
                 found.add(key.name)
             self._shares[key] = shares
+            self._short.update(pair for pair, promised in self._promises[key].items() if promised)
         return frozenset(found)
 
     def _pass_on(self, key: _Key, *, limited: bool) -> None:

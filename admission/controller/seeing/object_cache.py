@@ -7,7 +7,7 @@ deleted for its uid; one that left a watch by label may come again with a later 
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Final, Generic, TypeVar
 
 from admission.base.tables import Index, Table
@@ -25,7 +25,13 @@ class Observed(Generic[Key, Value]):
 
     def __init__(self) -> None:
         self._objects: Table[Key, Value] = Table()
+        self._by_key = self._objects.by_key
         self._deleted: OrderedDict[str, float] = OrderedDict()
+
+    @property
+    def by_key(self) -> Mapping[Key, Value]:
+        """Return all objects by key, to read; it follows every change."""
+        return self._by_key
 
     def index(self, groups_of: Callable[[Key, Value], Iterable[Group]]) -> Index[Group, Key]:
         """Declare an index, before there is any object; see `Table.index`."""
@@ -33,13 +39,13 @@ class Observed(Generic[Key, Value]):
 
     def get(self, key: Key) -> Value | None:
         """Return the object as last seen."""
-        return self._objects.get(key)
+        return self._by_key.get(key)
 
     def put(self, key: Key, value: Value) -> bool:
         """Store a version; return false if a newer one is known, also of another of its key."""
         if version(value) <= self._deleted.get(value.metadata.uid, -1):
             return False
-        known = self._objects.get(key)
+        known = self._by_key.get(key)
         same_object = known is not None and known.metadata.uid == value.metadata.uid
         if known is not None and version(value) < version(known):
             return False

@@ -91,6 +91,10 @@ class ChildJobs:
                 del self._by_owner[owner.uid]
         self._look_at(self.below(uid))
 
+    def has(self, key: WorkloadKey) -> bool:
+        """Return whether a key is that of a Job that is watched here."""
+        return self._jobs.get(key) is not None
+
     def below(self, uid: str) -> tuple[WorkloadKey, ...]:
         """Return the keys of all Jobs that a Job controls, and of those that they control."""
         found: dict[WorkloadKey, None] = {}

@@ -81,7 +81,7 @@ class OwnerIndex(Generic[View, Document]):
             key: the key.
             by: the controller of the Workload of that key; None for none.
         """
-        return self._views.get(key) is not None or (by is not None and self._kind.is_of(by))
+        return key in self._views.by_key or (by is not None and self._kind.is_of(by))
 
     def subject(self, key: WorkloadKey) -> Subject | None:
         """Return the objects under a key, or None if the key is not of this kind.

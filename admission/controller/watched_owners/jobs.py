@@ -13,7 +13,7 @@ from admission.controller.watched_owners.child_jobs import ChildJobs
 from admission.controller.watched_owners.held import HeldOwners
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.workloads.workloadindex import WorkloadIndex
-from admission.controller.writing.api_requests import Outcome
+from admission.controller.writing.api_requests import ApiRequest, Outcome
 from admission.controller.writing.work_queue import WorkQueue
 from admission.kube import resources
 from admission.objects import batch, views
@@ -75,6 +75,12 @@ class Jobs(HeldOwners[batch.Job, batch.JobDocument]):
         owner = workload.metadata.controller()
         below = () if owner is None else self.children.below(owner.uid)
         return (*super().naming(workload), *below)
+
+    @override
+    def may_take(
+        self, key: WorkloadKey, by: views.OwnerReference | None, request: ApiRequest
+    ) -> bool:
+        return self.children.has(key) or super().may_take(key, by, request)
 
     @override
     def complete(self, key: WorkloadKey, outcome: Outcome) -> None:

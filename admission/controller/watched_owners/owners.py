@@ -648,6 +648,18 @@ class Owners(Generic[View, Document]):
 
     # ----------------------------------------------------------------------------- settling
 
+    def may_take(
+        self, key: WorkloadKey, by: views.OwnerReference | None, request: ApiRequest
+    ) -> bool:
+        """Return whether `complete` has something to do with what came of a request.
+
+        Args:
+            key: of the request.
+            by: the controller of the Workload of that key; None for none.
+            request: the request.
+        """
+        return request.resource is self.resource or self.index.may_have(key, by)
+
     def complete(self, key: WorkloadKey, outcome: Outcome) -> None:
         """Take what came of a write about an owner or its Workload; call before it is seen."""
         request, subject = outcome.request, self.index.subject(key)

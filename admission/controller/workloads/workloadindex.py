@@ -20,6 +20,7 @@ class WorkloadIndex:
 
     def __init__(self) -> None:
         self._seen: Observed[WorkloadKey, Workload] = Observed()
+        self._by_key = self._seen.by_key
         self._in = self._seen.index(lambda key, _: (key.namespace,))
         self._of_local_queue = self._seen.index(_local_queue)
         self._reserving_in = self._seen.index(_cluster_queue)
@@ -39,7 +40,7 @@ class WorkloadIndex:
 
     def get(self, key: WorkloadKey) -> Workload | None:
         """Return the Workload as last seen."""
-        return self._seen.get(key)
+        return self._by_key.get(key)
 
     def by_uid(self, uid: str) -> Workload | None:
         """Return the Workload with a UID as last seen."""
