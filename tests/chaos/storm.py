@@ -632,9 +632,10 @@ class Storm:
         """
         for namespace in site.NAMESPACES:
             for plural in actions.OWNERS:
-                path = actions.collection(plural, namespace)
-                self.admin.delete(f"{path}?propagationPolicy=Background")
-            self.admin.delete(f"/api/v1/namespaces/{namespace}/pods", {"gracePeriodSeconds": 0})
+                path = f"{actions.collection(plural, namespace)}?propagationPolicy=Background"
+                actions.surely(partial(self.admin.delete, path))
+            path = f"/api/v1/namespaces/{namespace}/pods"
+            actions.surely(partial(self.admin.delete, path, {"gracePeriodSeconds": 0}))
 
         def left() -> dict[str, str]:
             found = self.admin.get(f"{KUEUE}/workloads")["items"]
