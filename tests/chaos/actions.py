@@ -477,10 +477,10 @@ def stop_queue(host: Host, made: Made, rng: random.Random) -> None:
     go_on = partial(host.admin.patch, path, {"spec": {"stopPolicy": "None"}})
     host.send("stop-queue", f"stopPolicy of {team}: {policy}", stop)
     what = f"stopPolicy of {team}: None"
-    host.later(rng.uniform(3, 14), "stop-queue", what, partial(_surely, go_on))
+    host.later(rng.uniform(3, 14), "stop-queue", what, partial(surely, go_on))
 
 
-def _surely(call: Callable[[], object]) -> object:
+def surely(call: Callable[[], object]) -> object:
     """Make a request until it is answered, a few times: what follows from it is wanted."""
     for _ in range(_TRIES):
         with suppress(RestError, OSError):

@@ -607,17 +607,21 @@ class Storm:
     def _end_groups(self) -> None:
         """Say of all groups that nobody takes the place of members that are gone.
 
-        A group that could get others keeps the quota for them.
+        A group that could get others keeps the quota for them. It is enough that a pod says so.
         """
+        change = {"metadata": {"annotations": {names.RETRIABLE_IN_GROUP: "false"}}}
         for namespace in site.NAMESPACES:
-            for one in self.admin.get(f"/api/v1/namespaces/{namespace}/pods")["items"]:
-                marks = one["metadata"].get("annotations") or {}
-                is_made_by_user = not one["metadata"].get("ownerReferences")
-                if is_made_by_user and names.POD_GROUP_NAME in marks:
-                    change = {"metadata": {"annotations": {names.RETRIABLE_IN_GROUP: "false"}}}
-                    path = f"/api/v1/namespaces/{namespace}/pods/{one['metadata']['name']}"
+            path = f"/api/v1/namespaces/{namespace}/pods"
+            ended: set[str] = set()
+            for pod in self.admin.get(path)["items"]:
+                marks = pod["metadata"].get("annotations") or {}
+                group = marks.get(names.POD_GROUP_NAME, "")
+                if not group or group in ended or pod["metadata"].get("ownerReferences"):
+                    continue
+                if marks.get(names.RETRIABLE_IN_GROUP) != "false":
                     with suppress(RestError):  # it has just gone
-                        self.admin.patch(path, change)
+                        self.admin.patch(f"{path}/{pod['metadata']['name']}", change)
+                        ended.add(group)
 
     def _empty(self) -> None:
         """Delete all owners and pods; then nothing is charged, and no Workload waits or runs.
@@ -628,9 +632,10 @@ class Storm:
         """
         for namespace in site.NAMESPACES:
             for plural in actions.OWNERS:
-                path = actions.collection(plural, namespace)
-                self.admin.delete(f"{path}?propagationPolicy=Background")
-            self.admin.delete(f"/api/v1/namespaces/{namespace}/pods", {"gracePeriodSeconds": 0})
+                path = f"{actions.collection(plural, namespace)}?propagationPolicy=Background"
+                actions.surely(partial(self.admin.delete, path))
+            path = f"/api/v1/namespaces/{namespace}/pods"
+            actions.surely(partial(self.admin.delete, path, {"gracePeriodSeconds": 0}))
 
         def left() -> dict[str, str]:
             found = self.admin.get(f"{KUEUE}/workloads")["items"]
