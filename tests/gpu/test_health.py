@@ -39,7 +39,7 @@ def test_trap_12_xid_seventy_nine_is_a_lost_gpu():
 @pytest.mark.parametrize(
     ("xid", "name"),
     [
-        (13, "graphics engine"), (31, "page fault"), (43, "stopped processing"), (45, "preemptive"),
+        (13, "graphics engine"), (31, "page fault"), (43, "stopped"), (45, "preemptive"),
         (48, "double-bit"), (63, "remap recorded"), (64, "remap failed"), (68, "video processor"),
         (74, "NVLink"), (79, "fallen off the bus"), (94, "contained"), (95, "uncontained"),
         (109, "context switch"), (119, "GSP timeout"), (120, "GSP error"), (140, "unrecovered"),
