@@ -297,6 +297,17 @@ def test_no_more_pods_surge_than_the_strategy_and_the_surge_quota_allow(
     assert judged(world) == []
 
 
+@pytest.mark.parametrize(("surge", "waits"), [(1, True), (2, False)])
+def test_a_pod_surges_only_where_all_that_it_asks_for_is_left(surge: int, waits: bool) -> None:
+    world = surging_world(surge, quota=3, replicas=0)
+    deploy(world, 1, **ROLLING)
+    add(world, "old-0", "a1", gpus=2)
+    world.pass_time(3)
+    add(world, "new-0", "b2", gpus=2)
+    assert (world.is_gated("new-0"), used(world)) == (waits, "3" if waits else "5")
+    assert judged(world) == []
+
+
 def test_who_scales_up_during_a_rollout_keeps_no_surge_quota() -> None:
     world = surging_world()
     add(world, "new-0", "b2")

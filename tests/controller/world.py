@@ -125,6 +125,7 @@ class World:
         self.unlisted: set[Resource] = set()
         self.is_job_controller_away = False
         self._told = 0
+        self._observed: object = None
         self._queue: deque[ApiRequest] = deque()
         self._sender = Sender(self.store, self.clock, threading.Event())
         self.config = config
@@ -178,6 +179,7 @@ class World:
     def observe(self) -> None:
         """Tells the core what the store holds, and what else is shown, as a relist does."""
         self._say_what_is_suspended()
+        self._observed = self._observable()
         for resource, into in WATCHED.items():
             if resource in self.unlisted:
                 continue
@@ -185,6 +187,10 @@ class World:
             for one in listed.undecodable:
                 self.core.receive(Unreadable(one))
             self.core.receive(core.Observed(resource, listed))
+
+    def _observable(self) -> object:
+        """Equals that of another time if `observe` would tell the core the same."""
+        return self.store._journal.version, dict(self.shown), set(self.unlisted)
 
     def _say_what_is_suspended(self) -> None:
         """Does what the Job controller does when it sees a Job stopped or let go."""
@@ -219,8 +225,13 @@ class World:
 
     def settle(self) -> None:
         """Lets everything happen that can happen without time passing."""
+        self.observe()
+        self._settle()
+
+    def _settle(self) -> None:
         for _ in range(200):
-            self.observe()
+            if self._observed != self._observable():
+                self.observe()
             self.core.step()
             if not self._queue:
                 return
@@ -232,7 +243,7 @@ class World:
         """Lets time pass in small steps, and things happen."""
         for _ in range(max(1, round(seconds / 0.5))):
             self.clock.advance(min(seconds, 0.5))
-            self.settle()
+            self._settle()
 
     def pass_long_time(self, seconds: float) -> None:
         """Lets time pass from each moment at which the core has something to do to the next."""

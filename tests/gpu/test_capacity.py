@@ -131,6 +131,13 @@ def test_req_11_an_agent_that_knows_of_a_sick_gpu_takes_it_off():
     assert of(both).units == {GPU: 7}
 
 
+def test_a_machine_has_the_gpus_that_its_agent_lists_whatever_the_labels_say():
+    found = of(dataclasses.replace(WHOLE, devices=devices(*[True] * 6)))
+    assert found.physical == 6
+    cut = make_node("NVIDIA-A100-SXM4-80GB", {mig("3g.40gb"): 4})
+    assert of(dataclasses.replace(cut, devices=devices(True, True))).physical == 2
+
+
 def test_req_11_slices_of_a_sick_gpu_are_taken_off_in_proportion():
     node = make_node("NVIDIA-A100-SXM4-80GB", {mig("1g.10gb"): 14, mig("3g.40gb"): 1})
     found = of(dataclasses.replace(node, devices=devices(True, False)))

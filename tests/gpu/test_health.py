@@ -37,6 +37,22 @@ def test_trap_12_xid_seventy_nine_is_a_lost_gpu():
 
 
 @pytest.mark.parametrize(
+    ("xid", "name"),
+    [
+        (13, "graphics engine"), (31, "page fault"), (43, "stopped"), (45, "preemptive"),
+        (48, "double-bit"), (63, "remap recorded"), (64, "remap failed"), (68, "video processor"),
+        (74, "NVLink"), (79, "fallen off the bus"), (94, "contained"), (95, "uncontained"),
+        (109, "context switch"), (119, "GSP timeout"), (120, "GSP error"), (140, "unrecovered"),
+        (143, "initialisation"), (154, "recovery action"),
+    ],
+)  # fmt: skip
+def test_an_error_is_named_as_nvidia_names_its_number(xid, name):
+    device = DeviceReading(id="a", healthy=False, reason=f"Xid{xid}")
+    strict = HealthPolicy(ignored_xids=frozenset(), reported_xids=frozenset())
+    assert name in health.judge_device(device, strict).reason
+
+
+@pytest.mark.parametrize(
     ("reason", "healthy", "text"),
     [
         ("Xid13", True, "XID 13 (ignore)"),

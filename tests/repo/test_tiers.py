@@ -120,6 +120,12 @@ def test_the_closest_tests_import_a_changed_module_or_carry_its_name(tmp_path: P
     ]
 
 
+def test_durations_are_of_files_that_exist_and_powers_of_two() -> None:
+    durations = json.loads(tiers.DURATIONS.read_text())
+    assert {file for file in durations if not (tiers.ROOT / file).is_file()} == set()
+    assert {n for n in durations.values() if tiers.rounded(n) != n} == set()
+
+
 def test_recorded_durations_change_only_with_the_test() -> None:
     assert [tiers.rounded(s) for s in (0.2, 1.3, 11, 15, 20, 22, 90, 91)] == [
         *(1, 1, 8, 16, 16, 16, 64, 128),

@@ -46,6 +46,19 @@ def test_borrowers_come_last():
     assert made.active("amber") == ["a-big"]
 
 
+def test_a_queue_that_holds_more_than_its_quota_has_no_less_than_nothing_left():
+    made = world(
+        cluster_queue("amber", 4),
+        holding("a0", "amber", 6, priority=9),
+        waiting("a1", "amber", 3),
+    )
+
+    wait = waits(made.cycle())["a1"]
+
+    assert wait.message.endswith("in flavor std, 3 more needed")
+    assert [shortage.available for shortage in wait.shortages] == [0]
+
+
 def test_a_blocked_preemptor_keeps_its_nominal_quota_from_those_after_it():
     made = world(
         cluster_queue("amber", 6, cohort="q", within=LOWER, reclaim=LOWER),

@@ -12,6 +12,7 @@ from tests.builders.jobs import make_job
 from tests.webhook import reviews
 
 MUTATE, VALIDATE = "/mutate-batch-v1-job", "/validate-batch-v1-job"
+PROTECT = "/protect-batch-v1-job"
 KIND = {"group": "batch", "version": "v1", "kind": "Job"}
 
 
@@ -60,6 +61,17 @@ def test_an_update_is_judged_against_the_stored_job(client: FlaskClient) -> None
     update = review(new, operation="UPDATE", oldObject=old)
     response = reviews.post(client, VALIDATE, update)["response"]
     assert "field is immutable" in response["status"]["message"]
+
+
+@pytest.mark.parametrize(("operation", "allowed"), [("UPDATE", False), ("CREATE", True)])
+def test_only_a_change_is_judged_by_what_editors_may_do(
+    client: FlaskClient, operation: str, *, allowed: bool
+) -> None:
+    old, new = make_job(), make_job(annotations={names.OUTSIDE_QUOTA: "true"})
+    change = review(new, operation=operation, oldObject=old)
+    response = reviews.post(client, PROTECT, change)["response"]
+    assert response["allowed"] is allowed
+    assert allowed or "only administrators may set it" in response["status"]["message"]
 
 
 @pytest.mark.parametrize(
