@@ -55,7 +55,7 @@ def test_a_queue_that_holds_more_than_its_quota_has_no_less_than_nothing_left():
 
     wait = waits(made.cycle())["a1"]
 
-    assert wait.message.endswith("in flavor std, 3 more needed")
+    assert kueue.message(wait.why).endswith("in flavor std, 3 more needed")
     assert [shortage.available for shortage in wait.shortages] == [0]
 
 
