@@ -37,7 +37,7 @@ WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
     resources.PRIORITY_CLASSES: views.PriorityClass,
     resources.CHILD_JOBS: batch.JobDocument,
     resources.RELEASED_PODS: views.Pod,
-    resources.BOUND_PODS: bound_pod.Document,
+    resources.BOUND_PODS: bound_pod.BoundPodDocument,
     **{owners.resource_of(one.kind): one.document for one in _ALWAYS},
 }
 """Kinds that the core must follow, and the types that they are decoded into."""

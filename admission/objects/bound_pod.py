@@ -23,7 +23,7 @@ _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 
-class Container(View, frozen=True, kw_only=True):
+class BoundContainer(View, frozen=True, kw_only=True):
     """The requests of a container."""
 
     name: str = ""
@@ -31,30 +31,30 @@ class Container(View, frozen=True, kw_only=True):
     restart_policy: str | None = None
 
 
-class Spec(View, frozen=True, kw_only=True):
+class BoundSpec(View, frozen=True, kw_only=True):
     """Where a pod is, and what its containers request."""
 
     node_name: str = ""
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] | None = None
+    containers: tuple[BoundContainer, ...] = ()
+    init_containers: tuple[BoundContainer, ...] | None = None
     resources: views.ResourceRequirements | None = None
     overhead: dict[str, str | int] | None = None
 
 
-class Status(View, frozen=True, kw_only=True):
+class BoundStatus(View, frozen=True, kw_only=True):
     """Whether a pod has ended."""
 
     phase: str = ""
 
 
-class Document(Object, frozen=True, kw_only=True):
+class BoundPodDocument(Object, frozen=True, kw_only=True):
     """v1 Pod."""
 
-    spec: Spec = Spec()
-    status: Status = Status()
+    spec: BoundSpec = BoundSpec()
+    status: BoundStatus = BoundStatus()
 
 
-def value(pod: Document) -> BoundPod | None:
+def value(pod: BoundPodDocument) -> BoundPod | None:
     """Return a pod as the ledger of nodes counts it; None for one that uses nothing any more.
 
     Raises:
@@ -72,14 +72,14 @@ def value(pod: Document) -> BoundPod | None:
     )
 
 
-def _asked(spec: Spec) -> bytes:
+def _asked(spec: BoundSpec) -> bytes:
     """Return what says how much a pod requests; equal for pods that request the same."""
     return _ENCODER.encode(msgspec.structs.replace(spec, node_name=""))
 
 
 @lru_cache(maxsize=4096)
 def _requests(asked: bytes) -> Mapping[str, int]:
-    spec = structs.decoder(Spec).decode(asked)
+    spec = structs.decoder(BoundSpec).decode(asked)
     pod = pod_resources.with_default_requests(pods.read(spec, "spec", pods.nanos))
     amounts = transformation.counted(pod_resources.requests(pod))
     return {**{str(name): amount for name, amount in amounts.items() if amount}, PODS: 1}

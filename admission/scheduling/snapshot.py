@@ -19,7 +19,7 @@ from admission.scheduling import quota
 from admission.scheduling.consumption import Rank
 from admission.scheduling.hierarchy import Forest, QueueNode
 from admission.scheduling.model import Config, LocalQueue, ResourceFlavor
-from admission.scheduling.places.enforcement import Places
+from admission.scheduling.places.enforcement import PodPlaces
 from admission.scheduling.places.model import Place, Want
 from admission.scheduling.reserving import ReservingWorkload
 
@@ -56,7 +56,7 @@ class Snapshot:
     removed: set[WorkloadKey] = field(default_factory=set)
     holders: dict[tuple[int, FlavorResource], Holders] = field(default_factory=dict)
     held_back: dict[tuple[ClusterQueueName, FlavorResource], int] = field(default_factory=dict)
-    places: Places = field(default_factory=Places)
+    places: PodPlaces = field(default_factory=PodPlaces)
     _placed: list[tuple[tuple[Want, ...], tuple[Place, ...]]] = field(default_factory=list)
     _added: list[tuple[QueueNode, Mapping[FlavorResource, int]]] = field(default_factory=list)
 

@@ -54,7 +54,7 @@ from admission.scheduling.model import (
 )
 from admission.scheduling.overview import LocalOverview, Overview
 from admission.scheduling.pending import Pending, PendingQueues, PendingSnapshot
-from admission.scheduling.places.enforcement import Places
+from admission.scheduling.places.enforcement import PodPlaces
 from admission.scheduling.places.model import Place
 from admission.scheduling.preemption import history
 from admission.scheduling.preemption.history import PreemptionHistory
@@ -102,7 +102,7 @@ class State:
             self.config.admission_fair_sharing, self._ledger, self._changes
         )
         self._preemption_history = PreemptionHistory()
-        self.places = Places(self.config.placement)
+        self.places = PodPlaces(self.config.placement)
         self._kept: dict[ClusterQueueName, WorkloadKey] = {}
         """The workload of a ClusterQueue for which places are kept until its victims left."""
         self._wait_for_nodes: dict[ClusterQueueName, None] = {}

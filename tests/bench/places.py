@@ -22,7 +22,7 @@ from admission.base.names import (
 from admission.scheduling import model
 from admission.scheduling.model import PodNeeds
 from admission.scheduling.places import search
-from admission.scheduling.places.model import BoundPod, Node, Shape, Want
+from admission.scheduling.places.model import BoundPod, Node, PodShape, Want
 from admission.scheduling.state import State
 
 NODES, BOUND, QUEUES, WAITING, CYCLES = 5_000, 50_000, 1_000, 10_000, 60
@@ -127,7 +127,7 @@ def _cycles(state: State) -> list[float]:
 
 def _gang(state: State) -> float:
     """Milliseconds to find places for 64 pods."""
-    want = Want(PodSetName("main"), Shape(_needs(1), tuple(POOL.items())), 64)
+    want = Want(PodSetName("main"), PodShape(_needs(1), tuple(POOL.items())), 64)
     state.places.ledger.rooms(want.shape)
     start = time.process_time()
     search.find(state.places.ledger, (want,))

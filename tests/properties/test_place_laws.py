@@ -11,7 +11,7 @@ from admission.base.names import PodSetName, WorkloadKey
 from admission.scheduling.model import PodNeeds, Spread, Taint, Toleration
 from admission.scheduling.places import search
 from admission.scheduling.places.ledger import NodeLedger
-from admission.scheduling.places.model import BoundPod, Node, Place, Shape, Want
+from admission.scheduling.places.model import BoundPod, Node, Place, PodShape, Want
 from admission.scheduling.places.rooms import Rooms
 
 HOST = "kubernetes.io/hostname"
@@ -45,7 +45,7 @@ def wants(draw: st.DrawFn, name: str, *, constrained: bool) -> Want:
     )
     labels = draw(st.sampled_from([(), (), ((ZONE, "x"),)]))
     tolerations = draw(st.sampled_from([(), (Toleration(key="t", operator="Exists"),)]))
-    return Want(PodSetName(name), Shape(needs, labels, tolerations), draw(st.integers(1, 3)))
+    return Want(PodSetName(name), PodShape(needs, labels, tolerations), draw(st.integers(1, 3)))
 
 
 def takes(node: Node, want: Want) -> bool:
@@ -131,7 +131,7 @@ def test_what_is_free_is_what_a_node_has_less_its_pods_and_promises(data):
     ledger = NodeLedger()
     known: dict[str, Node] = {}
     pods: dict[str, BoundPod] = {}
-    shape = Shape(PodNeeds(requests=((GPU, 1),), devices=(GPU,)))
+    shape = PodShape(PodNeeds(requests=((GPU, 1),), devices=(GPU,)))
     promised: dict[WorkloadKey, int] = {}
     for step in range(data.draw(st.integers(1, 25))):
         name = data.draw(st.sampled_from(NAMES))

@@ -8,7 +8,7 @@ from admission.controller.seeing.informers import Informer
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import bound_pod, nodes, views
-from admission.scheduling.places.enforcement import Places
+from admission.scheduling.places.enforcement import PodPlaces
 from admission.scheduling.places.model import Node
 
 
@@ -19,7 +19,7 @@ class NodePlaces:
         informers: what watches must be told to, by resource.
     """
 
-    def __init__(self, places: Places, changed: Callable[[], None]) -> None:
+    def __init__(self, places: PodPlaces, changed: Callable[[], None]) -> None:
         """Has seen nothing yet.
 
         Args:
@@ -59,7 +59,7 @@ class NodePlaces:
         if self._nodes.pop(name, None) is not None:
             self._note(lambda: self._places.drop_node(name))
 
-    def _see_pod(self, pod: bound_pod.Document) -> None:
+    def _see_pod(self, pod: bound_pod.BoundPodDocument) -> None:
         value = bound_pod.value(pod)
         uid = pod.metadata.uid
         if value is None:

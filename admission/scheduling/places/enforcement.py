@@ -18,7 +18,7 @@ from admission.scheduling.places.model import (
     BoundPod,
     Node,
     Place,
-    Shape,
+    PodShape,
     Want,
 )
 
@@ -27,7 +27,7 @@ _UNDECIDED: Final = (Enforcement.OFF, Enforcement.OFF)
 
 
 @dataclass(slots=True)
-class _Flavor:
+class _FlavorNodes:
     """A flavor and its nodes.
 
     Attributes:
@@ -39,7 +39,7 @@ class _Flavor:
     scaled: int = 0
 
 
-class Places:
+class PodPlaces:
     """Nodes, flavors and promises; answers whether workloads can be placed.
 
     Attributes:
@@ -50,7 +50,7 @@ class Places:
     def __init__(self, default: Enforcement | None = None) -> None:
         self.ledger = NodeLedger()
         self.default = default
-        self._flavors: dict[FlavorName, _Flavor] = {}
+        self._flavors: dict[FlavorName, _FlavorNodes] = {}
         self._flavors_of: dict[str, tuple[FlavorName, ...]] = {}
         self._decided: dict[FlavorName, tuple[Enforcement, ...]] = {}
         self._turned: dict[FlavorName, None] = {}
@@ -64,7 +64,7 @@ class Places:
     def set_flavor(self, flavor: ResourceFlavor) -> None:
         """Add or replace a flavor."""
         self.drop_flavor(flavor.name)
-        entry = self._flavors[flavor.name] = _Flavor(flavor, {})
+        entry = self._flavors[flavor.name] = _FlavorNodes(flavor, {})
         for node in self.ledger.nodes.values():
             if _selects(flavor, node):
                 self._count(entry, node, 1)
@@ -104,7 +104,7 @@ class Places:
         for name in self._flavors_of.get(node.name, ()):
             self._count(self._flavors[name], node, -1)
 
-    def _count(self, entry: _Flavor, node: Node, sign: int) -> None:
+    def _count(self, entry: _FlavorNodes, node: Node, sign: int) -> None:
         name = entry.flavor.name
         others = tuple(one for one in self._flavors_of.get(node.name, ()) if one != name)
         if sign > 0:
@@ -187,7 +187,7 @@ class Places:
             flavor = self._flavors[name].flavor
             labels.update(flavor.node_labels)
             tolerations += (one for one in flavor.tolerations if one not in tolerations)
-        shape = Shape(needs, tuple(sorted(labels.items())), tuple(tolerations))
+        shape = PodShape(needs, tuple(sorted(labels.items())), tuple(tolerations))
         return Want(pod_set.name, shape, count, chosen)
 
     def never(self, want: Want) -> NoPlace | None:

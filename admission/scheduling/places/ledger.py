@@ -20,7 +20,7 @@ from admission.scheduling.places.model import (
     BoundPod,
     Node,
     Place,
-    Shape,
+    PodShape,
     Want,
 )
 from admission.scheduling.places.rooms import Rooms
@@ -75,7 +75,7 @@ class NodeLedger:
         """Workloads with pods that have neither a node nor a promise, oldest first."""
         self._crowded: dict[str, None] = {}
         """Nodes on which more is promised than is there."""
-        self._rooms: dict[Shape, Rooms] = {}
+        self._rooms: dict[PodShape, Rooms] = {}
         self._changes: list[str] = []
         self._offset = 0
         self._settled = -1
@@ -376,7 +376,7 @@ class NodeLedger:
         names, self._roomier = tuple(self._roomier), {}
         return names
 
-    def rooms(self, shape: Shape) -> Rooms:
+    def rooms(self, shape: PodShape) -> Rooms:
         """Return how many pods of a shape each node takes now; valid until the next change."""
         rooms = self._rooms.pop(shape, None)
         if rooms is None:
@@ -461,12 +461,12 @@ class NodeLedger:
         return found
 
 
-def each(shape: Shape) -> dict[str, int]:
+def each(shape: PodShape) -> dict[str, int]:
     """Return what one pod of a shape takes of a node."""
     return {**dict(shape.needs.requests), PODS: 1}
 
 
-def _told_resource(shape: Shape) -> str:
+def _told_resource(shape: PodShape) -> str:
     """The resource by which people judge whether there is room: the device asked for most of."""
     amounts = dict(shape.needs.requests)
     if shape.needs.devices:

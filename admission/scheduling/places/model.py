@@ -38,7 +38,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PodShape:
     """A pod as nodes see it: what it asks, with what its flavors add.
 
     Pods of one shape are alike for every node.
@@ -64,7 +64,7 @@ class Want:
     """
 
     pod_set: PodSetName
-    shape: Shape
+    shape: PodShape
     count: int
     flavors: tuple[FlavorName, ...] = ()
 

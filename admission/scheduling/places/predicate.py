@@ -11,14 +11,14 @@ from typing import Final
 
 from admission.base.selectors import Requirement
 from admission.scheduling.model import NodeTerm
-from admission.scheduling.places.model import HOSTNAME, PODS, Amounts, Node, Shape
+from admission.scheduling.places.model import HOSTNAME, PODS, Amounts, Node, PodShape
 from admission.scheduling.tolerations import untolerated
 
 NAME_FIELD: Final = "metadata.name"
 _GONE: Final = "\0"
 
 
-class Refusal(StrEnum):
+class NodeRefusal(StrEnum):
     """Why a node can never take a pod, however much is free."""
 
     LABELS = "labels"
@@ -29,7 +29,7 @@ class Refusal(StrEnum):
     RESOURCE = "resource"
 
 
-def refusal(node: Node, shape: Shape, declared: Mapping[str, int]) -> Refusal | None:
+def refusal(node: Node, shape: PodShape, declared: Mapping[str, int]) -> NodeRefusal | None:
     """Return why a node can never take a pod as it is now; None where it can, once it is empty.
 
     Args:
@@ -39,27 +39,27 @@ def refusal(node: Node, shape: Shape, declared: Mapping[str, int]) -> Refusal | 
             some other program counts it.
     """
     if any(node.labels.get(key) != value for key, value in shape.labels):
-        return Refusal.LABELS
+        return NodeRefusal.LABELS
     if not _matches(node, shape.needs.terms):
-        return Refusal.AFFINITY
+        return NodeRefusal.AFFINITY
     if untolerated(node.taints, shape.tolerations) is not None:
-        return Refusal.TAINT
+        return NodeRefusal.TAINT
     for constraint in shape.needs.spread:
         if constraint.key not in node.labels and constraint.key != HOSTNAME:
-            return Refusal.LABELS
+            return NodeRefusal.LABELS
     for resource, amount in shape.needs.requests:
         if resource not in node.amounts:
             if resource in declared:
-                return Refusal.RESOURCE
+                return NodeRefusal.RESOURCE
         elif node.amounts[resource] < amount:
             is_sick = node.amounts[resource] + node.sick.get(resource, 0) >= amount
-            return Refusal.SICK if is_sick else Refusal.SIZE
+            return NodeRefusal.SICK if is_sick else NodeRefusal.SIZE
     if node.amounts.get(PODS, 1) < 1:
-        return Refusal.SIZE
+        return NodeRefusal.SIZE
     return None
 
 
-def copies(free: Amounts, shape: Shape) -> int:
+def copies(free: Amounts, shape: PodShape) -> int:
     """Return how many pods of a shape fit into what is free on a node that takes them.
 
     Args:

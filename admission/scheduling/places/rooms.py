@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from admission.base.selectors import Labels
 from admission.base.why import NodeFree
 from admission.scheduling.places import predicate
-from admission.scheduling.places.model import HOSTNAME, Amounts, Node, Shape
+from admission.scheduling.places.model import HOSTNAME, Amounts, Node, PodShape
 
 
 class Rooms:
@@ -24,7 +24,7 @@ class Rooms:
         free: of the resource that counts, over the nodes that can take such a pod once empty.
     """
 
-    def __init__(self, shape: Shape, resource: str) -> None:
+    def __init__(self, shape: PodShape, resource: str) -> None:
         """Knows no node yet.
 
         Args:
@@ -35,11 +35,11 @@ class Rooms:
         self.resource = resource
         self.seen = -1
         self.room: dict[str, int] = {}
-        self.refused: dict[predicate.Refusal, int] = {}
+        self.refused: dict[predicate.NodeRefusal, int] = {}
         self.total = 0
         self.free = 0
         self._is_apart = HOSTNAME in shape.needs.apart
-        self._judged: dict[str, tuple[Node, predicate.Refusal | None]] = {}
+        self._judged: dict[str, tuple[Node, predicate.NodeRefusal | None]] = {}
         self._declared: Mapping[str, int] = {}
         self._free: dict[str, int] = {}
         self._holes: list[tuple[int, str]] = []
@@ -76,8 +76,8 @@ class Rooms:
         room = predicate.copies(free, self.shape) if takes else 0
         self._set_room(name, min(room, 1) if self._is_apart else room)
 
-    def _count_refusal(self, refused: predicate.Refusal | None, sign: int) -> None:
-        if refused is not None and refused is not predicate.Refusal.LABELS:
+    def _count_refusal(self, refused: predicate.NodeRefusal | None, sign: int) -> None:
+        if refused is not None and refused is not predicate.NodeRefusal.LABELS:
             self.refused[refused] = self.refused.get(refused, 0) + sign
 
     def _set_free(self, name: str, free: int | None) -> None:
@@ -100,13 +100,15 @@ class Rooms:
 
     def largest(self) -> int | None:
         """Return the most that a node has of the resource, where all are too small; else None."""
-        if self._free or {why for why, n in self.refused.items() if n} != {predicate.Refusal.SIZE}:
+        if self._free or {why for why, n in self.refused.items() if n} != {
+            predicate.NodeRefusal.SIZE
+        }:
             return None
         if self._largest is None:
             self._largest = max(
                 node.amounts.get(self.resource, 0)
                 for node, refused in self._judged.values()
-                if refused is predicate.Refusal.SIZE
+                if refused is predicate.NodeRefusal.SIZE
             )
         return self._largest
 

@@ -28,7 +28,7 @@ def find(ledger: NodeLedger, wants: Sequence[Want]) -> tuple[Place, ...] | None:
     greedy = _fill(ledger, ordered)
     if greedy is not None or len(wants) == 1:
         return greedy
-    return _Search(ledger, ordered).run()
+    return _AllWays(ledger, ordered).run()
 
 
 def lacking(ledger: NodeLedger, wants: Sequence[Want]) -> tuple[Want, ...]:
@@ -110,7 +110,7 @@ class _Limits:
         return self.most(name, chosen, room) > 0
 
 
-class _Search:
+class _AllWays:
     """All ways to put the pods of several pod sets on nodes, depth first."""
 
     def __init__(self, ledger: NodeLedger, wants: Sequence[Want]) -> None:
