@@ -169,7 +169,13 @@ _NO_FLAVOR: Final = WaitReason.NO_MATCHING_FLAVOR
 
 def _sample(kind: Any, *given: Any) -> Any:
     """Return a value with the names of its fields in place of what differs."""
-    lists = {"pairs": (("TOPOLOGY", "FLAVOR"),), "place": why.CapPlace("QUEUE", "", "USER", "")}
+    lists: dict[str, Any] = {
+        "pairs": (("TOPOLOGY", "FLAVOR"),),
+        "place": why.CapPlace("QUEUE", "", "USER", ""),
+        "hole": why.NodeFree("NODE", 4),
+        "refusals": (),
+        "largest": None,
+    }
     values = list(given)
     for field in dataclasses.fields(kind)[len(given) :]:
         name = field.name.upper()
