@@ -48,6 +48,7 @@ def pod(name: str, *, gated: bool = False, waits: bool = False) -> Json:
         namespace="team",
         metadata={"uid": name},
         gates=[names.ADMISSION_GATE] if gated else [],
+        nodeName="" if gated else "node-0",
         status={"conditions": [said] if waits else []},
     )
 

@@ -338,4 +338,7 @@ def test_a_spec_is_read_once_however_often_the_status_changes(
 
     world.store.patch(resources.WORKLOADS, "w", patches.merge({"spec": {"priority": 1}}), "ml")
     world.settle()
+    assert len(read_) == 1, "it asks for the same"
+    world.add(workload("other", asked={"cpu": "5"}))
+    world.settle()
     assert len(read_) == 2
