@@ -257,9 +257,9 @@ def classes(host: Host, made: Made, rng: random.Random) -> None:
         _create_pod(host, made, "classes", team, body)
         return
     name = made.name("classes")
-    counts = {site.NIC: rng.choice((1, 2)), site.WHOLE: count + 1}
-    if rng.random() < 0.7:
-        counts[names.GPU_CLASS] = 1
+    counts = {site.WHOLE: count + 1, names.GPU_CLASS: 1}
+    if rng.random() < 0.2:
+        counts = {site.NIC: count}  # beside GPUs they would need quota of their own
     _create_requests(host, "classes", team, name, counts)
     body["spec"]["resourceClaims"] = [{"name": "all", "resourceClaimName": name}]
     body["spec"]["containers"][0]["resources"] = {"claims": [{"name": "all"}]}
