@@ -257,9 +257,9 @@ def classes(host: Host, made: Made, rng: random.Random) -> None:
         _create_pod(host, made, "classes", team, body)
         return
     name = made.name("classes")
-    counts = {site.NIC: rng.choice((1, 2)), site.WHOLE: count + 1}
-    if rng.random() < 0.7:
-        counts[names.GPU_CLASS] = 1
+    counts = {site.WHOLE: count + 1, names.GPU_CLASS: 1}
+    if rng.random() < 0.2:
+        counts = {site.NIC: count}  # beside GPUs they would need quota of their own
     _create_requests(host, "classes", team, name, counts)
     body["spec"]["resourceClaims"] = [{"name": "all", "resourceClaimName": name}]
     body["spec"]["containers"][0]["resources"] = {"claims": [{"name": "all"}]}
@@ -443,18 +443,27 @@ def _running(host: Host, team: str) -> list[tuple[str, str]]:
     )
 
 
+def _running_from(host: Host, first: str) -> tuple[str, list[tuple[str, str]]]:
+    """Return the first namespace in which pods of Jobs run, from one on, with `_running` of it."""
+    place = NAMESPACES.index(first)
+    for namespace in (*NAMESPACES[place:], *NAMESPACES[:place]):
+        if pods := _running(host, namespace):
+            return namespace, pods
+    return first, []
+
+
 def take_pod(host: Host, made: Made, rng: random.Random) -> None:
     """Take a running pod from its Job, which would make another one."""
     team, place, change = rng.choice(NAMESPACES), rng.random(), rng.choice(_TAKING)
 
     def call() -> object:
-        found = _running(host, team)
-        if not found:
+        where, pods = _running_from(host, team)
+        if not pods:
             return "no pod"
-        name, _ = found[int(place * len(found))]
-        return host.editor.patch(_path("pods", (team, name)), change)
+        name, _ = pods[int(place * len(pods))]
+        return host.editor.patch(_path("pods", (where, name)), change)
 
-    host.send("take-pod", f"take a pod of {team} from its Job: {change}", call)
+    host.send("take-pod", f"take a pod from its Job, of {team} or the next: {change}", call)
 
 
 def delete_workload(host: Host, made: Made, rng: random.Random) -> None:
@@ -744,13 +753,13 @@ def orphan(host: Host, made: Made, rng: random.Random) -> None:
     team, place = rng.choice(NAMESPACES), rng.random()
 
     def call() -> object:
-        found = _running(host, team)
-        if not found:
+        where, pods = _running_from(host, team)
+        if not pods:
             return "no pod"
-        _, name = found[int(place * len(found))]
-        return host.editor.delete(f"{_path('jobs', (team, name))}?propagationPolicy=Orphan")
+        _, name = pods[int(place * len(pods))]
+        return host.editor.delete(f"{_path('jobs', (where, name))}?propagationPolicy=Orphan")
 
-    host.send("orphan", f"delete a Job of {team}, Orphan", call)
+    host.send("orphan", f"delete a Job of {team} or the next, Orphan", call)
 
 
 def _delete_job(host: Host, made: Made, rng: random.Random, kind: str, policy: str) -> None:

@@ -42,12 +42,6 @@ SETTINGS: Final = Settings.model_validate(
             },
         },
         "kueue": {
-            "resources": {
-                "deviceClassMappings": [
-                    {"name": "nic.example.com/port", "deviceClassNames": ["nic.example.com"]}
-                ],
-                "excludeResourcePrefixes": ["nic.example.com/"],
-            },
             "leaderElection": {
                 "leaseDuration": "8s",
                 "renewDeadline": "6s",
