@@ -3,12 +3,15 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import product
+from unittest import mock
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.base.names import PodSetName, WorkloadKey
 from admission.scheduling.model import PodNeeds, Spread, Taint, Toleration
+from admission.scheduling.places import ledger as ledgers
 from admission.scheduling.places import search
 from admission.scheduling.places.ledger import NodeLedger
 from admission.scheduling.places.model import BoundPod, Node, Place, PodShape, Want
@@ -126,8 +129,16 @@ KEYS = tuple(WorkloadKey("default", name) for name in "abc")
 EVENTS = st.sampled_from(["node", "lose", "bind", "end", "promise", "release", "keep", "settle"])
 
 
-@given(st.data())
-def test_what_is_free_is_what_a_node_has_less_its_pods_and_promises(data):
+@pytest.mark.parametrize("kept", [0, 1024])
+@given(data=st.data())
+def test_what_is_free_is_what_a_node_has_less_its_pods_and_promises(
+    data: st.DataObject, kept: int
+) -> None:
+    with mock.patch.object(ledgers, "_KEPT_CHANGES", kept):
+        _try_events(data)
+
+
+def _try_events(data: st.DataObject) -> None:
     ledger = NodeLedger()
     known: dict[str, Node] = {}
     pods: dict[str, BoundPod] = {}

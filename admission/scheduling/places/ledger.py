@@ -25,8 +25,14 @@ from admission.scheduling.places.model import (
 )
 from admission.scheduling.places.rooms import Rooms
 
-_MOST_SHAPES: Final = 2048
-"""Shapes of which it is kept how many pods each node takes; others are counted anew."""
+_MOST_ROOMS: Final = 2_000_000
+"""Nodes times shapes of which it is kept how many pods a node takes, about 200 bytes each; others
+are counted anew."""
+_KEPT_CHANGES: Final = 1024
+"""Changes that are kept beside four of each node; who has missed more looks at every node."""
+_ONE_OF: Final = 4
+_LEAST_SHAPES: Final = 16
+"""Shapes that are kept however many nodes there are."""
 _NO_LABELS: Final[Labels] = {}
 _EVERYWHERE: Final = frozenset({"cpu", "memory", "ephemeral-storage", PODS})
 
@@ -316,9 +322,10 @@ class NodeLedger:
 
     def _changed(self, name: str, *, is_roomier: bool) -> None:
         self._changes.append(name)
-        if len(self._changes) > 4 * len(self._nodes) + 1024:
-            self._offset += len(self._changes)
-            self._changes.clear()
+        if len(self._changes) > 4 * len(self._nodes) + _KEPT_CHANGES:
+            half = len(self._changes) // 2
+            self._offset += half
+            del self._changes[:half]
         if self._is_supposing:
             return
         if is_roomier:
@@ -378,12 +385,13 @@ class NodeLedger:
 
     def rooms(self, shape: PodShape) -> Rooms:
         """Return how many pods of a shape each node takes now; valid until the next change."""
-        rooms = self._rooms.pop(shape, None)
+        rooms = self._rooms.get(shape)
         if rooms is None:
             rooms = Rooms(shape, _told_resource(shape))
-            if len(self._rooms) >= _MOST_SHAPES:
-                del self._rooms[next(iter(self._rooms))]
-        self._rooms[shape] = rooms
+            most = max(_LEAST_SHAPES, _MOST_ROOMS // max(1, len(self._nodes)))
+            if len(self._rooms) >= most:
+                self._forget_rooms()
+            self._rooms[shape] = rooms
         if rooms.seen < self._offset:
             changed: Iterable[str] = (*self._nodes, *rooms.known() - self._nodes.keys())
         else:
@@ -393,6 +401,14 @@ class NodeLedger:
             rooms.update(node, name, self._free.get(name, {}), self._declared)
         rooms.seen = self.version
         return rooms
+
+    def _forget_rooms(self) -> None:
+        """Forget a quarter of what is kept of shapes, spread over all of them.
+
+        Shapes are asked for in turn: to forget the oldest one would forget each before its turn.
+        """
+        for shape in tuple(self._rooms)[::_ONE_OF]:
+            del self._rooms[shape]
 
     def labels(self, name: str) -> Labels:
         """Return the labels of a node; none of one that is not known."""
