@@ -25,8 +25,8 @@ from admission.scheduling.places.model import (
 )
 from admission.scheduling.places.rooms import Rooms
 
-_MOST_ROOMS: Final = 2_000_000
-"""Nodes times shapes of which it is kept how many pods a node takes, about 200 bytes each; others
+_MOST_ROOMS: Final = 1_200_000
+"""Nodes times shapes of which it is kept how many pods a node takes, about 270 bytes each; others
 are counted anew."""
 _KEPT_CHANGES: Final = 1024
 """Changes that are kept beside four of each node; who has missed more looks at every node."""
