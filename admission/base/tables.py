@@ -23,6 +23,10 @@ class Index(Generic[Group, Key]):
         """Return the keys of a group, in the order in which they came to it."""
         return tuple(self._members.get(group, ()))
 
+    def groups(self) -> Iterable[Group]:
+        """Return the groups that have a member."""
+        return self._members
+
     def __contains__(self, group: object) -> bool:
         """Return whether a group has any member."""
         return group in self._members

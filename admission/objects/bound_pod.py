@@ -39,6 +39,7 @@ class BoundSpec(View, frozen=True, kw_only=True):
     init_containers: tuple[BoundContainer, ...] | None = None
     resources: views.ResourceRequirements | None = None
     overhead: dict[str, str | int] | None = None
+    priority: int | None = None
 
 
 class BoundStatus(View, frozen=True, kw_only=True):
@@ -69,12 +70,13 @@ def value(pod: BoundPodDocument) -> BoundPod | None:
         requests=_requests(_asked(pod.spec)),
         workload=(metadata.namespace, name) if name else None,
         pod_set=metadata.label(names.PODSET_LABEL),
+        priority=pod.spec.priority or 0,
     )
 
 
 def _asked(spec: BoundSpec) -> bytes:
     """Return what says how much a pod requests; equal for pods that request the same."""
-    return _ENCODER.encode(msgspec.structs.replace(spec, node_name=""))
+    return _ENCODER.encode(msgspec.structs.replace(spec, node_name="", priority=None))
 
 
 @lru_cache(maxsize=4096)

@@ -14,7 +14,10 @@ _AS_SELECTOR = structs.converter(views.LabelSelector)
 
 
 def of_template(
-    spec: views.PodSpec, labels: Mapping[str, str], requests: Mapping[str, int]
+    spec: views.PodSpec,
+    labels: Mapping[str, str],
+    requests: Mapping[str, int],
+    priority: int | None,
 ) -> PodNeeds:
     """Return what one pod of a template asks of a node, besides selector and tolerations.
 
@@ -22,6 +25,7 @@ def of_template(
         spec: of the template.
         labels: of the template; they tell which constraints are about pods of its own kind.
         requests: what the scheduler reserves for one pod, canonical units.
+        priority: by which the scheduler lets the pods preempt others; None where it does not.
     """
     asked = tuple(sorted((str(name), amount) for name, amount in requests.items() if amount > 0))
     return PodNeeds(
@@ -31,6 +35,7 @@ def of_template(
         apart=tuple(sorted(set(_apart(spec.affinity, labels)))),
         spread=tuple(sorted(_spread(spec.topology_spread_constraints or (), labels))),
         is_known=not resource_claim.concerned(spec),
+        priority=priority,
     )
 
 

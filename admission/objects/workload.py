@@ -735,6 +735,20 @@ def _never_preempts(view: Workload, around: Surroundings) -> bool:
     )
 
 
+def _preempting_priority(pod_set: PodSet, view: Workload, around: Surroundings) -> int | None:
+    """Return the priority by which pods preempt others on nodes; None where they do not.
+
+    It is that of their PriorityClass. A WorkloadPriorityClass says nothing of it.
+    """
+    spec, reference = pod_set.template.spec, view.spec.priority_class_ref
+    if spec.preemption_policy == NEVER or spec.priority_class_name in around.never_preempting:
+        return None
+    if spec.priority is not None:
+        return spec.priority
+    is_of_workload = reference is not None and reference.group == names.KUEUE_GROUP
+    return 0 if is_of_workload or not spec.priority_class_name else view.spec.priority or 0
+
+
 def scheduling_value_of_held(view: Workload, *, stays: bool) -> model.Workload | None:
     """A Workload reduced to its quota, for one whose requests cannot be read.
 
@@ -794,7 +808,8 @@ def _asked(view: Workload, around: Surroundings) -> _Asked:
     if any(resource_claim.concerned(one.template.spec) for one in found):
         return _computed(view, around)  # it depends on the claims of this one
     beside = around.rules, around.limits, around.overheads, around.placements
-    key = _ENCODER.encode(found), *map(id, beside)
+    priorities = tuple(_preempting_priority(one, view, around) for one in found)
+    key = _ENCODER.encode(found), priorities, *map(id, beside)
     return _ASKED.get(key, lambda: _Remembered(_computed(view, around), beside)).asked
 
 
@@ -804,7 +819,14 @@ def _computed(view: Workload, around: Surroundings) -> _Asked:
     taken = _taken(view, adjusted, around)
     return _Asked(
         tuple(
-            _pod_set(_placed(one, around), what, group, _path(index), pod)
+            _pod_set(
+                _placed(one, around),
+                what,
+                group,
+                _path(index),
+                pod,
+                _preempting_priority(one, view, around),
+            )
             for index, (one, what, group, pod) in enumerate(
                 zip(found, taken, _groups(found), adjusted, strict=True)
             )
@@ -1031,7 +1053,14 @@ def _eviction(status: WorkloadStatus) -> model.Eviction | None:
     return model.Eviction(reason=found.reason, since_us=since_us)
 
 
-def _pod_set(view: PodSet, taken: Claimed, group: str, path: str, pod: Pod[int]) -> model.PodSet:
+def _pod_set(
+    view: PodSet,
+    taken: Claimed,
+    group: str,
+    path: str,
+    pod: Pod[int],
+    priority: int | None,
+) -> model.PodSet:
     spec = view.template.spec
     requests = {str(r): n for r, n in transformation.counted(pod_resources.requests(pod)).items()}
     return model.PodSet(
@@ -1042,7 +1071,7 @@ def _pod_set(view: PodSet, taken: Claimed, group: str, path: str, pod: Pod[int])
         together=taken.shared,
         node_selector=dict(spec.node_selector or {}),
         affinity=_affinity(spec, path),
-        needs=pod_needs.of_template(spec, view.template.metadata.labels or {}, requests),
+        needs=pod_needs.of_template(spec, view.template.metadata.labels or {}, requests, priority),
         tolerations=values.tolerations(spec.tolerations or ()),
         group=group,
         shape=_shape(spec),

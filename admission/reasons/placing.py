@@ -21,7 +21,7 @@ def shortage(no_place: NoPlace) -> str:
             f"{nodes} {_REFUSED[reason][nodes != 1]}" for reason, nodes in no_place.refusals
         )
         head = f"no node of {where} can take a pod with {amount}"
-        return f"{head}: {refusals}" if refusals else head
+        return f"{head}: {refusals or 'none has the labels that it selects'}"
     if no_place.is_joint:
         return f"the nodes of {where} have room for each pod set, but not for all of them at once"
     needs = (

@@ -38,7 +38,7 @@ def of_condition(reason: str, message: str) -> Why:
         match = pattern.fullmatch(message)
         if match is not None:
             return value(match)
-    if reason == WaitReason.WAITING_FOR_NODE:
+    if reason == WaitReason.WAITING_FOR_NODE and _POD_SET.search(message):
         return why.Stated(reason, f"Waits for a node: {_POD_SET.sub('', message)}")
     return _no_flavor(reason, message) or why.Stated(reason, message)
 

@@ -162,6 +162,7 @@ class PodNeeds:
         apart: labels of nodes by which its pods must be on different nodes, sorted.
         spread: see `Spread`, sorted.
         is_known: whether that is all it asks; a pod with ResourceClaims asks for more.
+        priority: by which the scheduler lets it preempt pods on nodes; None where it may not.
     """
 
     requests: tuple[tuple[str, int], ...] = ()
@@ -170,6 +171,7 @@ class PodNeeds:
     apart: tuple[str, ...] = ()
     spread: tuple[Spread, ...] = ()
     is_known: bool = True
+    priority: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -299,13 +299,16 @@ class Cluster:
     def add_gpu_node(self, name: str, **facts: Unpack[nodes.Facts]) -> Json:
         """Creates a node as `nodes.make_gpu_node` describes it; a whole cluster makes it Ready.
 
+        An API server alone taints it, and nobody takes that off.
+
         Raises:
             TimeoutError: a whole cluster did not make it Ready.
         """
-        created = self.api.post("/api/v1/nodes", nodes.make_gpu_node(name, **facts))
-        if "kwok" not in self._daemons:
-            return created
         path = f"/api/v1/nodes/{name}"
+        self.api.post("/api/v1/nodes", nodes.make_gpu_node(name, **facts))
+        if "kwok" not in self._daemons:
+            taints = [dict(taint) for taint in facts.get("taints", ())] or None
+            return self.api.patch(path, {"spec": {"taints": taints}})
         return waiting.until(
             lambda: _if_ready(self.api.get(path)), what=f"node {name} Ready and free of taints"
         )

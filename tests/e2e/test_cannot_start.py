@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from admission.base import names
 from tests.builders.pods import make_pod
 from tests.config.files import gpu
 from tests.controlplane import nodes, waiting
@@ -14,7 +15,7 @@ from tests.e2e.pools import Pool
 from tests.e2e.queues import add_flavor, add_queue
 from tests.e2e.test_jobs import A100, create_job, is_suspended, running, workloads
 from tests.integration import owner_crds, snapshot
-from tests.integration.installed import Installed
+from tests.integration.installed import KUEUE, Installed
 from tests.integration.test_owners import ROWS, allow
 from tests.owners import samples
 
@@ -149,6 +150,9 @@ def test_a_gang_that_says_it_runs_gives_back_what_its_unscheduled_pods_hold(
 
 
 def test_a_pod_that_no_node_takes_is_told_what_it_holds(queue: Pool, clock: MovedClock) -> None:
+    flavor = f"{KUEUE}/resourceflavors/{queue.name}-a100"
+    tells = {"metadata": {"annotations": {names.PLACEMENT: "Tell"}}}
+    queue.cluster.api.patch(flavor, tells)
     selector = {"rack": "none"}
     queue.create("pods", make_pod("lost", gpus=8, nodeSelector=selector))
     create_job(queue, "next", 1)

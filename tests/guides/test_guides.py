@@ -127,9 +127,18 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
 @pytest.mark.controlplane
 @pytest.mark.parametrize("guide", GUIDES)
 def test_a_guide_holds(system: Installed, tmp_path: Path, guide: str) -> None:
+    before = namespaces(system)
     for name in GUIDES[guide]:
         kubeconfig = editor(system) if name in OF_EDITORS else ""
         Reader(system, tmp_path / "reader", kubeconfig).follow(pages.FOLDER / f"{name}.md")
+    for namespace in sorted(namespaces(system) - before):
+        system.api.delete(f"/api/v1/namespaces/{namespace}")  # its pods are on nodes of all guides
+
+
+def namespaces(system: Installed) -> set[str]:
+    """The names of all namespaces."""
+    items = system.api.get("/api/v1/namespaces")["items"]
+    return {namespace["metadata"]["name"] for namespace in items}
 
 
 def editor(system: Installed) -> str:

@@ -295,7 +295,7 @@ POD_CHANGES: dict[str, tuple[Any, str]] = {
                 }
             }
         },
-        "nothing else of its spec",
+        "which nodes a pod prefers, not which it requires",
     ),
     "gate of others": (
         {"spec": {"schedulingGates": [{"name": names.ADMISSION_GATE}]}},

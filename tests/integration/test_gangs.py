@@ -44,7 +44,9 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
         owner_crds.install_kind(cluster, "batch.volcano.sh", "v1alpha1", "Job", "jobs")
         owner_crds.install_kind(cluster, "kubeflow.org", "v1", "MXJob", "mxjobs")
         cluster.start_whole(scheduler_flags=(gates,))
-        cluster.add_gpu_node("gpus", gpus=100, labels={"nvidia.com/gpu.product": "A100"})
+        for index in range(16):
+            labels = {"nvidia.com/gpu.product": "A100"}
+            cluster.add_gpu_node(f"gpus-{index}", gpus=100, labels=labels)
         it.start()
         yield it
 

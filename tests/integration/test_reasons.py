@@ -350,10 +350,17 @@ def not_running(system: Installed) -> Asked:
     return Asked(ns, "lost")
 
 
+def add_ready_node(system: Installed, name: str, gpus: int) -> None:
+    """A node of a product of its own; no kubelet says that it is ready, so the test does."""
+    system.cluster.add_gpu_node(name, gpus=gpus, labels={names.GPU_PRODUCT_LABEL: name})
+    ready = {"type": "Ready", "status": "True", "reason": "Test", "message": ""}
+    system.api.patch(f"/api/v1/nodes/{name}/status", {"status": {"conditions": [ready]}})
+
+
 def beyond_every_node(system: Installed) -> Asked:
     """A pod with more GPUs than the only node has, behind one that holds quota."""
     ns = system.cluster.create_namespace("team")
-    system.cluster.add_gpu_node(ns, gpus=2, labels={names.GPU_PRODUCT_LABEL: ns})
+    add_ready_node(system, ns, gpus=2)
     system.add_flavor(ns, product=ns)
     system.add_cluster_queue(ns, quota=4, flavors=(ns,))
     system.add_local_queue(ns, ns)
@@ -362,6 +369,20 @@ def beyond_every_node(system: Installed) -> Asked:
     system.wait_released(ns, "first")
     system.create_pod(ns, "wide", gpus=4)
     return Asked(ns, "wide")
+
+
+def crowded_node(system: Installed) -> Asked:
+    """A pod with more GPUs than are left on the only node, with quota for it."""
+    ns = system.cluster.create_namespace("team")
+    add_ready_node(system, ns, gpus=4)
+    system.add_flavor(ns, product=ns)
+    system.add_cluster_queue(ns, quota=8, flavors=(ns,))
+    system.add_local_queue(ns, ns)
+    system.wait_for_queue(ns)
+    system.create_pod(ns, "first", gpus=3)
+    system.wait_released(ns, "first")
+    system.create_pod(ns, "second", gpus=2)
+    return Asked(ns, "second")
 
 
 def charged_afterwards(system: Installed) -> Asked:
@@ -537,6 +558,9 @@ CASES = (
     Case(beyond_every_node, Code.EXCEEDS_LARGEST_NODE,
          "Too big: a pod asks 4 {ns}, the largest node has 2.",
          "create it again with more pods that ask for less each"),
+    Case(crowded_node, Code.WAITING_FOR_NODE,
+         "Waits for a node: needs 2 nvidia.com/gpu on one node of {ns}; 1 is free, at most 1.*"
+         " node ({ns}).*", "kubectl gpu top"),
     Case(over_cap, Code.CAP_REACHED,
          "Waits: you (.*) hold 2 of at most 2 nvidia.com/gpu in queue {ns} (max-per-user); asks 1"
          " more.", "kubectl gpu who {ns}"),

@@ -406,3 +406,15 @@ def test_pods_without_devices_are_not_held_for_nodes_by_default():
     made.world.add(waiting("w", "q", sets=(pods,)))
 
     assert admitted(made.cycle()) == ["w"]
+
+
+@pytest.mark.parametrize(("priority", "is_admitted"), [(5, True), (0, False), (None, False)])
+def test_what_the_scheduler_makes_room_for_by_preempting_is_left_to_it(priority, is_admitted):
+    made = cluster(node("n1", 8))
+    pod = BoundPod("n1", {GPU: 8, "pods": 1}, priority=0)
+    made.places.set_pod("victim", pod)
+    made.world.add(asking("urgent", 8, needs={"priority": priority}))
+
+    result = made.cycle()
+
+    assert (admitted(result) == ["urgent"]) is is_admitted

@@ -199,10 +199,14 @@ class PodPlaces:
         return search.find(self.ledger, wants) if wants else ()
 
     def fits(self, wants: Sequence[Want]) -> bool:
-        """Return whether all pods can be on nodes at once now."""
-        if len(wants) == 1:
-            return self.ledger.fits(wants[0])
-        return not wants or search.find(self.ledger, wants) is not None
+        """Return whether all pods can be on nodes at once now.
+
+        What the scheduler makes room for by preempting pods on nodes is left to it.
+        """
+        if not wants or search.find(self.ledger, wants) is not None:
+            return True
+        lacking = search.lacking(self.ledger, wants) or wants
+        return all(self.ledger.fits_by_preemption(want) for want in lacking)
 
     def why(self, wants: Sequence[Want]) -> tuple[NoPlace, ...]:
         """Return why pods cannot be on nodes now: of each pod set that lacks room, else of all."""

@@ -14,6 +14,7 @@ from admission.base.names import PodSetName, WorkloadKey
 from admission.base.selectors import Labels
 from admission.base.tables import Table
 from admission.base.why import NoPlace
+from admission.scheduling.places import predicate
 from admission.scheduling.places.model import (
     PODS,
     Amounts,
@@ -73,6 +74,7 @@ class NodeLedger:
             lambda _, pod: () if pod.workload is None else (pod.workload,)
         )
         self._on_node = self._pods.index(lambda _, pod: (pod.node,))
+        self._of_priority = self._pods.index(lambda _, pod: (pod.priority,))
         self._promises: dict[WorkloadKey, _Promise] = {}
         self._kept: dict[WorkloadKey, None] = {}
         """Workloads without quota for which places are kept."""
@@ -418,6 +420,29 @@ class NodeLedger:
     def fits(self, want: Want) -> bool:
         """Return whether the pods of one pod set can be on nodes, if no others came."""
         return self.rooms(want.shape).fitting(want.count, self.labels) >= want.count
+
+    def fits_by_preemption(self, want: Want) -> bool:
+        """Return whether the scheduler makes room on nodes by preempting pods there.
+
+        It takes pods with a lower priority, whoever admitted them.
+        """
+        priority = want.shape.needs.priority
+        if priority is None or not any(one < priority for one in self._of_priority.groups()):
+            return False
+        rooms = self.rooms(want.shape)
+        left = want.count
+        for name in rooms.taker_names():
+            free = dict(self._free[name])
+            for uid in self._on_node.keys(name):
+                pod = self._pods[uid]
+                if pod.priority < priority:
+                    for resource, amount in pod.requests.items():
+                        free[resource] = free.get(resource, 0) + amount
+            copies = predicate.copies(free, want.shape)
+            left -= min(copies, 1) if want.shape.needs.apart else copies
+            if left <= 0:
+                return True
+        return False
 
     def why(self, want: Want, *, is_joint: bool = False) -> NoPlace:
         """Return why pods cannot be on nodes now."""

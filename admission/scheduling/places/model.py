@@ -86,9 +86,11 @@ class BoundPod:
         requests: what it requests, by resource, with ``pods``.
         workload: namespace and name of its Workload; None for a pod that no queue admitted.
         pod_set: its pod set there.
+        priority: pods with a higher one may preempt it by the scheduler.
     """
 
     node: str
     requests: Amounts
     workload: tuple[str, str] | None = None
     pod_set: str = ""
+    priority: int = 0
