@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from admission.base import names
+from tests.builders.queues import make_class
 from tests.controlplane import waiting
 from tests.e2e import objects
 from tests.e2e.pools import Pool
@@ -80,7 +81,11 @@ def test_nobody_is_preempted_for_a_pod_that_fits_nowhere_afterwards(system: Inst
             add_pod(team, f"low-{host}-{index}", 2, nodeSelector={HOSTNAME: host})
     waiting.until(lambda: len(running(team)) == 6, what="six small pods run")
 
-    add_pod(team, "high", 8, priorityClassName="system-node-critical")
+    # A PriorityClass would have the scheduler preempt; this one is known to queues only.
+    priority = make_class(team.name, 1000)
+    system.api.post(f"{KUEUE}/workloadpriorityclasses", priority)
+    labels = {names.PRIORITY_CLASS_LABEL: team.name}
+    add_pod(team, "high", 8, metadata={"labels": labels})
 
     assert "on one node" in told(team)
     assert len(running(team)) == 6
@@ -90,6 +95,7 @@ def test_nobody_is_preempted_for_a_pod_that_fits_nowhere_afterwards(system: Inst
         f"low-{hosts[0]}-{index}" for index in range(3)
     }
     team.cluster.api.delete(f"/api/v1/namespaces/kube-system/pods/{hosts[0]}-foreign")
+    system.api.delete(f"{KUEUE}/workloadpriorityclasses/{team.name}")
 
 
 @pytest.mark.parametrize("how", ["hole", "hostname", "label", "field"])

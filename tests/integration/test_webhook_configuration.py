@@ -273,7 +273,7 @@ def test_an_update_of_many_annotations_is_reviewed_if_it_changes_one(
     cluster.api.patch(path, {"metadata": {"labels": {"app": "x"}}})
     assert recorder.take() == []
     cluster.api.patch(path, {"metadata": {"annotations": {"example.com/1": "other"}}})
-    assert recorder.take() == [VALIDATE]
+    assert set(recorder.take()) == {VALIDATE}  # again where somebody else writes meanwhile
 
 
 @pytest.mark.parametrize("excluded", ["kube-system", "gpu-operator", "gpu-admission-system"])
