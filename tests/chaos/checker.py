@@ -907,7 +907,11 @@ class Checker:
                 yield f"{name} {'/'.join(place)}", name, text, charged[place], held[place]
 
     def _together(self, pod: _Pod) -> list[_Pod]:
-        """Return the pods that wait and are to start with one; none while its group lacks pods."""
+        """Return the pods that wait and are to start with one; none while its group lacks pods.
+
+        A group with fast admission asks for all its pods once one is there; one that lacks is like
+        the first.
+        """
         name, total = pod.group
         if not name:
             return [pod]
@@ -920,7 +924,9 @@ class Checker:
             and one.phase != "Failed"
         ]
         is_whole = len(there) >= total or pod.is_fast
-        return [one for one in there if not one.is_released] if is_whole else []
+        lacking = [pod] * (total - len(there))
+        waiting = [one for one in there if not one.is_released]
+        return [*waiting, *lacking] if is_whole and waiting else []
 
     def half(self) -> dict[str, str]:
         """Return the groups of which some pods run while others wait, with a text."""
@@ -1030,6 +1036,8 @@ class Checker:
             )
             if pod.is_released or is_over or not cohort or not claims_exist:
                 continue
+            if pod.prebuilt and pod.uid not in self._priorities:
+                continue  # the Workload that it names is not there, or another's
             wanted = self._together(pod)
             if not wanted or self._is_stopped(self._queue_of(pod)):
                 continue
@@ -1048,6 +1056,8 @@ class Checker:
             queue = self._cluster_queues.get(name)
             if queue is None or not job.is_suspended or job.is_over or self._is_stopped(name):
                 continue
+            if not job.pods:
+                continue  # it has no pod that could wait
             cohort = self._root(name)
             free = _without(quotas[cohort], self.held(cohort))
             choices = {one: self._choices(queue, one, job.selector) for one in job.devices}

@@ -361,8 +361,11 @@ def test_a_pytorchjob_that_waits_although_all_of_it_fits_is_stuck() -> None:
     assert set(world.checker.stuck()) == {"fits"}
 
 
-def test_a_group_that_may_start_before_it_is_whole_is_stuck_where_what_is_there_fits() -> None:
-    world = World(team=1)
+@pytest.mark.parametrize(("quota", "stuck"), [(1, set()), (2, {"fast"})])
+def test_a_group_that_may_start_before_it_is_whole_is_stuck_where_all_of_it_fits(
+    quota: int, stuck: set[str]
+) -> None:
+    world = World(team=quota)
     group = {"kueue.x-k8s.io/pod-group-name": "g", "kueue.x-k8s.io/pod-group-total-count": "2"}
     fast = {**group, "kueue.x-k8s.io/pod-group-name": "f"}
     fast["kueue.x-k8s.io/pod-group-fast-admission"] = "true"
@@ -370,7 +373,26 @@ def test_a_group_that_may_start_before_it_is_whole_is_stuck_where_what_is_there_
     assert world.checker.stuck() == {}
     world.pod("fast", gated=True, type_="ADDED", metadata={"annotations": fast})
 
-    assert set(world.checker.stuck()) == {"fast"}
+    assert set(world.checker.stuck()) == stuck
+
+
+def test_a_pod_whose_prebuilt_workload_is_not_there_or_anothers_is_not_stuck() -> None:
+    world = World(team=1)
+    named = {"annotations": {"kueue.x-k8s.io/prebuilt-workload-name": "mine"}}
+    world.pod("named", gated=True, type_="ADDED", metadata=named)
+    assert world.checker.stuck() == {}
+
+    world.take("workloads", ranked("named", 0))
+
+    assert set(world.checker.stuck()) == {"named"}
+
+
+def test_a_job_without_pods_waits_for_nothing() -> None:
+    world = World(team=1)
+    world.job("none", 0, suspend=True)
+    world.job("one", 1, suspend=True)
+
+    assert set(world.checker.stuck()) == {"one"}
 
 
 def test_a_group_of_which_one_pod_runs_while_another_waits_is_half() -> None:
