@@ -43,29 +43,6 @@ _PATIENCE_SECONDS: Final = 600.0
 _PAUSE_SECONDS: Final = 0.1
 
 
-class _Meta(msgspec.Struct, frozen=True, gc=False):
-    name: str = ""
-
-
-class _Condition(msgspec.Struct, frozen=True, gc=False):
-    type: str
-    status: str
-
-
-class _Status(msgspec.Struct, frozen=True, gc=False):
-    conditions: list[_Condition] | None = None
-
-
-class _Workload(msgspec.Struct, frozen=True, gc=False):
-    metadata: _Meta
-    status: _Status = _Status()
-
-
-class _Event(msgspec.Struct, frozen=True, gc=False):
-    type: str
-    object: _Workload
-
-
 class Cold:
     """Measures the part on a stage of its own.
 
@@ -211,7 +188,7 @@ class Cold:
         return figures
 
     def _watch(self, path: str, decided: dict[str, float], listening: threading.Event) -> None:
-        decoder = msgspec.json.Decoder(_Event)
+        decoder = msgspec.json.Decoder(WatchEvent)
         listening.set()
         for line in self._server.connect().stream(f"{path}&timeoutSeconds=3600"):
             found = decoder.decode(line).object

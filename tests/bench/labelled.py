@@ -18,6 +18,7 @@ from tests.bench import figures, processes, shape
 from tests.bench.crew import Crew, Server
 from tests.bench.figures import Figures
 from tests.bench.stage import Stage
+from tests.bench.watched_workloads import WatchEvent
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import make_cluster_queue, make_local_queue
 from tests.controlplane import waiting
@@ -35,28 +36,6 @@ _PATIENCE_SECONDS: Final = 900.0
 _MERGE: Final = "application/merge-patch+json"
 _CREATED: Final = 300
 _PROBE: Final = "probe"
-
-
-class _Meta(msgspec.Struct, frozen=True, gc=False):
-    name: str = ""
-
-
-class _Condition(msgspec.Struct, frozen=True, gc=False):
-    type: str
-    status: str
-
-
-class _Status(msgspec.Struct, frozen=True, gc=False):
-    conditions: list[_Condition] | None = None
-
-
-class _Workload(msgspec.Struct, frozen=True, gc=False):
-    metadata: _Meta
-    status: _Status = _Status()
-
-
-class _Event(msgspec.Struct, frozen=True, gc=False):
-    object: _Workload
 
 
 class Labelled:
@@ -154,7 +133,7 @@ class Labelled:
         connection.close()
 
     def _watch(self, path: str) -> None:
-        decoder = msgspec.json.Decoder(_Event)
+        decoder = msgspec.json.Decoder(WatchEvent)
         for line in self._server.connect().stream(f"{path}&timeoutSeconds=3600"):
             now, found = self._monotonic(), decoder.decode(line).object
             told = {one.type: one.status for one in found.status.conditions or ()}

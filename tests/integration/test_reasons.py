@@ -350,37 +350,34 @@ def not_running(system: Installed) -> Asked:
     return Asked(ns, "lost")
 
 
-def add_ready_node(system: Installed, name: str, gpus: int) -> None:
-    """A node of a product of its own; no kubelet says that it is ready, so the test does."""
-    system.cluster.add_gpu_node(name, gpus=gpus, labels={names.GPU_PRODUCT_LABEL: name})
+def on_a_node(system: Installed, *, gpus: int, quota: int, first: int) -> str:
+    """A namespace with quota on one node, on which a pod with some GPUs was admitted.
+
+    No kubelet says that the node is ready, so the test does.
+    """
+    ns = system.cluster.create_namespace("team")
+    system.cluster.add_gpu_node(ns, gpus=gpus, labels={names.GPU_PRODUCT_LABEL: ns})
     ready = {"type": "Ready", "status": "True", "reason": "Test", "message": ""}
-    system.api.patch(f"/api/v1/nodes/{name}/status", {"status": {"conditions": [ready]}})
+    system.api.patch(f"/api/v1/nodes/{ns}/status", {"status": {"conditions": [ready]}})
+    system.add_flavor(ns, product=ns)
+    system.add_cluster_queue(ns, quota=quota, flavors=(ns,))
+    system.add_local_queue(ns, ns)
+    system.wait_for_queue(ns)
+    system.create_pod(ns, "first", gpus=first)
+    system.wait_released(ns, "first")
+    return ns
 
 
 def beyond_every_node(system: Installed) -> Asked:
     """A pod with more GPUs than the only node has, behind one that holds quota."""
-    ns = system.cluster.create_namespace("team")
-    add_ready_node(system, ns, gpus=2)
-    system.add_flavor(ns, product=ns)
-    system.add_cluster_queue(ns, quota=4, flavors=(ns,))
-    system.add_local_queue(ns, ns)
-    system.wait_for_queue(ns)
-    system.create_pod(ns, "first", gpus=1)
-    system.wait_released(ns, "first")
+    ns = on_a_node(system, gpus=2, quota=4, first=1)
     system.create_pod(ns, "wide", gpus=4)
     return Asked(ns, "wide")
 
 
 def crowded_node(system: Installed) -> Asked:
     """A pod with more GPUs than are left on the only node, with quota for it."""
-    ns = system.cluster.create_namespace("team")
-    add_ready_node(system, ns, gpus=4)
-    system.add_flavor(ns, product=ns)
-    system.add_cluster_queue(ns, quota=8, flavors=(ns,))
-    system.add_local_queue(ns, ns)
-    system.wait_for_queue(ns)
-    system.create_pod(ns, "first", gpus=3)
-    system.wait_released(ns, "first")
+    ns = on_a_node(system, gpus=4, quota=8, first=3)
     system.create_pod(ns, "second", gpus=2)
     return Asked(ns, "second")
 
