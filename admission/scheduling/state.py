@@ -6,6 +6,7 @@ One thread owns a State; nothing here locks or does I/O. Objects may arrive in a
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from admission.base import why
 from admission.base.names import (
@@ -67,6 +68,11 @@ ClusterQueueStatus = status.QueueStatus
 LocalQueueStatus = status.QueueStatus
 
 
+_KEPT_US: Final = 60_000_000
+"""How long places are kept for a workload about which nobody decides any more, as its queue was
+stopped or it has moved. While its victims end it is decided again and again."""
+
+
 class State:
     """Objects, usage and queues; decides who gets quota next.
 
@@ -103,8 +109,9 @@ class State:
         )
         self._preemption_history = PreemptionHistory()
         self.places = PodPlaces(self.config.placement)
-        self._kept: dict[ClusterQueueName, WorkloadKey] = {}
-        """The workload of a ClusterQueue for which places are kept until its victims left."""
+        self._kept: dict[ClusterQueueName, tuple[WorkloadKey, int]] = {}
+        """The workload of a ClusterQueue for which places are kept until its victims left, and
+        when they are given up if nobody decides about it any more."""
         self._wait_for_nodes: dict[ClusterQueueName, None] = {}
         """ClusterQueues in which somebody waits for room on nodes."""
         self._sharing = sharing.Sharing()
@@ -536,6 +543,8 @@ class State:
 
     def _look_at_nodes(self, now_us: int) -> None:
         """Keep promises that nodes could not keep elsewhere, and try again who waits for room."""
+        for name in [one for one, (_, until_us) in self._kept.items() if until_us <= now_us]:
+            self._give_up_places(name)
         self._promise_again()
         self.places.ledger.settle()
         for flavor in sorted(self.places.take_roomier()):
@@ -635,7 +644,8 @@ class State:
 
     def next_wakeup_us(self) -> int | None:
         """Return the earliest end of a backoff, retry batch or sample; None if none is timed."""
-        others = self._queues.next_backoff_us(), self._fair_usage.next_us()
+        kept_us = min((until_us for _, until_us in self._kept.values()), default=None)
+        others = self._queues.next_backoff_us(), self._fair_usage.next_us(), kept_us
         times = (self._requeues.next_us(), *others)
         return min((time_us for time_us in times if time_us is not None), default=None)
 
@@ -829,7 +839,7 @@ class State:
     def _apply(self, verdict: Verdict, now_us: int) -> list[Wait]:
         """Assumes a winner; puts a loser back, and returns what holds for its equals, too."""
         decision = verdict.decision
-        self._keep_places(verdict)
+        self._keep_places(verdict, now_us)
         if isinstance(decision, Admit):
             self._assume(decision, now_us)
             return []
@@ -846,17 +856,21 @@ class State:
         told = queue.settle(item, verdict.requeue, decision, now_us, for_equals=not spares)
         return [replace(decision, workload=key) for key in told]
 
-    def _keep_places(self, verdict: Verdict) -> None:
+    def _keep_places(self, verdict: Verdict, now_us: int) -> None:
         """Keep places for a head whose victims have to leave; those of the head before it end."""
         if not self.places:
             return
         name, key = verdict.head.cluster_queue, verdict.head.key
-        before = self._kept.pop(name, None)
-        if before is not None and self.places.ledger.is_kept(before):
-            self.places.release(before)
+        self._give_up_places(name)
         if verdict.kept is not None:
             self.places.ledger.keep(key, *verdict.kept)
-            self._kept[name] = key
+            self._kept[name] = key, now_us + _KEPT_US
+
+    def _give_up_places(self, name: ClusterQueueName) -> None:
+        """Keep places no longer that are kept in a ClusterQueue."""
+        key, _ = self._kept.pop(name, (None, 0))
+        if key is not None and self.places.ledger.is_kept(key):
+            self.places.release(key)
 
     def _assume(self, admit: Admit, now_us: int) -> None:
         """Counts an admission before it is written."""

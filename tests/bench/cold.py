@@ -19,6 +19,7 @@ from tests.bench import metrics, processes, shape
 from tests.bench.crew import Crew, Server
 from tests.bench.figures import Figures
 from tests.bench.stage import POD, QUEUES, Stage
+from tests.bench.watched_workloads import WatchEvent
 from tests.builders.queues import make_cluster_queue, make_local_queue
 from tests.controlplane import waiting
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from unittest import mock
 
@@ -143,6 +144,7 @@ def _try_events(data: st.DataObject) -> None:
     known: dict[str, Node] = {}
     pods: dict[str, BoundPod] = {}
     shape = PodShape(PodNeeds(requests=((GPU, 1),), devices=(GPU,)))
+    urgent = replace(shape, needs=replace(shape.needs, priority=5))
     promised: dict[WorkloadKey, int] = {}
     for step in range(data.draw(st.integers(1, 25))):
         name = data.draw(st.sampled_from(NAMES))
@@ -155,7 +157,8 @@ def _try_events(data: st.DataObject) -> None:
                 known.pop(name, None)
                 ledger.drop_node(name)
             case "bind":
-                pod = BoundPod(name, {GPU: 1, "pods": 1}, (key.namespace, key.name), "w")
+                priority = data.draw(st.sampled_from([0, 9]))
+                pod = BoundPod(name, {GPU: 1, "pods": 1}, (key.namespace, key.name), "w", priority)
                 pods[f"p{step}"] = pod
                 ledger.set_pod(f"p{step}", pod)
             case "end" if pods:
@@ -202,6 +205,15 @@ def _try_events(data: st.DataObject) -> None:
         rooms = ledger.rooms(shape)
         assert (rooms.room, rooms.total, rooms.free) == (fresh.room, fresh.total, fresh.free)
         assert rooms.hole() == fresh.hole()
+        emptied = Rooms(urgent, GPU)
+        for node in known.values():
+            declared = Counter(r for one in known.values() for r in one.amounts)
+            low = [p for p in pods.values() if p.node == node.name and p.priority < 5]
+            free = {
+                r: n + len(low) * (r in {GPU, "pods"}) for r, n in ledger.free(node.name).items()
+            }
+            emptied.update(node, node.name, free, declared)
+        assert ledger.rooms(urgent, by_preemption=True).room == emptied.room
 
     ledger.settle()
     crowded = [

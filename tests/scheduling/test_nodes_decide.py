@@ -217,6 +217,39 @@ def test_the_place_of_a_preemptor_is_kept_until_its_victims_have_left():
     assert admitted(made.cycle()) == ["high"]
 
 
+@pytest.mark.parametrize("how", ["stopped", "gone", "moved"])
+def test_places_are_given_up_of_who_is_not_decided_any_more(how):
+    made = cluster(node("n1", 8), within=LOWER)
+    made.world.state.set_cluster_queue(
+        cluster_queue("other", groups=[group({"a": {GPU: (64,)}})]), NOW_US
+    )
+    key = LocalQueueKey("default", "other")
+    made.world.state.set_local_queue(
+        model.LocalQueue(key=key, cluster_queue=ClusterQueueName("other")), NOW_US
+    )
+    made.world.add(asking("low", 8))
+    made.cycle()
+    high = replace(asking("high", 8), priority=9)
+    made.world.add(high)
+    assert evicted(made.cycle()) == {"low": "InClusterQueue"}
+    state = made.world.state
+    if how == "stopped":
+        queue = state.forest.queues[ClusterQueueName("q")].spec
+        state.set_cluster_queue(replace(queue, stop_policy=model.StopPolicy.HOLD), NOW_US)
+    elif how == "gone":
+        state.drop_cluster_queue(ClusterQueueName("q"), NOW_US)
+    else:
+        moved = replace(high, queue=key, pod_sets=(replace(high.pod_sets[0], needs=None),))
+        state.set_workload(replace(moved, held=True), NOW_US)
+    made.finish("low")
+    made.world.add(asking("small", 1, queue="other"))
+
+    made.world.clock += 61
+    admitted_names = admitted(made.cycle())
+
+    assert admitted_names == ["small"]
+
+
 def test_a_flavor_whose_nodes_have_no_hole_is_passed_over_for_one_that_has():
     made = cluster(node("n1", 4), node("n2", 4), node("n3", 8, "b"), quota={"a": 8, "b": 8})
     made.pod("other-1", "n1", {GPU: 2})

@@ -203,7 +203,8 @@ class PodPlaces:
 
         What the scheduler makes room for by preempting pods on nodes is left to it.
         """
-        if not wants or search.find(self.ledger, wants) is not None:
+        fits = self.ledger.fits(wants[0]) if len(wants) == 1 else self.find(wants) is not None
+        if fits:
             return True
         lacking = search.lacking(self.ledger, wants) or wants
         return all(self.ledger.fits_by_preemption(want) for want in lacking)

@@ -5,7 +5,7 @@ of its pods that is not bound: the places that it was admitted for, or others on
 Where the scheduler binds a pod elsewhere, one promise ends with it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -14,7 +14,6 @@ from admission.base.names import PodSetName, WorkloadKey
 from admission.base.selectors import Labels
 from admission.base.tables import Table
 from admission.base.why import NoPlace
-from admission.scheduling.places import predicate
 from admission.scheduling.places.model import (
     PODS,
     Amounts,
@@ -83,7 +82,7 @@ class NodeLedger:
         """Workloads with pods that have neither a node nor a promise, oldest first."""
         self._crowded: dict[str, None] = {}
         """Nodes on which more is promised than is there."""
-        self._rooms: dict[PodShape, Rooms] = {}
+        self._rooms: dict[tuple[PodShape, bool], Rooms] = {}
         self._changes: list[str] = []
         self._offset = 0
         self._settled = -1
@@ -340,7 +339,7 @@ class NodeLedger:
     # ------------------------------------------------------------------------------- supposing
 
     @contextmanager
-    def supposing(self) -> Iterator[None]:
+    def _supposing(self) -> Iterator[None]:
         """Count what is tried out and taken back within a with statement as no change."""
         before, self._is_supposing = self._is_supposing, True
         try:
@@ -357,7 +356,7 @@ class NodeLedger:
         self._suppose(key, 1)
 
     def _suppose(self, key: WorkloadKey, sign: int) -> None:
-        with self.supposing():
+        with self._supposing():
             for uid in self._of_workload.keys((key.namespace, key.name)):
                 pod = self._pods[uid]
                 self._use(pod.node, pod.requests, sign)
@@ -371,7 +370,7 @@ class NodeLedger:
     def take(self, wants: Iterable[Want], places: Iterable[Place], sign: int = 1) -> None:
         """Suppose that pods are at places, or with a negative sign that they are not any more."""
         shapes = {want.pod_set: want.shape for want in wants}
-        with self.supposing():
+        with self._supposing():
             for place in places:
                 self._use(place.node, each(shapes[place.pod_set]), sign * place.count)
 
@@ -385,22 +384,32 @@ class NodeLedger:
         names, self._roomier = tuple(self._roomier), {}
         return names
 
-    def rooms(self, shape: PodShape) -> Rooms:
-        """Return how many pods of a shape each node takes now; valid until the next change."""
-        rooms = self._rooms.get(shape)
+    def rooms(self, shape: PodShape, *, by_preemption: bool = False) -> Rooms:
+        """Return how many pods of a shape each node takes now; valid until the next change.
+
+        Args:
+            shape: of the pods.
+            by_preemption: count as if pods with a lower priority were gone.
+        """
+        rooms = self._rooms.get((shape, by_preemption))
         if rooms is None:
             rooms = Rooms(shape, _told_resource(shape))
             most = max(_LEAST_SHAPES, _MOST_ROOMS // max(1, len(self._nodes)))
             if len(self._rooms) >= most:
                 self._forget_rooms()
-            self._rooms[shape] = rooms
+            self._rooms[shape, by_preemption] = rooms
         if rooms.seen < self._offset:
             changed: Iterable[str] = (*self._nodes, *rooms.known() - self._nodes.keys())
         else:
             changed = dict.fromkeys(self._changes[rooms.seen - self._offset :])
         for name in changed:
             node = self._nodes.get(name)
-            rooms.update(node, name, self._free.get(name, {}), self._declared)
+            free = (
+                self._free_by_preemption(name, shape.needs.priority or 0)
+                if by_preemption
+                else self._free.get(name, {})
+            )
+            rooms.update(node, name, free, self._declared)
         rooms.seen = self.version
         return rooms
 
@@ -409,8 +418,8 @@ class NodeLedger:
 
         Shapes are asked for in turn: to forget the oldest one would forget each before its turn.
         """
-        for shape in tuple(self._rooms)[::_ONE_OF]:
-            del self._rooms[shape]
+        for key in tuple(self._rooms)[::_ONE_OF]:
+            del self._rooms[key]
 
     def labels(self, name: str) -> Labels:
         """Return the labels of a node; none of one that is not known."""
@@ -427,22 +436,20 @@ class NodeLedger:
         It takes pods with a lower priority, whoever admitted them.
         """
         priority = want.shape.needs.priority
-        if priority is None or not any(one < priority for one in self._of_priority.groups()):
+        if priority is None or all(one >= priority for one in self._of_priority.groups()):
             return False
-        rooms = self.rooms(want.shape)
-        left = want.count
-        for name in rooms.taker_names():
-            free = dict(self._free[name])
-            for uid in self._on_node.keys(name):
-                pod = self._pods[uid]
-                if pod.priority < priority:
-                    for resource, amount in pod.requests.items():
-                        free[resource] = free.get(resource, 0) + amount
-            copies = predicate.copies(free, want.shape)
-            left -= min(copies, 1) if want.shape.needs.apart else copies
-            if left <= 0:
-                return True
-        return False
+        rooms = self.rooms(want.shape, by_preemption=True)
+        return rooms.fitting(want.count, self.labels) >= want.count
+
+    def _free_by_preemption(self, name: str, priority: int) -> Amounts:
+        """Return what is free on a node without its pods of a lower priority."""
+        free = dict(self._free.get(name, {}))
+        for uid in self._on_node.keys(name):
+            pod = self._pods[uid]
+            if pod.priority < priority:
+                for resource in pod.requests.keys() & free.keys():
+                    free[resource] += pod.requests[resource]
+        return free
 
     def why(self, want: Want, *, is_joint: bool = False) -> NoPlace:
         """Return why pods cannot be on nodes now."""
@@ -482,24 +489,6 @@ class NodeLedger:
     def free(self, name: str) -> Amounts:
         """Return what is free on a node; nothing of one that is not known."""
         return self._free.get(name, {})
-
-    def unbound(self) -> Mapping[WorkloadKey, Sequence[Want]]:
-        """Return the workloads with quota of which pods have no node, with these pods."""
-        found: dict[WorkloadKey, Sequence[Want]] = {}
-        for key in dict.fromkeys(
-            (*self._lacking, *(key for keys in self._promised_on.values() for key in keys))
-        ):
-            if key in self._kept:
-                continue
-            promise = self._promises[key]
-            lacking = [
-                Want(want.pod_set, want.shape, count, want.flavors)
-                for want in promise.wants
-                if (count := self._unbound(key, want)) > 0
-            ]
-            if lacking:
-                found[key] = lacking
-        return found
 
 
 def each(shape: PodShape) -> dict[str, int]:
