@@ -27,7 +27,8 @@ def shortage(no_place: NoPlace) -> str:
     needs = (
         f"needs {amount} on one node of {where}"
         if count == 1
-        else f"needs a node of {where} for {count} pods with {amount} each, {no_place.fitting} fit"
+        else f"needs room on nodes of {where} for {count} pods with {amount} each,"
+        f" {no_place.fitting} fit"
     )
     if not no_place.free:
         return f"{needs}; nothing of it is free there"

@@ -217,7 +217,7 @@ class NodeLedger:
         self._settled = self.version
 
     def _relieve(self, name: str) -> None:
-        """Withdraw promises from a node until what is left is there, the newest first."""
+        """Withdraw promises from a node until it has room for the rest, the newest first."""
         free = self._free.get(name)
         for key in reversed(tuple(self._promised_on.get(name, ()))):
             if free is not None and all(amount >= 0 for amount in free.values()):
