@@ -18,7 +18,8 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 from admission.base import names
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod, template_of
-from tests.chaos import site
+from tests.chaos import amounts, site
+from tests.chaos.amounts import GPU
 from tests.chaos.checker import Ref
 from tests.chaos.site import (
     ALL_NODES,
@@ -682,7 +683,7 @@ def deactivate(host: Host, made: Made, rng: random.Random) -> None:
 
 def let_go_on(admin: Rest) -> None:
     """Let all ClusterQueues go on: what said so may have met a server that was down."""
-    for name in NAMESPACES:
+    for name in site.ALL_NAMESPACES:
         admin.patch(f"{KUEUE}/clusterqueues/{name}", {"spec": {"stopPolicy": "None"}})
 
 
@@ -880,6 +881,84 @@ def condemn_node(host: Host, made: Made, rng: random.Random) -> None:
         )
 
 
+# --------------------------------------------------------------- where room on nodes is scarce
+
+
+def room(host: Host, made: Made, rng: random.Random) -> None:
+    """Create a pod, a group or a Job where the nodes are small."""
+    draw = rng.random()
+    if draw < 0.2:
+        name, count = made.name("job"), rng.choice((2, 3))
+        pod = _asking(rng.choice((1, 2, 3)), rng.uniform(3, 10))
+        document = make_job(name, count, completions=count, labels=_priority(rng), pod=pod)
+        path = f"/apis/batch/v1/namespaces/{site.SCARCE}/jobs"
+        host.send("room", f"create Job {name}: {count}", lambda: host.editor.post(path, document))
+        return
+    name, total = made.name("group"), rng.choice((2, 2, 3)) if draw < 0.5 else 1
+    priority, marks = rng.choice((LOW, {})), {}
+    if total > 1:
+        marks = {names.POD_GROUP_NAME: name, names.POD_GROUP_TOTAL_COUNT: str(total)}
+    for _ in range(total):
+        gpus = rng.choice((1, 2, 3) if total > 1 else (1, 2, 3, 4))
+        body = _pod(gpus, rng.uniform(3, 12), priority)
+        body["metadata"]["annotations"] |= marks
+        _create_scarce(host, made, "room", body)
+
+
+def room_high(host: Host, made: Made, rng: random.Random) -> None:
+    """Create a pod that needs most of a small node and displaces others."""
+    _create_scarce(host, made, "room-high", _pod(rng.choice((3, 4)), rng.uniform(3, 6), HIGH))
+
+
+def _create_scarce(host: Host, made: Made, kind: str, body: Json) -> None:
+    name = made.name("pod")
+    body["metadata"]["name"] = name
+    path = f"/api/v1/namespaces/{site.SCARCE}/pods"
+    what = f"create pod {site.SCARCE}/{name} of {amounts.asked(body['spec'], {})[GPU]}"
+    host.send(kind, what, lambda: host.editor.post(path, body))
+
+
+def foreign(host: Host, made: Made, rng: random.Random) -> None:
+    """Create a pod without a queue on small nodes, and delete it."""
+    name = made.name("foreign")
+    body = _pod(rng.choice((1, 2)), YEARS, {})
+    body["metadata"]["name"] = name
+    body["spec"]["nodeSelector"] = {names.GPU_PRODUCT_LABEL: site.L4}
+    path = f"/api/v1/namespaces/{site.OUTSIDE}/pods"
+    host.send("foreign", f"create pod {site.OUTSIDE}/{name}", lambda: host.admin.post(path, body))
+    gone = partial(host.admin.delete, f"{path}/{name}?gracePeriodSeconds=0")
+    what = f"delete pod {site.OUTSIDE}/{name}"
+    host.later(rng.uniform(4, 12), "foreign", what, partial(surely, gone))
+
+
+def change_node(host: Host, made: Made, rng: random.Random) -> None:
+    """Taint a small node, cordon it, or change its product or its GPUs, and put it back."""
+    name = rng.choice(site.SCARCE_NODES)
+    path, usual = f"/api/v1/nodes/{name}", site.node(name)
+    taint = {"key": "chaos.test/away", "value": "x", "effect": "NoSchedule"}
+    fewer = {names.GPU_RESOURCE: str(rng.choice((1, 2)))}
+    product = usual["metadata"]["labels"][names.GPU_PRODUCT_LABEL]
+    what, there, change, back = rng.choice(
+        (
+            ("tainted", path, {"spec": {"taints": [taint]}}, {"spec": {"taints": None}}),
+            ("cordoned", path, *({"spec": {"unschedulable": value}} for value in (True, None))),
+            (
+                "of another product", path,
+                {"metadata": {"labels": {names.GPU_PRODUCT_LABEL: "Tesla-P4"}}},
+                {"metadata": {"labels": {names.GPU_PRODUCT_LABEL: product}}},
+            ),
+            (
+                "smaller", f"{path}/status",
+                {"status": {"allocatable": fewer, "capacity": fewer}},
+                {"status": usual["status"]},
+            ),
+        )
+    )  # fmt: skip
+    host.send("change-node", f"node {name} is {what}", partial(host.admin.patch, there, change))
+    again = partial(surely, partial(host.admin.patch, there, back))
+    host.later(rng.uniform(4, 12), "change-node", f"node {name} is as before", again)
+
+
 # ------------------------------------------------------------------------------------ programs
 
 
@@ -969,6 +1048,10 @@ KINDS: Final[dict[str, Kind]] = {
     "label": Kind(label, 10),
     "patch-job": Kind(patch_job, 10),
     "quota": Kind(quota, 3),
+    "room": Kind(room, 16),
+    "room-high": Kind(room_high, 4),
+    "foreign": Kind(foreign, 2),
+    "change-node": Kind(change_node, 1.5),
     "lose-node": Kind(lose_node, 1, is_fault=True),
     "silence-node": Kind(silence_node, 1, is_fault=True),
     "condemn-node": Kind(condemn_node, 1, is_fault=True),

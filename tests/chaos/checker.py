@@ -221,6 +221,8 @@ class Checker:
         classes: DeviceClasses of GPUs, with their extended resource name or an empty one.
         window: seconds for which quota counts as in force after it was lowered.
         lost_node_seconds: how long a node must have been not ready.
+        scarce: ClusterQueues with less room on nodes than quota: what waits there although it has
+            quota is for `tests.chaos.rooms` to judge.
         violations: what was found so far.
         stopped: running pods whose deletion began, and running Jobs and PyTorchJobs that were
             suspended, while no
@@ -239,6 +241,7 @@ class Checker:
     classes: Mapping[str, str] = field(default_factory=lambda: GPU_CLASSES)
     window: float = 5.0
     lost_node_seconds: float = 300.0
+    scarce: frozenset[str] = frozenset()
     violations: list[Violation] = field(default_factory=list)
     stopped: dict[str, str] = field(default_factory=dict)
     hurried: dict[str, str] = field(default_factory=dict)
@@ -954,7 +957,7 @@ class Checker:
             if pod.is_released or is_over or pod.claims or name not in self._cluster_queues:
                 continue
             priority, wanted = self._priorities.get(pod.uid), self._together(pod)
-            if priority is None or not wanted or self._is_stopped(name):
+            if priority is None or not wanted or self._is_stopped(name) or name in self.scarce:
                 continue
             kept = [
                 one
@@ -1038,8 +1041,8 @@ class Checker:
                 continue
             if pod.prebuilt and pod.uid not in self._priorities:
                 continue  # the Workload that it names is not there, or another's
-            wanted = self._together(pod)
-            if not wanted or self._is_stopped(self._queue_of(pod)):
+            wanted, name = self._together(pod), self._queue_of(pod)
+            if not wanted or self._is_stopped(name) or name in self.scarce:
                 continue
             holders = self._holders(cohort)
             if self._fits(pod, wanted, holders, quotas[cohort]) and not self._is_capped(
@@ -1056,8 +1059,8 @@ class Checker:
             queue = self._cluster_queues.get(name)
             if queue is None or not job.is_suspended or job.is_over or self._is_stopped(name):
                 continue
-            if not job.pods:
-                continue  # it has no pod that could wait
+            if not job.pods or name in self.scarce:
+                continue  # it has no pod that could wait, or nodes decide
             cohort = self._root(name)
             free = _without(quotas[cohort], self.held(cohort))
             choices = {one: self._choices(queue, one, job.selector) for one in job.devices}

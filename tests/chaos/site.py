@@ -1,7 +1,8 @@
 """What a storm rages over: a whole cluster, our processes beside it, and queues with teams.
 
 Each namespace has one LocalQueue, so a pod's ClusterQueue follows from its namespace. There are
-more GPUs than quota, so that nothing but quota keeps a pod from running.
+more GPUs than quota, so that nothing but quota keeps a pod from running, but for one queue whose
+quota is all that its few nodes have.
 """
 
 import shutil
@@ -100,6 +101,13 @@ CHECKED: Final = "slate"
 MIXED: Final = "violet"
 """Namespace and ClusterQueue with flavors to choose from, slices of GPUs and caps."""
 NAMESPACES: Final = (*(team.name for team in TEAMS), CHECKED, MIXED)
+"""Where quota alone keeps pods from running."""
+SCARCE: Final = "teal"
+"""Namespace and ClusterQueue whose quota is all that its nodes have, so that places decide."""
+OUTSIDE: Final = "outside"
+"""A namespace without a queue; pods of administrators run there on the nodes of `SCARCE`."""
+ALL_NAMESPACES: Final = (*NAMESPACES, SCARCE)
+"""With a queue."""
 CHECKED_QUOTA: Final = 3
 PER_USER: Final = 6
 """GPUs that a user gets in `MIXED`, which has more."""
@@ -112,8 +120,12 @@ LENT: Final = ("red", "lent", "blue")
 NODES: Final = ("node-0", "node-1", "node-2", "node-3")
 DRA_NODES: Final = ("dra-0", "dra-1")
 OTHER_NODES: Final = ("t4-0", "h100-0", "mig-0")
-ALL_NODES: Final = (*NODES, *DRA_NODES, *OTHER_NODES)
+SCARCE_NODES: Final = ("l4-0", "l4-1", "l4-2")
+SCARCE_GPUS: Final = 4
+"""Of each of them."""
+ALL_NODES: Final = (*NODES, *DRA_NODES, *OTHER_NODES, *SCARCE_NODES)
 T4: Final = "Tesla-T4"
+L4: Final = "NVIDIA-L4"
 H100: Final = "NVIDIA-H100-80GB-HBM3"
 PROFILE: Final = "1g.10gb"
 SLICE: Final = f"{names.MIG_RESOURCE_PREFIX}{PROFILE}"
@@ -129,8 +141,11 @@ CLASSES: Final = {names.GPU_CLASS: "", WHOLE: GOLD}
 def node(name: str) -> Json:
     """Return a node of the site.
 
-    It has 8 GPUs by name, or 8 that claims ask for, or those that `MIXED` chooses from.
+    It has 8 GPUs by name, or 8 that claims ask for, or those that `MIXED` chooses from, or the
+    few of `SCARCE`.
     """
+    if name in SCARCE_NODES:
+        return nodes.make_gpu_node(name, gpus=SCARCE_GPUS, product=L4)
     if name == "t4-0":
         return nodes.make_gpu_node(name, gpus=8, product=T4)
     if name == "h100-0":
@@ -282,8 +297,11 @@ class Site(System):
         for name in ALL_NODES:
             if self.api.lacks(f"/api/v1/nodes/{name}"):
                 self.api.post("/api/v1/nodes", node(name))
-            change = {"metadata": {"labels": {DOWN: None}}, "spec": {"taints": None}}
-            self.api.patch(f"/api/v1/nodes/{name}", change)
+            usual = node(name)
+            labels = {**usual["metadata"]["labels"], DOWN: None}
+            spec = {"taints": None, "unschedulable": None}
+            self.api.patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}, "spec": spec})
+            self.api.patch(f"/api/v1/nodes/{name}/status", {"status": usual["status"]})
 
     def _publish(self, name: str) -> None:
         """Publish the devices of a node that claims ask for."""
@@ -308,9 +326,10 @@ class Site(System):
 
     def _add_teams(self) -> None:
         self.add_flavor("a100", PRODUCT)
-        for name in NAMESPACES:
+        for name in ALL_NAMESPACES:
             metadata = {"name": name, "labels": {names.ENFORCE_LABEL: "true"}}
             self.api.post("/api/v1/namespaces", {"metadata": metadata})
+        self.api.post("/api/v1/namespaces", {"metadata": {"name": OUTSIDE}})
         for team in TEAMS:
             more: dict[str, Any] = {"cohortName": team.cohort} if team.cohort else {}
             preemption = {
@@ -338,7 +357,11 @@ class Site(System):
         self.add_local_queue(namespace, cluster_queue, name)
         self._add_checked()
         self._add_mixed()
-        for namespace in NAMESPACES:
+        self.add_flavor("l4", L4)
+        quota = SCARCE_GPUS * len(SCARCE_NODES)
+        self.add_cluster_queue(SCARCE, quota=quota, flavors=("l4",), preemption=_WITHIN)
+        self.add_local_queue(SCARCE, SCARCE)
+        for namespace in ALL_NAMESPACES:
             self.wait_for_queue(namespace)
 
     def _add_checked(self) -> None:

@@ -35,6 +35,7 @@ from tests.chaos import actions, alerts, site
 from tests.chaos.actions import KINDS, Made
 from tests.chaos.budget import Budget
 from tests.chaos.checker import Checker
+from tests.chaos.rooms import RoomJudge
 from tests.chaos.site import CONTROLLERS, HELPERS, LOST_NODE_SECONDS, SERVERS, WEBHOOK, Site
 from tests.chaos.training_operator import TrainingOperator
 from tests.chaos.watching import Feed, Times
@@ -163,6 +164,9 @@ class Report:
         stuck: what fits and was not released.
         outranked: what waits for quota that pods with a lower priority hold.
         unplaced: what was released and is on no node, though no node has changed.
+        nowhere: what was released, and got no node in time though the nodes did not change.
+        in_vain: what was preempted for something that got no node.
+        kept_out: what waits although there are quota and nodes for it.
         half: groups of which a part runs.
         stopped: running pods, Jobs and PyTorchJobs that the controller stopped without a decision.
         restarts: programs that ended by themselves, by name.
@@ -189,6 +193,9 @@ class Report:
     stuck: list[str] = field(default_factory=list)
     outranked: list[str] = field(default_factory=list)
     unplaced: list[str] = field(default_factory=list)
+    nowhere: list[str] = field(default_factory=list)
+    in_vain: list[str] = field(default_factory=list)
+    kept_out: list[str] = field(default_factory=list)
     half: list[str] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
     restarts: dict[str, int] = field(default_factory=dict)
@@ -200,7 +207,10 @@ class Report:
         *("violations", "halted", "unchecked", "overcap", "hurried"),
         *("leaked", "uncharged", "stopped", "drifts"),
     )
-    FOUND = (*UNSAFE, "stuck", "outranked", "unplaced", "half", "alerts", "faults")
+    FOUND = (
+        *(*UNSAFE, "stuck", "outranked", "unplaced", "nowhere", "in_vain", "kept_out"),
+        *("half", "alerts", "faults"),
+    )
 
     @property
     def is_good(self) -> bool:
@@ -282,10 +292,12 @@ class Storm:
             Times(self._steady, self._calm.read, lambda: SystemClock().now().timestamp()),
         )
         self._checker = Checker(
-            {name: name for name in site.NAMESPACES},
+            {name: name for name in site.ALL_NAMESPACES},
             classes=site.CLASSES,
             lost_node_seconds=LOST_NODE_SECONDS,
+            scarce=frozenset({site.SCARCE}),
         )
+        self._rooms = RoomJudge(site.SCARCE, site.SCARCE, site.L4)
         self._folder = folder
         self._audit = folder / "audit.log"
         path = folder / f"storm-{options.seed}.jsonl"
@@ -450,9 +462,11 @@ class Storm:
         self.report.violations = [one.text() for one in self._checker.violations]
         for name in _LAWS:
             setattr(self.report, name, list(getattr(self._checker, name).values()))
+        for name in _PLACES:
+            setattr(self.report, name, list(getattr(self._rooms, name).values()))
         self.report.raises = self._checker.raises
         self.report.surges = self._checker.surges
-        self.report.exercised = dict(self._checker.exercised)
+        self.report.exercised = self._checker.exercised | self._rooms.exercised
         self.report.stopped = self._stopped()
         self.report.hurried = self._hurried()
         self.report.drifts = self._drifts()
@@ -503,14 +517,19 @@ class Storm:
 
     def _judge(self, *, everything: bool = False) -> None:
         before = len(self._checker.violations)
-        told = {name: len(getattr(self._checker, name)) for name in _LAWS}
+        laws: list[tuple[Checker | RoomJudge, str]] = [
+            *((self._checker, name) for name in _LAWS),
+            *((self._rooms, name) for name in _PLACES),
+        ]
+        told = {name: len(getattr(judge, name)) for judge, name in laws}
         hurried = len(self._checker.hurried)
         for event in self._feed.take(everything=everything):
             self._checker.take(event)
+            self._rooms.take(event)
         for one in self._checker.violations[before:]:
             self._found("violations", one.text())
-        for name in _LAWS:
-            for text in list(getattr(self._checker, name).values())[told[name] :]:
+        for judge, name in laws:
+            for text in list(getattr(judge, name).values())[told[name] :]:
                 self._found(name, text)
         if len(self._checker.hurried) > hurried:
             for text in self._hurried()[self._hurried_told :]:
@@ -573,7 +592,7 @@ class Storm:
         self._pool.submit(self._end_groups).result()
         self._pool.submit(actions.let_go_on, self.admin).result()
         self._budget.let_all_in()
-        for namespace in site.NAMESPACES:
+        for namespace in site.ALL_NAMESPACES:
             self._pool.submit(actions.activate, self.admin, namespace).result()
         self._await_quiet(
             {
@@ -582,6 +601,7 @@ class Storm:
                 "stuck": self._checker.stuck,
                 "outranked": self._checker.outranked,
                 "unplaced": self._checker.unplaced,
+                "kept_out": self._rooms.kept_out,
                 "half": self._checker.half,
             },
             "settle",
@@ -610,7 +630,7 @@ class Storm:
         A group that could get others keeps the quota for them. It is enough that a pod says so.
         """
         change = {"metadata": {"annotations": {names.RETRIABLE_IN_GROUP: "false"}}}
-        for namespace in site.NAMESPACES:
+        for namespace in site.ALL_NAMESPACES:
             path = f"/api/v1/namespaces/{namespace}/pods"
             ended: set[str] = set()
             for pod in self.admin.get(path)["items"]:
@@ -630,7 +650,7 @@ class Storm:
         Job which was deleted without its pods. So may that of an evicted group, which waits for
         pods that take the place of those that are gone.
         """
-        for namespace in site.NAMESPACES:
+        for namespace in site.ALL_NAMESPACES:
             for plural in actions.OWNERS:
                 path = f"{actions.collection(plural, namespace)}?propagationPolicy=Background"
                 actions.surely(partial(self.admin.delete, path))
@@ -724,6 +744,8 @@ class Storm:
 
 _LAWS: Final = ("halted", "unchecked", "overcap")
 """Parts of a report that the checker finds at once, besides violations."""
+_PLACES: Final = ("nowhere", "in_vain")
+"""Parts of a report that are found at once about places on nodes."""
 _DRIFT: Final = "charged quota differs from held quota"
 """What an audit logs that finds a difference."""
 

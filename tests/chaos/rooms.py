@@ -1,0 +1,383 @@
+"""Judge from outside whether what is admitted has a place: from pods, nodes and Workloads alone.
+
+It looks at one namespace, whose pods run on nodes of one product. The rules:
+
+- A released pod has a node within `PLACED_SECONDS`, unless something changed on the nodes after
+  its release (`nowhere`).
+- What others were preempted for gets a node (`in_vain`), unless something changed on the nodes, or
+  something of the same priority or a higher one came, after the preemption.
+- Where everything is calm, nothing waits that has quota and nodes (`kept_out`).
+
+Something changes on the nodes when a node comes, goes, or gets other labels, taints or GPUs, and
+when a pod of another namespace is bound. This module imports nothing of the program. Seconds are
+those of `tests.chaos.checker`.
+"""
+
+import itertools
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from tests.chaos import amounts
+from tests.chaos.amounts import GPU
+from tests.chaos.checker import Event, Json, Ref
+
+PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
+PLACED_SECONDS: Final = 10.0
+"""What the scheduler needs at most, its back-off of 10 s after a try in vain included."""
+PREEMPTED_SECONDS: Final = 20.0
+"""From a preemption until the preemptor has a node: victims end within 3 s of grace."""
+EXERCISED: Final = ("placed on nodes", "preemptions for a place", "changes of nodes")
+_TOLERATED: Final = frozenset({"nvidia.com/gpu"})
+_PREEMPTOR: Final = re.compile(r"Preempted to accommodate a workload \(UID: ([^,)]+)")
+"""Kueue's message of the condition Preempted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a node has for pods of the product.
+
+    Attributes:
+        gpus: allocatable; 0 where the node takes no pods.
+        is_open: whether it is ready and has no taint that keeps pods away.
+    """
+
+    gpus: int
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guest:
+    """A pod that runs on the nodes or wants to.
+
+    Attributes:
+        uid: of the pod.
+        ref: namespace and name.
+        job: uid of its controller; empty for none.
+        group: name and number of pods of its group; an empty name for none.
+        gpus: what it asks for.
+        node: empty for none.
+        is_released: it has a node or no scheduling gate.
+        is_over: it has ended, or is being deleted without a node.
+        is_ending: it is being deleted.
+    """
+
+    uid: str
+    ref: Ref
+    job: str
+    group: tuple[str, int]
+    gpus: int
+    node: str
+    is_released: bool
+    is_over: bool
+    is_ending: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """Who was preempted for whom, and when."""
+
+    victim: Ref
+    preemptor: str
+    at: float
+
+
+@dataclass
+class RoomJudge:
+    """Takes the events that `tests.chaos.checker` takes.
+
+    Attributes:
+        namespace: whose pods are judged.
+        queue: its ClusterQueue, which has no cohort and one flavor.
+        product: of the nodes.
+        nowhere: released pods that no node took in time, by uid.
+        in_vain: preemptions whose preemptor got no node in time, by uid of the preemptor.
+        exercised: how often something happened that the rules are about.
+    """
+
+    namespace: str
+    queue: str
+    product: str
+    nowhere: dict[str, str] = field(default_factory=dict)
+    in_vain: dict[str, str] = field(default_factory=dict)
+    exercised: dict[str, int] = field(default_factory=lambda: dict.fromkeys(EXERCISED, 0))
+
+    _rooms: dict[str, Room] = field(default_factory=dict)
+    _guests: dict[str, Guest] = field(default_factory=dict)
+    """Pods of the namespace, and pods of others that are bound to the nodes, by uid."""
+    _released: dict[str, float] = field(default_factory=dict)
+    _bound: set[str] = field(default_factory=set)
+    """Uids of pods that were bound, and of their controllers and groups."""
+    _workloads: dict[str, Json] = field(default_factory=dict)
+    """Workloads of the namespace by uid."""
+    _preemptions: dict[str, Preemption] = field(default_factory=dict)
+    """By uid of the preempted Workload; the last one each."""
+    _came: list[tuple[float, int]] = field(default_factory=list)
+    """When Workloads came, or waited again, and with which priority."""
+    _quota: int = 0
+    _is_stopped: bool = False
+    _changed: float = 0.0
+    """When something changed on the nodes last."""
+
+    def take(self, event: Event) -> None:
+        """Take one event, and judge what should have happened until now."""
+        match event.kind:
+            case "nodes":
+                self._take_node(event)
+            case "pods":
+                self._take_pod(event)
+            case "workloads":
+                self._take_workload(event)
+            case "clusterqueues":
+                self._take_queue(event)
+            case _:
+                pass
+        self._judge(event.at)
+
+    # ------------------------------------------------------------------------------ the record
+
+    def _take_node(self, event: Event) -> None:
+        if event.type == "RESET":
+            self._rooms.clear()
+            self._changed = event.at
+            return
+        name = event.object["metadata"]["name"]
+        before = self._rooms.pop(name, None)
+        labels = event.object["metadata"].get("labels") or {}
+        room = None
+        if event.type != "DELETED" and labels.get(PRODUCT_LABEL) == self.product:
+            room = self._rooms[name] = _read_room(event.object)
+        if room != before:
+            self._changed = event.at
+            self.exercised["changes of nodes"] += 1
+
+    def _take_pod(self, event: Event) -> None:
+        if event.type == "RESET":
+            self._guests.clear()
+            self._changed = event.at
+            return
+        pod = _read_guest(event.object)
+        before = self._guests.get(pod.uid)
+        is_ours = pod.ref[0] == self.namespace
+        if event.type == "DELETED" or not (is_ours or pod.node in self._rooms):
+            self._guests.pop(pod.uid, None)
+            return
+        self._guests[pod.uid] = pod
+        if not is_ours:
+            if before is None or before.node != pod.node:
+                self._changed = event.at
+            return
+        if pod.is_released:
+            self._released.setdefault(pod.uid, event.at)
+        if pod.node and pod.uid not in self._bound:
+            self._bound |= {pod.uid, pod.job, pod.group[0]} - {""}
+            self.exercised["placed on nodes"] += 1
+
+    def _take_workload(self, event: Event) -> None:
+        if event.type == "RESET":
+            self._workloads.clear()
+            self._changed = event.at
+            return
+        metadata = event.object["metadata"]
+        if metadata["namespace"] != self.namespace:
+            return
+        uid = metadata["uid"]
+        before = self._workloads.pop(uid, None)
+        if event.type == "DELETED":
+            return
+        self._workloads[uid] = event.object
+        if before is None or (_reserves(before) and not _reserves(event.object)):
+            self._came.append((event.at, _priority(event.object)))
+        condition = _condition(event.object, "Preempted")
+        earlier = None if before is None else _condition(before, "Preempted")
+        if condition is None or condition == earlier:
+            return
+        if preemptor := _PREEMPTOR.match(condition.get("message", "")):
+            victim = (metadata["namespace"], metadata["name"])
+            self._preemptions[uid] = Preemption(victim, preemptor[1], event.at)
+            self.exercised["preemptions for a place"] += 1
+
+    def _take_queue(self, event: Event) -> None:
+        if event.type == "RESET" or event.object["metadata"]["name"] != self.queue:
+            return
+        self._quota = sum(amounts.nominal(event.object).values())
+        is_stopped = str(event.object["spec"].get("stopPolicy", "None")) != "None"
+        if is_stopped != self._is_stopped:
+            self._changed = event.at  # nothing is admitted meanwhile
+        self._is_stopped = is_stopped
+
+    # ------------------------------------------------------------------------------- the rules
+
+    def _judge(self, now: float) -> None:
+        for pod in self._guests.values():
+            if not self._waits_for_a_node(pod) or pod.uid in self.nowhere:
+                continue
+            since = max(self._released[pod.uid], self._changed)
+            if now - since > PLACED_SECONDS:
+                self.nowhere[pod.uid] = (
+                    f"pod {_text(pod.ref)} of {pod.gpus} GPUs was released at second"
+                    f" {self._released[pod.uid]:.1f} and has no node at second {now:.1f}; nodes"
+                    f" changed last at second {self._changed:.1f}; {self._rooms_text()}"
+                )
+        for uid, preemption in list(self._preemptions.items()):
+            if now - max(preemption.at, self._changed) <= PREEMPTED_SECONDS:
+                continue
+            del self._preemptions[uid]
+            if preemption.at > self._changed and (text := self._vain_text(preemption, now)):
+                self.in_vain.setdefault(preemption.preemptor, text)
+
+    def _waits_for_a_node(self, pod: Guest) -> bool:
+        is_ours = pod.ref[0] == self.namespace
+        return is_ours and pod.is_released and not (pod.node or pod.is_over or pod.is_ending)
+
+    def _vain_text(self, preemption: Preemption, now: float) -> str:
+        """Return how something was preempted in vain; empty where it was not."""
+        workload = self._workloads.get(preemption.preemptor)
+        if workload is None or not workload["spec"].get("active", True) or self._is_stopped:
+            return ""
+        priority = _priority(workload)
+        if any(at >= preemption.at and above >= priority for at, above in self._came):
+            return ""
+        metadata = workload["metadata"]
+        owners = {owner["uid"] for owner in metadata.get("ownerReferences") or ()}
+        if self._bound & {*owners, metadata["name"]} or not self._has_pods(owners):
+            return ""
+        return (
+            f"Workload {_text(preemption.victim)} was preempted at second {preemption.at:.1f} for"
+            f" {metadata['namespace']}/{metadata['name']}, which has no node at second {now:.1f};"
+            f" {self._rooms_text()}"
+        )
+
+    def _has_pods(self, owners: Iterable[str]) -> bool:
+        """Return whether a pod of owners waits, or the pod that is the owner."""
+        wanted = set(owners)
+        return any(
+            wanted & {pod.uid, pod.job} and not (pod.is_over or pod.is_ending)
+            for pod in self._guests.values()
+        )
+
+    def kept_out(self) -> dict[str, str]:
+        """Return what waits although there are quota and nodes for it, with a text."""
+        if self._is_stopped:
+            return {}
+        free = self._free()
+        left = self._quota - sum(
+            pod.gpus
+            for pod in self._guests.values()
+            if pod.ref[0] == self.namespace and pod.is_released and not pod.is_over
+        )
+        return {
+            pods[0].uid: f"{', '.join(_text(pod.ref) for pod in pods)} wait for"
+            f" {' + '.join(str(pod.gpus) for pod in pods)} GPUs; {left} of the quota are left;"
+            f" {self._rooms_text()}"
+            for pods in self._waiting()
+            if sum(pod.gpus for pod in pods) <= left
+            and can_place([pod.gpus for pod in pods], list(free.values()))
+        }
+
+    def _waiting(self) -> Iterator[Sequence[Guest]]:
+        """Yield the pods that are to start together and have a gate: single ones and groups."""
+        groups: dict[str, list[Guest]] = defaultdict(list)
+        for pod in self._guests.values():
+            if pod.ref[0] != self.namespace or pod.is_over or pod.is_ending:
+                continue
+            if pod.group[0]:
+                groups[pod.group[0]].append(pod)
+            elif not pod.is_released:
+                yield [pod]
+        for pods in groups.values():
+            gated = [pod for pod in pods if not pod.is_released]
+            if gated and len(pods) >= pods[0].group[1]:
+                yield gated
+
+    def _free(self) -> dict[str, int]:
+        """Return the GPUs of each open node that no pod holds, less those of pods on their way."""
+        held: Counter[str] = Counter()
+        for pod in self._guests.values():
+            if pod.node and not pod.is_over:
+                held[pod.node] += pod.gpus
+        return {
+            name: room.gpus - held[name]
+            for name, room in sorted(self._rooms.items())
+            if room.is_open
+        }
+
+    def _rooms_text(self) -> str:
+        free = self._free()
+        return "; ".join(
+            f"{name}: {free[name]} of {room.gpus} free" if name in free else f"{name}: closed"
+            for name, room in sorted(self._rooms.items())
+        )
+
+
+def can_place(sizes: Sequence[int], free: Sequence[int]) -> bool:
+    """Return whether pods have nodes at once, by trying every way."""
+    return any(
+        all(
+            sum(size for size, place in zip(sizes, places, strict=True) if place == node) <= room
+            for node, room in enumerate(free)
+        )
+        for places in itertools.product(range(len(free)), repeat=len(sizes))
+    )
+
+
+def _read_room(node: Json) -> Room:
+    status, spec = node.get("status", {}), node.get("spec", {})
+    is_closed = spec.get("unschedulable") or any(
+        taint["effect"] in {"NoSchedule", "NoExecute"} and taint["key"] not in _TOLERATED
+        for taint in spec.get("taints") or ()
+    )
+    is_ready = any(
+        condition["type"] == "Ready" and condition["status"] == "True"
+        for condition in status.get("conditions") or ()
+    )
+    return Room(int((status.get("allocatable") or {}).get(GPU, 0)), is_ready and not is_closed)
+
+
+def _read_guest(pod: Json) -> Guest:
+    metadata, spec = pod["metadata"], pod["spec"]
+    marks: Mapping[str, str] = {
+        **(metadata.get("labels") or {}),
+        **(metadata.get("annotations") or {}),
+    }
+    deleted = bool(metadata.get("deletionTimestamp"))
+    node = spec.get("nodeName", "")
+    has_ended = pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
+    return Guest(
+        uid=metadata["uid"],
+        ref=(metadata["namespace"], metadata["name"]),
+        job=next(
+            (one["uid"] for one in metadata.get("ownerReferences") or () if one.get("controller")),
+            "",
+        ),
+        group=(
+            marks.get("kueue.x-k8s.io/pod-group-name", ""),
+            int(marks.get("kueue.x-k8s.io/pod-group-total-count", "0")),
+        ),
+        gpus=amounts.asked(spec, {})[GPU],
+        node=node,
+        is_released=bool(node) or not spec.get("schedulingGates"),
+        is_over=has_ended or (deleted and not node),
+        is_ending=deleted,
+    )
+
+
+def _condition(workload: Json, kind: str) -> Json | None:
+    """Return a condition of a Workload that is true."""
+    conditions: list[Json] = workload.get("status", {}).get("conditions") or []
+    matching = [one for one in conditions if (one["type"], one["status"]) == (kind, "True")]
+    return matching[0] if matching else None
+
+
+def _reserves(workload: Json) -> bool:
+    return _condition(workload, "QuotaReserved") is not None
+
+
+def _priority(workload: Json) -> int:
+    return int(workload["spec"].get("priority") or 0)
+
+
+def _text(ref: Ref) -> str:
+    return "/".join(ref)
