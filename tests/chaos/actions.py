@@ -937,26 +937,27 @@ def change_node(host: Host, made: Made, rng: random.Random) -> None:
     path, usual = f"/api/v1/nodes/{name}", site.node(name)
     taint = {"key": "chaos.test/away", "value": "x", "effect": "NoSchedule"}
     fewer = {names.GPU_RESOURCE: str(rng.choice((1, 2)))}
-    product = usual["metadata"]["labels"][names.GPU_PRODUCT_LABEL]
-    what, there, change, back = rng.choice(
+    changes: tuple[tuple[str, str, Json, Json], ...] = (
+        ("tainted", path, {"spec": {"taints": [taint]}}, {"spec": {"taints": None}}),
+        ("cordoned", path, _unschedulable(True), _unschedulable(None)),
+        ("of another product", path, _of_product("Tesla-P4"), _of_product(site.L4)),
         (
-            ("tainted", path, {"spec": {"taints": [taint]}}, {"spec": {"taints": None}}),
-            ("cordoned", path, *({"spec": {"unschedulable": value}} for value in (True, None))),
-            (
-                "of another product", path,
-                {"metadata": {"labels": {names.GPU_PRODUCT_LABEL: "Tesla-P4"}}},
-                {"metadata": {"labels": {names.GPU_PRODUCT_LABEL: product}}},
-            ),
-            (
-                "smaller", f"{path}/status",
-                {"status": {"allocatable": fewer, "capacity": fewer}},
-                {"status": usual["status"]},
-            ),
-        )
+            "smaller", f"{path}/status",
+            {"status": {"allocatable": fewer, "capacity": fewer}}, {"status": usual["status"]},
+        ),
     )  # fmt: skip
+    what, there, change, back = rng.choice(changes)
     host.send("change-node", f"node {name} is {what}", partial(host.admin.patch, there, change))
     again = partial(surely, partial(host.admin.patch, there, back))
     host.later(rng.uniform(4, 12), "change-node", f"node {name} is as before", again)
+
+
+def _unschedulable(value: bool | None) -> Json:
+    return {"spec": {"unschedulable": value}}
+
+
+def _of_product(product: str) -> Json:
+    return {"metadata": {"labels": {names.GPU_PRODUCT_LABEL: product}}}
 
 
 # ------------------------------------------------------------------------------------ programs

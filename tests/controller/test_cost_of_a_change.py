@@ -204,12 +204,6 @@ _GROUPS = make_cluster_queue(quota=2, flavors=("near",))["spec"]["resourceGroups
 _ACTIVE = {"status": {"conditions": [make_condition("Active")]}}
 _EVICTED = {"spec": {"active": False}}
 
-REGROUPING = {
-    "a ClusterQueue is made", "a ClusterQueue goes", "a Cohort moves", "a Cohort is made",
-    "a Cohort goes",
-}  # fmt: skip
-"""What a tree consists of may have changed, so that others are guarded: all are looked at."""
-
 EVENTS: dict[str, Event] = {
     "a namespace is labelled": lambda world: _changed(
         world, resources.NAMESPACES, "near", _LABELS
@@ -369,8 +363,6 @@ def _larger(one: Steps, other: Steps) -> dict[str, tuple[int, int]]:
 def test_an_event_takes_as_many_steps_however_much_exists(
     event: str, small: Size, size: Size
 ) -> None:
-    if size.guarded and event in REGROUPING:
-        pytest.skip("where queues are guarded, a change of what belongs together concerns all")
     if event in OF_RUNNING and not size.running:
         pytest.skip("no pods run")
     few, many = _counted(small)[event], _counted(size)[event]

@@ -10,7 +10,7 @@ import pytest
 
 from admission.base import conditions, names, patches
 from admission.config.gpu_configuration import GpuConfiguration
-from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
+from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result, Verb
 from admission.kube import resources
 from admission.objects import views
 from admission.owners.row_owner import Document
@@ -457,6 +457,23 @@ def test_a_pod_that_is_not_bound_has_nothing_to_save() -> None:
     world.add_pod("urgent", gpus=QUOTA, labels=HIGH)
     world.settle()
     assert world.admitted() == {"urgent"}
+
+
+def test_a_pod_that_is_bound_before_the_controller_sees_it_runs_on_until_its_notice_ends() -> None:
+    world = ordered_world()
+    world.add_pod("train", gpus=QUOTA)
+    world.settle()
+    world.add_pod("urgent", gpus=QUOTA, labels=HIGH)
+    world.observe()
+    world.core.step()
+    while world.queued[0].verb is not Verb.DELETE:
+        world.send_one()
+        world.core.step()
+    bound = patches.merge({"spec": {"nodeName": "node-1"}})
+    world.store.patch(resources.PODS, "train", bound, world.pod("train").metadata.namespace)
+    world.settle()
+    assert stops_at(world)
+    stops_after(world, 20, is_there(world))
 
 
 def test_what_ends_by_itself_gives_its_quota_back_at_once() -> None:

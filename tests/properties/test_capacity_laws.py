@@ -161,6 +161,7 @@ def test_guarded_trees_are_never_given_more_than_exists(exists, queues):
 
 
 QUEUE_NAMES: Final = ("q0", "q1", "q2", "q3")
+COHORT_NAMES: Final = ("left", "right", "top")
 pools = st.sampled_from(("x", "y"))
 
 
@@ -170,6 +171,7 @@ class GuardMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.queues: dict[str, tuple[ClusterQueue, model.ClusterQueue]] = {}
+        self.cohorts: dict[str, model.Cohort] = {}
         self.nodes: dict[str, NodeFacts] = {}
         self.flavors: dict[str, dict[str, str]] = {}
         self.state, self.capacities, self.guard = self.made()
@@ -181,7 +183,7 @@ class GuardMachine(RuleBasedStateMachine):
 
     @rule(
         name=st.sampled_from(QUEUE_NAMES),
-        cohort=st.sampled_from(("", "left", "right")),
+        cohort=st.sampled_from(("", "left", "right", "top")),
         quota=st.integers(0, 9),
         flavor=st.sampled_from(("x", "y", "all")),
         guarded=st.booleans(),
@@ -198,6 +200,24 @@ class GuardMachine(RuleBasedStateMachine):
     def lose_queue(self, name: str) -> None:
         if self.queues.pop(name, None) is not None:
             self.guard.drop_queue(name)
+
+    @rule(
+        name=st.sampled_from(COHORT_NAMES),
+        parent=st.sampled_from(("", *COHORT_NAMES)),
+        quota=st.integers(0, 5),
+    )
+    def see_cohort(self, name: str, parent: str, quota: int) -> None:
+        groups = (group({"x": {GPU_NAME: (quota,)}}),) if quota else ()
+        above = names.CohortName(parent) if parent else None
+        self.cohorts[name] = model.Cohort(
+            name=names.CohortName(name), parent=above, resource_groups=groups
+        )
+        self.guard.set_cohort(self.cohorts[name])
+
+    @rule(name=st.sampled_from(COHORT_NAMES))
+    def lose_cohort(self, name: str) -> None:
+        if self.cohorts.pop(name, None) is not None:
+            self.guard.drop_cohort(name)
 
     @rule(name=node_names, pool=pools, exists=st.integers(0, 20))
     def see_node(self, name: str, pool: str, exists: int) -> None:
@@ -220,6 +240,8 @@ class GuardMachine(RuleBasedStateMachine):
             capacities.set_node(node, 0)
         for found in self.queues.values():
             guard.set_queue(*found)
+        for written in self.cohorts.values():
+            guard.set_cohort(written)
         guard.settle()
         for name in self.queues:
             assert self.guard.shortages(name) == guard.shortages(name)
@@ -227,6 +249,8 @@ class GuardMachine(RuleBasedStateMachine):
                 one.forest.queues[names.ClusterQueueName(name)] for one in (self.state, state)
             )
             assert kept.quotas == anew.quotas
+        for cohort in map(names.CohortName, self.cohorts):
+            assert self.state.forest.cohorts[cohort].quotas == state.forest.cohorts[cohort].quotas
         assert self.guard.take_present().keys() <= set(QUEUE_NAMES)
         assert self.guard._present == guard._present
 

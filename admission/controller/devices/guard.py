@@ -6,6 +6,7 @@ is its share; a nominal quota above it promises more than exists. In a guarded t
 quota counts only as far as the share goes, see docs/adr/0030.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
@@ -20,7 +21,8 @@ from admission.controller.devices.capacity import Amounts, Capacities, GpuCapaci
 from admission.gpu import resources
 from admission.objects.cluster_queue import ClusterQueue
 from admission.reasons import ours
-from admission.scheduling import model
+from admission.scheduling import hierarchy, model
+from admission.scheduling.hierarchy import Node, QueueNode
 from admission.scheduling.state import State
 
 
@@ -38,6 +40,7 @@ _Owner = TypeVar("_Owner", model.ClusterQueue, model.Cohort)
 
 _NO_GPUS: Final[tuple[dict[str, int], ...]] = ({}, {}, {}, {})
 _NO_SURGE: Final[Mapping[FlavorResource, int]] = {}
+_NO_TREE: Final = -1
 _QUEUE: Final = "ClusterQueue"
 _COHORT: Final = "Cohort"
 
@@ -93,6 +96,11 @@ class Guard:
         self._promising = self._promises.index(lambda _, promises: sorted(_flavors(promises)))
         self._annotated: set[str] = set()
         self._capped: set[_Key] = set()
+        """What belongs to a tree in which a ClusterQueue is annotated."""
+        self._tree_of: dict[_Key, int] = {}
+        """Number of the tree of each key in `_capped`."""
+        self._trees: dict[int, frozenset[_Key]] = {}
+        self._tree_numbers = itertools.count()
         self._shares: dict[_Key, dict[FlavorResource, int]] = {}
         self._elsewhere: dict[_Key, dict[FlavorResource, Elsewhere]] = {}
         """What of a promise exists and was handed out before."""
@@ -112,8 +120,8 @@ class Guard:
         """Of which not all had what they promise when capacity was distributed last."""
         self._touched: set[FlavorResource] = set()
         """Of which somebody promises something else since then."""
-        self._is_regrouped = False
-        """Which trees are guarded, or what belongs to them, may have changed since then."""
+        self._regrouped: set[_Key] = set()
+        """What came, went, moved, or is annotated otherwise since then."""
 
     def set_queue(self, view: ClusterQueue, queue: model.ClusterQueue) -> None:
         """Take a ClusterQueue as it is written."""
@@ -124,9 +132,10 @@ class Guard:
         if is_annotated != (queue.name in self._annotated):
             (self._annotated.add if is_annotated else self._annotated.discard)(queue.name)
             self._dirty.add(key)
-            self._is_regrouped = True
-        known = self._queues.get(queue.name)
-        self._is_regrouped |= known is None or known.cohort != queue.cohort
+            self._regrouped.add(key)
+        before = self._queues.get(queue.name)
+        if before is None or before.cohort != queue.cohort:
+            self._regrouped.add(key)
         self._queues[queue.name] = queue
         self._promise(key, queue.resource_groups, queue.surge_quota)
         self._state.set_cluster_queue(self._limited(queue, key) if key in self._capped else queue)
@@ -150,8 +159,9 @@ class Guard:
     def set_cohort(self, cohort: model.Cohort) -> None:
         """Take a Cohort as it is written."""
         key = _Key(_COHORT, cohort.name)
-        known = self._cohorts.get(cohort.name)
-        self._is_regrouped |= known is None or known.parent != cohort.parent
+        before = self._cohorts.get(cohort.name)
+        if before is None or before.parent != cohort.parent:
+            self._regrouped.add(key)
         self._cohorts[cohort.name] = cohort
         self._promise(key, cohort.resource_groups)
         self._state.set_cohort(self._limited(cohort, key) if key in self._capped else cohort)
@@ -177,22 +187,22 @@ class Guard:
         if not flavors and not self._dirty and not first:
             return frozenset()
         dirty, self._dirty, self._knows = self._dirty, set(), knows
-        regrouped, self._is_regrouped = self._is_regrouped, False
         touched, self._touched = self._touched, set()
-        if not (flavors or first or self._annotated or self._capped or self._by_nodes):
+        flipped = self._regroup()
+        if not (flavors or first or flipped or self._capped or self._by_nodes):
             return self._share_nothing(dirty)
-        is_guarded = bool(self._annotated or self._capped or self._present)
-        if not (first or (is_guarded and (regrouped or flavors))):
-            touched.update(pair for pair in self._totals if pair.flavor in flavors)
-            changed = self._share_to(dirty, touched)
-            if changed is not None:
-                return changed | self.promising(flavors)
-        guarded, before = self._guarded(), self._shares
-        self._share_out(guarded)
-        for key in sorted(self._capped | guarded):
-            self._pass_on(key, limited=key in guarded)
-        self._capped = guarded
-        self._note_present(guarded)
+        touched.update(pair for key in flipped for pair in self._promises.get(key) or ())
+        touched.update(pair for pair in self._totals if pair.flavor in flavors)
+        changed = None if first else self._share_to(dirty, flipped, touched)
+        if changed is not None:
+            for key in sorted(self._capped & self._promising_keys(flavors)):
+                self._note_present_of(key)
+            return changed | self.promising(flavors)
+        before = self._shares
+        self._share_out()
+        for key in sorted(self._capped | flipped):
+            self._pass_on(key)
+        self._note_present()
         return frozenset(
             key.name
             for key, shares in self._shares.items()
@@ -240,10 +250,13 @@ class Guard:
 
     def promising(self, flavors: Iterable[str]) -> frozenset[str]:
         """Return the ClusterQueues that have quota for GPUs in one of the flavors."""
-        keys = (key for flavor in flavors for key in self._promising.keys(flavor))
-        return frozenset(key.name for key in keys if key.kind == _QUEUE)
+        return frozenset(key.name for key in self._promising_keys(flavors) if key.kind == _QUEUE)
 
     # -------------------------------------------------------------------------------- helpers
+
+    def _promising_keys(self, flavors: Iterable[str]) -> set[_Key]:
+        """Return what has quota for GPUs in one of the flavors."""
+        return {key for flavor in flavors for key in self._promising.keys(flavor)}
 
     def _promise(
         self,
@@ -262,8 +275,7 @@ class Guard:
 
     def _forget(self, key: _Key) -> None:
         self._count(self._promises.pop(key) or {}, {})
-        self._is_regrouped = True
-        self._capped.discard(key)
+        self._regrouped.add(key)
         self._shares.pop(key, None)
         self._dirty.add(key)
 
@@ -296,38 +308,76 @@ class Guard:
                 found.add(flavor)
         return frozenset(found)
 
-    def _guarded(self) -> set[_Key]:
-        """Everything in trees in which some ClusterQueue is annotated: one may borrow there."""
-        if not self._annotated:
-            return set()
-        self._state.forest.refresh()
-        queues, cohorts = self._state.forest.queues, self._state.forest.cohorts
-        roots = {
-            id(queues[name].root())
-            for name in map(ClusterQueueName, self._annotated)
-            if name in queues
-        }
-        found = {_Key(_QUEUE, n) for n, node in queues.items() if id(node.root()) in roots}
-        found |= {_Key(_COHORT, n) for n, node in cohorts.items() if id(node.root()) in roots}
-        return found & self._promises.by_key.keys()
+    def _regroup(self) -> set[_Key]:
+        """Find again what is guarded in the trees of what was regrouped, before and after.
 
-    def _note_present(self, guarded: AbstractSet[_Key]) -> None:
-        found: dict[str, Present] = {}
-        for key in guarded if all(self._knows) else ():
+        All of a tree is guarded in which some ClusterQueue is annotated: one may borrow there.
+        Return what is guarded and was not, or the other way around.
+
+        What this takes grows with the trees that are concerned, and with nothing else.
+        """
+        regrouped, self._regrouped = self._regrouped, set()
+        if not (regrouped and (self._annotated or self._tree_of)):
+            return set()
+        keys = set(regrouped)
+        for key in regrouped:
+            keys |= self._trees.get(self._tree_of.get(key, _NO_TREE), frozenset())
+        self._state.forest.refresh()
+        trees = self._trees_of(keys)
+        keys.update(*trees)
+        before = self._capped & keys
+        for number in {self._tree_of.pop(key, _NO_TREE) for key in keys}:
+            self._trees.pop(number, None)
+        self._capped -= keys
+        for tree in trees:
+            if any(key.kind == _QUEUE and key.name in self._annotated for key in tree):
+                number = next(self._tree_numbers)
+                self._trees[number] = tree
+                self._tree_of.update(dict.fromkeys(tree, number))
+                self._capped |= tree
+        return before ^ (self._capped & keys)
+
+    def _trees_of(self, keys: Iterable[_Key]) -> list[frozenset[_Key]]:
+        """Return what belongs to each tree that has one of the keys."""
+        forest = self._state.forest
+        tops: dict[int, Node] = {}
+        for key in sorted(keys):
+            node: Node | None = (
+                forest.queues.get(ClusterQueueName(key.name))
+                if key.kind == _QUEUE
+                else forest.cohorts.get(CohortName(key.name))
+            )
+            if node is not None:
+                tops.setdefault(id(node.root()), node.root())
+        return [
+            frozenset(_key(node) for node in hierarchy.members(top) if node.root() is top)
+            & self._promises.by_key.keys()
+            for top in tops.values()
+        ]
+
+    def _note_present(self) -> None:
+        present: dict[str, Present] = {}
+        for key in self._capped if all(self._knows) else ():
             if key.kind == _QUEUE:
-                found[key.name] = self._devices_of(key)
-        known = self._present.keys() | found.keys()
-        self._present_changed |= {n for n in known if self._present.get(n) != found.get(n)}
-        self._present = found
+                present[key.name] = self._devices_of(key)
+        names_before = self._present.keys() | present.keys()
+        self._present_changed |= {
+            name for name in names_before if self._present.get(name) != present.get(name)
+        }
+        self._present = present
 
     def _note_present_of(self, key: _Key) -> None:
-        """Note which devices exist for a guarded ClusterQueue that promises something else."""
+        """Note which devices exist for a ClusterQueue, or that it is not guarded any more."""
         if key.kind != _QUEUE or not all(self._knows):
             return
-        found = self._devices_of(key)
-        if self._present.get(key.name) != found:
+        if key not in self._capped:
+            if self._present.pop(key.name, None) is not None:
+                self._present_changed.add(key.name)
+            return
+        devices = self._devices_of(key)
+        if self._present.get(key.name) != devices:
             self._present_changed.add(key.name)
-            self._present[key.name] = found
+            self._present[key.name] = devices
 
     def _devices_of(self, key: _Key) -> Present:
         flavors = sorted(_flavors(self._promises[key]))
@@ -337,7 +387,7 @@ class Guard:
         real = self._real.get(flavor, ({},))[0]
         return frozenset(name for name, n in real.items() if n and resources.is_device(name))
 
-    def _share_out(self, guarded: set[_Key]) -> None:
+    def _share_out(self) -> None:
         """Hand out what exists; nodes that several flavors select are handed out once."""
         left = {flavors: dict(amounts) for flavors, amounts in self._by_nodes.items()}
         nodes_of: dict[str, list[tuple[str, ...]]] = {}
@@ -347,12 +397,12 @@ class Guard:
         self._shares, self._overlaps = {}, _overlaps(left)
         self._elsewhere = {}
         given: dict[tuple[tuple[str, ...], str], dict[str, int]] = {}
-        for key in sorted(self._promises, key=lambda key: (key in guarded, *reversed(key))):
+        for key in sorted(self._promises, key=lambda key: (key in self._capped, *reversed(key))):
             shares = self._shares[key] = {}
             elsewhere = self._elsewhere[key] = {}
             for pair, promised in self._promises[key].items():
                 shares[pair] = 0
-                if key in guarded and not self._capacities.complete:
+                if key in self._capped and not self._capacities.complete:
                     continue
                 for flavors in nodes_of.get(pair.flavor, ()):
                     real = left[flavors].get(pair.resource, 0)
@@ -374,7 +424,7 @@ class Guard:
         return self._totals[pair] > real
 
     def _share_to(
-        self, dirty: set[_Key], touched: AbstractSet[FlavorResource]
+        self, dirty: set[_Key], flipped: set[_Key], touched: AbstractSet[FlavorResource]
     ) -> frozenset[str] | None:
         """Hand out again what is touched, where no nodes are selected by several flavors.
 
@@ -387,7 +437,7 @@ class Guard:
             return None
         if self._capped and not self._capacities.complete:
             return None
-        changed = {key for key in dirty if key in self._promises}
+        changed = (dirty | flipped) & self._promises.by_key.keys()
         for key in changed:
             promises = self._promises[key]
             before, others = self._shares.get(key, {}), self._elsewhere.get(key, {})
@@ -401,8 +451,9 @@ class Guard:
             (self._short.add if is_short else self._short.discard)(pair)
             if was_short or is_short:
                 changed |= self._share_again(pair)
-        for key in sorted(changed & self._capped):
-            self._pass_on(key, limited=True)
+        for key in sorted(changed & (self._capped | flipped)):
+            self._pass_on(key)
+        for key in sorted((dirty | flipped) & (self._capped | flipped)):
             self._note_present_of(key)
         return frozenset(key.name for key in changed if key.kind == _QUEUE)
 
@@ -440,7 +491,8 @@ class Guard:
             self._short.update(pair for pair, promised in self._promises[key].items() if promised)
         return frozenset(found)
 
-    def _pass_on(self, key: _Key, *, limited: bool) -> None:
+    def _pass_on(self, key: _Key) -> None:
+        limited = key in self._capped
         if key.kind == _QUEUE and key.name in self._queues:
             queue = self._queues[key.name]
             self._state.set_cluster_queue(self._limited(queue, key) if limited else queue)
@@ -455,6 +507,13 @@ class Guard:
             surge = _surge_within(found, shares)
             return replace(found, resource_groups=groups, surge_quota=surge)
         return replace(found, resource_groups=groups)
+
+
+def _key(node: Node) -> _Key:
+    if isinstance(node, QueueNode):
+        return _Key(_QUEUE, node.name)
+    assert isinstance(node, hierarchy.CohortNode)
+    return _Key(_COHORT, node.name)
 
 
 def _nominal(groups: Iterable[model.ResourceGroup]) -> dict[FlavorResource, int]:

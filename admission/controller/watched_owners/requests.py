@@ -8,6 +8,7 @@ from admission.base import names, patches
 from admission.base.events import Event
 from admission.base.names import WorkloadKey
 from admission.base.patches import Patch
+from admission.controller.watched_owners import brake
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest, Operation, Verb
 from admission.kube import resources
@@ -60,7 +61,10 @@ def delete(
     into: type[views.Object],
     event: Event,
 ) -> ApiRequest:
-    """Return the deletion of exactly that owner, with its own grace period; the event says why."""
+    """Return the deletion of exactly that owner, with its own grace period; the event says why.
+
+    A pod that is not bound is deleted as it was looked at: once it is bound, a notice may hold.
+    """
     return ApiRequest(
         key=key,
         operation=Operation.STOP_OWNER,
@@ -69,6 +73,7 @@ def delete(
         namespace=owner.metadata.namespace,
         name=owner.metadata.name,
         uid=owner.metadata.uid,
+        version="" if brake.has_worked(owner) else owner.metadata.resource_version,
         into=into,
         events=(event,),
     )

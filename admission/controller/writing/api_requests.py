@@ -119,7 +119,8 @@ class ApiRequest:
             as the precondition.
         patch: for PATCH, the change; it carries its own precondition.
         subresource: for REPLACE and PATCH, empty or ``status``.
-        uid: UID of the object, if it is known; for DELETE the precondition.
+        uid: UID of the object, if it is known; for DELETE a precondition.
+        version: for DELETE, another precondition; empty for any version.
         propagation: for DELETE, what happens to dependents; empty for the kind's default.
         into: type that the answer, or the object as read after a conflict, is decoded to.
         events: what is told on the object, or on its owner, once it took effect.
@@ -135,6 +136,7 @@ class ApiRequest:
     patch: patches.Patch | None = None
     subresource: str = ""
     uid: str = ""
+    version: str = ""
     propagation: str = ""
     into: type[Any] = dict
     events: tuple[Event, ...] = ()
@@ -151,6 +153,8 @@ class ApiRequest:
         found = (self.document or {}).get("metadata", {}).get("resourceVersion", "")
         if self.patch is not None:
             found = patches.version_of(self.patch)
+        if self.verb is Verb.DELETE:
+            found = self.version
         return int(found) if found.isdecimal() else None
 
 

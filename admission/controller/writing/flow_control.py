@@ -134,16 +134,17 @@ def _target(request: ApiRequest) -> _Target:
 
 def _tells(request: ApiRequest, view: views.Object, *, is_gone: bool) -> bool:
     """Return whether a request can have no effect any more once its object looks like this."""
+    made_for = request.made_for
+    is_newer = made_for is not None and object_cache.version(view) > made_for
     match request.verb:
         case Verb.READ:
             return False
         case Verb.CREATE:
             return not is_gone
         case Verb.DELETE:
-            return is_gone and view.metadata.uid == request.uid
+            return is_newer or (is_gone and view.metadata.uid == request.uid)
         case _:
-            made_for = request.made_for
-            return is_gone or (made_for is not None and object_cache.version(view) > made_for)
+            return is_newer or is_gone
 
 
 class _Limit:

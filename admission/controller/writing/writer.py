@@ -134,7 +134,8 @@ class Sender:
             case Verb.DELETE:
                 self._api.delete(
                     request.resource, request.name, request.namespace,
-                    uid=request.uid, propagation=request.propagation or None,
+                    uid=request.uid, resource_version=request.version,
+                    propagation=request.propagation or None,
                 )  # fmt: skip
                 return None
 
