@@ -287,6 +287,7 @@ class Core:
         self._groups = groups = PodGroups(
             *common, endings=self._endings, claims=self._claims, queue=self._queue,
             serving=self._kinds.serving, keeps=self._settings.gpu.keep_for_replacement,
+            awaits_gates=self._settings.gpu.waits_for_other_gates,
         )  # fmt: skip
         self._claims.workload_of = groups.workload_of
         self._rollouts = Rollouts(
@@ -296,6 +297,7 @@ class Core:
         self._pods = Pods(
             *common, tuple(held.values()), self._inventory, self._claims, self._queue,
             self._endings, groups, self._rollouts, self._refusals,
+            awaits_gates=self._settings.gpu.waits_for_other_gates,
         )  # fmt: skip
         self._owners: tuple[Owners[Any, Any], ...] = (
             *(held.get(one.kind, self._pods) for one in self._kinds.integrations),
