@@ -42,6 +42,7 @@ KIND: Final = Kind(
     label_value=names.MANAGED_VALUE,
     is_deleted_to_stop=True,
     has_condition=True,
+    takes_preferences=True,
 )
 _READY: Final = "Ready"
 _GATES_OF_KUEUE: Final = frozenset(

@@ -70,6 +70,7 @@ KIND: Final = GroupKind(
     label_value=single.KIND.label_value,
     is_deleted_to_stop=True,
     has_condition=True,
+    takes_preferences=True,
 )
 
 

@@ -290,3 +290,30 @@ def test_a_pod_waits_for_the_node_of_its_bound_volume(system: Installed, team: P
     waiting.until(lambda: "large" in running(team), what="the large pod runs")
     assert team.pod("large")["spec"]["nodeName"] == first
     team.cluster.api.delete(path)
+
+
+def test_a_job_prefers_the_nodes_that_it_was_admitted_for(system: Installed, team: Pool):
+    first, second = (team.add_node(product=A100, gpus=4) for _ in range(2))
+    add_queue(system, team, {add_flavor(system, team, "a", A100): 8})
+    add_foreign_pod(team, f"{first}-foreign", first, 3)
+    spec = {**objects.make_pod_spec(2), "nodeSelector": team.selector}
+    job = objects.make_job("job", 2, spec, run_for="1h")
+    team.create("jobs", job, api="apis/batch/v1")
+    path = team.path("jobs", "job", api="apis/batch/v1")
+    waiting.until(lambda: len(running(team)) == 2, what="both pods run")
+
+    node = system.api.get(path)["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    (preference,) = node["preferredDuringSchedulingIgnoredDuringExecution"]
+    (expression,) = preference["preference"]["matchExpressions"]
+    assert expression == {"key": HOSTNAME, "operator": "In", "values": [second]}
+
+    workloads = system.api.get(f"{KUEUE}/namespaces/{team.namespace}/workloads")["items"]
+    name = workloads[0]["metadata"]["name"]
+    inactive = {"spec": {"active": False}}
+    system.api.patch(f"{KUEUE}/namespaces/{team.namespace}/workloads/{name}", inactive)
+    waiting.until(
+        lambda: "affinity" not in system.api.get(path)["spec"]["template"]["spec"],
+        what="the template is as before",
+    )
+    assert system.api.get(path)["spec"]["suspend"] is True
+    team.cluster.api.delete(f"/api/v1/namespaces/kube-system/pods/{first}-foreign")
