@@ -23,6 +23,7 @@ ACTIVE: Final = "Active"
 PAUSED: Final = "Paused"
 REFUSE: Final = "Refuse"
 HOLD: Final = "Hold"
+WAIT: Final = "Wait"
 POD_END: Final = "PodEnd"
 POD_TERMINATING: Final = "PodTerminating"
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -294,6 +295,8 @@ class GpuConfiguration(ConfigModel):
         placement: what nodes decide in flavors without the annotation
             gpu-admission.dev/placement: Enforce, Tell or Off. None where nobody has chosen, which
             enforces for workloads with devices where no autoscaler adds nodes (ADR 0261).
+        while_gated_by_others: what becomes of pods that have scheduling gates of other
+            controllers: Wait for these, or Admit, as Kueue does (ADR 0265).
     """
 
     api_version: str = API_VERSION
@@ -321,11 +324,17 @@ class GpuConfiguration(ConfigModel):
     log_level: Annotated[Literal["debug", "info", "warning", "error"] | None, SHOWN_IF_SET] = None
     while_webhook_down: Annotated[Literal["Refuse", "Hold"] | None, SHOWN_IF_SET] = None
     placement: Annotated[Literal["Enforce", "Tell", "Off"] | None, SHOWN_IF_SET] = None
+    while_gated_by_others: Literal["Wait", "Admit"] = WAIT
 
     @property
     def holds_while_down(self) -> bool:
         """Return whether the API server holds pods and Jobs while the webhook does not answer."""
         return self.while_webhook_down == HOLD
+
+    @property
+    def waits_for_other_gates(self) -> bool:
+        """Return whether a pod waits until other controllers have taken their gates off."""
+        return self.while_gated_by_others == WAIT
 
     @property
     def dashboard_address(self) -> Address | None:

@@ -97,7 +97,7 @@ _OF_QUEUES: Final = frozenset(
     {resources.CLUSTER_QUEUES, resources.LOCAL_QUEUES, resources.RESOURCE_FLAVORS}
 )
 """What decides where pods are charged that run."""
-_JUDGED_WHEN_SEEN: Final = frozenset({resources.WORKLOADS, resources.BOUND_PODS})
+_JUDGED_WHEN_SEEN: Final = frozenset({resources.WORKLOADS, resources.BOUND_PODS, resources.NODES})
 """Kinds whose handlers say themselves whether a new version calls for a turn."""
 _IS_SYNCED: Final = attrgetter("synced")
 _CONCERNED_A_TURN: Final = 500
@@ -173,6 +173,7 @@ class Core:
         guard = Guard(state, capacities)
         self._node_places = NodePlaces(state.places, self._nodes_changed)
         self._inventory = NodeInventory(capacities, guard, clock, self._node_places)
+        self._inventory.on_news = self._call_for_turn
         self._fitting = Fitting(self._inventory)
         self._configuration = Configuration(
             state, guard, self._configuration_changed, settings.kueue, namespaces
@@ -287,6 +288,7 @@ class Core:
         self._groups = groups = PodGroups(
             *common, endings=self._endings, claims=self._claims, queue=self._queue,
             serving=self._kinds.serving, keeps=self._settings.gpu.keep_for_replacement,
+            awaits_gates=self._settings.gpu.waits_for_other_gates,
         )  # fmt: skip
         self._claims.workload_of = groups.workload_of
         self._rollouts = Rollouts(
@@ -296,6 +298,7 @@ class Core:
         self._pods = Pods(
             *common, tuple(held.values()), self._inventory, self._claims, self._queue,
             self._endings, groups, self._rollouts, self._refusals,
+            awaits_gates=self._settings.gpu.waits_for_other_gates,
         )  # fmt: skip
         self._owners: tuple[Owners[Any, Any], ...] = (
             *(held.get(one.kind, self._pods) for one in self._kinds.integrations),
@@ -337,6 +340,10 @@ class Core:
             informer.on_left_out = partial(self._tell_left_out, resource)
             informer.on_reverted = self._revert
         return made
+
+    def _call_for_turn(self) -> None:
+        """Have a turn look at what was seen."""
+        self._has_changed = True
 
     def _nodes_changed(self) -> None:
         """Have a turn look at what is free on nodes."""

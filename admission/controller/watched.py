@@ -35,6 +35,7 @@ WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
     resources.WORKLOADS: Workload,
     resources.NODES: views.Node,
     resources.PRIORITY_CLASSES: views.PriorityClass,
+    resources.PERSISTENT_VOLUMES: views.PersistentVolume,
     resources.CHILD_JOBS: batch.JobDocument,
     resources.RELEASED_PODS: views.Pod,
     resources.BOUND_PODS: bound_pod.BoundPodDocument,

@@ -18,6 +18,7 @@ def of_template(
     labels: Mapping[str, str],
     requests: Mapping[str, int],
     priority: int | None,
+    volumes: Iterable[tuple[NodeTerm, ...]] = (),
 ) -> PodNeeds:
     """Return what one pod of a template asks of a node, besides selector and tolerations.
 
@@ -26,12 +27,14 @@ def of_template(
         labels: of the template; they tell which constraints are about pods of its own kind.
         requests: what the scheduler reserves for one pod, canonical units.
         priority: by which the scheduler lets the pods preempt others; None where it does not.
+        volumes: where the nodes are from which its volumes can be reached, of each volume.
     """
     asked = tuple(sorted((str(name), amount) for name, amount in requests.items() if amount > 0))
     return PodNeeds(
         requests=asked,
         devices=tuple(name for name, _ in asked if resources.is_device(name)),
         terms=_terms(spec.affinity),
+        volumes=tuple(dict.fromkeys(volumes)),
         apart=tuple(sorted(set(_apart(spec.affinity, labels)))),
         spread=tuple(sorted(_spread(spec.topology_spread_constraints or (), labels))),
         is_known=not resource_claim.concerned(spec),
@@ -43,12 +46,17 @@ def _terms(affinity: views.Affinity | None) -> tuple[NodeTerm, ...] | None:
     node = None if affinity is None else affinity.node_affinity
     if node is None or node.required is None:
         return None
+    return terms_of(node.required)
+
+
+def terms_of(selector: views.NodeSelector) -> tuple[NodeTerm, ...]:
+    """Return the alternatives of which a node has to meet one."""
     return tuple(
         NodeTerm(
             values.requirements(term.match_expressions or ()),
             values.requirements(term.match_fields or ()),
         )
-        for term in node.required.node_selector_terms
+        for term in selector.node_selector_terms
     )
 
 

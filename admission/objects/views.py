@@ -167,6 +167,18 @@ class PodResourceClaim(View, frozen=True, kw_only=True):
     resource_claim_template_name: str | None = None
 
 
+class VolumeClaim(View, frozen=True, kw_only=True):
+    """corev1.PersistentVolumeClaimVolumeSource."""
+
+    claim_name: str = ""
+
+
+class Volume(View, frozen=True, kw_only=True):
+    """A volume of a pod, as far as it may be on certain nodes."""
+
+    persistent_volume_claim: VolumeClaim | None = None
+
+
 class PodSpec(View, frozen=True, kw_only=True):
     """What quota depends on in a pod spec."""
 
@@ -186,8 +198,13 @@ class PodSpec(View, frozen=True, kw_only=True):
     runtime_class_name: str | None = None
     resource_claims: tuple[PodResourceClaim, ...] | None = None
     topology_spread_constraints: tuple[Any, ...] | None = None
+    volumes: tuple[Volume, ...] | None = None
+    """Only those of PersistentVolumeClaims are kept."""
 
     def __post_init__(self) -> None:
+        if self.volumes is not None:
+            claims = tuple(one for one in self.volumes if one.persistent_volume_claim is not None)
+            msgspec.structs.force_setattr(self, "volumes", claims or None)
         shared.share_members(self, "containers", "tolerations", "node_selector")
         shared.share_texts(self, "node_name", "scheduler_name", "preemption_policy")
 
@@ -326,6 +343,39 @@ class RuntimeClass(Object, frozen=True, kw_only=True):
 
     overhead: Overhead | None = None
     scheduling: RuntimePlacement | None = None
+
+
+class ClaimReference(View, frozen=True, kw_only=True):
+    """The PersistentVolumeClaim that a volume is bound to."""
+
+    namespace: str = ""
+    name: str = ""
+
+
+class VolumeNodeAffinity(View, frozen=True, kw_only=True):
+    """corev1.VolumeNodeAffinity."""
+
+    required: NodeSelector | None = None
+
+
+class PersistentVolumeSpec(View, frozen=True, kw_only=True):
+    """From which nodes a volume can be reached, and who has it."""
+
+    claim_ref: ClaimReference | None = None
+    node_affinity: VolumeNodeAffinity | None = None
+
+
+class PersistentVolumeStatus(View, frozen=True, kw_only=True):
+    """Whether a volume is bound."""
+
+    phase: str = ""
+
+
+class PersistentVolume(Object, frozen=True, kw_only=True):
+    """v1 PersistentVolume."""
+
+    spec: PersistentVolumeSpec = PersistentVolumeSpec()
+    status: PersistentVolumeStatus = PersistentVolumeStatus()
 
 
 class PriorityClass(Object, frozen=True, kw_only=True):

@@ -61,6 +61,7 @@ from admission.objects.resource_flavor import TOLERATION_RULES
 from admission.objects.viewbase import Condition, Object, ObjectMeta, View
 from admission.objects.views import PodSpec, RuntimePlacement, Toleration
 from admission.scheduling import decisions, model, transformation
+from admission.scheduling.model import NodeTerm
 
 _ONE_OF = Rule(
     "has(self.universal) != has(self.individual)",
@@ -654,6 +655,8 @@ class Surroundings:
         never_preempting: PriorityClasses whose pods preempt nobody; empty for that of pods that
             name none.
         devices: claims and DeviceClasses that exist.
+        volumes: nodes of the volumes of PersistentVolumeClaims, by namespace and name; those that
+            can be reached from everywhere, or are not bound, are missing.
     """
 
     rules: transformation.Rules = transformation.NO_RULES
@@ -662,6 +665,7 @@ class Surroundings:
     placements: Mapping[str, RuntimePlacement] = field(default_factory=dict)
     never_preempting: frozenset[str] = frozenset()
     devices: Devices = NO_DEVICES
+    volumes: Mapping[tuple[str, str], tuple[NodeTerm, ...]] = field(default_factory=dict)
 
 
 PLAIN: Final = Surroundings()
@@ -809,7 +813,8 @@ def _asked(view: Workload, around: Surroundings) -> _Asked:
         return _computed(view, around)  # it depends on the claims of this one
     beside = around.rules, around.limits, around.overheads, around.placements
     priorities = tuple(_preempting_priority(one, view, around) for one in found)
-    key = _ENCODER.encode(found), priorities, *map(id, beside)
+    volumes = tuple(_volumes(one.template.spec, view, around) for one in found)
+    key = _ENCODER.encode(found), priorities, volumes, *map(id, beside)
     return _ASKED.get(key, lambda: _Remembered(_computed(view, around), beside)).asked
 
 
@@ -826,6 +831,7 @@ def _computed(view: Workload, around: Surroundings) -> _Asked:
                 _path(index),
                 pod,
                 _preempting_priority(one, view, around),
+                _volumes(one.template.spec, view, around),
             )
             for index, (one, what, group, pod) in enumerate(
                 zip(found, taken, _groups(found), adjusted, strict=True)
@@ -834,6 +840,22 @@ def _computed(view: Workload, around: Surroundings) -> _Asked:
         next((one.problem for one in taken if one.problem), "")
         or _invalid(adjusted, around.limits),
     )
+
+
+def _volumes(
+    spec: PodSpec, view: Workload, around: Surroundings
+) -> tuple[tuple[NodeTerm, ...], ...]:
+    """Return where the bound volumes of pods are, of those that are on certain nodes."""
+    namespace = view.metadata.namespace
+    found = (around.volumes.get((namespace, name)) for name in claim_names(spec))
+    return tuple(terms for terms in found if terms is not None)
+
+
+def claim_names(spec: PodSpec) -> Iterator[str]:
+    """Yield the names of the PersistentVolumeClaims of a pod."""
+    for one in spec.volumes or ():
+        if one.persistent_volume_claim is not None:
+            yield one.persistent_volume_claim.claim_name
 
 
 def _said(known: model.Workload) -> _Asked:
@@ -1060,6 +1082,7 @@ def _pod_set(
     path: str,
     pod: Pod[int],
     priority: int | None,
+    volumes: tuple[tuple[NodeTerm, ...], ...],
 ) -> model.PodSet:
     spec = view.template.spec
     requests = {str(r): n for r, n in transformation.counted(pod_resources.requests(pod)).items()}
@@ -1071,7 +1094,9 @@ def _pod_set(
         together=taken.shared,
         node_selector=dict(spec.node_selector or {}),
         affinity=_affinity(spec, path),
-        needs=pod_needs.of_template(spec, view.template.metadata.labels or {}, requests, priority),
+        needs=pod_needs.of_template(
+            spec, view.template.metadata.labels or {}, requests, priority, volumes
+        ),
         tolerations=values.tolerations(spec.tolerations or ()),
         group=group,
         shape=_shape(spec),
@@ -1103,6 +1128,7 @@ def _shape(spec: PodSpec) -> str:
         init_containers=_nameless(spec.init_containers or ()),
         scheduling_gates=None,
         node_name="",
+        volumes=None,
     )
     return blake2b(_ENCODER.encode(nameless), digest_size=16).hexdigest()
 

@@ -50,6 +50,7 @@ KIND: Final = Kind(
     label=names.QUEUE_LABEL,
     is_deleted_to_stop=False,
     has_condition=False,
+    takes_preferences=True,
 )
 POD_SET: Final = names.DEFAULT_PODSET
 
@@ -674,6 +675,8 @@ class _Injected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
         annotations: keys of its annotations.
         node_selector: keys of its node selector.
         tolerations: those of the pods.
+        preferred: nodes that the pods prefer.
+        unaffine: the first member on the way to these that was absent before; empty for none.
         counts: parallelism and completions before partial admission; None where it was absent.
         suspended_since: since when the Job controller said that the Job was suspended.
     """
@@ -682,6 +685,8 @@ class _Injected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
     annotations: tuple[str, ...] = ()
     node_selector: tuple[str, ...] = ()
     tolerations: tuple[dict[str, Any], ...] = ()
+    preferred: tuple[dict[str, Any], ...] = ()
+    unaffine: str = ""
     counts: dict[str, int | None] = {}
     suspended_since: str = ""
 
@@ -695,13 +700,17 @@ def _injected(
     changes: Mapping[str, Any],
     counts: Iterable[str],
 ) -> _Injected:
-    present = len(job.spec.template.spec.tolerations or ())
+    spec = job.spec.template.spec
+    present = len(spec.tolerations or ())
+    preferred, unaffine = injection.preferred_by(changes, spec.affinity)
     before = {"parallelism": job.spec.parallelism, "completions": job.spec.completions}
     return _Injected(
         labels=tuple(sorted(added["labels"])),
         annotations=tuple(sorted(added["annotations"])),
         node_selector=tuple(sorted(changes.get("nodeSelector", ()))),
         tolerations=tuple(changes.get("tolerations", [])[present:]),
+        preferred=preferred,
+        unaffine=unaffine,
         counts={name: before[name] for name in counts},
         suspended_since=_suspended_since(job),
     )
@@ -727,6 +736,9 @@ def _take_out(job: batch.Job, injected: _Injected) -> patches.Patch:
     spec = {
         "nodeSelector": _without(template.spec.node_selector, injected.node_selector),
         "tolerations": [one for one in kept if one not in injected.tolerations] or None,
+        **injection.without_preferred(
+            template.spec.affinity, injected.preferred, injected.unaffine
+        ),
     }
     changes = {"spec": {**injected.counts, "template": {"metadata": metadata, "spec": spec}}}
     return _patch(job, changes, {"annotations": {names.INJECTED: None}})

@@ -38,6 +38,8 @@ class Kind:
             on its way. Else an eviction suspends it.
         has_condition: a condition of ours on the owner says what its Workload waits for. Else
             events on the owner tell of its Workload.
+        takes_preferences: its pods, or their template, may be given nodes that they prefer when
+            it starts.
     """
 
     api_version: str
@@ -47,6 +49,7 @@ class Kind:
     label_value: str = ""
     is_deleted_to_stop: bool
     has_condition: bool
+    takes_preferences: bool = False
 
     @property
     def selector(self) -> str:

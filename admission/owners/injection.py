@@ -24,6 +24,7 @@ MARK_ANNOTATIONS: Final = (names.WORKLOAD_ANNOTATION, names.ADMITTED_DEVICES)
 """Labels and annotations that every admission writes: they tell where a pod was admitted."""
 
 _MAX_LABEL: Final = 63
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,9 +213,53 @@ def _preferring(hosts: Iterable[str], affinity: views.Affinity | None) -> dict[s
             "matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": list(hosts)}]
         },
     }
-    return {
-        "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [*preferred, term]}
-    }
+    return {"nodeAffinity": {_PREFERRED: [*preferred, term]}}
+
+
+def preferred_by(
+    changes: Mapping[str, Any], affinity: views.Affinity | None
+) -> tuple[tuple[dict[str, Any], ...], str]:
+    """Return what pods prefer since they were changed, and what was absent before.
+
+    Args:
+        changes: what `into_template` adds to the spec.
+        affinity: of the pods before.
+
+    Returns:
+        The preferences that were added, and the first member on the way to them that was absent;
+        empty where all were there.
+    """
+    if "affinity" not in changes:
+        return (), ""
+    node = None if affinity is None else affinity.node_affinity
+    present = None if node is None else node.preferred
+    added = changes["affinity"]["nodeAffinity"][_PREFERRED][len(present or ()) :]
+    absent = "affinity" if affinity is None else "nodeAffinity" if node is None else ""
+    return tuple(added), absent or ("" if present else _PREFERRED)
+
+
+def without_preferred(
+    affinity: views.Affinity | None, preferred: Iterable[dict[str, Any]], absent: str
+) -> dict[str, Any]:
+    """Return the members of a merge patch of a spec that take preferences out again.
+
+    Args:
+        affinity: as it is now.
+        preferred: what was added.
+        absent: which member was absent before; see `preferred_by`.
+    """
+    node = None if affinity is None else affinity.node_affinity
+    present = (node.preferred or ()) if node is not None else ()
+    gone = list(preferred)
+    left = [one for one in present if one not in gone]
+    if affinity is None or node is None or len(left) == len(present):
+        return {}
+    is_bare = not left and node.required is None
+    if is_bare and absent == "affinity" and affinity.pod_anti_affinity is None:
+        return {"affinity": None}
+    if is_bare and absent in {"affinity", "nodeAffinity"}:
+        return {"affinity": {"nodeAffinity": None}}
+    return {"affinity": {"nodeAffinity": {_PREFERRED: left or None}}}
 
 
 def with_hosts(

@@ -42,8 +42,12 @@ KIND: Final = Kind(
     label_value=names.MANAGED_VALUE,
     is_deleted_to_stop=True,
     has_condition=True,
+    takes_preferences=True,
 )
 _READY: Final = "Ready"
+_GATES_OF_KUEUE: Final = frozenset(
+    {names.ADMISSION_GATE, names.ELASTIC_JOB_GATE, names.TOPOLOGY_GATE}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +308,15 @@ def release_into(pod: views.Pod, given: Injection) -> patches.Patch:
             "spec": {"schedulingGates": _foreign_gates(pod), **changes},
         }
     )
+
+
+def gates_of_others(pod: views.Pod) -> tuple[str, ...]:
+    """Return the gates that other controllers take off a pod that waits, sorted.
+
+    Gates of Kueue are taken off once a pod was admitted, so nobody waits for them before.
+    """
+    gates = pod.spec.scheduling_gates or ()
+    return tuple(sorted(one.name for one in gates if one.name not in _GATES_OF_KUEUE))
 
 
 def has_elastic_gate(pod: views.Pod) -> bool:

@@ -70,6 +70,7 @@ KIND: Final = GroupKind(
     label_value=single.KIND.label_value,
     is_deleted_to_stop=True,
     has_condition=True,
+    takes_preferences=True,
 )
 
 
@@ -170,6 +171,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         copied: Iterable[str] = (),
         serving: ServingGroup | None = None,
         gives_up: Callable[[Workload], bool] = lambda _: False,
+        awaits_gates: bool = False,
     ) -> None:
         """Sort the pods by role and state.
 
@@ -183,8 +185,10 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
             serving: the owner that serves whose pods they are, if they are such pods.
             gives_up: whether nothing has come in the place of pods that are gone for so long that
                 nothing will.
+            awaits_gates: whether it waits until other controllers have taken their gates off.
         """
         self._view = view
+        self._awaits_gates = awaits_gates
         self._gives_up = gives_up
         self.serving = serving
         self._copied = tuple(copied)
@@ -403,7 +407,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         is_partly_gated = not self.is_held() and any(one.gated for one in self._roles.values())
         if is_partly_gated and not serves(self._view.metadata):
             return ours.GROUP_RUNS_WITHOUT_WORKLOAD
-        return self._contradiction() or self._incomplete()
+        return self._contradiction() or self._incomplete() or self._gated_by_others()
 
     def _names_workload(self) -> bool:
         metadata, key = self._view.metadata, names.PREBUILT_WORKLOAD
@@ -445,6 +449,12 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
             return ours.gang_incomplete(gang.kind.qualified, gang.name, there, total)
         name = KIND.key_of(self._view).name
         return ours.group_incomplete(name, there, total)
+
+    def _gated_by_others(self) -> Text | None:
+        """Return which gates of other controllers its pods have, or None."""
+        held = (gate for pod in self._living() for gate in single.gates_of_others(pod))
+        gates = sorted(set(held)) if self._awaits_gates else ()
+        return ours.gated_by_others(gates) if gates else None
 
     @override
     def excess(self, of: Workload | None) -> views.Pod | None:

@@ -48,6 +48,7 @@ class Code(StrEnum):
     POD_GROUP_INCOMPLETE = conditions.GROUP_INCOMPLETE
     POD_GROUP_INVALID = conditions.GROUP_INVALID
     WAITS_FOR_OWNER = "WaitsForOwner"
+    GATED_BY_OTHERS = "GatedByOthers"
     REFERENCE_NOT_FOUND = "ReferenceNotFound"
     NO_WORKLOAD = "NoWorkload"
     # admitted and not running
@@ -215,6 +216,11 @@ CATALOGUE: Final[Mapping[Code, Reason]] = MappingProxyType(
         Code.WAITS_FOR_OWNER: Reason(
             "It waits for its owner",
             "see what the owner waits for: kubectl gpu why KIND/NAME -n {namespace}",
+        ),
+        Code.GATED_BY_OTHERS: Reason(
+            "Another controller holds it",
+            "wait for the controllers whose gates the message names; an administrator can set "
+            "whileGatedByOthers: Admit in GpuConfiguration",
         ),
         Code.REFERENCE_NOT_FOUND: Reason(
             "Something that it names does not exist",

@@ -18,6 +18,7 @@ from admission.base.conditions import (
     Text,
 )
 from admission.reasons import kueue
+from admission.reasons.catalogue import Code
 
 # ------------------------------------------------------- Workloads: Evicted, Preempted, Requeued
 
@@ -503,6 +504,20 @@ JOB_SET_MISSING: Final = Text(
     "Kubeflow Trainer has not created its JobSet yet, which defines its pods: check that its"
     " runtime exists and that the trainer (2.2 or later) runs",
 )
+
+
+def gated_by_others(gates: Sequence[str]) -> Text:
+    """Return why a pod waits: other controllers hold it, too.
+
+    Args:
+        gates: names of their scheduling gates.
+    """
+    listed, is_one = ", ".join(gates), len(gates) == 1
+    return Text(
+        Code.GATED_BY_OTHERS,
+        f"Held by {'another controller' if is_one else 'other controllers'}: it is admitted once"
+        f" its scheduling gate{'' if is_one else 's'} {listed} {'is' if is_one else 'are'} gone",
+    )
 
 
 def gang_missing(resource: str, name: str) -> Text:

@@ -52,6 +52,10 @@ _REFUSED: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "has a taint that it does not tolerate",
             "have a taint that it does not tolerate",
         ),
+        "volume": (
+            "cannot reach a volume that it uses",
+            "cannot reach a volume that it uses",
+        ),
     }
 )
 """Why nodes can never take a pod, of one node and of several."""

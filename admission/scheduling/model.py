@@ -159,6 +159,7 @@ class PodNeeds:
         requests: what the pod requests, by resource, sorted, without zeros.
         devices: those of its resources that are devices, sorted.
         terms: alternatives of its required node affinity; None when there is none.
+        volumes: of each of its volumes that is on certain nodes, alternatives as in ``terms``.
         apart: labels of nodes by which its pods must be on different nodes, sorted.
         spread: see `Spread`, sorted.
         is_known: whether that is all it asks; a pod with ResourceClaims asks for more.
@@ -168,6 +169,7 @@ class PodNeeds:
     requests: tuple[tuple[str, int], ...] = ()
     devices: tuple[str, ...] = ()
     terms: tuple[NodeTerm, ...] | None = None
+    volumes: tuple[tuple[NodeTerm, ...], ...] = ()
     apart: tuple[str, ...] = ()
     spread: tuple[Spread, ...] = ()
     is_known: bool = True

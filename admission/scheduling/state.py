@@ -112,8 +112,6 @@ class State:
         self._kept: dict[ClusterQueueName, tuple[WorkloadKey, int]] = {}
         """The workload of a ClusterQueue for which places are kept until its victims left, and
         when they are given up if nobody decides about it any more."""
-        self._wait_for_nodes: dict[ClusterQueueName, None] = {}
-        """ClusterQueues in which somebody waits for room on nodes."""
         self._sharing = sharing.Sharing()
         self._turned: dict[ClusterQueueName, None] = {}
         self._blockers: dict[ClusterQueueName, InactiveReasons] = {}
@@ -547,12 +545,11 @@ class State:
             self._give_up_places(name)
         self._promise_again()
         self.places.ledger.settle()
-        for flavor in sorted(self.places.take_roomier()):
-            for name in self._supplies.listing(flavor):
-                if name in self._wait_for_nodes and name in self.forest.queues:
-                    del self._wait_for_nodes[name]
-                    self.forest.queues[name].generation += 1
-                    self._requeues.queue(name, now_us)
+        for name in self.places.take_helped():
+            self.places.forget_waiting(name)
+            if name in self.forest.queues:
+                self.forest.queues[name].generation += 1
+                self._requeues.queue(name, now_us)
 
     def _hold(
         self,
@@ -662,6 +659,7 @@ class State:
         verdicts = [self._remembered(self._in_full(one)) for one in decided]
         told = [wait for verdict in verdicts for wait in self._apply(verdict, now_us)]
         self._stand_sharers(now_us)
+        self.places.ledger.settle()  # where nodes only tell, nobody has looked for places yet
         return replace(result_of(verdicts), bypassed=tuple(told))
 
     def _snapshot(self, now_us: int) -> Snapshot:
@@ -777,6 +775,7 @@ class State:
         self._queues.end_backoffs(now_us)
         self._fair_usage.sample_due(self._local_queues.by_key, now_us)
         for name in self._requeues.take(self.forest, now_us):
+            self.places.forget_waiting(name)
             self._queues.retry(name, now_us)
 
     def _update_activity(self, now_us: int) -> None:
@@ -844,7 +843,8 @@ class State:
             self._assume(decision, now_us)
             return []
         if isinstance(decision.why, NoFlavor) and decision.why.no_places:
-            self._wait_for_nodes[decision.cluster_queue] = None
+            workload, lacking = self._workloads[decision.workload], decision.why.no_places
+            self.places.await_room(decision.cluster_queue, workload, lacking)
         assert verdict.requeue is not None
         for evict in verdict.evictions:
             self._preemption_history.note(evict.preemptor, evict.workload)

@@ -105,6 +105,7 @@ EVERYTHING = (
         dashboardBindAddress="127.0.0.1:8083",
         whileWebhookDown="Hold",
         placement="Tell",
+        whileGatedByOthers="Admit",
         logLevel="debug",
         journal={"enabled": False, "interval": "5m", "retention": "100h", "users": False,
                  "decisions": {"file": "/decisions", "maxBytes": 5000, "files": 2}},
@@ -175,6 +176,7 @@ def test_the_whole_of_both_documents_becomes_settings():
         log_level="debug",
         while_webhook_down="Hold",
         placement="Tell",
+        while_gated_by_others="Admit",
         journal=Journal(
             enabled=False,
             interval=timedelta(minutes=5),

@@ -1,10 +1,12 @@
 """Whose write goes out next when there are more than the writers can send."""
 
 import itertools
+from unittest import mock
 
 import pytest
 
-from admission.base.names import WorkloadKey
+from admission.base import patches
+from admission.base.names import GPU_PRODUCT_LABEL, GPU_RESOURCE, WorkloadKey
 from admission.config.gpu_configuration import Controller
 from admission.controller import core
 from admission.controller.writing import api_requests
@@ -18,15 +20,18 @@ from admission.controller.writing.api_requests import (
 )
 from admission.controller.writing.flow_control import FlowControl
 from admission.kube.api import Document
-from admission.kube.reflector import Deleted
-from admission.kube.resources import CLUSTER_QUEUES, PODS, WORKLOADS
+from admission.kube.reflector import Deleted, Upserted
+from admission.kube.resources import CLUSTER_QUEUES, NODES, PODS, WORKLOADS
 from admission.objects import views
+from admission.scheduling.state import State
+from tests.builders.cluster import make_node
 from tests.builders.workloads import make_workload
 from tests.clocks import FakeClock
 from tests.controller.world import WATCHED, World, ready_world
 
 _HANDED_OVER = 10
 """For eight writers."""
+_READY = {"type": "Ready", "status": "True"}
 _PODS = 3 * _HANDED_OVER
 
 
@@ -347,3 +352,33 @@ def test_a_pod_that_leaves_a_watch_by_label_may_still_be_there() -> None:
     gone = core.Observed(PODS, Deleted(views.Object(metadata=world.pod("pod").metadata)))
     world.core._show(gone.resource, gone.change)
     assert world.core._flow.unknown == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "is_turn"),
+    [
+        ({"conditions": [{**_READY, "lastHeartbeatTime": "2026-01-01T00:05:00Z"}]}, False),
+        ({"images": [{"names": ["a"], "sizeBytes": 5}]}, False),
+        ({"conditions": [{**_READY, "status": "False"}]}, True),
+        ({"allocatable": {GPU_RESOURCE: "2", "pods": "9"}}, True),
+    ],
+    ids=["heartbeat", "image", "not ready", "fewer GPUs"],
+)
+@pytest.mark.parametrize("has_gpus", [True, False])
+def test_a_report_of_a_node_that_says_nothing_new_calls_for_no_turn(
+    change: Document, is_turn: bool, has_gpus: bool
+) -> None:
+    world = ready_world(quota=4)
+    units = {"pods": 9, **({GPU_RESOURCE: 4} if has_gpus else {})}
+    world.add(make_node("n1", {GPU_PRODUCT_LABEL: "a100"}, units))
+    world.add_pod("large", gpus=8)
+    world.pass_time(6)
+
+    status = patches.merge({"status": change})
+    world.store.patch(NODES, "n1", status, subresource="status")
+    view = world.store.get(NODES, "n1", into=views.Node)
+    world.core.receive(core.Observed(NODES, Upserted(view)))
+    with mock.patch.object(State, "has_work", autospec=True, return_value=False) as turns:
+        world.core.step()
+
+    assert bool(turns.call_count) is is_turn

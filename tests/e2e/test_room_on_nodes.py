@@ -228,3 +228,92 @@ def test_what_is_admitted_and_not_bound_yet_keeps_its_place(system: Installed, t
     assert node in told(team)
     team.cluster.api.delete(team.path("pods", "first"))
     waiting.until(lambda: running(team) == {"second"}, what="the second pod runs")
+
+
+def test_a_pod_is_admitted_once_the_gates_of_others_are_gone(system: Installed, team: Pool):
+    team.add_node(product=A100, gpus=4)
+    add_queue(system, team, {add_flavor(system, team, "a", A100): 4})
+    theirs = "acme.io/data"
+    add_pod(team, "held", 4, schedulingGates=[{"name": theirs}])
+    assert theirs in told(team)
+
+    add_pod(team, "next", 4)  # whoever can run is not held up
+
+    waiting.until(lambda: running(team) == {"next"}, what="the next pod runs")
+    gates = {"spec": {"schedulingGates": [{"name": names.ADMISSION_GATE}]}}
+    team.cluster.api.patch(team.path("pods", "held"), gates)
+    team.cluster.api.delete(team.path("pods", "next"))
+    waiting.until(lambda: running(team) == {"held"}, what="the held pod runs")
+
+
+def test_a_pod_waits_for_the_node_of_its_bound_volume(system: Installed, team: Pool):
+    first, second = (team.add_node(product=A100, gpus=4) for _ in range(2))
+    add_queue(system, team, {add_flavor(system, team, "a", A100): 16})
+    name = f"{team.name}-data"
+    term = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": [first]}]}
+    common = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
+    team.cluster.api.post(
+        "/api/v1/persistentvolumes",
+        {
+            "metadata": {"name": name},
+            "spec": {
+                **common,
+                "local": {"path": "/data"},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+                "claimRef": {"namespace": team.namespace, "name": "data"},
+            },
+        },
+    )
+    claim = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "",
+        "volumeName": name,
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    team.create("persistentvolumeclaims", {"metadata": {"name": "data"}, "spec": claim})
+    path = f"/api/v1/persistentvolumes/{name}"
+    waiting.until(
+        lambda: team.cluster.api.get(path)["status"].get("phase") == "Bound",
+        what="the volume is bound",
+    )
+    add_pod(team, "small", 2, nodeSelector={HOSTNAME: first})
+    waiting.until(lambda: running(team) == {"small"}, what="the small pod runs")
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+
+    add_pod(team, "large", 4, volumes=[volume])
+
+    assert "at most 2 on one node" in told(team)
+    add_pod(team, "anywhere", 4)
+    waiting.until(lambda: "anywhere" in running(team), what="another pod runs elsewhere")
+    assert team.pod("anywhere")["spec"]["nodeName"] == second
+    team.cluster.api.delete(team.path("pods", "small"))
+    waiting.until(lambda: "large" in running(team), what="the large pod runs")
+    assert team.pod("large")["spec"]["nodeName"] == first
+    team.cluster.api.delete(path)
+
+
+def test_a_job_prefers_the_nodes_that_it_was_admitted_for(system: Installed, team: Pool):
+    first, second = (team.add_node(product=A100, gpus=4) for _ in range(2))
+    add_queue(system, team, {add_flavor(system, team, "a", A100): 8})
+    add_foreign_pod(team, f"{first}-foreign", first, 3)
+    spec = {**objects.make_pod_spec(2), "nodeSelector": team.selector}
+    job = objects.make_job("job", 2, spec, run_for="1h")
+    team.create("jobs", job, api="apis/batch/v1")
+    path = team.path("jobs", "job", api="apis/batch/v1")
+    waiting.until(lambda: len(running(team)) == 2, what="both pods run")
+
+    node = system.api.get(path)["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    (preference,) = node["preferredDuringSchedulingIgnoredDuringExecution"]
+    (expression,) = preference["preference"]["matchExpressions"]
+    assert expression == {"key": HOSTNAME, "operator": "In", "values": [second]}
+
+    workloads = system.api.get(f"{KUEUE}/namespaces/{team.namespace}/workloads")["items"]
+    name = workloads[0]["metadata"]["name"]
+    inactive = {"spec": {"active": False}}
+    system.api.patch(f"{KUEUE}/namespaces/{team.namespace}/workloads/{name}", inactive)
+    waiting.until(
+        lambda: "affinity" not in system.api.get(path)["spec"]["template"]["spec"],
+        what="the template is as before",
+    )
+    assert system.api.get(path)["spec"]["suspend"] is True
+    team.cluster.api.delete(f"/api/v1/namespaces/kube-system/pods/{first}-foreign")

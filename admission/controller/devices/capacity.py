@@ -165,11 +165,11 @@ class Capacities:
             self._shared = None
             self._note(name)
 
-    def set_node(self, facts: NodeFacts, now_us: int) -> None:
-        """Take a node as it is reported now."""
+    def set_node(self, facts: NodeFacts, now_us: int) -> bool:
+        """Take a node as it is reported now; return whether that says something new."""
         known = self._nodes.get(facts.name)
         if known is not None and known.reported == facts and facts.name not in self._unsettled:
-            return
+            return False
         seen = sum(devices_of(facts).values())
         settled = _complete(known.settled if known else None, seen, now_us, self._policy)
         counted = facts
@@ -183,12 +183,13 @@ class Capacities:
             self._unsettled.discard(facts.name)
         if known is not None and known.facts == counted:
             known.reported, known.settled = facts, settled
-            return
+            return True
         before = known.sick_ids if known else frozenset()
         part = capacity.of_node(counted, self._catalogue, self._policy, before)
         sick_ids = _sick_ids(facts.devices or (), self._policy, before)
         entry = _Node(counted, facts, settled, sick_ids, part)
         self._put(entry, known)
+        return True
 
     def set_devices(
         self, name: str, devices: tuple[DeviceReading, ...] | None, now_us: int

@@ -22,13 +22,15 @@ class LostNodes:
         self._nodes: dict[str, datetime | None] = {}
         self._changed: set[str] = set()
 
-    def on_update(self, node: views.Node) -> None:
-        """Take a node as it is now."""
+    def on_update(self, node: views.Node) -> bool:
+        """Take a node as it is now; return whether that says something new."""
         since = _not_ready_since(node)
         name = node.metadata.name
-        if name not in self._nodes or self._nodes[name] != since:
-            self._nodes[name] = since
-            self._changed.add(name)
+        if name in self._nodes and self._nodes[name] == since:
+            return False
+        self._nodes[name] = since
+        self._changed.add(name)
+        return True
 
     def on_delete(self, name: str) -> None:
         """Take the news that a node is gone."""

@@ -1,6 +1,6 @@
 """The GPUs of the cluster as the controller sees them: nodes, their agents, and pods on them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
@@ -69,12 +69,17 @@ class _Seen(NamedTuple):
 _NOTHING_SEEN: Final = _Seen({}, {}, ())
 
 
+def _ignore() -> None:
+    """Nobody wants to know."""
+
+
 class NodeInventory:
     """Tracks the GPUs of nodes, and what follows from them for ClusterQueues.
 
     Attributes:
         informers: what watches must be told to, by resource.
         lost_nodes: nodes on which nothing runs any more.
+        on_news: is told of a node that says something new of its devices or its state.
     """
 
     def __init__(
@@ -93,6 +98,7 @@ class NodeInventory:
         """Namespace, name and charged ClusterQueue of those that hold GPUs, by UID."""
         self._slice_inventory = SliceInventory()
         self.lost_nodes = LostNodes()
+        self.on_news: Callable[[], None] = _ignore
         self._publisher = capacitymetrics.Publisher()
         self._published, self._published_version = -_PUBLISH_SECONDS, 0
         self.informers: Mapping[Resource, Informer[Any]] = {
@@ -276,20 +282,25 @@ class NodeInventory:
 
     def _see_node(self, view: views.Node) -> None:
         name = view.metadata.name
-        self.lost_nodes.on_update(view)
+        is_news = self.lost_nodes.on_update(view)
         found = nodes.node_facts(
             view, self._devices.get(name), self._slice_inventory.published(name)
         )
-        self._set_facts(found)
+        if self._set_facts(found) or is_news:
+            self.on_news()
         self._places.set_node(view, self._capacities.usable(name))
 
-    def _set_facts(self, facts: NodeFacts) -> None:
-        """Takes a node; of one without GPUs it is remembered that it may get some."""
+    def _set_facts(self, facts: NodeFacts) -> bool:
+        """Takes a node; of one without GPUs it is remembered that it may get some.
+
+        Returns whether it says something new.
+        """
         if nodes.has_gpus(facts) or self._capacities.has_node(facts.name):
             self._bare.pop(facts.name, None)
-            self._capacities.set_node(facts, self._now_us())
-        else:
-            self._bare[facts.name] = facts
+            return self._capacities.set_node(facts, self._now_us())
+        is_news = self._bare.get(facts.name) != facts
+        self._bare[facts.name] = facts
+        return is_news
 
     def _lose_node(self, view: views.Object) -> None:
         self.lost_nodes.on_delete(view.metadata.name)

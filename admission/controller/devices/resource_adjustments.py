@@ -1,11 +1,11 @@
-"""LimitRanges and RuntimeClasses as watched, and which Workloads are charged otherwise for them.
+"""What Workloads ask for besides their own spec, as watched, and which ask otherwise for it.
 
-Both decide what a Workload is charged for beside its own spec. What a Workload already holds is
-recorded in its status, and stays.
+LimitRanges and RuntimeClasses decide what a Workload is charged for; what it already holds is
+recorded in its status, and stays. Bound volumes decide on which nodes its pods can be (ADR 0266).
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from admission.base.names import WorkloadKey
 from admission.controller.devices.claims import Claims
@@ -13,12 +13,15 @@ from admission.controller.seeing.informers import Informer
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.objects import limit_range, pods, views
+from admission.objects import limit_range, pod_needs, pods, views
 from admission.objects.limit_range import NO_LIMITS, Summary
 from admission.objects.pods import Nanos
 from admission.objects.views import RuntimePlacement
 from admission.objects.workload import NEVER, Surroundings
+from admission.scheduling.model import NodeTerm
 from admission.scheduling.transformation import Rules
+
+_BOUND: Final = "Bound"
 
 
 class ResourceAdjustments:
@@ -42,6 +45,10 @@ class ResourceAdjustments:
         self._overheads: dict[str, Nanos] = {}
         self._placements: dict[str, RuntimePlacement] = {}
         self._asked: set[str] = set()
+        self._volumes: dict[tuple[str, str], tuple[NodeTerm, ...]] = {}
+        self._claim_of: dict[str, tuple[str, str]] = {}
+        """The claim of each volume that is on certain nodes."""
+        self._stale_claims: dict[tuple[str, str], None] = {}
         self._stale_namespaces: set[str] = set()
         self._stale_classes: set[str] = set()
         self._never_preempting: frozenset[str] = frozenset()
@@ -49,6 +56,9 @@ class ResourceAdjustments:
         self.informers: Mapping[Resource, Informer[Any]] = {
             resources.LIMIT_RANGES: Informer("LimitRange", self._see_range, self._lose_range),
             resources.RUNTIME_CLASSES: Informer("RuntimeClass", self._see_class, self._lose_class),
+            resources.PERSISTENT_VOLUMES: Informer(
+                "PersistentVolume", self._see_volume, self._lose_volume, slim=True
+            ),
         }
 
     def around(self, namespace: str) -> Surroundings:
@@ -61,6 +71,7 @@ class ResourceAdjustments:
             placements=self._placements,
             never_preempting=self._never_preempting,
             devices=self._claims.known,
+            volumes=self._volumes,
         )
 
     def take_stale(self, workloads: WorkloadIndex) -> list[WorkloadKey]:
@@ -72,6 +83,8 @@ class ResourceAdjustments:
         stale = [key for name in sorted(namespaces) for key in workloads.in_namespace(name)]
         stale += [key for name in sorted(classes) for key in workloads.of_runtime_class(name)]
         stale += [key for name in sorted(priorities) for key in workloads.of_pod_priority(name)]
+        claims, self._stale_claims = self._stale_claims, {}
+        stale += [key for claim in claims for key in workloads.of_volume_claim(claim)]
         return stale
 
     def set_priority_classes(self, classes: Iterable[views.PriorityClass]) -> None:
@@ -101,6 +114,34 @@ class ResourceAdjustments:
         self._limits[namespace] = merged
         if not ranges:
             del self._ranges[namespace], self._limits[namespace]
+
+    def _see_volume(self, view: views.PersistentVolume) -> None:
+        """Take where a volume is; one that is not bound, or is anywhere, is nobody's."""
+        claim, affinity = view.spec.claim_ref, view.spec.node_affinity
+        name = view.metadata.name
+        if (
+            claim is None
+            or affinity is None
+            or affinity.required is None
+            or view.status.phase != _BOUND
+        ):
+            self._forget_volume(name)
+            return
+        key, terms = (claim.namespace, claim.name), pod_needs.terms_of(affinity.required)
+        if self._claim_of.get(name) == key and self._volumes.get(key) == terms:
+            return
+        self._forget_volume(name)
+        self._claim_of[name] = key
+        self._volumes[key] = terms
+        self._stale_claims[key] = None
+
+    def _lose_volume(self, view: views.Object) -> None:
+        self._forget_volume(view.metadata.name)
+
+    def _forget_volume(self, name: str) -> None:
+        key = self._claim_of.pop(name, None)
+        if key is not None and self._volumes.pop(key, None) is not None:
+            self._stale_claims[key] = None
 
     def _see_class(self, view: views.RuntimeClass) -> None:
         self._set_class(view.metadata.name, pods.overhead(view), view.scheduling)

@@ -584,7 +584,7 @@ class Owners(Generic[View, Document]):
             given = injection.injections(workload, owner.pod_sets, flavors)
             if owner.suspends() is not None:  # another controller makes its pods
                 given = injection.with_devices(given, self._running.devices(workload))
-            else:
+            if self._kind.takes_preferences:
                 given = injection.with_hosts(given, self._running.hosts(workload.key()))
             changes = owner.start(workload, given)
         except KeyError:

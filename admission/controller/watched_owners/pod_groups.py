@@ -69,6 +69,8 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
         copied: Iterable[str],
         serving: ServingGroups,
         gives_up: Callable[[Workload], bool],
+        *,
+        awaits_gates: bool,
     ) -> None:
         """Prepare an empty index.
 
@@ -81,9 +83,11 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
             copied: keys of labels that a Workload takes over.
             serving: owners whose pods are groups.
             gives_up: whether nothing will come in the place of pods that are gone.
+            awaits_gates: whether groups wait until other controllers took their gates off.
         """
         super().__init__(integration, workloads, look_at, forget)
         self._gives_up = gives_up
+        self._awaits_gates = awaits_gates
         self._endings = endings
         self._copied = tuple(copied)
         self._serving = serving
@@ -161,6 +165,7 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
             copied=self._copied,
             serving=serving,
             gives_up=self._gives_up,
+            awaits_gates=self._awaits_gates,
         )
         self._owners.pop(key, None)
         self._made_of[key] = made_of
@@ -272,6 +277,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
         queue: WorkQueue,
         serving: Iterable[ServingKind],
         keeps: timedelta,
+        awaits_gates: bool,
     ) -> None:
         """Prepare an empty index.
 
@@ -282,9 +288,11 @@ class PodGroups(Owners[Any, views.PodDocument]):
             queue: says when to look at a Workload again.
             serving: kinds of owners that serve.
             keeps: how long the quota of their pods is kept while none is there.
+            awaits_gates: whether groups wait until other controllers took their gates off.
         """
         self._endings = endings
         self._keeps = keeps
+        self._awaits_gates = awaits_gates
         self.serving = ServingGroups(serving, self._on_serving)
         super().__init__(INTEGRATION, *common)
         self._all_events: Events = common[2]
@@ -325,7 +333,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
         copied = self._configuration.settings.integrations.label_keys_to_copy
         self.members = GroupIndex(
             self.integration, self._workloads, look_at, self._forget, self._endings, copied,
-            self.serving, self._gives_up,
+            self.serving, self._gives_up, awaits_gates=self._awaits_gates,
         )  # fmt: skip
         return self.members
 

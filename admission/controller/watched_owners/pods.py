@@ -72,6 +72,8 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         groups: PodGroups,
         rollouts: Rollouts,
         refusals: Refusals,
+        *,
+        awaits_gates: bool,
     ) -> None:
         """Prepare an empty index.
 
@@ -90,6 +92,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             groups: is told of the pods of groups.
             rollouts: is told of the pods of Deployments.
             refusals: know which pods the API server does not let start.
+            awaits_gates: whether a pod waits until other controllers took their gates off.
         """
         self.predecessors = Predecessors(clock, self._is_leaving)
         integration = replace(pod_owner.INTEGRATION, owner=self._owner)
@@ -106,6 +109,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         self._queue = queue
         self._rollouts = rollouts
         self._refusals = refusals
+        self._awaits_gates = awaits_gates
         self._unreviewed = Unreviewed(self._is_of_held_kind)
         self._beyond: dict[WorkloadKey, dict[WorkloadKey, None]] = {}
         """Pods that were admitted beyond a PodGroup, by its Workload."""
@@ -358,6 +362,9 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             return self._patch(key, owner, Operation.JOIN_GROUP, found.join(pod))
         now, configuration = self._clock.now(), self._configuration
         is_in_doubt = pods_in_doubt.is_in_doubt(pod)
+        gates = pod_owner.gates_of_others(pod) if self._awaits_gates else ()
+        if gates and pod_owner.is_gated(pod) and not is_in_doubt:
+            return self._tell(key, pod, ours.gated_by_others(gates), admitted=False)
         if not is_in_doubt and pods_in_doubt.hint_for(pod, configuration) is None:
             request = super()._without_workload(key, owner, step)
             if request is not None:

@@ -6,7 +6,7 @@ from admission.base.names import LocalQueueKey, WorkloadKey
 from admission.controller.seeing.object_cache import Observed
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest
-from admission.objects.workload import Workload
+from admission.objects.workload import Workload, claim_names
 from admission.owners import slices
 from admission.owners.workload import name_for
 
@@ -28,6 +28,7 @@ class WorkloadIndex:
         self._of_class = self._seen.index(_priority_class)
         self._of_runtime_class = self._seen.index(_runtime_classes)
         self._of_pod_priority = self._seen.index(_pod_priorities)
+        self._of_volume_claim = self._seen.index(_volume_claims)
         self._keys: dict[str, WorkloadKey] = {}
         """By UID."""
         self._not_found: set[WorkloadKey] = set()
@@ -78,6 +79,10 @@ class WorkloadIndex:
     def of_pod_priority(self, name: str) -> tuple[WorkloadKey, ...]:
         """Return the Workloads of which pods name a PriorityClass; none where it is empty."""
         return self._of_pod_priority.keys(name)
+
+    def of_volume_claim(self, claim: tuple[str, str]) -> tuple[WorkloadKey, ...]:
+        """Return the Workloads of which pods use a PersistentVolumeClaim."""
+        return self._of_volume_claim.keys(claim)
 
     def on_update(self, workload: Workload) -> WorkloadKey | None:
         """Take a version of a Workload; return None if it was an old one."""
@@ -201,6 +206,12 @@ def _runtime_classes(_: WorkloadKey, workload: Workload) -> Iterator[str]:
 def _pod_priorities(_: WorkloadKey, workload: Workload) -> Iterator[str]:
     for pod_set in workload.spec.pod_sets or ():
         yield pod_set.template.spec.priority_class_name
+
+
+def _volume_claims(key: WorkloadKey, workload: Workload) -> Iterator[tuple[str, str]]:
+    for pod_set in workload.spec.pod_sets or ():
+        for name in claim_names(pod_set.template.spec):
+            yield key.namespace, name
 
 
 def _first_of(workload: Workload) -> WorkloadKey | None:

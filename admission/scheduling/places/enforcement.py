@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from admission.base.names import FlavorName, PodSetName, WorkloadKey
+from admission.base.names import ClusterQueueName, FlavorName, PodSetName, WorkloadKey
 from admission.base.why import NoPlace
 from admission.scheduling.model import Enforcement, PodSet, ResourceFlavor, Workload
 from admission.scheduling.places import search
+from admission.scheduling.places.awaited import AwaitedRoom
 from admission.scheduling.places.ledger import NodeLedger
 from admission.scheduling.places.model import (
     HOSTNAME,
@@ -24,6 +25,8 @@ from admission.scheduling.places.model import (
 
 _MOST_HOSTS: Final = 64
 _UNDECIDED: Final = (Enforcement.OFF, Enforcement.OFF)
+_DECIDING: Final = frozenset({Enforcement.ENFORCE})
+_ASSUMING: Final = frozenset({Enforcement.ENFORCE, Enforcement.TELL})
 
 
 @dataclass(slots=True)
@@ -54,6 +57,9 @@ class PodPlaces:
         self._flavors_of: dict[str, tuple[FlavorName, ...]] = {}
         self._decided: dict[FlavorName, tuple[Enforcement, ...]] = {}
         self._turned: dict[FlavorName, None] = {}
+        self._awaited = AwaitedRoom()
+        self._shrunk: dict[FlavorName, None] = {}
+        """Flavors with fewer nodes than at the last call of `take_helped`."""
 
     def __bool__(self) -> bool:
         """Return whether any node is known; without nodes nothing is decided here."""
@@ -97,6 +103,7 @@ class PodPlaces:
         node = self.ledger.nodes.get(name)
         self.ledger.drop_node(name)
         if node is not None:
+            self._shrunk.update(dict.fromkeys(self._flavors_of.get(name, ())))
             self._leave(node)
             self._flavors_of.pop(name, None)
 
@@ -136,13 +143,41 @@ class PodPlaces:
         turned, self._turned = tuple(self._turned), {}
         return turned
 
-    def take_roomier(self) -> frozenset[FlavorName]:
-        """Return the flavors with nodes that may take more pods than at the last call."""
-        return frozenset(
-            flavor
-            for node in self.ledger.take_roomier()
-            for flavor in self._flavors_of.get(node, ())
-        )
+    def await_room(
+        self, queue: ClusterQueueName, workload: Workload, no_places: Iterable[NoPlace]
+    ) -> None:
+        """Note that a workload waits in a queue until nodes have room."""
+        pod_sets = {one.name: one for one in workload.pod_sets}
+        has_devices = asks_devices(workload)
+        for one in no_places:
+            pod_set = pod_sets.get(PodSetName(one.pod_set))
+            want = pod_set and self.want(
+                pod_set, one.count, map(FlavorName, one.flavors), has_devices=has_devices
+            )
+            if want is not None:
+                self._awaited.note(queue, want)
+
+    def forget_waiting(self, queue: ClusterQueueName) -> None:
+        """Note that all in a queue are tried again."""
+        self._awaited.forget(queue)
+
+    def take_helped(self) -> tuple[ClusterQueueName, ...]:
+        """Return the queues in which somebody may have got room since the last call, sorted.
+
+        That is somebody whose pods can be on a node that was changed or that has more free, or
+        whose pods are spread over nodes of which one is gone.
+        """
+        roomier, ledger = self.ledger.take_roomier(), self.ledger
+        shrunk, self._shrunk = self._shrunk, {}
+        if ledger.take_redeclared():
+            return tuple(sorted(self._awaited.queues()))
+        helped = self._awaited.concerned(shrunk, lambda shape: bool(shape.needs.spread))
+        for name in roomier:
+            helped |= self._awaited.concerned(
+                self._flavors_of.get(name, ()),
+                lambda shape, name=name: bool(shape.needs.spread) or ledger.takes(name, shape),
+            )
+        return tuple(sorted(helped))
 
     # --------------------------------------------------------------------------------- answers
 
@@ -162,7 +197,13 @@ class PodPlaces:
         return Enforcement.ENFORCE if has_devices and not entry.scaled else Enforcement.TELL
 
     def want(
-        self, pod_set: PodSet, count: int, flavors: Iterable[FlavorName], *, has_devices: bool
+        self,
+        pod_set: PodSet,
+        count: int,
+        flavors: Iterable[FlavorName],
+        *,
+        has_devices: bool,
+        by: frozenset[Enforcement] = _DECIDING,
     ) -> Want | None:
         """Return what pods need of nodes in flavors; None where nodes decide nothing for them.
 
@@ -171,14 +212,14 @@ class PodPlaces:
             count: how many pods.
             flavors: that they would get.
             has_devices: whether the workload asks for devices.
+            by: what nodes have to be there for, in each of the flavors.
         """
         needs = pod_set.needs
         if needs is None or not needs.is_known or not self:
             return None
         chosen = tuple(sorted(set(flavors)))
         if not chosen or any(
-            self.enforcement(name, has_devices=has_devices) is not Enforcement.ENFORCE
-            for name in chosen
+            self.enforcement(name, has_devices=has_devices) not in by for name in chosen
         ):
             return None
         labels = dict(pod_set.node_selector)
@@ -223,13 +264,18 @@ class PodPlaces:
         flavors: Mapping[PodSetName, Iterable[FlavorName]],
         places: Iterable[Place] = (),
     ) -> None:
-        """Promise a workload with quota places for its pods, as far as nodes decide about it."""
+        """Promise a workload with quota places for its pods, as far as its nodes are known.
+
+        So it is also where nodes only tell: its pods will be somewhere.
+        """
         key = workload.key
         if not self and not self.ledger.is_promised(key):
             return
         has_devices = asks_devices(workload)
         wants = [
-            self.want(one, counts[one.name], flavors[one.name], has_devices=has_devices)
+            self.want(
+                one, counts[one.name], flavors[one.name], has_devices=has_devices, by=_ASSUMING
+            )
             for one in workload.pod_sets
             if counts.get(one.name)
         ]

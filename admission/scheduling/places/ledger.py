@@ -14,6 +14,8 @@ from admission.base.names import PodSetName, WorkloadKey
 from admission.base.selectors import Labels
 from admission.base.tables import Table
 from admission.base.why import NoPlace
+from admission.scheduling.places import predicate
+from admission.scheduling.places.lacking import Lacking
 from admission.scheduling.places.model import (
     PODS,
     Amounts,
@@ -78,8 +80,9 @@ class NodeLedger:
         self._kept: dict[WorkloadKey, None] = {}
         """Workloads without quota for which places are kept."""
         self._promised_on: dict[str, dict[WorkloadKey, None]] = {}
-        self._lacking: dict[WorkloadKey, None] = {}
-        """Workloads with pods that have neither a node nor a promise, oldest first."""
+        self._lacking = Lacking()
+        self._grown: dict[str, None] = {}
+        """Nodes that may take more pods than at the last `settle`."""
         self._crowded: dict[str, None] = {}
         """Nodes on which more is promised than is there."""
         self._rooms: dict[tuple[PodShape, bool], Rooms] = {}
@@ -87,6 +90,7 @@ class NodeLedger:
         self._offset = 0
         self._settled = -1
         self._roomier: dict[str, None] = {}
+        self._is_redeclared = False
         self._is_supposing = False
 
     # ---------------------------------------------------------------------------------- seeing
@@ -127,6 +131,8 @@ class NodeLedger:
             count = self._declared.get(resource, 0) + sign
             if not count or (sign > 0 and count == 1):
                 self._rooms.clear()  # nodes that do not declare it are judged otherwise
+                self._lacking.doubt_all()
+                self._is_redeclared = True
             if count:
                 self._declared[resource] = count
             else:
@@ -196,7 +202,7 @@ class NodeLedger:
     def release(self, key: WorkloadKey) -> None:
         """End the promises to a workload; its bound pods go on being counted."""
         promise = self._promises.pop(key, None)
-        self._lacking.pop(key, None)
+        self._lacking.discard(key)
         self._kept.pop(key, None)
         if promise is not None:
             self._withdraw(key, promise)
@@ -212,7 +218,11 @@ class NodeLedger:
         for name in tuple(self._crowded):
             self._relieve(name)
         self._crowded.clear()
-        for key in tuple(self._lacking):
+        grown, self._grown = tuple(self._grown), {}
+        due = self._lacking.take_due(
+            lambda shape: any(self.takes_now(name, shape) for name in grown)
+        )
+        for key in self._lacking.in_turn(due, lambda shape: bool(self.rooms(shape).total)):
             self._find_places(key, self._promises[key])
         self._settled = self.version
 
@@ -228,7 +238,7 @@ class NodeLedger:
             for pod_set, node in tuple(promise.places):
                 if node == name:
                     self._put(key, promise, Place(pod_set, node, -promise.places[pod_set, node]))
-            self._lacking[key] = None
+            self._lacking.add(key, (want.shape for want in promise.wants))
 
     def _find_places(self, key: WorkloadKey, promise: _Promise) -> None:
         is_complete = True
@@ -247,7 +257,7 @@ class NodeLedger:
                 rooms = self.rooms(want.shape)
             is_complete = is_complete and left <= 0
         if is_complete:
-            self._lacking.pop(key, None)
+            self._lacking.discard(key)
 
     def _unbound(self, key: WorkloadKey, want: Want) -> int:
         return want.count - self._bound(key).get(want.pod_set, 0)
@@ -279,10 +289,10 @@ class NodeLedger:
                 self._put(key, promise, Place(want.pod_set, name, -count))
                 surplus -= count
         if is_lacking:
-            self._lacking[key] = None
+            self._lacking.add(key, (want.shape for want in promise.wants))
             self._settled = -1
         else:
-            self._lacking.pop(key, None)
+            self._lacking.discard(key)
 
     def _withdraw(self, key: WorkloadKey, promise: _Promise) -> None:
         for (pod_set, name), count in tuple(promise.places.items()):
@@ -330,7 +340,7 @@ class NodeLedger:
         if self._is_supposing:
             return
         if is_roomier:
-            self._roomier[name] = None
+            self._roomier[name] = self._grown[name] = None
         if name in self._promised_on:
             free = self._free.get(name)
             if free is None or any(amount < 0 for amount in free.values()):
@@ -383,6 +393,23 @@ class NodeLedger:
         """
         names, self._roomier = tuple(self._roomier), {}
         return names
+
+    def take_redeclared(self) -> bool:
+        """Return whether all nodes are judged otherwise than at the last call.
+
+        So it is where a resource is declared that no node had, or by no node any more.
+        """
+        is_redeclared, self._is_redeclared = self._is_redeclared, False
+        return is_redeclared
+
+    def takes(self, name: str, shape: PodShape) -> bool:
+        """Return whether a node can take a pod of a shape once it is empty."""
+        node = self._nodes.get(name)
+        return node is not None and predicate.refusal(node, shape, self._declared) is None
+
+    def takes_now(self, name: str, shape: PodShape) -> bool:
+        """Return whether a node takes a pod of a shape now."""
+        return predicate.copies(self.free(name), shape) > 0 and self.takes(name, shape)
 
     def rooms(self, shape: PodShape, *, by_preemption: bool = False) -> Rooms:
         """Return how many pods of a shape each node takes now; valid until the next change.

@@ -1,8 +1,8 @@
 """Whether a node takes a pod, and how many of them: the only place that knows.
 
-Source: kube-scheduler's plugins NodeName, NodeUnschedulable, NodeAffinity, TaintToleration,
-NodeResourcesFit, InterPodAffinity and PodTopologySpread, as far as they look at the node and at
-pods of the same pod set.
+Source: kube-scheduler's plugins NodeName, NodeUnschedulable, NodeAffinity, VolumeBinding,
+TaintToleration, NodeResourcesFit, InterPodAffinity and PodTopologySpread, as far as they look at
+the node and at pods of the same pod set.
 """
 
 from collections.abc import Mapping
@@ -23,6 +23,7 @@ class NodeRefusal(StrEnum):
 
     LABELS = "labels"
     AFFINITY = "affinity"
+    VOLUME = "volume"
     TAINT = "taint"
     SIZE = "size"
     SICK = "sick"
@@ -42,6 +43,8 @@ def refusal(node: Node, shape: PodShape, declared: Mapping[str, int]) -> NodeRef
         return NodeRefusal.LABELS
     if not _matches(node, shape.needs.terms):
         return NodeRefusal.AFFINITY
+    if not all(_matches(node, terms) for terms in shape.needs.volumes):
+        return NodeRefusal.VOLUME
     if untolerated(node.taints, shape.tolerations) is not None:
         return NodeRefusal.TAINT
     for constraint in shape.needs.spread:

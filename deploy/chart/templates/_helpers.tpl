@@ -150,6 +150,7 @@ webhook:
 certificates:
   authorityLifetime: 17520h
   servingLifetime: 8760h
+whileGatedByOthers: Wait
 {{ else if has .Values.mode (list "deny-strict") -}}
 apiVersion: config.gpu-admission.dev/v1alpha1
 kind: GpuConfiguration
@@ -199,6 +200,7 @@ webhook:
 certificates:
   authorityLifetime: 17520h
   servingLifetime: 8760h
+whileGatedByOthers: Wait
 {{ else if has .Values.mode (list "deny-everywhere") -}}
 apiVersion: config.gpu-admission.dev/v1alpha1
 kind: GpuConfiguration
@@ -248,6 +250,7 @@ webhook:
 certificates:
   authorityLifetime: 17520h
   servingLifetime: 8760h
+whileGatedByOthers: Wait
 {{ else if has .Values.mode (list "warn") -}}
 apiVersion: config.gpu-admission.dev/v1alpha1
 kind: GpuConfiguration
@@ -290,6 +293,7 @@ webhook:
 certificates:
   authorityLifetime: 17520h
   servingLifetime: 8760h
+whileGatedByOthers: Wait
 {{ else if has .Values.mode (list "audit") -}}
 apiVersion: config.gpu-admission.dev/v1alpha1
 kind: GpuConfiguration
@@ -339,6 +343,7 @@ webhook:
 certificates:
   authorityLifetime: 17520h
   servingLifetime: 8760h
+whileGatedByOthers: Wait
 {{ end -}}
 {{ if eq .Values.whileWebhookDown "hold" -}}
 whileWebhookDown: Hold

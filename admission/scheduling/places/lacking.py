@@ -1,0 +1,92 @@
+"""Workloads that were promised more than nodes have, by what their pods are like.
+
+Thousands of them may wait for an autoscaler. They are grouped by shape, so that a change of a node
+costs a question for each shape and none for each workload.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+
+from admission.base.names import WorkloadKey
+from admission.scheduling.places.model import PodShape
+
+
+class Lacking:
+    """Workloads with pods that have neither a node nor a promise, the oldest first."""
+
+    def __init__(self) -> None:
+        self._ages: dict[WorkloadKey, tuple[int, tuple[PodShape, ...]]] = {}
+        self._last_age = 0
+        self._of_shape: dict[PodShape, dict[WorkloadKey, None]] = {}
+        self._doubtful: dict[PodShape, None] = {}
+        """Shapes of which any node may take a pod."""
+
+    def __contains__(self, key: WorkloadKey) -> bool:
+        """Return whether pods of a workload lack a place."""
+        return key in self._ages
+
+    def add(self, key: WorkloadKey, shapes: Iterable[PodShape]) -> None:
+        """Note that pods of a workload lack a place; it keeps its age."""
+        listed = tuple(dict.fromkeys(shapes))
+        known = self._ages.get(key)
+        if known is not None and known[1] != listed:
+            self.discard(key)
+            known = None
+        if known is None:
+            self._last_age += 1
+            self._ages[key] = self._last_age, listed
+            for shape in listed:
+                self._of_shape.setdefault(shape, {})[key] = None
+        self._doubtful.update(dict.fromkeys(listed))
+
+    def discard(self, key: WorkloadKey) -> None:
+        """Note that all pods of a workload have places, or need none."""
+        _, shapes = self._ages.pop(key, (0, ()))
+        for shape in shapes:
+            keys = self._of_shape[shape]
+            del keys[key]
+            if not keys:
+                del self._of_shape[shape]
+                self._doubtful.pop(shape, None)
+
+    def doubt_all(self) -> None:
+        """Have every shape looked at: nodes are judged otherwise."""
+        self._doubtful.update(dict.fromkeys(self._of_shape))
+
+    def take_due(self, may_take: Callable[[PodShape], bool]) -> tuple[PodShape, ...]:
+        """Return the shapes of which there may be places now.
+
+        Args:
+            may_take: whether a node takes a pod of a shape that did not at the last call.
+        """
+        doubtful, self._doubtful = self._doubtful, {}
+        return tuple(shape for shape in self._of_shape if shape in doubtful or may_take(shape))
+
+    def in_turn(
+        self, shapes: Iterable[PodShape], has_room: Callable[[PodShape], bool]
+    ) -> Iterator[WorkloadKey]:
+        """Yield the workloads of shapes while there is room for pods like theirs, oldest first.
+
+        Who was yielded may be discarded; nobody may be added meanwhile.
+        """
+        lines = [
+            (shape, iter(tuple(self._of_shape[shape]))) for shape in shapes if has_room(shape)
+        ]
+        heads: list[tuple[int, int, WorkloadKey]] = []
+
+        def push(index: int) -> None:
+            shape, line = lines[index]
+            key = next(line, None) if has_room(shape) else None
+            if key is not None:
+                heapq.heappush(heads, (self._age(key), index, key))
+
+        for index in range(len(lines)):
+            push(index)
+        while heads:
+            _, index, key = heapq.heappop(heads)
+            if key in self._ages and has_room(lines[index][0]):
+                yield key
+            push(index)
+
+    def _age(self, key: WorkloadKey) -> int:
+        return self._ages.get(key, (0, ()))[0]
