@@ -108,7 +108,7 @@ image: ## build the image (IMAGE=REGISTRY/gpu-admission:TAG; DOCKER=podman with 
 	@echo 'next: $(DOCKER) push $(IMAGE), then gpu-admission install --image $(IMAGE)'
 
 krew: $(READY) ## pack kubectl gpu for krew in build/krew (KREW_URL: where the archives will be)
-	$(BIN)/python deploy/krew/pack.py --url $(KREW_URL)
+	$(BIN)/python -m deploy.krew.pack --url $(KREW_URL)
 
 release: $(READY) ## build all that people download in build/release, equal for equal commits (RELEASE_URL)
 	$(BIN)/python -m deploy.release --url $(RELEASE_URL) --source '$(RELEASE_SOURCE)'

@@ -29,7 +29,7 @@ from typing import Any, Final
 
 import yaml
 
-from deploy import sbom
+from deploy import plugin, sbom
 from deploy.krew import pack
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -126,6 +126,11 @@ def build_distributions(out: Path, commit_seconds: int) -> list[Path]:
     return [out / wheel.name, out / sdist.name]
 
 
+def build_plugin(out: Path, commit_seconds: int) -> Path:
+    """Build the wheel of ``kubectl gpu`` from what is committed."""
+    return plugin.build_wheel(out, committed(*plugin.FILES), commit_seconds)
+
+
 def build_chart(out: Path, version: str, commit_seconds: int, source: str) -> Path:
     """Pack ``deploy/chart`` as ``helm package`` does, with the address of its source if given."""
     files = {
@@ -175,7 +180,13 @@ def build_sbom(out: Path, version: str, wheel: Path) -> Path:
 
 
 def build_krew(out: Path, wheel: Path, url: str) -> list[Path]:
-    """Write the archives of ``kubectl gpu`` and the manifest that names them."""
+    """Write the archives of ``kubectl gpu`` and the manifest that names them.
+
+    Args:
+        out: folder that they are written to.
+        wheel: that of the plugin.
+        url: where they can be downloaded.
+    """
     archives = {}
     for platform in pack.PLATFORMS:
         path = out / f"{pack.LAUNCHER}_{pack.version()}_{'_'.join(platform)}.tar.gz"
@@ -252,13 +263,14 @@ def build(out: Path, url: str, source: str = "") -> list[Path]:
     readme = (ROOT / "deploy" / "release.md").read_text("utf-8")
     (out / "README.md").write_text(readme.replace("VERSION", version), "utf-8")
     wheel, sdist = build_distributions(out, commit_seconds)
+    plugin_wheel = build_plugin(out, commit_seconds)
     written = [
-        out / "NOTES.md", out / "README.md", wheel, sdist,
+        out / "NOTES.md", out / "README.md", wheel, sdist, plugin_wheel,
         build_chart(out, version, commit_seconds, source),
         build_context(out, version, commit_seconds),
         build_manifests(out, version),
         build_sbom(out, version, wheel),
-        *build_krew(out, wheel, url),
+        *build_krew(out, plugin_wheel, url),
     ]  # fmt: skip
     statement = out / PROVENANCE
     statement.write_text(json.dumps(provenance(written, url, commit), indent=2) + "\n", "utf-8")

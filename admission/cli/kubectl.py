@@ -1,5 +1,7 @@
 """``kubectl gpu``: questions about pods, asked beside kubectl."""
 
+from collections.abc import Iterable
+from importlib import metadata
 from typing import Any, Final
 
 import click
@@ -41,6 +43,28 @@ _PLUGIN: Final = {
     ),
 }
 """What is a command of the plugin; those above are commands of `gpu-admission` as they are."""
+_DISTRIBUTIONS: Final = ("kubectl-gpu", "gpu-admission")
+"""The two that have the plugin."""
+_PACKAGES_ADVICE: Final = (
+    "Run pip install 'kubectl-gpu[doctor]', or gpu-admission doctor of the package gpu-admission"
+)
+
+
+def plugin_commands() -> Iterable[Lazy]:
+    """Return where the commands of the plugin are."""
+    return _PLUGIN.values()
+
+
+def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if not wanted or context.resilient_parsing:
+        return
+    installed = next(
+        distribution
+        for name in _DISTRIBUTIONS
+        for distribution in metadata.distributions(name=name)
+    )
+    click.echo(f"kubectl gpu, version {installed.version}")
+    context.exit()
 
 
 class _Plugin(LazyGroup):
@@ -70,6 +94,7 @@ class _Plugin(LazyGroup):
 @click.group(
     cls=_Plugin,
     lazy=_PLUGIN,
+    packages_advice=_PACKAGES_ADVICE,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=f"""\b
 Examples:
@@ -82,6 +107,13 @@ Examples:
 
 {EXITS}""",
 )
-@click.version_option(package_name="gpu-admission", prog_name="kubectl gpu")
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
 def main() -> None:
     """Ask about GPU quota."""

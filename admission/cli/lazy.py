@@ -28,9 +28,21 @@ class Lazy:
 class LazyGroup(click.Group):
     """A group whose commands are imported one by one."""
 
-    def __init__(self, *args: Any, lazy: Mapping[str, Lazy], **more: Any) -> None:
+    def __init__(
+        self, *args: Any, lazy: Mapping[str, Lazy], packages_advice: str = "", **more: Any
+    ) -> None:
+        """Make it.
+
+        Args:
+            args: as for `click.Group`.
+            lazy: the commands by name.
+            packages_advice: what to do where a package is missing that a command imports; empty
+                where all packages are always installed.
+            more: as for `click.Group`.
+        """
         super().__init__(*args, **more)
         self._lazy = lazy
+        self._packages_advice = packages_advice
 
     @override
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -42,7 +54,16 @@ class LazyGroup(click.Group):
         if found is None:
             return None
         module, _, attribute = found.place.partition(":")
-        command = getattr(importlib.import_module(module), attribute)
+        try:
+            command = getattr(importlib.import_module(module), attribute)
+        except ModuleNotFoundError as error:
+            package = (error.name or "").partition(".")[0]
+            if not self._packages_advice or package == __package__.partition(".")[0]:
+                raise
+            raise click.ClickException(
+                f"{cmd_name} needs the Python package {package}, which is not installed here."
+                f" {self._packages_advice}."
+            ) from None
         assert isinstance(command, click.Command)
         return command
 

@@ -1,5 +1,6 @@
 """Where the API server is and who we are: from a kubeconfig or from the pod that we run in."""
 
+import dataclasses
 import functools
 import ipaddress
 import socket
@@ -14,7 +15,7 @@ from urllib.request import getproxies_environment, proxy_bypass
 import urllib3
 
 from admission.base.clock import SystemClock
-from admission.kube import errors, service_account
+from admission.kube import credential_plugin, errors, service_account
 from admission.kube import kubeconfig as kubeconfigs
 from admission.kube.kubeconfig import Plain
 
@@ -71,8 +72,39 @@ def load(
     found = kubeconfigs.read(kubeconfig, context)
     if found is None:
         return _packaged(kubeconfig, context, connections)
-    header = None if found.token is None else f"Bearer {found.token}".strip()
-    return _endpoint(_pool(found, connections), found.server, connections, lambda: header)
+    authorization, access = _signed_in(found)
+    return _endpoint(_pool(access, connections), found.server, connections, authorization)
+
+
+def _signed_in(plain: Plain) -> tuple[Callable[[], str | None], Plain]:
+    """Return what gives the ``Authorization`` header, and the access with client certificates.
+
+    Of several ways the first counts that client-go prefers: token file, token, password, plugin.
+
+    Raises:
+        ConfigurationError: a file cannot be read, or a plugin gives no credentials.
+    """
+    if plain.token_file is not None:
+        source = "the token file of the kubeconfig"
+        aging = service_account.Authorization(SystemClock(), plain.token_file, source)
+        return aging, plain
+    if plain.token is not None:
+        header = f"Bearer {plain.token}".strip()
+        return lambda: header, plain
+    if plain.login is not None:
+        basic = urllib3.make_headers(basic_auth=":".join(plain.login))["authorization"]
+        return lambda: basic, plain
+    if plain.plugin is None or plain.cert_file is not None:
+        return lambda: None, plain
+    given = credential_plugin.Authorization(plain.plugin, SystemClock())
+    certificate, key = given.credential.certificate, given.credential.key
+    if certificate is None or key is None:
+        return given, plain
+    files = {
+        "cert_file": kubeconfigs.written(certificate.encode()),
+        "key_file": kubeconfigs.written(key.encode()),
+    }
+    return given, dataclasses.replace(plain, **files)
 
 
 def namespace(kubeconfig: str | None = None, *, context: str | None = None) -> str:
@@ -90,7 +122,7 @@ def namespace(kubeconfig: str | None = None, *, context: str | None = None) -> s
     plain = kubeconfigs.read(kubeconfig, context)
     if plain is not None:
         return plain.namespace or _DEFAULT_NAMESPACE
-    return _package(kubeconfig).namespace(kubeconfig, context) or _DEFAULT_NAMESPACE
+    return _package(kubeconfig, context).namespace(kubeconfig, context) or _DEFAULT_NAMESPACE
 
 
 def place(kubeconfig: str | None = None, *, context: str | None = None) -> str:
@@ -108,13 +140,13 @@ def place(kubeconfig: str | None = None, *, context: str | None = None) -> str:
     plain = kubeconfigs.read(kubeconfig, context)
     if plain is not None:
         return f"{plain.context} ({plain.server})"
-    packaged = _package(kubeconfig)
+    packaged = _package(kubeconfig, context)
     server = packaged.from_kubeconfig(kubeconfig, context).host
     return f"{packaged.context_name(kubeconfig, context)} ({server})"
 
 
-def _package(kubeconfig: str | None) -> ModuleType:
-    """Return the module that asks the package ``kubernetes``.
+def _package(kubeconfig: str | None, context: str | None) -> ModuleType:
+    """Return the module that asks the package ``kubernetes`` what we do not read.
 
     Raises:
         ConfigurationError: the package is not installed, as in an image.
@@ -124,17 +156,15 @@ def _package(kubeconfig: str | None) -> ModuleType:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "kubernetes":
             raise
+        source = kubeconfig or "the default kubeconfig"
         raise errors.ConfigurationError(
-            kubeconfigs.missing(kubeconfig)
-            or "this kubeconfig names a plugin or a proxy, or is no single file of one cluster and"
-            " one user: that takes the Python package kubernetes, which is not installed here. Use"
-            " one with a token or a client certificate, or run: pip install kubernetes"
+            f"no access to an API server from {source}: {kubeconfigs.problem(kubeconfig, context)}"
         ) from None
     return packaged
 
 
 def _packaged(kubeconfig: str | None, context: str | None, connections: int) -> Endpoint:
-    packaged = _package(kubeconfig)
+    packaged = _package(kubeconfig, context)
     found = packaged.from_kubeconfig(kubeconfig, context)
     pool = packaged.pool(found, connections)
     authorization = packaged.Authorization(found, SystemClock())
@@ -143,7 +173,7 @@ def _packaged(kubeconfig: str | None, context: str | None, connections: int) -> 
 
 def _pool(plain: Plain, connections: int) -> urllib3.HTTPConnectionPool:
     given: dict[str, Any] = {"server_hostname": plain.server_name} if plain.server_name else {}
-    manager = _manager(_proxy(plain.server))(
+    manager = _manager(plain.proxy or _proxy(plain.server))(
         maxsize=connections,
         cert_reqs=ssl.CERT_REQUIRED if plain.verify else ssl.CERT_NONE,
         ca_certs=plain.ca_file,
@@ -167,7 +197,7 @@ def _manager(proxy: str | None) -> Callable[..., urllib3.PoolManager]:
     url = urllib3.util.parse_url(proxy)
     if url.scheme not in {"http", "https"}:
         raise errors.ConfigurationError(
-            f"the environment names a proxy {url.scheme}://{url.host}; only http and https work"
+            f"the proxy {url.scheme}://{url.host} is of another kind; only http and https work"
         )
     headers = urllib3.make_headers(proxy_basic_auth=url.auth) if url.auth else None
     return functools.partial(urllib3.ProxyManager, proxy, proxy_headers=headers)

@@ -17,6 +17,7 @@ from admission.kube.kubeconfig import Plain
 _HOST: Final = "KUBERNETES_SERVICE_HOST"
 _PORT: Final = "KUBERNETES_SERVICE_PORT"
 _FOLDER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_SOURCE: Final = "the pod's service account"
 _READ_AGAIN_SECONDS: Final = 60
 """How long a token is used before its file is read again, as in client-go."""
 
@@ -58,15 +59,22 @@ def namespace() -> str:
 
 
 class Authorization:
-    """The ``Authorization`` header with the token of the pod, which is read again as it ages."""
+    """The ``Authorization`` header with a token of a file, which is read again as it ages."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, path: Path | None = None, source: str = _SOURCE) -> None:
         """Read the token.
+
+        Args:
+            clock: tells when the token is read again.
+            path: its file; None for that of the pod.
+            source: whose token it is, for messages.
 
         Raises:
             ConfigurationError: there is none.
         """
         self._clock = clock
+        self._path = path or _FOLDER / "token"
+        self._source = source
         self._lock = threading.Lock()
         self._header = self._current()
         self._good_until = clock.monotonic() + _READ_AGAIN_SECONDS
@@ -81,22 +89,20 @@ class Authorization:
             return self._header
 
     def _current(self) -> str:
-        return f"Bearer {_text_of(_FOLDER / 'token')}"
+        return f"Bearer {_text_of(self._path, self._source)}"
 
 
-def _text_of(path: Path) -> str:
+def _text_of(path: Path, source: str = _SOURCE) -> str:
     try:
         text = path.read_text("utf-8").strip()
     except (OSError, ValueError) as error:
         # Nothing of the content may end up in the message.
         reason = (error.strerror or "").lower() if isinstance(error, OSError) else "no text"
-        raise _unusable(f"{path} cannot be read ({reason})") from None
+        raise _unusable(f"{path} cannot be read ({reason})", source) from None
     if not text:
-        raise _unusable(f"{path} is empty")
+        raise _unusable(f"{path} is empty", source)
     return text
 
 
-def _unusable(reason: str) -> errors.ConfigurationError:
-    return errors.ConfigurationError(
-        f"no access to an API server from the pod's service account: {reason}"
-    )
+def _unusable(reason: str, source: str = _SOURCE) -> errors.ConfigurationError:
+    return errors.ConfigurationError(f"no access to an API server from {source}: {reason}")

@@ -28,6 +28,8 @@ from typing import Any, Final
 
 import yaml
 
+from deploy import plugin
+
 HERE: Final = Path(__file__).resolve().parent
 ROOT: Final = HERE.parents[1]
 LOCK: Final = HERE / "requirements.lock"
@@ -41,6 +43,8 @@ PLATFORMS: Final = {
 """Operating system and processor as krew names them, and the platform as uv does."""
 PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14")
 _EPOCH: Final = 0
+_EPOCH_OF_WHEELS: Final = 315532800
+"""1980-01-01, the earliest time that a ZIP file can say."""
 _PLAIN: Final = 0o644
 _EXECUTABLE: Final = 0o755
 
@@ -52,12 +56,19 @@ def version() -> str:
 
 
 def build_wheel(folder: Path) -> Path:
-    """Return the wheel of the project, which is built into a folder."""
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
-    options = ["--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(ROOT)]
-    subprocess.run([*command, *options], check=True)
-    (wheel,) = folder.glob("*.whl")
-    return wheel
+    """Return the wheel of the plugin, which is built into a folder from the checkout."""
+    files = {
+        path.relative_to(ROOT).as_posix(): path.read_bytes()
+        for name in plugin.FILES
+        for path in _files(ROOT / name)
+    }
+    return plugin.build_wheel(folder, files, _EPOCH_OF_WHEELS)
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    return [one for one in path.rglob("*") if one.is_file() and "__pycache__" not in one.parts]
 
 
 def archive(
@@ -67,7 +78,7 @@ def archive(
 
     Args:
         target: path of the ``.tar.gz``.
-        wheel: wheel of the project.
+        wheel: wheel of the plugin.
         platform: operating system and processor, a key of `PLATFORMS`.
         pythons: versions of Python whose libraries it holds.
     """

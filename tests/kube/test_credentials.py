@@ -2,9 +2,12 @@
 
 import base64
 import dataclasses
+import io
+import json
 import re
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ from kubernetes.client.configuration import Configuration
 from kubernetes.config import incluster_config
 
 import admission.kube
+from admission.base.clock import to_wire
 from admission.kube import (
     credentials,
     errors,
@@ -201,6 +205,8 @@ PLAIN = {
         "cluster": {"server": "http://127.0.0.1:8080"},
     },
     "a namespace": {"namespace": "team"},
+    "a password": {"user": {"username": "u", "password": "p"}},
+    "a proxy": {"cluster": {"proxy-url": "http://proxy.test"}},
 }
 
 
@@ -239,31 +245,195 @@ def facts(endpoint: credentials.Endpoint) -> dict[str, Any]:
 
 
 NOT_PLAIN = {
-    "a plugin": {"user": {"exec": {"command": "aws", "apiVersion": "client/v1"}}},
-    "a provider": {"user": {"auth-provider": {"name": "oidc"}}},
-    "a token file": {"user": {"tokenFile": "token"}},
-    "a password": {"user": {"username": "u", "password": "p"}},
-    "somebody else": {"user": {"token": "secret", "as": "root"}},
-    "a proxy": {"cluster": {"proxy-url": "http://proxy.test"}},
-    "no such file": {"cluster": {"certificate-authority": "nowhere"}},
-    "an empty text": {"user": {"token": ""}},
-    "a number": {"user": {"token": 7}},
-    "no base64": {"user": {"client-key-data": "a"}},
-    "no such cluster": {"user": {"token": "secret"}, "cluster_name": "another"},
+    "a provider": ({"user": {"auth-provider": {"name": "oidc"}}}, "auth-provider"),
+    "no such file": ({"cluster": {"certificate-authority": "nowhere"}}, "nowhere does not exist"),
+    "an empty text": ({"user": {"token": ""}}, "token is empty or no text"),
+    "a number": ({"user": {"token": 7}}, "token is empty or no text"),
+    "no base64": ({"user": {"client-key-data": "a"}}, "client-key-data is no base64"),
+    "no such cluster": ({"cluster_name": "another"}, "it has no cluster another"),
+    "a plugin of another version": (
+        {"user": {"exec": {"command": "aws", "apiVersion": "client/v1"}}},
+        "the plugin aws has the apiVersion 'client/v1'",
+    ),
+    "a plugin without a command": ({"user": {"exec": {}}}, "its exec has no command"),
 }
 
 
-@pytest.mark.parametrize("given", NOT_PLAIN.values(), ids=NOT_PLAIN)
-def test_the_package_reads_what_is_not_plain(given: dict[str, Any], tmp_path: Path) -> None:
-    assert kubeconfig.read(written(tmp_path, **given), None) is None
+@pytest.mark.parametrize(("given", "says"), NOT_PLAIN.values(), ids=NOT_PLAIN)
+def test_the_package_reads_what_is_not_plain(
+    given: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    file = written(tmp_path, **given)
+    assert kubeconfig.read(file, None) is None
+    assert says in kubeconfig.problem(file, None)
 
 
-def test_the_package_reads_several_files(tmp_path: Path) -> None:
-    first = written(tmp_path, user={"token": "secret"})
-    second = tmp_path / "second"
-    second.write_text(Path(first).read_text())
-    assert kubeconfig.read(f"{first}:{tmp_path / 'nowhere'}", None) is not None
-    assert kubeconfig.read(f"{first}:{second}", None) is None
+@pytest.mark.parametrize("member", ["as", "as-groups", "as-uid", "as-user-extra"])
+def test_nobody_acts_with_other_rights_than_the_kubeconfig_says(
+    member: str, tmp_path: Path
+) -> None:
+    """The package leaves impersonation out, and the user's own rights would be used."""
+    file = written(tmp_path, user={"token": "secret", member: "root"})
+    with pytest.raises(errors.ConfigurationError, match=f"the user u .* has {member}, and"):
+        credentials.load(file, connections=1)
+
+
+def test_of_several_files_the_first_that_says_something_counts(tmp_path: Path) -> None:
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for folder in folders:
+        folder.mkdir()
+    files = [
+        written(folders[0], user={"token": "first"}, cluster_name="other"),
+        written(folders[1], user={"client-certificate": "tls.crt"}, namespace="unused"),
+    ]
+    document = yaml.safe_load(Path(files[0]).read_text())
+    document["clusters"] = []
+    Path(files[0]).write_text(yaml.safe_dump(document))
+    document = yaml.safe_load(Path(files[1]).read_text())
+    document["clusters"][0]["name"] = "other"
+    document["clusters"][0]["cluster"]["certificate-authority"] = "ca.crt"
+    Path(files[1]).write_text(yaml.safe_dump(document))
+    several = f"{files[0]}:{tmp_path / 'nowhere'}:{files[1]}"
+    ours = credentials.load(several, connections=3)
+    assert facts(ours) == facts(credentials._packaged(several, None, 3))
+    assert ours.authorization() == "Bearer first"
+    assert credentials.namespace(several) == "default"
+    assert ours.pool.ca_certs == str(folders[1] / "ca.crt")  # type: ignore[attr-defined]
+
+
+def test_a_token_file_is_read_again_as_it_ages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, token = FakeClock(), tmp_path / "token"
+    monkeypatch.setattr(credentials, "SystemClock", lambda: clock)
+    file = written(tmp_path, user={"tokenFile": "token", "token": "old"})
+    with pytest.raises(errors.ConfigurationError, match=r"token file .*: .* cannot"):
+        credentials.load(file, connections=1)
+    token.write_text("first\n")
+    header = credentials.load(file, connections=1).authorization
+    assert header() == "Bearer first"
+    token.write_text("second\n")
+    clock.advance(61)
+    assert header() == "Bearer second"
+
+
+def test_the_proxy_of_a_cluster_stands_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
+    file = written(tmp_path, cluster={"proxy-url": "http://proxy.test:3128"})
+    endpoint = credentials.load(file, connections=1)
+    assert endpoint.pool.proxy is not None
+    assert endpoint.pool.proxy.url == "http://proxy.test:3128"
+
+
+PLUGIN = """#!{python}
+import json, os, sys
+info = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
+json.dump([info, sys.argv[1:], os.environ["REGION"]], open({told!r}, "w"))
+json.dump(
+    dict(apiVersion=info["apiVersion"], kind="ExecCredential", status=json.load(open({status!r}))),
+    sys.stdout,
+)
+"""
+
+
+def plugin(folder: Path, *, version: str = "v1", **status: str) -> dict[str, Any]:
+    """A user with a plugin that answers with a status, and writes down what it was told."""
+    program = folder / "sign-in"
+    answer = folder / "status.json"
+    answer.write_text(json.dumps(status))
+    program.write_text(
+        PLUGIN.format(python=sys.executable, told=str(folder / "told.json"), status=str(answer))
+    )
+    program.chmod(0o755)
+    return {
+        "exec": {
+            "apiVersion": f"client.authentication.k8s.io/{version}",
+            "command": "./sign-in",
+            "args": ["get-token", "--cluster", "c"],
+            "env": [{"name": "REGION", "value": "eu"}],
+            "interactiveMode": "Never",
+            "provideClusterInfo": True,
+            "installHint": "Install it\n with the tool of your cloud.",
+        }
+    }
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_a_plugin_is_run_for_a_token_and_told_of_the_cluster(version: str, tmp_path: Path) -> None:
+    cluster = {
+        "certificate-authority": "ca.crt",
+        "extensions": [{"name": "client.authentication.k8s.io/exec", "extension": {"a": 1}}],
+    }
+    user = plugin(tmp_path, version=version, token="first")
+    file = written(tmp_path, user=user, cluster=cluster)
+    assert credentials.namespace(file) == "default"
+    assert not (tmp_path / "told.json").exists(), "nothing is run to name a namespace"
+    assert credentials.load(file, connections=1).authorization() == "Bearer first"
+    info, arguments, region = json.loads((tmp_path / "told.json").read_text())
+    assert (arguments, region) == (["get-token", "--cluster", "c"], "eu")
+    assert info == {
+        "apiVersion": f"client.authentication.k8s.io/{version}",
+        "kind": "ExecCredential",
+        "spec": {
+            "interactive": False,
+            "cluster": {
+                "server": "https://10.0.0.1:6443",
+                "certificate-authority-data": encoded("ca.crt"),
+                "config": {"a": 1},
+            },
+        },
+    }
+
+
+def test_a_plugin_is_run_again_when_its_token_expires(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = FakeClock()
+    monkeypatch.setattr(credentials, "SystemClock", lambda: clock)
+    expires = to_wire(clock.now() + timedelta(minutes=10))
+    user = plugin(tmp_path, token="first", expirationTimestamp=expires)
+    header = credentials.load(written(tmp_path, user=user), connections=1).authorization
+    (tmp_path / "status.json").write_text(json.dumps({"token": "second"}))
+    assert header() == "Bearer first"
+    clock.advance(601)
+    assert header() == "Bearer second"
+
+
+def test_a_plugin_may_give_a_client_certificate(tmp_path: Path) -> None:
+    user = plugin(tmp_path, clientCertificateData="cert", clientKeyData="key")
+    endpoint = credentials.load(written(tmp_path, user=user), connections=1)
+    assert endpoint.authorization() is None
+    given = facts(endpoint)
+    assert (given["cert_file"], given["key_file"]) == ("cert", "key")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"command": "./nowhere"}, "no such file or directory"),
+        ({"command": "false"}, "exit code 1"),
+        ({"command": "echo"}, "its answer is no ExecCredential of"),
+        ({"interactiveMode": "Always"}, "it has to ask the user"),
+    ],
+)
+def test_a_plugin_that_gives_nothing_is_an_error_with_its_hint(
+    change: dict[str, str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    user = plugin(tmp_path, token="secret")
+    user["exec"] |= change
+    expected = rf"the plugin .* of the kubeconfig: {re.escape(says)}.*\. Install it with the tool"
+    with pytest.raises(errors.ConfigurationError, match=expected):
+        credentials.load(written(tmp_path, user=user), connections=1)
+
+
+def test_an_answer_without_a_credential_is_not_quoted(tmp_path: Path) -> None:
+    user = plugin(tmp_path, clientKeyData="secret")
+    with pytest.raises(errors.ConfigurationError, match="is no ExecCredential") as failure:
+        credentials.load(written(tmp_path, user=user), connections=1)
+    assert "secret" not in str(failure.value)
 
 
 @pytest.mark.parametrize(
@@ -297,23 +467,22 @@ def test_a_proxy_of_another_kind_is_an_error_that_keeps_its_password(
     account: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "socks5://user:pass@proxy.test")
-    says = re.escape("socks5://proxy.test; only http")
+    says = re.escape("socks5://proxy.test is of another kind; only http")
     with pytest.raises(errors.ConfigurationError, match=says) as found:
         credentials.load(connections=1)
     assert "pass" not in str(found.value)
 
 
-def test_without_the_package_a_plugin_is_an_error_that_says_what_to_do(
+def test_without_the_package_it_is_said_what_a_kubeconfig_has_that_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plugin = {"exec": {"command": "aws", "apiVersion": "client/v1"}}
-    file = written(tmp_path, user=plugin)
+    file = written(tmp_path, user={"auth-provider": {"name": "oidc"}})
     monkeypatch.delitem(sys.modules, "admission.kube.packaged")
     monkeypatch.delattr(admission.kube, "packaged")
     monkeypatch.setitem(sys.modules, "kubernetes", None)
     monkeypatch.setitem(sys.modules, "kubernetes.config", None)
     for ask in (lambda one: credentials.load(one, connections=1), credentials.namespace):
-        with pytest.raises(errors.ConfigurationError, match="pip install kubernetes"):
+        with pytest.raises(errors.ConfigurationError, match="it has auth-provider, which"):
             ask(file)
         with pytest.raises(errors.ConfigurationError, match="gone does not exist"):
             ask(str(tmp_path / "gone"))

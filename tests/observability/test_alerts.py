@@ -81,6 +81,29 @@ _REJECTED = "apiserver_admission_webhook_rejection_count"
 _FAILED_OPEN = "apiserver_admission_webhook_fail_open_count"
 _EXPIRY = 'gpu_admission_certificate_expiry_timestamp_seconds{certificate="serving"}'
 
+_GPU_3 = {"gpu": "3", "Hostname": "node-1"}
+
+
+def gpu(field: str, number: str = "3") -> str:
+    """A series of dcgm-exporter about a GPU."""
+    return f'DCGM_FI_DEV_{field}{{gpu="{number}", Hostname="node-1"}}'
+
+
+def busy(namespace: str, *values: str) -> dict[str, str]:
+    """How busy the GPUs of a namespace are, in percent: one pod for each."""
+    return {
+        f'DCGM_FI_DEV_GPU_UTIL{{gpu="{number}", Hostname="node-1", namespace="{namespace}",'
+        f' pod="{namespace}-{number}", container="main"}}': value
+        for number, value in enumerate(values)
+    }
+
+
+def holds(namespace: str) -> dict[str, str]:
+    """Quota of a namespace that is in use."""
+    name = "kueue_local_queue_resource_reservation"
+    return {f'{name}{{namespace="{namespace}", name="default", {_A100}}}': "2x600"}
+
+
 CASES: Mapping[str, Case] = {
     "GpuAdmissionNoLeader": Case(
         cause={'gpu_admission_leader{pod="a"}': "0x600", 'gpu_admission_leader{pod="b"}': "0x600"},
@@ -240,6 +263,55 @@ CASES: Mapping[str, Case] = {
             'DCGM_FI_DEV_XID_ERRORS{gpu="4", Hostname="node-1"}': "31x600",
         },
         labels={"gpu": "3", "Hostname": "node-1"},
+    ),
+    "GpuAdmissionGpuHot": Case(
+        cause={gpu("GPU_TEMP"): "90x600"},
+        calm={
+            gpu("GPU_TEMP"): "60 90 90 60x600",  # for a moment
+            gpu("GPU_TEMP", "4"): "83x600",
+        },
+        labels=_GPU_3,
+    ),
+    "GpuAdmissionGpuMemoryErrors": Case(
+        cause={gpu("ECC_DBE_VOL_TOTAL"): "0x100 1x600", gpu("ROW_REMAP_FAILURE"): "0x600"},
+        calm={gpu("ECC_DBE_VOL_TOTAL"): "0x600", gpu("ROW_REMAP_FAILURE", "4"): "0x600"},
+        labels=_GPU_3,
+        since=101,
+    ),
+    "GpuAdmissionGpuMemoryFull": Case(
+        cause={gpu("FB_USED"): "80000x600", gpu("FB_FREE"): "1000x600"},
+        calm={
+            gpu("FB_USED"): "60000x600", gpu("FB_FREE"): "21000x600",
+            # full but for what the driver keeps
+            gpu("FB_USED", "4"): "76000x600", gpu("FB_FREE", "4"): "1000x600",
+            gpu("FB_RESERVED", "4"): "4000x600",
+        },
+        labels=_GPU_3,
+    ),
+    "GpuAdmissionGpuGone": Case(
+        cause={gpu("GPU_TEMP"): "50x99 stale", gpu("GPU_TEMP", "4"): "50x600"},
+        calm={  # a pod took the GPU over from another one
+            'DCGM_FI_DEV_GPU_TEMP{gpu="3", Hostname="node-1", pod="a"}': "50x50 stale",
+            'DCGM_FI_DEV_GPU_TEMP{gpu="3", Hostname="node-1", pod="b"}': "_x51 50x600",
+            gpu("GPU_TEMP", "4"): "50x600",
+        },
+        labels=_GPU_3,
+        since=100,
+    ),
+    "GpuAdmissionDeviceReportsStopped": Case(
+        cause={gpu("GPU_TEMP"): "50x99 stale", gpu("GPU_TEMP", "4"): "50x99 stale"},
+        calm={gpu("GPU_TEMP"): "50x90 _x3 50x600", gpu("GPU_TEMP", "4"): "50x600"},  # a restart
+        labels={"Hostname": "node-1"},
+        since=100,
+    ),
+    "GpuAdmissionGpusIdle": Case(
+        cause={**busy("research", "10x600", "20x600"), **holds("research")},
+        calm={
+            **busy("research", "10x600", "90x600"), **holds("research"),
+            **busy("ads", "80x20 5x10 80x600"), **holds("ads"),  # loads its data
+            **busy("drivers", "0x600"),  # holds no quota
+        },
+        labels={"namespace": "research"},
     ),
     "GpuAdmissionUnmanagedGpus": Case(
         cause={f"gpu_admission_flavor_unmanaged{{{_A100}}}": "2x600"},
@@ -430,5 +502,38 @@ def test_how_busy_gpus_are_is_counted_for_the_namespace_of_the_pod(
             ("gpu_admission:namespace_gpus_busy", 0.5),
             ("gpu_admission:namespace_gpus_measured", 1),
         )
+    ]  # fmt: skip
+    run(promtool, tmp_path, test)
+
+
+@pytest.mark.parametrize("gives_way", [False, True], ids=["exported_pod", "honorLabels"])
+def test_how_busy_gpus_are_is_counted_for_the_owner_of_the_pod(
+    promtool: Path, tmp_path: Path, *, gives_way: bool
+) -> None:
+    def of_pod(number: int) -> str:
+        of = f'namespace="research", pod="train-{number}"'
+        if gives_way:
+            return f'DCGM_FI_DEV_GPU_UTIL{{gpu="{number}", {of}, container="main"}}'
+        of = of.replace("namespace", "exported_namespace").replace("pod=", "exported_pod=")
+        return (
+            f'DCGM_FI_DEV_GPU_UTIL{{gpu="{number}", namespace="gpu-operator", pod="exporter-1",'
+            f" {of}}}"
+        )
+
+    owner = 'owner_kind="Job", owner_name="train"'
+    series = {of_pod(0): "50x60", of_pod(1): "100x60"} | {
+        f'kube_pod_owner{{namespace="research", pod="train-{number}", {owner},'
+        f' owner_is_controller="true"}}': "1x60"
+        for number in range(2)
+    }
+    name = "gpu_admission:owner_gpus_busy"
+    test = over(series)
+    test["promql_expr_test"] = [
+        {
+            "expr": name, "eval_time": "10m",
+            "exp_samples": [
+                {"labels": f'{name}{{namespace="research", {owner}}}', "value": 1.5}
+            ],
+        }
     ]  # fmt: skip
     run(promtool, tmp_path, test)

@@ -39,10 +39,19 @@ OF_OTHERS = {
     "DCGM_FI_DEV_XID_ERRORS": {"gpu", "UUID", "Hostname", "namespace", "pod", "container"},
     "DCGM_FI_DEV_GPU_UTIL": {
         "gpu", "UUID", "Hostname", "namespace", "pod", "container", "exported_namespace",
+        "exported_pod",
     },
-    "DCGM_FI_DEV_GPU_TEMP": {"gpu", "UUID", "Hostname", "namespace", "pod", "container"},
+    "kube_pod_owner": {"namespace", "pod", "owner_kind", "owner_name", "owner_is_controller"},
+    **{
+        name: {"gpu", "UUID", "Hostname", "GPU_I_ID", "namespace", "pod", "container"}
+        for name in (
+            "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
+            "DCGM_FI_DEV_ROW_REMAP_FAILURE", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE",
+            "DCGM_FI_DEV_FB_RESERVED",
+        )
+    },
 }  # fmt: skip
-"""Metrics of the API server and of dcgm-exporter, and labels of theirs."""
+"""Metrics of the API server, kube-state-metrics and dcgm-exporter, and labels of theirs."""
 
 
 def exported() -> dict[str, set[str]]:

@@ -47,11 +47,25 @@ DCGM_FI_DEV_GPU_UTIL{{gpu="0",Hostname="node-1",namespace="{0}",pod="ads-0",cont
 DCGM_FI_DEV_GPU_UTIL{{gpu="1",Hostname="node-1",namespace="{0}",pod="ads-1",container="main"}} 10
 # TYPE DCGM_FI_DEV_GPU_TEMP gauge
 DCGM_FI_DEV_GPU_TEMP{{gpu="0",Hostname="node-1",namespace="{0}",pod="ads-0",container="main"}} 61
+DCGM_FI_DEV_GPU_TEMP{{gpu="3",Hostname="node-1"}} 41
+# TYPE DCGM_FI_DEV_FB_USED gauge
+DCGM_FI_DEV_FB_USED{{gpu="0",Hostname="node-1",namespace="{0}",pod="ads-0"}} 40000
+# TYPE DCGM_FI_DEV_FB_FREE gauge
+DCGM_FI_DEV_FB_FREE{{gpu="0",Hostname="node-1",namespace="{0}",pod="ads-0"}} 41000
+# TYPE DCGM_FI_DEV_FB_RESERVED gauge
+DCGM_FI_DEV_FB_RESERVED{{gpu="0",Hostname="node-1",namespace="{0}",pod="ads-0"}} 500
+# TYPE DCGM_FI_DEV_ECC_DBE_VOL_TOTAL counter
+DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{{gpu="0",Hostname="node-1"}} 0
+# TYPE DCGM_FI_DEV_ROW_REMAP_FAILURE gauge
+DCGM_FI_DEV_ROW_REMAP_FAILURE{{gpu="0",Hostname="node-1"}} 0
+# TYPE kube_pod_owner gauge
+kube_pod_owner{{namespace="{0}",pod="ads-0",{1}}} 1
 # TYPE DCGM_FI_DEV_XID_ERRORS gauge
 DCGM_FI_DEV_XID_ERRORS{{gpu="0",Hostname="node-1"}} 0
 DCGM_FI_DEV_XID_ERRORS{{gpu="3",Hostname="node-1"}} 79
 """
-"""As dcgm-exporter writes it."""
+"""As dcgm-exporter and kube-state-metrics write it."""
+OWNER = 'owner_kind="Job",owner_name="ads",owner_is_controller="true"'
 
 RULES = [rule for group in files.rules()["groups"] for rule in group["rules"]]
 RECORDED = {rule["record"] for rule in RULES if "record" in rule}
@@ -87,7 +101,7 @@ class Busy:
             case "apiserver":
                 return self.system.api.text("GET", "/metrics")
             case _:
-                return DCGM.format(self.borrower)
+                return DCGM.format(self.borrower, OWNER)
 
 
 def add_team(system: Installed, name: str, **queue: Any) -> str:
@@ -197,7 +211,7 @@ def test_what_rules_and_boards_name_is_on_the_pages_of_a_running_system(busy: Bu
                 missing.append(metric)
             else:
                 # Labels of dcgm-exporter's target are Prometheus' doing.
-                unknown = asked - found[metric] - {"exported_namespace"}
+                unknown = asked - found[metric] - {"exported_namespace", "exported_pod"}
                 missing += [f"{metric}: {label}" for label in sorted(unknown)]
     assert sorted(set(missing)) == []
 
