@@ -95,8 +95,8 @@ crds: $(READY) ## write the CustomResourceDefinitions of admission.objects to cr
 	$(BIN)/python -m admission.objects.crds --out crds
 
 manifests: $(READY) ## write deploy/base and deploy/chart, and what is made in deploy/observability
-	$(BIN)/gpu-admission manifests --out deploy/base --chart deploy/chart
 	$(BIN)/python -m tests.observability.files
+	$(BIN)/gpu-admission manifests --out deploy/base --chart deploy/chart
 
 image: ## build the image (IMAGE=REGISTRY/gpu-admission:TAG; DOCKER=podman with BASE_IMAGE=NAME@sha256:DIGEST)
 	@base='$(BASE_IMAGE)'; \
