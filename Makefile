@@ -20,10 +20,19 @@ RELEASE_URL ?= https://downloads.example.com
 RELEASE_SOURCE ?=
 
 VENV := .venv
+# Packages of the program alone: a third of those that tests need.
+RUNTIME := build/demo
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 COMPILE := $(BIN)/uv pip compile --quiet --universal --no-emit-index-url --generate-hashes
+
+define CHECK_PYTHON
+$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+  echo 'make: $(PYTHON) is not Python 3.11 or newer; install one and run make PYTHON=/path/to/it' >&2; exit 1; }; \
+$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+  echo 'make: $(PYTHON) cannot make virtual environments; on Debian or Ubuntu: apt-get install python3-venv' >&2; exit 1; }
+endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -32,8 +41,10 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --no-emit-index-url --gener
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY) ## watch GPU pods being admitted: a cluster in memory, no Kubernetes needed (ARGS=--keep)
-	@$(BIN)/gpu-admission demo $(ARGS)
+demo: ## watch GPU pods being admitted: a cluster in memory, no Kubernetes needed (ARGS=--keep)
+	@test -e $(READY) || $(MAKE) --no-print-directory $(RUNTIME)/.ready
+	@if test -e $(READY); then $(BIN)/gpu-admission demo $(ARGS); \
+	  else PYTHONPATH=$(CURDIR) $(RUNTIME)/bin/python -m admission demo $(ARGS); fi
 
 test: $(READY) controlplane browser ## run the tests of a landing, against a real control plane too (ARGS for pytest)
 	$(PYTEST) $(ARGS)
@@ -95,8 +106,8 @@ crds: $(READY) ## write the CustomResourceDefinitions of admission.objects to cr
 	$(BIN)/python -m admission.objects.crds --out crds
 
 manifests: $(READY) ## write deploy/base and deploy/chart, and what is made in deploy/observability
-	$(BIN)/gpu-admission manifests --out deploy/base --chart deploy/chart
 	$(BIN)/python -m tests.observability.files
+	$(BIN)/gpu-admission manifests --out deploy/base --chart deploy/chart
 
 image: ## build the image (IMAGE=REGISTRY/gpu-admission:TAG; DOCKER=podman with BASE_IMAGE=NAME@sha256:DIGEST)
 	@base='$(BASE_IMAGE)'; \
@@ -136,11 +147,15 @@ clean: ## remove .venv and caches; the compiled control plane stays
 	rm -rf .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+$(RUNTIME)/.ready: deploy/requirements.lock
+	@$(CHECK_PYTHON)
+	@test -x $(RUNTIME)/bin/pip || $(PYTHON) -m venv --clear $(RUNTIME)
+	@echo 'make: installing the packages of deploy/requirements.lock into $(RUNTIME)' >&2
+	@$(RUNTIME)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r deploy/requirements.lock
+	@touch $@
+
 $(READY): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo 'make: $(PYTHON) is not Python 3.11 or newer; install one and run make PYTHON=/path/to/it' >&2; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
-	  echo 'make: $(PYTHON) cannot make virtual environments; on Debian or Ubuntu: apt-get install python3-venv' >&2; exit 1; }
+	@$(CHECK_PYTHON)
 	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV)
 	@echo 'make: installing the packages of requirements.lock into $(VENV)' >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock

@@ -1,6 +1,8 @@
 """Command ``demo``: a whole system without a cluster, to look at."""
 
 import contextlib
+import shlex
+import sys
 from collections.abc import Iterator
 from typing import Final
 
@@ -171,9 +173,16 @@ def _tell_link(sandbox: Sandbox) -> None:
     output.console().print(f"watch it in a browser: {sandbox.dashboard_url}", soft_wrap=True)
 
 
+def _ask(sandbox: Sandbox) -> str:
+    """Return a command that asks the demo, as it was started itself."""
+    words = list(sys.orig_argv[:3] if sys.argv[0].endswith("__main__.py") else sys.argv[:1])
+    return shlex.join([*words, "top", "--kubeconfig", str(sandbox.kubeconfig)])
+
+
 def _tell_kept(sandbox: Sandbox) -> None:
     output.console().print(
-        "\nthe same pods come again and again, Ctrl-C ends it:\n"
+        "\nthe same pods come again and again, Ctrl-C ends it. In another terminal:\n"
+        f"  {_ask(sandbox)}\n"
         f"  kubeconfig {sandbox.kubeconfig}\n  webhook    {sandbox.webhook_url}\n"
         f"  controller {sandbox.metrics_url}/metrics\n"
         f"  dashboard  {sandbox.dashboard_url}",

@@ -134,8 +134,9 @@ def _lines(found: Queue, limit: int, most: int, *, every: bool) -> Iterator[str]
         yield from tables.sentence(f"and {rest:,} more; all of them: --limit 0", most, "  ")
     if not found.exact:
         yield from tables.sentence(
-            "note: places follow priority and time, without past usage of LocalQueues: the "
-            "controller's own order is not available to you",
+            "note: places follow priority and time; the controller's own order, which also knows "
+            "past usage of LocalQueues, is told by the visibility API, which is not served here "
+            "or not open to you",
             most,
             "  ",
         )

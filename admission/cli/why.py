@@ -71,7 +71,7 @@ def _lines(answer: Answer, most: int, *, is_wide: bool) -> Iterator[str]:
         yield from tables.sentence(f"  {head:<{size}}  {text}", most, " " * (size + 4))
     if answer.numbers:
         yield ""
-        yield from tables.table(_QUOTA, [_quota_row(one) for one in answer.numbers], most)
+        yield from tables.table(_QUOTA, [_quota_row(one) for one in _shortest_first(answer)], most)
     if answer.parts:
         yield ""
         shown = answer.parts[:_PARTS_SHOWN]
@@ -87,6 +87,17 @@ def _lines(answer: Answer, most: int, *, is_wide: bool) -> Iterator[str]:
     yield from asking.not_shown(answer.missing, most)
     if answer.advice:
         yield from tables.sentence(f"next: {answer.advice}", most, "  ")
+
+
+def _shortest_first(answer: Answer) -> list[Numbers]:
+    """Return the numbers of each flavor and resource: those that lack first, then GPUs."""
+
+    def key(numbers: Numbers) -> tuple[bool, bool, str]:
+        asks, free = numbers.asks, numbers.free
+        is_enough = asks is not None and free is not None and asks <= free
+        return (is_enough, *quota_use.order_of(numbers.resource))
+
+    return sorted(answer.numbers, key=key)
 
 
 def _rows(answer: Answer) -> dict[str, str]:

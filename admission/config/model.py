@@ -1,19 +1,23 @@
 """The base class of the models of configuration files, and the markers of their fields."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Final, Literal, Union, get_args, get_origin
 
+import annotated_types
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticUseDefault, core_schema
 
 
@@ -50,33 +54,64 @@ SHOWN_IF_SET: Final = Field(exclude_if=_is_empty)
 """Marks a field that is shown only where it is not empty."""
 
 
-def choices(annotation: Any) -> dict[str, Any]:
-    """Return the JSON schema of an annotation, of which only the choices of texts are said.
+def schema(annotation: Any, marks: Iterable[Any] = ()) -> dict[str, Any]:
+    """Return the JSON schema of an annotation: names, types, choices and limits of numbers.
 
-    Everything else is left to the program that reads the file: it says more, and in words.
+    It accepts whatever the program accepts. Null means the same as an absent field, so every
+    type may be null. What no type says is left to the program that reads the file.
+
+    Args:
+        annotation: a type of the models.
+        marks: metadata beside it, as that of a field.
     """
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return choices(arguments[0])
+        return schema(arguments[0], (*arguments[1:], *marks))
     if origin is Literal:
-        return {"enum": list(arguments)}
+        return {"enum": [*arguments, None]}
     if origin in {Union, UnionType}:
-        found = next(filter(None, map(choices, arguments)), {})
-        return {**found, "enum": [*found["enum"], None]} if "enum" in found else found
+        (member,) = (argument for argument in arguments if argument is not type(None))
+        return schema(member, marks)
     if origin in {list, tuple}:
-        found = choices(arguments[0])
-        return {"items": found} if found else {}
+        return {"type": ["array", "null"], "items": schema(arguments[0])}
     if origin in {dict, Mapping}:
-        found = choices(arguments[1])
-        return {"additionalProperties": found} if found else {}
-    if isinstance(annotation, type) and issubclass(annotation, ConfigModel):
-        below = {
-            info.alias or name: found
-            for name, info in annotation.model_fields.items()
-            if (found := choices(info.annotation))
+        members = schema(arguments[1])
+        return {"type": ["object", "null"], "additionalProperties": members or True}
+    if not isinstance(annotation, type):
+        return {}
+    if issubclass(annotation, ConfigModel):
+        return {
+            "type": ["object", "null"],
+            "additionalProperties": False,
+            "properties": {
+                info.alias or name: schema(info.annotation, info.metadata)
+                for name, info in annotation.model_fields.items()
+            },
         }
-        return {"properties": below} if below else {}
+    if annotation is bool:
+        return {"type": ["boolean", "null"]}
+    if annotation is int:
+        return {"type": ["integer", "null"], **_limits(marks)}
+    if annotation is timedelta:
+        return {"type": ["string", "null"]}
+    if annotation is str:
+        takes_numbers = any(isinstance(mark, BeforeValidator) for mark in marks)
+        return {"type": ["string", "number", "null"] if takes_numbers else ["string", "null"]}
     return {}
+
+
+def _limits(marks: Iterable[Any]) -> dict[str, Any]:
+    """Return the limits of a number; none where its zero stands for a default."""
+    every = [inner for mark in marks for inner in (mark.metadata if _is_field(mark) else (mark,))]
+    if UNSET_IF_EMPTY in every:
+        return {}
+    least = [mark.ge for mark in every if isinstance(mark, annotated_types.Ge)]
+    most = [mark.le for mark in every if isinstance(mark, annotated_types.Le)]
+    return {name: found[0] for name, found in (("minimum", least), ("maximum", most)) if found}
+
+
+def _is_field(mark: Any) -> bool:
+    return isinstance(mark, FieldInfo)
 
 
 class ConfigModel(BaseModel):

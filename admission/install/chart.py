@@ -14,10 +14,10 @@ from importlib import resources
 from typing import Final, NamedTuple
 
 from admission.base import names
+from admission.config import model as configuration
 from admission.config.derived import Settings
 from admission.config.gpu_configuration import HOLD, GpuConfiguration, Modes
 from admission.config.kueue_configuration import Configuration
-from admission.config.model import choices
 from admission.install import guard, holding, manifests, modes, rendering
 from admission.install.rendering import Document
 
@@ -95,6 +95,8 @@ def files(settings: Settings) -> dict[str, str]:
         "templates/certificate.yaml": _HEADER + _certificate(settings),
         "templates/dashboard.yaml": _part("dashboard.yaml"),
         "templates/monitors.yaml": _part("monitors.yaml"),
+        "templates/observability.yaml": _part("observability.yaml"),
+        **_observability(),
         "README.md": _readme(_part("values.yaml")),
     }
     for name, documents in manifests.base(of_down[HELD], manifests.DEFAULT_IMAGE).items():
@@ -130,14 +132,24 @@ def chosen(settings: Settings, choice: Choice) -> Settings:
 
 
 def _schema() -> str:
-    """Return the schema of the values, with the choices that the configuration declares."""
+    """Return the schema of the values, with that of each field of the configuration."""
     document = json.loads(_part("values.schema.json"))
     parts = document["properties"]["config"]["properties"]
     for part, model in (("kueue", Configuration), ("gpu", GpuConfiguration)):
-        declared = choices(model)["properties"]
+        declared = configuration.schema(model)["properties"]
         fields = parts[part]["properties"]
-        fields |= {name: declared[name] for name in fields if name in declared}
+        fields |= {name: declared[name] for name in fields}
     return f"{json.dumps(document, indent=2)}\n"
+
+
+def _observability() -> dict[str, str]:
+    """Return rules and boards; no templates, as they have double braces of their own."""
+    found = {}
+    for folder in ("observability", "observability/boards"):
+        for file in resources.files(__package__).joinpath(_PARTS, folder).iterdir():
+            if file.is_file():
+                found[f"{folder}/{file.name}"] = file.read_text("utf-8")
+    return found
 
 
 def _part(name: str) -> str:

@@ -5,6 +5,7 @@ import gzip
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ import yaml
 
 from admission.base import patches
 from admission.base.clock import SystemClock
-from admission.config import reading
+from admission.config import model, reading
 from admission.config.derived import Settings
+from admission.config.gpu_configuration import GpuConfiguration
 from admission.config.kueue_configuration import Configuration
 from admission.install import chart, manifests, modes
 from admission.install.chart import CERT_MANAGER, OURS, Choice
@@ -22,6 +24,8 @@ from admission.kube import resources
 from admission.run.connection import Target
 from certs import rotation
 from certs.rotation import Lifetimes
+from tests.config.test_settings import EVERYTHING
+from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.deploy import helm
 
@@ -123,6 +127,62 @@ def test_the_schema_of_the_values_has_the_choices_of_the_configuration(part: str
         assert [one for one in below["enum"] if one is not None] == declared
 
 
+def wrong(value: Any, known: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """Paths of a document that a schema does not allow, as far as our schemas go."""
+    types = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
+    declared = known.get("type", [])
+    for name in [declared] if isinstance(declared, str) else declared:
+        number = (int,) if name == "integer" else (int, float)
+        if isinstance(value, types.get(name, number)) and (
+            name == "boolean" or not isinstance(value, bool)
+        ):
+            break
+    else:
+        if declared:
+            yield path
+    if "enum" in known and value not in known["enum"]:
+        yield path
+    if isinstance(value, int) and value < known.get("minimum", value):
+        yield path
+    if isinstance(value, int) and value > known.get("maximum", value):
+        yield path
+    if isinstance(value, dict):
+        members, others = known.get("properties", {}), known.get("additionalProperties", {})
+        for name, member in value.items():
+            below = f"{path}.{name}"
+            if name not in members and others is False:
+                yield below
+            elif members.get(name, others) is not True:
+                yield from wrong(member, members.get(name, others), below)
+    if isinstance(value, list):
+        for number, member in enumerate(value):
+            yield from wrong(member, known.get("items", {}), f"{path}[{number}]")
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["kueue", "gpu"])
+def test_the_schema_of_the_configuration_takes_a_file_that_sets_every_field(number: int) -> None:
+    known = model.schema((Configuration, GpuConfiguration)[number])
+    document = EVERYTHING[number]
+    assert list(wrong(document, known)) == []
+    assert list(wrong(dict.fromkeys(document), known)) == []  # null is absent
+
+
+@pytest.mark.parametrize(
+    ("document", "path"),
+    [
+        ({"journal": {"retentoin": "4d"}}, ".journal.retentoin"),
+        ({"controller": {"writers": 0}}, ".controller.writers"),
+        ({"controller": {"writers": "many"}}, ".controller.writers"),
+        ({"lostNodeAfter": 5}, ".lostNodeAfter"),
+        ({"admission": "Stopped"}, ".admission"),
+        ({"journal": {"enabled": "yes"}}, ".journal.enabled"),
+        ({"products": [{"id": 4}]}, ".products[0].id"),
+    ],
+)
+def test_the_schema_of_the_configuration_refuses(document: Any, path: str) -> None:
+    assert list(wrong(document, model.schema(GpuConfiguration))) == [path]
+
+
 def test_what_the_values_say_of_containers_is_what_the_templates_say() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
     for component, made in (
@@ -155,6 +215,9 @@ OPEN = {
         "products": [{"id": "X9", "memoryGb": 24}],
         "health": {"label": "gpu-state"},
         "certificates": {"servingLifetime": "4000h"},
+        "placement": "Tell",
+        "journal": {"enabled": False, "retention": "100h"},
+        "tracing": {"endpoint": "http://collector:4318/v1/traces"},
     },
 }
 
@@ -348,6 +411,28 @@ def test_policies_of_the_network_and_monitors_are_toggles() -> None:
         assert more[key]["metadata"]["labels"]["release"] == "prometheus"
 
 
+@pytest.mark.controlplane
+def test_rules_and_boards_are_toggles_and_those_of_the_other_ways_to_install() -> None:
+    before = rendered().keys()
+    more = rendered(
+        "--set", "monitoring.rules.enabled=true,monitoring.labels.release=prometheus",
+        "--set", "monitoring.boards.enabled=true",
+        "--set", "monitoring.boards.annotations.grafana_folder=GPUs",
+    )  # fmt: skip
+    rules = ("PrometheusRule", SYSTEM, "gpu-admission")
+    boards = ("ConfigMap", SYSTEM, "gpu-admission-boards")
+    assert more.keys() - before == {rules, boards}
+    assert more[rules]["metadata"]["labels"]["release"] == "prometheus"
+    folder = ROOT / "deploy/observability"
+    (wrapped,) = yaml.safe_load_all((folder / "prometheus-rule.yaml").read_text("utf-8"))
+    assert more[rules]["spec"] == wrapped["spec"]
+    assert more[boards]["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert more[boards]["metadata"]["annotations"] == {"grafana_folder": "GPUs"}
+    found = {name: json.loads(text) for name, text in more[boards]["data"].items()}
+    paths = (folder / "boards").iterdir()
+    assert found == {path.name: json.loads(path.read_text("utf-8")) for path in paths}
+
+
 def test_the_page_of_the_chart_has_every_value() -> None:
     text = (CHART / "values.yaml").read_text("utf-8")
 
@@ -394,6 +479,12 @@ def test_fields_of_the_configuration_reach_the_file_and_make_other_pods(tmp_path
     [
         ("mode=strict", "mode"),
         ("config.gpu.managedResources[0]=amd.com/gpu", "managedResources"),
+        ("config.gpu.maxStopsPerMinute=-1", "maxStopsPerMinute"),
+        ("config.gpu.journal.retentoin=100h", "retentoin"),
+        ("config.gpu.placement=Enforced", "placement"),
+        ("config.kueue.waitForPodsReady.timeout=5", "timeout"),
+        ("config.kueue.leaderElection.leaderElect=maybe", "leaderElect"),
+        ("monitoring.rules.enabled=yes", "enabled"),
         ("certificates.source=letsencrypt", "source"),
         ("image.digest=latest", "digest"),
         ("replicas=3", "replicas"),
@@ -419,7 +510,31 @@ def cluster() -> Iterator[Cluster]:
         labels = {"pod-security.kubernetes.io/enforce": "restricted"}
         namespace = {"metadata": {"name": SYSTEM, "labels": labels}}
         started.api.post("/api/v1/namespaces", namespace)
+        for kind in OF_PROMETHEUS:
+            started.api.post(CRDS, bare_crd(kind))
+        for kind in OF_PROMETHEUS:
+            path = f"/apis/monitoring.coreos.com/v1/{kind.lower()}s"
+            waiting.until(partial(started.api.answers, path), what=f"{kind} served")
         yield started
+
+
+def bare_crd(kind: str) -> dict[str, Any]:
+    """A kind of the Prometheus Operator, with any fields."""
+    plural = f"{kind.lower()}s"
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}
+    }  # fmt: skip
+    group = "monitoring.coreos.com"
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group, "scope": "Namespaced", "versions": [version],
+            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
+        },
+    }  # fmt: skip
 
 
 TOGGLES = (
@@ -436,8 +551,13 @@ TOGGLES = (
         "webhook.logLevel=debug,controller.extraArgs[0]=--log-level=error,"
         "controller.extraEnv[0].name=A,config.gpu.releaseOn=PodTerminating"
     ),
+    "monitoring.enabled=true,monitoring.labels.release=prometheus",
+    "monitoring.rules.enabled=true,monitoring.rules.labels.release=prometheus",
+    "monitoring.boards.enabled=true,monitoring.boards.annotations.grafana_folder=GPUs",
+    "monitoring.enabled=true,monitoring.rules.enabled=true,monitoring.boards.enabled=true",
 )
-"""Put on an installation by ``helm upgrade``; monitors need CRDs of another project."""
+"""Put on an installation by ``helm upgrade``, one after the other."""
+OF_PROMETHEUS = ("PodMonitor", "ServiceMonitor", "PrometheusRule")
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SECRETS = f"/api/v1/namespaces/{SYSTEM}/secrets"
 CRD = "clusterqueues.kueue.x-k8s.io"
@@ -475,6 +595,12 @@ def test_helm_installs_upgrades_and_leaves_the_queues(cluster: Cluster) -> None:
     for toggle in TOGGLES:
         done = helm.run("upgrade", "ga", str(CHART), *of, "--set", toggle)
         assert done.returncode == 0, (toggle, done.stderr)
+    for kind in OF_PROMETHEUS:
+        assert cluster.api.get(f"/apis/monitoring.coreos.com/v1/{kind.lower()}s")["items"], kind
+    boards = cluster.api.get(f"/api/v1/namespaces/{SYSTEM}/configmaps/gpu-admission-boards")
+    assert boards["data"].keys() == {
+        path.name for path in (CHART / "observability/boards").iterdir()
+    }
     back = helm.run("rollback", "ga", "1", *of)
     assert back.returncode == 0, back.stderr
     assert secret(cluster, manifests.TLS_SECRET) == content

@@ -66,14 +66,23 @@ class Reader:
         assert done.returncode == 0, f"line {settings.line}: {done.stdout}"
 
     def _run(self, command: Command) -> None:
-        """Types a command, again and again until it prints what is shown: much takes a moment."""
+        """Types a command, again and again until it prints what is shown: much takes a moment.
+
+        What was made by a try that failed half-way is not said to be created again. Where the
+        first try succeeded, the guide shows what that printed.
+        """
         last = ""
+        has_failed = False
 
         def is_shown() -> bool:
-            nonlocal last
-            last = self.done(command.text).stdout
+            nonlocal last, has_failed
+            done = self.done(command.text)
+            last = done.stdout
             shown = pages.is_shown(command.printed, last)
-            return shown or pages.is_shown(command.printed, pages.as_created(last))
+            if not shown and has_failed:
+                shown = pages.is_shown(command.printed, pages.as_created(last))
+            has_failed = has_failed or done.returncode != 0
+            return shown
 
         try:
             waiting.until(is_shown)

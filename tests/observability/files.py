@@ -1,10 +1,10 @@
 """Writes what is made in deploy/observability: ``make manifests``.
 
 ``rules.yaml`` there is the source of all alerts and recording rules; for the Prometheus Operator
-they are wrapped into an object. ``boards.yaml`` is the source of the boards.
+they are wrapped into an object. ``boards.yaml`` is the source of the boards. The program carries
+both for the chart that it writes.
 """
 
-from pathlib import Path
 from typing import Any, Final
 
 import yaml
@@ -16,6 +16,7 @@ from tests.repo import tree
 
 FOLDER: Final = tree.ROOT / "deploy" / "observability"
 RULES: Final = FOLDER / "rules.yaml"
+OF_CHART: Final = tree.ROOT / "admission/install/templates/chart/observability"
 _HEAD: Final = "# Made by `make manifests` from rules.yaml; do not edit.\n"
 
 
@@ -38,18 +39,26 @@ def files() -> dict[str, str]:
         "spec": rules(),
     }
     _, _, wrapped = manifests.to_yaml([document]).partition("\n")
-    return {
-        "prometheus-rule.yaml": _HEAD + wrapped,
-        **{f"boards/{one.uid}.json": boards.text(one) for one in boards.read()},
-    }
+    return {"prometheus-rule.yaml": _HEAD + wrapped, **_boards()}
 
 
-def main(folder: Path = FOLDER) -> None:
+def of_chart() -> dict[str, str]:
+    """Return the text of every file that the program carries, by its path there."""
+    _, _, text = manifests.to_yaml([rules()]).partition("\n")
+    return {"rules.yaml": _HEAD + text, **_boards()}
+
+
+def _boards() -> dict[str, str]:
+    return {f"boards/{board.uid}.json": boards.text(board) for board in boards.read()}
+
+
+def main() -> None:
     """Write them."""
-    for name, text in files().items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
+    for folder, made in ((FOLDER, files()), (OF_CHART, of_chart())):
+        for name, text in made.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
 
 
 if __name__ == "__main__":

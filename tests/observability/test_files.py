@@ -89,6 +89,13 @@ def test_what_is_committed_is_what_make_manifests_writes() -> None:
     assert boards_there == {name for name in made if name.startswith("boards/")}
 
 
+def test_what_the_program_carries_for_the_chart_is_what_make_manifests_writes() -> None:
+    paths = [path for path in files.OF_CHART.rglob("*") if path.is_file()]
+    carried = {str(path.relative_to(files.OF_CHART)): path.read_text("utf-8") for path in paths}
+    assert carried == files.of_chart()
+    assert yaml.safe_load(carried["rules.yaml"]) == files.rules()
+
+
 def test_the_object_for_the_operator_holds_the_same_rules() -> None:
     (wrapped,) = documents("prometheus-rule.yaml")
     assert wrapped["spec"] == files.rules()

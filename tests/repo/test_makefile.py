@@ -43,7 +43,7 @@ def test_make_alone_shows_every_target():
     shown = subprocess.run(
         ["make", "-s"],
         cwd=tree.ROOT,
-        env={k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))},
+        env=without_make(),
         capture_output=True,
         text=True,
         check=True,
@@ -84,6 +84,26 @@ def test_one_command_builds_the_image_from_a_digest(tmp_path, base, expected):
     typed = log.read_text().splitlines()[-1]
     assert typed == f"build -f deploy/Dockerfile -t {image} --build-arg BASE={expected} ."
     assert f"gpu-admission install --image {image}" in done.stdout
+
+
+def test_the_demo_needs_the_packages_of_the_program_only(tmp_path):
+    """Whoever looks for five minutes does not wait for the tools of developers."""
+    for name in ("Makefile", "requirements.lock", "pyproject.toml"):
+        (tmp_path / name).write_text((tree.ROOT / name).read_text())
+    (tmp_path / "deploy").mkdir()
+    (tmp_path / "deploy/requirements.lock").write_text("")
+    ran = subprocess.run(
+        ["make", "-n", "demo", "ARGS=--keep"],
+        cwd=tmp_path, env=without_make(), capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert "-r deploy/requirements.lock" in ran
+    assert "-r requirements.lock" not in ran
+    assert "-m admission demo --keep" in ran
+
+
+def without_make() -> dict[str, str]:
+    """The environment without what a make above leaves in it."""
+    return {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
 
 
 def test_the_two_main_commands_are_on_the_readmes_first_screen():

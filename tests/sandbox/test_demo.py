@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -76,6 +78,14 @@ def test_a_kept_demo_shows_the_pods_of_whoever_tries_it_out_and_leaves_them_alon
     assert [one.pod for one in sight.look(store)] == ["ml/mine"]
 
 
+def run(command: str) -> subprocess.CompletedProcess[str]:
+    """Types a command that was printed."""
+    return subprocess.run(
+        shlex.split(command), capture_output=True, text=True, check=False,
+        timeout=waiting.PATIENCE_SECONDS,
+    )  # fmt: skip
+
+
 @pytest.mark.slow
 def test_a_demo_that_is_kept_goes_on_with_new_pods() -> None:
     demo = subprocess.Popen(
@@ -85,6 +95,12 @@ def test_a_demo_that_is_kept_goes_on_with_new_pods() -> None:
     try:
         assert demo.stdout is not None
         told = iter(demo.stdout)
+        command = next(told for line in told if "In another terminal:" in line)
+        asked = waiting.until(
+            lambda: answer if (answer := run(command)).returncode == 0 else None,
+            what="the printed command answers",
+        )
+        assert re.match(r"nvidia\.com/gpu: \d+ of \d+ used", asked.stdout)
         kubeconfig = next(line.split()[1] for line in told if line.startswith("  kubeconfig "))
         api = Target(kubeconfig).connect(connections=1, timeout_seconds=waiting.PATIENCE_SECONDS)
         with contextlib.closing(api):

@@ -26,6 +26,7 @@ def _board() -> Dashboard:
     board = Dashboard(
         *everything(), "get clusterqueues speech", "get clusterqueues team-0006",
         "get workloads speech train-large", "get nodes a100-1", "list localqueues speech",
+        "get workloads ns-0006 job-team-0006-5", "get nodes gpu-0006", "list localqueues ns-0006",
     )  # fmt: skip
     board.known.clear()
     board.known.found, board.known.nodes, board.known.locals = Overview(), (), ()

@@ -19,8 +19,11 @@ PAGES = {
 SCENES = {
     "empty": ("/", "/quota", "/gpus", "/namespaces"),
     "small": ("/", "/quota", "/queues/speech", "/gpus", "/gpus/a100-1", "/namespaces/speech",
-              "/namespaces/speech/workloads/train-large"),
-    "large": ("/", "/quota", "/gpus", "/gpus?by=topology.kubernetes.io/rack&group=rack-007"),
+              "/namespaces", "/namespaces/speech/workloads/train-large"),
+    "large": ("/", "/quota", "/queues/team-0006", "/gpus",
+              "/gpus?by=topology.kubernetes.io/rack&group=rack-007", "/gpus/gpu-0006",
+              "/namespaces", "/namespaces/ns-0006",
+              "/namespaces/ns-0006/workloads/job-team-0006-5"),
     "hostile": ("/", "/quota", "/gpus"),
 }  # fmt: skip
 

@@ -93,6 +93,7 @@ def look(api: Server, given: Settings | None, clock: Clock) -> Picture:
         KubeError: the API server does not answer.
     """
     now, here = _time(api, clock)
+    began = clock.monotonic()
     eyes = _Eyes(api)
     before = eyes.rejected()
     namespace = given.namespace if given is not None else names.SYSTEM_NAMESPACE
@@ -132,6 +133,7 @@ def look(api: Server, given: Settings | None, clock: Clock) -> Picture:
     return Picture(
         now=now,
         here=here,
+        read_seconds=clock.monotonic() - began,
         settings=settings,
         settings_known=is_known,
         settings_problem=problem,

@@ -101,6 +101,7 @@ class Picture:
     Attributes:
         now: the API server's time, else this machine's.
         here: this machine's time at that moment; None where the API server's is not known.
+        read_seconds: how long it took from then on until everything was read.
         settings: of the installation.
         settings_known: whether they were read; else the defaults stand for them.
         settings_problem: why they cannot be read.
@@ -117,6 +118,7 @@ class Picture:
 
     now: datetime
     here: datetime | None = None
+    read_seconds: float = 0.0
     settings: Settings = field(default_factory=Settings)
     settings_known: bool = False
     settings_problem: str = ""

@@ -841,6 +841,16 @@ def test_a_node_that_has_just_joined_is_no_finding(broken: Broken) -> None:
     assert checks.diagnose(broken.picture()).document()["findings"] == []
 
 
+def test_a_lease_that_is_renewed_while_the_cluster_is_read_is_no_finding(broken: Broken) -> None:
+    broken.more["read_seconds"] = 30.0
+    broken.one(resources.LEASES)["spec"]["renewTime"] = at(-28)
+    broken.one(pictures.NODE_LEASES, "gpu-1")["spec"]["renewTime"] = at(-28)
+    assert checks.diagnose(broken.picture()).document()["findings"] == []
+    broken.one(resources.LEASES)["spec"]["renewTime"] = at(-60)
+    (finding,) = checks.diagnose(broken.picture()).document()["findings"]
+    assert finding["names"] == [f"{SYSTEM}/gpu-admission"]
+
+
 def test_a_node_without_gpus_is_not_looked_at(broken: Broken) -> None:
     node = broken.make_node("cpu-0")
     for part in ("capacity", "allocatable"):
