@@ -889,7 +889,7 @@ def room(host: Host, made: Made, rng: random.Random) -> None:
     draw = rng.random()
     if draw < 0.2:
         name, count = made.name("job"), rng.choice((2, 3))
-        pod = _asking(rng.choice((1, 2, 3)), rng.uniform(3, 10))
+        pod = _asking(rng.choice((1, 2, 3)), rng.uniform(4, 30))
         document = make_job(name, count, completions=count, labels=_priority(rng), pod=pod)
         path = f"/apis/batch/v1/namespaces/{site.SCARCE}/jobs"
         host.send("room", f"create Job {name}: {count}", lambda: host.editor.post(path, document))
@@ -900,7 +900,7 @@ def room(host: Host, made: Made, rng: random.Random) -> None:
         marks = {names.POD_GROUP_NAME: name, names.POD_GROUP_TOTAL_COUNT: str(total)}
     for _ in range(total):
         gpus = rng.choice((1, 2, 3) if total > 1 else (1, 2, 3, 4))
-        body = _pod(gpus, rng.uniform(3, 12), priority)
+        body = _pod(gpus, rng.uniform(4, 40), priority)
         body["metadata"]["annotations"] |= marks
         _create_scarce(host, made, "room", body)
 

@@ -2,6 +2,8 @@
 
 It looks at one namespace, whose pods run on nodes of one product. The rules:
 
+- When a pod is released, all released pods without a node have room at once, unless something
+  changed on the nodes within `DECIDED_SECONDS` before (`nowhere`).
 - A released pod has a node within `PLACED_SECONDS`, unless something changed on the nodes after
   its release (`nowhere`).
 - What others were preempted for gets a node (`in_vain`), unless something changed on the nodes, or
@@ -27,8 +29,12 @@ from tests.chaos.checker import Event, Json, Ref
 PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
 PLACED_SECONDS: Final = 10.0
 """What the scheduler needs at most, its back-off of 10 s after a try in vain included."""
+DECIDED_SECONDS: Final = 5.0
+"""From what a decision is made on until its release."""
 PREEMPTED_SECONDS: Final = 20.0
 """From a preemption until the preemptor has a node: victims end within 3 s of grace."""
+_MOST_PODS: Final = 8
+"""For more of them not every way to place them is tried."""
 EXERCISED: Final = ("placed on nodes", "preemptions for a place", "changes of nodes")
 _TOLERATED: Final = frozenset({"nvidia.com/gpu"})
 _PREEMPTOR: Final = re.compile(r"Preempted to accommodate a workload \(UID: ([^,)]+)")
@@ -169,8 +175,10 @@ class RoomJudge:
             if before is None or before.node != pod.node:
                 self._changed = event.at
             return
-        if pod.is_released:
-            self._released.setdefault(pod.uid, event.at)
+        if pod.is_released and pod.uid not in self._released:
+            self._released[pod.uid] = event.at
+            if event.type != "LISTED":
+                self._judge_release(pod, event.at)
         if pod.node and pod.uid not in self._bound:
             self._bound |= {pod.uid, pod.job, pod.group[0]} - {""}
             self.exercised["placed on nodes"] += 1
@@ -209,6 +217,17 @@ class RoomJudge:
         self._is_stopped = is_stopped
 
     # ------------------------------------------------------------------------------- the rules
+
+    def _judge_release(self, pod: Guest, now: float) -> None:
+        sizes = [guest.gpus for guest in self._guests.values() if self._waits_for_a_node(guest)]
+        is_settled = now - self._changed > DECIDED_SECONDS and len(sizes) <= _MOST_PODS
+        free = self._free()
+        if is_settled and not can_place(sizes, list(free.values())):
+            self.nowhere[pod.uid] = (
+                f"pod {_text(pod.ref)} of {pod.gpus} GPUs was released at second {now:.1f}; the"
+                f" released pods without a node need {' + '.join(map(str, sizes))} GPUs;"
+                f" {self._rooms_text()}; nodes changed last at second {self._changed:.1f}"
+            )
 
     def _judge(self, now: float) -> None:
         for pod in self._guests.values():

@@ -108,6 +108,28 @@ def test_a_released_pod_may_wait_where_something_changed_on_the_nodes(change: st
     assert set(world.judge.nowhere) == {"waits"}
 
 
+def test_a_pod_that_is_released_where_the_nodes_have_no_room_is_nowhere_at_once() -> None:
+    world = World()
+    world.pod("small", 2, node="n0")
+    world.pod("other", 3, node="n1")
+    world.wait()
+    world.pod("fits", 2)
+    assert world.judge.nowhere == {}
+    world.pod("late", 1)
+    assert world.judge.nowhere == {}
+    world.pod("beside", 1)
+    assert set(world.judge.nowhere) == {"beside"}
+
+
+def test_a_pod_may_be_released_where_the_nodes_have_just_lost_the_room() -> None:
+    world = World()
+    world.wait()
+    world.node("n0", 1)
+    world.node("n1", 1)
+    world.pod("waits", 4)
+    assert world.judge.nowhere == {}
+
+
 def test_a_pod_with_a_node_or_a_gate_is_not_nowhere() -> None:
     world = World()
     world.pod("runs", 4, node="n0")
