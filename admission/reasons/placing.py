@@ -39,6 +39,19 @@ def shortage(no_place: NoPlace) -> str:
     return f"{needs}; {free} {verb} free, at most {most} on one node ({no_place.hole.node})"
 
 
+def without_node(resource: str, flavor: str, amount: int, queue: str, since: str) -> str:
+    """Return that pods without a node hold quota, without a full stop.
+
+    ``4 nvidia.com/gpu in flavor a100 are held by pods of ClusterQueue ml that are on no node,
+    since 2026-01-02T03:04:05Z``
+    """
+    held = quantity.in_words(resource, amount)
+    return (
+        f"{held} {resource} in flavor {flavor} {'is' if amount == 1 else 'are'} held by pods of"
+        f" ClusterQueue {queue} that are on no node, since {since}"
+    )
+
+
 _REFUSED: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
         "affinity": (

@@ -61,6 +61,7 @@ from admission.scheduling.preemption import history
 from admission.scheduling.preemption.history import PreemptionHistory
 from admission.scheduling.reserving import ReservingWorkload
 from admission.scheduling.snapshot import Snapshot
+from admission.scheduling.without_node import QuotaWithoutNode
 
 __all__ = ["Changed", "ClusterQueueStatus", "LocalQueueStatus", "State"]
 
@@ -108,7 +109,11 @@ class State:
             self.config.admission_fair_sharing, self._ledger, self._changes
         )
         self._preemption_history = PreemptionHistory()
+        self._without_node = QuotaWithoutNode(self._changes)
+        self._rebound: dict[WorkloadKey, None] = {}
+        """Workloads with quota of which other pods are on nodes than when they were counted."""
         self.places = PodPlaces(self.config.placement)
+        self.places.ledger.bound_changed = self._note_bound
         self._kept: dict[ClusterQueueName, tuple[WorkloadKey, int]] = {}
         """The workload of a ClusterQueue for which places are kept until its victims left, and
         when they are given up if nobody decides about it any more."""
@@ -309,7 +314,7 @@ class State:
         self._preemption_history.forget(key)
         self._fair_usage.released(workload)
         self._queues.take(key)
-        self._ledger.release(key, now_us)
+        self._release(key, now_us)
         self.places.release(key)
         self._note_left(workload, now_us)
         self._sharing.drop(key)
@@ -495,7 +500,7 @@ class State:
         if reservation is not None and self._is_replaced(workload):
             self._queues.take(key)
             self._fair_usage.released(workload)
-            self._ledger.release(key, now_us)
+            self._release(key, now_us)
             self.places.release(key)
             return
         if reservation is not None:
@@ -503,7 +508,7 @@ class State:
             self._hold(workload, reservation, now_us)
             return
         self._fair_usage.released(workload)
-        self._ledger.release(key, now_us)
+        self._release(key, now_us)
         if not (workload.wants_quota and self.places.ledger.is_kept(key)):
             self.places.release(key)
         if old is not None and (old.active, old.finished) != (workload.active, workload.finished):
@@ -566,6 +571,8 @@ class State:
         waived = self._sharing.waived(workload.key, reservation.cluster_queue)
         found = reserving.of(workload, reservation, by_eviction=by_eviction, waived=waived)
         self._ledger.hold(found, now_us)
+        bound = self.places.ledger.bound(workload.key)
+        self._without_node.hold(workload, reservation, found, bound)
         self._promise(workload, reservation, places)
         if workload.reservation is None:
             return
@@ -573,6 +580,26 @@ class State:
             self._fair_usage.admitted(workload, now_us)
         else:
             self._fair_usage.reserved(workload, reservation.pod_sets, granted=False)
+
+    def _release(self, key: WorkloadKey, now_us: int) -> None:
+        """Counts a workload as usage no more."""
+        self._ledger.release(key, now_us)
+        self._without_node.release(key)
+        self._rebound.pop(key, None)
+
+    def _note_bound(self, key: WorkloadKey) -> None:
+        if self._ledger.holds(key):
+            self._rebound[key] = None
+
+    def _look_at_bound(self) -> None:
+        """Count again what pods hold without a node, of workloads whose pods came or left."""
+        rebound, self._rebound = self._rebound, {}
+        for key in rebound:
+            held, workload = self._ledger.get(key), self._workloads.get(key)
+            reservation = None if workload is None else self._held_by(workload)
+            if held is not None and workload is not None and reservation is not None:
+                bound = self.places.ledger.bound(key)
+                self._without_node.hold(workload, reservation, held, bound)
 
     def _note_left(self, workload: Workload, now_us: int) -> None:
         """A workload left its queue for good: others may try again."""
@@ -945,10 +972,12 @@ class State:
             KeyError: there is no such ClusterQueue.
         """
         self.forest.refresh()
+        self._look_at_bound()
         node = self.forest.queues[name]
         return status.of_cluster_queue(
             node,
             self._ledger.tally_of_queue(name),
+            without_node=self._without_node.of(name),
             line=self._queues.queues[name],
             blocked=self._blocked(node),
             fair=self.config.fair_sharing is not None,
@@ -1027,8 +1056,13 @@ class State:
     def overview(self) -> Overview:
         """Return the quota of all queues and cohorts, and what is used of it, at this moment."""
         self.forest.refresh()
+        self._look_at_bound()
         return overview.take(
-            self.forest, self._queues.queues, self._ledger.tally_of_queue, self._blockers
+            self.forest,
+            self._queues.queues,
+            self._ledger.tally_of_queue,
+            self._without_node.of,
+            self._blockers,
         )
 
     def local_overview(self) -> tuple[LocalOverview, ...]:
@@ -1083,6 +1117,7 @@ class State:
     def take_changed(self) -> Changed:
         """Return what may have changed since the last call."""
         self.forest.refresh()
+        self._look_at_bound()
         return self._changes.take(shares=self.config.fair_sharing is not None)
 
 

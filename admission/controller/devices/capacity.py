@@ -385,16 +385,10 @@ class Capacities:
                 healthy=entry.capacity.healthy,
                 sick=entry.capacity.sick,
                 free=entry.capacity.free,
-                charged=self._charged_on(entry.facts),
                 reasons=entry.part.reasons,
             )
             for name, entry in sorted(self._nodes.items())
         )
-
-    def _charged_on(self, facts: NodeFacts) -> Amounts:
-        if facts.published is None:
-            return self._held.get(facts.name, _NOTHING)
-        return facts.published.counted(self._allocated.get(facts.name, _NOT_ALLOCATED).ours)
 
     def named(self, names_: Iterable[str], pods: Pods) -> tuple[GpuNode, ...]:
         """Return nodes with the holders of their GPUs; those that are not known are left out.

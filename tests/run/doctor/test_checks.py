@@ -380,6 +380,14 @@ def a_cluster_queue_is_inactive(broken: Broken) -> None:
     condition |= {"status": "False", "reason": said.reason, "message": said.message}
 
 
+@fault("quota-without-node", WARNING, "research", "4 nvidia.com/gpu in flavor a100 are held by "
+       "pods of ClusterQueue research that are on no node, since ", "kubectl gpu who")  # fmt: skip
+def pods_of_a_queue_have_no_node(broken: Broken) -> None:
+    held = {"name": "nvidia.com/gpu", "total": "4", "since": at(600)}
+    listed = [{"name": "a100", "resources": [held]}]
+    broken.one(resources.CLUSTER_QUEUES)["status"]["withoutNode"] = listed
+
+
 @fault("queue-idle", WARNING, "research", "1 Workload(s) wait, and none has quota; team/train has "
        "waited longest: ", "ask for less, or have the quota raised")  # fmt: skip
 def nothing_of_a_queue_goes(broken: Broken) -> None:
