@@ -175,8 +175,9 @@ class Core:
         self._inventory = NodeInventory(capacities, guard, clock, self._node_places)
         self._fitting = Fitting(self._inventory)
         self._configuration = Configuration(
-            state, guard, self._configuration_changed, settings.kueue, namespaces
-        )
+            state, guard, self._configuration_changed, settings.kueue, namespaces,
+            settings.gpu.toleration_key,
+        )  # fmt: skip
         self._prices = GpuTransformations(self._configuration, products)
         managed = gpu_resources.managed(settings.gpu.managed_resources)
         self._claims = Claims(rules.device_classes, managed, self._inventory)

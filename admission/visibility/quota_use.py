@@ -13,13 +13,14 @@ from admission.base import amount, answers, conditions, names, quantity
 from admission.base.names import FlavorName, FlavorResource, ResourceName
 from admission.gpu import capacity, catalogue, costs, resources
 from admission.gpu.health import HealthPolicy
-from admission.objects import nodes, pods, queue_status, values, views
+from admission.objects import nodes, pods, queue_status, resource_flavor, values, views
 from admission.objects.local_queue import LocalQueue
 from admission.objects.queue_status import WithoutNode, reserved
 from admission.objects.workload import Workload
 from admission.scheduling import model, quota
 from admission.scheduling.hierarchy import CohortNode, Node, QueueNode, members
 from admission.scheduling.overview import Overview, QueueOverview
+from admission.scheduling.places import predicate
 from admission.visibility import cluster
 from admission.visibility.cluster import Read
 
@@ -656,14 +657,16 @@ def _flavors(read: Read, queues: tuple[QueueUse, ...]) -> tuple[FlavorUse, ...]:
     )
     sums = _flavor_sums((one.metadata.name for one in read.objects.flavors), own, queues)
     is_known = all(line.releasing is not None for one in queues for line in one.lines)
-    labels = {one.metadata.name: one.spec.node_labels or {} for one in read.objects.flavors}
+    selecting = {
+        one.metadata.name: resource_flavor.scheduling_value(one) for one in read.objects.flavors
+    }
     parts = capacities(read.objects.nodes)
     knows = bool(read.objects.nodes)
     return tuple(
         _flavor(
             name,
             sums[name],
-            _selected(parts, labels.get(name)) if knows else None,
+            _selected(parts, selecting.get(name)) if knows else None,
             knows_releasing=is_known,
         )
         for name in sorted(sums)
@@ -697,6 +700,7 @@ class NodeGpus:
     Attributes:
         name: of the node.
         labels: of the node.
+        taints: of its spec.
         healthy: units that can be used, by resource, with GPU memory and slices.
         sick: units that exist and cannot be used.
         physical: whole GPUs in the machine; 0 where that is not known.
@@ -705,6 +709,7 @@ class NodeGpus:
 
     name: str
     labels: Mapping[str, str]
+    taints: tuple[model.Taint, ...]
     healthy: Mapping[str, int]
     sick: Mapping[str, int]
     physical: int
@@ -724,6 +729,7 @@ def _node_gpus(view: views.Node, models: catalogue.Catalogue, policy: HealthPoli
     return NodeGpus(
         name=facts.name,
         labels=facts.labels,
+        taints=values.taints(view.spec.taints or ()),
         healthy={**part.units, **worth},
         sick=part.sick,
         physical=part.physical,
@@ -731,11 +737,18 @@ def _node_gpus(view: views.Node, models: catalogue.Catalogue, policy: HealthPoli
     )
 
 
-def _selected(found: Iterable[NodeGpus], wanted: Mapping[str, str] | None) -> tuple[NodeGpus, ...]:
+def _selected(
+    found: Iterable[NodeGpus], wanted: model.ResourceFlavor | None
+) -> tuple[NodeGpus, ...]:
+    """Return the nodes of a flavor that its pods can be on."""
     if wanted is None:
         return ()
+    tolerations = predicate.tolerated_in(wanted, names.GPU_TAINT_KEY)
     return tuple(
-        one for one in found if all(one.labels.get(key) == v for key, v in wanted.items())
+        one
+        for one in found
+        if all(one.labels.get(key) == v for key, v in wanted.node_labels.items())
+        and predicate.repelling(one.taints, tolerations) is None
     )
 
 

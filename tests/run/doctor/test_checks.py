@@ -451,6 +451,23 @@ def two_flavors_select_the_same_nodes(broken: Broken) -> None:
     ]  # fmt: skip
 
 
+@fault("quota-capacity", WARNING, "a100", "it selects nodes that everything selects too: a pod of "
+       "one flavor takes what the quota of the other promises",
+       "have each node selected by one flavor")  # fmt: skip
+def two_flavors_select_the_same_nodes_which_have_enough(broken: Broken) -> None:
+    two_flavors_select_the_same_nodes(broken)
+    quotas = {one: {names.GPU_RESOURCE: 8} for one in ("a100", "everything")}
+    (queue,) = broken.objects[resources.CLUSTER_QUEUES]
+    queue["spec"] = make_cluster_queue("research", quotas=quotas)["spec"]
+
+
+@fault("quota-capacity", WARNING, "a100", "8 more cannot be used: pods do not tolerate the taint "
+       "karpenter.sh/disrupted:NoSchedule", "add nodes")  # fmt: skip
+def a_node_is_about_to_be_removed(broken: Broken) -> None:
+    taint = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
+    broken.nodes[0]["spec"]["taints"] = [taint]
+
+
 @fault("quota-capacity", WARNING, "a100", "8 more cannot be used: cordoned", "add nodes")
 def a_node_is_cordoned(broken: Broken) -> None:
     broken.nodes[0]["spec"]["unschedulable"] = True
