@@ -562,7 +562,8 @@ def no_flavor_selects_a_node(broken: Broken) -> None:
     broken.nodes.append(broken.make_node("t4-0", product="Tesla-T4"))
 
 
-@fault("flavor-taints", WARNING, "a100", "workload=training:NoSchedule", "spec.tolerations")
+@fault("flavor-taints", WARNING, "a100", "workload=training:NoSchedule", "spec.tolerations",
+       also=("quota-capacity",))  # fmt: skip
 def nodes_have_a_taint_that_nobody_tolerates(broken: Broken) -> None:
     taint = {"key": "workload", "value": "training", "effect": "NoSchedule"}
     broken.nodes[1]["spec"]["taints"] = [taint]
