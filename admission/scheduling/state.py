@@ -4,7 +4,7 @@ One thread owns a State; nothing here locks or does I/O. Objects may arrive in a
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -15,11 +15,12 @@ from admission.base.names import (
     FlavorName,
     FlavorResource,
     LocalQueueKey,
+    PodSetName,
     ResourceName,
     WorkloadKey,
 )
 from admission.base.tables import Table
-from admission.base.why import NoFlavor
+from admission.base.why import NoFlavor, NoPlace
 from admission.scheduling import (
     blockers,
     caps,
@@ -55,9 +56,9 @@ from admission.scheduling.model import (
 )
 from admission.scheduling.overview import LocalOverview, Overview
 from admission.scheduling.pending import Pending, PendingQueues, PendingSnapshot
-from admission.scheduling.places.enforcement import PodPlaces
+from admission.scheduling.places.enforcement import PodPlaces, asks_devices
 from admission.scheduling.places.model import Place
-from admission.scheduling.preemption import history
+from admission.scheduling.preemption import history, relief
 from admission.scheduling.preemption.history import PreemptionHistory
 from admission.scheduling.reserving import ReservingWorkload
 from admission.scheduling.snapshot import Snapshot
@@ -931,6 +932,36 @@ class State:
         labels = self._namespaces.get(key.namespace)
         unready, paused = self._blocked_by_pods(), self.config.paused
         return blockers.find(workload, local, node, labels, unready=unready, paused=paused)
+
+    def relief(self, key: WorkloadKey, no_places: Iterable[NoPlace]) -> WorkloadKey | None:
+        """Return the cheapest running workload whose end makes room for one that waits.
+
+        Args:
+            key: of the workload that waits for room on nodes.
+            no_places: where its pods have none.
+
+        Returns:
+            None where no single one makes room, or where there is room by now.
+        """
+        workload = self._workloads.get(key)
+        known = {} if workload is None else {one.name: one for one in workload.pod_sets}
+        wants = []
+        for no_place in no_places:
+            pod_set = known.get(PodSetName(no_place.pod_set))
+            if workload is None or pod_set is None or no_place.hole is None:
+                return None
+            want = self.places.want(
+                pod_set,
+                no_place.count,
+                no_place.flavors,
+                has_devices=asks_devices(workload),
+            )
+            if want is None:
+                return None
+            wants.append(want)
+        if not wants or self.places.find(wants) is not None:
+            return None
+        return relief.find(self.places, wants, self._ledger.get)
 
     def preemptors_of(self, victim: WorkloadKey) -> tuple[tuple[WorkloadKey, str], ...]:
         """Return for which workload one was evicted last, with its ClusterQueue.

@@ -69,6 +69,7 @@ def test_a_pod_waits_for_a_hole_though_enough_gpus_are_free(system: Installed, t
     add_pod(team, "large", 4)
 
     assert "4 are free, at most 2 on one node" in told(team)
+    assert f"would fit if {team.namespace}/small-" in told(team)
     assert reasons(team) == {"WaitingForNode"}
     add_pod(team, "tiny", 1)
     waiting.until(lambda: "tiny" in running(team), what="who fits is not held up")
