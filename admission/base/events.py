@@ -220,6 +220,10 @@ def start_refused(message: str) -> Event:
     return Event(WARNING, "StartRefused", message)
 
 
+_WAIT_FOR_AUTOSCALER: Final = (
+    "Wait: an autoscaler is asked for a node; if none comes, ask an administrator whether nodes of"
+    " this kind can be added"
+)
 _WAIT_FOR_NODE: Final = "Wait if a node is to come or to become free, as from an autoscaler"
 
 
@@ -252,7 +256,9 @@ def cannot_run(
     elif kind == _POD:
         problem = f"has no node: {unscheduled}" if unscheduled else "has no node"
     step = "Delete it, or ask for fewer pods, to give the quota back"
-    if kind == _POD and counts.lost_nodes:
+    if counts.awaits_node and not counts.lost_nodes and counts.created >= counts.asked:
+        step = _WAIT_FOR_AUTOSCALER
+    elif kind == _POD and counts.lost_nodes:
         step = "Delete it to give the quota back, or wait for the node"
     elif kind == _POD and counts.exceeds_every_node:
         step = "Delete it to give the quota back; what it asks of a node cannot be changed"

@@ -209,6 +209,18 @@ RELEASING_PODS: Final = Gauge(
     " ended. Others get the quota once they have ended.",
     ("cluster_queue",),
 )
+QUOTA_WITHOUT_NODE: Final = Gauge(
+    "gpu_admission_quota_without_node",
+    "GPUs that admitted Workloads of a ClusterQueue hold whose pods are on no node. Missing where"
+    " every pod is on a node.",
+    ("cluster_queue", "flavor", "resource"),
+)
+QUOTA_WITHOUT_NODE_TIMESTAMP_SECONDS: Final = Gauge(
+    "gpu_admission_quota_without_node_timestamp_seconds",
+    "When the oldest Workload was admitted that holds such quota, in seconds since 1970. Missing"
+    " where every pod is on a node.",
+    ("cluster_queue", "flavor", "resource"),
+)
 LEDGER_DRIFT: Final = Gauge(
     "gpu_admission_ledger_drift",
     "Quota that is charged beyond what Workloads and running pods hold, as an audit found it: 0"

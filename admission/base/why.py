@@ -5,7 +5,7 @@ They become words where they leave the process: those of Kueue in `admission.rea
 of users in `admission.reasons.people`. Amounts are in canonical units.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final, NamedTuple
 
 from admission.base import names
@@ -128,6 +128,13 @@ class NoNodeFree:
     asks: int
 
 
+@dataclass(frozen=True, slots=True)
+class NodeAwaited:
+    """A flavor has no node yet, or an autoscaler adds nodes to it for pods without one."""
+
+    flavor: str
+
+
 class MemberCounts(NamedTuple):
     """How many pods of a Workload there are, and why some do not run.
 
@@ -147,7 +154,12 @@ class MemberCounts(NamedTuple):
     ready: int
     why: str = ""
     lost_nodes: tuple[str, ...] = ()
-    nodes: BeyondNodes | NoNodeFree | None = None
+    nodes: BeyondNodes | NoNodeFree | NodeAwaited | None = None
+
+    @property
+    def awaits_node(self) -> bool:
+        """Return whether an autoscaler may be adding a node for a pod."""
+        return isinstance(self.nodes, NodeAwaited) and self.scheduled < self.created
 
     @property
     def exceeds_every_node(self) -> bool:
@@ -312,6 +324,8 @@ class NoPlace:
         is_joint: each pod set has room by itself, but not all at once.
         largest: the most that any node has of the resource, where all nodes are too small for one
             pod; None otherwise.
+        relief: namespace and name, such as ``ml/train-3``, of running work whose end would make
+            room; empty where none is looked for or known.
     """
 
     flavors: tuple[FlavorName, ...]
@@ -325,6 +339,7 @@ class NoPlace:
     refusals: tuple[tuple[str, int], ...] = ()
     is_joint: bool = False
     largest: int | None = None
+    relief: str = ""
 
 
 Capped = CapReached | ExceedsCap
@@ -374,6 +389,22 @@ class NoFlavor:
     def no_places(self) -> tuple[NoPlace, ...]:
         """Return where nodes have no room, each once."""
         return tuple(refusal for refusal in self.refusals if isinstance(refusal, NoPlace))
+
+    def with_relief(self, flavors: tuple[FlavorName, ...], relief: str) -> "NoFlavor":
+        """Return it with the work whose end makes room on the nodes of flavors."""
+        told = tuple(
+            RefusedPodSet(
+                name,
+                tuple(
+                    replace(one, relief=relief)
+                    if isinstance(one, NoPlace) and one.flavors == flavors
+                    else one
+                    for one in refusals
+                ),
+            )
+            for name, refusals in self.pod_sets
+        )
+        return replace(self, pod_sets=told)
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:

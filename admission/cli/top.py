@@ -27,6 +27,7 @@ _QUEUES: Final = (
     Column("BORROWED", right=True, goes=2),
     Column("LENT", right=True, goes=3),
     Column("RELEASING", right=True, goes=1),
+    Column("NO NODE", right=True, goes=4),
     Column("PENDING", right=True),
 )
 _FLAVORS: Final = (
@@ -34,6 +35,7 @@ _FLAVORS: Final = (
     Column("NOMINAL", right=True),
     Column("USED", right=True),
     Column("RELEASING", right=True, goes=1),
+    Column("NO NODE", right=True, goes=4),
     Column("REAL", right=True),
     Column("SICK", right=True, goes=2),
     Column("NODES", right=True, goes=3),
@@ -65,6 +67,7 @@ Columns:
   BORROWED   the part of USED that belongs to others
   LENT       own quota that others use now
   RELEASING  the part of USED that will be free soon
+  NO NODE    the part of USED whose pods are admitted and on no node
   PENDING    what waiting Workloads ask for
   REAL       healthy devices on the nodes of the flavor
 
@@ -194,6 +197,7 @@ def _of_resource(use: Use, resource: str, most: int) -> Iterator[str]:
             _text(resource, line.nominal),
             _text(resource, line.used),
             _some(resource, line.releasing),
+            _some(resource, line.without_node),
             "?" if line.real is None else _text(resource, line.real),
             _some(resource, line.sick),
             "?" if flavor.nodes is None else str(flavor.nodes),
@@ -214,6 +218,8 @@ def _verdict(use: Use, resource: str) -> str:
         parts.append(f"{_text(resource, found.exists)} exist and can be used")
     if found.releasing:
         parts.append(f"{_text(resource, found.releasing)} of them about to be free")
+    if found.without_node:
+        parts.append(f"{_text(resource, found.without_node)} held by pods without a node")
     parts += _waiting((one.pending for one in use.queues), resource)
     return f"{resource}: {', '.join(parts)}"
 
@@ -285,6 +291,7 @@ def _row(name: str, flavor: str, lines: Sequence[Line], pending: str) -> Sequenc
         _some(resource, sum(line.borrowed for line in lines)),
         _some(resource, sum(line.lent for line in lines)),
         _some(resource, quota_use.sum_of_known(line.releasing for line in lines)),
+        _some(resource, sum(line.without_node for line in lines)),
         pending,
     )
 

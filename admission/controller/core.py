@@ -174,10 +174,11 @@ class Core:
         self._node_places = NodePlaces(state.places, self._nodes_changed)
         self._inventory = NodeInventory(capacities, guard, clock, self._node_places)
         self._inventory.on_news = self._call_for_turn
-        self._fitting = Fitting(self._inventory)
+        self._fitting = Fitting(self._inventory, state.places)
         self._configuration = Configuration(
-            state, guard, self._configuration_changed, settings.kueue, namespaces
-        )
+            state, guard, self._configuration_changed, settings.kueue, namespaces,
+            settings.gpu.toleration_key,
+        )  # fmt: skip
         self._prices = GpuTransformations(self._configuration, products)
         managed = gpu_resources.managed(settings.gpu.managed_resources)
         self._claims = Claims(rules.device_classes, managed, self._inventory)
@@ -572,7 +573,7 @@ class Core:
 
     def waits(self, keys: Iterable[WorkloadKey]) -> tuple[Wait | None, ...]:
         """Return why Workloads wait; None for one that does not, or was not tried yet."""
-        return tuple(self._explainer.latest(key) for key in keys)
+        return tuple(map(self._pending_conditions.told, keys))
 
     def stock(self) -> tuple[NodeStock, ...]:
         """Return what each node with GPUs has, by name."""

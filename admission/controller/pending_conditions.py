@@ -13,7 +13,7 @@ from admission.base import conditions
 from admission.base.clock import Clock
 from admission.base.conditions import PreemptionReason, WaitReason
 from admission.base.names import ClusterQueueName, WorkloadKey
-from admission.base.why import EvictedBefore, GatesCleared, NotTried, Preempted, Stated
+from admission.base.why import EvictedBefore, GatesCleared, NoFlavor, NotTried, Preempted, Stated
 from admission.controller.explaining import EVENT_SECONDS, OF_BLOCKERS, Explainer
 from admission.controller.waiting_events import FindSubject, WaitingEvents
 from admission.controller.watched_owners.pods import Pods
@@ -205,7 +205,7 @@ class PendingConditions:
         if wait is None:
             return None
         self._recall(workload, wait, now)
-        wait, place = self._placed(wait)
+        wait, place = self._placed(self._with_relief(wait))
         is_of_nodes = self._pods.notices.exceeds_largest_node(wait) is not None
         self._explainer.write(key, place, now, is_of_nodes=is_of_nodes)
         saying = self._saying[key] = _Saying(wait, place)
@@ -231,7 +231,7 @@ class PendingConditions:
             return
         wait, place = self._placed(wait)
         if self._explainer.set_told(key, wait, self._code(wait), now):
-            self._waiting_events.tell(workload, wait, place)
+            self._waiting_events.tell(workload, self._with_relief(wait), place)
 
     def _recall(self, workload: Workload, wait: Wait, now: float) -> None:
         """Assume that an earlier leader recorded the event of a reason that is this old."""
@@ -281,6 +281,26 @@ class PendingConditions:
                 self._explainer.drift(key, self._placed(wait)[1], now)
 
     # ------------------------------------------------------------------------------ reasons
+
+    def told(self, key: WorkloadKey) -> Wait | None:
+        """Return why a Workload waits, as it is told to people; None for one that does not."""
+        wait = self._explainer.latest(key)
+        return None if wait is None else self._with_relief(wait)
+
+    def _with_relief(self, wait: Wait) -> Wait:
+        """Return a reason with the running work whose end would make room on nodes."""
+        reason = wait.why
+        if not isinstance(reason, NoFlavor) or not reason.no_places:
+            return wait
+        for flavors in dict.fromkeys(one.flavors for one in reason.no_places):
+            lacking = [one for one in reason.no_places if one.flavors == flavors]
+            key = self._state.relief(wait.workload, lacking)
+            workload = None if key is None else self._workloads.get(key)
+            if workload is not None:
+                owner, metadata = workload.metadata.controller(), workload.metadata
+                name = metadata.name if owner is None else owner.name
+                reason = reason.with_relief(flavors, f"{metadata.namespace}/{name}")
+        return replace(wait, why=reason)
 
     def _latest(self, key: WorkloadKey) -> Wait | None:
         """The latest reason; of one that is parked with an equal one, what was said of that."""

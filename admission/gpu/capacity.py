@@ -120,12 +120,14 @@ class Fragmentation:
     Attributes:
         free: over all nodes.
         largest: the most on one node.
+        node: that node, the first by name of those with as much; empty where nothing is free.
         stranded: units beside them that no device can be cut from, see ``stranded_slices``.
     """
 
     free: int
     largest: int
     stranded: int = 0
+    node: str = ""
 
     @property
     def is_whole(self) -> bool:
@@ -134,9 +136,10 @@ class Fragmentation:
 
     @property
     def text(self) -> str:
-        """For people: ``12 free, largest hole 3``."""
+        """For people: ``12 free, largest hole 3 (node-4)``."""
         stranded = f", {self.stranded} more that no profile can use" if self.stranded else ""
-        return f"{self.free} free, largest hole {self.largest}{stranded}"
+        where = f" ({self.node})" if self.node else ""
+        return f"{self.free} free, largest hole {self.largest}{where}{stranded}"
 
 
 def worth_of(node: NodeFacts, amounts: Mapping[str, int], catalogue: Catalogue) -> Cost:

@@ -55,7 +55,6 @@ class NodeStock:
         healthy: what can be used, held or not.
         sick: what exists and cannot be used.
         free: what is healthy and held by nobody.
-        charged: what pods hold for which a queue is charged.
         reasons: why GPUs do not count.
     """
 
@@ -64,5 +63,4 @@ class NodeStock:
     healthy: Amounts
     sick: Amounts
     free: Amounts
-    charged: Amounts
     reasons: tuple[str, ...] = ()

@@ -18,6 +18,7 @@ from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import HealthPolicy
 from admission.gpu.nodes import Layout, NodeFacts
 from admission.gpu.products import Product
+from admission.objects import nodes as node_objects
 from admission.objects import views
 
 Document = dict[str, Any]
@@ -295,6 +296,10 @@ def _take(
     else:
         shape = nodes.layout(facts, catalogue)
     part = capacity.of_node(facts, catalogue, policy)
+    leaving = next((one.key for one in node.taints if one.key in node_objects.LEAVING), "")
+    if leaving and (part.units or part.sick):
+        notes.append(f"node {facts.name} is left out: taint {leaving} says that it is removed")
+        return
     if not part.units and not part.sick:
         if shape.invalid:
             notes.append(f"node {facts.name} is left out: {shape.invalid}")

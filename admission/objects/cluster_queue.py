@@ -22,6 +22,7 @@ from admission.objects.fields import (
     Quantity,
     Shape,
     StopPolicy,
+    Timestamp,
     api_default,
     one_of,
     text,
@@ -238,6 +239,29 @@ FlavorUsages = Annotated[
 ]
 
 
+class AmountWithoutNode(View, frozen=True, kw_only=True):
+    """Quota of one resource in one flavor whose pods are on no node."""
+
+    name: str
+    """The resource."""
+
+    total: Quantity | None = None
+    """Amount that is held."""
+
+    since: Timestamp
+    """When the oldest of the workloads was admitted."""
+
+
+class FlavorWithoutNode(View, frozen=True, kw_only=True):
+    """Quota of one flavor whose pods are on no node."""
+
+    name: Annotated[str, SUBDOMAIN]
+    """The flavor."""
+
+    resources: Annotated[tuple[AmountWithoutNode, ...], markers.list_map("name", at_most=64)]
+    """Amount per resource."""
+
+
 class ClusterQueueStatus(QueueStatus, frozen=True, kw_only=True):
     """What the queue holds and whether it admits."""
 
@@ -249,6 +273,16 @@ class ClusterQueueStatus(QueueStatus, frozen=True, kw_only=True):
 
     fair_sharing: FairSharingStatus | None = None
     """Current share; only with fair sharing."""
+
+    without_node: (
+        Annotated[
+            list[Any],
+            Shape(tuple[FlavorWithoutNode, ...]),
+            markers.list_map("name", at_most=64),
+        ]
+        | None
+    ) = None
+    """GPUs that admitted workloads hold whose pods are on no node. Kueue has no such field."""
 
 
 class ClusterQueue(Object, frozen=True, kw_only=True):

@@ -15,6 +15,10 @@ from admission.objects import values, views
 from admission.scheduling.model import Taint
 from admission.scheduling.places.model import Node
 
+LEAVING: Final = frozenset(
+    {"karpenter.sh/disrupted", "karpenter.sh/disruption", "ToBeDeletedByClusterAutoscaler"}
+)
+"""Keys of taints by which autoscalers say that a node is about to be removed."""
 _NOT_READY: Final = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
 _CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _SCALED_LABELS: Final = ("karpenter.sh/nodepool", "karpenter.sh/provisioner-name")

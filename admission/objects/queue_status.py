@@ -1,7 +1,7 @@
 """What the statuses of ClusterQueue and LocalQueue share."""
 
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -35,6 +35,32 @@ class QueueStatus(View, frozen=True, kw_only=True):
 
     admitted_workloads: Int32 | None = None
     """Workloads that are admitted and not finished."""
+
+
+class WithoutNode(NamedTuple):
+    """What the status of a ClusterQueue says of quota whose pods are on no node.
+
+    Attributes:
+        amount: how much, in the canonical unit.
+        since: when the oldest of the Workloads was admitted, RFC 3339.
+    """
+
+    amount: int
+    since: str
+
+
+def without_node(found: Iterable[Any] | None) -> dict[FlavorResource, WithoutNode]:
+    """Return what the status of a ClusterQueue says that pods without a node hold.
+
+    What cannot be read counts as 0.
+    """
+    return {
+        FlavorResource(FlavorName(flavor["name"]), ResourceName(one["name"])): WithoutNode(
+            values.amount_or_zero(one["name"], one.get("total") or "0"), one.get("since") or ""
+        )
+        for flavor in msgspec.to_builtins(found or ())
+        for one in flavor.get("resources") or ()
+    }
 
 
 def reserved(found: Iterable[Any] | None) -> dict[FlavorResource, int]:

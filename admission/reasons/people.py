@@ -742,6 +742,9 @@ def unscheduled(counts: MemberCounts) -> str:
     nodes = counts.nodes
     if not counts.why or nodes is None:
         return counts.why
+    if isinstance(nodes, why.NodeAwaited):
+        awaited = f"no node of {name(nodes.flavor)} has room yet, an autoscaler may add one"
+        return f"{awaited}; {counts.why}"
     if isinstance(nodes, why.BeyondNodes):
         return f"{beyond_largest_node(nodes.nodes)}; {counts.why}"
     return f"{no_node_has_free(nodes)}; {counts.why}"

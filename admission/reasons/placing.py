@@ -11,7 +11,8 @@ from admission.base.why import NoPlace
 def shortage(no_place: NoPlace) -> str:
     """Return why pods cannot be on nodes now, without a full stop.
 
-    ``needs 8 nvidia.com/gpu on one node of a100; 12 are free, at most 3 on one node (node-4)``
+    ``needs 8 nvidia.com/gpu on one node of a100; 12 are free, at most 3 on one node (node-4);
+    would fit if ml/train-3 ended``
     """
     where = " and ".join(no_place.flavors)
     resource, count = no_place.resource, no_place.count
@@ -30,13 +31,28 @@ def shortage(no_place: NoPlace) -> str:
         else f"needs room on nodes of {where} for {count} pods with {amount} each,"
         f" {no_place.fitting} fit"
     )
+    relief = f"; would fit if {no_place.relief} ended" if no_place.relief else ""
     if not no_place.free:
-        return f"{needs}; nothing of it is free there"
+        return f"{needs}; nothing of it is free there{relief}"
     free, most = (
         quantity.in_words(resource, value) for value in (no_place.free, no_place.hole.amount)
     )
     verb = "is" if no_place.free == 1 else "are"
-    return f"{needs}; {free} {verb} free, at most {most} on one node ({no_place.hole.node})"
+    hole = f"at most {most} on one node ({no_place.hole.node})"
+    return f"{needs}; {free} {verb} free, {hole}{relief}"
+
+
+def without_node(resource: str, flavor: str, amount: int, queue: str, since: str) -> str:
+    """Return that pods without a node hold quota, without a full stop.
+
+    ``4 nvidia.com/gpu in flavor a100 are held by pods of ClusterQueue ml that are on no node,
+    since 2026-01-02T03:04:05Z``
+    """
+    held = quantity.in_words(resource, amount)
+    return (
+        f"{held} {resource} in flavor {flavor} {'is' if amount == 1 else 'are'} held by pods of"
+        f" ClusterQueue {queue} that are on no node, since {since}"
+    )
 
 
 _REFUSED: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(

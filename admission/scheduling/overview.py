@@ -19,6 +19,7 @@ from admission.scheduling.hierarchy import Forest
 from admission.scheduling.ledger import Tally
 from admission.scheduling.model import ResourceQuota
 from admission.scheduling.pending import PendingQueue
+from admission.scheduling.without_node import WithoutNode
 
 Amounts = Mapping[FlavorResource, int]
 
@@ -34,6 +35,7 @@ class QueueOverview:
         used: what Workloads hold, surge quota included.
         surge: part of ``used`` that is surge quota.
         leaving: part of ``used`` that was told to leave, or that ends.
+        without_node: part of ``used`` whose pods are on no node; missing: nothing.
         holding: number of Workloads that hold quota.
         admitted: number of those that are admitted.
         pending: number of Workloads that wait.
@@ -48,6 +50,7 @@ class QueueOverview:
     used: Amounts
     surge: Amounts
     leaving: Amounts
+    without_node: Mapping[FlavorResource, WithoutNode]
     holding: int
     admitted: int
     pending: int
@@ -108,6 +111,7 @@ def take(
     forest: Forest,
     lines: Mapping[ClusterQueueName, PendingQueue],
     tally_of: Callable[[ClusterQueueName], Tally],
+    without_node: Callable[[ClusterQueueName], Mapping[FlavorResource, WithoutNode]],
     blocked: Mapping[ClusterQueueName, InactiveReasons],
 ) -> Overview:
     """Return a copy.
@@ -116,6 +120,7 @@ def take(
         forest: quota trees, up to date.
         lines: who waits, by ClusterQueue.
         tally_of: sums of one ClusterQueue.
+        without_node: what is held without a node in one ClusterQueue.
         blocked: reasons why ClusterQueues admit nothing; none for one that does.
     """
     queues = []
@@ -129,6 +134,7 @@ def take(
                 used=dict(tally.reservation),
                 surge=dict(node.surge_usage),
                 leaving=dict(tally.leaving),
+                without_node=without_node(name),
                 holding=tally.reserving,
                 admitted=tally.admitted,
                 pending=0 if line is None else len(line),

@@ -4,7 +4,7 @@ One thread owns a State; nothing here locks or does I/O. Objects may arrive in a
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -15,11 +15,12 @@ from admission.base.names import (
     FlavorName,
     FlavorResource,
     LocalQueueKey,
+    PodSetName,
     ResourceName,
     WorkloadKey,
 )
 from admission.base.tables import Table
-from admission.base.why import NoFlavor
+from admission.base.why import NoFlavor, NoPlace
 from admission.scheduling import (
     blockers,
     caps,
@@ -55,12 +56,13 @@ from admission.scheduling.model import (
 )
 from admission.scheduling.overview import LocalOverview, Overview
 from admission.scheduling.pending import Pending, PendingQueues, PendingSnapshot
-from admission.scheduling.places.enforcement import PodPlaces
+from admission.scheduling.places.enforcement import PodPlaces, asks_devices
 from admission.scheduling.places.model import Place
-from admission.scheduling.preemption import history
+from admission.scheduling.preemption import history, relief
 from admission.scheduling.preemption.history import PreemptionHistory
 from admission.scheduling.reserving import ReservingWorkload
 from admission.scheduling.snapshot import Snapshot
+from admission.scheduling.without_node import QuotaWithoutNode
 
 __all__ = ["Changed", "ClusterQueueStatus", "LocalQueueStatus", "State"]
 
@@ -108,7 +110,11 @@ class State:
             self.config.admission_fair_sharing, self._ledger, self._changes
         )
         self._preemption_history = PreemptionHistory()
+        self._without_node = QuotaWithoutNode(self._changes)
+        self._rebound: dict[WorkloadKey, None] = {}
+        """Workloads with quota of which other pods are on nodes than when they were counted."""
         self.places = PodPlaces(self.config.placement)
+        self.places.ledger.bound_changed = self._note_bound
         self._kept: dict[ClusterQueueName, tuple[WorkloadKey, int]] = {}
         """The workload of a ClusterQueue for which places are kept until its victims left, and
         when they are given up if nobody decides about it any more."""
@@ -307,7 +313,7 @@ class State:
         self._preemption_history.forget(key)
         self._fair_usage.released(workload)
         self._queues.take(key)
-        self._ledger.release(key, now_us)
+        self._release(key, now_us)
         self.places.release(key)
         self._note_left(workload, now_us)
         self._sharing.drop(key)
@@ -493,7 +499,7 @@ class State:
         if reservation is not None and self._is_replaced(workload):
             self._queues.take(key)
             self._fair_usage.released(workload)
-            self._ledger.release(key, now_us)
+            self._release(key, now_us)
             self.places.release(key)
             return
         if reservation is not None:
@@ -501,7 +507,7 @@ class State:
             self._hold(workload, reservation, now_us)
             return
         self._fair_usage.released(workload)
-        self._ledger.release(key, now_us)
+        self._release(key, now_us)
         if not (workload.wants_quota and self.places.ledger.is_kept(key)):
             self.places.release(key)
         if old is not None and (old.active, old.finished) != (workload.active, workload.finished):
@@ -563,6 +569,8 @@ class State:
         waived = self._sharing.waived(workload.key, reservation.cluster_queue)
         found = reserving.of(workload, reservation, by_eviction=by_eviction, waived=waived)
         self._ledger.hold(found, now_us)
+        bound = self.places.ledger.bound(workload.key)
+        self._without_node.hold(workload, reservation, found, bound)
         self._promise(workload, reservation, places)
         if workload.reservation is None:
             return
@@ -570,6 +578,26 @@ class State:
             self._fair_usage.admitted(workload, now_us)
         else:
             self._fair_usage.reserved(workload, reservation.pod_sets, granted=False)
+
+    def _release(self, key: WorkloadKey, now_us: int) -> None:
+        """Counts a workload as usage no more."""
+        self._ledger.release(key, now_us)
+        self._without_node.release(key)
+        self._rebound.pop(key, None)
+
+    def _note_bound(self, key: WorkloadKey) -> None:
+        if self._ledger.holds(key):
+            self._rebound[key] = None
+
+    def _look_at_bound(self) -> None:
+        """Count again what pods hold without a node, of workloads whose pods came or left."""
+        rebound, self._rebound = self._rebound, {}
+        for key in rebound:
+            held, workload = self._ledger.get(key), self._workloads.get(key)
+            reservation = None if workload is None else self._held_by(workload)
+            if held is not None and workload is not None and reservation is not None:
+                bound = self.places.ledger.bound(key)
+                self._without_node.hold(workload, reservation, held, bound)
 
     def _note_left(self, workload: Workload, now_us: int) -> None:
         """A workload left its queue for good: others may try again."""
@@ -905,6 +933,36 @@ class State:
         unready, paused = self._blocked_by_pods(), self.config.paused
         return blockers.find(workload, local, node, labels, unready=unready, paused=paused)
 
+    def relief(self, key: WorkloadKey, no_places: Iterable[NoPlace]) -> WorkloadKey | None:
+        """Return the cheapest running workload whose end makes room for one that waits.
+
+        Args:
+            key: of the workload that waits for room on nodes.
+            no_places: where its pods have none.
+
+        Returns:
+            None where no single one makes room, or where there is room by now.
+        """
+        workload = self._workloads.get(key)
+        known = {} if workload is None else {one.name: one for one in workload.pod_sets}
+        wants = []
+        for no_place in no_places:
+            pod_set = known.get(PodSetName(no_place.pod_set))
+            if workload is None or pod_set is None or no_place.hole is None:
+                return None
+            want = self.places.want(
+                pod_set,
+                no_place.count,
+                no_place.flavors,
+                has_devices=asks_devices(workload),
+            )
+            if want is None:
+                return None
+            wants.append(want)
+        if not wants or self.places.find(wants) is not None:
+            return None
+        return relief.find(self.places, wants, self._ledger.get)
+
     def preemptors_of(self, victim: WorkloadKey) -> tuple[tuple[WorkloadKey, str], ...]:
         """Return for which workload one was evicted last, with its ClusterQueue.
 
@@ -945,10 +1003,12 @@ class State:
             KeyError: there is no such ClusterQueue.
         """
         self.forest.refresh()
+        self._look_at_bound()
         node = self.forest.queues[name]
         return status.of_cluster_queue(
             node,
             self._ledger.tally_of_queue(name),
+            without_node=self._without_node.of(name),
             line=self._queues.queues[name],
             blocked=self._blocked(node),
             fair=self.config.fair_sharing is not None,
@@ -1027,8 +1087,13 @@ class State:
     def overview(self) -> Overview:
         """Return the quota of all queues and cohorts, and what is used of it, at this moment."""
         self.forest.refresh()
+        self._look_at_bound()
         return overview.take(
-            self.forest, self._queues.queues, self._ledger.tally_of_queue, self._blockers
+            self.forest,
+            self._queues.queues,
+            self._ledger.tally_of_queue,
+            self._without_node.of,
+            self._blockers,
         )
 
     def local_overview(self) -> tuple[LocalOverview, ...]:
@@ -1083,6 +1148,7 @@ class State:
     def take_changed(self) -> Changed:
         """Return what may have changed since the last call."""
         self.forest.refresh()
+        self._look_at_bound()
         return self._changes.take(shares=self.config.fair_sharing is not None)
 
 

@@ -16,6 +16,7 @@ from admission.scheduling.hierarchy import CohortNode, Node, QueueNode, members
 from admission.scheduling.ledger import Tally
 from admission.scheduling.model import LocalQueue, StopPolicy
 from admission.scheduling.pending import PendingQueue
+from admission.scheduling.without_node import WithoutNode
 
 Amounts = Mapping[FlavorResource, int]
 
@@ -41,6 +42,8 @@ class QueueStatus:
         borrowed_reservation: part of ``reservation`` above nominal quota; same layout.
         borrowed_usage: part of ``usage`` above nominal quota; same layout.
         surge_usage: part of ``reservation`` that is surge quota; ClusterQueues only.
+        without_node: what admitted workloads hold whose pods are on no node; missing: nothing;
+            ClusterQueues only.
         weighted_share: fair share; None unless fair sharing is on.
     """
 
@@ -60,6 +63,7 @@ class QueueStatus:
     borrowed_reservation: Amounts = field(default_factory=dict)
     borrowed_usage: Amounts = field(default_factory=dict)
     surge_usage: Amounts = field(default_factory=dict)
+    without_node: Mapping[FlavorResource, WithoutNode] = field(default_factory=dict)
     weighted_share: Share | None = None
 
 
@@ -85,7 +89,13 @@ class CohortStatus:
 
 
 def of_cluster_queue(
-    node: QueueNode, tally: Tally, *, line: PendingQueue, blocked: InactiveReasons, fair: bool
+    node: QueueNode,
+    tally: Tally,
+    *,
+    without_node: Mapping[FlavorResource, WithoutNode],
+    line: PendingQueue,
+    blocked: InactiveReasons,
+    fair: bool,
 ) -> QueueStatus:
     """Return the status of a ClusterQueue; ``blocked`` as `Dependencies` gave it."""
     text = kueue.admits_nothing(blocked) if blocked else kueue.CAN_ADMIT
@@ -109,6 +119,7 @@ def of_cluster_queue(
         borrowed_reservation=_borrowed(node, reservation),
         borrowed_usage=_borrowed(node, usage),
         surge_usage=dict(node.surge_usage),
+        without_node=without_node,
         weighted_share=share_of(node, fair=fair),
     )
 

@@ -13,13 +13,14 @@ from admission.base import amount, answers, conditions, names, quantity
 from admission.base.names import FlavorName, FlavorResource, ResourceName
 from admission.gpu import capacity, catalogue, costs, resources
 from admission.gpu.health import HealthPolicy
-from admission.objects import nodes, pods, values, views
+from admission.objects import nodes, pods, queue_status, resource_flavor, values, views
 from admission.objects.local_queue import LocalQueue
-from admission.objects.queue_status import reserved
+from admission.objects.queue_status import WithoutNode, reserved
 from admission.objects.workload import Workload
 from admission.scheduling import model, quota
 from admission.scheduling.hierarchy import CohortNode, Node, QueueNode, members
 from admission.scheduling.overview import Overview, QueueOverview
+from admission.scheduling.places import predicate
 from admission.visibility import cluster
 from admission.visibility.cluster import Read
 
@@ -41,6 +42,8 @@ class Line:
         lent: the part of the own quota that is not used here and could not be, as others use it.
         releasing: the part of `used` whose Workloads were evicted or whose pods are being deleted;
             None where not all Workloads and pods may be read.
+        without_node: the part of `used` of admitted Workloads whose pods are on no node; GPUs
+            only.
     """
 
     flavor: str
@@ -50,6 +53,7 @@ class Line:
     borrowed: int = 0
     lent: int = 0
     releasing: int | None = 0
+    without_node: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +120,7 @@ class FlavorLine:
         nominal: all nominal quota of it.
         used: reserved by Workloads.
         releasing: see `Line`.
+        without_node: see `Line`.
         real: healthy on the nodes of the flavor; None where nodes do not decide, or may not be
             read.
         sick: amount on those nodes that cannot be used; None likewise.
@@ -125,6 +130,7 @@ class FlavorLine:
     nominal: int
     used: int
     releasing: int | None
+    without_node: int
     real: int | None
     sick: int | None
 
@@ -252,22 +258,23 @@ def _cohorts_of_overview(found: Overview, queues: Iterable[QueueUse]) -> tuple[C
             yield name
             name = above[name]
 
-    def add(cohort: str, pair: FlavorResource, nominal: int, used: int, leaving: int) -> None:
+    def add(cohort: str, pair: FlavorResource, nominal: int, *parts: int) -> None:
         for name in chain(cohort):
-            amounts = sums[name].setdefault(pair, [0, 0, 0])
+            amounts = sums[name].setdefault(pair, [0, 0, 0, 0])
             amounts[0] = amount.add(amounts[0], nominal)
-            amounts[1] += used
-            amounts[2] += leaving
+            for index, value in enumerate(parts, 1):
+                amounts[index] += value
 
     for cohort in found.cohorts:
         for pair, own in cohort.quotas.items():
-            add(cohort.name, pair, own.nominal, 0, 0)
+            add(cohort.name, pair, own.nominal)
     for queue in queues:
         for name in chain(queue.cohort):
             waiting[name].append(queue)
         for line in queue.lines:
             pair = FlavorResource(FlavorName(line.flavor), ResourceName(line.resource))
-            add(queue.cohort, pair, line.nominal, line.used, line.releasing or 0)
+            parts = line.used, line.releasing or 0, line.without_node
+            add(queue.cohort, pair, line.nominal, *parts)
     return tuple(
         CohortUse(
             name=name,
@@ -279,8 +286,9 @@ def _cohorts_of_overview(found: Overview, queues: Iterable[QueueUse]) -> tuple[C
                     nominal=nominal,
                     used=used,
                     releasing=leaving,
+                    without_node=without_node,
                 )
-                for pair, (nominal, used, leaving) in sorted(sums[name].items())
+                for pair, (nominal, used, leaving, without_node) in sorted(sums[name].items())
             ),
             pending=_waiting_below(waiting[name]),
         )
@@ -313,6 +321,7 @@ def _of_queue_overview(found: QueueOverview) -> QueueUse:
                 used=used + surge,
                 borrowed=_borrowed(used, promised, has_parent=bool(found.cohort)),
                 releasing=found.leaving.get(pair, 0),
+                without_node=_without_node(found, pair),
             )
         )
     asked = {str(name): value for name, value in found.requested.items() if value}
@@ -326,6 +335,11 @@ def _of_queue_overview(found: QueueOverview) -> QueueUse:
         reserving=found.holding,
         admitted=found.admitted,
     )
+
+
+def _without_node(found: QueueOverview, pair: FlavorResource) -> int:
+    held = found.without_node.get(pair)
+    return held.amount if held is not None and is_gpu(pair.resource) else 0
 
 
 def _borrowed(used: int, nominal: int, *, has_parent: bool) -> int:
@@ -342,6 +356,7 @@ class Total:
         used: reserved by Workloads.
         exists: how much can be used on the nodes of all flavors; None where it is not known.
         releasing: see `Line`.
+        without_node: see `Line`.
         asked: what waiting Workloads ask for, as far as that may be read.
         unread: how many Workloads wait of which that may not be read.
     """
@@ -351,6 +366,7 @@ class Total:
     used: int
     exists: int | None
     releasing: int | None
+    without_node: int
     asked: int
     unread: int
 
@@ -371,6 +387,7 @@ def total(use: Use, resource: str) -> Total:
         used=sum(one.used for one in lines),
         exists=sum_of_known(real),
         releasing=sum_of_known(one.releasing for one in lines),
+        without_node=sum(one.without_node for one in lines),
         asked=asked,
         unread=unread,
     )
@@ -529,6 +546,7 @@ def _queue(read: Read, node: QueueNode, releasing: _Pairs | None, waiting: _Wait
     active = next((c for c in view.status.conditions or () if c.type == conditions.ACTIVE), None)
     is_active = active is not None and active.status == "True"
     leaving = None if releasing is None else releasing.get(node.name, {})
+    unbound = queue_status.without_node(view.status.without_node)
     pairs = {
         FlavorResource(flavor.name, resource): None
         for group in node.spec.resource_groups
@@ -542,7 +560,7 @@ def _queue(read: Read, node: QueueNode, releasing: _Pairs | None, waiting: _Wait
         cohort=node.spec.cohort or "",
         active=is_active,
         message="" if is_active else _why_inactive(active),
-        lines=tuple(_line(node, pair, leaving) for pair in pairs),
+        lines=tuple(_line(node, pair, leaving, unbound) for pair in pairs),
         pending=waiting.of_queue(view.status.pending_workloads, node.name),
         reserving=view.status.reserving_workloads or 0,
         admitted=view.status.admitted_workloads or 0,
@@ -554,9 +572,13 @@ def _why_inactive(active: views.Condition | None) -> str:
 
 
 def _line(
-    node: QueueNode, pair: FlavorResource, leaving: Mapping[FlavorResource, int] | None
+    node: QueueNode,
+    pair: FlavorResource,
+    leaving: Mapping[FlavorResource, int] | None,
+    unbound: Mapping[FlavorResource, WithoutNode],
 ) -> Line:
     nominal, used = quota.nominal(node, pair), node.usage.get(pair, 0)
+    held = unbound.get(pair)
     return Line(
         flavor=pair.flavor,
         resource=pair.resource,
@@ -565,6 +587,7 @@ def _line(
         borrowed=_borrowed(used, nominal, has_parent=node.parent is not None),
         lent=_lent(node, pair, nominal, used),
         releasing=None if leaving is None else leaving.get(pair, 0),
+        without_node=0 if held is None else held.amount,
     )
 
 
@@ -582,30 +605,36 @@ def _cohort(node: CohortNode, queues: tuple[QueueUse, ...], waiting: _Waiting) -
     sums: dict[FlavorResource, list[int]] = {}
     for member in within:
         for pair, own in member.quotas.items() if isinstance(member, CohortNode) else ():
-            found = sums.setdefault(pair, [0, 0, 0])
+            found = sums.setdefault(pair, [0, 0, 0, 0])
             found[0] = amount.add(found[0], own.nominal)
     for queue in below:
         for line in queue.lines:
             found = sums.setdefault(
-                FlavorResource(FlavorName(line.flavor), ResourceName(line.resource)), [0, 0, 0]
+                FlavorResource(FlavorName(line.flavor), ResourceName(line.resource)), [0, 0, 0, 0]
             )
             found[0] = amount.add(found[0], line.nominal)
             found[1] += line.used
             found[2] += line.releasing or 0
+            found[3] += line.without_node
     is_known = all(line.releasing is not None for one in below for line in one.lines)
     return CohortUse(
         name=node.name,
         parent=node.declared.name if node.declared is not None else "",
         lines=tuple(
-            _cohort_line(node, pair, nominal, used, releasing if is_known else None)
-            for pair, (nominal, used, releasing) in sorted(sums.items())
+            _cohort_line(node, pair, nominal, used, releasing if is_known else None, unbound)
+            for pair, (nominal, used, releasing, unbound) in sorted(sums.items())
         ),
         pending=waiting.of_cohort(below),
     )
 
 
 def _cohort_line(
-    node: CohortNode, pair: FlavorResource, nominal: int, used: int, releasing: int | None
+    node: CohortNode,
+    pair: FlavorResource,
+    nominal: int,
+    used: int,
+    releasing: int | None,
+    unbound: int,
 ) -> Line:
     own, here = node.subtree.get(pair, 0), node.usage.get(pair, 0)
     return Line(
@@ -616,6 +645,7 @@ def _cohort_line(
         borrowed=max(0, here - own) if node.parent is not None else 0,
         lent=_lent(node, pair, own, here),
         releasing=releasing,
+        without_node=unbound,
     )
 
 
@@ -627,14 +657,16 @@ def _flavors(read: Read, queues: tuple[QueueUse, ...]) -> tuple[FlavorUse, ...]:
     )
     sums = _flavor_sums((one.metadata.name for one in read.objects.flavors), own, queues)
     is_known = all(line.releasing is not None for one in queues for line in one.lines)
-    labels = {one.metadata.name: one.spec.node_labels or {} for one in read.objects.flavors}
+    selecting = {
+        one.metadata.name: resource_flavor.scheduling_value(one) for one in read.objects.flavors
+    }
     parts = capacities(read.objects.nodes)
     knows = bool(read.objects.nodes)
     return tuple(
         _flavor(
             name,
             sums[name],
-            _selected(parts, labels.get(name)) if knows else None,
+            _selected(parts, selecting.get(name)) if knows else None,
             knows_releasing=is_known,
         )
         for name in sorted(sums)
@@ -649,14 +681,15 @@ def _flavor_sums(
     """Return nominal quota, use and what is about to be free, by flavor and resource."""
     sums: dict[str, dict[str, list[int]]] = {name: {} for name in flavors}
     for pair, nominal in of_cohorts:
-        found = sums.setdefault(pair.flavor, {}).setdefault(pair.resource, [0, 0, 0])
+        found = sums.setdefault(pair.flavor, {}).setdefault(pair.resource, [0, 0, 0, 0])
         found[0] = amount.add(found[0], nominal)
     for queue in queues:
         for line in queue.lines:
-            found = sums.setdefault(line.flavor, {}).setdefault(line.resource, [0, 0, 0])
+            found = sums.setdefault(line.flavor, {}).setdefault(line.resource, [0, 0, 0, 0])
             found[0] = amount.add(found[0], line.nominal)
             found[1] += line.used
             found[2] += line.releasing or 0
+            found[3] += line.without_node
     return sums
 
 
@@ -667,6 +700,7 @@ class NodeGpus:
     Attributes:
         name: of the node.
         labels: of the node.
+        taints: of its spec.
         healthy: units that can be used, by resource, with GPU memory and slices.
         sick: units that exist and cannot be used.
         physical: whole GPUs in the machine; 0 where that is not known.
@@ -675,6 +709,7 @@ class NodeGpus:
 
     name: str
     labels: Mapping[str, str]
+    taints: tuple[model.Taint, ...]
     healthy: Mapping[str, int]
     sick: Mapping[str, int]
     physical: int
@@ -694,6 +729,7 @@ def _node_gpus(view: views.Node, models: catalogue.Catalogue, policy: HealthPoli
     return NodeGpus(
         name=facts.name,
         labels=facts.labels,
+        taints=values.taints(view.spec.taints or ()),
         healthy={**part.units, **worth},
         sick=part.sick,
         physical=part.physical,
@@ -701,11 +737,18 @@ def _node_gpus(view: views.Node, models: catalogue.Catalogue, policy: HealthPoli
     )
 
 
-def _selected(found: Iterable[NodeGpus], wanted: Mapping[str, str] | None) -> tuple[NodeGpus, ...]:
+def _selected(
+    found: Iterable[NodeGpus], wanted: model.ResourceFlavor | None
+) -> tuple[NodeGpus, ...]:
+    """Return the nodes of a flavor that its pods can be on."""
     if wanted is None:
         return ()
+    tolerations = predicate.tolerated_in(wanted, names.GPU_TAINT_KEY)
     return tuple(
-        one for one in found if all(one.labels.get(key) == v for key, v in wanted.items())
+        one
+        for one in found
+        if all(one.labels.get(key) == v for key, v in wanted.node_labels.items())
+        and predicate.repelling(one.taints, tolerations) is None
     )
 
 
@@ -722,7 +765,7 @@ def _flavor(
         amounts = (one.sick if part == "sick" else one.healthy for one in selected)
         return sum(found.get(resource, 0) for found in amounts)
 
-    own = {one for one, (nominal, used, _) in sums.items() if is_gpu(one) and (nominal or used)}
+    own = {one for one, (nominal, used, *_) in sums.items() if is_gpu(one) and (nominal or used)}
     having = [
         one
         for one in selected or ()
@@ -737,6 +780,7 @@ def _flavor(
                 nominal=sums[resource][0],
                 used=sums[resource][1],
                 releasing=sums[resource][2] if knows_releasing else None,
+                without_node=sums[resource][3],
                 real=exists(resource, "healthy"),
                 sick=exists(resource, "sick"),
             )
@@ -766,6 +810,25 @@ def _local(view: LocalQueue, waiting: _Waiting) -> LocalUse:
 
 
 # ------------------------------------------------------------------------------------ as JSON
+
+_OF_LINE: Final = {
+    "nominal": "nominal",
+    "used": "used",
+    "borrowed": "borrowed",
+    "lent": "lent",
+    "releasing": "releasing",
+    "withoutNode": "without_node",
+}
+"""Members of the JSON of a line, and its attributes."""
+_OF_FLAVOR: Final = {
+    "nominal": "nominal",
+    "used": "used",
+    "releasing": "releasing",
+    "withoutNode": "without_node",
+    "real": "real",
+    "sick": "sick",
+}
+"""Members of the JSON of a line of a flavor, and its attributes."""
 
 
 def document(use: Use) -> dict[str, Any]:
@@ -852,8 +915,8 @@ def _line_document(line: Line) -> dict[str, Any]:
         "flavor": line.flavor,
         "resource": line.resource,
         **{
-            part: amount_text(line.resource, getattr(line, part))
-            for part in ("nominal", "used", "borrowed", "lent", "releasing")
+            part: amount_text(line.resource, getattr(line, attribute))
+            for part, attribute in _OF_LINE.items()
         },
     }
 

@@ -18,12 +18,12 @@ from admission.base.names import FlavorResource, WorkloadKey
 from admission.base.why import MemberCounts, Shortage
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
-from admission.objects import views
+from admission.objects import queue_status, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
 from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
-from admission.reasons import catalogue, people, reading
+from admission.reasons import catalogue, people, placing, reading
 from admission.reasons.catalogue import Code
 from admission.scheduling.hierarchy import CohortNode, QueueNode
 from admission.visibility import (
@@ -607,7 +607,8 @@ def _with_numbers(
             return answer
         event = None if is_told else _last_event(api, answer, subject, workload)
         return _without_queues(api, answer, workload, event, is_told=is_told)
-    answer = replace(answer, notes=(*answer.notes, *_releasing(view.status.conditions)))
+    unbound = _without_node(node, read, shortages.asked(_AS_WORKLOAD(workload)).values())
+    answer = replace(answer, notes=(*answer.notes, *_releasing(view.status.conditions), *unbound))
     if answer.reason == Code.CLUSTER_QUEUE_INACTIVE:
         return replace(answer, notes=(*answer.notes, *_why_inactive(view.status.conditions)))
     if not is_told:
@@ -820,6 +821,34 @@ def _releasing(conditions_of_queue: Iterable[Any] | None) -> Iterator[str]:
             yield condition.message
 
 
+def _without_node(
+    node: QueueNode, read: cluster.Read, asked: Iterable[Mapping[str, int]]
+) -> Iterator[str]:
+    """Yield what pods without a node hold of what a Workload waits for, by ClusterQueue.
+
+    Args:
+        node: the ClusterQueue in which it waits.
+        read: queues.
+        asked: what its pod sets ask for.
+    """
+    resources_ = {resource for amounts in asked for resource in amounts}
+    root = node.root()
+    leaves = root.leaves() if isinstance(root, CohortNode) else (node,)
+    for name in sorted(leaf.name for leaf in leaves if leaf.name in read.queues):
+        listed = read.queues[name].status.without_node
+        for pair, held in queue_status.without_node(listed).items():
+            if pair in node.quotas and pair.resource in resources_:
+                yield placing.without_node(
+                    pair.resource, pair.flavor, held.amount, name, held.since
+                )
+
+
+def _told_without_node(name: str, listed: Iterable[Any] | None) -> Iterator[str]:
+    """Yield what pods without a node hold of a ClusterQueue, by what its status lists."""
+    for pair, held in queue_status.without_node(listed).items():
+        yield placing.without_node(pair.resource, pair.flavor, held.amount, name, held.since)
+
+
 def _sick(conditions_of_queue: Iterable[Any] | None, flavors: AbstractSet[str]) -> Iterator[str]:
     """Yield which GPUs of flavors are promised and sick or missing, and on which nodes.
 
@@ -858,11 +887,12 @@ def _of_cluster_queue(api: Api, namespace: str, subject: Subject) -> Answer:
         for kind, status in _ALSO
         if (condition := _condition(queue, kind)).get("status") == status
     )
+    listed = queue.get("status", {}).get("withoutNode")
     answer = replace(
         answer,
         since=active.get("lastTransitionTime", ""),
         said=Text(active.get("reason", ""), active.get("message", "")),
-        notes=notes,
+        notes=(*notes, *_told_without_node(subject.name, listed)),
         waiting=queue.get("status", {}).get("pendingWorkloads"),
     )
     if not queue["metadata"].get("deletionTimestamp"):

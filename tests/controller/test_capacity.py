@@ -478,7 +478,7 @@ def test_free_gpus_in_pieces_are_told_in_words():
     bind(made, "a", "n1")
     made.pass_time(6)
     add(made, "b")
-    assert condition(made)[1].endswith("; nvidia.com/gpu in flavor a100: 4 free, largest hole 2")
+    assert condition(made)[1].endswith("a100: 4 free, largest hole 2 (n0)")
 
 
 def test_req_30_pieces_are_told_where_all_gpus_exist_and_whenever_they_change():
@@ -487,15 +487,90 @@ def test_req_30_pieces_are_told_where_all_gpus_exist_and_whenever_they_change():
     )
     made.pass_time(6)
     said = "All GPUs that the nominal quota promises exist; nvidia.com/gpu in flavor a100: "
-    assert condition(made) == ("True", f"{said}5 free, largest hole 3")
+    assert condition(made) == ("True", f"{said}5 free, largest hole 3 (n1)")
     add(made, "a")
     bind(made, "a", "n1")
     made.pass_time(6)
-    assert condition(made) == ("True", f"{said}4 free, largest hole 2")
+    assert condition(made) == ("True", f"{said}4 free, largest hole 2 (n0)")
     made.store.delete(resources.NODES, "n0")
     made.pass_time(6)
     assert condition(made)[0] == "False", "three of five exist, two of them free on one node"
     assert "largest hole" not in condition(made)[1]
+
+
+TAINTS = {
+    "karpenter": {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"},
+    "autoscaler": {"key": "ToBeDeletedByClusterAutoscaler", "value": "1", "effect": "NoSchedule"},
+    "virtual": {"key": "virtual-kubelet.io/provider", "value": "azure", "effect": "NoSchedule"},
+}
+
+
+@pytest.mark.parametrize("kind", sorted(TAINTS))
+def test_a_node_whose_taint_pods_do_not_tolerate_is_no_capacity(kind: str) -> None:
+    made = make_world(
+        node("n0", gpu=4), node("virtual", gpu=1000), guarded(make_cluster_queue(quota=8)),
+        make_local_queue(),
+    )  # fmt: skip
+    assert condition(made)[0] == "True"
+
+    taints = patches.merge({"spec": {"taints": [TAINTS[kind]]}})
+    made.store.patch(resources.NODES, "virtual", taints)
+    made.settle()
+    made.pass_time(6)
+
+    status, message = condition(made)
+    assert status == "False"
+    assert "quota promises 8, 4 exist" in message
+    assert f"virtual: taint {TAINTS[kind]['key']}:NoSchedule is not tolerated" in message
+    (first, virtual) = made.core.stock()
+    assert (first.free[GPU], virtual.free.get(GPU, 0)) == (4, 0)
+    made.store.patch(resources.NODES, "virtual", patches.merge({"spec": {"taints": None}}))
+    made.settle()
+    assert condition(made)[0] == "True"
+
+
+@pytest.mark.parametrize("how", ["tolerations", "nodeTaints"])
+def test_a_node_counts_whose_taint_every_pod_of_the_flavor_tolerates(how: str) -> None:
+    taint = TAINTS["virtual"]
+    made = make_world(node("n0", gpu=8), make_cluster_queue(quota=8), make_local_queue())
+    made.store.patch(resources.NODES, "n0", patches.merge({"spec": {"taints": [taint]}}))
+    made.settle()
+    assert condition(made)[0] == "False"
+
+    given = {"tolerations": [{"key": taint["key"], "operator": "Exists"}], "nodeTaints": [taint]}
+    made.store.patch(
+        resources.RESOURCE_FLAVORS, "a100", patches.merge({"spec": {how: given[how]}})
+    )
+    made.settle()
+
+    assert condition(made)[0] == "True"
+
+
+def test_what_runs_on_a_tainted_node_keeps_its_gpus() -> None:
+    made = guarded_world(quota=8)
+    add(made, "a", gpus=4)
+    bind(made, "a", "n0")
+    taints = patches.merge({"spec": {"taints": [TAINTS["karpenter"]]}})
+    made.store.patch(resources.NODES, "n0", taints)
+    made.settle()
+
+    assert "quota promises 8, 4 exist" in condition(made)[1]
+    made.delete_pod("a")
+    made.settle()
+    assert "quota promises 8, 0 exist" in condition(made)[1]
+
+
+def test_the_condition_names_flavors_that_select_the_same_nodes_though_all_gpus_exist() -> None:
+    quotas = {one: {GPU: 4} for one in ("a100", "same")}
+    made = make_world(
+        node("n0", gpu=8), make_flavor("same", product=A100), make_cluster_queue(quotas=quotas),
+        make_local_queue(),
+    )  # fmt: skip
+
+    status, message = condition(made)
+
+    assert status == "True"
+    assert "flavor a100 selects nodes that same selects too" in message
 
 
 def test_req_30_slices_that_no_profile_can_use_are_told_and_counted():
@@ -504,7 +579,9 @@ def test_req_30_slices_that_no_profile_can_use_are_told_and_counted():
     cut["status"] |= {"capacity": {half: "4"}, "allocatable": {half: "4"}}
     made = make_world(cut, queue("gpus", "a100", slices=12), make_local_queue())
     made.pass_time(6)
-    text = "gpu-slices in flavor a100: 12 free, largest hole 12, 2 more that no profile can use"
+    text = (
+        "gpu-slices in flavor a100: 12 free, largest hole 12 (n0), 2 more that no profile can use"
+    )
     assert condition(made)[1].endswith(text)
     assert shown("fragmentation_stranded", names.GPU_SLICES) == {("a100", names.GPU_SLICES): 2.0}
     assert shown("flavor_cards") == {("a100", GPU): 2.0}

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from admission.base import patches
 from admission.kube import resources
 from admission.reasons.catalogue import Code
@@ -118,8 +120,27 @@ def test_an_admitted_pod_that_fits_no_node_is_too_big_and_keeps_its_quota() -> N
     assert made.admitted() == {"big"}
 
 
+@pytest.mark.parametrize("how", ["none yet", "scaled", "Tell"])
+def test_a_pod_that_an_autoscaler_is_asked_for_is_told_to_wait(how: str) -> None:
+    labels = {"karpenter.sh/nodepool": "gpus"} if how == "scaled" else {}
+    nodes = [] if how == "none yet" else [node("n0", gpu=2, labels=labels)]
+    made = world(*nodes, placement="Tell" if how == "Tell" else "")
+    add(made, "small", gpus=2)
+    if nodes:
+        bind(made, "small", "n0")
+    add(made, "wide", gpus=2)
+
+    found = cannot_schedule(made, "wide")
+
+    awaited = f"no node of a100 has room yet, an autoscaler may add one; {NO_NODE}"
+    assert found.message == f"Admitted, but 0 of 1 pods are scheduled: {awaited}"
+    (note,) = [note for name, _, note in made.events.recorded if name == "wide"]
+    assert "Wait: an autoscaler is asked for a node" in note
+    assert "elete it" not in f"{note} {found.message} {found.advice}"
+
+
 def test_an_admitted_pod_for_which_no_node_has_enough_free_says_so() -> None:
-    made = world(node("n0", gpu=4), node("n1", gpu=4), placement="Tell")
+    made = world(node("n0", gpu=4), node("n1", gpu=4), placement="Off")
     add(made, "a", "b", gpus=3)
     bind(made, "a", "n0")
     bind(made, "b", "n1")

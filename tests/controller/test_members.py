@@ -21,6 +21,11 @@ from tests.clocks import FakeClock
 from tests.controller.world import World, ready_world
 
 NO_NODE = "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector."
+AWAITED = f"no node of a100 has room yet, an autoscaler may add one; {NO_NODE}"
+WAIT = (
+    "Wait: an autoscaler is asked for a node; if none comes, ask an administrator whether nodes of"
+    " this kind can be added"
+)
 HALF_AN_HOUR = 30 * 60
 
 
@@ -93,7 +98,7 @@ def test_a_job_whose_pods_cannot_all_start_gives_its_quota_back_after_half_an_ho
     assert not is_suspended(world)
 
     later(world, 2)
-    text = f"Not all pods were ready within 30 minutes: 2 of 4 pods are scheduled: {NO_NODE}"
+    text = f"Not all pods were ready within 30 minutes: 2 of 4 pods are scheduled: {AWAITED}"
     assert condition(world, "Evicted") == ("True", "PodsReadyTimeout", text)
     assert is_suspended(world)
 
@@ -241,11 +246,10 @@ def test_with_0_there_is_no_limit() -> None:
     make(world, "train", 2, 3, why=NO_NODE)
     later(world, 10 * HALF_AN_HOUR)
     assert not is_suspended(world)
-    assert condition(world, "PodsReady")[2].endswith(f": 2 of 4 pods are scheduled: {NO_NODE}")
+    assert condition(world, "PodsReady")[2].endswith(f": 2 of 4 pods are scheduled: {AWAITED}")
     assert told(world) == [(
         "This Job holds 4 nvidia.com/gpu of queue team-a, but only 2 of 4 pods are scheduled: "
-        f"{NO_NODE} Wait if a node is to come or to become free, as from an autoscaler; else "
-        "delete it, or ask for fewer pods, to give the quota back"
+        f"{AWAITED} {WAIT}"
     )]  # fmt: skip
 
 
@@ -332,16 +336,12 @@ def test_a_single_pod_that_no_node_takes_says_so_soon_and_once() -> None:
     later(world, 4)
     assert told(world) == []
     later(world, 1)
-    text = f"Not all pods are ready or succeeded: 0 of 1 pods are scheduled: {NO_NODE}"
+    text = f"Not all pods are ready or succeeded: 0 of 1 pods are scheduled: {AWAITED}"
     assert condition(world, "PodsReady") == ("False", "WaitForStart", text)
-    note = (
-        f"This pod holds 2 nvidia.com/gpu of queue team-a, but has no node: {NO_NODE} Wait if a "
-        "node is to come or to become free, as from an autoscaler; else delete it to give the "
-        "quota back"
-    )
+    note = f"This pod holds 2 nvidia.com/gpu of queue team-a, but has no node: {AWAITED} {WAIT}"
     assert told(world) == [note]
     answer = why.explain(world.store, "ml", "train").message
-    assert answer == f"Admitted, but 0 of 1 pods are scheduled: {NO_NODE}"
+    assert answer == f"Admitted, but 0 of 1 pods are scheduled: {AWAITED}"
 
     say(world, unscheduled(world, "0/4 nodes are available: 4 Insufficient nvidia.com/gpu."))
     later(world, 60)
@@ -408,8 +408,7 @@ def test_a_job_of_one_pod_says_so_too() -> None:
     later(world, 5)
     assert told(world) == [(
         "This Job holds 1 nvidia.com/gpu of queue team-a, but only 0 of 1 pods are scheduled: "
-        f"{NO_NODE} Wait if a node is to come or to become free, as from an autoscaler; else "
-        "delete it, or ask for fewer pods, to give the quota back"
+        f"{AWAITED} {WAIT}"
     )]  # fmt: skip
     assert not is_suspended(world)
 

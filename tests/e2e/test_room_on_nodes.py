@@ -1,12 +1,23 @@
 """Pods wait for a node, not only for an amount: with the real scheduler and real bindings."""
 
+import json
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from admission.base import names
+from admission.base.clock import SystemClock
+from admission.run.connection import Target
+from admission.run.doctor import checks, looking
+from admission.run.doctor.findings import Diagnosis, Severity
 from tests.builders.queues import make_class
 from tests.controlplane import waiting
+from tests.controlplane.rest import Json
 from tests.e2e import objects
 from tests.e2e.pools import Pool
 from tests.e2e.queues import add_flavor, add_queue, reasons, waiting_pods
@@ -58,6 +69,7 @@ def test_a_pod_waits_for_a_hole_though_enough_gpus_are_free(system: Installed, t
     add_pod(team, "large", 4)
 
     assert "4 are free, at most 2 on one node" in told(team)
+    assert f"would fit if {team.namespace}/small-" in told(team)
     assert reasons(team) == {"WaitingForNode"}
     add_pod(team, "tiny", 1)
     waiting.until(lambda: "tiny" in running(team), what="who fits is not held up")
@@ -205,6 +217,66 @@ def test_nodes_of_a_flavor_that_says_so_decide_nothing(system: Installed, team: 
     waiting.until(
         lambda: not team.pod("pod")["spec"].get("schedulingGates"), what="it is admitted"
     )
+
+
+def test_quota_without_a_node_is_one_number_wherever_it_is_shown(system: Installed, team: Pool):
+    team.add_node(product=A100, gpus=4)
+    flavor = add_flavor(system, team, "a", A100)
+    add_queue(system, team, {flavor: 4})
+    # The scheduler of this pod does not exist, so nobody binds it.
+    add_pod(team, "first", 3, schedulerName="nobody")
+    path = f"{KUEUE}/clusterqueues/{team.name}"
+    waiting.until(lambda: held_without_node(system.api.get(path)) == {"3"}, what="it is counted")
+    add_pod(team, "second", 2)
+    told(team)
+
+    shown = kubectl_gpu(system, "top", team.name, "-o", "json")
+    (queue,) = shown["clusterQueues"]
+    assert [one["withoutNode"] for one in queue["quota"] if one["withoutNode"] != "0"] == ["3"]
+    why = kubectl_gpu(system, "why", "pod/second", "-n", team.namespace, "-o", "json")
+    sentence = (
+        f"3 nvidia.com/gpu in flavor {flavor} are held by pods of ClusterQueue {team.name}"
+        " that are on no node"
+    )
+    assert any(note.startswith(sentence) for note in why["notes"])
+    _, metrics = system.page(system.metrics_url, "/metrics")
+    labels = f'cluster_queue="{team.name}",flavor="{flavor}",resource="nvidia.com/gpu"'
+    assert f"gpu_admission_quota_without_node{{{labels}}} 3.0" in metrics
+    found = [
+        finding.what
+        for check, finding in later(system, 600).of(Severity.WARNING)
+        if check == "quota-without-node"
+    ]
+    assert any(text.startswith(sentence) for text in found)
+
+    team.cluster.api.delete(team.path("pods", "first"))
+    waiting.until(lambda: running(team) == {"second"}, what="the second pod runs")
+    waiting.until(lambda: not held_without_node(system.api.get(path)), what="all are on nodes")
+
+
+def held_without_node(queue: Json) -> set[str]:
+    """What the status of a ClusterQueue says that pods without a node hold."""
+    listed = queue.get("status", {}).get("withoutNode", ())
+    return {one["total"] for flavor in listed for one in flavor["resources"]}
+
+
+def kubectl_gpu(system: Installed, *arguments: str) -> Json:
+    """What a command of the plugin answers."""
+    program = "from admission.cli.kubectl import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments, "--kubeconfig", system.kubeconfig],
+        capture_output=True, text=True, timeout=waiting.PATIENCE_SECONDS, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def later(system: Installed, seconds: float) -> Diagnosis:
+    """What the doctor would find so many seconds later."""
+    with closing(Target(system.kubeconfig).connect(connections=1, timeout_seconds=30)) as api:
+        picture = looking.look(api, None, SystemClock())
+    moment = picture.now + timedelta(seconds=seconds)
+    return checks.diagnose(replace(picture, now=moment, here=moment))
 
 
 def test_what_is_admitted_and_not_bound_yet_keeps_its_place(system: Installed, team: Pool):

@@ -36,6 +36,7 @@ Each of ``steps`` is something that is done, and what holds afterwards:
 * ``phases``: what a kubelet says of a pod, one after the other; ``fail``: pods, one by one;
 * ``end``: pods of ``before`` end; ``restart``: webhook and controller start again;
 * ``restore``: objects are exported, deleted, and created again in this order, as a backup does;
+* ``taint``: nodes get a taint, which is taken off at the end;
 * ``kubectl``: what an ``administrator`` or an ``editor`` types; ``node``: nodes with labels come.
 """
 
@@ -86,6 +87,8 @@ class Case:
             document["kind"]: document["apiVersion"] for document in self._documents
         }
         self._made: list[str] = []
+        self._untainted: dict[str, list[Json]] = {}
+        """Taints that nodes had before, by path."""
         self._default_priority = 0
 
     def run(self) -> None:
@@ -350,6 +353,12 @@ class Case:
         for name, labels in nodes.items():
             self.system.cluster.add_gpu_node(name, labels=labels)
 
+    def _taint(self, taints: dict[str, Json]) -> None:
+        for name, taint in taints.items():
+            path = f"/api/v1/nodes/{name}"
+            self._untainted.setdefault(path, self.api.get(path)["spec"].get("taints", []))
+            self.api.patch(path, {"spec": {"taints": [*self._untainted[path], taint]}})
+
     def _ask(self, method: str, path: str, body: Json | None = None) -> None:
         """Send a request about what may be gone."""
         content_type = MERGE if method == "PATCH" else "application/json"
@@ -379,6 +388,8 @@ class Case:
 
     def delete(self) -> None:
         """Delete what the case has made; namespaces go with everything else at the end."""
+        for path, taints in self._untainted.items():
+            self.api.patch(path, {"spec": {"taints": taints}})
         for path in reversed(self._made):
             if re.fullmatch("/api/v1/namespaces/[^/]+", path) is None:
                 self._delete_whatever_holds_it(path)
@@ -589,6 +600,7 @@ _ACTIONS: Final[Mapping[str, Any]] = {
     "restore": Case._restore,
     "kubectl": Case._kubectl,
     "node": Case._node,
+    "taint": Case._taint,
 }
 _EXPECTATIONS: Final[Mapping[str, Any]] = {
     "starts": Case._starts,

@@ -55,9 +55,11 @@ _QUEUE: Final = {
     "fairSharing": {"weight": "2"},
     "admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"},
 }
+_WITHOUT_NODE: Final = [{"name": "f", "resources": [{"name": "cpu", "total": "1", "since": TIME}]}]
 _QUEUE_STATUS: Final = {
     "conditions": [ACTIVE], **_COUNTS,
     "flavorsReservation": _BORROWED, "flavorsUsage": _BORROWED, "fairSharing": _SHARE,
+    "withoutNode": _WITHOUT_NODE,
 }  # fmt: skip
 _PENDING: Final = {
     "pendingWorkloadsStatus": {

@@ -74,6 +74,7 @@ def pending(queue: str, gpus: int) -> dict[str, str]:
 
 
 _RESEARCH = {"cluster_queue": "research"}
+_HELD_A100 = '{cluster_queue="research", flavor="a100", resource="nvidia.com/gpu"}'
 _OF_A100 = {"flavor": "a100", "resource": "nvidia.com/gpu"}
 _OLDEST = 'gpu_admission_oldest_pending_timestamp_seconds{cluster_queue="research"}'
 _REVIEWS = "gpu_admission_webhook_reviews_total"
@@ -212,6 +213,17 @@ CASES: Mapping[str, Case] = {
         cause={'gpu_admission_releasing_pods{cluster_queue="research"}': "1x600"},
         calm={'gpu_admission_releasing_pods{cluster_queue="research"}': "0 1x30 0x600"},
         labels=_RESEARCH,
+    ),
+    "GpuAdmissionQuotaWithoutNode": Case(
+        cause={
+            f"gpu_admission_quota_without_node{_HELD_A100}": "4x600",
+            f"gpu_admission_quota_without_node_timestamp_seconds{_HELD_A100}": "0x600",
+        },
+        calm={
+            f"gpu_admission_quota_without_node{_HELD_A100}": "4x600",
+            f"gpu_admission_quota_without_node_timestamp_seconds{_HELD_A100}": "0+60x600",
+        },
+        labels={**_RESEARCH, **_OF_A100},
     ),
     "GpuAdmissionWaitLong": Case(
         cause=waits(40960, "0+1x600"), calm=waits(640, "0+1x600"), labels=_RESEARCH

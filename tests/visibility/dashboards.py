@@ -36,6 +36,7 @@ from admission.scheduling.overview import (
 )
 from admission.scheduling.pending import PendingSnapshot
 from admission.scheduling.reserving import ReservingWorkload
+from admission.scheduling.without_node import WithoutNode
 from admission.visibility.dashboard import app, sessions
 from tests.clocks import FakeClock
 from tests.visibility.builders import Lines, line, waiting
@@ -79,6 +80,7 @@ def queue(
         "used": on("a100", used) if amounts is None else amounts,
         "surge": {},
         "leaving": {},
+        "without_node": {},
         "holding": used,
         "admitted": used,
         "pending": 0,
@@ -145,7 +147,6 @@ def stock_of(found: GpuNode) -> NodeStock:
         free={
             r: max(0, n - charged.get(r, 0) - found.others.get(r, 0)) for r, n in healthy.items()
         },
-        charged=charged,
         reasons=found.part.reasons,
     )
 
@@ -204,7 +205,15 @@ class Known(Lines):
         super().__init__({ClusterQueueName("research"): found, LocalQueueKey("ml", "team"): found})
         self.found = Overview(
             (
-                queue("research", "gpus", 8, 12, pending=3, requested={GPU: 24}),
+                queue(
+                    "research",
+                    "gpus",
+                    8,
+                    12,
+                    pending=3,
+                    requested={GPU: 24},
+                    without_node={pair: WithoutNode(n, 1) for pair, n in on("a100", 5).items()},
+                ),
                 queue("serving", "gpus", 8, 2, leaving=on("a100", 2)),
                 queue("lab", active=False, problem="Can't admit new workloads: is stopped."),
             ),

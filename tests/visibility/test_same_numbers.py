@@ -48,6 +48,7 @@ def _numbers(use: Use) -> object:
                     line.used,
                     line.borrowed,
                     line.releasing,
+                    line.without_node,
                 )
                 for line in one.lines
             ],
@@ -66,11 +67,16 @@ def test_the_dashboard_shows_what_top_shows(seed: int) -> None:
     chance, world = random.Random(seed), _world()
     pods: list[str] = []
     for step in range(STEPS):
-        action = chance.choice(["create", "create", "create", "end", "delete", "stop"])
+        action = chance.choice(["create", "create", "create", "bind", "end", "delete", "stop"])
         if action == "create" or not pods:
             name = f"pod-{step}"
             world.add_pod(name, queue=chance.choice(sorted(QUEUES)), gpus=chance.randint(1, 5))
             pods.append(name)
+        elif action == "bind":
+            change = patches.merge({"spec": {"nodeName": "n1"}})
+            bound = chance.choice(sorted(world.admitted() & {*pods}) or [pods[0]])
+            if not world.is_gated(bound):
+                world.store.patch(resources.PODS, bound, change, "ml")
         elif action == "end":
             world.set_phase(pods.pop(chance.randrange(len(pods))), "Succeeded")
         elif action == "delete":

@@ -17,11 +17,14 @@ from admission.gpu.health import DeviceReading, HealthPolicy, Settled
 from admission.gpu.inventory import GpuNode, GpuPod, NodeStock
 from admission.gpu.nodes import NodeFacts, devices_of
 from admission.gpu.published import Published
+from admission.scheduling.model import Taint, Toleration
+from admission.scheduling.places import predicate
 
 Amounts = Mapping[str, int]
 Pods = Mapping[str, tuple[str, str, str]]
 
 _NOTHING: Final[Amounts] = {}
+_NO_HOLE: Final = (0, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +67,9 @@ class _Node:
         settled: units of all its devices, and a change that is not believed yet.
         sick_ids: devices that were judged sick.
         part: its capacity.
+        taints: of the node.
+        repelled: flavors that select it and whose pods do not tolerate a taint, sorted.
+        withheld: what it has for these: what admitted pods hold, and nothing else.
     """
 
     facts: NodeFacts
@@ -71,7 +77,14 @@ class _Node:
     settled: Settled
     sick_ids: frozenset[str]
     part: NodeCapacity
+    taints: tuple[Taint, ...] = ()
     capacity: GpuCapacity = _EMPTY
+    repelled: tuple[str, ...] = ()
+    withheld: GpuCapacity = _EMPTY
+
+    def of(self, flavor: str) -> GpuCapacity:
+        """Return what it has for a flavor."""
+        return self.withheld if flavor in self.repelled else self.capacity
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +96,14 @@ class _Allocated:
 
 
 _NOT_ALLOCATED: Final = _Allocated()
+
+
+@dataclass(frozen=True, slots=True)
+class _Selection:
+    """Which nodes a flavor selects, and what its pods tolerate there."""
+
+    node_labels: Mapping[str, str]
+    tolerations: tuple[Toleration, ...]
 
 
 class _Sum:
@@ -110,6 +131,9 @@ class Capacities:
 
     Times are microseconds since the epoch.
 
+    A node whose taint pods of a flavor do not tolerate has nothing for that flavor but what
+    admitted pods hold there already.
+
     Attributes:
         version: grows with every change of a capacity.
         complete: whether it is known what pods hold that are not watched.
@@ -130,7 +154,7 @@ class Capacities:
         self.version = 0
         self.complete = not awaits_list
         self._nodes: dict[str, _Node] = {}
-        self._flavors: dict[str, Mapping[str, str]] = {}
+        self._flavors: dict[str, _Selection] = {}
         self._sums: dict[str, _Sum] = {}
         self._shared: dict[tuple[str, ...], _Sum] | None = None
         """Stock by the flavors that select the same nodes; None where it is to be summed again."""
@@ -145,30 +169,59 @@ class Capacities:
 
     # ---------------------------------------------------------------------------------- seeing
 
-    def set_flavor(self, name: str, node_labels: Mapping[str, str]) -> None:
-        """Add a flavor, or change which nodes belong to it."""
-        if self._flavors.get(name) == node_labels:
+    def set_flavor(
+        self,
+        name: str,
+        node_labels: Mapping[str, str],
+        tolerations: tuple[Toleration, ...] = (),
+    ) -> None:
+        """Add a flavor, or change which nodes belong to it.
+
+        Args:
+            name: of the flavor.
+            node_labels: that its nodes have.
+            tolerations: of every pod that gets it.
+        """
+        selection = _Selection(dict(node_labels), tolerations)
+        if self._flavors.get(name) == selection:
             return
-        self._flavors[name] = dict(node_labels)
+        self._flavors[name] = selection
         self._shared = None
         self._note(name)
-        found = self._sums[name] = _Sum()
+        total = self._sums[name] = _Sum()
         for node in self._nodes.values():
+            node.repelled = tuple(one for one in node.repelled if one != name)
             if _selects(node_labels, node.facts.labels):
-                found.nodes[node.facts.name] = None
-                found.add(node.capacity, 1)
+                if predicate.repelling(node.taints, tolerations) is not None:
+                    node.repelled = tuple(sorted((*node.repelled, name)))
+                    node.withheld = self._withheld_of(node)
+                total.nodes[node.facts.name] = None
+                total.add(node.of(name), 1)
 
     def drop_flavor(self, name: str) -> None:
         """Forget a flavor."""
         if self._flavors.pop(name, None) is not None:
-            del self._sums[name]
+            for node in self._sums.pop(name).nodes:
+                entry = self._nodes[node]
+                entry.repelled = tuple(one for one in entry.repelled if one != name)
             self._shared = None
             self._note(name)
 
-    def set_node(self, facts: NodeFacts, now_us: int) -> bool:
-        """Take a node as it is reported now; return whether that says something new."""
+    def set_node(
+        self, facts: NodeFacts, now_us: int, taints: tuple[Taint, ...] | None = None
+    ) -> bool:
+        """Take a node as it is reported now; return whether that says something new.
+
+        Args:
+            facts: the node.
+            now_us: the time.
+            taints: of the node; None for those that it had before.
+        """
         known = self._nodes.get(facts.name)
-        if known is not None and known.reported == facts and facts.name not in self._unsettled:
+        if taints is None:
+            taints = () if known is None else known.taints
+        is_as_before = known is not None and known.reported == facts and known.taints == taints
+        if is_as_before and facts.name not in self._unsettled:
             return False
         seen = sum(devices_of(facts).values())
         settled = _complete(known.settled if known else None, seen, now_us, self._policy)
@@ -181,13 +234,13 @@ class Capacities:
             self._unsettled.add(facts.name)
         else:
             self._unsettled.discard(facts.name)
-        if known is not None and known.facts == counted:
+        if known is not None and known.facts == counted and known.taints == taints:
             known.reported, known.settled = facts, settled
             return True
         before = known.sick_ids if known else frozenset()
         part = capacity.of_node(counted, self._catalogue, self._policy, before)
         sick_ids = _sick_ids(facts.devices or (), self._policy, before)
-        entry = _Node(counted, facts, settled, sick_ids, part)
+        entry = _Node(counted, facts, settled, sick_ids, part, taints)
         self._put(entry, known)
         return True
 
@@ -227,12 +280,11 @@ class Capacities:
         known = self._nodes.pop(name, None)
         self._unsettled.discard(name)
         if known is not None:
-            flavors = self._of(known.facts.labels)
-            for flavor in flavors:
+            for flavor in self._of(known.facts.labels):
                 self._sums[flavor].nodes.pop(name)
-                self._sums[flavor].add(known.capacity, -1)
+                self._sums[flavor].add(known.of(flavor), -1)
                 self._note(flavor)
-            self._add_shared(flavors, known.capacity, -1)
+            self._add_shared(known, -1)
 
     def has_node(self, name: str) -> bool:
         """Return whether the node has, or had, GPUs."""
@@ -332,7 +384,7 @@ class Capacities:
         if self._shared is None:
             self._shared = {}
             for node in self._nodes.values():
-                self._add_shared(self._of(node.facts.labels), node.capacity, 1)
+                self._add_shared(node, 1)
         return {
             flavors: dict(found.parts["real"])
             for flavors, found in sorted(self._shared.items())
@@ -341,30 +393,36 @@ class Capacities:
 
     def fragmentation(self, flavor: str) -> dict[str, Fragmentation]:
         """Return the free devices of every node of a flavor, by resource."""
-        largest: dict[str, int] = {}
+        largest: dict[str, tuple[int, str]] = {}
         found = self._sums.get(flavor)
         if found is None:
             return {}
         for name in found.nodes:
-            for resource, amount in self._nodes[name].capacity.free.items():
-                if amount > largest.get(resource, 0):
-                    largest[resource] = amount
+            for resource, amount in self._nodes[name].of(flavor).free.items():
+                most, holder = largest.get(resource, _NO_HOLE)
+                if amount > most or (amount == most and amount and name < holder):
+                    largest[resource] = amount, name
         free, stranded = found.parts["free"], found.parts["stranded"]
         return {
             resource: Fragmentation(
                 free=free.get(resource, 0),
-                largest=largest.get(resource, 0),
+                largest=largest.get(resource, _NO_HOLE)[0],
                 stranded=stranded.get(resource, 0),
+                node=largest.get(resource, _NO_HOLE)[1],
             )
             for resource in sorted(found.parts["healthy"])
         }
 
     def largest_nodes(self, flavor: str) -> dict[str, int]:
-        """Return the most that one node of a flavor has of each device, sick ones included."""
+        """Return the most that one node of a flavor has of each device, sick ones included.
+
+        Nodes whose taint its pods do not tolerate are left out.
+        """
         found = self._sums.get(flavor)
         largest: dict[str, int] = {}
         for name in found.nodes if found else ():
-            has = self._nodes[name].capacity
+            entry = self._nodes[name]
+            has = _EMPTY if flavor in entry.repelled else entry.capacity
             for resource in has.healthy.keys() | has.sick.keys():
                 amount = has.healthy.get(resource, 0) + has.sick.get(resource, 0)
                 largest[resource] = max(amount, largest.get(resource, 0))
@@ -374,28 +432,36 @@ class Capacities:
         """Return why GPUs of the flavor do not count or are in doubt, by node, sorted."""
         found = self._sums.get(flavor)
         for name in sorted(found.nodes if found else ()):
-            for reason in self._nodes[name].part.reasons:
+            entry = self._nodes[name]
+            for reason in self._reasons_of(entry, (flavor,)):
                 yield f"{name}: {reason}"
 
     def stock(self) -> tuple[NodeStock, ...]:
         """Return what each node has, by name."""
-        return tuple(
-            NodeStock(
-                name=name,
-                labels=entry.facts.labels,
-                healthy=entry.capacity.healthy,
-                sick=entry.capacity.sick,
-                free=entry.capacity.free,
-                charged=self._charged_on(entry.facts),
-                reasons=entry.part.reasons,
-            )
-            for name, entry in sorted(self._nodes.items())
+        return tuple(self._stock_of(entry) for _, entry in sorted(self._nodes.items()))
+
+    def _stock_of(self, entry: _Node) -> NodeStock:
+        """What a node has; nothing of it is free where pods of no flavor tolerate its taints."""
+        flavors = self._of(entry.facts.labels)
+        is_repelled = bool(flavors) and len(entry.repelled) == len(flavors)
+        return NodeStock(
+            name=entry.facts.name,
+            labels=entry.facts.labels,
+            healthy=entry.capacity.healthy,
+            sick=entry.capacity.sick,
+            free=_NOTHING if is_repelled else entry.capacity.free,
+            reasons=self._reasons_of(entry, flavors if is_repelled else ()),
         )
 
-    def _charged_on(self, facts: NodeFacts) -> Amounts:
-        if facts.published is None:
-            return self._held.get(facts.name, _NOTHING)
-        return facts.published.counted(self._allocated.get(facts.name, _NOT_ALLOCATED).ours)
+    def _reasons_of(self, entry: _Node, flavors: Iterable[str]) -> tuple[str, ...]:
+        """Why GPUs of a node do not count, in some of its flavors."""
+        repelling = (
+            predicate.repelling(entry.taints, self._flavors[flavor].tolerations)
+            for flavor in flavors
+            if flavor in entry.repelled
+        )
+        told = (f"taint {one.key}:{one.effect} is not tolerated" for one in repelling if one)
+        return tuple(dict.fromkeys((*entry.part.reasons, *told)))
 
     def named(self, names_: Iterable[str], pods: Pods) -> tuple[GpuNode, ...]:
         """Return nodes with the holders of their GPUs; those that are not known are left out.
@@ -433,46 +499,62 @@ class Capacities:
         name = entry.facts.name
         if known is None or known.part.units != entry.part.units:
             self._judged[name] = None
-        entry.capacity = self._capacity_of(entry)
-        if known is not None and known.facts.labels == entry.facts.labels:
+        flavors = self._of(entry.facts.labels)
+        entry.repelled = tuple(
+            flavor
+            for flavor in sorted(flavors)
+            if predicate.repelling(entry.taints, self._flavors[flavor].tolerations) is not None
+        )
+        entry.capacity, entry.withheld = self._capacity_of(entry), self._withheld_of(entry)
+        is_regrouped = known is None or (known.facts.labels, known.repelled) != (
+            entry.facts.labels,
+            entry.repelled,
+        )
+        if known is not None and not is_regrouped:
             self._nodes[name] = entry
-            self._resum(entry, known.capacity)
+            self._resum(entry, known)
             return
         if known is not None:
             self.drop_node(name)
         self._nodes[name] = entry
-        for flavor in self._of(entry.facts.labels):
+        for flavor in flavors:
             self._sums[flavor].nodes[name] = None
-        self._resum(entry, _EMPTY)
+        self._resum(entry, replace(entry, capacity=_EMPTY, withheld=_EMPTY))
 
     def _restock(self, name: str) -> None:
         entry = self._nodes.get(name)
         if entry is not None:
-            before, entry.capacity = entry.capacity, self._capacity_of(entry)
+            before = replace(entry)
+            entry.capacity, entry.withheld = self._capacity_of(entry), self._withheld_of(entry)
             self._resum(entry, before)
 
-    def _resum(self, entry: _Node, before: GpuCapacity) -> None:
-        if entry.capacity == before:
+    def _resum(self, entry: _Node, before: _Node) -> None:
+        """Count a node as it is now; its flavors are those that it had before."""
+        if (entry.capacity, entry.withheld) == (before.capacity, before.withheld):
             return
-        flavors = self._of(entry.facts.labels)
-        for flavor in flavors:
-            found = self._sums[flavor]
-            found.add(before, -1)
-            found.add(entry.capacity, 1)
+        for flavor in self._of(entry.facts.labels):
+            total = self._sums[flavor]
+            total.add(before.of(flavor), -1)
+            total.add(entry.of(flavor), 1)
             self._note(flavor)
-        self._add_shared(flavors, before, -1)
-        self._add_shared(flavors, entry.capacity, 1)
+        self._add_shared(before, -1)
+        self._add_shared(entry, 1)
 
-    def _add_shared(self, flavors: Iterable[str], capacity: GpuCapacity, sign: int) -> None:
-        if self._shared is not None:
-            self._shared.setdefault(tuple(sorted(flavors)), _Sum()).add(capacity, sign)
+    def _add_shared(self, entry: _Node, sign: int) -> None:
+        """Count a node once: with the flavors whose pods it takes, else with all of them."""
+        if self._shared is None:
+            return
+        flavors = sorted(self._of(entry.facts.labels))
+        takers = tuple(one for one in flavors if one not in entry.repelled)
+        capacity = entry.capacity if takers else entry.withheld
+        self._shared.setdefault(takers or tuple(flavors), _Sum()).add(capacity, sign)
 
     def _note(self, flavor: str) -> None:
         self._changed.add(flavor)
         self.version += 1
 
     def _of(self, labels: Mapping[str, str]) -> list[str]:
-        return [name for name, wanted in self._flavors.items() if _selects(wanted, labels)]
+        return [name for name, one in self._flavors.items() if _selects(one.node_labels, labels)]
 
     def _count(self, node: str, amounts: Amounts, outside: bool, sign: int) -> None:
         by_node = self._stray if outside else self._held
@@ -529,6 +611,16 @@ class Capacities:
             real={r: max(usable.get(r, 0), held.get(r, 0)) for r in usable.keys() | held.keys()},
             free=left(allocated.outside | allocated.ours, outside, held),
         )
+
+    def _withheld_of(self, entry: _Node) -> GpuCapacity:
+        """What a node has for flavors whose pods do not tolerate its taints."""
+        if not entry.repelled:
+            return _EMPTY
+        facts = entry.facts
+        held = self._held.get(facts.name, _NOTHING)
+        if facts.published is not None:
+            held = facts.published.counted(self._allocated.get(facts.name, _NOT_ALLOCATED).ours)
+        return GpuCapacity(real=self._valued(facts, held))
 
     def _outside_on(self, node: str) -> Amounts:
         listed, more = self._outside.get(node, _NOTHING), self._stray.get(node, _NOTHING)

@@ -8,25 +8,30 @@ from collections.abc import Iterable, Iterator, Mapping
 from admission.base import why
 from admission.base.conditions import Text, WaitReason
 from admission.base.errors import InvalidValueError
+from admission.base.names import FlavorName
 from admission.base.why import LargestNode
+from admission.controller.devices.capacity import is_gpu
 from admission.controller.devices.node_inventory import NodeInventory
 from admission.objects import pods
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import PodSet, Workload
 from admission.reasons import people
 from admission.scheduling.decisions import Wait
+from admission.scheduling.places.enforcement import PodPlaces
 
 
 class Fitting:
     """Tells of pods that no node can take."""
 
-    def __init__(self, inventory: NodeInventory) -> None:
+    def __init__(self, inventory: NodeInventory, places: PodPlaces) -> None:
         """Prepare.
 
         Args:
             inventory: nodes with GPUs.
+            places: knows to which flavors nodes are added.
         """
         self._inventory = inventory
+        self._places = places
 
     def of_waiting(
         self, workload: Workload | None, wait: Wait, queue: ClusterQueue | None
@@ -62,17 +67,27 @@ class Fitting:
             for shortage in wait.shortages
         )
 
-    def of_admitted(self, workload: Workload) -> why.BeyondNodes | why.NoNodeFree | None:
-        """Return why no node takes a pod of an admitted Workload; None where one may."""
+    def of_admitted(
+        self, workload: Workload
+    ) -> why.BeyondNodes | why.NoNodeFree | why.NodeAwaited | None:
+        """Return why no node takes a pod of an admitted Workload; None where one may.
+
+        How large nodes are that an autoscaler adds is not known.
+        """
         admission = workload.status.admission
         assigned = (admission.pod_set_assignments if admission else None) or ()
         flavors = {one.name: dict.fromkeys((one.flavors or {}).values()) for one in assigned}
         pod_sets = workload.spec.pod_sets or ()
+        given = _deciding(one.flavors or {} for one in assigned)
+        for flavor in filter(self._places.grows, given):
+            return why.NodeAwaited(flavor)
         for pod_set in pod_sets:
             for flavor in flavors.get(pod_set.name, ()):  # it runs on nodes of all of them
                 beyond = self._beyond(pod_set, (flavor,))
                 if beyond:
                     return why.BeyondNodes(tuple(beyond))
+        for flavor in filter(self._places.may_grow, given):
+            return why.NodeAwaited(flavor)
         lacking = [self._lacks_hole(one, flavors.get(one.name, ())) for one in pod_sets]
         return lacking[0] if lacking and all(lacking) else None
 
@@ -98,6 +113,14 @@ class Fitting:
                 if hole is not None and hole < asks:
                     return why.NoNodeFree(resource, flavor, asks)
         return None
+
+
+def _deciding(assigned: Iterable[Mapping[str, str]]) -> tuple[FlavorName, ...]:
+    """Return the flavors whose nodes decide: those of GPUs; where none are given, all."""
+    pairs = [(resource, flavor) for flavors in assigned for resource, flavor in flavors.items()]
+    of_gpus = [flavor for resource, flavor in pairs if is_gpu(resource)]
+    found = of_gpus or [flavor for _, flavor in pairs]
+    return tuple(dict.fromkeys(map(FlavorName, found)))
 
 
 def _asks(pod_set: PodSet) -> Mapping[str, int]:

@@ -172,9 +172,14 @@ class Guard:
         self._forget(_Key(_COHORT, name))
         self._state.drop_cohort(CohortName(name))
 
-    def set_flavor(self, name: str, node_labels: Mapping[str, str]) -> None:
-        """Take which nodes a flavor selects."""
-        self._capacities.set_flavor(name, node_labels)
+    def set_flavor(
+        self,
+        name: str,
+        node_labels: Mapping[str, str],
+        tolerations: tuple[model.Toleration, ...] = (),
+    ) -> None:
+        """Take which nodes a flavor selects, and what its pods tolerate; see `Capacities`."""
+        self._capacities.set_flavor(name, node_labels, tolerations)
 
     def drop_flavor(self, name: str) -> None:
         """Forget a flavor."""
@@ -247,6 +252,11 @@ class Guard:
     def promised(self, queue: str) -> tuple[FlavorResource, ...]:
         """Return the GPUs for which a ClusterQueue has quota, sorted."""
         return tuple(sorted(self._promises.get(_Key(_QUEUE, queue)) or ()))
+
+    def overlaps(self, queue: str) -> dict[str, tuple[str, ...]]:
+        """Return the flavors of a ClusterQueue's quota that share nodes, with those they share."""
+        flavors = sorted(_flavors(self.promised(queue)))
+        return {one: self._overlaps[one] for one in flavors if one in self._overlaps}
 
     def promising(self, flavors: Iterable[str]) -> frozenset[str]:
         """Return the ClusterQueues that have quota for GPUs in one of the flavors."""

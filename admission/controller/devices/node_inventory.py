@@ -34,6 +34,7 @@ from admission.objects import (
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.resource_claim import ObjectKey
 from admission.reasons import ours
+from admission.scheduling.model import Taint
 
 _PUBLISH_SECONDS: Final = 5.0
 _REASONS: Final = 3
@@ -93,7 +94,7 @@ class NodeInventory:
         self._seen: dict[str, _Seen] = {}
         self._reworded: set[str] = set()
         self._is_resized = False
-        self._bare: dict[str, NodeFacts] = {}
+        self._bare: dict[str, tuple[NodeFacts, tuple[Taint, ...]]] = {}
         self._pods: dict[str, tuple[str, str, str]] = {}
         """Namespace, name and charged ClusterQueue of those that hold GPUs, by UID."""
         self._slice_inventory = SliceInventory()
@@ -228,6 +229,13 @@ class NodeInventory:
         flavors = dict.fromkeys(shortage.pair.flavor for shortage in found)
         more = [text for flavor in flavors for text in self._of(flavor).reasons]
         more += [text for pair in pairs if (text := self._in_pieces(*pair))]
+        told = {shortage.pair.flavor for shortage in found if shortage.overlaps}
+        overlaps = self._guard.overlaps(queue.metadata.name)
+        more += [
+            ours.overlapping(flavor, others)
+            for flavor, others in overlaps.items()
+            if flavor not in told
+        ]
         shortages = [shortage.text for shortage in found]
         return condition_list.make(
             conditions.CAPACITY_SUFFICIENT,
@@ -286,20 +294,20 @@ class NodeInventory:
         found = nodes.node_facts(
             view, self._devices.get(name), self._slice_inventory.published(name)
         )
-        if self._set_facts(found) or is_news:
+        if self._set_facts(found, nodes.place_node(view).taints) or is_news:
             self.on_news()
         self._places.set_node(view, self._capacities.usable(name))
 
-    def _set_facts(self, facts: NodeFacts) -> bool:
+    def _set_facts(self, facts: NodeFacts, taints: tuple[Taint, ...]) -> bool:
         """Takes a node; of one without GPUs it is remembered that it may get some.
 
         Returns whether it says something new.
         """
         if nodes.has_gpus(facts) or self._capacities.has_node(facts.name):
             self._bare.pop(facts.name, None)
-            return self._capacities.set_node(facts, self._now_us())
-        is_news = self._bare.get(facts.name) != facts
-        self._bare[facts.name] = facts
+            return self._capacities.set_node(facts, self._now_us(), taints)
+        is_news = self._bare.get(facts.name) != (facts, taints)
+        self._bare[facts.name] = facts, taints
         return is_news
 
     def _lose_node(self, view: views.Object) -> None:
@@ -319,7 +327,9 @@ class NodeInventory:
         for name in names_:
             bare = self._bare.get(name)
             if bare is not None:
-                self._set_facts(replace(bare, published=self._slice_inventory.published(name)))
+                facts, taints = bare
+                published = self._slice_inventory.published(name)
+                self._set_facts(replace(facts, published=published), taints)
             self._capacities.set_published(
                 name, self._slice_inventory.published(name), self._now_us()
             )

@@ -23,6 +23,7 @@ from admission.objects.local_queue import LocalQueue
 from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.topology import Topology
+from admission.scheduling.places import predicate
 from admission.scheduling.state import State
 
 _SAME: Final = True
@@ -56,6 +57,7 @@ class Configuration:
         changed: Callable[[Resource, views.Object], None],
         settings: kueue_configuration.Configuration,
         managed: ManagedNamespaces,
+        taint_key: str = "",
     ) -> None:
         """Prepares the informers.
 
@@ -66,7 +68,9 @@ class Configuration:
                 matters here; a status that we wrote ourselves does not.
             settings: see there.
             managed: see there.
+            taint_key: of the taint that every pod with GPUs tolerates; empty for none.
         """
+        self._taint_key = taint_key
         self.settings = settings
         self.managed = managed
         self._state = state
@@ -246,8 +250,10 @@ class Configuration:
         if known is not None and _topology(known) != _topology(view):
             for queue in self.listing(name):
                 self._touch(resources.CLUSTER_QUEUES, queue)
-        self._guard.set_flavor(name, view.spec.node_labels or {})
-        self._state.set_resource_flavor(resource_flavor.scheduling_value(view))
+        flavor = resource_flavor.scheduling_value(view)
+        tolerations = predicate.tolerated_in(flavor, self._taint_key)
+        self._guard.set_flavor(name, flavor.node_labels, tolerations)
+        self._state.set_resource_flavor(flavor)
         return known is not None and _is_same(known, view) and known.spec == view.spec
 
     def _lose_flavor(self, view: views.Object) -> None:

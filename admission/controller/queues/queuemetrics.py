@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from admission.base import amount, metrics, quantity
 from admission.base.names import FlavorResource
+from admission.controller.queues import queuestatus
 from admission.controller.queues.census import Count
 from admission.controller.queues.series import Sample, Series
 from admission.objects.cluster_queue import ClusterQueue
@@ -59,6 +60,11 @@ def _counts(view: ClusterQueue, status: QueueStatus, around: Surroundings) -> It
     if status.oldest_us is not None:
         since = status.oldest_us / 1_000_000
         yield Sample(metrics.OLDEST_PENDING_TIMESTAMP_SECONDS, (name,), since)
+    for pair, held in queuestatus.gpus_without_node(status).items():
+        labels = name, pair.flavor, pair.resource
+        yield Sample(metrics.QUOTA_WITHOUT_NODE, labels, _unit(pair.resource, held.amount))
+        since = held.since_us / 1_000_000
+        yield Sample(metrics.QUOTA_WITHOUT_NODE_TIMESTAMP_SECONDS, labels, since)
     yield Sample(metrics.RESERVING_ACTIVE_WORKLOADS, (name, role), status.reserving)
     yield Sample(metrics.ADMITTED_ACTIVE_WORKLOADS, (name, role), status.admitted)
     yield Sample(metrics.FINISHED_WORKLOADS_GAUGE, (name, role), around.counted.finished)

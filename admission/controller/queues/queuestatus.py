@@ -14,6 +14,7 @@ import msgspec
 from admission.base import clock, conditions, names, quantity
 from admission.base.conditions import Text
 from admission.base.names import FlavorResource
+from admission.controller.devices.capacity import is_gpu
 from admission.objects import condition_list, queue_status, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
@@ -21,6 +22,7 @@ from admission.reasons import ours
 from admission.scheduling.consumption import Consumption
 from admission.scheduling.fairshare import Share
 from admission.scheduling.status import CohortStatus, QueueStatus
+from admission.scheduling.without_node import WithoutNode
 
 _MOST_FLAVORS: Final = 64
 """What the schema of the status allows; a spec may list more."""
@@ -56,7 +58,16 @@ def cluster_queue(
         "flavorsReservation": _flavors(status.reservation, status.borrowed_reservation) or None,
         "flavorsUsage": _flavors(status.usage, status.borrowed_usage) or None,
         "fairSharing": _share(status.weighted_share),
+        "withoutNode": _without_node(gpus_without_node(status)) or None,
     }
+
+
+def gpus_without_node(status: QueueStatus) -> dict[FlavorResource, WithoutNode]:
+    """Return the GPUs that pods without a node hold.
+
+    Other resources are left out: the scheduler has room for them sooner or later.
+    """
+    return {pair: one for pair, one in status.without_node.items() if is_gpu(pair.resource)}
 
 
 def local_queue(
@@ -222,6 +233,20 @@ def _flavors(
         for flavor, pairs in by_flavor.items()
         if flavor in shown
     ]
+
+
+def _without_node(found: Mapping[FlavorResource, WithoutNode]) -> list[dict[str, Any]]:
+    by_flavor: dict[names.FlavorName, list[dict[str, str]]] = {}
+    for pair, one in sorted(found.items()):
+        by_flavor.setdefault(pair.flavor, []).append(
+            {
+                "name": pair.resource,
+                "total": quantity.from_canonical(pair.resource, one.amount),
+                "since": clock.to_wire(datetime.fromtimestamp(one.since_us // _SECOND_US, UTC)),
+            }
+        )
+    flavors = [{"name": name, "resources": listed} for name, listed in by_flavor.items()]
+    return flavors[:_MOST_FLAVORS]
 
 
 def _shown(

@@ -73,6 +73,7 @@ CHECKS: Final = (
     Check("queue-flavors", queues.flavors, _QUOTA),
     Check("queue-admits", queues.inactive, _QUOTA),
     Check("queue-idle", queues.idle, (*_QUOTA, resources.LOCAL_QUEUES, resources.WORKLOADS)),
+    Check("quota-without-node", queues.without_node, (resources.CLUSTER_QUEUES,)),
     Check(
         "local-queues",
         queues.local_queues,

@@ -15,6 +15,7 @@ from admission.gpu.resources import plain_name
 from admission.install import operators
 from admission.kube import resources as kinds
 from admission.kube.api import Document
+from admission.objects import nodes as node_objects
 from admission.objects import resource_claim, values, views
 from admission.objects.resource_claim import DeviceClass
 from admission.objects.resource_flavor import ResourceFlavor
@@ -88,6 +89,12 @@ def quota(picture: Picture) -> Iterator[Finding]:
         reasons: dict[str, list[str]] = {}
         for facts, part in found:
             offered = {**part.units, **costs.virtual(part.worth)}
+            taint = picture.repelling(flavor, facts.name) if flavor is not None else None
+            if taint is not None:
+                sick += offered.get(pair.resource, 0)
+                reason = f"pods do not tolerate the taint {taint.key}:{taint.effect}"
+                reasons.setdefault(reason, []).append(facts.name)
+                continue
             healthy += offered.get(pair.resource, 0)
             sick += part.sick.get(pair.resource, 0)
             for reason in part.reasons if pair.resource in part.sick else ():
@@ -122,13 +129,17 @@ def _quota_of_same_nodes(picture: Picture) -> Iterator[Finding]:
         for flavors, has in _joined(picture, resource, by_flavor):
             promised = sum(by_flavor[one] for one in flavors)
             is_bounded = all(by_flavor[one] != amount.UNLIMITED for one in flavors)
-            if len(flavors) < 2 or not is_bounded or not has or promised <= has:  # noqa: PLR2004
+            if len(flavors) < 2 or not has:  # noqa: PLR2004
                 continue
             text = partial(quota_use.amount_text, resource)
+            beyond = (
+                f"queues promise {text(promised)} {resource} of these flavors together, their "
+                f"nodes have {text(has)}"
+            )
+            within = "a pod of one flavor takes what the quota of the other promises"
             what = (
-                f"it selects nodes that {shown(flavors[1:])} selects too: queues promise "
-                f"{text(promised)} {resource} of these flavors together, their nodes have "
-                f"{text(has)}"
+                f"it selects nodes that {shown(flavors[1:])} selects too: "
+                f"{beyond if is_bounded and promised > has else within}"
             )
             mend = (
                 "have each node selected by one flavor (spec.nodeLabels), lower the nominalQuota, "
@@ -147,6 +158,7 @@ def _joined(
         members, has = {name}, {
             facts.name: {**part.units, **costs.virtual(part.worth)}.get(resource, 0)
             for facts, part in picture.nodes_of(picture.flavors[name])
+            if picture.repelling(picture.flavors[name], facts.name) is None
         }  # fmt: skip
         apart = []
         for others, had in joined:
@@ -249,6 +261,8 @@ def taints(picture: Picture) -> Iterator[Finding]:
 def _is_in_the_way(picture: Picture, flavor: ResourceFlavor, taint: views.Taint) -> bool:
     if taint.effect not in _FORBIDS or taint.key.startswith(_LIFECYCLE):
         return False
+    if taint.key in node_objects.LEAVING:
+        return False  # the node is about to be removed
     if taint.key == picture.settings.gpu.toleration_key:
         return False  # the webhook has GPU pods tolerate it
     if any(one.key == taint.key for one in flavor.spec.node_taints or ()):

@@ -20,7 +20,7 @@ from admission.install import webhooks
 from admission.kube import resources
 from admission.kube.api import Document
 from admission.kube.resources import Resource
-from admission.objects import kinds, nodes, resource_slice, views
+from admission.objects import kinds, nodes, resource_flavor, resource_slice, values, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort
 from admission.objects.local_queue import LocalQueue
@@ -28,6 +28,8 @@ from admission.objects.resource_claim import DeviceClass
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_slice import ResourceSlice
 from admission.objects.workload import Workload
+from admission.scheduling.model import Taint
+from admission.scheduling.places import predicate
 
 OURS: Final = (
     (resources.MUTATING_WEBHOOKS, webhooks.MUTATING_NAME),
@@ -210,6 +212,16 @@ class Picture:
     def nodes_of(self, flavor: ResourceFlavor) -> tuple[tuple[NodeFacts, NodeCapacity], ...]:
         """Return the nodes with GPUs that a flavor selects."""
         return tuple(one for one in self.gpu_nodes if selects(flavor, one[0].labels))
+
+    def repelling(self, flavor: ResourceFlavor, node: str) -> Taint | None:
+        """Return the taint of a node that pods of a flavor do not tolerate; None for none."""
+        value = resource_flavor.scheduling_value(flavor)
+        tolerations = predicate.tolerated_in(value, self.settings.gpu.toleration_key)
+        return predicate.repelling(self._taints.get(node, ()), tolerations)
+
+    @cached_property
+    def _taints(self) -> Mapping[str, tuple[Taint, ...]]:
+        return {one.metadata.name: values.taints(one.spec.taints or ()) for one in self.nodes}
 
     def age_seconds(self, since: str | None) -> float:
         """Return how long ago a time of the API server is; 0 for no time."""

@@ -6,10 +6,10 @@ from typing import Final
 from admission.base import conditions
 from admission.base.conditions import Text
 from admission.kube import resources
-from admission.objects import values, views
+from admission.objects import queue_status, values, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import Workload
-from admission.reasons import catalogue, people, reading
+from admission.reasons import catalogue, people, placing, reading
 from admission.run.doctor import picture as pictures
 from admission.run.doctor.devices import shown
 from admission.run.doctor.findings import Finding, error, warning
@@ -49,6 +49,21 @@ def _named(queue: ClusterQueue) -> dict[str, None]:
     return {
         flavor.name: None for group in queue.spec.resource_groups or () for flavor in group.flavors
     }
+
+
+def without_node(picture: Picture) -> Iterator[Finding]:
+    """Pods that hold GPUs of a ClusterQueue are on a node after five minutes."""
+    for queue in picture.cluster_queues:
+        name = queue.metadata.name
+        for pair, held in queue_status.without_node(queue.status.without_node).items():
+            if picture.age_seconds(held.since) <= _PATIENCE_SECONDS:
+                continue
+            text = placing.without_node(pair.resource, pair.flavor, held.amount, name, held.since)
+            mend = (
+                f"kubectl gpu who {name} shows whose pods have no node, kubectl gpu why says why; "
+                "nothing is wrong if an autoscaler adds nodes for them"
+            )
+            yield warning("ClusterQueue", name, text, mend)
 
 
 def inactive(picture: Picture) -> Iterator[Finding]:

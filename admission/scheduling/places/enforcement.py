@@ -196,6 +196,17 @@ class PodPlaces:
             return chosen
         return Enforcement.ENFORCE if has_devices and not entry.scaled else Enforcement.TELL
 
+    def grows(self, name: FlavorName) -> bool:
+        """Return whether nodes of any size come to a flavor: it has none yet, or an autoscaler."""
+        entry = self._flavors.get(name)
+        return entry is None or not entry.nodes or entry.scaled > 0
+
+    def may_grow(self, name: FlavorName) -> bool:
+        """Return whether nodes may come to a flavor: also where somebody says so by ``Tell``."""
+        entry = self._flavors.get(name)
+        chosen = None if entry is None else entry.flavor.placement or self.default
+        return self.grows(name) or chosen is Enforcement.TELL
+
     def want(
         self,
         pod_set: PodSet,

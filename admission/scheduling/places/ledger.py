@@ -5,7 +5,7 @@ of its pods that is not bound: the places that it was admitted for, or others on
 Where the scheduler binds a pod elsewhere, one promise ends with it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -61,9 +61,11 @@ class NodeLedger:
 
     Attributes:
         version: grows with every change of what is free anywhere.
+        bound_changed: is told of workloads of which other pods are on nodes than before.
     """
 
     def __init__(self) -> None:
+        self.bound_changed: Callable[[WorkloadKey], object] = _ignore
         self._nodes: dict[str, Node] = {}
         self._declared: dict[str, int] = {}
         """How many nodes declare a resource."""
@@ -260,10 +262,10 @@ class NodeLedger:
             self._lacking.discard(key)
 
     def _unbound(self, key: WorkloadKey, want: Want) -> int:
-        return want.count - self._bound(key).get(want.pod_set, 0)
+        return want.count - self.bound(key).get(want.pod_set, 0)
 
-    def _bound(self, key: WorkloadKey) -> dict[str, int]:
-        """How many pods of each pod set are on nodes."""
+    def bound(self, key: WorkloadKey) -> dict[str, int]:
+        """Return how many pods of each pod set of a workload are on nodes."""
         counts: dict[str, int] = {}
         for uid in self._of_workload.keys((key.namespace, key.name)):
             pod_set = self._pods[uid].pod_set
@@ -274,9 +276,11 @@ class NodeLedger:
         """End as many promises as pods are bound, first on the node of the last one."""
         key = None if workload is None else WorkloadKey(*workload)
         promise = None if key is None else self._promises.get(key)
+        if key is not None:
+            self.bound_changed(key)
         if key is None or promise is None or key in self._kept:
             return
-        bound = self._bound(key)
+        bound = self.bound(key)
         is_lacking = False
         for want in promise.wants:
             surplus = promise.count(want.pod_set) - (want.count - bound.get(want.pod_set, 0))
@@ -516,6 +520,10 @@ class NodeLedger:
     def free(self, name: str) -> Amounts:
         """Return what is free on a node; nothing of one that is not known."""
         return self._free.get(name, {})
+
+
+def _ignore(_: WorkloadKey) -> None:
+    """Nobody is to be told."""
 
 
 def each(shape: PodShape) -> dict[str, int]:

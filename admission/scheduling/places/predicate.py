@@ -5,12 +5,12 @@ TaintToleration, NodeResourcesFit, InterPodAffinity and PodTopologySpread, as fa
 the node and at pods of the same pod set.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final
 
 from admission.base.selectors import Requirement
-from admission.scheduling.model import NodeTerm
+from admission.scheduling.model import NodeTerm, ResourceFlavor, Taint, Toleration
 from admission.scheduling.places.model import HOSTNAME, PODS, Amounts, Node, PodShape
 from admission.scheduling.tolerations import untolerated
 
@@ -45,7 +45,7 @@ def refusal(node: Node, shape: PodShape, declared: Mapping[str, int]) -> NodeRef
         return NodeRefusal.AFFINITY
     if not all(_matches(node, terms) for terms in shape.needs.volumes):
         return NodeRefusal.VOLUME
-    if untolerated(node.taints, shape.tolerations) is not None:
+    if repelling(node.taints, shape.tolerations) is not None:
         return NodeRefusal.TAINT
     for constraint in shape.needs.spread:
         if constraint.key not in node.labels and constraint.key != HOSTNAME:
@@ -60,6 +60,31 @@ def refusal(node: Node, shape: PodShape, declared: Mapping[str, int]) -> NodeRef
     if node.amounts.get(PODS, 1) < 1:
         return NodeRefusal.SIZE
     return None
+
+
+def repelling(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
+    """Return the first taint that keeps pods with these tolerations from a node, or None.
+
+    Autoscalers and people taint nodes that are about to go; virtual nodes have a taint, too.
+    """
+    return untolerated(taints, tolerations)
+
+
+def tolerated_in(flavor: ResourceFlavor, taint_key: str = "") -> tuple[Toleration, ...]:
+    """Return what every pod with GPUs tolerates that gets a flavor.
+
+    Only a pod that tolerates the taints of a flavor gets it.
+
+    Args:
+        flavor: the flavor.
+        taint_key: of the taint that the webhook has every pod with GPUs tolerate; empty for none.
+    """
+    of_taints = (
+        Toleration(key=one.key, operator="Equal", value=one.value, effect=one.effect)
+        for one in flavor.node_taints
+    )
+    injected = (Toleration(key=taint_key, operator="Exists"),) if taint_key else ()
+    return (*flavor.tolerations, *of_taints, *injected)
 
 
 def copies(free: Amounts, shape: PodShape) -> int:

@@ -8,7 +8,7 @@ from admission.scheduling.preemption import classical, fair
 from admission.scheduling.preemption.candidates import Need, Preemptor, Target
 from admission.scheduling.snapshot import Snapshot
 
-_MOST_NODES: Final = 32
+MOST_NODES: Final = 32
 """Nodes on which victims are looked for one by one."""
 
 
@@ -42,7 +42,7 @@ def _on_one_node(
     """
     ledger = snapshot.places.ledger
     best, victims_of_best = _cost(victims), victims
-    for node in ledger.rooms(need.wants[0].shape).emptiest(_MOST_NODES):
+    for node in ledger.rooms(need.wants[0].shape).emptiest(MOST_NODES):
         among = frozenset(ledger.workloads_on(node))
         if not among:
             continue

@@ -7,7 +7,6 @@ from typing import Final
 
 from admission.base import amount, names
 from admission.base.names import FlavorName, FlavorResource, ResourceName
-from admission.gpu import resources as gpu_resources
 from admission.gpu.inventory import NodeStock
 from admission.visibility import quota_use
 from admission.visibility.dashboard import bars, words
@@ -118,7 +117,7 @@ def tiles(
     return [
         _allocated(total),
         _waiting(total, waiting, longest),
-        *(_of_nodes(total, stock) if quota_use.is_gpu(total.resource) else ()),
+        *(_of_gpus(total, stock) if quota_use.is_gpu(total.resource) else ()),
     ]
 
 
@@ -150,13 +149,18 @@ def _waiting(total: Total, waiting: int, longest: str) -> Tile:
     )
 
 
+def _of_gpus(total: Total, stock: Sequence[NodeStock] | None) -> Iterable[Tile]:
+    yield from _of_nodes(total, stock)
+    unbound = total.without_node
+    note = "allocated, and no pod is on a node" if unbound else "every pod is on a node"
+    yield Tile(label="Held without a node", value=_say(total, unbound), note=note)
+
+
 def _of_nodes(total: Total, stock: Sequence[NodeStock] | None) -> Iterable[Tile]:
     if stock is None:
         note = "needs the right to list nodes"
         yield Tile(label="Largest hole", value=_UNKNOWN, note=note)
         yield Tile(label="Sick", value=_UNKNOWN, note=note)
-        if gpu_resources.is_device(total.resource):
-            yield Tile(label="Held without a node", value=_UNKNOWN, note=note)
         return
     resource = total.resource
     free = sum(one.free.get(resource, 0) for one in stock)
@@ -176,11 +180,6 @@ def _of_nodes(total: Total, stock: Sequence[NodeStock] | None) -> Iterable[Tile]
         note=f"on {nodes} node{'' if nodes == 1 else 's'}" if nodes else "none",
         tone="bad" if sick else "",
     )
-    if gpu_resources.is_device(resource):
-        bound = sum(one.charged.get(resource, 0) for one in stock)
-        unbound = max(0, total.used - bound)
-        note = "allocated, and no pod is on a node" if unbound else "every pod is on a node"
-        yield Tile(label="Held without a node", value=_say(total, unbound), note=note)
 
 
 def headline(total: Total, waiting: int, first: WaitingRow | None) -> str:

@@ -380,6 +380,14 @@ def a_cluster_queue_is_inactive(broken: Broken) -> None:
     condition |= {"status": "False", "reason": said.reason, "message": said.message}
 
 
+@fault("quota-without-node", WARNING, "research", "4 nvidia.com/gpu in flavor a100 are held by "
+       "pods of ClusterQueue research that are on no node, since ", "kubectl gpu who")  # fmt: skip
+def pods_of_a_queue_have_no_node(broken: Broken) -> None:
+    held = {"name": "nvidia.com/gpu", "total": "4", "since": at(600)}
+    listed = [{"name": "a100", "resources": [held]}]
+    broken.one(resources.CLUSTER_QUEUES)["status"]["withoutNode"] = listed
+
+
 @fault("queue-idle", WARNING, "research", "1 Workload(s) wait, and none has quota; team/train has "
        "waited longest: ", "ask for less, or have the quota raised")  # fmt: skip
 def nothing_of_a_queue_goes(broken: Broken) -> None:
@@ -441,6 +449,23 @@ def two_flavors_select_the_same_nodes(broken: Broken) -> None:
         {**make_cluster_queue("research", quotas=quotas), "status": {"conditions": [
             {"type": "Active", "status": "True", "reason": "Ready", "message": ""}]}}
     ]  # fmt: skip
+
+
+@fault("quota-capacity", WARNING, "a100", "it selects nodes that everything selects too: a pod of "
+       "one flavor takes what the quota of the other promises",
+       "have each node selected by one flavor")  # fmt: skip
+def two_flavors_select_the_same_nodes_which_have_enough(broken: Broken) -> None:
+    two_flavors_select_the_same_nodes(broken)
+    quotas = {one: {names.GPU_RESOURCE: 8} for one in ("a100", "everything")}
+    (queue,) = broken.objects[resources.CLUSTER_QUEUES]
+    queue["spec"] = make_cluster_queue("research", quotas=quotas)["spec"]
+
+
+@fault("quota-capacity", WARNING, "a100", "8 more cannot be used: pods do not tolerate the taint "
+       "karpenter.sh/disrupted:NoSchedule", "add nodes")  # fmt: skip
+def a_node_is_about_to_be_removed(broken: Broken) -> None:
+    taint = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
+    broken.nodes[0]["spec"]["taints"] = [taint]
 
 
 @fault("quota-capacity", WARNING, "a100", "8 more cannot be used: cordoned", "add nodes")
@@ -537,7 +562,8 @@ def no_flavor_selects_a_node(broken: Broken) -> None:
     broken.nodes.append(broken.make_node("t4-0", product="Tesla-T4"))
 
 
-@fault("flavor-taints", WARNING, "a100", "workload=training:NoSchedule", "spec.tolerations")
+@fault("flavor-taints", WARNING, "a100", "workload=training:NoSchedule", "spec.tolerations",
+       also=("quota-capacity",))  # fmt: skip
 def nodes_have_a_taint_that_nobody_tolerates(broken: Broken) -> None:
     taint = {"key": "workload", "value": "training", "effect": "NoSchedule"}
     broken.nodes[1]["spec"]["taints"] = [taint]

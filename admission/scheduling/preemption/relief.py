@@ -1,0 +1,52 @@
+"""Which running workload would make room on nodes for another one if it ended by itself.
+
+It is looked for where victims are: on the nodes with most free, in the order of victims. But
+policies do not matter, as nobody is stopped.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from admission.base.names import WorkloadKey
+from admission.scheduling.places.enforcement import PodPlaces
+from admission.scheduling.places.model import Want
+from admission.scheduling.preemption.targets import MOST_NODES
+from admission.scheduling.reserving import ReservingWorkload
+
+_MOST_TRIED: Final = 64
+"""Workloads of which it is tried out whether their end makes room."""
+
+
+def find(
+    places: PodPlaces,
+    wants: Sequence[Want],
+    held_by: Callable[[WorkloadKey], ReservingWorkload | None],
+) -> WorkloadKey | None:
+    """Return the cheapest workload whose end makes room for all pods; None if none is seen.
+
+    Args:
+        places: nodes, and what is on them.
+        wants: the pods.
+        held_by: returns what a workload holds; None for one without quota.
+    """
+    ledger = places.ledger
+    on_nodes: dict[WorkloadKey, ReservingWorkload] = {}
+    for want in wants:
+        for node in ledger.rooms(want.shape).emptiest(MOST_NODES):
+            for key in ledger.workloads_on(node):
+                held = held_by(key)
+                if held is not None and not held.evicted:
+                    on_nodes[key] = held
+    for held in sorted(on_nodes.values(), key=_cheapest_first)[:_MOST_TRIED]:
+        ledger.lift(held.key)
+        try:
+            if places.find(wants) is not None:
+                return held.key
+        finally:
+            ledger.put_back(held.key)
+    return None
+
+
+def _cheapest_first(held: ReservingWorkload) -> tuple[int, int, str, WorkloadKey]:
+    """Lower priority, newer reservation, UID: the order of victims of one ClusterQueue."""
+    return held.priority, -held.reserved_us, held.uid, held.key
