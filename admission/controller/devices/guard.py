@@ -103,7 +103,7 @@ class Guard:
         self._real: dict[str, tuple[Amounts, ...]] = {}
         self._present: dict[str, Present] = {}
         self._present_changed: set[str] = set()
-        self._knows = False, False
+        self._knows = False
         self._dirty: set[_Key] = set()
         """What promises something else than when capacity was distributed last."""
         self._totals: Counter[FlavorResource] = Counter()
@@ -172,7 +172,7 @@ class Guard:
 
     def settle(self) -> frozenset[str]:
         """Distribute capacity again if anything changed; return queues whose text may differ."""
-        knows = self._capacities.any_nodes, self._capacities.complete
+        knows = self._capacities.any_nodes
         flavors, first = self._changed_flavors(), knows != self._knows
         if not flavors and not self._dirty and not first:
             return frozenset()
@@ -213,7 +213,7 @@ class Guard:
         """
         key = _Key(_QUEUE, queue)
         promises = self._promises.get(key)
-        if not promises or not all(self._knows):
+        if not promises or not self._knows:
             return None
         shares = self._shares.get(key, {})
         found = []
@@ -313,7 +313,7 @@ class Guard:
 
     def _note_present(self, guarded: AbstractSet[_Key]) -> None:
         found: dict[str, Present] = {}
-        for key in guarded if all(self._knows) else ():
+        for key in guarded if self._knows else ():
             if key.kind == _QUEUE:
                 found[key.name] = self._devices_of(key)
         known = self._present.keys() | found.keys()
@@ -322,7 +322,7 @@ class Guard:
 
     def _note_present_of(self, key: _Key) -> None:
         """Note which devices exist for a guarded ClusterQueue that promises something else."""
-        if key.kind != _QUEUE or not all(self._knows):
+        if key.kind != _QUEUE or not self._knows:
             return
         found = self._devices_of(key)
         if self._present.get(key.name) != found:
@@ -352,8 +352,6 @@ class Guard:
             elsewhere = self._elsewhere[key] = {}
             for pair, promised in self._promises[key].items():
                 shares[pair] = 0
-                if key in guarded and not self._capacities.complete:
-                    continue
                 for flavors in nodes_of.get(pair.flavor, ()):
                     real = left[flavors].get(pair.resource, 0)
                     taken = min(promised - shares[pair], real)
@@ -384,8 +382,6 @@ class Guard:
         """
         overlaps = _overlaps(self._by_nodes)
         if self._overlaps != overlaps or any(pair.flavor in overlaps for pair in touched):
-            return None
-        if self._capped and not self._capacities.complete:
             return None
         changed = {key for key in dirty if key in self._promises}
         for key in changed:
