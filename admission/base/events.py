@@ -126,12 +126,27 @@ def ledger_drift(amount: str, *, is_more: bool, mends: bool) -> Event:
         mends: whether the controller reads everything again now.
     """
     what = f"{amount} {'are charged but not held' if is_more else 'are held but not charged'}"
-    then = (
+    return Event(WARNING, "LedgerDrift", f"{what}. {_then(mends=mends)}")
+
+
+def node_ledger_drift(amount: str, *, is_more: bool, mends: bool) -> Event:
+    """Return the event on a node on which pods hold something else than is counted.
+
+    Args:
+        amount: the difference, with the resource.
+        is_more: whether more is counted than pods hold; else less.
+        mends: whether the controller reads everything again now.
+    """
+    what = f"{amount} {'are counted but not held' if is_more else 'are held but not counted'}"
+    return Event(WARNING, "LedgerDrift", f"{what} by pods on this node. {_then(mends=mends)}")
+
+
+def _then(*, mends: bool) -> str:
+    return (
         "The controller reads everything again"
         if mends
         else "Reading everything again did not help: restart the controller and report this"
     )
-    return Event(WARNING, "LedgerDrift", f"{what}. {then}")
 
 
 def stopped(message: str) -> Event:

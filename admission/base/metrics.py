@@ -227,6 +227,12 @@ LEDGER_DRIFT: Final = Gauge(
     " when all is well, negative where less is charged than is held.",
     ("cluster_queue", "flavor", "resource"),
 )
+NODE_LEDGER_DRIFT: Final = Gauge(
+    "gpu_admission_node_ledger_drift",
+    "What the controller counts for pods on a node beyond what these request, as an audit found it;"
+    " only nodes where that differs have a series.",
+    ("node", "resource"),
+)
 POD_RELEASE_SECONDS: Final = Histogram(
     "gpu_admission_pod_release_seconds",
     "Time from the creation of a pod (whole seconds) to its release.",

@@ -50,7 +50,7 @@ class Controller(ConfigModel):
         waiting_refresh: least time between two texts of the same reason on one pod.
         status_interval: least time between two status writes of one queue; up to twice
             as long while many queues change.
-        outside_interval: how often pods are listed that hold GPUs without a queue.
+        outside_interval: without effect: all bound pods are watched (ADR 0268).
         audit_interval: how often what is charged is compared with what is held.
         secure_metrics: the pages are served with TLS, and metrics to those only whom the API
             server allows to read them.
@@ -62,7 +62,7 @@ class Controller(ConfigModel):
     waiting_after: NonNegative = timedelta(seconds=1)
     waiting_refresh: NonNegative = timedelta(seconds=30)
     status_interval: NonNegative = timedelta(seconds=0.5)
-    outside_interval: Positive = timedelta(minutes=1)
+    outside_interval: Annotated[Positive | None, SHOWN_IF_SET] = None
     audit_interval: Positive = timedelta(minutes=10)
     secure_metrics: Annotated[bool, SHOWN_IF_SET] = False
 

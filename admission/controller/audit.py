@@ -1,4 +1,4 @@
-"""What is charged, computed a second time from the API, and compared with what the core counts.
+"""What is charged and what is on nodes, computed a second time from the API, and compared.
 
 Shares with the accounting only what a pod requests and what that costs in a ClusterQueue. It knows
 no cache, index or sum of the core: it lists Workloads, bound pods, queues and flavors, and finds
@@ -27,7 +27,7 @@ from admission.gpu.catalogue import Catalogue
 from admission.kube import resources
 from admission.kube.api import Api, every
 from admission.kube.errors import KubeError
-from admission.objects import gpu_transformation, pods, views
+from admission.objects import bound_pod, gpu_transformation, pods, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_group import ResourceGroup
@@ -53,6 +53,8 @@ _KEPT: Final = "kept for the replacement of "
 """So begins the name by which quota is charged that is kept for a pod that is to come."""
 _OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 _NOTHING: Final[Amounts] = {}
+_OF_QUOTA: Final = "charged quota differs from held quota"
+_OF_NODES: Final = "what is counted on nodes differs from what pods request there"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -400,8 +402,64 @@ def in_sums(counted: Counted) -> dict[Pair, int]:
     return drift
 
 
+def on_nodes(listed: Listed) -> dict[str, dict[str, int]]:
+    """Return what bound pods that have not ended request on each node, by resource."""
+    held: dict[str, dict[str, int]] = {}
+    for pod in listed.pods:
+        there = held.setdefault(pod.spec.node_name, {})
+        for resource, amount in bound_pod.requests_of(pod.spec).items():
+            there[resource] = there.get(resource, 0) + amount
+    return held
+
+
+def node_differences(
+    should: Mapping[str, Mapping[str, int]], before: Counted, after: Counted
+) -> dict[str, dict[str, int]]:
+    """Return the amounts that are counted on each node beyond what pods request there.
+
+    Left out are nodes on which something changed while the API server was listed.
+
+    Args:
+        should: what pods request on each node.
+        before: what the core counted before the lists.
+        after: what it counted after them.
+    """
+    result: dict[str, dict[str, int]] = {}
+    for name in should.keys() | after.on_nodes.keys():
+        counted = after.on_nodes.get(name, {})
+        if before.on_nodes.get(name, {}) != counted:
+            continue
+        due = should.get(name, {})
+        more = {r: counted.get(r, 0) - due.get(r, 0) for r in counted.keys() | due.keys()}
+        more = {resource: value for resource, value in more.items() if value}
+        if more:
+            result[name] = more
+    return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """One comparison.
+
+    Attributes:
+        in_sums: see `in_sums`.
+        workloads: see `differences`.
+        nodes: see `node_differences`.
+        listed: what was compared.
+    """
+
+    in_sums: dict[Pair, int]
+    workloads: dict[WorkloadKey, dict[Pair, int]]
+    nodes: dict[str, dict[str, int]]
+    listed: Listed
+
+
 class Auditor:
-    """Compares at intervals, in a thread of its own, and makes the core list again if needed."""
+    """Compares at intervals, in a thread of its own, and makes the core list again if needed.
+
+    Attributes:
+        node_drift: what the last audit found counted on nodes beyond what pods request there.
+    """
 
     def __init__(
         self,
@@ -450,6 +508,7 @@ class Auditor:
         self._release_on_deletion = release_on_deletion
         self._kinds, self._namespaces = kinds, namespaces
         self._repaired_at: float | None = None
+        self.node_drift: Mapping[str, Mapping[str, int]] = {}
         self._log = logs.get("audit")
         self._rounds = Rounds("audit", self._round, self._failed)
 
@@ -484,24 +543,33 @@ class Auditor:
             KubeError: the API server could not be listed.
             TimeoutError: the core did not answer in time, or is not up to date.
         """
-        drift, lasting, queues = self._look()
+        look = self._look()
+        lasting, nodes = look.workloads, look.nodes
         for _ in range(_LOOKS - 1):
-            if not lasting or self._wait(_PAUSE_SECONDS):
+            if not (lasting or nodes) or self._wait(_PAUSE_SECONDS):
                 break
-            drift, again, queues = self._look()
-            lasting = {key: more for key, more in again.items() if lasting.get(key) == more}
+            look = self._look()
+            lasting = {k: more for k, more in look.workloads.items() if lasting.get(k) == more}
+            nodes = {name: more for name, more in look.nodes.items() if nodes.get(name) == more}
+        drift, queues = look.in_sums, look.listed.queues
         for more in lasting.values():
             for pair, value in more.items():
                 drift[pair] = drift.get(pair, 0) + value
-        self._publish(drift, queues)
+        self._publish(drift, queues, nodes)
         found = {pair: value for pair, value in sorted(drift.items()) if value}
+        now = self._monotonic()
+        mends = self._repaired_at is None or now - self._repaired_at >= _REPAIR_SECONDS
         if found:
-            self._tell(found, sorted(key.text() for key in lasting), queues)
+            self._tell(found, sorted(key.text() for key in lasting), queues, mends=mends)
+        if nodes:
+            self._tell_nodes(nodes, look.listed.nodes, mends=mends)
+        self.node_drift = nodes
+        if mends and (found or nodes):
+            self._repaired_at = now
+            self._repair(_OF_QUOTA if found else _OF_NODES)
         return found
 
-    def _look(
-        self,
-    ) -> tuple[dict[Pair, int], dict[WorkloadKey, dict[Pair, int]], Mapping[str, ClusterQueue]]:
+    def _look(self) -> _Look:
         before = self._ask(lambda core: core.counted())
         listed = self._list()
         after = self._ask(lambda core: core.counted())
@@ -514,7 +582,12 @@ class Auditor:
             release_on_deletion=self._release_on_deletion,
             kinds=self._kinds,
         )
-        return in_sums(after), differences(should, before, after), listed.queues
+        return _Look(
+            in_sums=in_sums(after),
+            workloads=differences(should, before, after),
+            nodes=node_differences(on_nodes(listed), before, after),
+            listed=listed,
+        )
 
     def _list(self) -> Listed:
         api = self._api
@@ -535,7 +608,13 @@ class Auditor:
             ),
         )
 
-    def _publish(self, drift: Amounts, queues: Iterable[str]) -> None:
+    def _publish(
+        self, drift: Amounts, queues: Iterable[str], nodes: Mapping[str, Mapping[str, int]]
+    ) -> None:
+        metrics.NODE_LEDGER_DRIFT.clear()
+        for name, more in nodes.items():
+            for resource, value in more.items():
+                metrics.NODE_LEDGER_DRIFT.labels(name, resource).set(value)
         metrics.LEDGER_DRIFT.clear()
         for (queue, fr), value in drift.items():
             if queue in queues:
@@ -546,14 +625,14 @@ class Auditor:
         found: Mapping[Pair, int],
         workloads: list[str],
         queues: Mapping[str, ClusterQueue],
+        *,
+        mends: bool,
     ) -> None:
-        now = self._monotonic()
-        mends = self._repaired_at is None or now - self._repaired_at >= _REPAIR_SECONDS
         for (queue, fr), value in found.items():
             text = quantity.from_canonical(fr.resource, abs(value))
             more = f"{text} {fr.resource} of flavor {fr.flavor}"
             self._log.error(
-                "charged quota differs from held quota", cluster_queue=queue, amount=value,
+                _OF_QUOTA, cluster_queue=queue, amount=value,
                 flavor=fr.flavor, resource=fr.resource, workloads=workloads[:5],
             )  # fmt: skip
             view = queues.get(queue)
@@ -561,6 +640,22 @@ class Auditor:
                 regarding = api_requests.reference(resources.CLUSTER_QUEUES, view.metadata)
                 event = events.ledger_drift(more, is_more=value > 0, mends=mends)
                 self._events.event(regarding, event)
-        if mends:
-            self._repaired_at = now
-            self._repair("charged quota differs from held quota")
+
+    def _tell_nodes(
+        self,
+        found: Mapping[str, Mapping[str, int]],
+        nodes: Mapping[str, views.Node],
+        *,
+        mends: bool,
+    ) -> None:
+        for name, amounts in sorted(found.items()):
+            view = nodes.get(name)
+            for resource, value in sorted(amounts.items()):
+                self._log.error(_OF_NODES, node=name, amount=value, resource=resource)
+                if view is not None:
+                    text = quantity.from_canonical(ResourceName(resource), abs(value))
+                    regarding = api_requests.reference(resources.NODES, view.metadata)
+                    event = events.node_ledger_drift(
+                        f"{text} {resource}", is_more=value > 0, mends=mends
+                    )
+                    self._events.event(regarding, event)

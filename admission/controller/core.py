@@ -25,7 +25,7 @@ from admission.controller.devices.capacity import Capacities
 from admission.controller.devices.claims import Claims
 from admission.controller.devices.fitting import Fitting
 from admission.controller.devices.guard import Guard
-from admission.controller.devices.node_inventory import Listed, NodeInventory
+from admission.controller.devices.node_inventory import NodeInventory
 from admission.controller.devices.node_places import NodePlaces
 from admission.controller.devices.resource_adjustments import ResourceAdjustments
 from admission.controller.effects import Effects
@@ -125,7 +125,7 @@ class Lead:
     """This process leads from now on; what is listed after this message is up to date."""
 
 
-Message = Observed | Unserved | Unreadable | Outcome | Lead | Listed | Query[Any]
+Message = Observed | Unserved | Unreadable | Outcome | Lead | Query[Any]
 
 
 class Core:
@@ -150,7 +150,6 @@ class Core:
         products: Catalogue | None = None,
         health: HealthPolicy | None = None,
         namespaces: ManagedNamespaces = MANAGED,
-        lists_others: bool = False,
         system_namespace: str = names.SYSTEM_NAMESPACE,
     ) -> None:
         self._state = state
@@ -169,7 +168,7 @@ class Core:
         self._workloads = WorkloadIndex()
         self.counting = Counting(state, self._workloads, clock, settings.gpu.journal)
         products = products or catalogue.load()
-        capacities = Capacities(products, health or HealthPolicy(), awaits_list=lists_others)
+        capacities = Capacities(products, health or HealthPolicy())
         guard = Guard(state, capacities)
         self._node_places = NodePlaces(state.places, self._nodes_changed)
         self._inventory = NodeInventory(capacities, guard, clock, self._node_places)
@@ -414,8 +413,6 @@ class Core:
                 self._running.recount(WorkloadKey(found.namespace, found.name))
             case Outcome():
                 self._finish(self._flow.complete(message))
-            case Listed():
-                self._inventory.listed(message)
             case Query():
                 message.run(self)
             case Lead():
@@ -595,6 +592,7 @@ class Core:
             workloads=workloads,
             sums=sums,
             unsettled=frozenset({*unsettled, *self._scheduling.undecided(), *self._quarantine}),
+            on_nodes=self._state.places.ledger.held_by_pods(),
         )
 
     def workloads(self, keys: Iterable[WorkloadKey]) -> tuple[Workload | None, ...]:

@@ -28,11 +28,13 @@ class Counted:
         workloads: charge of each Workload, and of each pod that is charged on its own.
         sums: usage of each ClusterQueue, as the quota trees have it.
         unsettled: Workloads that were decided about, or are written, at this moment.
+        on_nodes: what bound pods hold on each node, by resource.
     """
 
     workloads: Mapping[WorkloadKey, ReservingWorkload]
     sums: Mapping[ClusterQueueName, Mapping[FlavorResource, int]]
     unsettled: frozenset[WorkloadKey]
+    on_nodes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 class Reader(Protocol):

@@ -5,13 +5,16 @@ what they ask for.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 import msgspec
 
 from admission.base import names, pod_resources, structs
+from admission.gpu import resources
 from admission.objects import pods, views
+from admission.objects.resource_claim import ObjectKey
 from admission.objects.viewbase import Object, View
 from admission.scheduling import transformation
 from admission.scheduling.places.model import PODS, BoundPod
@@ -32,7 +35,7 @@ class BoundContainer(View, frozen=True, kw_only=True):
 
 
 class BoundSpec(View, frozen=True, kw_only=True):
-    """Where a pod is, and what its containers request."""
+    """Where a pod is, and what its containers request and claim."""
 
     node_name: str = ""
     containers: tuple[BoundContainer, ...] = ()
@@ -40,12 +43,15 @@ class BoundSpec(View, frozen=True, kw_only=True):
     resources: views.ResourceRequirements | None = None
     overhead: dict[str, str | int] | None = None
     priority: int | None = None
+    resource_claims: tuple[views.PodResourceClaim, ...] | None = None
 
 
 class BoundStatus(View, frozen=True, kw_only=True):
-    """Whether a pod has ended."""
+    """Whether a pod has ended, and the claims that were made for it."""
 
     phase: str = ""
+    resource_claim_statuses: tuple[views.PodClaimStatus, ...] | None = None
+    extended_resource_claim_status: views.PodClaimStatus | None = None
 
 
 class BoundPodDocument(Object, frozen=True, kw_only=True):
@@ -74,14 +80,66 @@ def value(pod: BoundPodDocument) -> BoundPod | None:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What a pod holds that no queue admitted.
+
+    Attributes:
+        node: where it is.
+        devices: what it requests of each.
+        claims: its ResourceClaims.
+    """
+
+    node: str
+    devices: Mapping[str, int]
+    claims: frozenset[ObjectKey]
+
+
+def outside(pod: BoundPodDocument, counted: BoundPod | None) -> Outside | None:
+    """Return what a pod holds that no queue admitted; None where it holds no devices, or is ours.
+
+    Pods with the label of released ones are watched whole, and judged one by one.
+
+    Args:
+        pod: the pod.
+        counted: see `value`.
+    """
+    labels = pod.metadata.labels or {}
+    is_ours = labels.get(names.MANAGED_LABEL) == names.MANAGED_VALUE
+    if counted is None or is_ours or names.PODSET_LABEL in labels:
+        return None
+    devices = {
+        name: amount for name, amount in counted.requests.items() if resources.is_device(name)
+    }
+    claims = _claims(pod)
+    return Outside(pod.spec.node_name, devices, claims) if devices or claims else None
+
+
+def _claims(pod: BoundPodDocument) -> frozenset[ObjectKey]:
+    """Return the ResourceClaims of a pod: those it names, and those that were made for it."""
+    made = (*(pod.status.resource_claim_statuses or ()), pod.status.extended_resource_claim_status)
+    found = {one.resource_claim_name for one in (*(pod.spec.resource_claims or ()), *made) if one}
+    return frozenset((pod.metadata.namespace, name) for name in found if name)
+
+
 def _asked(spec: BoundSpec) -> bytes:
     """Return what says how much a pod requests; equal for pods that request the same."""
-    return _ENCODER.encode(msgspec.structs.replace(spec, node_name="", priority=None))
+    return _ENCODER.encode(
+        msgspec.structs.replace(spec, node_name="", priority=None, resource_claims=None)
+    )
 
 
 @lru_cache(maxsize=4096)
 def _requests(asked: bytes) -> Mapping[str, int]:
-    spec = structs.decoder(BoundSpec).decode(asked)
+    return requests_of(structs.decoder(BoundSpec).decode(asked))
+
+
+def requests_of(spec: BoundSpec | views.PodSpec) -> dict[str, int]:
+    """Return what a pod on a node requests, by resource, with ``pods``.
+
+    Raises:
+        InvalidValueError: a quantity cannot be read; the rule names the field.
+    """
     pod = pod_resources.with_default_requests(pods.read(spec, "spec", pods.nanos))
     amounts = transformation.counted(pod_resources.requests(pod))
     return {**{str(name): amount for name, amount in amounts.items() if amount}, PODS: 1}

@@ -9,7 +9,6 @@ from admission.base.errors import InvalidValueError
 from admission.base.pod_resources import A, Container, Pod
 from admission.gpu import resources
 from admission.objects import views
-from admission.objects.resource_claim import ObjectKey
 from admission.scheduling import transformation
 
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
@@ -152,13 +151,6 @@ def held_gpus(pod: views.Pod) -> dict[str, int]:
     if not pod.spec.node_name or has_ended(pod):
         return {}
     return gpus_of(pod.spec)
-
-
-def claims_of(pod: views.Pod) -> frozenset[ObjectKey]:
-    """ResourceClaims of a pod: those it names, and those that were made for it."""
-    made = (*(pod.status.resource_claim_statuses or ()), pod.status.extended_resource_claim_status)
-    found = {one.resource_claim_name for one in (*(pod.spec.resource_claims or ()), *made) if one}
-    return frozenset((pod.metadata.namespace, name) for name in found if name)
 
 
 def has_ended(pod: views.Pod) -> bool:

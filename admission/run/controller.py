@@ -16,7 +16,6 @@ from admission.config.derived import Settings
 from admission.controller import core
 from admission.controller.audit import Auditor
 from admission.controller.core import Core, Message
-from admission.controller.devices.outside import Lister
 from admission.controller.journal import Counting, Journal
 from admission.controller.queries import Answer, Query, Reader
 from admission.controller.queues.accounting import Accounting
@@ -57,7 +56,6 @@ class _View:
     Attributes:
         core: decides.
         watches: tell it what there is.
-        lister: tells it what pods of others hold.
         auditor: compares what it counts with what there is.
         marks: labels namespaces that have a LocalQueue.
         journal: records for how long quota was held.
@@ -68,7 +66,6 @@ class _View:
 
     core: Core
     watches: Watches
-    lister: Lister
     auditor: Auditor
     marks: QueueMarks
     journal: Journal
@@ -169,11 +166,9 @@ class Controller:
             products=settings.gpu.catalogue(),
             health=settings.gpu.health.policy,
             namespaces=settings.managed_namespaces,
-            lists_others=True,
             system_namespace=settings.namespace,
             rules=settings.transformations(),
         )
-        lister = Lister(self._api, put, settings.gpu.controller.outside_interval.total_seconds())
         auditor = Auditor(
             self._api,
             lambda question: self.ask(question, self._request_seconds),
@@ -197,7 +192,7 @@ class Controller:
             self._api, ask_counting, settings.namespace, settings.gpu.journal, self._clock,
             lambda: self._leads and may_write(),
         )  # fmt: skip
-        return _View(decides, watches, lister, auditor, marks, journal, writers, sender, ending)
+        return _View(decides, watches, auditor, marks, journal, writers, sender, ending)
 
     def _begin_view(self) -> None:
         """Begins to list and follow, on the thread of the core or before it is started."""
@@ -206,7 +201,6 @@ class Controller:
         if self._leads:
             view.core.receive(core.Lead())
         view.watches.start()
-        view.lister.start()
         if self._leads:
             view.auditor.start()
         view.marks.start()
@@ -221,7 +215,6 @@ class Controller:
             old = self._view
             old.ending.set()
             old.watches.stop()
-            old.lister.stop()
             old.auditor.stop()
             old.marks.stop()
             old.journal.stop()
@@ -325,7 +318,6 @@ class Controller:
             view = self._view
             view.ending.set()
             view.watches.stop()
-            view.lister.stop()
             view.auditor.stop()
             view.marks.stop()
             view.journal.stop()

@@ -220,3 +220,57 @@ def test_nothing_differs_while_a_job_is_charged_for_pods_that_are_not_there() ->
     found.store.delete(resources.WORKLOADS, name, "ml")
     found.settle()
     assert Audits(found).auditor.audit() == {}
+
+
+# -------------------------------------------------------------------------------- on nodes
+
+
+def on_node(found: World) -> dict[str, int]:
+    """What the ledger counts for pods on the node."""
+    return found.state.places.ledger.held_by_pods()["n0"]
+
+
+def test_what_is_counted_on_nodes_is_what_bound_pods_request_there() -> None:
+    found = made()
+    run(found, "first", gpus=2)
+    found.add_pod("waits-for-the-scheduler", gpus=1)
+    found.settle()
+    audits = Audits(found)
+    assert audits.auditor.audit() == {}
+    assert audits.auditor.node_drift == {}
+    assert on_node(found)[names.GPU_RESOURCE] == 2
+
+
+@pytest.mark.parametrize("how", ["lost", "sum"])
+def test_what_is_counted_otherwise_on_a_node_is_told_and_everything_is_read_again(
+    how: str,
+) -> None:
+    found = made()
+    run(found, "first", gpus=2)
+    ledger = found.state.places.ledger
+    if how == "lost":
+        ledger.drop_pod(found.pod("first").metadata.uid)
+    else:
+        ledger._used["n0"][names.GPU_RESOURCE] += 3
+    audits = Audits(found)
+
+    assert audits.auditor.audit() == {}
+
+    difference = audits.auditor.node_drift["n0"][names.GPU_RESOURCE]
+    assert difference == (-2 if how == "lost" else 3)
+    assert audits.repairs == ["what is counted on nodes differs from what pods request there"]
+    told = [note for name, reason, note in found.events.recorded if reason == "LedgerDrift"]
+    expected = "2 nvidia.com/gpu are held" if how == "lost" else "3 nvidia.com/gpu are counted"
+    assert any(note.startswith(expected) for note in told)
+    value = metrics.NODE_LEDGER_DRIFT.labels("n0", names.GPU_RESOURCE)._value.get()
+    assert value == difference
+
+
+def test_a_pod_that_is_bound_while_an_audit_looks_is_no_drift() -> None:
+    found = made()
+    run(found, "first", gpus=2)
+    ledger = found.state.places.ledger
+    ledger.drop_pod(found.pod("first").metadata.uid)
+    audits = Audits(found, between=lambda: (found.observe(), found.settle()))
+    assert audits.auditor.audit() == {}
+    assert audits.auditor.node_drift == {}

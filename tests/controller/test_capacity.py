@@ -4,23 +4,15 @@ from typing import Any
 
 import pytest
 from prometheus_client import REGISTRY
-from typing_extensions import override
 
 from admission.base import conditions, names, patches
-from admission.config.derived import Settings
 from admission.controller import core
-from admission.controller.devices import outside
-from admission.controller.devices.node_inventory import Listed
-from admission.controller.queues.accounting import Accounting
-from admission.kube import errors, resources
+from admission.kube import resources
 from admission.kube.reflector import Upserted
 from admission.objects import koordinator, views
-from admission.sandbox.store import Store
-from admission.scheduling.state import State
 from tests.builders.cluster import make_namespace, make_node
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
-from tests.clocks import FakeClock
 from tests.controller.test_one_currency import GPU, MEMORY, MIG, flavor, queue
 from tests.controller.world import World
 
@@ -357,9 +349,6 @@ def test_pods_without_a_queue_hold_what_they_hold():
     for pod in ("wild-0", "wild-1", "wild-2"):
         made.store.create(resources.PODS, other_pod(pod), "ml")
     made.set_phase("wild-2", "Succeeded")
-    found = outside.look(made.store, page_size=1)
-    assert found.outside == {"n0": {GPU: 2}}
-    made.core.receive(found)
     made.settle()
     add(made, *"abc")
     assert {"a", "b"} < made.admitted()
@@ -367,58 +356,37 @@ def test_pods_without_a_queue_hold_what_they_hold():
     assert "4 healthy, 2 held by pods without a queue" in condition(made)[1]
 
 
-def test_a_guarded_queue_waits_until_it_is_known_what_others_hold():
-    clock = FakeClock()
-    made = World(clock=clock)
-    made.core = core.Core(
-        state=State(),
-        writer=made,
-        events=made.events,
-        clock=clock,
-        settings=Settings(),
-        accounting=Accounting(),
-        lists_others=True,
-    )
-    made.core.receive(core.Lead())
+def test_what_others_hold_is_known_as_soon_as_they_are_bound_and_gone():
+    made = guarded_world(quota=4, gpu=4)
+    assert condition(made)[0] == "True"
+    made.store.create(resources.PODS, other_pod("wild"), "ml")
+    made.settle()
+    assert "4 healthy, 1 held by pods without a queue" in condition(made)[1]
+    made.delete_pod("wild")
+    made.settle()
+    assert condition(made)[0] == "True"
+
+
+def test_nothing_is_decided_before_it_is_known_what_others_hold():
+    made = World()
     made.add(make_namespace(), make_flavor("a100", product=A100), node("n0", gpu=2))
     made.add(guarded(make_cluster_queue(quota=2)), make_local_queue())
+    made.unlisted.add(resources.BOUND_PODS)
     add(made, "a")
     assert made.is_gated("a")
     assert condition(made) == ("", "")
-    made.core.receive(outside.look(made.store))
+    made.unlisted.clear()
+    made.observe()
     made.settle()
     assert not made.is_gated("a")
     assert condition(made)[0] == "True"
 
 
-class Away(Store):
-    """A store that is out of reach."""
-
-    @override
-    def list(self, *args: Any, **options: Any) -> Any:
-        raise errors.TransportError("refused")
-
-
-def test_a_failed_list_is_tried_again_soon():
-    told: list[Listed] = []
-    lister = outside.Lister(Away(clock=FakeClock()), told.append, 60)
-    assert lister._round() == 5
-    assert told == []
-
-
-def test_equal_lists_are_told_once():
-    told: list[Listed] = []
-    made = guarded_world()
-    lister = outside.Lister(made.store, told.append, 60)
-    assert lister.look()
-    assert lister.look()
-    assert told == [Listed({})]
-
-
-def test_pods_that_admitted_owners_made_are_not_listed():
-    made = guarded_world()
+def test_a_pod_with_the_label_of_a_pod_set_that_is_not_charged_is_counted_once():
+    made = guarded_world(quota=4, gpu=4)
     made.store.create(resources.PODS, other_pod("job", **{names.PODSET_LABEL: "main"}), "ml")
-    assert outside.look(made.store).outside == {}
+    made.settle()
+    assert "4 healthy, 1 held by pods without a queue" in condition(made)[1]
 
 
 @pytest.mark.parametrize(

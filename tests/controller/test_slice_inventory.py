@@ -5,8 +5,6 @@ from typing import Any
 import pytest
 
 from admission.base import names, patches
-from admission.controller.devices import outside
-from admission.controller.devices.node_inventory import Listed
 from admission.kube import resources
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_cluster_queue, make_local_queue
@@ -157,9 +155,17 @@ def test_slices_of_other_drivers_and_of_no_node_are_no_gpus():
     assert "2 exist" in condition(made)[1]
 
 
+def add_holder(made: World, claim: str) -> None:
+    """A pod on the node that no queue admitted, with a claim."""
+    claims = [{"name": "gpu", "resourceClaimName": claim}]
+    pod = make_pod(f"with-{claim}", nodeName="n0", resourceClaims=claims)
+    made.store.create(resources.PODS, pod, "ml")
+    made.settle()
+
+
 def test_what_claims_of_others_hold_is_not_there_for_ours():
     made = dra_world(8, 2, test_claims.claim("theirs"), test_claims.claim("ours"))
-    made.core.receive(Listed({}, frozenset({("ml", "theirs")})))
+    add_holder(made, "theirs")
     given(made, "theirs", "gpu-0-mig-3")
     given(made, "ours", "gpu-1")
     assert "quota promises 8, 1 exist" in condition(made)[1]
@@ -186,7 +192,7 @@ def test_req_28_what_is_free_follows_from_the_counters_of_what_is_held():
 
 def test_admin_access_holds_nothing():
     made = dra_world(8, 2, test_claims.claim("watch"))
-    made.core.receive(Listed({}, frozenset({("ml", "watch")})))
+    add_holder(made, "watch")
     results = [{"driver": DRIVER, "pool": "n0", "device": "gpu-0", "adminAccess": True}]
     status = {"allocation": {"devices": {"results": results}}}
     made.store.patch(resources.RESOURCE_CLAIMS, "watch", patches.merge({"status": status}), "ml")
@@ -194,8 +200,9 @@ def test_admin_access_holds_nothing():
     assert "2 exist" in condition(made)[1]
 
 
-def test_claims_of_pods_without_a_queue_are_listed_with_what_they_name_and_what_was_made():
-    made = dra_world()
+def test_pods_without_a_queue_hold_the_claims_that_they_name_and_those_that_were_made_for_them():
+    claimed = ("named", "made", "extended", "of-job")
+    made = dra_world(4, 4, *map(test_claims.claim, claimed))
     status = {
         "resourceClaimStatuses": [{"name": "b", "resourceClaimName": "made"}],
         "extendedResourceClaimStatus": {"resourceClaimName": "extended"},
@@ -208,5 +215,7 @@ def test_claims_of_pods_without_a_queue_are_listed_with_what_they_name_and_what_
     made.store.patch(
         resources.PODS, "theirs", patches.merge({"status": status}), "ml", subresource="status"
     )
-    found = outside.look(made.store)
-    assert found.claims == {("ml", "named"), ("ml", "made"), ("ml", "extended")}
+    made.settle()
+    for index, name in enumerate(claimed):
+        given(made, name, f"gpu-{index}")
+    assert "quota promises 4, 1 exist" in condition(made)[1]

@@ -28,11 +28,6 @@ CONFIG = (
         "kind": "Configuration",
         "fairSharing": {"preemptionStrategies": ["LessThanOrEqualToFinalShare"]},
     },
-    {
-        "apiVersion": "config.gpu-admission.dev/v1alpha1",
-        "kind": "GpuConfiguration",
-        "controller": {"outsideInterval": "2s"},
-    },
 )
 RARE = {
     "gpu_admission_flavor_mismatched",

@@ -63,7 +63,7 @@ class CapacityMachine(RuleBasedStateMachine):
         self.kept = Capacities(CATALOGUE, INSTANT)
         self.nodes: dict[str, NodeFacts] = {}
         self.pods: dict[str, tuple[str, dict[str, int]]] = {}
-        self.outside: dict[str, dict[str, int]] = {}
+        self.outside: dict[str, tuple[str, dict[str, int]]] = {}
         self.flavors: dict[str, dict[str, str]] = {}
 
     @rule(node=facts())
@@ -87,10 +87,10 @@ class CapacityMachine(RuleBasedStateMachine):
         self.pods[uid] = (name, held)
         self.kept.set_pod(uid, name, held)
 
-    @rule(held=st.dictionaries(node_names, amounts, max_size=2))
-    def list_others(self, held: dict[str, dict[str, int]]) -> None:
-        self.outside = held
-        self.kept.set_listed(held)
+    @rule(uid=st.sampled_from("wxyz"), name=node_names, held=amounts)
+    def see_other(self, uid: str, name: str, held: dict[str, int]) -> None:
+        self.outside[uid] = (name, held)
+        self.kept.set_other(uid, name, held)
 
     @rule(name=st.sampled_from(tuple(FLAVORS)))
     def set_flavor(self, name: str) -> None:
@@ -111,7 +111,8 @@ class CapacityMachine(RuleBasedStateMachine):
             anew.set_node(node, 0)
         for uid, (name, held) in self.pods.items():
             anew.set_pod(uid, name, held)
-        anew.set_listed(self.outside)
+        for uid, (name, held) in self.outside.items():
+            anew.set_other(uid, name, held)
         for flavor in FLAVORS:
             assert self.kept.capacity(flavor) == anew.capacity(flavor)
             assert self.kept.fragmentation(flavor) == anew.fragmentation(flavor)

@@ -136,23 +136,18 @@ class Capacities:
 
     Attributes:
         version: grows with every change of a capacity.
-        complete: whether it is known what pods hold that are not watched.
     """
 
-    def __init__(
-        self, catalogue: Catalogue, policy: HealthPolicy, *, awaits_list: bool = False
-    ) -> None:
+    def __init__(self, catalogue: Catalogue, policy: HealthPolicy) -> None:
         """Knows of nothing yet.
 
         Args:
             catalogue: of GPU products.
             policy: what counts as sick.
-            awaits_list: whether `set_listed` will be called, and nothing is complete before.
         """
         self._catalogue = catalogue
         self._policy = policy
         self.version = 0
-        self.complete = not awaits_list
         self._nodes: dict[str, _Node] = {}
         self._flavors: dict[str, _Selection] = {}
         self._sums: dict[str, _Sum] = {}
@@ -161,7 +156,10 @@ class Capacities:
         self._pods: dict[str, tuple[str, Amounts, bool]] = {}
         self._held: dict[str, dict[str, int]] = {}
         self._stray: dict[str, dict[str, int]] = {}
-        self._outside: Mapping[str, Amounts] = {}
+        self._others: dict[str, tuple[str, Amounts]] = {}
+        """Nodes and devices of pods that are not ours, by UID."""
+        self._outside: dict[str, dict[str, int]] = {}
+        """Their sum on each node."""
         self._allocated: dict[str, _Allocated] = {}
         self._unsettled: set[str] = set()
         self._changed: set[str] = set()
@@ -321,13 +319,17 @@ class Capacities:
         entry = self._nodes.get(name)
         return {} if entry is None else entry.facts.labels
 
-    def set_listed(self, outside: Mapping[str, Amounts]) -> None:
-        """Take what pods that are not watched hold, by node; replace all that was known."""
-        self.complete = True
-        before, self._outside = self._outside, outside
-        for name in sorted({*before, *outside}):
-            if before.get(name) != outside.get(name):
-                self._restock(name)
+    def set_other(self, uid: str, node: str, amounts: Amounts) -> None:
+        """Take what a pod holds on a node that is not ours; no amounts = nothing any more."""
+        old, new = self._others.pop(uid, ("", _NOTHING)), (node, amounts)
+        if amounts:
+            self._others[uid] = new
+        if old == new or not (old[1] or amounts):
+            return
+        _add(self._outside, *old, -1)
+        _add(self._outside, *new, 1)
+        for name in dict.fromkeys((old[0], node)):
+            self._restock(name)
 
     def settle(self, now_us: int) -> None:
         """Apply changes that have lasted long enough."""
@@ -557,14 +559,7 @@ class Capacities:
         return [name for name, one in self._flavors.items() if _selects(one.node_labels, labels)]
 
     def _count(self, node: str, amounts: Amounts, outside: bool, sign: int) -> None:
-        by_node = self._stray if outside else self._held
-        held = by_node.setdefault(node, {})
-        for name, amount in amounts.items():
-            held[name] = held.get(name, 0) + sign * amount
-            if not held[name]:
-                del held[name]
-        if not held:
-            del by_node[node]
+        _add(self._stray if outside else self._held, node, amounts, sign)
 
     def _capacity_of(self, entry: _Node) -> GpuCapacity:
         facts, part = entry.facts, entry.part
@@ -631,6 +626,17 @@ class Capacities:
             return _NOTHING
         worth = capacity.worth_of(facts, amounts, self._catalogue)
         return _with_worth(amounts, costs.virtual(worth))
+
+
+def _add(by_node: dict[str, dict[str, int]], node: str, amounts: Amounts, sign: int) -> None:
+    """Add amounts to those of a node, or take them off; what is 0 is left out."""
+    held = by_node.setdefault(node, {})
+    for name, amount in amounts.items():
+        held[name] = held.get(name, 0) + sign * amount
+        if not held[name]:
+            del held[name]
+    if not held:
+        del by_node[node]
 
 
 def _with_worth(amounts: Amounts, worth: Amounts) -> Amounts:

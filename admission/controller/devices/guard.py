@@ -111,7 +111,7 @@ class Guard:
         self._real: dict[str, tuple[Amounts, ...]] = {}
         self._present: dict[str, Present] = {}
         self._present_changed: set[str] = set()
-        self._knows = False, False
+        self._knows = False
         self._dirty: set[_Key] = set()
         """What promises something else than when capacity was distributed last."""
         self._totals: Counter[FlavorResource] = Counter()
@@ -187,7 +187,7 @@ class Guard:
 
     def settle(self) -> frozenset[str]:
         """Distribute capacity again if anything changed; return queues whose text may differ."""
-        knows = self._capacities.any_nodes, self._capacities.complete
+        knows = self._capacities.any_nodes
         flavors, first = self._changed_flavors(), knows != self._knows
         if not flavors and not self._dirty and not first:
             return frozenset()
@@ -228,7 +228,7 @@ class Guard:
         """
         key = _Key(_QUEUE, queue)
         promises = self._promises.get(key)
-        if not promises or not all(self._knows):
+        if not promises or not self._knows:
             return None
         shares = self._shares.get(key, {})
         found = []
@@ -367,7 +367,7 @@ class Guard:
 
     def _note_present(self) -> None:
         present: dict[str, Present] = {}
-        for key in self._capped if all(self._knows) else ():
+        for key in self._capped if self._knows else ():
             if key.kind == _QUEUE:
                 present[key.name] = self._devices_of(key)
         names_before = self._present.keys() | present.keys()
@@ -378,7 +378,7 @@ class Guard:
 
     def _note_present_of(self, key: _Key) -> None:
         """Note which devices exist for a ClusterQueue, or that it is not guarded any more."""
-        if key.kind != _QUEUE or not all(self._knows):
+        if key.kind != _QUEUE or not self._knows:
             return
         if key not in self._capped:
             if self._present.pop(key.name, None) is not None:
@@ -412,8 +412,6 @@ class Guard:
             elsewhere = self._elsewhere[key] = {}
             for pair, promised in self._promises[key].items():
                 shares[pair] = 0
-                if key in self._capped and not self._capacities.complete:
-                    continue
                 for flavors in nodes_of.get(pair.flavor, ()):
                     real = left[flavors].get(pair.resource, 0)
                     taken = min(promised - shares[pair], real)
@@ -444,8 +442,6 @@ class Guard:
         """
         overlaps = _overlaps(self._by_nodes)
         if self._overlaps != overlaps or any(pair.flavor in overlaps for pair in touched):
-            return None
-        if self._capped and not self._capacities.complete:
             return None
         changed = (dirty | flipped) & self._promises.by_key.keys()
         for key in changed:

@@ -1,7 +1,7 @@
 """The GPUs of the cluster as the controller sees them: nodes, their agents, and pods on them."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from admission.base import conditions, names
 from admission.base.clock import Clock
 from admission.controller.devices import capacitymetrics
-from admission.controller.devices.capacity import Amounts, Capacities
+from admission.controller.devices.capacity import Capacities
 from admission.controller.devices.guard import Guard, Present
 from admission.controller.devices.lost_nodes import LostNodes
 from admission.controller.devices.node_places import NodePlaces
@@ -31,6 +31,7 @@ from admission.objects import (
     resource_slice,
     views,
 )
+from admission.objects.bound_pod import Outside
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.resource_claim import ObjectKey
 from admission.reasons import ours
@@ -38,19 +39,7 @@ from admission.scheduling.model import Taint
 
 _PUBLISH_SECONDS: Final = 5.0
 _REASONS: Final = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """GPUs held by pods that are not watched, by node and resource, as just listed.
-
-    Attributes:
-        outside: GPUs of pods that no queue admitted.
-        claims: ResourceClaims of the pods that no queue admitted, by namespace and name.
-    """
-
-    outside: Mapping[str, Amounts]
-    claims: frozenset[ObjectKey] = frozenset()
+_NO_CLAIMS: Final[frozenset[ObjectKey]] = frozenset()
 
 
 class _Seen(NamedTuple):
@@ -98,6 +87,9 @@ class NodeInventory:
         self._pods: dict[str, tuple[str, str, str]] = {}
         """Namespace, name and charged ClusterQueue of those that hold GPUs, by UID."""
         self._slice_inventory = SliceInventory()
+        self._claims_outside: dict[str, frozenset[ObjectKey]] = {}
+        """ResourceClaims of pods that no queue admitted, by UID."""
+        places.on_outside = self._see_outside
         self.lost_nodes = LostNodes()
         self.on_news: Callable[[], None] = _ignore
         self._publisher = capacitymetrics.Publisher()
@@ -151,11 +143,21 @@ class NodeInventory:
         """Return nodes with the holders of their GPUs; see `Capacities.named`."""
         return self._capacities.named(names_, self._pods)
 
-    def listed(self, found: Listed) -> None:
-        """Take what pods that are not watched hold."""
-        self._capacities.set_listed(found.outside)
-        for node in self._slice_inventory.set_outside(found.claims):
-            self._set_allocated(node)
+    def _see_outside(self, uid: str, pod: Outside | None) -> None:
+        """Take what a bound pod holds that no queue admitted; None where that is nothing."""
+        version, before = self._capacities.version, self._claims_outside.pop(uid, _NO_CLAIMS)
+        if pod is None:
+            self._capacities.set_other(uid, "", {})
+        else:
+            self._capacities.set_other(uid, pod.node, pod.devices)
+        claims = _NO_CLAIMS if pod is None else pod.claims
+        if claims:
+            self._claims_outside[uid] = claims
+        if claims != before:
+            for node in self._slice_inventory.set_outside(uid, before, claims):
+                self._set_allocated(node)
+        if self._capacities.version != version:
+            self.on_news()
 
     def on_claim_update(self, claim: resource_claim.ResourceClaim) -> None:
         """Take a ResourceClaim, which may have been given GPUs."""

@@ -12,11 +12,17 @@ from admission.scheduling.places.enforcement import PodPlaces
 from admission.scheduling.places.model import Node
 
 
+def _ignore(uid: str, pod: bound_pod.Outside | None) -> None:
+    """Nobody wants to know."""
+
+
 class NodePlaces:
     """Nodes and bound pods as watched, passed on to the engine.
 
     Attributes:
         informers: what watches must be told to, by resource.
+        on_outside: is told, by UID, what a bound pod holds that no queue admitted; None for
+            nothing, or nothing any more.
     """
 
     def __init__(self, places: PodPlaces, changed: Callable[[], None]) -> None:
@@ -28,6 +34,7 @@ class NodePlaces:
         """
         self._places = places
         self._changed = changed
+        self.on_outside: Callable[[str, bound_pod.Outside | None], None] = _ignore
         self._nodes: dict[str, Node] = {}
         """Nodes with all of their devices."""
         self.informers: Mapping[Resource, Informer[Any]] = {
@@ -66,8 +73,10 @@ class NodePlaces:
             self._note(lambda: self._places.drop_pod(uid))
         else:
             self._note(lambda: self._places.set_pod(uid, value))
+        self.on_outside(uid, bound_pod.outside(pod, value))
 
     def _lose_pod(self, pod: views.Object) -> None:
+        self.on_outside(pod.metadata.uid, None)
         self._note(lambda: self._places.drop_pod(pod.metadata.uid))
 
     def _note(self, change: Callable[[], None]) -> None:

@@ -25,7 +25,8 @@ class SliceInventory:
         self._node_of_pool: dict[str, str] = {}
         self._given: dict[ObjectKey, tuple[tuple[str, str], ...]] = {}
         self._takers: dict[str, dict[ObjectKey, None]] = {}
-        self._outside: frozenset[ObjectKey] = frozenset()
+        self._outside: dict[ObjectKey, dict[str, None]] = {}
+        """UIDs of the pods that no queue admitted, by the claim that they have."""
 
     def put(self, view: resource_slice.ResourceSlice) -> tuple[str, ...]:
         """Take a slice; return the nodes that have other devices than before."""
@@ -86,9 +87,27 @@ class SliceInventory:
             total[resource] = total.get(resource, 0) + 1
         return total
 
-    def set_outside(self, claims: frozenset[ObjectKey]) -> tuple[str, ...]:
-        """Take claims of pods that no queue admitted; return nodes where that changes anything."""
-        changed, self._outside = self._outside ^ claims, claims
+    def set_outside(
+        self, uid: str, before: frozenset[ObjectKey], claims: frozenset[ObjectKey]
+    ) -> tuple[str, ...]:
+        """Take claims of a pod that no queue admitted; return nodes where that changes anything.
+
+        Args:
+            uid: of the pod.
+            before: its claims until now.
+            claims: those that it has now.
+        """
+        changed: list[ObjectKey] = []
+        for key in sorted(before - claims):
+            uids = self._outside[key]
+            del uids[uid]
+            if not uids:
+                del self._outside[key]
+                changed.append(key)
+        for key in sorted(claims - before):
+            if key not in self._outside:
+                changed.append(key)
+            self._outside.setdefault(key, {})[uid] = None
         return self._nodes_of(pool for key in changed for pool, _ in self._given.get(key, ()))
 
     def allocated(self, node: str) -> tuple[frozenset[str], frozenset[str]]:

@@ -517,6 +517,20 @@ class NodeLedger:
             )
         )
 
+    def held_by_pods(self) -> dict[str, dict[str, int]]:
+        """Return what is counted for bound pods on each node, without zeros, as copies."""
+        held = {name: dict(used) for name, used in self._used.items()}
+        for promise in self._promises.values():
+            shapes = {want.pod_set: want.shape for want in promise.wants} if promise.places else {}
+            for (pod_set, name), count in promise.places.items():
+                for resource, amount in each(shapes[pod_set]).items():
+                    held[name][resource] = held[name].get(resource, 0) - amount * count
+        return {
+            name: left
+            for name, used in held.items()
+            if (left := {resource: amount for resource, amount in used.items() if amount})
+        }
+
     def free(self, name: str) -> Amounts:
         """Return what is free on a node; nothing of one that is not known."""
         return self._free.get(name, {})

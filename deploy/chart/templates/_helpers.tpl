@@ -137,7 +137,6 @@ controller:
   waitingAfter: 1s
   waitingRefresh: 30s
   statusInterval: 500ms
-  outsideInterval: 1m
   auditInterval: 10m
 journal:
   enabled: true
@@ -187,7 +186,6 @@ controller:
   waitingAfter: 1s
   waitingRefresh: 30s
   statusInterval: 500ms
-  outsideInterval: 1m
   auditInterval: 10m
 journal:
   enabled: true
@@ -237,7 +235,6 @@ controller:
   waitingAfter: 1s
   waitingRefresh: 30s
   statusInterval: 500ms
-  outsideInterval: 1m
   auditInterval: 10m
 journal:
   enabled: true
@@ -280,7 +277,6 @@ controller:
   waitingAfter: 1s
   waitingRefresh: 30s
   statusInterval: 500ms
-  outsideInterval: 1m
   auditInterval: 10m
 journal:
   enabled: true
@@ -330,7 +326,6 @@ controller:
   waitingAfter: 1s
   waitingRefresh: 30s
   statusInterval: 500ms
-  outsideInterval: 1m
   auditInterval: 10m
 journal:
   enabled: true
