@@ -514,6 +514,19 @@ def test_a_node_counts_whose_taint_every_pod_of_the_flavor_tolerates(how: str) -
     assert condition(made)[0] == "True"
 
 
+def test_a_guarded_queue_says_that_gpus_are_missing_where_all_nodes_are_about_to_go() -> None:
+    tainted = node("n0", gpu=8)
+    tainted["spec"] = {"taints": [TAINTS["karpenter"]]}
+    made = make_world(tainted, guarded(make_cluster_queue(quota=8)), make_local_queue())
+    add(made, "a")
+    made.pass_time(32)
+
+    assert condition(made)[0] == "False"
+    told = made.condition("a")
+    assert told is not None
+    assert (told.reason, made.admitted()) == ("CapacityMissing", set()), told.message
+
+
 def test_what_runs_on_a_tainted_node_keeps_its_gpus() -> None:
     made = guarded_world(quota=8)
     add(made, "a", gpus=4)

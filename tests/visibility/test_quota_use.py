@@ -158,7 +158,7 @@ def test_the_document_has_quantities_as_texts() -> None:
     assert research["quota"] == [
         {
             "flavor": "a100", "resource": names.GPU_RESOURCE, "nominal": "8", "used": "12",
-            "borrowed": "4", "lent": "0", "releasing": "0",
+            "borrowed": "4", "lent": "0", "releasing": "0", "withoutNode": "0",
         }
     ]  # fmt: skip
     assert research["pending"] == {"workloads": 1, "resources": {GPU: "2"}}
