@@ -7,7 +7,8 @@ pods at once over the queues of (b), of one run; (g) 50,000 Workloads made by ha
 queues of as many namespaces, no webhook registered; (h) decisions while 10,000 Workloads wait and
 the labels of 50 namespaces a second change; (i) start of a controller that finds 50,000 Workloads
 and as many bound pods; ``engine`` the scheduling cycles alone;
-``places`` what room on nodes costs, and its goals; ``recovery`` how long nobody is admitted after a failure; ``stall`` what one client can take from
+``places`` what room on nodes costs, and its goals;
+``recovery`` how long nobody is admitted after a failure; ``stall`` what one client can take from
 the others; ``waiting`` how soon 10,000 pods in 1,000 queues say why they wait, and what ten
 browsers cost; ``availability`` what users notice when one of two replicas fails, the worst of the
 runs; ``pages`` what the pages of the dashboard weigh and cost. Each other figure is the median of
