@@ -229,8 +229,8 @@ LEDGER_DRIFT: Final = Gauge(
 )
 NODE_LEDGER_DRIFT: Final = Gauge(
     "gpu_admission_node_ledger_drift",
-    "What the controller counts for pods on a node beyond what these request, as an audit found it;"
-    " only nodes where that differs have a series.",
+    "What is counted for pods on a node beyond what they request, as an audit found it; only nodes"
+    " where that differs have a series.",
     ("node", "resource"),
 )
 POD_RELEASE_SECONDS: Final = Histogram(

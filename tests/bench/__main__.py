@@ -7,6 +7,7 @@ pods at once over the queues of (b), of one run; (g) 50,000 Workloads made by ha
 queues of as many namespaces, no webhook registered; (h) decisions while 10,000 Workloads wait and
 the labels of 50 namespaces a second change; (i) start of a controller that finds 50,000 Workloads
 and as many bound pods; ``engine`` the scheduling cycles alone;
+``places`` what room on nodes costs, and its goals;
 ``recovery`` how long nobody is admitted after a failure; ``stall`` what one client can take from
 the others; ``waiting`` how soon 10,000 pods in 1,000 queues say why they wait, and what ten
 browsers cost; ``availability`` what users notice when one of two replicas fails, the worst of the
@@ -37,7 +38,7 @@ from tests.controlplane import forked
 from tests.controlplane.cluster import Cluster
 
 PARTS: Final = (
-    *("a", "b", "c", "d", "e", "f", "g", "h", "i", "engine"),
+    *("a", "b", "c", "d", "e", "f", "g", "h", "i", "engine", "places"),
     *("recovery", "stall", "waiting", "availability", "pages"),
 )
 _ON_ONE_STAGE: Final = frozenset({"a", "b", "c", "bc", "d", "f"})
@@ -69,6 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "engine" in wanted:
         _say("(engine)")
         found["engine"] = _engine()
+    if "places" in wanted:
+        _say("(places)")
+        found["places"] = _places()
     if "recovery" in wanted:
         found["recovery"] = recovery.measure(options.runs or _RUNS, _say)
     if "stall" in wanted:
@@ -123,6 +127,13 @@ def _engine() -> Figures:
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     cases = [json.loads(line) for line in output.splitlines()]
     return {case.pop("case"): case for case in cases}
+
+
+def _places() -> Figures:
+    """Room on nodes, in a process of its own for the sake of its memory."""
+    command = [sys.executable, "-m", "tests.bench.places"]
+    figures: Figures = json.loads(subprocess.check_output(command, text=True))
+    return figures
 
 
 def _say(text: str) -> None:

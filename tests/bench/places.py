@@ -1,6 +1,9 @@
 """What room on nodes costs: 5,000 nodes, 50,000 bound pods, 10,000 waiting in 1,000 queues.
 
 Only the engine runs, in this process: ``python -m tests.bench.places`` prints one line of JSON.
+An event is a pod that ends on a node, until it is known who is to be tried again: on a node that
+can take nobody who waits (``idle``), and on such a node while 10,000 workloads are admitted without
+a place, where nodes only tell (``told``). `GOALS` says what each figure may be at most.
 """
 
 import gc
@@ -8,7 +11,8 @@ import json
 import resource
 import statistics
 import time
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 from admission.base.names import (
     ClusterQueueName,
@@ -26,8 +30,18 @@ from admission.scheduling.places.model import BoundPod, Node, PodShape, Want
 from admission.scheduling.state import State
 
 NODES, BOUND, QUEUES, WAITING, CYCLES = 5_000, 50_000, 1_000, 10_000, 60
+EVENTS: Final = 1_000
 GPU = ResourceName("nvidia.com/gpu")
-POOL = {"pool": "a100"}
+POOL, TOLD_POOL, CPU_POOL = {"pool": "a100"}, {"pool": "cloud"}, {"pool": "cpu"}
+GOALS: Final[dict[str, float]] = {
+    "cycle_ms_p99": 100,
+    "bind_us": 200,
+    "idle_event_us": 200,
+    "told_event_us": 200,
+    "gang_of_64_ms": 20,
+    "resident_mib": 700,
+}
+"""What each figure may be at most, on a core of its own."""
 _NOW_US = 1_000_000_000_000
 
 
@@ -45,7 +59,10 @@ def measure() -> dict[str, Any]:
     gc.freeze()  # as the controller does once everything is listed
     cycles = _cycles(state)
     gang_ms = _gang(state)
-    return {
+    idle_us = _events(state)
+    _tell(state)
+    told_us = _events(state)
+    figures = {
         "nodes": NODES,
         "bound_pods": BOUND,
         "waiting": WAITING,
@@ -55,7 +72,11 @@ def measure() -> dict[str, Any]:
         "cycle_ms_median": round(statistics.median(cycles[1:]) * 1000, 1),
         "cycle_ms_p99": round(statistics.quantiles(cycles[1:], n=100)[98] * 1000, 1),
         "gang_of_64_ms": round(gang_ms, 2),
+        "idle_event_us": round(idle_us, 1),
+        "told_event_us": round(told_us, 1),
     }
+    missed = [name for name, goal in GOALS.items() if figures[name] > goal]
+    return {**figures, "goals": GOALS, "missed": ", ".join(missed) or "none"}
 
 
 def _fill(state: State) -> float:
@@ -123,6 +144,48 @@ def _cycles(state: State) -> list[float]:
                 state.places.set_pod(f"bound-{admit.workload.name}", pod)
         state.places.drop_pod(f"uid-{index}")
     return times
+
+
+def _events(state: State) -> float:
+    """Microseconds for a pod that ends on a node without GPUs, and nobody is tried again."""
+    places, now_us = state.places, _NOW_US + 3_600_000_000
+    amounts = {"cpu": 128_000, "memory": 2**40, "pods": 110}
+    places.set_node(Node(name="cpu-node", labels=CPU_POOL, amounts=amounts))
+    for index in range(EVENTS):
+        places.set_pod(f"cpu-{index}", BoundPod("cpu-node", {"cpu": 100, "pods": 1}))
+    state.has_work(now_us)
+    start = time.process_time()
+    for index in range(EVENTS):
+        places.drop_pod(f"cpu-{index}")
+        state.has_work(now_us)
+    return (time.process_time() - start) / EVENTS * 1e6
+
+
+def _tell(state: State) -> None:
+    """Workloads that are admitted without a place, of four sizes; nodes of their flavor are full."""
+    flavor = FlavorName("cloud")
+    state.set_resource_flavor(
+        model.ResourceFlavor(name=flavor, node_labels=TOLD_POOL, placement=model.Enforcement.TELL)
+    )
+    amounts = {GPU: 8, "cpu": 128_000, "pods": 110}
+    state.places.set_node(Node(name="cloud-node", labels=TOLD_POOL, amounts=amounts))
+    state.places.set_pod("full", BoundPod("cloud-node", {GPU: 8, "pods": 1}))
+    for index in range(WAITING):
+        workload = replace(_workload(index), key=WorkloadKey("team", f"told-{index}"))
+        (pods,) = workload.pod_sets
+        held = model.Reservation(
+            cluster_queue=ClusterQueueName(f"queue-{index % QUEUES}"),
+            pod_sets=(
+                model.PodSetAssignment(
+                    name=pods.name,
+                    count=1,
+                    flavors=dict.fromkeys(pods.requests, flavor),
+                    usage=pods.requests,
+                ),
+            ),
+        )
+        state.set_workload(replace(workload, uid=Uid(f"t{index}"), reservation=held), _NOW_US)
+    state.has_work(_NOW_US + 3_600_000_000)
 
 
 def _gang(state: State) -> float:

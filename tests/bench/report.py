@@ -17,6 +17,7 @@ TITLES: Final = {
     "h": "(h) 10,000 Workloads wait in 1,000 queues, 50 namespaces a second change",
     "i": "(i) start with 50,000 Workloads and 50,000 bound pods",
     "engine": "(engine) scheduling cycles alone",
+    "places": "(places) room on 5,000 nodes with 50,000 bound pods; goals are upper bounds",
     "recovery": "(recovery) until somebody is admitted again after a failure, in seconds",
     "stall": "(stall) what one client can take from the others",
     "availability": "(availability) what users notice when one of two replicas fails, in seconds",
