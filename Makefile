@@ -36,7 +36,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-again test-changed test-nightly test-fast lint docs reference bench chaos fuzz interop upgrade crds manifests controlplane browser lock clean image krew release alerts mutants planted pictures
+.PHONY: help demo test test-again test-changed test-nightly test-fast lint docs reference bench chaos fuzz interop upgrade crds manifests controlplane browser lock clean image krew release alerts mutants matrix planted pictures
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -123,6 +123,9 @@ krew: $(READY) ## pack kubectl gpu for krew in build/krew (KREW_URL: where the a
 
 release: $(READY) ## build all that people download in build/release, equal for equal commits (RELEASE_URL)
 	$(BIN)/python -m deploy.release --url $(RELEASE_URL) --source '$(RELEASE_SOURCE)'
+
+matrix: $(READY) ## run contract, integration tests and a storm on each Kubernetes version (ARGS="--version 1.35")
+	$(BIN)/python -m tests.matrix $(ARGS)
 
 controlplane: ## compile the control plane for tests if needed; the last line is its folder
 	@$(PYTHON) -m tests.controlplane.build

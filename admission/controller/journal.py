@@ -37,6 +37,7 @@ _SETTLE_SECONDS: Final = 30
 _NOT_READY_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 30.0
 _LONGEST_USER: Final = 253
+_POD: Final = ("v1", resources.PODS.kind)
 
 Answer = TypeVar("Answer")
 
@@ -58,6 +59,7 @@ class Counting:
 
     Attributes:
         tally: the times.
+        deployment_of: names the Deployment of the pod of a Workload; empty for none.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Counting:
         self._has_users = settings.users
         self._has_looked_back = False
         self.tally = Tally()
+        self.deployment_of: Callable[[WorkloadKey], str] = _no_deployment
 
     def update(self, is_synced: Callable[[], bool]) -> None:
         """Take what has changed since the last call; nothing before all was listed once."""
@@ -159,10 +162,18 @@ class Counting:
         found = None if view is None else view.metadata.controller()
         if found is None:
             return Owner(key.namespace, resources.WORKLOADS.kind, key.name)
+        is_pod = (found.api_version, found.kind) == _POD
+        made_for = self.deployment_of(key) if is_pod else ""
+        if made_for:
+            return Owner(key.namespace, resources.DEPLOYMENTS.kind, made_for)
         return Owner(key.namespace, found.kind, found.name)
 
     def _now(self) -> int:
         return int(self._clock.now().timestamp())
+
+
+def _no_deployment(_: WorkloadKey) -> str:
+    return ""
 
 
 def _is_gpu(resource: str) -> bool:

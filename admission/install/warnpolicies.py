@@ -44,19 +44,24 @@ def documents(settings: Settings) -> list[Document]:
         InvalidValueError: a managed resource is no name and no prefix.
     """
     kinds = integrations.kinds_of(settings)
+    owner_rules = list(_rules_of_owners(kinds))
     managed = webhooks.names_managed("r", resources.managed(settings.gpu.managed_resources))
-    return rendering.documents(
+    rendered = rendering.documents(
         "warnings",
         **admission_policies.choice_of(settings.managed_namespaces),
         managed=managed,
         serving=admission_policies.listed(
             one.kind.plural for one in kinds.serving if one.kind.group == "apps"
         ),
-        owner_rules=list(_rules_of_owners(kinds)),
+        owner_rules=owner_rules,
         gpu_names=[_gpu_name(row, managed) for row in foreign.TABLE],
         names=_pattern(row.pattern for row in foreign.TABLE if not row.is_annotation),
         annotations=_pattern(row.pattern for row in foreign.TABLE if row.is_annotation),
     )
+    if owner_rules:
+        return rendered
+    # The API server refuses a policy that concerns nothing.
+    return [one for one in rendered if one["metadata"]["name"] != OWNERS_POLICY]
 
 
 def _rules_of_owners(kinds: Kinds) -> Iterable[Document]:

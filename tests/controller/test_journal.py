@@ -85,6 +85,33 @@ def test_quota_counts_from_its_reservation_to_its_release():
     assert found.holes == ()
 
 
+def test_pods_of_a_deployment_are_one_owner():
+    world = ready_world()
+    journal = recording(world)
+    replica_set = world.store.create(
+        resources.REPLICA_SETS,
+        {"metadata": {"name": "serve-5d", "namespace": "ml"}, "spec": {"replicas": 2}},
+    )
+    of_replica_set = {
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "serve-5d",
+        "uid": replica_set["metadata"]["uid"], "controller": True,
+    }  # fmt: skip
+    for name in ("serve-5d-a", "serve-5d-b"):
+        world.add_pod(
+            name, gpus=1, labels={"pod-template-hash": "5d"},
+            metadata={"ownerReferences": [of_replica_set]},
+        )  # fmt: skip
+    world.settle()
+    world.clock.advance(40)
+    for name in ("serve-5d-a", "serve-5d-b"):
+        world.delete_pod(name)
+    world.settle()
+    world.clock.advance(100)
+    journal.step()
+    (found,) = records(world)
+    assert found.runs == {Owner("ml", "Deployment", "serve"): Runs(2, 80, 40)}
+
+
 def test_what_waits_is_not_counted():
     world = ready_world(quota=2)
     journal = recording(world)

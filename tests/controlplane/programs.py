@@ -1,11 +1,13 @@
 """Which programs make a control plane, and how each is compiled.
 
 Versions live in the go.mod of each source's folder. A source is one Go module of its own, because
-Kubernetes, etcd and kwok agree on few versions of what they depend on.
+Kubernetes, etcd and kwok agree on few versions of what they depend on. Kubernetes has a folder for
+each minor version; the environment variable ``KUBERNETES`` chooses one, such as ``1.34``.
 """
 
 import hashlib
 import json
+import os
 import platform
 import re
 from collections.abc import Sequence
@@ -14,6 +16,10 @@ from pathlib import Path
 from typing import Final
 
 HERE: Final = Path(__file__).parent
+VERSION: Final = "KUBERNETES"
+"""Variable of the environment with the minor version to compile and run."""
+_KUBERNETES: Final = "kubernetes"
+_KUBERNETES_MODULE: Final = "k8s.io/kubernetes"
 
 GO_ENVIRONMENT: Final = {
     "CGO_ENABLED": "0",
@@ -48,16 +54,12 @@ class Program:
     @property
     def version(self) -> str:
         """The version that go.mod requires, with its leading ``v``."""
-        text = (self.folder / "go.mod").read_text()
-        match = re.search(rf"^(?:require)?\s+{re.escape(self.module)} (v\S+)", text, re.MULTILINE)
-        if match is None:
-            raise LookupError(f"{self.folder}/go.mod does not require {self.module}")
-        return match[1]
+        return _required(self.folder, self.module)
 
     @property
     def linker_flags(self) -> str:
         """Strips symbols; Kubernetes also gets the version that its discovery shows."""
-        if self.source != "kubernetes":
+        if self.module != _KUBERNETES_MODULE:
             return "-s -w"
         major, minor, _ = self.version.removeprefix("v").split(".", 2)
         package = "k8s.io/component-base/version"
@@ -65,12 +67,45 @@ class Program:
         return " ".join(["-s -w", *(f"-X {package}.{k}={v}" for k, v in facts.items())])
 
 
+def _required(folder: Path, module: str) -> str:
+    """Return the version of a module that the go.mod of a folder requires."""
+    text = (folder / "go.mod").read_text()
+    match = re.search(rf"^(?:require)?\s+{re.escape(module)} (v\S+)", text, re.MULTILINE)
+    if match is None:
+        raise LookupError(f"{folder}/go.mod does not require {module}")
+    return match[1]
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Kubernetes that can be compiled, by minor version, sorted."""
+    every = [_required(path, _KUBERNETES_MODULE) for path in HERE.glob(f"{_KUBERNETES}*/")]
+    return {_minor(version): version for version in sorted(every)}
+
+
+def _minor(version: str) -> str:
+    return version.removeprefix("v").rpartition(".")[0]
+
+
+def kubernetes_source() -> str:
+    """Return the folder of the Kubernetes that the environment chooses; the default one if none.
+
+    Raises:
+        LookupError: there is no folder of that version.
+    """
+    chosen = os.environ.get(VERSION, "")
+    if not chosen or chosen == _minor(_required(HERE / _KUBERNETES, _KUBERNETES_MODULE)):
+        return _KUBERNETES
+    if chosen not in versions():
+        raise LookupError(f"{VERSION}={chosen}: it is one of {', '.join(versions())}")
+    return f"{_KUBERNETES}-{chosen}"
+
+
 def _kubernetes(name: str) -> Program:
     return Program(
         name=name,
-        source="kubernetes",
-        package=f"k8s.io/kubernetes/cmd/{name}",
-        module="k8s.io/kubernetes",
+        source=kubernetes_source(),
+        package=f"{_KUBERNETES_MODULE}/cmd/{name}",
+        module=_KUBERNETES_MODULE,
     )
 
 
@@ -117,5 +152,5 @@ def key(programs: Sequence[Program] = PROGRAMS) -> str:
     for source in sorted({program.source for program in programs}):
         for name in ("go.mod", "go.sum"):
             digest.update((HERE / source / name).read_bytes())
-    kubernetes = next(p.version for p in programs if p.source == "kubernetes")
+    kubernetes = next(p.version for p in programs if p.module == _KUBERNETES_MODULE)
     return f"{kubernetes}-{platform.system()}-{platform.machine()}-{digest.hexdigest()[:12]}"

@@ -110,3 +110,20 @@ def fake(go: Path, release: str) -> None:
     go.parent.mkdir(parents=True)
     go.write_text(f"#!/bin/sh\necho {release}\n")
     go.chmod(0o755)
+
+
+def test_the_environment_chooses_a_version_of_kubernetes(monkeypatch: pytest.MonkeyPatch):
+    every = programs.versions()
+    assert every["1.36"] == "v1.36.3"
+    monkeypatch.setenv(programs.VERSION, "1.36")
+    assert programs.kubernetes_source() == "kubernetes"
+    for version in every.keys() - {"1.36"}:
+        monkeypatch.setenv(programs.VERSION, version)
+        source = programs.kubernetes_source()
+        assert source == f"kubernetes-{version}"
+        text = (programs.HERE / source / "go.mod").read_text()
+        replaced = every[version].removeprefix("v1")
+        assert f"k8s.io/api => k8s.io/api v0{replaced}\n" in text
+    monkeypatch.setenv(programs.VERSION, "1.2")
+    with pytest.raises(LookupError, match=r"KUBERNETES=1\.2: it is one of "):
+        programs.kubernetes_source()

@@ -1,11 +1,15 @@
 """The policies that warn cost nothing where they are of no use, and can stop nobody."""
 
 import pytest
+import yaml
 
+from admission.config import reading
 from admission.config.derived import Settings
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.config.kueue_configuration import Configuration, Integrations
 from admission.install import warnpolicies
+from tests.config import files
+from tests.owners import samples
 
 
 def test_no_policy_can_refuse_or_fail_a_request() -> None:
@@ -68,3 +72,15 @@ def test_the_queue_label_of_kinds_that_are_served_is_not_warned_about(
     others = policies[warnpolicies.OWNERS_POLICY]["matchConstraints"]["resourceRules"]
     is_warned_about = "leaderworkersets" in {name for one in others for name in one["resources"]}
     assert is_warned_about is bool(frameworks)
+
+
+def test_where_every_kind_is_served_there_is_no_policy_without_rules() -> None:
+    """A configuration that describes MXJobs; the API server refuses a policy without rules."""
+    added = files.gpu(owners=list(samples.ADDED))
+    settings = reading.read(yaml.safe_dump(added), "config.yaml").settings
+    documents = warnpolicies.documents(settings)
+    names = {one["metadata"]["name"] for one in documents}
+    assert warnpolicies.OWNERS_POLICY not in names
+    policies = [one for one in documents if one["kind"] == "ValidatingAdmissionPolicy"]
+    assert policies
+    assert all(one["spec"]["matchConstraints"]["resourceRules"] for one in policies)

@@ -31,7 +31,7 @@ from tests.owners import samples
 pytestmark = pytest.mark.controlplane
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-ADDED = OwnerKind.model_validate(samples.RUN).row()
+ADDED = [OwnerKind.model_validate(kind).row() for kind in samples.ADDED]
 LONG = 64
 CONTROLLERS = {
     one.framework: [f"system:serviceaccount:test:{one.kind.lower()}"]
@@ -42,7 +42,7 @@ CONTROLLERS = {
 
 ROWS = {
     one.kind: replace(one, makers=frozenset(CONTROLLERS.get(one.framework, one.makers)))
-    for one in (*owner_rows.ROWS, ADDED)
+    for one in (*owner_rows.ROWS, *ADDED)
 }
 EVERY = pytest.mark.parametrize("kind", sorted(ROWS))
 EVERYTHING = ["create", "delete", "get", "list", "patch", "update", "watch"]
@@ -85,7 +85,7 @@ def serving(folder: Path) -> Iterator[System]:
     with snapshot.prepared(folder, Installed) as it:
         owner_crds.install(it.cluster, *ROWS.values())
         config = it.folder / "config.yaml"
-        chosen = gpu(owners=[samples.RUN], ownerControllers=CONTROLLERS)
+        chosen = gpu(owners=list(samples.ADDED), ownerControllers=CONTROLLERS)
         config.write_text(yaml.safe_dump(chosen))
         it.install("--config", str(config))
         it.start("--config", str(config))

@@ -1,5 +1,6 @@
 """A manifest of each kind that is a row, as its users write it, and what is read from it."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -8,6 +9,7 @@ import yaml
 
 from admission.objects import owner_rows
 from admission.objects.owner_rows import Row
+from tests.repo import tree
 
 _FOLDER: Final = Path(__file__).parent
 
@@ -81,5 +83,22 @@ RUN: Final[dict[str, Any]] = {
     "ready": {"path": "status.phase", "value": "Running"},
 }
 """A kind that a configuration file adds; its sample is among the others."""
+
+
+def ready() -> list[dict[str, Any]]:
+    """The kinds that docs/owners.md describes for a configuration file, but for its example."""
+    page = (tree.ROOT / "docs" / "owners.md").read_text()
+    blocks = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    kinds = [
+        kind
+        for text in blocks
+        for document in yaml.safe_load_all(text)
+        for kind in document.get("owners", ())
+    ]
+    return [kind for kind in kinds if kind["kind"] != RUN["kind"]]
+
+
+ADDED: Final = (RUN, *ready())
+"""Kinds that a configuration file adds."""
 
 ALL: Final = tuple(of(one) for one in owner_rows.ROWS)

@@ -1,0 +1,86 @@
+"""``make matrix``: contract, integration tests and a short storm on several Kubernetes versions.
+
+    make matrix                                       # every version of the table
+    make matrix ARGS="--version 1.35 --version 1.37"
+    make matrix ARGS="--version 1.35 --file tests/integration/test_first_pod.py"
+
+The table is the folders ``tests/controlplane/kubernetes*``. Each version is compiled once, which
+takes a quarter of an hour on two cores, and then stays in the cache. What is run is written to
+``tests/matrix.json``: the exact version, and how each part ended.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.controlplane import programs
+
+RESULTS: Final = Path(__file__).with_name("matrix.json")
+_ROOT: Final = Path(__file__).parents[1]
+_FILES: Final = ("tests/contract", "tests/integration")
+_PASSED: Final = "passed"
+_FAILED: Final = "failed"
+
+
+def parts(files: Sequence[str], minutes: int) -> dict[str, list[str]]:
+    """Return the commands that are run for a version, by what they show."""
+    python = sys.executable
+    commands = {
+        name: [python, "-m", "pytest", "-n0", "-q", "-m", "controlplane", name]
+        for name in files or _FILES
+    }
+    if minutes:
+        storm = ["-m", "tests.chaos.storm", "--seed", "1", "--minutes", str(minutes)]
+        commands["storm"] = [python, *storm]
+    return commands
+
+
+def run(version: str, commands: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Compile a version and run the commands on it; how each ended."""
+    environment = {**os.environ, programs.VERSION: version}
+    build = [sys.executable, "-m", "tests.controlplane.build"]
+    if _ended("build", build, environment) == _FAILED:
+        return {"build": _FAILED}
+    return {name: _ended(name, command, environment) for name, command in commands.items()}
+
+
+def _ended(name: str, command: Sequence[str], environment: Mapping[str, str]) -> str:
+    print(f"== {environment[programs.VERSION]}: {name}", flush=True)
+    done = subprocess.run(command, cwd=_ROOT, env=environment, check=False)
+    return _FAILED if done.returncode else _PASSED
+
+
+def recorded() -> dict[str, dict[str, str]]:
+    """Return how each part ended by version, as it was written last."""
+    found: dict[str, dict[str, str]] = json.loads(RESULTS.read_text())
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 1 if a part failed on a version."""
+    every = programs.versions()
+    parser = argparse.ArgumentParser(prog="python -m tests.matrix")
+    parser.add_argument("--version", action="append", choices=every, help="may be repeated")
+    parser.add_argument("--file", action="append", default=[], help="tests in place of all")
+    parser.add_argument("--minutes", type=int, default=1, help="of the storm; 0 for none")
+    chosen = parser.parse_args(arguments)
+    results = recorded()
+    ended: dict[str, dict[str, str]] = {}
+    for version in chosen.version or every:
+        ended[version] = run(version, parts(chosen.file, chosen.minutes))
+        known = results.get(version, {})
+        same = known if known.get("kubernetes") == every[version] else {}
+        results[version] = {**same, "kubernetes": every[version], **ended[version]}
+        RESULTS.write_text(json.dumps(dict(sorted(results.items())), indent=2) + "\n")
+    for version, by_part in ended.items():
+        print(version, *(f"{name}: {how}" for name, how in by_part.items()), sep="  ")
+    return int(any(_FAILED in by_part.values() for by_part in ended.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

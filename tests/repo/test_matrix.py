@@ -1,0 +1,27 @@
+"""What `make matrix` runs is what docs/guides/compatibility.md says."""
+
+import re
+
+from tests import matrix
+from tests.controlplane import programs
+from tests.repo import tree
+
+PAGE = tree.ROOT / "docs" / "guides" / "compatibility.md"
+
+
+def test_the_page_lists_the_versions_of_the_table() -> None:
+    rows = re.findall(r"^\| (1\.\d+) \| (v[\d.]+)", PAGE.read_text(), re.MULTILINE)
+    assert dict(rows) == programs.versions()
+
+
+def test_what_was_run_passed_on_a_version_of_the_table() -> None:
+    for version, results in matrix.recorded().items():
+        assert results["kubernetes"] == programs.versions()[version]
+        assert {how for part, how in results.items() if part != "kubernetes"} <= {"passed"}
+
+
+def test_the_commands_are_those_that_are_recorded() -> None:
+    assert list(matrix.parts([], 1)) == ["tests/contract", "tests/integration", "storm"]
+    assert list(matrix.parts(["tests/contract/test_contract.py"], 0)) == [
+        "tests/contract/test_contract.py"
+    ]
