@@ -58,6 +58,7 @@ _QUEUE: Final = {
 _QUEUE_STATUS: Final = {
     "conditions": [ACTIVE], **_COUNTS,
     "flavorsReservation": _BORROWED, "flavorsUsage": _BORROWED, "fairSharing": _SHARE,
+    "gpus": "9 of 16",
 }  # fmt: skip
 _PENDING: Final = {
     "pendingWorkloadsStatus": {
