@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from admission.cli import output, tables
+from admission.cli import named, output, tables
 from admission.kube.api import Api
 from admission.run import connection
 from admission.visibility import cluster
@@ -18,10 +18,31 @@ _ADVICE: Final = "check that gpu-admission is installed there: kubectl get clust
 
 _NOT_SHOWN: Final = " are not shown"
 
+
+def _not_both(context: click.Context, _: click.Parameter, value: bool) -> None:
+    """Refuse all namespaces and one at once.
+
+    Raises:
+        UsageError: both were typed.
+    """
+    if value and context.params.get("namespace"):
+        raise click.UsageError("--all-namespaces and --namespace exclude each other")
+
+
 namespace_option: Final[Callable[[Any], Any]] = click.option(
     "-n",
     "--namespace",
+    shell_complete=named.namespaces,
+    is_eager=True,
     help="Namespace to read if you may not read all. Default: that of the context.",
+)
+all_namespaces_option: Final[Callable[[Any], Any]] = click.option(
+    "-A",
+    "--all-namespaces",
+    is_flag=True,
+    expose_value=False,
+    callback=_not_both,
+    help="All namespaces that you may read, which is the default.",
 )
 all_resources_option: Final[Callable[[Any], Any]] = click.option(
     "--all-resources", is_flag=True, help="Also show cpu and memory."

@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from admission.base.clock import SystemClock
-from admission.cli import clusters, options, output
+from admission.cli import clusters, options, output, tables
 from admission.cli.install import show
 from admission.config import reading
 from admission.config.derived import Settings
@@ -123,7 +123,7 @@ def status(target: Target, config_file: Path | None, form: str) -> None:
         else "the glass is whole: new GPU pods wait for quota"
     )
     count = len(found.outside) or "no"
-    click.echo(f"{count} pod(s) that were let run outside of quota")
+    click.echo(f"{tables.counted(count, 'pod')} let run outside of quota")
     for one in found.outside:
         click.echo(f"  {one}")
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from admission.cli import output
+from admission.cli import named, output
 from admission.kube.client import Client
 from admission.run.connection import Target
 
@@ -18,7 +18,9 @@ _OPTIONS: Final = ("kubeconfig", "context")
 """Parameters that say which cluster is meant, also to the next command."""
 
 context_option: Final[Callable[[Any], Any]] = click.option(
-    "--context", help="Context of the kubeconfig. Default: its current one."
+    "--context",
+    shell_complete=named.contexts,
+    help="Context of the kubeconfig. Default: its current one.",
 )
 
 

@@ -397,7 +397,8 @@ def _apply(
         click.echo(f"note: {note}", err=True)
     if kept:
         click.echo(
-            f"{kept} object(s) differ and were kept as they are; --overwrite changes them",
+            f"{tables.counted(kept, 'object')} with differences kept as they were; --overwrite "
+            "changes them",
             err=True,
         )
     click.echo("\n".join(("", *summary, "", *_next(compared))))

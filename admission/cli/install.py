@@ -16,7 +16,7 @@ import click
 from admission.base import names, structs
 from admission.base.clock import SystemClock
 from admission.base.namespaces import BYPASS_CHOICES
-from admission.cli import clusters, options, output
+from admission.cli import clusters, options, output, tables
 from admission.config import reading
 from admission.config.addresses import LOOPBACK, Address
 from admission.config.derived import Settings, to_text
@@ -221,7 +221,7 @@ def uninstall(
         _ask(installation.inventory(api), backup, keep_crds=keep_crds, yes=yes)
         if backup is not None:
             count = backups.save(api, backup, SystemClock())
-            click.echo(f"{count} object(s) written to {backup}", err=True)
+            click.echo(f"{tables.counted(count, 'object')} written to {backup}", err=True)
         changes = installation.uninstall(
             api, settings, SystemClock(), time.sleep,
             release_pods=release_pods, keep_crds=keep_crds,
@@ -230,7 +230,7 @@ def uninstall(
         waiting = len(installation.gated_pods(api))
     if waiting:
         click.echo(
-            f"warning: {waiting} pod(s) still carry the scheduling gate and stay pending; "
+            f"warning: still gated, and pending: {tables.counted(waiting, 'pod')}; "
             "run again with --release-pods, or delete them",
             err=True,
         )
@@ -329,12 +329,12 @@ def _ask(found: Inventory, backup: Path | None, *, keep_crds: bool, yes: bool) -
     else:
         becomes = "are deleted and must be created again; --backup FILE or --keep-crds keeps them"
     click.echo(
-        f"{found.queues} queue(s), {found.workloads} workload(s) and the recorded GPU-time "
-        f"{becomes}.\n"
-        f"{found.running} released pod(s) continue to run. A later installation charges each to "
-        "the ClusterQueue that it names, even above quota, once that ClusterQueue exists.\n"
-        f"{found.waiting} pod(s) wait for quota. They stay pending, and wait again after a later "
-        "installation; --release-pods releases them now, without quota.",
+        f"{tables.counted(found.queues, 'queue')}, "
+        f"{tables.counted(found.workloads, 'workload')} and the recorded GPU-time {becomes}.\n"
+        f"Released pods that continue to run: {found.running}. A later installation charges "
+        "each to the ClusterQueue that it names, even above quota, once that exists.\n"
+        f"Pods that wait for quota: {found.waiting}. They stay pending, and wait again after a "
+        "later installation; --release-pods releases them now, without quota.",
         err=True,
     )
     if yes:
@@ -474,4 +474,4 @@ def show(changes: Iterable[Applied], form: str) -> None:
         output.console().print(f"{change.kind}/{change.name}{where} ", end="")
         output.console().print(change.effect.value, style=_MARKS[change.effect])
     total = ", ".join(f"{counts[effect]} {effect.value}" for effect in Effect if counts[effect])
-    output.console().print(f"done: {total}")
+    output.console().print(f"done: {total or 'nothing to change'}")

@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from admission.base.clock import SystemClock
-from admission.cli import clusters, options, output
+from admission.cli import clusters, options, output, tables
 from admission.cli import install as installing
 from admission.config import reading
 from admission.config.derived import Settings
@@ -165,8 +165,8 @@ def _check(api: Api, settings: Settings, *, accept_unsupported: bool) -> None:
     unsupported = kueue_found.survey(api).unsupported
     if unsupported and not accept_unsupported:
         raise kueue_move.MoveError(
-            f"{len(unsupported)} thing(s) have no effect here: {unsupported[0]}; see them all "
-            "without --apply, mend them, or pass --accept-unsupported"
+            f"without effect here: {tables.counted(len(unsupported), 'thing')}, {unsupported[0]}; "
+            "see them all without --apply, mend them, or pass --accept-unsupported"
         )
 
 
@@ -217,7 +217,8 @@ def _show(found: Kueue, survey: Survey, record: Record | None, form: str) -> Non
 def _plan(found: Kueue, survey: Survey, done: list[str]) -> Iterator[str]:
     if survey.unsupported:
         count = len(survey.unsupported)
-        yield f"Kueue's place can be taken, but {count} thing(s) will have no effect here:"
+        things = tables.counted(count, "thing")
+        yield f"Kueue's place can be taken, but {things} will have no effect here:"
         yield from (f"  {text}" for text in survey.unsupported[:_MOST])
         if count > _MOST:
             yield f"  ... and {count - _MOST} more: -o json"
@@ -225,8 +226,8 @@ def _plan(found: Kueue, survey: Survey, done: list[str]) -> Iterator[str]:
         yield "Kueue's place can be taken: everything that there is has the same effect here."
     yield ""
     yield (
-        f"Kueue: Deployment {found.namespace}/{found.deployment}, {found.replicas} replica(s), "
-        f"Lease {found.lease}"
+        f"Kueue: Deployment {found.namespace}/{found.deployment}, "
+        f"{tables.counted(found.replicas, 'replica')}, Lease {found.lease}"
     )
     if found.config_map:
         yield (

@@ -11,7 +11,7 @@ import click
 
 from admission.base import names
 from admission.base.clock import SystemClock
-from admission.cli import clusters, init, options, output
+from admission.cli import clusters, init, options, output, tables
 from admission.config import reading
 from admission.config.derived import Settings
 from admission.install import resource_quota_migration
@@ -116,7 +116,13 @@ def _plan_of(chosen: Plan, namespace: str) -> Iterator[str]:
     cap = local["metadata"]["annotations"][names.MAX_IN_USE]
     yield f"namespace {namespace}"
     yield f"  1. LocalQueue {local['metadata']['name']} of ClusterQueue {queue}: at most {cap}"
-    yield f"  2. {chosen.running[namespace]} pod(s) that run are charged to it, and run on"
+    running = chosen.running[namespace]
+    if running:
+        are = "is" if running == 1 else "are"
+        pods = tables.counted(running, "running pod")
+        yield f"  2. {pods} {are} charged to it, and run{'s' if running == 1 else ''} on"
+    else:
+        yield "  2. no pod runs that would be charged to it"
     for one in chosen.taken:
         if one.namespace == namespace:
             entries = ", ".join(f"{key}={value}" for key, value in one.entries.items())
@@ -155,9 +161,11 @@ def _undo(run: Run, form: str) -> None:
     if waiting:
         spaces = ", ".join(one.namespace for one in waiting)
         count = sum(len(one.workloads) for one in waiting)
+        wait = "waits" if count == 1 else "wait"
         raise MigrationError(
-            f"the ResourceQuotas are in force again, but {count} workload(s) wait in the queues "
-            f"of {spaces}, which stay until then; let them start or delete them (kubectl gpu "
+            "the ResourceQuotas are in force again, but "
+            f"{tables.counted(count, 'workload')} {wait} in the queues of {spaces}, which stay "
+            "until then; let them start or delete them (kubectl gpu "
             "queue), and run --undo again"
         )
     if form == "text":

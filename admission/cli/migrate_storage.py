@@ -4,7 +4,7 @@ from typing import Final
 
 import click
 
-from admission.cli import clusters
+from admission.cli import clusters, tables
 from admission.install import storage
 from admission.run.connection import Target
 
@@ -38,10 +38,13 @@ def storage_command(target: Target, applies: bool) -> None:
         for old in found:
             versions = ", ".join(old.versions)
             if not applies:
-                click.echo(f"{old.crd}: stored in {versions}; {old.objects} object(s) to write")
+                objects = tables.counted(old.objects, "object")
+                click.echo(f"{old.crd}: stored in {versions}; {objects} to write")
                 continue
             count = sum(1 for _ in storage.migrate(api, old))
-            click.echo(f"{old.crd}: {count} object(s) written; all are stored in v1beta2")
+            click.echo(
+                f"{old.crd}: {tables.counted(count, 'object')} written; all are stored in v1beta2"
+            )
         if not applies:
             does = clusters.again("gpu-admission migrate storage --apply")
             click.echo(f"nothing was changed; do it with: {does}", err=True)

@@ -8,7 +8,7 @@ import click
 from admission.base import quantity
 from admission.base.answers import ErrorCode
 from admission.base.clock import SystemClock
-from admission.cli import asking, clusters, output, tables
+from admission.cli import asking, clusters, named, output, tables
 from admission.cli.asking import Asked
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import Column
@@ -41,10 +41,11 @@ Examples:
 
 {EXITS}""",
 )
-@click.argument("name", metavar="[QUEUE]", required=False)
+@click.argument("name", metavar="[QUEUE]", required=False, shell_complete=named.waiting)
 @asking.limit_option
 @asking.all_resources_option
 @asking.namespace_option
+@asking.all_namespaces_option
 @output.kubeconfig_option
 @clusters.context_option
 @output.table_option

@@ -10,7 +10,7 @@ from typing_extensions import override
 from admission.base import durations, names
 from admission.base.clock import SystemClock
 from admission.base.errors import InvalidValueError
-from admission.cli import clusters, options, output
+from admission.cli import clusters, options, output, tables
 from admission.config import reading
 from admission.run import stops as held_stops
 from admission.run.connection import Target
@@ -69,7 +69,7 @@ def stops(called: click.Context, target: Target, form: str) -> None:
     count = len(found) or "no"
     allowed = clusters.again("gpu-admission stops allow --for 10m")
     hint = f"; carry them out with: {allowed}" if found else ""
-    output.console().print(f"{count} stop(s) held back{hint}")
+    output.console().print(f"{tables.counted(count, 'stop')} held back{hint}")
 
 
 @stops.command(

@@ -9,7 +9,7 @@ import click
 
 from admission.base import amount, names, quantity
 from admission.base.answers import ErrorCode
-from admission.cli import asking, clusters, output, tables
+from admission.cli import asking, clusters, named, output, tables
 from admission.cli.asking import Asked
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import Column
@@ -73,7 +73,7 @@ Columns:
 
 {EXITS}"""
 )
-@click.argument("queue", required=False)
+@click.argument("queue", required=False, shell_complete=named.queues)
 @click.option("-w", "--watch", is_flag=True, help="Refresh until Ctrl-C.")
 @click.option(
     "--interval", type=click.FloatRange(min=0.5), default=2.0, show_default=True,
@@ -81,6 +81,7 @@ Columns:
 )  # fmt: skip
 @asking.all_resources_option
 @asking.namespace_option
+@asking.all_namespaces_option
 @output.kubeconfig_option
 @clusters.context_option
 @output.table_option

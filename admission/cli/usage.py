@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from admission.base import clock, durations, names
 from admission.base.errors import InvalidValueError
-from admission.cli import asking, clusters, output, tables
+from admission.cli import asking, clusters, named, output, tables
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import Column
 from admission.objects import usage_record
@@ -70,7 +70,11 @@ Examples:
     type=click.Choice([*usages.FIELDS, _OWNER]),
     help="By what to add up; may be repeated. owner shows run times. Default: namespace.",
 )
-@click.option("-n", "--namespace", help="Show this namespace only.")
+@click.option(
+    "-n", "--namespace", is_eager=True, shell_complete=named.namespaces,
+    help="Show this namespace only.",
+)  # fmt: skip
+@asking.all_namespaces_option
 @click.option(
     "--system-namespace",
     default=names.SYSTEM_NAMESPACE,

@@ -10,7 +10,7 @@ import click
 from admission.base import clock, names, quantity
 from admission.base.answers import ErrorCode
 from admission.base.names import CohortName
-from admission.cli import asking, clusters, output, tables
+from admission.cli import asking, clusters, named, output, tables
 from admission.cli.asking import Asked
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import Column
@@ -64,13 +64,14 @@ Examples:
 
 {EXITS}"""
 )
-@click.argument("name", metavar="NODE[/GPU]|QUEUE|COHORT|USER")
+@click.argument("name", metavar="NODE[/GPU]|QUEUE|COHORT|USER", shell_complete=named.holders)
 @click.option(
     "--as", "kind", type=click.Choice(_KINDS), help="What the name is, if it is ambiguous."
 )
 @asking.limit_option
 @asking.all_resources_option
 @asking.namespace_option
+@asking.all_namespaces_option
 @output.kubeconfig_option
 @clusters.context_option
 @output.table_option

@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from admission.base import clock, quantity
-from admission.cli import asking, clusters, output, tables
+from admission.cli import asking, clusters, named, output, tables
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import Column
 from admission.reasons import people
@@ -41,8 +41,11 @@ Examples:
 
 {EXITS}"""
 )
-@click.argument("what", metavar="[KIND/]NAME")
-@click.option("-n", "--namespace", help="Where it is. Default: that of the context.")
+@click.argument("what", metavar="[KIND/]NAME", shell_complete=named.subjects)
+@click.option(
+    "-n", "--namespace", shell_complete=named.namespaces,
+    help="Where it is. Default: that of the context.",
+)  # fmt: skip
 @output.kubeconfig_option
 @clusters.context_option
 @output.form_option(output.WIDE, own="Form of the answer; wide has Kueue's own message, too.")

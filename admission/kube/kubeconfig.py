@@ -122,13 +122,31 @@ def _read(paths: str | None, context: str | None) -> Plain | str:
         return str(error)
 
 
+def contexts(paths: str | None) -> list[str]:
+    """Return the names of the contexts of a kubeconfig, in order; none where it cannot be read.
+
+    Args:
+        paths: path, or several as in ``KUBECONFIG``; None for what kubectl would take.
+    """
+    given = paths or os.environ.get(_PATHS_VARIABLE) or _DEFAULT_PATH
+    found = set[str]()
+    for path in (Path(name).expanduser() for name in given.split(os.pathsep) if name):
+        try:
+            document = yaml.load(path.read_text("utf-8"), _Loader)  # noqa: S506 - a safe loader
+            found.update(str(entry["name"]) for entry in document["contexts"])
+        except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError):
+            continue
+    return sorted(found)
+
+
 def missing(paths: str | None) -> str:
-    """Return that no file of a kubeconfig exists; empty where one does, or none is named."""
-    named = [
-        one for one in (paths or os.environ.get(_PATHS_VARIABLE, "")).split(os.pathsep) if one
-    ]
-    if not named or any(map(os.path.exists, named)):
+    """Return that no file of a kubeconfig exists; empty where one does."""
+    given = paths or os.environ.get(_PATHS_VARIABLE, "")
+    named = [name for name in given.split(os.pathsep) if name]
+    if any(map(os.path.exists, named or [os.path.expanduser(_DEFAULT_PATH)])):  # noqa: PTH111
         return ""
+    if not named:
+        return f"{_DEFAULT_PATH} does not exist, and {_PATHS_VARIABLE} names no other file"
     return f"{', '.join(named)} {'does not exist' if len(named) == 1 else 'do not exist'}"
 
 

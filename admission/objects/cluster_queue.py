@@ -284,6 +284,10 @@ class ClusterQueueStatus(QueueStatus, frozen=True, kw_only=True):
     ) = None
     """GPUs that admitted workloads hold whose pods are on no node. Kueue has no such field."""
 
+    gpus: str | None = None
+    """GPUs that are reserved, of the nominal quota of all flavors, for people who list queues:
+    ``9 of 16``, or ``9 of 16, 3 of 7 mig-1g.10gb``. Without value where there is no such quota."""
+
 
 class ClusterQueue(Object, frozen=True, kw_only=True):
     """Quota for the workloads of many namespaces."""

@@ -85,9 +85,10 @@ def _pending(admitted_priority: int) -> tuple[Column, ...]:
     )
 
 
-def _of_condition(name: str, kind: str, part: str) -> Column:
-    """A column of wide output, which Kueue does not have."""
-    return Column(name=name, path=f".status.conditions[?(@.type=='{kind}')].{part}", priority=1)
+def _of_condition(name: str, kind: str, part: str, priority: int = 1) -> Column:
+    """A column that Kueue does not have."""
+    path = f".status.conditions[?(@.type=='{kind}')].{part}"
+    return Column(name=name, path=path, priority=priority)
 
 
 def _cluster_queue_columns(cohort: str) -> tuple[Column, ...]:
@@ -95,7 +96,8 @@ def _cluster_queue_columns(cohort: str) -> tuple[Column, ...]:
         Column(name="Cohort", path=f".spec.{cohort}"),
         Column(name="Strategy", path=".spec.queueingStrategy", priority=1),
         *_pending(1),
-        _of_condition("Active", conditions.ACTIVE, "status"),
+        Column(name="GPUs", path=".status.gpus"),
+        _of_condition("Active", conditions.ACTIVE, "status", priority=0),
     )
 
 

@@ -1,14 +1,25 @@
 """Shells, and kubectl, complete the commands; forms of output that every command has."""
 
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
 import yaml
 from click.testing import CliRunner
 
-from admission.cli import completion, kubectl, main, output, tables
+from admission.cli import completion, kubectl, main, named, output, tables
+from admission.kube import resources
+from admission.objects import crds
+from admission.sandbox.store import Store
+from tests.builders.pods import make_pod
+from tests.builders.queues import make_local_queue
+from tests.builders.workloads import make_workload
+from tests.cli import served
+from tests.cli.served import KUBECONFIG
 from tests.controlplane.waiting import PATIENCE_SECONDS
 
 
@@ -36,10 +47,11 @@ def words(*typed: str) -> list[str]:
     ("typed", "told"),
     [
         (("wh",), ["who\t", "why\t", ":4"]),
-        (("top", "--all"), ["--all-resources\t", ":4"]),
+        (("top", "--all-r"), ["--all-resources\t", ":4"]),
         (("who", "x", "--as", "co"), ["cohort", ":4"]),
         (("top", "-o", "y"), ["yaml", ":4"]),
         (("doctor", "--kubeconfig", ""), [":0"]),
+        (("queue", "--all-n"), ["--all-namespaces", ":4"]),
     ],
 )
 def test_kubectl_is_told_what_may_follow(typed: tuple[str, ...], told: list[str]) -> None:
@@ -119,3 +131,102 @@ def test_wide_tables_are_not_cut_to_the_terminal(monkeypatch: pytest.MonkeyPatch
 
     assert CliRunner().invoke(command, ["-o", "wide"]).stdout == "0\n"
     assert CliRunner().invoke(command, []).stdout == "40\n"
+
+
+# ----------------------------------------------------------------------------- names of objects
+
+KINDS = resources.BUILT_IN + resources.CUSTOM
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Of a cluster with queues, nodes, pods and a Workload; its namespace is team."""
+    store = Store(crds=crds.documents())
+    for resource, names_of in (
+        (resources.CLUSTER_QUEUES, ["research", "serving"]),
+        (resources.COHORTS, ["all-teams"]),
+        (resources.NODES, ["gpu-0"]),
+        (resources.NAMESPACES, ["team", "test", "lab"]),
+    ):
+        for name in names_of:
+            head = {"apiVersion": resource.api_version, "kind": resource.kind}
+            store.create(resource, {**head, "metadata": {"name": name}, "spec": {}})
+    for namespace in ("team", "lab"):
+        queue = make_local_queue("default", "research", namespace)
+        store.create(resources.LOCAL_QUEUES, queue, namespace)
+        store.create(
+            resources.PODS, make_pod(f"train-{namespace}", namespace=namespace), namespace
+        )
+    workload = make_workload("job-train-1f2e3", namespace="team", queue="default")
+    store.create(resources.WORKLOADS, workload, "team")
+    with served.served(store, KINDS, tmp_path_factory.mktemp("completion")) as path:
+        yield str(path)
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        (("top", ""), ["all-teams", "research", "serving"]),
+        (("top", "re"), ["research"]),
+        (("queue", ""), ["default", "lab/default", "research", "serving"]),
+        (("queue", "lab/"), ["lab/default"]),
+        (("queue", "-n", "lab", "def"), ["default"]),
+        (("who", "g"), ["gpu-0"]),
+        (("why", "train"), ["train-team"]),
+        (("why", "-n", "lab", "train"), ["train-lab"]),
+        (("why", "wo"), ["workload/"]),
+        (("why", "workload/j"), ["workload/job-train-1f2e3"]),
+        (("why", "clusterqueue/"), ["clusterqueue/research", "clusterqueue/serving"]),
+        (("why", "unknown/"), []),
+        (("top", "-n", "te"), ["team", "test"]),
+        (("doctor", "--context", ""), ["here", "there"]),
+    ],
+)
+def test_names_of_objects_are_completed(
+    typed: tuple[str, ...], told: list[str], kubeconfig: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", kubeconfig)
+    assert words(*typed) == [*told, ":4"]
+
+
+def test_a_kubeconfig_that_is_typed_is_the_one_that_is_asked(
+    kubeconfig: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", "/nowhere")
+    assert words("top", "--kubeconfig", kubeconfig, "s") == ["serving", ":4"]
+
+
+@pytest.mark.parametrize("typed", [("why", "train"), ("top", ""), ("doctor", "--context", "")])
+def test_where_nobody_answers_nothing_is_completed_and_nothing_is_said(
+    typed: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for text in ("", "contexts: 4", KUBECONFIG.format(url="http://127.0.0.1:1")):
+        path = tmp_path / "kubeconfig"
+        path.write_text(text)
+        monkeypatch.setenv("KUBECONFIG", str(path))
+        done = CliRunner().invoke(kubectl.main, ["complete", "--", *typed])
+        assert done.exit_code == 0
+        assert done.stderr == ""
+        told = done.stdout.splitlines()
+        assert told in ([":4"], ["here", "there", ":4"])
+
+
+def test_a_server_that_says_nothing_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(named, "WAIT_SECONDS", 0.05)
+    silent = socket.create_server(("127.0.0.1", 0))
+    path = tmp_path / "kubeconfig"
+    path.write_text(KUBECONFIG.format(url=f"http://127.0.0.1:{silent.getsockname()[1]}"))
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    with silent:
+        assert words("top", "") == [":4"]
+
+
+def test_all_namespaces_and_one_exclude_each_other(kubeconfig: str) -> None:
+    for typed in (["-A", "-n", "lab"], ["-n", "lab", "-A"]):
+        done = CliRunner().invoke(kubectl.main, ["top", *typed, "--kubeconfig", kubeconfig])
+        assert done.exit_code == 2
+        assert "exclude each other" in done.stderr
+    done = CliRunner().invoke(kubectl.main, ["queue", "-A", "--kubeconfig", kubeconfig])
+    assert done.exit_code == 0, done.output

@@ -24,4 +24,4 @@ def test_names_and_messages_are_shown_as_users_wrote_them(monkeypatch: pytest.Mo
     shown = why.replace("\x1b", "\N{REPLACEMENT CHARACTER}").replace("\n", " ")
     first, last = result.stdout.splitlines()
     assert first == f"Pod/[red]x -n ml: {shown}"
-    assert last.startswith("1 stop(s) held back")
+    assert last.startswith("1 stop held back")

@@ -10,6 +10,7 @@ import pytest
 from admission.base import names, patches, quantity
 from admission.config.gpu_configuration import Controller
 from admission.controller import core
+from admission.controller.queues import queuestatus
 from admission.controller.writing.api_requests import Operation
 from admission.controller.writing.writer import Sender
 from admission.kube import resources
@@ -17,7 +18,13 @@ from admission.objects import crds
 from admission.sandbox.store import Store
 from admission.scheduling import model
 from tests.builders.cluster import make_namespace
-from tests.builders.queues import make_cluster_queue, make_cohort, make_flavor, make_local_queue
+from tests.builders.queues import (
+    cluster_queue_view,
+    make_cluster_queue,
+    make_cohort,
+    make_flavor,
+    make_local_queue,
+)
 from tests.clocks import FakeClock
 from tests.controller.world import World, ready_world
 
@@ -286,6 +293,25 @@ def test_shares_follow_a_queue_that_moves_to_another_cohort() -> None:
 def usage(world: World, name: str = "gpus") -> dict[str, str]:
     found = world.status_of(name)["flavorsUsage"]
     return {one["name"]: one["resources"][0]["total"] for one in found}
+
+
+def test_the_gpus_of_a_queue_are_told_in_one_text_for_lists() -> None:
+    world = World()
+    slices = "nvidia.com/mig-1g.10gb"
+    quota = {
+        "a100": {names.GPU_RESOURCE: 8, slices: 7}, "h100": {names.GPU_RESOURCE: 4, slices: 0}
+    }  # fmt: skip
+    world.add(make_namespace(), make_flavor(), make_flavor("h100"), make_local_queue())
+    world.add(make_cluster_queue(quotas=quota))
+    world.pass_time(2)
+    assert world.status_of("gpus")["gpus"] == "0 of 12, 0 of 7 mig-1g.10gb"
+    world.add_pod("train", gpus=3)
+    world.pass_time(2)
+    assert world.status_of("gpus")["gpus"] == "3 of 12, 0 of 7 mig-1g.10gb"
+
+
+def test_a_queue_without_quota_of_gpus_tells_none() -> None:
+    assert queuestatus.gpus(cluster_queue_view({"any": {"cpu": 4}}), {}) is None
 
 
 def test_a_flavor_taken_out_of_the_spec_is_shown_while_it_is_used() -> None:

@@ -169,8 +169,8 @@ def lose_everything(system: Charted, backup: Path) -> None:
     """All objects are deleted, after a backup; what runs and what waits goes on to do so."""
     running = system.pod(TEAM, FIRST)
     done = system.run("uninstall", "--yes", "--backup", str(backup))
-    assert "1 released pod(s) continue to run" in done.stderr
-    assert "1 pod(s) wait for quota" in done.stderr
+    assert "Released pods that continue to run: 1." in done.stderr
+    assert "Pods that wait for quota: 1." in done.stderr
     waiting.until(lambda: system.api.lacks(f"/api/v1/namespaces/{SYSTEM}"), what="namespace gone")
     assert not system.api.answers(KUEUE)
     assert system.kubelet.pods() == []

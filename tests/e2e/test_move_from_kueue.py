@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from admission.base import names
+from admission.cli import tables
 from admission.install import kueue_move
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
@@ -92,7 +93,10 @@ class Move:
         before = self.state()
         told = self.migrate()
         assert "\nKueue's place can be taken: everything" in told, told
-        assert f"Deployment {NAMESPACE}/{kueue.NAME}, {kueue.REPLICAS} replica(s)" in told
+        assert (
+            f"Deployment {NAMESPACE}/{kueue.NAME}, {tables.counted(kueue.REPLICAS, 'replica')}"
+            in told
+        )
         assert "1 wait behind the gate and go on waiting, 3 have Kueue's finalizer" in told
         assert self.state() == before
 

@@ -266,7 +266,7 @@ def test_what_would_have_no_effect_is_named_and_not_done(
         ),
     )
     told = system.migrate()
-    assert "\nKueue's place can be taken, but 1 thing(s) will have no effect here:" in told
+    assert "\nKueue's place can be taken, but 1 thing will have no effect here:" in told
     assert "ClusterQueue far: asks for the AdmissionCheck remote of MultiKueue" in told
     assert "--accept-unsupported" in system.refusal("--apply")
     assert json.loads(run_command(*system.command("-o", "json")[len(PROGRAM) :]).stdout)["found"][

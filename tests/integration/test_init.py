@@ -244,7 +244,7 @@ def test_a_second_run_changes_nothing_and_an_edit_is_shown_and_kept(system: Inst
     assert kept.returncode == 0
     assert "ClusterQueue/red kept" in kept.stdout
     assert said in kept.stdout
-    assert "1 object(s) differ and were kept" in kept.stderr
+    assert "1 object with differences kept" in kept.stderr
     assert quota_of(system, "red") == "7"
 
     answer = json.loads(done(system, *TEAMS, "--apply", "--overwrite", "-o", "json"))

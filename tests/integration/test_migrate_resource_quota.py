@@ -162,7 +162,7 @@ def test_the_plan_changes_nothing(system: Installed) -> None:
     assert shown.returncode == 0, shown.stderr
     for line in (
         f"  1. LocalQueue default of ClusterQueue {TEAM}: at most nvidia.com/gpu=4",
-        "  2. 3 pod(s) that run are charged to it, and run on",
+        "  2. 3 running pods are charged to it, and run on",
         "  3. ResourceQuota gpus no longer limits requests.nvidia.com/gpu=4",
     ):
         assert line in shown.stdout.splitlines()
@@ -238,7 +238,7 @@ def test_the_way_back_waits_for_who_waits_and_never_more_is_held(system: Install
     system.wait_condition(TEAM, "waits")
     stopped = migrate(system, "--undo")
     assert stopped.returncode == 1
-    assert f"1 workload(s) wait in the queues of {TEAM}" in stopped.stderr
+    assert f"1 workload waits in the queues of {TEAM}" in stopped.stderr
     assert system.api.get(QUOTA)["spec"]["hard"] == HARD
     assert not system.api.lacks(LOCAL_QUEUE)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from admission.cli import tables
 from tests.controlplane import waiting
 from tests.controlplane.rest import Json
 from tests.integration import snapshot
@@ -62,13 +63,14 @@ def test_what_is_stored_in_an_older_version_is_written_in_the_present_one(
     assert raw(system, "queue-3")["apiVersion"] == OLD
     shown = migrate(system)
     assert shown.returncode == 0, shown.stderr
-    said = f"clusterqueues.kueue.x-k8s.io: stored in v1beta2, v1beta1; {len(before)} object(s)"
+    objects = tables.counted(len(before), "object")
+    said = f"clusterqueues.kueue.x-k8s.io: stored in v1beta2, v1beta1; {objects}"
     assert said in shown.stdout
     assert raw(system, "queue-3")["apiVersion"] == OLD
 
     done = migrate(system, "--apply")
     assert done.returncode == 0, done.stderr
-    assert f"{len(before)} object(s) written" in done.stdout
+    assert f"{tables.counted(len(before), 'object')} written" in done.stdout
     for one in before:
         assert raw(system, one["metadata"]["name"])["apiVersion"] == NEW
     after = system.api.get(f"{KUEUE}/clusterqueues")["items"]

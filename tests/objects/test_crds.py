@@ -140,12 +140,13 @@ def test_a_cluster_queue_shows_its_columns() -> None:
         ("Strategy", ".spec.queueingStrategy", 1),
         ("Pending Workloads", ".status.pendingWorkloads", 0),
         ("Admitted Workloads", ".status.admittedWorkloads", 1),
-        ("Active", ".status.conditions[?(@.type=='Active')].status", 1),
+        ("GPUs", ".status.gpus", 0),
+        ("Active", ".status.conditions[?(@.type=='Active')].status", 0),
     ]
 
 
 def test_a_column_that_kueue_does_not_have_is_shown_in_wide_output_only() -> None:
-    for kind in ("ClusterQueue", "LocalQueue", "Workload"):
+    for kind in ("LocalQueue", "Workload"):
         (version,) = by_kind()[kind]["versions"]
         last = version["additionalPrinterColumns"][-1]
         assert (last["name"] in {"Active", "Reason"}, last["priority"]) == (True, 1)

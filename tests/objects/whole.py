@@ -60,6 +60,7 @@ _QUEUE_STATUS: Final = {
     "conditions": [ACTIVE], **_COUNTS,
     "flavorsReservation": _BORROWED, "flavorsUsage": _BORROWED, "fairSharing": _SHARE,
     "withoutNode": _WITHOUT_NODE,
+    "gpus": "9 of 16",
 }  # fmt: skip
 _PENDING: Final = {
     "pendingWorkloadsStatus": {

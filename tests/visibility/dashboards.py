@@ -101,8 +101,8 @@ def reserving(name: str, gpus: int, **more: Any) -> ReservingWorkload:
     """A Workload that holds quota."""
     return ReservingWorkload(
         key=WorkloadKey("ml", name), uid=Uid(name), cluster_queue=ClusterQueueName("research"),
-        local_queue=LocalQueueKey("ml", "team"), priority=0, queue_us=0, reserved_us=0,
-        usage=on("a100", gpus), **{"evicted": False, "admitted": True, "ready": True, **more},
+        local_queue=LocalQueueKey("ml", "team"), priority=0, queue_us=0, usage=on("a100", gpus),
+        **{"reserved_us": 0, "evicted": False, "admitted": True, "ready": True, **more},
     )  # fmt: skip
 
 

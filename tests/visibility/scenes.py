@@ -26,7 +26,7 @@ def _board() -> Dashboard:
     board = Dashboard(
         *everything(), "get clusterqueues speech", "get clusterqueues team-0006",
         "get workloads speech train-large", "get nodes a100-1", "list localqueues speech",
-        "get workloads ns-0006 job-team-0006-5", "get nodes gpu-0006", "list localqueues ns-0006",
+        "get workloads ns-0006 job-team-0006-5", "get nodes gpu-0007", "list localqueues ns-0006",
     )  # fmt: skip
     board.known.clear()
     board.known.found, board.known.nodes, board.known.locals = Overview(), (), ()
@@ -90,14 +90,21 @@ def small() -> Dashboard:
         (
             dashboards.queue("serving", "research", 8, 12, leaving=on("a100", 4)),
             dashboards.queue(
-                "speech", "research", quotas=mixed, amounts=used, pending=3, requested={GPU: 80}
+                "speech",
+                "research",
+                quotas=mixed,
+                amounts=used,
+                pending=3,
+                holding=2,
+                requested={GPU: 80},
             ),
             dashboards.queue("vision", "research", 8, 0, pending=1, requested={GPU: 4}),
         ),
         (dashboards.cohort("research"),),
     )
     board.known.holding = (
-        dashboards.reserving("job-asr-7", 6), dashboards.reserving("job-old", 3, evicted=True),
+        dashboards.reserving("job-asr-7", 6, reserved_us=ago(30)),
+        dashboards.reserving("job-old", 3, reserved_us=ago(70), evicted=True),
     )  # fmt: skip
     board.known.held_in = "speech"
     board.known.locals = (
@@ -161,6 +168,18 @@ def large() -> Dashboard:
     board.known.found = Overview(
         tuple(queues), tuple(dashboards.cohort(f"cohort-{n}") for n in range(9))
     )
+    board.known.holding = tuple(
+        dashboards.reserving(f"job-{at}", 8 - at % 8, reserved_us=ago(at)) for at in range(18)
+    )
+    board.known.held_in = "team-0006"
+    board.known.locals = tuple(
+        LocalOverview(
+            key=LocalQueueKey(f"ns-{number:04}", "default"),
+            cluster_queue=ClusterQueueName(f"team-{number:04}"),
+            used=on("a100", 8), admitted=on("a100", 8), running=1, pending=number % 7,
+        )
+        for number in range(1_000)
+    )  # fmt: skip
     board.known.nodes = tuple(
         _node(
             f"gpu-{number:04}",

@@ -86,7 +86,7 @@ def test_a_caller_who_may_not_list_cluster_queues_is_led_to_the_page_of_their_te
     assert (answer.status_code, answer.headers["Location"]) == (303, "/namespaces")
     assert 'href="/namespaces/ml"' in board.text("/namespaces")
     text = board.text("/namespaces/ml")
-    assert "12 GPU of a100" in text
+    assert "12 GPUs of a100" in text
     assert "train-0" in text
     assert 'href="/queues/' not in text
 
@@ -106,7 +106,7 @@ def test_a_team_page_shows_nothing_of_other_namespaces():
 
 def test_whoever_may_list_no_workloads_sees_the_local_queues_of_a_namespace_only():
     text = Dashboard("list localqueues ml").sign_in().text("/namespaces/ml")
-    assert "12 GPU of a100" in text
+    assert "12 GPUs of a100" in text
     assert "you may not list Workloads" in text
     assert "train-0" not in text
 
@@ -300,6 +300,8 @@ def test_a_page_of_what_does_not_exist_says_so_only_to_those_who_may_know(board)
 
 def test_a_workload_shows_its_place_its_reason_and_its_life(board):
     text = board.text("/namespaces/ml/workloads/train-0")
+    assert "What to do: kubectl gpu why workload/train-0 -n ml" in text
+    assert re.search(r"Waits \d+[smhd]", text)
     assert "Needs 8 nvidia.com/gpu" in text
     assert "for Pod train-0" in text
 

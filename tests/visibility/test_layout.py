@@ -21,7 +21,7 @@ SCENES = {
     "small": ("/", "/quota", "/queues/speech", "/gpus", "/gpus/a100-1", "/namespaces/speech",
               "/namespaces", "/namespaces/speech/workloads/train-large"),
     "large": ("/", "/quota", "/queues/team-0006", "/gpus",
-              "/gpus?by=topology.kubernetes.io/rack&group=rack-007", "/gpus/gpu-0006",
+              "/gpus?by=topology.kubernetes.io/rack&group=rack-007", "/gpus/gpu-0007",
               "/namespaces", "/namespaces/ns-0006",
               "/namespaces/ns-0006/workloads/job-team-0006-5"),
     "hostile": ("/", "/quota", "/gpus"),

@@ -15,7 +15,8 @@ from admission.base import clock, conditions, names, quantity
 from admission.base.conditions import Text
 from admission.base.names import FlavorResource
 from admission.controller.devices.capacity import is_gpu
-from admission.objects import condition_list, queue_status, views
+from admission.gpu import resources
+from admission.objects import condition_list, queue_status, values, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
 from admission.reasons import ours
@@ -58,6 +59,7 @@ def cluster_queue(
         "flavorsReservation": _flavors(status.reservation, status.borrowed_reservation) or None,
         "flavorsUsage": _flavors(status.usage, status.borrowed_usage) or None,
         "fairSharing": _share(status.weighted_share),
+        "gpus": gpus(view, status.reservation),
         "withoutNode": _without_node(gpus_without_node(status)) or None,
     }
 
@@ -68,6 +70,40 @@ def gpus_without_node(status: QueueStatus) -> dict[FlavorResource, WithoutNode]:
     Other resources are left out: the scheduler has room for them sooner or later.
     """
     return {pair: one for pair, one in status.without_node.items() if is_gpu(pair.resource)}
+
+
+def gpus(view: ClusterQueue, reserved: Mapping[FlavorResource, int]) -> str | None:
+    """Return what is reserved of each GPU resource, of its nominal quota in all flavors.
+
+    A column of ``kubectl get`` has one path, which gives one value: sums and pairs are not within
+    its reach. None where the queue has no quota of GPUs and none of them is reserved.
+
+    Args:
+        view: the ClusterQueue.
+        reserved: by flavor and resource.
+    """
+    used, nominal = dict[str, int](), dict[str, int]()
+    for pair, value in reserved.items():
+        used[pair.resource] = used.get(pair.resource, 0) + value
+    for group in view.spec.resource_groups or ():
+        for flavor in group.flavors or ():
+            for quota in flavor.resources or ():
+                value = values.amount_or_zero(quota.name, quota.nominal_quota)
+                nominal[quota.name] = nominal.get(quota.name, 0) + value
+    shown = sorted(
+        (
+            name
+            for name in {*used, *nominal}
+            if resources.is_device(name) or resources.is_virtual(name)
+        ),
+        key=lambda name: (name != names.GPU_RESOURCE, name),
+    )
+    parts = (
+        " of ".join(quantity.from_canonical(name, found.get(name, 0)) for found in (used, nominal))
+        + ("" if name == names.GPU_RESOURCE else f" {name.rpartition('/')[2]}")
+        for name in shown
+    )
+    return ", ".join(parts) or None
 
 
 def local_queue(

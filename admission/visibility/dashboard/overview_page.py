@@ -125,7 +125,7 @@ def _allocated(total: Total) -> Tile:
     endless = total.nominal == amount.UNLIMITED
     share = None if endless else min(1000, total.used * 1000 // max(1, total.nominal))
     leaving = f"{_say(total, total.releasing)} about to be free" if total.releasing else ""
-    free = "" if endless else f"{_say(total, max(0, total.nominal - total.used))} unused quota"
+    free = "" if endless else f"{_say(total, max(0, total.nominal - total.used))} unused"
     return Tile(
         label="Allocated",
         value=_say(total, total.used),

@@ -18,7 +18,7 @@ from admission.kube.errors import KubeError
 from admission.scheduling.overview import Overview
 from admission.scheduling.pending import PendingSnapshot
 from admission.scheduling.reserving import ReservingWorkload
-from admission.visibility import lists, quota_use, statuses
+from admission.visibility import lists, owning, quota_use, statuses
 from admission.visibility.dashboard import (
     gpu_map,
     node_map,
@@ -217,6 +217,7 @@ class Pages:
             line = self._source.line(queue) if wait else None
             places = lists.places(line) if line is not None else ()
             place = next((one.in_cluster_queue + 1 for one in places if one.workload == key), 0)
+            user = owning.requester_of(found.metadata)
             admission = found.status.admission
             verdict, never = waiting_rows.said(wait, found)
             waits = wait is not None or found.is_pending()
@@ -228,6 +229,8 @@ class Pages:
                 if admission is not None
                 else (wait.cluster_queue if wait is not None else ""),
                 place=place,
+                user="" if user == owning.UNKNOWN else user,
+                since="" if line is None else waiting_rows.since(line, key),
                 asks="" if wait is None else waiting_rows.asked(wait),
                 why=verdict if waits else "",
                 never=never and waits,

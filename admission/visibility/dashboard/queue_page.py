@@ -50,9 +50,7 @@ def holding(one: ReservingWorkload, now: datetime) -> Holding:
     )
     pairs = [pair for pair in pairs if quota_use.is_gpu(pair.resource)] or pairs
     used = [
-        f"{words.say(pair.resource, one.usage[pair])} "
-        f"{words.short(pair.resource)} of {pair.flavor}"
-        for pair in pairs
+        f"{words.in_words({pair.resource: one.usage[pair]})} of {pair.flavor}" for pair in pairs
     ]
     state = "admitted" if one.admitted else "quota reserved"
     if one.is_pod:

@@ -45,9 +45,7 @@ def _row(one: LocalOverview) -> LocalRow:
         name=one.key.name,
         cluster_queue=one.cluster_queue,
         holds=tuple(
-            f"{words.say(pair.resource, one.used[pair])} "
-            f"{words.short(pair.resource)} of {pair.flavor}"
-            for pair in gpus
+            f"{words.in_words({pair.resource: one.used[pair]})} of {pair.flavor}" for pair in gpus
         ),
         running=one.running,
         pending=one.pending,

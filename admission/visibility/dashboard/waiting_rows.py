@@ -136,6 +136,17 @@ def _places(
     return found
 
 
+def since(line: PendingSnapshot, key: WorkloadKey) -> str:
+    """Return since when a Workload waits in a queue, RFC 3339; empty where it does not."""
+    moments = (item.queue_us for item in line.members if item.workload.key == key)
+    moment = next(moments, None)
+    return "" if moment is None else _to_wire(moment)
+
+
+def _to_wire(moment_us: int) -> str:
+    return clock.to_wire(datetime.fromtimestamp(moment_us // 1_000_000, UTC))
+
+
 def _row(
     one: Waiter, place: int, view: Workload | None, wait: Wait | None, now: datetime
 ) -> WaitingRow:

@@ -1,0 +1,139 @@
+"""Names that a shell completes: those of the objects that the user may list.
+
+A shell waits for the answer while somebody types. So it takes two seconds at most, asks for one
+page of each kind, and says nothing where it fails.
+"""
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from typing import Final
+
+import click
+from click.shell_completion import CompletionItem
+
+from admission.kube import kubeconfig, resources
+from admission.kube.api import Api
+from admission.kube.resources import Resource
+from admission.run.connection import Target
+
+WAIT_SECONDS: Final = 2.0
+MOST: Final = 500
+"""Objects of a kind that are asked for."""
+
+_Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+_BY_KIND: Final[Mapping[str, Resource]] = {
+    "clusterqueue": resources.CLUSTER_QUEUES,
+    "deployment": resources.DEPLOYMENTS,
+    "job": resources.JOBS,
+    "localqueue": resources.LOCAL_QUEUES,
+    "pod": resources.PODS,
+    "workload": resources.WORKLOADS,
+}
+"""Kinds that are completed after ``KIND/``."""
+
+
+def namespaces(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Return namespaces."""
+    return _found(context, typed, lambda api, _: _names(api, resources.NAMESPACES))
+
+
+def contexts(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Return contexts of the kubeconfig; no server is asked."""
+    found = kubeconfig.contexts(context.params.get("kubeconfig"))
+    return [CompletionItem(name) for name in found if name.startswith(typed)]
+
+
+def queues(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Return ClusterQueues and Cohorts."""
+    return _found(context, typed, _cluster_wide(resources.CLUSTER_QUEUES, resources.COHORTS))
+
+
+def waiting(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Return ClusterQueues and LocalQueues, those of the own namespace by their name alone."""
+
+    def every(api: Api, namespace: str) -> Iterator[str]:
+        yield from _cluster_wide(resources.CLUSTER_QUEUES)(api, namespace)
+        yield from _local_queues(api, namespace)
+
+    return _found(context, typed, every)
+
+
+def holders(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Return queues, Cohorts and nodes."""
+
+    def every(api: Api, namespace: str) -> Iterator[str]:
+        kinds = (resources.CLUSTER_QUEUES, resources.COHORTS, resources.NODES)
+        yield from _cluster_wide(*kinds)(api, namespace)
+        yield from _local_queues(api, namespace)
+
+    return _found(context, typed, every)
+
+
+def subjects(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Return pods of the namespace and ``KIND/``; after that, the objects of the kind."""
+    kind, slash, _rest = typed.partition("/")
+
+    def every(api: Api, namespace: str) -> Iterator[str]:
+        if slash:
+            resource = _BY_KIND.get(kind)
+            if resource is not None:
+                yield from (f"{kind}/{name}" for name in _names(api, resource, namespace))
+            return
+        yield from _names(api, resources.PODS, namespace)
+
+    found = _found(context, typed, every)
+    kinds = () if slash else (f"{known}/" for known in _BY_KIND if known.startswith(typed))
+    return [*found, *map(CompletionItem, kinds)]
+
+
+def _cluster_wide(*kinds: Resource) -> Callable[[Api, str], Iterator[str]]:
+    def every(api: Api, _: str) -> Iterator[str]:
+        for resource in kinds:
+            yield from _names(api, resource)
+
+    return every
+
+
+def _local_queues(api: Api, namespace: str) -> Iterator[str]:
+    """Return LocalQueues of all namespaces; those of the own one where only they may be listed."""
+    try:
+        page = api.list(resources.LOCAL_QUEUES, limit=MOST)
+    except Exception:  # noqa: BLE001 - who may not list all of them may list their own
+        yield from _names(api, resources.LOCAL_QUEUES, namespace)
+        return
+    for queue in page.items:
+        metadata = queue["metadata"]
+        is_own = metadata["namespace"] == namespace
+        yield metadata["name"] if is_own else f"{metadata['namespace']}/{metadata['name']}"
+
+
+def _names(api: Api, resource: Resource, namespace: str = "") -> Iterator[str]:
+    """Return the names of a page of a kind; none where it may not be listed."""
+    with contextlib.suppress(Exception):
+        for document in api.list(resource, namespace, limit=MOST).items:
+            yield document["metadata"]["name"]
+
+
+def _found(
+    context: click.Context, typed: str, names: Callable[[Api, str], Iterator[str]]
+) -> list[CompletionItem]:
+    """Return the names that begin with what was typed, as far as they came in time."""
+    found: set[str] = set()
+    options = context.params
+    target = Target(options.get("kubeconfig"), options.get("context"))
+
+    def ask() -> None:
+        # A shell has no place for an error: it would stand in the line that is typed.
+        with contextlib.suppress(Exception):
+            namespace = options.get("namespace") or target.namespace()
+            api = target.connect(connections=1, timeout_seconds=WAIT_SECONDS)
+            with closing(api):
+                found.update(name for name in names(api, namespace) if name.startswith(typed))
+
+    asking = threading.Thread(target=ask, name="completion", daemon=True)
+    asking.start()
+    asking.join(WAIT_SECONDS)
+    return [CompletionItem(name) for name in sorted(found.copy())]
