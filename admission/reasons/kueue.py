@@ -21,7 +21,7 @@ from admission.base.conditions import (
     Text,
 )
 from admission.base.why import QueueBlocker, Refusal, RefusedPodSet, Why
-from admission.reasons import placing
+from admission.reasons import domains, placing
 
 # ----------------------------------------------------------------- Workloads: QuotaReserved=False
 
@@ -154,6 +154,8 @@ def refusal(reason: Refusal) -> str:
             return capped(reason)
         case why.NoPlace():
             return placing.shortage(reason)
+        case why.TopologyRefusal():
+            return domains.refusal(reason)
         case _:
             assert_never(reason)
 
