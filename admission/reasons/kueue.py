@@ -154,7 +154,16 @@ def refusal(reason: Refusal) -> str:
             return capped(reason)
         case why.NoPlace():
             return placing.shortage(reason)
-        case why.TopologyRefusal():
+        case (
+            why.DomainsTooSmall()
+            | why.NoDomains()
+            | why.NoLevelAsked()
+            | why.LevelNotInTopology()
+            | why.SlicesAboveLevel()
+            | why.LayerNotBelow()
+            | why.LayerNotDividing()
+            | why.StaleDomain()
+        ):
             return domains.refusal(reason)
         case _:
             assert_never(reason)

@@ -6,6 +6,7 @@ flavors are settled. ``expect`` says where Kueue places its pods, or its words w
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -148,7 +149,7 @@ class _Case:
             placed = [(host, hosts.get(host), count) for (host,), count in one["domains"]]
             made = replacement.replaced(
                 free.tree, self._case["topology"]["name"], _request(one), placed, lost,
-                lambda within, free=free, shape=shape: free.rooms(shape, None, within),
+                partial(free.rooms, shape, None),
             )  # fmt: skip
             if not isinstance(made, tuple):
                 return answer | {one["name"]: {"reason": texts.refusal(made)}}

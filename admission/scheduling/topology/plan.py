@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from admission.base.names import PodSetName
-from admission.base.why import TopologyRefusal
+from admission.base.why import NodesExcluded, TopologyRefusal
 from admission.scheduling.places.model import PODS, PodShape, Want
 from admission.scheduling.topology import leaves, search
 from admission.scheduling.topology.leaves import Leaf
@@ -55,7 +55,7 @@ class FreeLeaves:
 
     def rooms(
         self, shape: PodShape, leader: PodShape | None = None, within: DomainPath = ()
-    ) -> tuple[dict[int, search.LeafRoom], search.NodesExcluded]:
+    ) -> tuple[dict[int, search.LeafRoom], NodesExcluded]:
         """Return how many pods each domain takes; see `leaves.rooms`."""
         return leaves.rooms(self._leaves.values(), shape, leader, within)
 

@@ -50,7 +50,7 @@ class DomainCount(NamedTuple):
     """Pods of a pod set in a domain of the narrowest level."""
 
     path: DomainPath
-    count: int
+    pods: int
 
 
 @dataclass(frozen=True, slots=True)
