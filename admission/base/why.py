@@ -219,6 +219,27 @@ class Contradicts:
 
 
 @dataclass(frozen=True, slots=True)
+class NoTopology:
+    """The pods ask for domains of a topology, and the flavor has none."""
+
+    flavor: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyOnly:
+    """The flavor has a topology, and the pods do not ask for domains of one."""
+
+    flavor: str
+
+
+@dataclass(frozen=True, slots=True)
+class LevelMissing:
+    """The topology of the flavor lacks a level that the pods ask for."""
+
+    flavor: str
+
+
+@dataclass(frozen=True, slots=True)
 class Unsuited:
     """The devices of the flavor cannot serve the pods.
 
@@ -457,9 +478,15 @@ Refusal = (
     | CapReached
     | ExceedsCap
     | NoPlace
+    | NoTopology
+    | TopologyOnly
+    | LevelMissing
     | TopologyRefusal
 )
 """Why a flavor is not given to a pod set, or not at once."""
+
+OF_NODES: Final = (NoPlace, DomainsTooSmall, NoDomains)
+"""Refusals that more room on nodes, or more nodes, may end."""
 
 NODES_REFUSE: Final = (UntoleratedTaint, OtherNodes, Contradicts, FlavorMissing)
 """Refusals that no quota changes: the nodes of the flavor do not take the pods."""
@@ -491,6 +518,11 @@ class NoFlavor:
     def no_places(self) -> tuple[NoPlace, ...]:
         """Return where nodes have no room, each once."""
         return tuple(refusal for refusal in self.refusals if isinstance(refusal, NoPlace))
+
+    @property
+    def is_of_nodes(self) -> bool:
+        """Return whether it may fit once a node takes more pods than now."""
+        return any(isinstance(refusal, OF_NODES) for refusal in self.refusals)
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:

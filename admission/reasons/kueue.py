@@ -132,6 +132,12 @@ def refusal(reason: Refusal) -> str:
                 f"flavor {reason.flavor} selects other nodes than flavor {reason.other}, which is"
                 f" given with it: label {reason.key} is {reason.value} and {reason.other_value}"
             )
+        case why.NoTopology():
+            return f'Flavor "{reason.flavor}" does not support TopologyAwareScheduling'
+        case why.TopologyOnly():
+            return f'Flavor "{reason.flavor}" supports only TopologyAwareScheduling'
+        case why.LevelMissing():
+            return f'Flavor "{reason.flavor}" does not contain the requested level'
         case why.Unsuited():
             return reason.problem
         case why.QuotaInUse():

@@ -144,13 +144,23 @@ class State:
         """Forget an admission check; ClusterQueues that need it become inactive."""
         self._supplies.drop_check(name)
 
-    def set_topology(self, name: str) -> None:
-        """Add a Topology."""
+    def set_topology(self, name: str, levels: tuple[str, ...] = (), now_us: int = 0) -> None:
+        """Add or replace a Topology.
+
+        Args:
+            name: its name.
+            levels: labels of nodes, the widest first.
+            now_us: the time.
+        """
         self._supplies.set_topology(name, exists=True)
+        if self.places.topologies.set_topology(name, levels):
+            for queue in self._supplies.with_topology(name):
+                self._requeues.queue(queue, now_us, edited=True)
 
     def drop_topology(self, name: str) -> None:
         """Forget a Topology; ClusterQueues with a flavor that names it become inactive."""
         self._supplies.set_topology(name, exists=False)
+        self.places.topologies.drop_topology(name)
 
     # -------------------------------------------------------------------------- queues, cohorts
 
@@ -528,7 +538,10 @@ class State:
             if one.name in known
         }
         flavors = {one.name: one.flavors.values() for one in reservation.pod_sets}
-        self.places.promise(workload, counts, flavors, places)
+        domains = {
+            one.name: one.domains for one in reservation.pod_sets if one.domains is not None
+        }
+        self.places.promise(workload, counts, flavors, places, domains)
 
     def _promise_again(self) -> None:
         """Promise places anew in flavors in which nodes decide otherwise than before."""
@@ -843,7 +856,7 @@ class State:
         if isinstance(decision, Admit):
             self._assume(decision, now_us)
             return []
-        if isinstance(decision.why, NoFlavor) and decision.why.no_places:
+        if isinstance(decision.why, NoFlavor) and decision.why.is_of_nodes:
             self._wait_for_nodes[decision.cluster_queue] = None
         assert verdict.requeue is not None
         for evict in verdict.evictions:

@@ -15,6 +15,10 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 PODS: Final = "pods"
 """The resource by which a node says how many pods it takes."""
 
+NOT_READY: Final = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
+CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+"""Taints that follow from what a node is, also before anybody has written them."""
+
 Amounts = Mapping[str, int]
 
 
