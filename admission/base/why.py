@@ -464,6 +464,18 @@ TopologyRefusal = (
 )
 """Why pods get no domains of a topology."""
 
+OF_DOMAINS: Final = (
+    DomainsTooSmall,
+    NoDomains,
+    NoLevelAsked,
+    LevelNotInTopology,
+    SlicesAboveLevel,
+    LayerNotBelow,
+    LayerNotDividing,
+    StaleDomain,
+)
+"""The same as types; they name no flavor."""
+
 Capped = CapReached | ExceedsCap
 Refusal = (
     NotCovered

@@ -28,7 +28,8 @@ from admission.owners.framework import (
     Restores,
     Suspends,
 )
-from admission.owners.injection import Injection
+from admission.owners.injection import Injection, gated_for_domains
+from admission.owners.near import COMPLETION_INDEX, topology_request
 from admission.owners.workload import (
     PriorityClasses,
     annotations,
@@ -50,6 +51,7 @@ KIND: Final = Kind(
     label=names.QUEUE_LABEL,
     is_deleted_to_stop=False,
     has_condition=False,
+    tells_domains=True,
 )
 POD_SET: Final = names.DEFAULT_PODSET
 
@@ -151,6 +153,8 @@ class JobOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
             first = KIND.key_of(self.view).name
             mark = {names.WORKLOAD_ANNOTATION: first, names.SLICE_NAME: first}
             injection = replace(injection, annotations={**injection.annotations, **mark})
+        else:
+            injection = gated_for_domains(injection, of, POD_SET)
         return start(self.view, of, injection)
 
     @override
@@ -483,6 +487,9 @@ def _spec(job: batch.Job, found: batch.JobDocument, classes: PriorityClasses) ->
     if metadata:
         template["metadata"] = metadata
     asked = {"name": POD_SET, "count": count(job), "template": template}
+    near = topology_request(content.get("annotations"), COMPLETION_INDEX)
+    if near is not None:
+        asked["topologyRequest"] = near
     least = min_count(job)
     if least is not None:
         asked["minCount"] = min(least, count(job))
@@ -674,6 +681,7 @@ class _Injected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
         annotations: keys of its annotations.
         node_selector: keys of its node selector.
         tolerations: those of the pods.
+        gates: names of scheduling gates of the pods.
         counts: parallelism and completions before partial admission; None where it was absent.
         suspended_since: since when the Job controller said that the Job was suspended.
     """
@@ -682,6 +690,7 @@ class _Injected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
     annotations: tuple[str, ...] = ()
     node_selector: tuple[str, ...] = ()
     tolerations: tuple[dict[str, Any], ...] = ()
+    gates: tuple[str, ...] = ()
     counts: dict[str, int | None] = {}
     suspended_since: str = ""
 
@@ -696,12 +705,14 @@ def _injected(
     counts: Iterable[str],
 ) -> _Injected:
     present = len(job.spec.template.spec.tolerations or ())
+    gates = len(job.spec.template.spec.scheduling_gates or ())
     before = {"parallelism": job.spec.parallelism, "completions": job.spec.completions}
     return _Injected(
         labels=tuple(sorted(added["labels"])),
         annotations=tuple(sorted(added["annotations"])),
         node_selector=tuple(sorted(changes.get("nodeSelector", ()))),
         tolerations=tuple(changes.get("tolerations", [])[present:]),
+        gates=tuple(gate["name"] for gate in changes.get("schedulingGates", [])[gates:]),
         counts={name: before[name] for name in counts},
         suspended_since=_suspended_since(job),
     )
@@ -728,6 +739,10 @@ def _take_out(job: batch.Job, injected: _Injected) -> patches.Patch:
         "nodeSelector": _without(template.spec.node_selector, injected.node_selector),
         "tolerations": [one for one in kept if one not in injected.tolerations] or None,
     }
+    if injected.gates:
+        gates = template.spec.scheduling_gates or ()
+        others = [{"name": gate.name} for gate in gates if gate.name not in injected.gates]
+        spec["schedulingGates"] = others or None
     changes = {"spec": {**injected.counts, "template": {"metadata": metadata, "spec": spec}}}
     return _patch(job, changes, {"annotations": {names.INJECTED: None}})
 

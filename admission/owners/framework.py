@@ -38,6 +38,7 @@ class Kind:
             on its way. Else an eviction suspends it.
         has_condition: a condition of ours on the owner says what its Workload waits for. Else
             events on the owner tell of its Workload.
+        tells_domains: its pods are told their domains in a topology when they are released.
     """
 
     api_version: str
@@ -47,6 +48,7 @@ class Kind:
     label_value: str = ""
     is_deleted_to_stop: bool
     has_condition: bool
+    tells_domains: bool = False
 
     @property
     def selector(self) -> str:

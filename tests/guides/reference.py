@@ -175,6 +175,8 @@ def _sample(kind: Any, *given: Any) -> Any:
         "hole": why.NodeFree("NODE", 4),
         "refusals": (),
         "largest": None,
+        "layers": (),
+        "excluded": why.NodesExcluded(4, resources=(("RESOURCE", 4),)),
     }
     values = list(given)
     for field in dataclasses.fields(kind)[len(given) :]:

@@ -36,13 +36,18 @@ def test_a_required_topology_is_refused_for_pods_and_jobs_in_a_queue(key: str) -
     asks = {key: value}
     if key == names.SLICE_REQUIRED_TOPOLOGY:
         asks[names.PODSET_SLICE_SIZE] = "2"
-    (error,) = judged(make_pod(labels=QUEUED, annotations=asks, schedulingGates=GATES)).errors
+    labels = QUEUED | {names.POD_GROUP_NAME: "g"}
+    in_group = asks | {names.POD_GROUP_TOTAL_COUNT: "1"}
+    (error,) = judged(make_pod(labels=labels, annotations=in_group, schedulingGates=GATES)).errors
     assert error.text().startswith(
-        f"metadata.annotations[{key}]: Forbidden: topology-aware scheduling is not supported"
+        f"metadata.annotations[{key}]: Forbidden: topology-aware scheduling is supported for Jobs"
     )
-    template = {"metadata": {"annotations": asks}}
-    (of_job,) = judged_job(template, **QUEUED).errors
+    elastic = {"spec": {"schedulingGates": [{"name": names.ELASTIC_JOB_GATE}]}}
+    template: dict[str, Any] = {"metadata": {"annotations": asks}}
+    (of_job,) = judged_job(template | elastic, **QUEUED).errors
     assert of_job.path.text == f"spec.template.metadata.annotations[{key}]"
+    assert judged_job(template, **QUEUED).errors == ()
+    assert judged(make_pod(labels=QUEUED, annotations=asks, schedulingGates=GATES)).errors == ()
     assert judged_job(template).errors == ()
     assert judged(make_pod(annotations=asks)).errors == ()
 
@@ -52,13 +57,17 @@ def test_a_required_topology_is_refused_for_pods_and_jobs_in_a_queue(key: str) -
     [(names.PREFERRED_TOPOLOGY, "rack"), (names.UNCONSTRAINED_TOPOLOGY, "true")],
 )
 def test_a_topology_that_may_be_left_out_is_warned_about(key: str, value: str) -> None:
-    pod = make_pod(labels=QUEUED, annotations={key: value}, schedulingGates=GATES)
-    outcome = judged(pod)
+    labels = QUEUED | {names.POD_GROUP_NAME: "g"}
+    in_group = {key: value, names.POD_GROUP_TOTAL_COUNT: "1"}
+    outcome = judged(make_pod(labels=labels, annotations=in_group, schedulingGates=GATES))
     (warning,) = outcome.warnings
     assert outcome.errors == ()
     assert warning.startswith(f"metadata.annotations[{key}] has no effect")
-    (of_job,) = judged_job({"metadata": {"annotations": {key: value}}}, **QUEUED).warnings
+    elastic = {"spec": {"schedulingGates": [{"name": names.ELASTIC_JOB_GATE}]}}
+    template: dict[str, Any] = {"metadata": {"annotations": {key: value}}}
+    (of_job,) = judged_job(template | elastic, **QUEUED).warnings
     assert of_job.startswith(f"spec.template.metadata.annotations[{key}] has no effect")
+    assert judged_job(template, **QUEUED).warnings == ()
 
 
 def test_every_topology_annotation_is_refused_or_warned_about() -> None:
