@@ -38,13 +38,13 @@ def add_racks(system: Installed, team: Pool, *racks: int) -> dict[str, str]:
     return rack_of
 
 
-def add_job(team: Pool, name: str, count: int, run_for: str = "10m", **annotations: str) -> None:
-    job = objects.make_job(name, count, {"spec": objects.make_pod_spec(1)}, run_for=run_for)
+def add_job(team: Pool, name: str, count: int, run_for: str = "1h", **annotations: str) -> None:
+    job = objects.make_job(name, count, objects.make_pod_spec(1), run_for=run_for)
     metadata = job["spec"]["template"].setdefault("metadata", {})
     metadata.setdefault("annotations", {}).update(
         {f"kueue.x-k8s.io/{key.replace('_', '-')}": value for key, value in annotations.items()}
     )
-    job["metadata"].setdefault("labels", {})[names.QUEUE_LABEL] = "default"
+    job["metadata"]["labels"] = {names.QUEUE_LABEL: "default"}
     job["spec"]["completionMode"] = "Indexed"
     team.create("jobs", job, api=JOBS)
 

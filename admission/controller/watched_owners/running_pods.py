@@ -397,7 +397,7 @@ class RunningPods:
         """
         for pod_set, uids in sorted(self._of.get(first, {}).items()):
             pods = [self._pods[uid].view for uid in uids]
-            waiting = sorted(filter(_waits_for_domain, pods), key=_age)
+            waiting = sorted(filter(_waits_for_domain, pods), key=_age_and_name)
             domains = assigned_domains(workload, pod_set) if waiting else None
             if domains is None:
                 continue  # the gate is another controller's
@@ -1052,6 +1052,11 @@ def _order(one: _Pod) -> tuple[bool, bool, str]:
 def _age(pod: views.Pod) -> tuple[str, str]:
     """Return the sort key of waiting pods: the oldest first."""
     return pod.metadata.creation_timestamp or "", pod.metadata.uid
+
+
+def _age_and_name(pod: views.Pod) -> tuple[str, str]:
+    """Return the sort key of pods that get domains: the oldest first, equal ones by name."""
+    return pod.metadata.creation_timestamp or "", pod.metadata.name
 
 
 def _waits_for_domain(pod: views.Pod) -> bool:
