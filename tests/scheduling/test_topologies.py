@@ -53,7 +53,9 @@ def cluster(
 ) -> World:
     """A world with one queue; `flavors` are names of flavors and of their topologies."""
     topologies = {"a": "default"} if flavors is None else flavors
-    quotas = {name: {GPU: (quota,)} for name in topologies}
+    quotas: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
+        name: {GPU: (quota,)} for name in topologies
+    }
     queue = cluster_queue("q", groups=[group(quotas)], **fields)
     values = [
         model.ResourceFlavor(name=FlavorName(name), node_labels={"pool": name}, topology=topology)
