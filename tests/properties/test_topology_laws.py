@@ -1,14 +1,23 @@
 """Laws of placing pods in the domains of a topology, for any small cluster."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.base.names import FlavorName, PodSetName
-from admission.scheduling.model import PodNeeds
-from admission.scheduling.places.model import PODS, PodShape, Want
+from admission.scheduling.model import PodNeeds, ResourceFlavor
+from admission.scheduling.places.enforcement import PodPlaces
+from admission.scheduling.places.model import (
+    CORDONED,
+    HOSTNAME,
+    PODS,
+    BoundPod,
+    Node,
+    PodShape,
+    Want,
+)
 from admission.scheduling.topology.leaves import Leaf
 from admission.scheduling.topology.plan import FreeLeaves, Plan, plan
 from admission.scheduling.topology.request import Layer, TopologyRequest
@@ -172,3 +181,53 @@ def test_preferred_pods_wait_only_where_the_whole_cluster_is_too_small(
     made = plan(cluster.leaves(), "t", _wants(TopologyRequest(preferred=level), count, gpus, 0))
 
     assert (not made.refused) == (sum(free // gpus for _, free in cluster.free) >= count)
+
+
+_NODES = ("n1", "n2", "n3", "n4")
+_CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from(("node", "pod", "no pod", "gone", "away", "levels")),
+        st.sampled_from(_NODES),
+        st.integers(0, 4),
+    ),
+    max_size=12,
+)
+
+
+def _changed(places: PodPlaces, change: str, name: str, amount: int) -> None:
+    labels = {HOSTNAME: name, "rack": f"r{amount % 2}", "block": "b1", "pool": "a"}
+    node = Node(name=name, labels=labels, amounts={"gpu": amount, PODS: 110})
+    match change:
+        case "node":
+            places.set_node(node)
+        case "away":
+            places.set_node(replace(node, taints=(CORDONED,)))
+        case "gone":
+            places.drop_node(name)
+        case "pod":
+            places.set_pod(name, BoundPod(name, {"gpu": amount, PODS: 1}))
+        case "no pod":
+            places.drop_pod(name)
+        case _:
+            places.topologies.set_topology("t", _LEVELS[amount % 2 :])
+
+
+@given(_CHANGES)
+def test_what_is_kept_of_domains_is_what_is_counted_anew(
+    changes: list[tuple[str, str, int]],
+) -> None:
+    flavor = ResourceFlavor(name=FlavorName("tas"), node_labels={"pool": "a"}, topology="t")
+    kept = PodPlaces()
+    kept.set_flavor(flavor)
+    kept.topologies.set_topology("t", _LEVELS)
+    want = _wants(TopologyRequest(required="rack"), 2, 1, 0)
+    for index, change in enumerate(changes):
+        _changed(kept, *change)
+        anew = PodPlaces()
+        anew.set_flavor(flavor)
+        anew.topologies.set_topology("t", _LEVELS)
+        for earlier in changes[: index + 1]:
+            _changed(anew, *earlier)
+
+        assert kept.find(want) == anew.find(want)
+        assert kept.why(want) == anew.why(want)

@@ -5,7 +5,7 @@ of its pods that is not bound: the places that it was admitted for, or others on
 Where the scheduler binds a pod elsewhere, one promise ends with it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -519,6 +519,10 @@ class NodeLedger:
                 )
             )
         )
+
+    def changed_since(self, version: int) -> Sequence[str] | None:
+        """Return the nodes that changed since a version; None where that is not kept any more."""
+        return self._changes[version - self._offset :] if version >= self._offset else None
 
     def without_workloads(self, name: str) -> Amounts:
         """Return what is free on a node beside pods that no queue admitted."""

@@ -1,10 +1,11 @@
 """The domains of every flavor with a topology, and where pods go in them now."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from admission.base.names import FlavorName, PodSetName
-from admission.base.why import TopologyRefusal
+from admission.base.why import NodesExcluded, TopologyRefusal
 from admission.scheduling.model import PodDomains, ResourceFlavor
 from admission.scheduling.places import predicate
 from admission.scheduling.places.ledger import NodeLedger, each
@@ -15,13 +16,17 @@ from admission.scheduling.places.model import (
     Amounts,
     Node,
     Place,
+    PodShape,
     Want,
 )
+from admission.scheduling.topology import leaves
 from admission.scheduling.topology.leaves import Leaf
 from admission.scheduling.topology.plan import FreeLeaves, plan
-from admission.scheduling.topology.search import DomainCount
+from admission.scheduling.topology.search import DomainCount, Excluded, LeafRoom
 from admission.scheduling.topology.tree import DomainPath, DomainTree
 
+_SHAPES: Final = 64
+"""Shapes of pods of which it is kept what the domains of a flavor take."""
 _AWAY: Final = frozenset({CORDONED.key, NOT_READY.key})
 
 
@@ -68,6 +73,8 @@ class Topologies:
         self._levels: dict[str, tuple[str, ...]] = {}
         self._topology_of: dict[FlavorName, str] = {}
         self._trees: dict[FlavorName, _FlavorTree] = {}
+        self._rooms: dict[FlavorName, dict[PodShape, tuple[int, dict[int, LeafRoom]]]] = {}
+        """What domains take, by flavor and shape, with the version at which it was so."""
         self._answered: tuple[int, dict[tuple[tuple[Want, ...], bool], _Answer]] = (-1, {})
 
     def __bool__(self) -> bool:
@@ -109,6 +116,7 @@ class Topologies:
         """Take that flavors have other nodes than before, or nodes with other labels."""
         for flavor in flavors:
             self._trees.pop(flavor, None)
+            self._rooms.pop(flavor, None)
         self._answered = (-1, {})
 
     # --------------------------------------------------------------------------------- answers
@@ -192,8 +200,8 @@ class Topologies:
         for flavor in sorted({self._flavor(want) for want in wants}):
             of_flavor = [want for want in wants if self._flavor(want) == flavor]
             tree = self._tree(flavor)
-            leaves = [self._leaf(tree, path, free) for path in tree.tree.leaves]
-            made = plan(FreeLeaves(tree.tree, leaves), self.topology(flavor), of_flavor)
+            lazy = _LazyLeaves(self, flavor, free, is_as_it_is=not taken and not is_empty)
+            made = plan(lazy, self.topology(flavor), of_flavor)
             refused |= made.refused
             for want in of_flavor:
                 for counts in made.placed.get(want.pod_set, ()):
@@ -204,7 +212,42 @@ class Topologies:
                             used[resource] = used.get(resource, 0) + amount * place.count
         return _Answer(None if refused else tuple(places), refused)
 
-    def _leaf(self, tree: _FlavorTree, path: DomainPath, free: Callable[[str], Amounts]) -> Leaf:
+    def rooms(self, flavor: FlavorName, shape: PodShape) -> Mapping[int, LeafRoom]:
+        """Return how many pods each domain of a flavor takes now; valid until the next change.
+
+        Only what has changed since the last call is counted anew.
+        """
+        kept = self._rooms.setdefault(flavor, {})
+        entry = kept.get(shape)
+        version = self._ledger.version
+        changed = None if entry is None else self._ledger.changed_since(entry[0])
+        tree = self._tree(flavor)
+        if entry is None or changed is None:
+            takes: dict[int, LeafRoom] = {}
+            paths: Iterable[DomainPath] = tree.nodes
+        else:
+            takes = entry[1]
+            paths = {tree.paths[name]: None for name in changed if name in tree.paths}
+        for path in paths:
+            leaf = self.leaf(flavor, path, self._ledger.free)
+            room = leaves.room(leaf, shape)
+            if room is None:
+                takes.pop(leaf.domain.index, None)
+            else:
+                takes[leaf.domain.index] = room
+        if len(kept) >= _SHAPES and shape not in kept:
+            kept.clear()
+        kept[shape] = version, takes
+        return takes
+
+    def all_leaves(self, flavor: FlavorName, free: Callable[[str], Amounts]) -> FreeLeaves:
+        """Return the domains of a flavor with what is free there."""
+        tree = self._tree(flavor)
+        return FreeLeaves(tree.tree, [self.leaf(flavor, path, free) for path in tree.nodes])
+
+    def leaf(self, flavor: FlavorName, path: DomainPath, free: Callable[[str], Amounts]) -> Leaf:
+        """Return a domain of the narrowest level with what is free there."""
+        tree = self._tree(flavor)
         names = tree.nodes[path]
         if tree.tree.levels[-1] == HOSTNAME:
             return Leaf(tree.tree.leaves[path], free(names[0]), self._ledger.nodes[names[0]])
@@ -213,6 +256,10 @@ class Topologies:
             for resource, amount in free(name).items():
                 total[resource] = total.get(resource, 0) + amount
         return Leaf(tree.tree.leaves[path], total)
+
+    def tree(self, flavor: FlavorName) -> DomainTree:
+        """Return the domains of a flavor."""
+        return self._tree(flavor).tree
 
     def _tree(self, flavor: FlavorName) -> _FlavorTree:
         tree = self._trees.get(flavor)
@@ -239,6 +286,49 @@ class Topologies:
     def _flavor(self, want: Want) -> FlavorName:
         """The flavor by whose topology pods are placed."""
         return next(name for name in want.flavors if name in self._topology_of)
+
+
+class _LazyLeaves:
+    """The domains of a flavor; all are looked at only where what is kept of them does not do."""
+
+    def __init__(
+        self,
+        topologies: Topologies,
+        flavor: FlavorName,
+        free: Callable[[str], Amounts],
+        *,
+        is_as_it_is: bool,
+    ) -> None:
+        self._topologies = topologies
+        self._flavor = flavor
+        self._free = free
+        self._is_as_it_is = is_as_it_is
+        self._whole: FreeLeaves | None = None
+
+    @property
+    def tree(self) -> DomainTree:
+        return self._topologies.tree(self._flavor)
+
+    def take(self, counts: Sequence[DomainCount], shape: PodShape) -> None:
+        self._all().take(counts, shape)
+        self._is_as_it_is = False
+
+    def rooms(
+        self, shape: PodShape, leader: PodShape | None = None
+    ) -> tuple[Mapping[int, LeafRoom], Excluded]:
+        if leader is None and self._is_as_it_is:
+            rooms = self._topologies.rooms(self._flavor, shape)
+            return rooms, partial(self._excluded, shape)
+        return self._all().rooms(shape, leader)
+
+    def _excluded(self, shape: PodShape) -> NodesExcluded:
+        _, excluded = self._all().rooms(shape)
+        return excluded()
+
+    def _all(self) -> FreeLeaves:
+        if self._whole is None:
+            self._whole = self._topologies.all_leaves(self._flavor, self._free)
+        return self._whole
 
 
 def is_usable(node: Node) -> bool:

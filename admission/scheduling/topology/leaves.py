@@ -15,7 +15,7 @@ from admission.base.why import NodesExcluded
 from admission.scheduling.places.model import PODS, Amounts, Node, PodShape
 from admission.scheduling.places.predicate import matches_affinity
 from admission.scheduling.tolerations import untolerated
-from admission.scheduling.topology.search import LeafRoom
+from admission.scheduling.topology.search import Excluded, LeafRoom
 from admission.scheduling.topology.tree import Domain, DomainPath
 
 
@@ -56,13 +56,21 @@ class _Exclusions:
         )
 
 
+def room(leaf: Leaf, shape: PodShape) -> LeafRoom | None:
+    """Return how many pods a domain takes; None where it takes none."""
+    if leaf.node is not None and not _is_taken(leaf.node, shape, _Exclusions()):
+        return None
+    pods, _ = _fitting(leaf.free, shape)
+    return LeafRoom(pods, pods) if pods else None
+
+
 def rooms(
     leaves: Iterable[Leaf],
     shape: PodShape,
     leader: PodShape | None = None,
     within: DomainPath = (),
-) -> tuple[dict[int, LeafRoom], NodesExcluded]:
-    """Return how many pods each domain takes, by its index, and how many take none.
+) -> tuple[dict[int, LeafRoom], Excluded]:
+    """Return how many pods each domain takes, by its index, and what tells how many take none.
 
     Args:
         leaves: the domains.
@@ -88,7 +96,7 @@ def rooms(
             beside = _fitting(_less(free, leader), shape)[0]
         if pods or is_host:
             takes[domain.index] = LeafRoom(pods, beside, is_host)
-    return takes, excluded.count()
+    return takes, excluded.count
 
 
 def _is_taken(node: Node, shape: PodShape, excluded: _Exclusions) -> bool:

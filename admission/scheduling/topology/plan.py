@@ -3,16 +3,17 @@
 Source: kueue pkg/cache/scheduler/tas_flavor_snapshot.go (FindTopologyAssignmentsForFlavor).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from admission.base.names import PodSetName
-from admission.base.why import NodesExcluded, TopologyRefusal
+from admission.base.why import TopologyRefusal
 from admission.scheduling.places.model import PODS, PodShape, Want
 from admission.scheduling.topology import leaves, search
 from admission.scheduling.topology.leaves import Leaf
 from admission.scheduling.topology.request import ANYWHERE
-from admission.scheduling.topology.search import Ask, DomainCount, Placed
+from admission.scheduling.topology.search import Ask, DomainCount, Excluded, LeafRoom, Placed
 from admission.scheduling.topology.tree import DomainPath, DomainTree
 
 
@@ -30,6 +31,25 @@ class Plan:
     refused: dict[PodSetName, TopologyRefusal] = field(default_factory=dict)
 
 
+class Free(Protocol):
+    """What is free in the domains of the narrowest level while pods are placed."""
+
+    @property
+    def tree(self) -> DomainTree:
+        """Return the domains."""
+        ...
+
+    def take(self, counts: Sequence[DomainCount], shape: PodShape) -> None:
+        """Count pods of a shape in domains."""
+        ...
+
+    def rooms(
+        self, shape: PodShape, leader: PodShape | None = None
+    ) -> tuple[Mapping[int, LeafRoom], Excluded]:
+        """Return how many pods each domain takes; see `leaves.rooms`."""
+        ...
+
+
 class FreeLeaves:
     """The domains of the narrowest level, with what is free there while pods are placed."""
 
@@ -40,8 +60,13 @@ class FreeLeaves:
             tree: the domains.
             free: what is free in each domain of the narrowest level; it is not changed.
         """
-        self.tree = tree
+        self._tree = tree
         self._leaves = {leaf.domain.index: leaf for leaf in free}
+
+    @property
+    def tree(self) -> DomainTree:
+        """Return the domains."""
+        return self._tree
 
     def take(self, counts: Sequence[DomainCount], shape: PodShape) -> None:
         """Count pods of a shape in domains."""
@@ -55,23 +80,24 @@ class FreeLeaves:
 
     def rooms(
         self, shape: PodShape, leader: PodShape | None = None, within: DomainPath = ()
-    ) -> tuple[dict[int, search.LeafRoom], NodesExcluded]:
+    ) -> tuple[Mapping[int, LeafRoom], Excluded]:
         """Return how many pods each domain takes; see `leaves.rooms`."""
         return leaves.rooms(self._leaves.values(), shape, leader, within)
 
 
-def plan(free: FreeLeaves, topology: str, wants: Sequence[Want]) -> Plan:
+def plan(free: Free, topology: str, wants: Sequence[Want]) -> Plan:
     """Return domains for pods, each pod set beside those before it.
 
     A leader and its workers, which have a common group, are placed together.
 
     Args:
-        free: what is free; what is placed is taken from it.
+        free: what is free; pods are taken from it for those after them.
         topology: name of the topology.
         wants: the pods, in the order of the spec.
     """
     result = Plan()
-    for group in _groups(wants):
+    groups = _groups(wants)
+    for group in groups:
         workers, leader = _roles(group)
         request = workers.request or ANYWHERE
         rooms = free.rooms(workers.shape, leader.shape if leader is not None else None)
@@ -80,11 +106,11 @@ def plan(free: FreeLeaves, topology: str, wants: Sequence[Want]) -> Plan:
         if not isinstance(answer, Placed):
             result.refused |= {want.pod_set: answer for want in group}
             return result
-        result.placed[workers.pod_set] = answer.pods
-        free.take(answer.pods, workers.shape)
-        if leader is not None:
-            result.placed[leader.pod_set] = answer.leader
-            free.take(answer.leader, leader.shape)
+        placed = [(workers, answer.pods), *([(leader, answer.leader)] if leader else [])]
+        for want, counts in placed:
+            result.placed[want.pod_set] = counts
+            if group is not groups[-1]:
+                free.take(counts, want.shape)
     return result
 
 

@@ -3,16 +3,16 @@
 Source: kueue pkg/cache/scheduler/tas_flavor_snapshot.go (replacement of a node).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from admission.base.why import NodesExcluded, StaleDomain, TopologyRefusal
+from admission.base.why import StaleDomain, TopologyRefusal
 from admission.scheduling.topology import search
 from admission.scheduling.topology.request import TopologyRequest
-from admission.scheduling.topology.search import Ask, DomainCount, LeafRoom, Placed
+from admission.scheduling.topology.search import Ask, DomainCount, Excluded, LeafRoom, Placed
 from admission.scheduling.topology.tree import DomainPath, DomainTree
 
-Rooms = Callable[[DomainPath], tuple[dict[int, LeafRoom], NodesExcluded]]
+Rooms = Callable[[DomainPath], tuple[Mapping[int, LeafRoom], Excluded]]
 """What domains take now, of those within one; an empty path is everywhere."""
 
 

@@ -11,7 +11,7 @@ Source: kueue pkg/cache/scheduler/tas_flavor_snapshot.go and KEP-2724 (BestFit,
 LeastFreeCapacity), with the default feature gates.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -44,6 +44,9 @@ class LeafRoom(NamedTuple):
     pods: int
     beside: int
     hosts_leader: bool = False
+
+
+Excluded = Callable[[], NodesExcluded]
 
 
 class DomainCount(NamedTuple):
@@ -152,7 +155,7 @@ def place(
     topology: str,
     ask: Ask,
     rooms: Mapping[int, LeafRoom],
-    excluded: NodesExcluded,
+    excluded: Excluded,
 ) -> Placed | TopologyRefusal:
     """Return where pods go, or why they cannot be placed.
 
@@ -161,7 +164,7 @@ def place(
         topology: name of the topology.
         ask: what is to be placed.
         rooms: what the domains of the narrowest level take, by index; others take nothing.
-        excluded: how many nodes take no pod, for the refusal.
+        excluded: returns how many nodes take no pod; asked where there is a refusal.
     """
     levels = _resolve(tree, ask.request)
     if not isinstance(levels, _Levels):
@@ -207,7 +210,7 @@ class _Search:
         ask: Ask,
         levels: _Levels,
         rooms: Mapping[int, LeafRoom],
-        excluded: NodesExcluded,
+        excluded: Excluded,
     ) -> None:
         self._tree = tree
         self._topology = topology
@@ -438,7 +441,7 @@ class _Search:
             asked=self._slices,
             size=self._levels.size,
             layers=layers,
-            excluded=self._excluded,
+            excluded=self._excluded(),
         )
 
     def _slices_in(self, domain: Domain, level: int, size: int) -> int:
