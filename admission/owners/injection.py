@@ -236,7 +236,13 @@ def in_domain(given: Injection, workload: Workload, pod_set: str) -> Injection:
     if assigned is None or not assigned.counts:
         return given
     values, _ = assigned.counts[0]
-    selector = dict(zip(assigned.levels, values, strict=True))
+    return with_selector(given, dict(zip(assigned.levels, values, strict=True)))
+
+
+def with_selector(given: Injection, selector: Mapping[str, str]) -> Injection:
+    """Return what a pod gets that is told its domain; it prefers no other node then."""
+    if not selector:
+        return given
     return replace(given, node_selector={**given.node_selector, **selector}, hosts=())
 
 

@@ -1,7 +1,8 @@
 """Domains of a topology: what owners ask for, and which node each of their pods gets.
 
-Pods are numbered by their rank: the completion index of a Job. The first domain gets the first
-ranks. Pods without a rank get what is left, the oldest first (ADR 0271).
+Pods are numbered by their rank: the completion index of a Job, or the index in a pod group. The
+first domain gets the first ranks. Pods without a rank get what is left, the oldest first (ADR
+0271).
 
 Source: kueue pkg/controller/jobframework/tas.go and pkg/controller/tas/topology_ungater.go.
 """
@@ -99,6 +100,22 @@ class Placement:
                     return pod, selector
         return None
 
+    def for_pod(self, pod: views.Pod, placed: Iterable[views.Pod]) -> Mapping[str, str]:
+        """Return the node selector of a pod that starts now, as its group has room for it.
+
+        It is that of its rank, else of the first domain that has room. Empty where none has any.
+
+        Args:
+            pod: the pod.
+            placed: pods of the pod set that have a domain and have not ended.
+        """
+        left, number = self._left(placed), rank(pod)
+        own = self.selectors[number : number + 1] if number is not None else ()
+        for selector in (*own, *self.selectors):
+            if left.get(_key(selector), 0) > 0:
+                return selector
+        return {}
+
     def _left(self, placed: Iterable[views.Pod]) -> dict[tuple[tuple[str, str], ...], int]:
         """How many more pods each domain takes."""
         left: dict[tuple[tuple[str, str], ...], int] = {}
@@ -126,7 +143,8 @@ def placement(domains: PodDomains) -> Placement:
 
 def rank(pod: views.Pod) -> int | None:
     """Return the number of a pod among its pod set; None where it has none."""
-    text = pod.metadata.label(COMPLETION_INDEX)
+    label = pod.metadata.label
+    text = label(COMPLETION_INDEX) or label(names.POD_GROUP_POD_INDEX_LABEL)
     return int(text) if text.isascii() and text.isdecimal() else None
 
 

@@ -24,8 +24,8 @@ _REFUSED: Final = frozenset(REFUSED_TOPOLOGY)
 _WARNED: Final = frozenset(WARNED_TOPOLOGY)
 
 _NO_TOPOLOGY: Final = (
-    "topology-aware scheduling is supported for Jobs and single pods only, so this requirement"
-    " would not be kept: leave it out, or state it as spec.affinity.podAffinity"
+    "topology-aware scheduling is supported for Jobs and pods with a queue only, so this"
+    " requirement would not be kept: leave it out, or state it as spec.affinity.podAffinity"
 )
 
 
@@ -60,8 +60,8 @@ def _topologies(annotations: Mapping[str, str]) -> Iterator[str]:
         if key in annotations:
             yield (
                 f"metadata.annotations[{key}] has no effect: topology-aware scheduling is"
-                " supported for Jobs and single pods only; quota is granted without it, and"
-                " kube-scheduler places the pod"
+                " supported for Jobs and pods with a queue only; quota is granted without it,"
+                " and kube-scheduler places the pod"
             )
 
 

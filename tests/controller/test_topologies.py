@@ -161,3 +161,21 @@ def test_a_leader_that_takes_over_goes_on_with_the_assignment() -> None:
 
     assert stored(world, "second")["spec"]["suspend"] is True
     assert nodes_of(jobs) == ["r0-0", "r0-0", "r0-1"]
+
+
+def test_pods_of_a_group_are_released_to_one_rack_by_their_index() -> None:
+    world = racks(r0=1, r1=2)
+    for index in range(3):
+        world.add_pod(
+            f"p{index}",
+            labels={
+                names.QUEUE_LABEL: "team-a",
+                names.POD_GROUP_NAME: "g",
+                names.POD_GROUP_POD_INDEX_LABEL: str(index),
+            },
+            annotations={names.POD_GROUP_TOTAL_COUNT: "3", **REQUIRED},
+        )
+    world.pass_time(3)
+
+    hosts = [(world.pod(f"p{index}").spec.node_selector or {}).get(HOST) for index in range(3)]
+    assert hosts == ["r1-0", "r1-0", "r1-1"]

@@ -122,14 +122,18 @@ def pods(namespace: str) -> str:
 def test_a_required_topology_is_refused_and_a_preferred_one_warned_about(
     system: System, team: str
 ) -> None:
-    group = {names.POD_GROUP_TOTAL_COUNT: "1"}
-    labels = QUEUED | {names.POD_GROUP_NAME: "g"}
-    required = make_pod(labels=labels, annotations=group | {names.REQUIRED_TOPOLOGY: "rack"})
-    refused = system.create(pods(team), required)
+    path = f"/apis/batch/v1/namespaces/{team}/jobs"
+    elastic = {names.ELASTIC_JOB: "true"}
+    required = make_job(
+        labels=QUEUED, annotations=elastic, pod={"annotations": {names.REQUIRED_TOPOLOGY: "rack"}}
+    )
+    refused = system.create(path, required)
     assert refused.status == 403
-    assert "topology-aware scheduling is supported for Jobs and single pods" in refused.message
-    preferred = make_pod(labels=labels, annotations=group | {names.PREFERRED_TOPOLOGY: "rack"})
-    allowed = system.create(pods(team), preferred)
+    assert "topology-aware scheduling is supported for Jobs and pods" in refused.message
+    preferred = make_job(
+        labels=QUEUED, annotations=elastic, pod={"annotations": {names.PREFERRED_TOPOLOGY: "rack"}}
+    )
+    allowed = system.create(path, preferred)
     assert allowed.status == 201
     assert [one for one in allowed.warnings if "has no effect" in one]
 

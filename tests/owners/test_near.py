@@ -91,3 +91,18 @@ def test_the_label_of_ranks_is_named_only_where_something_is_asked() -> None:
 
     assert asked == {"required": "rack", "podIndexLabel": near.COMPLETION_INDEX}
     assert near.topology_request({}, near.COMPLETION_INDEX) is None
+
+
+def test_a_pod_of_a_group_gets_the_domain_of_its_rank_or_what_is_left() -> None:
+    placed = [pod("a", 0, "n1"), pod("b", 1, "n1")]
+
+    assert PLACEMENT.for_pod(pod("c", 2), placed) == {HOST: "n2"}
+    assert PLACEMENT.for_pod(pod("again", 1), placed) == {HOST: "n2"}
+    assert PLACEMENT.for_pod(pod("x"), []) == {HOST: "n1"}
+    assert PLACEMENT.for_pod(pod("more"), [*placed, pod("c", 2, "n2")]) == {}
+
+
+def test_the_index_in_a_group_is_a_rank() -> None:
+    member = pod_view("m", labels={names.POD_GROUP_POD_INDEX_LABEL: "2"})
+
+    assert near.rank(member) == 2

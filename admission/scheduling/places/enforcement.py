@@ -320,8 +320,6 @@ class PodPlaces:
         """
         hosts: dict[str, list[str]] = {}
         for place in self.ledger.places(key):
-            if self.ledger.is_assigned(key, place):
-                continue  # its pods are told their node when they are released
             host = self.ledger.labels(place.node).get(HOSTNAME)
             if host is not None:
                 hosts.setdefault(place.pod_set, []).append(host)

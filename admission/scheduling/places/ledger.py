@@ -503,11 +503,6 @@ class NodeLedger:
         found = {} if promise is None else promise.places
         return tuple(sorted(Place(pod_set, name, n) for (pod_set, name), n in found.items()))
 
-    def is_assigned(self, key: WorkloadKey, place: Place) -> bool:
-        """Return whether a place follows from domains that are assigned to a workload."""
-        promise = self._promises.get(key)
-        return promise is not None and (place.pod_set, place.node) in promise.assigned
-
     def workloads_on(self, name: str) -> tuple[WorkloadKey, ...]:
         """Return the workloads with pods on a node, or with places there, each once."""
         bound = (self._pods[uid].workload for uid in self._on_node.keys(name))
