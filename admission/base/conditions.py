@@ -59,6 +59,7 @@ class WaitReason(StrEnum):
     WAITING_FOR_QUOTA = "WaitingForQuota"
     EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
     NO_MATCHING_FLAVOR = "NoMatchingFlavor"
+    TOPOLOGY_PLACEMENT_FAILED = "TopologyPlacementFailed"
     WAITING_FOR_PREEMPTED = "WaitingForPreemptedWorkloads"
     WAITING_FOR_PODS_READY = "WaitingForPodsReady"
     MISCONFIGURED = "Misconfigured"

@@ -231,6 +231,27 @@ class Contradicts:
 
 
 @dataclass(frozen=True, slots=True)
+class NoTopology:
+    """The pods ask for domains of a topology, and the flavor has none."""
+
+    flavor: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyOnly:
+    """The flavor has a topology, and the pods do not ask for domains of one."""
+
+    flavor: str
+
+
+@dataclass(frozen=True, slots=True)
+class LevelMissing:
+    """The topology of the flavor lacks a level that the pods ask for."""
+
+    flavor: str
+
+
+@dataclass(frozen=True, slots=True)
 class Unsuited:
     """The devices of the flavor cannot serve the pods.
 
@@ -342,6 +363,134 @@ class NoPlace:
     relief: str = ""
 
 
+class NodesExcluded(NamedTuple):
+    """How many domains of the narrowest level take not even one pod; 0 where nobody counted.
+
+    Attributes:
+        total: all of them; nodes, where the narrowest level is the host.
+        selector: those whose labels are not those that the pods select.
+        affinity: those that the required affinity of the pods does not match.
+        elsewhere: those outside the domain in which the pods have to stay.
+        taints: key, value and effect of a taint that is not tolerated, with their number, sorted.
+        resources: the resource that is short, with their number, sorted.
+    """
+
+    total: int = 0
+    selector: int = 0
+    affinity: int = 0
+    elsewhere: int = 0
+    taints: tuple[tuple[tuple[str, str, str], int], ...] = ()
+    resources: tuple[tuple[str, int], ...] = ()
+
+
+NONE_EXCLUDED: Final = NodesExcluded()
+
+
+class LayerFit(NamedTuple):
+    """How many slices of a layer the best domain takes, and how many there are."""
+
+    level: str
+    fitting: int
+    asked: int
+
+
+@dataclass(frozen=True, slots=True)
+class DomainsTooSmall:
+    """The domains of a topology do not take the pods as close to each other as they must be.
+
+    Attributes:
+        topology: its name.
+        level: label of the level that was searched last.
+        fitting: slices that fit where most do; can be all of them where only the leader does not.
+        asked: slices that there are.
+        size: pods of a slice; 1 where pods are placed one by one.
+        layers: the same for each layer of slices; none where there is one layer or none.
+        excluded: what takes not even one pod.
+    """
+
+    topology: str
+    level: str
+    fitting: int
+    asked: int
+    size: int
+    layers: tuple[LayerFit, ...] = ()
+    excluded: NodesExcluded = NONE_EXCLUDED
+
+
+@dataclass(frozen=True, slots=True)
+class NoDomains:
+    """A topology has no domain on a level: no node of the flavor has the labels of all levels."""
+
+    level: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoLevelAsked:
+    """No level is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelNotInTopology:
+    """A topology has no such level."""
+
+    level: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlicesAboveLevel:
+    """Slices would be spread over a wider level than all pods together."""
+
+    slices: str
+    level: str
+
+
+@dataclass(frozen=True, slots=True)
+class LayerNotBelow:
+    """A layer of slices is not on a narrower level than the one that it is inside of."""
+
+    level: str
+    outer: str
+
+
+@dataclass(frozen=True, slots=True)
+class LayerNotDividing:
+    """The slices of a layer do not fill those that they are inside of."""
+
+    size: int
+    outer: int
+
+
+@dataclass(frozen=True, slots=True)
+class StaleDomain:
+    """Pods of a lost node are not placed: another domain of the workload is gone, too."""
+
+    domain: str
+
+
+TopologyRefusal = (
+    DomainsTooSmall
+    | NoDomains
+    | NoLevelAsked
+    | LevelNotInTopology
+    | SlicesAboveLevel
+    | LayerNotBelow
+    | LayerNotDividing
+    | StaleDomain
+)
+"""Why pods get no domains of a topology."""
+
+OF_DOMAINS: Final = (
+    DomainsTooSmall,
+    NoDomains,
+    NoLevelAsked,
+    LevelNotInTopology,
+    SlicesAboveLevel,
+    LayerNotBelow,
+    LayerNotDividing,
+    StaleDomain,
+)
+"""The same as types; they name no flavor."""
+
 Capped = CapReached | ExceedsCap
 Refusal = (
     NotCovered
@@ -356,8 +505,15 @@ Refusal = (
     | CapReached
     | ExceedsCap
     | NoPlace
+    | NoTopology
+    | TopologyOnly
+    | LevelMissing
+    | TopologyRefusal
 )
 """Why a flavor is not given to a pod set, or not at once."""
+
+OF_NODES: Final = (NoPlace, DomainsTooSmall, NoDomains)
+"""Refusals that more room on nodes, or more nodes, may end."""
 
 NODES_REFUSE: Final = (UntoleratedTaint, OtherNodes, Contradicts, FlavorMissing)
 """Refusals that no quota changes: the nodes of the flavor do not take the pods."""
@@ -405,6 +561,16 @@ class NoFlavor:
             for name, refusals in self.pod_sets
         )
         return replace(self, pod_sets=told)
+
+    @property
+    def is_of_nodes(self) -> bool:
+        """Return whether it may fit once a node takes more pods than now."""
+        return any(isinstance(refusal, OF_NODES) for refusal in self.refusals)
+
+    @property
+    def is_of_domains(self) -> bool:
+        """Return whether it may fit once a topology has more room than now."""
+        return any(isinstance(refusal, DomainsTooSmall | NoDomains) for refusal in self.refusals)
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:

@@ -287,8 +287,6 @@ def _about(resource: Resource, one: Document) -> Iterator[str]:
             found = rules.errors(None, read)
             if found:
                 yield f"{where}: {rule_checks.text(found)}"
-    if resource is resources.RESOURCE_FLAVORS and spec.get("topologyName"):
-        yield f"{where}: spec.topologyName: topologies have no effect here"
     if resource is resources.CLUSTER_QUEUES and spec.get("concurrentAdmissionPolicy"):
         yield f"{where}: spec.concurrentAdmissionPolicy: has no effect here"
 

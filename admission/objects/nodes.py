@@ -12,15 +12,12 @@ from admission.gpu.health import DeviceReading
 from admission.gpu.nodes import NodeFacts
 from admission.gpu.published import Published
 from admission.objects import values, views
-from admission.scheduling.model import Taint
-from admission.scheduling.places.model import Node
+from admission.scheduling.places.model import CORDONED, NOT_READY, Node
 
 LEAVING: Final = frozenset(
     {"karpenter.sh/disrupted", "karpenter.sh/disruption", "ToBeDeletedByClusterAutoscaler"}
 )
 """Keys of taints by which autoscalers say that a node is about to be removed."""
-_NOT_READY: Final = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
-_CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _SCALED_LABELS: Final = ("karpenter.sh/nodepool", "karpenter.sh/provisioner-name")
 _CLOUDS: Final = frozenset({"aws", "azure", "gce"})
 """Schemes of ``spec.providerID`` of clouds whose node pools autoscalers resize."""
@@ -66,9 +63,9 @@ def place_node(view: views.Node) -> Node:
     labels, status = view.metadata.labels or {}, view.status
     taints = list(values.taints(view.spec.taints or ()))
     if view.spec.unschedulable:
-        taints.append(_CORDONED)
+        taints.append(CORDONED)
     if any(one.type == "Ready" and one.status != "True" for one in status.conditions or ()):
-        taints.append(_NOT_READY)
+        taints.append(NOT_READY)
     return Node(
         name=view.metadata.name,
         labels={sys.intern(key): sys.intern(value) for key, value in labels.items()},

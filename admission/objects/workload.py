@@ -25,6 +25,7 @@ from admission.base.names import (
 from admission.base.pod_resources import Pod
 from admission.base.selectors import Requirement
 from admission.objects import (
+    conversion,
     limit_range,
     markers,
     past_preemptions,
@@ -62,6 +63,7 @@ from admission.objects.viewbase import Condition, Object, ObjectMeta, View
 from admission.objects.views import PodSpec, RuntimePlacement, Toleration
 from admission.scheduling import decisions, model, transformation
 from admission.scheduling.model import NodeTerm
+from admission.scheduling.topology import request
 
 _ONE_OF = Rule(
     "has(self.universal) != has(self.individual)",
@@ -201,16 +203,16 @@ class SliceConstraint(View, frozen=True, kw_only=True):
 class TopologyRequest(View, frozen=True, kw_only=True):
     """How close to each other the pods must run."""
 
-    required: ClassVar[Annotated[str | None, UNREAD, _LEVEL]]
+    required: Annotated[str, _LEVEL] | None = None
     """Label of a topology level; all pods must be in one domain of that level."""
 
-    preferred: ClassVar[Annotated[str | None, UNREAD, _LEVEL]]
+    preferred: Annotated[str, _LEVEL] | None = None
     """Label of a topology level; the pods should be in one domain of that level."""
 
-    unconstrained: ClassVar[Annotated[bool | None, UNREAD]]
+    unconstrained: bool | None = None
     """Whether any nodes with free capacity may be used."""
 
-    pod_index_label: ClassVar[Annotated[str | None, UNREAD, _INDEX]]
+    pod_index_label: Annotated[str, _INDEX] | None = None
     """Label that numbers the pods."""
 
     sub_group_index_label: ClassVar[Annotated[str | None, UNREAD, _INDEX]]
@@ -222,15 +224,15 @@ class TopologyRequest(View, frozen=True, kw_only=True):
     pod_set_group_name: Annotated[str, text(at_most=256)] | None = None
     """Pod sets with the same group name get the same flavor and domain."""
 
-    pod_set_slice_required_topology: ClassVar[Annotated[str | None, UNREAD, _LEVEL]]
+    pod_set_slice_required_topology: Annotated[str, _LEVEL] | None = None
     """Label of a topology level; each slice must be in one domain of that level."""
 
-    pod_set_slice_size: ClassVar[Annotated[Int32 | None, UNREAD, POSITIVE]]
+    pod_set_slice_size: Annotated[Int32, POSITIVE] | None = None
     """Pods per slice."""
 
-    podset_slice_required_topology_constraints: ClassVar[
-        Annotated[tuple[SliceConstraint, ...] | None, UNREAD, markers.list_atomic(at_most=3)]
-    ]
+    podset_slice_required_topology_constraints: (
+        Annotated[tuple[SliceConstraint, ...], markers.list_atomic(at_most=3)] | None
+    ) = None
     """Slices inside slices, from the widest level to the narrowest."""
 
 
@@ -347,7 +349,7 @@ class PodSetAssignment(View, frozen=True, kw_only=True):
     count: Annotated[Int32, COUNT] | None = None
     """Pods that were admitted; absent means as many as the spec says."""
 
-    topology_assignment: ClassVar[Annotated[TopologyAssignment | None, UNREAD]]
+    topology_assignment: TopologyAssignment | None = None
     """Domains on which the pods are placed."""
 
     delayed_topology_request: ClassVar[
@@ -1063,7 +1065,41 @@ def _assigned(view: PodSetAssignment) -> model.PodSetAssignment:
         count=view.count or 0,
         flavors={ResourceName(r): FlavorName(f) for r, f in (view.flavors or {}).items()},
         usage={ResourceName(r): values.amount_of(r, v, field) for r, v in usage.items()},
+        domains=None if view.topology_assignment is None else domains(view.topology_assignment),
     )
+
+
+def domains(view: TopologyAssignment) -> model.PodDomains:
+    """Return the domains in which pods are, in their order."""
+    return model.PodDomains(
+        view.levels,
+        tuple(counted for run in view.slices for counted in _domains_of_run(run)),
+    )
+
+
+def _domains_of_run(run: TopologyAssignmentSlice) -> Iterator[tuple[tuple[str, ...], int]]:
+    size = run.domain_count
+    columns = [_values_of_level(level, size) for level in run.values_per_level]
+    counts = run.pod_counts.individual or (run.pod_counts.universal or 0,) * size
+    for index in range(size):
+        yield tuple(column[index] for column in columns), counts[index]
+
+
+def _values_of_level(level: LevelValues, size: int) -> tuple[str, ...]:
+    differing = level.individual
+    if differing is None:
+        return (level.universal or "",) * size
+    prefix, suffix = differing.prefix or "", differing.suffix or ""
+    return tuple(f"{prefix}{root}{suffix}" for root in differing.roots)
+
+
+def assigned_domains(view: Workload, pod_set: str) -> model.PodDomains | None:
+    """Return the domains that an admission assigns to a pod set; None where it assigns none."""
+    admission = view.status.admission
+    for assignment in (admission.pod_set_assignments or ()) if admission else ():
+        if assignment.name == pod_set and assignment.topology_assignment is not None:
+            return domains(assignment.topology_assignment)
+    return None
 
 
 def _eviction(status: WorkloadStatus) -> model.Eviction | None:
@@ -1099,8 +1135,30 @@ def _pod_set(
         ),
         tolerations=values.tolerations(spec.tolerations or ()),
         group=group,
+        topology=_topology(view.topology_request),
         shape=_shape(spec),
     )
+
+
+def _topology(view: TopologyRequest | None) -> request.TopologyRequest | None:
+    """Return how close to each other pods must be; None where nothing is asked."""
+    if view is None:
+        return None
+    layers = tuple(
+        request.Layer(one.topology, one.size)
+        for one in view.podset_slice_required_topology_constraints or ()
+    )
+    if not layers and view.pod_set_slice_required_topology:
+        size = view.pod_set_slice_size or 1
+        layers = (request.Layer(view.pod_set_slice_required_topology, size),)
+    asked = request.TopologyRequest(
+        required=view.required or "",
+        preferred=view.preferred or "",
+        unconstrained=bool(view.unconstrained),
+        layers=layers,
+        group=view.pod_set_group_name or "",
+    )
+    return asked if asked.is_explicit or asked.group else None
 
 
 def _affinity(spec: PodSpec, path: str) -> tuple[tuple[Requirement, ...], ...] | None:
@@ -1158,7 +1216,18 @@ def _assignment_document(one: decisions.PodSetAssignment) -> dict[str, Any]:
             resource: quantity.from_canonical(resource, value)
             for resource, value in one.usage.items()
         }
+    if one.domains is not None:
+        document["topologyAssignment"] = topology_document(one.domains)
     return document | {"count": one.count}
+
+
+def topology_document(assigned: model.PodDomains) -> dict[str, Any]:
+    """Return the topology assignment of a pod set."""
+    packed = [{"values": list(values), "count": count} for values, count in assigned.counts]
+    return {
+        "levels": list(assigned.levels),
+        "slices": conversion.pack_topology(len(assigned.levels), packed),
+    }
 
 
 # ------------------------------------------------- what is read where a Workload cannot be read

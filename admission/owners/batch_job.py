@@ -28,7 +28,8 @@ from admission.owners.framework import (
     Restores,
     Suspends,
 )
-from admission.owners.injection import Injection
+from admission.owners.injection import Injection, gated_for_domains
+from admission.owners.near import COMPLETION_INDEX, topology_request
 from admission.owners.workload import (
     PriorityClasses,
     annotations,
@@ -51,6 +52,7 @@ KIND: Final = Kind(
     is_deleted_to_stop=False,
     has_condition=False,
     takes_preferences=True,
+    tells_domains=True,
 )
 POD_SET: Final = names.DEFAULT_PODSET
 
@@ -152,6 +154,8 @@ class JobOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
             first = KIND.key_of(self.view).name
             mark = {names.WORKLOAD_ANNOTATION: first, names.SLICE_NAME: first}
             injection = replace(injection, annotations={**injection.annotations, **mark})
+        else:
+            injection = gated_for_domains(injection, of, POD_SET)
         return start(self.view, of, injection)
 
     @override
@@ -484,6 +488,9 @@ def _spec(job: batch.Job, found: batch.JobDocument, classes: PriorityClasses) ->
     if metadata:
         template["metadata"] = metadata
     asked = {"name": POD_SET, "count": count(job), "template": template}
+    near = topology_request(content.get("annotations"), COMPLETION_INDEX)
+    if near is not None:
+        asked["topologyRequest"] = near
     least = min_count(job)
     if least is not None:
         asked["minCount"] = min(least, count(job))
@@ -677,6 +684,7 @@ class _Injected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
         tolerations: those of the pods.
         preferred: nodes that the pods prefer.
         unaffine: the first member on the way to these that was absent before; empty for none.
+        gates: names of scheduling gates of the pods.
         counts: parallelism and completions before partial admission; None where it was absent.
         suspended_since: since when the Job controller said that the Job was suspended.
     """
@@ -687,6 +695,7 @@ class _Injected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
     tolerations: tuple[dict[str, Any], ...] = ()
     preferred: tuple[dict[str, Any], ...] = ()
     unaffine: str = ""
+    gates: tuple[str, ...] = ()
     counts: dict[str, int | None] = {}
     suspended_since: str = ""
 
@@ -702,6 +711,7 @@ def _injected(
 ) -> _Injected:
     spec = job.spec.template.spec
     present = len(spec.tolerations or ())
+    gates = len(spec.scheduling_gates or ())
     preferred, unaffine = injection.preferred_by(changes, spec.affinity)
     before = {"parallelism": job.spec.parallelism, "completions": job.spec.completions}
     return _Injected(
@@ -711,6 +721,7 @@ def _injected(
         tolerations=tuple(changes.get("tolerations", [])[present:]),
         preferred=preferred,
         unaffine=unaffine,
+        gates=tuple(gate["name"] for gate in changes.get("schedulingGates", [])[gates:]),
         counts={name: before[name] for name in counts},
         suspended_since=_suspended_since(job),
     )
@@ -740,6 +751,10 @@ def _take_out(job: batch.Job, injected: _Injected) -> patches.Patch:
             template.spec.affinity, injected.preferred, injected.unaffine
         ),
     }
+    if injected.gates:
+        gates = template.spec.scheduling_gates or ()
+        others = [{"name": gate.name} for gate in gates if gate.name not in injected.gates]
+        spec["schedulingGates"] = others or None
     changes = {"spec": {**injected.counts, "template": {"metadata": metadata, "spec": spec}}}
     return _patch(job, changes, {"annotations": {names.INJECTED: None}})
 

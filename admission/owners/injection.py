@@ -12,7 +12,7 @@ from typing_extensions import override
 from admission.base import names
 from admission.objects import admitted_devices, views
 from admission.objects.resource_flavor import ResourceFlavor
-from admission.objects.workload import PodSetUpdate, Workload
+from admission.objects.workload import PodSetUpdate, Workload, assigned_domains
 from admission.scheduling.places.model import HOSTNAME
 
 MARK_LABELS: Final = (
@@ -64,6 +64,7 @@ class Injection:
         labels: labels that tell where the pod was admitted.
         annotations: likewise.
         hosts: hostnames of nodes that the pod is to prefer; none for no preference.
+        gates: scheduling gates of the pods that another controller makes.
     """
 
     node_selector: Mapping[str, str]
@@ -71,6 +72,7 @@ class Injection:
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     hosts: tuple[str, ...] = ()
+    gates: tuple[str, ...] = ()
 
 
 def injections(
@@ -189,6 +191,10 @@ def into_template(
     missing = [toleration for toleration in given.tolerations if toleration not in present]
     if missing:
         changes["tolerations"] = [toleration_to_wire(t) for t in (*present, *missing)]
+    gates = [gate.name for gate in spec.scheduling_gates or ()]
+    added_gates = [gate for gate in given.gates if gate not in gates]
+    if added_gates:
+        changes["schedulingGates"] = [{"name": gate} for gate in (*gates, *added_gates)]
     if given.hosts:
         changes["affinity"] = _preferring(given.hosts, spec.affinity)
     added = {
@@ -267,6 +273,29 @@ def with_hosts(
 ) -> dict[str, Injection]:
     """Return what pod sets get, with the nodes that their pods prefer, by hostname."""
     return {name: replace(one, hosts=hosts.get(name, ())) for name, one in given.items()}
+
+
+def in_domain(given: Injection, workload: Workload, pod_set: str) -> Injection:
+    """Return what the only pod of a pod set gets, with the node of its domain."""
+    assigned = assigned_domains(workload, pod_set)
+    if assigned is None or not assigned.counts:
+        return given
+    values, _ = assigned.counts[0]
+    return with_selector(given, dict(zip(assigned.levels, values, strict=True)))
+
+
+def with_selector(given: Injection, selector: Mapping[str, str]) -> Injection:
+    """Return what a pod gets that is told its domain; it prefers no other node then."""
+    if not selector:
+        return given
+    return replace(given, node_selector={**given.node_selector, **selector}, hosts=())
+
+
+def gated_for_domains(given: Injection, workload: Workload, pod_set: str) -> Injection:
+    """Return what a template gets whose pods have to wait until each is told its domain."""
+    if assigned_domains(workload, pod_set) is None:
+        return given
+    return replace(given, gates=(names.TOPOLOGY_GATE,))
 
 
 def _marked(

@@ -21,6 +21,7 @@ from admission.objects.workload import Workload
 from admission.owners import injection, prebuilt
 from admission.owners.framework import Integration, Kind, Owner, Terminates
 from admission.owners.injection import Injection
+from admission.owners.near import topology_request
 from admission.owners.workload import (
     PriorityClasses,
     annotations,
@@ -108,7 +109,8 @@ class PodOwner(Owner, Terminates):
 
     @override
     def start(self, of: Workload, given: Mapping[str, Injection]) -> patches.Patch:
-        return release(self.view, given[names.DEFAULT_PODSET])
+        pod_set = names.DEFAULT_PODSET
+        return release(self.view, injection.in_domain(given[pod_set], of, pod_set))
 
     @override
     def stands_for(self, of: Workload) -> bool:
@@ -229,9 +231,15 @@ def build(
     """
     metadata = pod.metadata
     template = {"spec": template_spec(found.spec)}
+    pod_set: dict[str, Any] = {
+        "name": names.DEFAULT_PODSET, "count": 1, "template": template,
+    }  # fmt: skip
+    near = topology_request(metadata.annotations)
+    if near is not None:
+        pod_set["topologyRequest"] = near
     asked = {
         "queueName": metadata.label(names.QUEUE_LABEL),
-        "podSets": [{"name": names.DEFAULT_PODSET, "count": 1, "template": template}],
+        "podSets": [pod_set],
         **_priority(pod, classes.workload),
         **time_limit(metadata),
     }
@@ -322,6 +330,19 @@ def gates_of_others(pod: views.Pod) -> tuple[str, ...]:
 def has_elastic_gate(pod: views.Pod) -> bool:
     """Return whether the pod of an elastic owner waits to be released."""
     return any(gate.name == names.ELASTIC_JOB_GATE for gate in pod.spec.scheduling_gates or ())
+
+
+def waits_for_domain(pod: views.Pod) -> bool:
+    """Return whether a pod waits until it is told its domain."""
+    return any(gate.name == names.TOPOLOGY_GATE for gate in pod.spec.scheduling_gates or ())
+
+
+def release_to(pod: views.Pod, selector: Mapping[str, str]) -> patches.Patch:
+    """Return the merge patch that releases exactly this version of a pod to its domain."""
+    gates = pod.spec.scheduling_gates or ()
+    kept = [{"name": gate.name} for gate in gates if gate.name != names.TOPOLOGY_GATE]
+    spec = {"schedulingGates": kept, "nodeSelector": dict(selector)}
+    return patches.merge({"metadata": _precondition(pod), "spec": spec})
 
 
 def release_elastic(pod: views.Pod) -> patches.Patch:

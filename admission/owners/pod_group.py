@@ -24,12 +24,12 @@ from admission.base.names import WorkloadKey
 from admission.objects import pods, views
 from admission.objects.fields import LABEL_PATTERN
 from admission.objects.gangs import Gang
-from admission.objects.workload import PodSet, Workload
+from admission.objects.workload import PodSet, Workload, assigned_domains
+from admission.owners import near, serving_group
 from admission.owners import pod as single
-from admission.owners import serving_group
 from admission.owners import workload as workloads
 from admission.owners.framework import Gathers, Kind, Owner, Reclaims
-from admission.owners.injection import Injection
+from admission.owners.injection import Injection, with_selector
 from admission.owners.serving_group import ServingGroup
 from admission.owners.workload import PriorityClasses, max_execution_seconds
 from admission.reasons import kueue, ours
@@ -331,8 +331,18 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         Before the first one, the others are tried: a group that cannot start whole does not start.
         """
         waiting = islice(self._startable(of), None if self.is_held() else 1)
-        first, *_ = [single.release(pod, given[role_of(pod)]) for pod in waiting]
+        first, *_ = [single.release(pod, self._given(pod, of, given)) for pod in waiting]
         return first
+
+    def _given(self, pod: views.Pod, of: Workload, given: Mapping[str, Injection]) -> Injection:
+        """Return what a pod gets at its start, with the node of its domain in a topology."""
+        role = role_of(pod)
+        domains = assigned_domains(of, role)
+        if domains is None:
+            return given[role]
+        one = self._roles[role]
+        selector = near.placement(domains).for_pod(pod, (*one.running, *one.ending))
+        return with_selector(given[role], selector)
 
     @override
     def reclaims(self) -> Reclaims | None:
@@ -647,6 +657,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
                 "count": one.count,
                 **({} if one.least is None else {"minCount": one.least}),
                 "template": {"spec": workloads.template_spec(documents[one.name].spec)},
+                **_topology_request(one.pod),
             }
             for one in self._composition()
         ]
@@ -993,6 +1004,13 @@ def _given_back(of: Workload) -> dict[str, int]:
         name: max(0, count - (asked[name] - known.get(name, 0)))
         for name, count in _counts(of).items()
     }
+
+
+def _topology_request(pod: views.Pod) -> dict[str, Any]:
+    """Return the member of a pod set that asks for domains, if its pods do."""
+    label = names.POD_GROUP_POD_INDEX_LABEL
+    request = near.topology_request(pod.metadata.annotations, label)
+    return {} if request is None else {"topologyRequest": request}
 
 
 def _pod_set(of: Workload, role: str) -> PodSet | None:

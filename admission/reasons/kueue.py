@@ -21,7 +21,7 @@ from admission.base.conditions import (
     Text,
 )
 from admission.base.why import QueueBlocker, Refusal, RefusedPodSet, Why
-from admission.reasons import placing
+from admission.reasons import domains, placing
 
 # ----------------------------------------------------------------- Workloads: QuotaReserved=False
 
@@ -132,6 +132,12 @@ def refusal(reason: Refusal) -> str:
                 f"flavor {reason.flavor} selects other nodes than flavor {reason.other}, which is"
                 f" given with it: label {reason.key} is {reason.value} and {reason.other_value}"
             )
+        case why.NoTopology():
+            return f'Flavor "{reason.flavor}" does not support TopologyAwareScheduling'
+        case why.TopologyOnly():
+            return f'Flavor "{reason.flavor}" supports only TopologyAwareScheduling'
+        case why.LevelMissing():
+            return f'Flavor "{reason.flavor}" does not contain the requested level'
         case why.Unsuited():
             return reason.problem
         case why.QuotaInUse():
@@ -154,6 +160,17 @@ def refusal(reason: Refusal) -> str:
             return capped(reason)
         case why.NoPlace():
             return placing.shortage(reason)
+        case (
+            why.DomainsTooSmall()
+            | why.NoDomains()
+            | why.NoLevelAsked()
+            | why.LevelNotInTopology()
+            | why.SlicesAboveLevel()
+            | why.LayerNotBelow()
+            | why.LayerNotDividing()
+            | why.StaleDomain()
+        ):
+            return domains.refusal(reason)
         case _:
             assert_never(reason)
 

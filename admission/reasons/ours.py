@@ -386,18 +386,6 @@ def fields_without_effect(fields: Iterable[str]) -> Text:
 CONCURRENT_ADMISSION: Final = "spec.concurrentAdmissionPolicy (flavors are tried in their order)"
 
 
-def topology_without_effect(flavors: Iterable[str]) -> str:
-    """Return what happens instead of placement by topology.
-
-    Args:
-        flavors: names of the flavors with a Topology.
-    """
-    return (
-        f"spec.topologyName of ResourceFlavor {', '.join(flavors)} "
-        "(quota is granted without regard to racks or blocks)"
-    )
-
-
 # ----------------------------------------------------------------- pods: why one is not admitted
 
 

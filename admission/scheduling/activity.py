@@ -89,8 +89,12 @@ class Dependencies:
     def set_topology(self, name: str, *, exists: bool) -> None:
         """Take whether a Topology exists."""
         (self.topologies.add if exists else self.topologies.discard)(name)
-        for flavor in self._of_topology.keys(name):
-            self.in_doubt.update(self._listing.keys(flavor))
+        self.in_doubt.update(self.with_topology(name))
+
+    def with_topology(self, name: str) -> tuple[ClusterQueueName, ...]:
+        """Return the ClusterQueues that list a flavor with a Topology, each once."""
+        flavors = self._of_topology.keys(name)
+        return tuple(dict.fromkeys(queue for one in flavors for queue in self._listing.keys(one)))
 
     def blockers(self, queue: ClusterQueue) -> InactiveReasons:
         """Return why a ClusterQueue admits nothing, the first one first; none if it does."""

@@ -10,9 +10,16 @@ from typing import Final, NamedTuple
 
 from admission.base.conditions import WaitReason
 from admission.base.names import FlavorName, FlavorResource, PodSetName, ResourceName
-from admission.base.why import Capped, NoPlace, Refusal, RefusedPodSet, Shortage
+from admission.base.why import (
+    Capped,
+    NoPlace,
+    Refusal,
+    RefusedPodSet,
+    Shortage,
+    TopologyRefusal,
+)
 from admission.scheduling.decisions import Mode
-from admission.scheduling.model import PodSetAssignment
+from admission.scheduling.model import PodDomains, PodSetAssignment
 from admission.scheduling.podsets import Demand
 
 
@@ -48,13 +55,22 @@ class Grade(NamedTuple):
 
 SEVERITY: Final[Mapping[str, int]] = {
     WaitReason.WAITING_FOR_NODE: 1,
-    WaitReason.WAITING_FOR_QUOTA: 2,
-    WaitReason.CAP_REACHED: 3,
-    WaitReason.EXCEEDS_CAP: 4,
-    WaitReason.EXCEEDS_MAX_QUOTA: 5,
-    WaitReason.NO_MATCHING_FLAVOR: 6,
+    WaitReason.TOPOLOGY_PLACEMENT_FAILED: 2,
+    WaitReason.WAITING_FOR_QUOTA: 3,
+    WaitReason.CAP_REACHED: 4,
+    WaitReason.EXCEEDS_CAP: 5,
+    WaitReason.EXCEEDS_MAX_QUOTA: 6,
+    WaitReason.NO_MATCHING_FLAVOR: 7,
 }
 """Reasons by how hopeless they are."""
+
+
+def of_nodes(refusal: NoPlace | TopologyRefusal) -> WaitReason:
+    """Return the reason of who waits because nodes have no room, or no domain of them."""
+    if isinstance(refusal, NoPlace):
+        return WaitReason.WAITING_FOR_NODE
+    return WaitReason.TOPOLOGY_PLACEMENT_FAILED
+
 
 OF_CAPS: Final = (WaitReason.CAP_REACHED, WaitReason.EXCEEDS_CAP)
 """Reasons that are about one user or LocalQueue alone."""
@@ -151,13 +167,15 @@ class Assignment:
         ):
             self.refusal = reason
 
-    def refuse_for_nodes(self, no_places: Iterable[NoPlace]) -> None:
+    def refuse_for_nodes(
+        self, refusals: Iterable[tuple[PodSetName, NoPlace | TopologyRefusal]]
+    ) -> None:
         """Remember that there is quota, and no room on nodes for all pods at once."""
-        self.refusal = WaitReason.WAITING_FOR_NODE
-        for no_place in no_places:
+        for pod_set, refusal in refusals:
+            self.refusal = of_nodes(refusal)
             for result in self.pod_sets:
-                if result.demand.pod_set.name == no_place.pod_set:
-                    result.refusals = [*result.refusals, no_place]
+                if result.demand.pod_set.name == pod_set:
+                    result.refusals = [*result.refusals, refusal]
 
     @property
     def borrowing(self) -> int:
@@ -196,14 +214,24 @@ class Assignment:
             if one.refusals
         )
 
-    def to_pod_sets(self) -> tuple[PodSetAssignment, ...]:
-        """Return the assignment as the workload's status keeps it."""
-        return tuple(_assigned(one) for one in self.pod_sets)
+    def to_pod_sets(
+        self, domains: Mapping[PodSetName, PodDomains]
+    ) -> tuple[PodSetAssignment, ...]:
+        """Return the assignment as the workload's status keeps it.
+
+        Args:
+            domains: where pods go, of pod sets whose flavor has a topology.
+        """
+        return tuple(_assigned(one, domains.get(one.demand.pod_set.name)) for one in self.pod_sets)
 
 
-def _assigned(one: PodSetResult) -> PodSetAssignment:
+def _assigned(one: PodSetResult, domains: PodDomains | None) -> PodSetAssignment:
     flavors = {resource: choice.flavor for resource, choice in sorted(one.choices.items())}
     usage = {r: one.demand.in_flavor(flavor, r) for r, flavor in flavors.items()}
     return PodSetAssignment(
-        name=one.demand.pod_set.name, count=one.demand.count, flavors=flavors, usage=usage
+        name=one.demand.pod_set.name,
+        count=one.demand.count,
+        flavors=flavors,
+        usage=usage,
+        domains=domains,
     )

@@ -51,7 +51,7 @@ def in_place_of(snapshot: Snapshot, head: Head, held: ReservingWorkload) -> Admi
     The snapshot is left as it was.
     """
     nominee = nomination.in_place_of(snapshot, head, held)
-    return None if nominee is None else _admission(nominee)
+    return None if nominee is None else _admission(snapshot, nominee)
 
 
 @dataclass(slots=True)
@@ -177,14 +177,15 @@ class _Cycle:
         self.snapshot.unready += 1
         if nominee.head.replaces is not None:
             self.replaced.add(nominee.head.replaces)
-        return Verdict(head=nominee.head, decision=_admission(nominee, places))
+        return Verdict(head=nominee.head, decision=_admission(self.snapshot, nominee, places))
 
 
-def _admission(nominee: Nominee, places: tuple[Place, ...] = ()) -> Admit:
+def _admission(snapshot: Snapshot, nominee: Nominee, places: tuple[Place, ...] = ()) -> Admit:
+    domains = snapshot.places.topologies.domains(nominee.wants, places) if places else {}
     return Admit(
         workload=nominee.head.key,
         cluster_queue=nominee.queue.name,
-        pod_sets=nominee.assignment.to_pod_sets(),
+        pod_sets=nominee.assignment.to_pod_sets(domains),
         borrowing=nominee.borrowing,
         checks=_checks(nominee.queue, nominee.assignment.usage),
         places=places,

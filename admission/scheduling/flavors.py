@@ -21,6 +21,7 @@ from admission.scheduling.assignment import (
     Grade,
     PodSetResult,
     ScanMemory,
+    of_nodes,
 )
 from admission.scheduling.caps import Caps
 from admission.scheduling.hierarchy import QueueNode
@@ -33,6 +34,7 @@ from admission.scheduling.model import (
     ResourceGroup,
     SearchPolicy,
 )
+from admission.scheduling.places.enforcement import Refusals
 from admission.scheduling.places.model import Want
 from admission.scheduling.podsets import PODS, Demand
 from admission.scheduling.preemption import targets
@@ -78,10 +80,11 @@ class _Scan:
     reason: WaitReason | None = None
     capped: Capped | None = None
 
-    def note_no_places(self, no_places: Iterable[NoPlace]) -> None:
-        """Remember that nodes of a flavor have no room."""
-        self.refusals += no_places
-        self.note_refusal(WaitReason.WAITING_FOR_NODE)
+    def note_no_places(self, refusals: Refusals) -> None:
+        """Remember that nodes of a flavor have no room, or no domain of them."""
+        for _, refusal in refusals:
+            self.refusals.append(refusal)
+            self.note_refusal(of_nodes(refusal))
 
     def note_refusal(self, reason: WaitReason) -> None:
         """Remembers why a flavor cannot be used; the least hopeless one counts."""
@@ -264,11 +267,7 @@ class Assigner:
                 found.note_refusal(WaitReason.NO_MATCHING_FLAVOR)
                 continue
             wants = self._wants(flavor, group, chosen)
-            nowhere = [
-                no_place
-                for want in wants
-                if (no_place := self._snapshot.places.never(want)) is not None
-            ]
+            nowhere = self._snapshot.places.never(wants)
             fits = {r: self._fit(flavor, r, group, assumed, is_tried=not nowhere) for r in wanted}
             grade = _collect(found, fits.values(), policy)
             if nowhere and grade.chance == Chance.FIT:
@@ -337,10 +336,14 @@ class Assigner:
         )
         short = without_quota or of_devices or frozenset(requests)
         victims = self.victims(Need(requests=requests, short=short, wants=wants))
-        if grade.chance == Chance.FIT or not victims:
-            found.note_no_places(self._snapshot.places.why(wants))
+        refusals = self._snapshot.places.why(wants)
+        is_in_domains = any(not isinstance(refusal, NoPlace) for _, refusal in refusals)
+        if is_in_domains and grade.chance == Chance.FIT:
+            found.refusals += (refusal for _, refusal in refusals)
+        elif not is_in_domains and (grade.chance == Chance.FIT or not victims):
+            found.note_no_places(refusals)
         if not victims:
-            lowered = Grade(Chance.NO_FIT, grade.borrow)
+            lowered = Grade(Chance.NO_CANDIDATES if is_in_domains else Chance.NO_FIT, grade.borrow)
         elif without_quota:
             return grade, fits
         else:
@@ -390,9 +393,43 @@ class Assigner:
         if known is None:
             return why.FlavorMissing(flavor)
         for one in group:
+            if (refusal := self._topology_misfit(one.pod_set, known, resource)) is not None:
+                return refusal
             if (refusal := misfit(one.pod_set, known)) is not None:
                 return refusal
         return None
+
+    def _topology_misfit(
+        self, pod_set: PodSet, flavor: ResourceFlavor, resource: ResourceName
+    ) -> Refusal | None:
+        """Return why a flavor does not place pods as they ask for; None where it does.
+
+        Where all flavors of the queue have a topology, pods ask for one without saying so. A
+        flavor of resources that no pod requests itself is never in the way.
+
+        Source: kueue pkg/scheduler/flavorassigner/tas_flavorassigner.go.
+        """
+        request = pod_set.topology
+        if request is None or not request.is_explicit:
+            if flavor.topology and not self._is_topology_only():
+                return why.TopologyOnly(flavor.name)
+            return None
+        if not flavor.topology:
+            covered = self._queue.group_of[resource].covered_resources
+            needs = dict(pod_set.needs.requests) if pod_set.needs is not None else {}
+            return why.NoTopology(flavor.name) if needs.keys() & set(covered) else None
+        levels = self._snapshot.places.topologies.levels(flavor.name)
+        if not set(request.levels()) <= set(levels):
+            return why.LevelMissing(flavor.name)
+        return None
+
+    def _is_topology_only(self) -> bool:
+        flavors = self._snapshot.flavors
+        return all(
+            quotas.name in flavors and flavors[quotas.name].topology
+            for group in self._queue.spec.resource_groups
+            for quotas in group.flavors
+        )
 
     def _contradiction(
         self, found: _Scan, flavor: FlavorName, chosen: _Choosing

@@ -25,6 +25,7 @@ from admission.base.names import (
 )
 from admission.base.selectors import Labels, Requirement, compile_requirements
 from admission.base.why import NOT_ELSEWHERE, Elsewhere
+from admission.scheduling.topology.request import TopologyRequest
 
 DEFAULT_WEIGHT: Final = 10**9
 """Fair-sharing weight 1, in the unit of every weight: 1e-9."""
@@ -390,6 +391,7 @@ class PodSet:
             no required affinity.
         needs: what one pod asks of a node; None where that is not known.
         group: pod sets with the same group get the same flavors; empty for none.
+        topology: how close to each other the pods must be; None where nothing is asked.
         shape: digest of everything in the pod template that tells two pods apart for quota.
         reclaimable: pods that no longer need quota.
     """
@@ -408,6 +410,7 @@ class PodSet:
     needs: PodNeeds | None = None
     tolerations: tuple[Toleration, ...] = ()
     group: str = ""
+    topology: TopologyRequest | None = None
     shape: str = ""
     reclaimable: int = 0
 
@@ -415,6 +418,20 @@ class PodSet:
     def effective_count(self) -> int:
         """Pods that still need quota."""
         return self.count - min(self.reclaimable, self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class PodDomains:
+    """The domains of a topology in which the pods of a pod set are.
+
+    Attributes:
+        levels: labels of the levels of which values are told; the host alone where it is the
+            narrowest.
+        counts: values and pods of each domain, sorted by the whole path.
+    """
+
+    levels: tuple[str, ...]
+    counts: tuple[tuple[tuple[str, ...], int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -425,12 +442,14 @@ class PodSetAssignment:
         count: pods that got quota; below the spec after partial admission.
         flavors: the flavor of each resource.
         usage: total over ``count`` pods, canonical units.
+        domains: where the pods are; None where no flavor has a topology.
     """
 
     name: PodSetName
     count: int
     flavors: Mapping[ResourceName, FlavorName] = field(default_factory=dict)
     usage: Mapping[ResourceName, int] = field(default_factory=dict)
+    domains: PodDomains | None = None
 
     def of(self, count: int) -> "PodSetAssignment":
         """Return the part of it that is for so many of its pods."""

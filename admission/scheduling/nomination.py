@@ -142,13 +142,14 @@ def _try(
     is_crowded = mode == Mode.FIT and not snapshot.places.fits(wants)
     if is_crowded:
         mode, short = Mode.PREEMPT, _of_devices(assignment, wants)
-        assignment.refuse_for_nodes(snapshot.places.why(wants))
+        refusals = snapshot.places.never(wants) or snapshot.places.why(wants)
+        assignment.refuse_for_nodes(refusals)
     victims: tuple[Target, ...] = ()
     if mode == Mode.PREEMPT:
         victims = assigner.victims(
             Need(requests=assignment.requests(), short=short, wants=wants)
         )  # fmt: skip
-        if is_crowded and not victims:
+        if is_crowded and not victims and not _may_fit_later(snapshot, wants):
             mode = Mode.NO_FIT
     return Nominee(
         head=head,
@@ -175,6 +176,17 @@ def _wants(snapshot: Snapshot, assignment: Assignment, *, has_devices: bool) -> 
         if places and one.demand.count
     )
     return tuple(want for want in asked if want is not None)
+
+
+def _may_fit_later(snapshot: Snapshot, wants: Sequence[Want]) -> bool:
+    """Return whether pods wait for a domain that workloads fill, as for quota that is in use."""
+    in_domains = [want for want in wants if want.request is not None]
+    topologies = snapshot.places.topologies
+    return (
+        bool(in_domains)
+        and bool(topologies.refused(in_domains))
+        and not topologies.never(in_domains)
+    )
 
 
 def _of_devices(assignment: Assignment, wants: Sequence[Want]) -> frozenset[FlavorResource]:

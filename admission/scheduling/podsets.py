@@ -167,6 +167,7 @@ def _pod_set_key(pod_set: PodSet) -> Hashable:
         pod_set.effective_count,
         pod_set.min_count,
         pod_set.group,
+        pod_set.topology,
         _frozen(pod_set.requests),
         _frozen(pod_set.node_selector),
         pod_set.affinity,

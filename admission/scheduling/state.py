@@ -148,13 +148,23 @@ class State:
         """Forget an admission check; ClusterQueues that need it become inactive."""
         self._supplies.drop_check(name)
 
-    def set_topology(self, name: str) -> None:
-        """Add a Topology."""
+    def set_topology(self, name: str, levels: tuple[str, ...] = (), now_us: int = 0) -> None:
+        """Add or replace a Topology.
+
+        Args:
+            name: its name.
+            levels: labels of nodes, the widest first.
+            now_us: the time.
+        """
         self._supplies.set_topology(name, exists=True)
+        if self.places.topologies.set_topology(name, levels):
+            for queue in self._supplies.with_topology(name):
+                self._requeues.queue(queue, now_us, edited=True)
 
     def drop_topology(self, name: str) -> None:
         """Forget a Topology; ClusterQueues with a flavor that names it become inactive."""
         self._supplies.set_topology(name, exists=False)
+        self.places.topologies.drop_topology(name)
 
     # -------------------------------------------------------------------------- queues, cohorts
 
@@ -532,7 +542,10 @@ class State:
             if one.name in known
         }
         flavors = {one.name: one.flavors.values() for one in reservation.pod_sets}
-        self.places.promise(workload, counts, flavors, places)
+        domains = {
+            one.name: one.domains for one in reservation.pod_sets if one.domains is not None
+        }
+        self.places.promise(workload, counts, flavors, places, domains)
 
     def _promise_again(self) -> None:
         """Promise places anew in flavors in which nodes decide otherwise than before."""
@@ -870,9 +883,8 @@ class State:
         if isinstance(decision, Admit):
             self._assume(decision, now_us)
             return []
-        if isinstance(decision.why, NoFlavor) and decision.why.no_places:
-            workload, lacking = self._workloads[decision.workload], decision.why.no_places
-            self.places.await_room(decision.cluster_queue, workload, lacking)
+        if isinstance(decision.why, NoFlavor) and decision.why.is_of_nodes:
+            self._await_nodes(decision.cluster_queue, decision.workload, decision.why)
         assert verdict.requeue is not None
         for evict in verdict.evictions:
             self._preemption_history.note(evict.preemptor, evict.workload)
@@ -883,6 +895,15 @@ class State:
         spares = self._preemption_history.spared(item.workload.lineage)
         told = queue.settle(item, verdict.requeue, decision, now_us, for_equals=not spares)
         return [replace(decision, workload=key) for key in told]
+
+    def _await_nodes(self, name: ClusterQueueName, key: WorkloadKey, reason: NoFlavor) -> None:
+        """Note that a workload is to be tried again when nodes have room for it."""
+        workload = self._workloads[key]
+        self.places.await_room(name, workload, reason.no_places)
+        if reason.is_of_domains:
+            groups = self.forest.queues[name].spec.resource_groups
+            flavors = (flavor.name for group in groups for flavor in group.flavors)
+            self.places.await_domains(name, workload, flavors)
 
     def _keep_places(self, verdict: Verdict, now_us: int) -> None:
         """Keep places for a head whose victims have to leave; those of the head before it end."""

@@ -24,19 +24,31 @@ _REFUSED: Final = frozenset(REFUSED_TOPOLOGY)
 _WARNED: Final = frozenset(WARNED_TOPOLOGY)
 
 _NO_TOPOLOGY: Final = (
-    "topology-aware scheduling is not supported, so this requirement would not be kept: leave it"
-    " out, or state it as spec.affinity.podAffinity"
+    "topology-aware scheduling is supported for Jobs and pods with a queue only, so this"
+    " requirement would not be kept: leave it out, or state it as spec.affinity.podAffinity"
 )
 
 
-def errors(pod: Pod) -> list[FieldError]:
-    """Return requests of a new pod, or of the template of a new Job, that cannot be kept."""
-    return list(_required_topology(pod))
+def errors(pod: Pod, *, tells_domains: bool = False) -> list[FieldError]:
+    """Return requests of a new pod, or of the template of a new Job, that cannot be kept.
+
+    Args:
+        pod: the pod, or what it is made from.
+        tells_domains: whether it is told its domain when it is released.
+    """
+    return [] if tells_domains else list(_required_topology(pod))
 
 
-def warnings(pod: Pod) -> tuple[str, ...]:
-    """Return requests of a new pod, or of the template of a new Job, that have no effect."""
+def warnings(pod: Pod, *, tells_domains: bool = False) -> tuple[str, ...]:
+    """Return requests of a new pod, or of the template of a new Job, that have no effect.
+
+    Args:
+        pod: the pod, or what it is made from.
+        tells_domains: as in `errors`.
+    """
     annotations = pod.metadata.annotations or {}
+    if tells_domains:
+        return tuple(_foreign_gate(pod))
     if not _REFUSED.isdisjoint(annotations):
         return ()  # the error says so
     topologies = [] if _WARNED.isdisjoint(annotations) else _topologies(annotations)
@@ -47,8 +59,9 @@ def _topologies(annotations: Mapping[str, str]) -> Iterator[str]:
     for key in WARNED_TOPOLOGY:
         if key in annotations:
             yield (
-                f"metadata.annotations[{key}] has no effect: topology-aware scheduling is not"
-                " supported; quota is granted without it, and kube-scheduler places the pod"
+                f"metadata.annotations[{key}] has no effect: topology-aware scheduling is"
+                " supported for Jobs and pods with a queue only; quota is granted without it,"
+                " and kube-scheduler places the pod"
             )
 
 

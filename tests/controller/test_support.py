@@ -41,24 +41,6 @@ def test_fields_without_effect_are_told_and_the_telling_ends_with_them() -> None
     assert said(world) is None
 
 
-def test_a_flavor_that_gets_a_topology_is_told_by_the_queues_that_use_it() -> None:
-    world = ready_world()
-    topology = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "Topology",
-        "metadata": {"name": "racks"},
-        "spec": {"levels": [{"nodeLabel": "example.com/rack"}]},
-    }
-    world.add(topology)
-    world.settle()
-    world.store.patch(FLAVORS, "a100", patches.merge({"spec": {"topologyName": "racks"}}))
-    world.pass_time(2)
-
-    found = said(world)
-    assert found is not None
-    assert "spec.topologyName of ResourceFlavor a100 (quota is granted" in found["message"]
-
-
 def test_a_cap_that_no_review_saw_and_nobody_can_read_is_told_and_nothing_is_admitted() -> None:
     world = ready_world()
     key = "gpu-admission.dev/max-per-user"

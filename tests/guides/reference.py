@@ -140,7 +140,7 @@ def _written_texts() -> Iterator[tuple[str, tuple[str, str]]]:
 def _texts_of_values() -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield the texts of all values of `why`, each with the title of its section."""
     refusals = sorted(map(_sample, get_args(why.Refusal)), key=kueue.refusal)
-    pod_set = why.RefusedPodSet("NAME", tuple(refusals[:1]))
+    pod_set = why.RefusedPodSet("NAME", (why.Unsuited("FLAVOR", "PROBLEM"),))
     reasons = (WaitReason.WAITING_FOR_QUOTA, WaitReason.EXCEEDS_MAX_QUOTA)
     for kind in get_args(why.Why):
         values: list[Any] = []
@@ -175,6 +175,8 @@ def _sample(kind: Any, *given: Any) -> Any:
         "hole": why.NodeFree("NODE", 4),
         "refusals": (),
         "largest": None,
+        "layers": (),
+        "excluded": why.NodesExcluded(4, resources=(("RESOURCE", 4),)),
     }
     values = list(given)
     for field in dataclasses.fields(kind)[len(given) :]:

@@ -103,10 +103,11 @@ def add_kind(system: Installed, group: str, plural: str, kind: str) -> None:
 
 def await_policies(system: System) -> None:
     """Waits until policies that are older than the last one are in effect."""
-    path = f"{KUEUE}/resourceflavors"
-    flavor = make_flavor("try", topologyName="t")
+    path = f"{KUEUE}/clusterqueues"
+    policy = {"migration": {"mode": "RetainFirstAdmission"}}
+    queue = make_cluster_queue("try", quota=1, concurrentAdmissionPolicy=policy)
     waiting.until(
-        lambda: any("Without effect" in one for one in system.create(path, flavor).warnings),
+        lambda: any("Without effect" in one for one in system.create(path, queue).warnings),
         what="the warning policies in effect",
     )
 
@@ -121,12 +122,18 @@ def pods(namespace: str) -> str:
 def test_a_required_topology_is_refused_and_a_preferred_one_warned_about(
     system: System, team: str
 ) -> None:
-    required = make_pod(labels=QUEUED, annotations={names.REQUIRED_TOPOLOGY: "rack"})
-    refused = system.create(pods(team), required)
+    path = f"/apis/batch/v1/namespaces/{team}/jobs"
+    elastic = {names.ELASTIC_JOB: "true"}
+    required = make_job(
+        labels=QUEUED, annotations=elastic, pod={"annotations": {names.REQUIRED_TOPOLOGY: "rack"}}
+    )
+    refused = system.create(path, required)
     assert refused.status == 403
-    assert "topology-aware scheduling is not supported" in refused.message
-    preferred = make_pod(labels=QUEUED, annotations={names.PREFERRED_TOPOLOGY: "rack"})
-    allowed = system.create(pods(team), preferred)
+    assert "topology-aware scheduling is supported for Jobs and pods" in refused.message
+    preferred = make_job(
+        labels=QUEUED, annotations=elastic, pod={"annotations": {names.PREFERRED_TOPOLOGY: "rack"}}
+    )
+    allowed = system.create(path, preferred)
     assert allowed.status == 201
     assert [one for one in allowed.warnings if "has no effect" in one]
 
@@ -149,9 +156,7 @@ def test_a_foreign_topology_gate_is_left_alone(system: System, team: str) -> Non
 
 def test_fields_of_queues_and_flavors_without_effect_are_told(system: System) -> None:
     name = "sliced"
-    flavor = make_flavor(name, topologyName="racks")
-    (warning,) = system.create(f"{KUEUE}/resourceflavors", flavor, dry=False).warnings
-    assert "Without effect: spec.topologyName is not supported" in warning
+    system.create(f"{KUEUE}/resourceflavors", make_flavor(name), dry=False)
     policy = {"migration": {"mode": "RetainFirstAdmission"}}
     queue = make_cluster_queue(name, quota=1, flavors=[name], concurrentAdmissionPolicy=policy)
     (warning,) = system.create(f"{KUEUE}/clusterqueues", queue, dry=False).warnings

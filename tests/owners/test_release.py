@@ -136,6 +136,7 @@ OF_THIS_VERSION: dict[str, patches.Patch | None] = {
     "release": pod_owner.release(WAITS, given(WAITS)),
     "release_into": pod_owner.release_into(WAITS, given(WAITS)),
     "release_elastic": pod_owner.release_elastic(WAITS),
+    "release_to": pod_owner.release_to(WAITS, {"kubernetes.io/hostname": "n1"}),
     "let_go": pod_owner.let_go(WAITS),
     "let_run": pod_owner.let_run(WAITS, "2026-01-01T00:00:00Z", None),
     "charge_to": pod_owner.charge_to(WAITS, "team-a", "gpus"),

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tests.parity import victims
+from tests.parity import domains, victims
 from tests.parity.case import Run
 from tests.parity.compare import Difference, differences
 
@@ -40,6 +40,8 @@ def replay(case: Mapping[str, Any], *, messages: bool = False) -> list[Differenc
     """Every difference between a case's record and this engine."""
     if "targets" in case:
         return victims.differences(case)
+    if "topology" in case:
+        return list(domains.differences(case, messages=messages))
     expected = [case["initial"], *(step["expect"] for step in case["steps"])]
     found: list[Difference] = []
     for index, (wanted, got) in enumerate(zip(expected, Run(case).observations(), strict=True)):

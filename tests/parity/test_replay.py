@@ -12,10 +12,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_every_family_of_cases_is_there():
-    families = [*(f"F{n:02}" for n in range(1, 18)), "T01"]
+    families = [*(f"F{n:02}" for n in range(1, 18)), "T01", "T02"]
 
     assert [path.name.split(".")[0] for path in FAMILIES] == families
-    assert sum(1 for path in FAMILIES for _ in replay.read(path)) == 1520 + 1206
+    assert sum(1 for path in FAMILIES for _ in replay.read(path)) == 1520 + 1206 + 1500
 
 
 @pytest.mark.slow
@@ -102,6 +102,25 @@ def test_victims_that_were_not_recorded_are_a_difference():
     for name in victims:
         changed = case | {"targets": [{name: "InCohortFairSharing"}]}
         assert [one.got for one in replay.replay(changed)] == [victims]
+
+
+def test_domains_that_were_not_recorded_are_a_difference():
+    case = next(replay.read(replay.CASES / "T02.jsonl.gz"))
+    other = {"main": {"levels": ["kubernetes.io/hostname"], "domains": [[["n1"], 7]]}}
+
+    assert replay.replay(case) == []
+    assert [one.field for one in replay.replay(case | {"expect": other})] == ["expect.main"]
+    assert [one.field for one in replay.replay(case | {"expect": {}})] == ["expect.main"]
+
+
+def test_a_refusal_in_other_words_counts_only_with_messages():
+    cases = replay.read(replay.CASES / "T02.jsonl.gz")
+    case = next(one for one in cases if "refused" in one["tags"])
+    name = next(name for name, one in case["expect"].items() if "reason" in one)
+    changed = case | {"expect": case["expect"] | {name: {"reason": "something else"}}}
+
+    assert replay.replay(changed) == []
+    assert [one.field for one in replay.replay(changed, messages=True)] == [f"expect.{name}"]
 
 
 def test_a_changed_text_counts_only_with_messages():

@@ -306,7 +306,7 @@ def test_a_gpu_job_without_a_queue_is_refused_where_queues_are_enforced():
         ),
         (
             {"pod": {"annotations": {"kueue.x-k8s.io/podset-required-topology": "a b"}}},
-            ["spec.template.metadata.annotations[kueue.x-k8s.io/podset-required-topology]"] * 2,
+            ["spec.template.metadata.annotations[kueue.x-k8s.io/podset-required-topology]"],
         ),
     ],
 )

@@ -31,18 +31,22 @@ def judged_job(template: dict[str, Any], **labels: str) -> pod_review.Outcome:
 
 
 @pytest.mark.parametrize("key", unserved.REFUSED_TOPOLOGY)
-def test_a_required_topology_is_refused_for_pods_and_jobs_in_a_queue(key: str) -> None:
+def test_a_required_topology_is_refused_where_no_pod_would_be_told_its_domain(key: str) -> None:
     value = '[{"topology":"rack","size":2}]' if key.endswith("constraints") else "rack"
     asks = {key: value}
     if key == names.SLICE_REQUIRED_TOPOLOGY:
         asks[names.PODSET_SLICE_SIZE] = "2"
-    (error,) = judged(make_pod(labels=QUEUED, annotations=asks, schedulingGates=GATES)).errors
-    assert error.text().startswith(
-        f"metadata.annotations[{key}]: Forbidden: topology-aware scheduling is not supported"
-    )
-    template = {"metadata": {"annotations": asks}}
-    (of_job,) = judged_job(template, **QUEUED).errors
+    labels = QUEUED | {names.POD_GROUP_NAME: "g"}
+    in_group = asks | {names.POD_GROUP_TOTAL_COUNT: "1"}
+    member = make_pod(labels=labels, annotations=in_group, schedulingGates=GATES)
+    assert [one for one in judged(member).errors if "Forbidden: topology" in one.text()] == []
+    elastic = {"spec": {"schedulingGates": [{"name": names.ELASTIC_JOB_GATE}]}}
+    template: dict[str, Any] = {"metadata": {"annotations": asks}}
+    (of_job,) = judged_job(template | elastic, **QUEUED).errors
     assert of_job.path.text == f"spec.template.metadata.annotations[{key}]"
+    assert "topology-aware scheduling is supported for Jobs and pods with a queue" in of_job.text()
+    assert judged_job(template, **QUEUED).errors == ()
+    assert judged(make_pod(labels=QUEUED, annotations=asks, schedulingGates=GATES)).errors == ()
     assert judged_job(template).errors == ()
     assert judged(make_pod(annotations=asks)).errors == ()
 
@@ -51,14 +55,15 @@ def test_a_required_topology_is_refused_for_pods_and_jobs_in_a_queue(key: str) -
     ("key", "value"),
     [(names.PREFERRED_TOPOLOGY, "rack"), (names.UNCONSTRAINED_TOPOLOGY, "true")],
 )
-def test_a_topology_that_may_be_left_out_is_warned_about(key: str, value: str) -> None:
+def test_a_topology_that_may_be_left_out_is_warned_about_there(key: str, value: str) -> None:
     pod = make_pod(labels=QUEUED, annotations={key: value}, schedulingGates=GATES)
     outcome = judged(pod)
-    (warning,) = outcome.warnings
-    assert outcome.errors == ()
-    assert warning.startswith(f"metadata.annotations[{key}] has no effect")
-    (of_job,) = judged_job({"metadata": {"annotations": {key: value}}}, **QUEUED).warnings
+    assert (outcome.errors, outcome.warnings) == ((), ())
+    elastic = {"spec": {"schedulingGates": [{"name": names.ELASTIC_JOB_GATE}]}}
+    template: dict[str, Any] = {"metadata": {"annotations": {key: value}}}
+    (of_job,) = judged_job(template | elastic, **QUEUED).warnings
     assert of_job.startswith(f"spec.template.metadata.annotations[{key}] has no effect")
+    assert judged_job(template, **QUEUED).warnings == ()
 
 
 def test_every_topology_annotation_is_refused_or_warned_about() -> None:

@@ -154,6 +154,8 @@ def _tried(wait: Wait) -> frozenset[str]:
         for refusal in refusals:
             if isinstance(refusal, why.NoPlace):
                 flavors.update(refusal.flavors)
-            elif not isinstance(refusal, why.NotCovered | why.CapReached | why.ExceedsCap):
+            elif not isinstance(
+                refusal, (why.NotCovered, why.CapReached, why.ExceedsCap, *why.OF_DOMAINS)
+            ):
                 flavors.add(refusal.flavor)
     return frozenset(flavors)

@@ -360,8 +360,9 @@ class Configuration:
         known = self.topologies.get(name)
         self.topologies[name] = view
         self._touch_seen(resources.TOPOLOGIES, known, view)
-        self._state.set_topology(name)
-        return known is not None
+        levels = tuple(level.node_label for level in view.spec.levels)
+        self._state.set_topology(name, levels)
+        return known is not None and known.spec == view.spec
 
     def _lose_topology(self, view: views.Object) -> None:
         self.topologies.pop(view.metadata.name, None)

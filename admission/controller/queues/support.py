@@ -68,16 +68,6 @@ class Support:
     def _without_effect(self, queue: ClusterQueue) -> Iterator[str]:
         if queue.spec.concurrent_admission_policy is not None:
             yield ours.CONCURRENT_ADMISSION
-        flavors = [
-            quotas.name
-            for group in queue.spec.resource_groups or ()
-            for quotas in group.flavors
-            if (known := self._configuration.flavors.get(quotas.name)) is not None
-            and known.spec.topology_name
-        ]
-        if flavors:
-            more = ["..."] if len(flavors) > _MOST_FLAVORS else []
-            yield ours.topology_without_effect([*flavors[:_MOST_FLAVORS], *more])
 
 
 def _contradiction(one: ResourceFlavor, other: ResourceFlavor) -> str:

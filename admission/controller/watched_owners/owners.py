@@ -236,7 +236,9 @@ class Owners(Generic[View, Document]):
                 return request
         request = None if owner is None else self._about_owner(key, step, owner, workload)
         if request is None and owner is not None and workload is not None:
-            request = self._about_size(key, owner, workload)
+            request = self._about_size(key, owner, workload) or self._about_domains(
+                key, owner, workload
+            )
         if request is None and workload is not None and step.step is not Step.STOP:
             return self.brake.unmark(workload) or self.notices.unmark(workload)
         return request
@@ -294,6 +296,15 @@ class Owners(Generic[View, Document]):
             return None
         pod = self._running.to_release(first)
         return None if pod is None else requests.release(key, pod)
+
+    def _about_domains(
+        self, key: WorkloadKey, owner: Owner, workload: Workload
+    ) -> ApiRequest | None:
+        """Return the write that tells a pod of an owner that runs its domain, or None."""
+        if owner.is_held() or not workload.status.is_true(conditions.ADMITTED):
+            return None
+        chosen = self._running.to_place(self._kind.key_of(owner.view), workload)
+        return None if chosen is None else requests.release_to(key, *chosen)
 
     def _has_next(self, first: WorkloadKey, key: WorkloadKey) -> bool:
         """Return whether a slice waits to replace the one of a key."""

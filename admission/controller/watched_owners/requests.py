@@ -139,6 +139,12 @@ def release(key: WorkloadKey, pod: views.Pod) -> ApiRequest:
     return patch(key, resources.RELEASED_PODS, pod, Operation.RELEASE_POD, changes, into=views.Pod)
 
 
+def release_to(key: WorkloadKey, pod: views.Pod, selector: Mapping[str, str]) -> ApiRequest:
+    """Return the write that lets a pod start in its domain."""
+    changes = pod_owner.release_to(pod, selector)
+    return patch(key, resources.RELEASED_PODS, pod, Operation.RELEASE_POD, changes, into=views.Pod)
+
+
 def adopt(key: WorkloadKey, workload: Workload, changes: dict[str, Any]) -> ApiRequest:
     """Return the write with which a Workload becomes that of the owner of a key."""
     return on_lane(key, api_requests.patch_workload(workload, Operation.ADOPT_WORKLOAD, changes))

@@ -33,7 +33,14 @@ from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import condition_list, views
 from admission.objects.cluster_queue import ClusterQueue
-from admission.objects.workload import PodSet, PodTemplate, Workload, WorkloadSpec
+from admission.objects.workload import (
+    PodSet,
+    PodTemplate,
+    Workload,
+    WorkloadSpec,
+    assigned_domains,
+)
+from admission.owners import near
 from admission.owners import pod as pod_owner
 from admission.reasons import ours
 from admission.scheduling.decisions import Admit
@@ -294,6 +301,8 @@ class RunningPods:
             self._on.setdefault(pod.spec.node_name, {})[uid] = None
         if known is None or _differs(known.view, pod):
             self._note_releasing(one)
+            if pod_owner.waits_for_domain(pod):
+                self._look_at((self._workloads.current(one.of),))
             self._recount(one.of, one.pod_set)
             self._recount_owner(one.of)
         if (
@@ -375,6 +384,27 @@ class RunningPods:
             running = len(self._of.get(first, {}).get(pod_set, ()))
             if running < self._charged(first, pod_set):
                 return min(pods.values(), key=_age)
+        return None
+
+    def to_place(
+        self, first: WorkloadKey, workload: Workload
+    ) -> tuple[views.Pod, Mapping[str, str]] | None:
+        """Return a pod that waits for its domain, with the node selector of that; None for none.
+
+        Args:
+            first: key of the owner's first Workload.
+            workload: the Workload that stands for the owner; it is admitted.
+        """
+        for pod_set, uids in sorted(self._of.get(first, {}).items()):
+            pods = [self._pods[uid].view for uid in uids]
+            waiting = sorted(filter(_waits_for_domain, pods), key=_age_and_name)
+            domains = assigned_domains(workload, pod_set) if waiting else None
+            if domains is None:
+                continue  # the gate is another controller's
+            placed = (pod for pod in pods if not pod_owner.waits_for_domain(pod))
+            chosen = near.placement(domains).next_pod(waiting, placed)
+            if chosen is not None:
+                return chosen
         return None
 
     def count_running(self, first: WorkloadKey, pod_sets: Iterable[dict[str, Any]]) -> None:
@@ -1022,6 +1052,17 @@ def _order(one: _Pod) -> tuple[bool, bool, str]:
 def _age(pod: views.Pod) -> tuple[str, str]:
     """Return the sort key of waiting pods: the oldest first."""
     return pod.metadata.creation_timestamp or "", pod.metadata.uid
+
+
+def _age_and_name(pod: views.Pod) -> tuple[str, str]:
+    """Return the sort key of pods that get domains: the oldest first, equal ones by name."""
+    return pod.metadata.creation_timestamp or "", pod.metadata.name
+
+
+def _waits_for_domain(pod: views.Pod) -> bool:
+    """Whether a pod of an owner waits for its domain, and is not being deleted."""
+    is_leaving = bool(pod.metadata.deletion_timestamp)
+    return pod_owner.waits_for_domain(pod) and not is_leaving and not _is_single(pod)
 
 
 def _differs(known: views.Pod, pod: views.Pod) -> bool:

@@ -5,12 +5,20 @@ decide for workloads with devices in flavors whose nodes stay as they are (ADR 0
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 
 from admission.base.names import ClusterQueueName, FlavorName, PodSetName, WorkloadKey
-from admission.base.why import NoPlace
-from admission.scheduling.model import Enforcement, PodSet, ResourceFlavor, Workload
+from admission.base.why import NoPlace, TopologyRefusal
+from admission.scheduling.model import (
+    Enforcement,
+    PodDomains,
+    PodNeeds,
+    PodSet,
+    ResourceFlavor,
+    Workload,
+)
 from admission.scheduling.places import search
 from admission.scheduling.places.awaited import AwaitedRoom
 from admission.scheduling.places.ledger import NodeLedger
@@ -22,11 +30,17 @@ from admission.scheduling.places.model import (
     PodShape,
     Want,
 )
+from admission.scheduling.topology.domains import Topologies, is_usable
+from admission.scheduling.topology.request import ANYWHERE
 
 _MOST_HOSTS: Final = 64
+_NO_NEEDS: Final = PodNeeds()
 _UNDECIDED: Final = (Enforcement.OFF, Enforcement.OFF)
 _DECIDING: Final = frozenset({Enforcement.ENFORCE})
 _ASSUMING: Final = frozenset({Enforcement.ENFORCE, Enforcement.TELL})
+
+Refusals = tuple[tuple[PodSetName, NoPlace | TopologyRefusal], ...]
+"""Why the pods of pod sets cannot be on nodes."""
 
 
 @dataclass(slots=True)
@@ -48,12 +62,14 @@ class PodPlaces:
     Attributes:
         ledger: what is free on each node.
         default: what holds for flavors that say nothing; None for what their nodes suggest.
+        topologies: the domains of flavors with a topology. They always decide.
     """
 
     def __init__(self, default: Enforcement | None = None) -> None:
         self.ledger = NodeLedger()
         self.default = default
         self._flavors: dict[FlavorName, _FlavorNodes] = {}
+        self.topologies = Topologies(self.ledger, lambda name: self._flavors[name].nodes)
         self._flavors_of: dict[str, tuple[FlavorName, ...]] = {}
         self._decided: dict[FlavorName, tuple[Enforcement, ...]] = {}
         self._turned: dict[FlavorName, None] = {}
@@ -62,14 +78,18 @@ class PodPlaces:
         """Flavors with fewer nodes than at the last call of `take_helped`."""
 
     def __bool__(self) -> bool:
-        """Return whether any node is known; without nodes nothing is decided here."""
-        return bool(self.ledger.nodes)
+        """Return whether any node is known, or any flavor with a topology.
+
+        Without both nothing is decided here.
+        """
+        return bool(self.ledger.nodes or self.topologies)
 
     # ---------------------------------------------------------------------------------- seeing
 
     def set_flavor(self, flavor: ResourceFlavor) -> None:
         """Add or replace a flavor."""
         self.drop_flavor(flavor.name)
+        self.topologies.set_flavor(flavor)
         entry = self._flavors[flavor.name] = _FlavorNodes(flavor, {})
         for node in self.ledger.nodes.values():
             if _selects(flavor, node):
@@ -79,6 +99,7 @@ class PodPlaces:
     def drop_flavor(self, name: FlavorName) -> None:
         """Forget a flavor."""
         entry = self._flavors.pop(name, None)
+        self.topologies.drop_flavor(name)
         for node in entry.nodes if entry is not None else ():
             self._flavors_of[node] = tuple(f for f in self._flavors_of[node] if f != name)
         self._note(name)
@@ -87,6 +108,8 @@ class PodPlaces:
         """Take a node as it is now."""
         before = self.ledger.nodes.get(node.name)
         self.ledger.set_node(node)
+        if before is not None and is_usable(before) != is_usable(node):
+            self.topologies.changed(self._flavors_of.get(node.name, ()))
         if before is not None and (before.labels, before.is_scaled) == (
             node.labels,
             node.is_scaled,
@@ -121,6 +144,7 @@ class PodPlaces:
             entry.nodes.pop(node.name, None)
             self._flavors_of[node.name] = others
         entry.scaled += sign * node.is_scaled
+        self.topologies.changed((name,))
         self._note(name)
 
     def _note(self, name: FlavorName) -> None:
@@ -156,6 +180,17 @@ class PodPlaces:
             )
             if want is not None:
                 self._awaited.note(queue, want)
+
+    def await_domains(
+        self, queue: ClusterQueueName, workload: Workload, flavors: Iterable[FlavorName]
+    ) -> None:
+        """Note that a workload waits in a queue until a topology of its flavors has room."""
+        has_devices = asks_devices(workload)
+        for flavor in flavors:
+            for pod_set in workload.pod_sets if self.topologies.levels(flavor) else ():
+                want = self.want(pod_set, pod_set.count, (flavor,), has_devices=has_devices)
+                if want is not None:
+                    self._awaited.note(queue, want)
 
     def forget_waiting(self, queue: ClusterQueueName) -> None:
         """Note that all in a queue are tried again."""
@@ -226,47 +261,86 @@ class PodPlaces:
             by: what nodes have to be there for, in each of the flavors.
         """
         needs = pod_set.needs
+        chosen = tuple(sorted(set(flavors)))
+        if any(self.topologies.levels(name) for name in chosen):
+            request = pod_set.topology or ANYWHERE
+            return Want(
+                pod_set.name, self._shape(pod_set, needs or _NO_NEEDS, chosen), count, chosen,
+                request if request.is_explicit else replace(ANYWHERE, group=request.group),
+            )  # fmt: skip
         if needs is None or not needs.is_known or not self:
             return None
-        chosen = tuple(sorted(set(flavors)))
         if not chosen or any(
             self.enforcement(name, has_devices=has_devices) not in by for name in chosen
         ):
             return None
+        return Want(pod_set.name, self._shape(pod_set, needs, chosen), count, chosen)
+
+    def _shape(
+        self, pod_set: PodSet, needs: PodNeeds, flavors: tuple[FlavorName, ...]
+    ) -> PodShape:
+        """A pod with what its flavors add."""
         labels = dict(pod_set.node_selector)
         tolerations = list(pod_set.tolerations)
-        for name in chosen:
+        for name in flavors:
             flavor = self._flavors[name].flavor
             labels.update(flavor.node_labels)
             tolerations += (one for one in flavor.tolerations if one not in tolerations)
-        shape = PodShape(needs, tuple(sorted(labels.items())), tuple(tolerations))
-        return Want(pod_set.name, shape, count, chosen)
+        return PodShape(needs, tuple(sorted(labels.items())), tuple(tolerations))
 
-    def never(self, want: Want) -> NoPlace | None:
-        """Return why no node of the flavors could take a pod even if it were empty, or None."""
-        return None if self.ledger.rooms(want.shape).takers else self.ledger.why(want)
+    def never(self, wants: Sequence[Want]) -> Refusals:
+        """Return why pods could not be on nodes even if these were empty; nothing if they could.
+
+        Pods whose flavor has no topology are looked at one pod set by one.
+        """
+        near, others = _by_topology(wants)
+        refusals = [
+            (want.pod_set, self.ledger.why(want))
+            for want in others
+            if not self.ledger.rooms(want.shape).takers
+        ]
+        return (*refusals, *(self.topologies.never(near) if near else {}).items())
 
     def find(self, wants: Sequence[Want]) -> tuple[Place, ...] | None:
         """Return places for all pods; None where they cannot be on nodes at once now."""
-        return search.find(self.ledger, wants) if wants else ()
+        near, others = _by_topology(wants)
+        if not near:
+            return search.find(self.ledger, wants) if wants else ()
+        places = self.topologies.find(near)
+        if places is None or not others:
+            return places
+        self.ledger.take(near, places)
+        try:
+            more = search.find(self.ledger, others)
+        finally:
+            self.ledger.take(near, places, -1)
+        return None if more is None else (*places, *more)
 
     def fits(self, wants: Sequence[Want]) -> bool:
         """Return whether all pods can be on nodes at once now.
 
         What the scheduler makes room for by preempting pods on nodes is left to it.
         """
-        fits = self.ledger.fits(wants[0]) if len(wants) == 1 else self.find(wants) is not None
-        if fits:
-            return True
+        near, _ = _by_topology(wants)
+        if near or len(wants) > 1:
+            fits = self.find(wants) is not None
+        else:
+            fits = not wants or self.ledger.fits(wants[0])
+        if fits or near:
+            return fits
         lacking = search.lacking(self.ledger, wants) or wants
         return all(self.ledger.fits_by_preemption(want) for want in lacking)
 
-    def why(self, wants: Sequence[Want]) -> tuple[NoPlace, ...]:
+    def why(self, wants: Sequence[Want]) -> Refusals:
         """Return why pods cannot be on nodes now: of each pod set that lacks room, else of all."""
-        lacking = search.lacking(self.ledger, wants)
+        near, others = _by_topology(wants)
+        refused = self.topologies.refused(near) if near else {}
+        if refused:
+            return tuple(refused.items())
+        lacking = search.lacking(self.ledger, others)
         if lacking:
-            return tuple(self.ledger.why(want) for want in lacking)
-        return tuple(self.ledger.why(want, is_joint=True) for want in wants)
+            return tuple((want.pod_set, self.ledger.why(want)) for want in lacking)
+        return tuple((want.pod_set, self.ledger.why(want, is_joint=True)) for want in others)
 
     def promise(
         self,
@@ -274,10 +348,18 @@ class PodPlaces:
         counts: Mapping[PodSetName, int],
         flavors: Mapping[PodSetName, Iterable[FlavorName]],
         places: Iterable[Place] = (),
+        domains: Mapping[PodSetName, PodDomains] = MappingProxyType({}),
     ) -> None:
         """Promise a workload with quota places for its pods, as far as its nodes are known.
 
         So it is also where nodes only tell: its pods will be somewhere.
+
+        Args:
+            workload: the workload.
+            counts: its pods that need a place, by pod set.
+            flavors: those that it got, by pod set.
+            places: where its pods are to be; none where that is not known.
+            domains: that are assigned to it; they tell where its pods are to be, too.
         """
         key = workload.key
         if not self and not self.ledger.is_promised(key):
@@ -290,7 +372,13 @@ class PodPlaces:
             for one in workload.pod_sets
             if counts.get(one.name)
         ]
-        self.ledger.promise(key, tuple(want for want in wants if want is not None), places)
+        needed = tuple(want for want in wants if want is not None)
+        given = tuple(places)
+        told = {place.pod_set for place in given}
+        for want in needed:
+            if want.request is not None and want.pod_set in domains and want.pod_set not in told:
+                given += self.topologies.places(want, domains[want.pod_set])
+        self.ledger.promise(key, needed, given)
 
     def hosts(self, key: WorkloadKey) -> dict[str, tuple[str, ...]]:
         """Return the hostnames of the nodes that a workload is promised, by pod set, sorted.
@@ -311,6 +399,12 @@ class PodPlaces:
     def release(self, key: WorkloadKey) -> None:
         """End the promises to a workload."""
         self.ledger.release(key)
+
+
+def _by_topology(wants: Sequence[Want]) -> tuple[tuple[Want, ...], tuple[Want, ...]]:
+    """Pods that are placed in domains of a topology, and all others."""
+    near = tuple(want for want in wants if want.request is not None)
+    return near, tuple(want for want in wants if want.request is None) if near else tuple(wants)
 
 
 def asks_devices(workload: Workload) -> bool:

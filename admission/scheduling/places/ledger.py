@@ -5,7 +5,7 @@ of its pods that is not bound: the places that it was admitted for, or others on
 Where the scheduler binds a pod elsewhere, one promise ends with it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -46,10 +46,12 @@ class _Promise:
     Attributes:
         wants: all its pods, bound or not.
         places: where those are to be that are not bound.
+        assigned: where all are to be whose domains are assigned; these never move.
     """
 
     wants: tuple[Want, ...]
     places: dict[tuple[PodSetName, str], int] = field(default_factory=dict)
+    assigned: dict[tuple[PodSetName, str], int] = field(default_factory=dict)
 
     def count(self, pod_set: PodSetName) -> int:
         """Return how many pods of a pod set are promised a place."""
@@ -174,15 +176,21 @@ class NodeLedger:
         if key in self._kept:
             self.release(key)
         promise = self._promises.get(key)
-        if promise is not None and promise.wants == wants:
+        near = {want.pod_set for want in wants if want.request is not None}
+        held = tuple(places)
+        assigned: dict[tuple[PodSetName, str], int] = {}
+        for pod_set, name, count in ((one.pod_set, one.node, one.count) for one in held):
+            if pod_set in near:
+                assigned[pod_set, name] = assigned.get((pod_set, name), 0) + count
+        if promise is not None and (promise.wants, promise.assigned) == (wants, assigned):
             return
         if promise is not None:
             self._withdraw(key, promise)
         if not wants:
             self.release(key)
             return
-        promise = self._promises[key] = _Promise(wants)
-        for place in places:
+        promise = self._promises[key] = _Promise(wants, assigned=assigned)
+        for place in held:
             self._put(key, promise, place)
         self._fit_to_bound(key, "")
 
@@ -238,13 +246,15 @@ class NodeLedger:
                 continue
             promise = self._promises[key]
             for pod_set, node in tuple(promise.places):
-                if node == name:
+                if node == name and (pod_set, node) not in promise.assigned:
                     self._put(key, promise, Place(pod_set, node, -promise.places[pod_set, node]))
             self._lacking.add(key, (want.shape for want in promise.wants))
 
     def _find_places(self, key: WorkloadKey, promise: _Promise) -> None:
         is_complete = True
         for want in promise.wants:
+            if want.request is not None:
+                continue
             left = self._unbound(key, want) - promise.count(want.pod_set)
             rooms = self.rooms(want.shape)
             taken = {node for pod_set, node in promise.places if pod_set == want.pod_set}
@@ -283,6 +293,9 @@ class NodeLedger:
         bound = self.bound(key)
         is_lacking = False
         for want in promise.wants:
+            if want.request is not None:
+                self._fit_to_assigned(key, promise, want)
+                continue
             surplus = promise.count(want.pod_set) - (want.count - bound.get(want.pod_set, 0))
             is_lacking = is_lacking or surplus < 0
             held = [name for pod_set, name in promise.places if pod_set == want.pod_set]
@@ -297,6 +310,22 @@ class NodeLedger:
             self._settled = -1
         else:
             self._lacking.discard(key)
+
+    def _fit_to_assigned(self, key: WorkloadKey, promise: _Promise, want: Want) -> None:
+        """Promise on each node what is assigned to it, less the pods that are there."""
+        bound: dict[str, int] = {}
+        for uid in self._of_workload.keys((key.namespace, key.name)):
+            pod = self._pods[uid]
+            if pod.pod_set == want.pod_set:
+                bound[pod.node] = bound.get(pod.node, 0) + 1
+        left = want.count - sum(bound.values())
+        for (pod_set, name), assigned in promise.assigned.items():
+            if pod_set == want.pod_set:
+                count = max(0, min(assigned - bound.get(name, 0), left))
+                left -= count
+                change = count - promise.places.get((pod_set, name), 0)
+                if change:
+                    self._put(key, promise, Place(pod_set, name, change))
 
     def _withdraw(self, key: WorkloadKey, promise: _Promise) -> None:
         for (pod_set, name), count in tuple(promise.places.items()):
@@ -530,6 +559,21 @@ class NodeLedger:
             for name, used in held.items()
             if (left := {resource: amount for resource, amount in used.items() if amount})
         }
+
+    def changed_since(self, version: int) -> Sequence[str] | None:
+        """Return the nodes that changed since a version; None where that is not kept any more."""
+        return self._changes[version - self._offset :] if version >= self._offset else None
+
+    def without_workloads(self, name: str) -> Amounts:
+        """Return what is free on a node beside pods that no queue admitted."""
+        node = self._nodes.get(name)
+        free = {} if node is None else dict(node.amounts)
+        for uid in self._on_node.keys(name):
+            pod = self._pods[uid]
+            if pod.workload is None:
+                for resource in pod.requests.keys() & free.keys():
+                    free[resource] -= pod.requests[resource]
+        return free
 
     def free(self, name: str) -> Amounts:
         """Return what is free on a node; nothing of one that is not known."""

@@ -9,10 +9,15 @@ from typing import Final
 
 from admission.base.names import FlavorName, PodSetName
 from admission.scheduling.model import PodNeeds, Taint, Toleration
+from admission.scheduling.topology.request import TopologyRequest
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 PODS: Final = "pods"
 """The resource by which a node says how many pods it takes."""
+
+NOT_READY: Final = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
+CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+"""Taints that follow from what a node is, also before anybody has written them."""
 
 Amounts = Mapping[str, int]
 
@@ -61,12 +66,15 @@ class Want:
     Attributes:
         count: how many.
         flavors: that they were given, sorted.
+        request: in which domains of the topology of a flavor they must be; None where no flavor
+            has a topology.
     """
 
     pod_set: PodSetName
     shape: PodShape
     count: int
     flavors: tuple[FlavorName, ...] = ()
+    request: TopologyRequest | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True)

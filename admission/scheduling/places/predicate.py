@@ -41,9 +41,9 @@ def refusal(node: Node, shape: PodShape, declared: Mapping[str, int]) -> NodeRef
     """
     if any(node.labels.get(key) != value for key, value in shape.labels):
         return NodeRefusal.LABELS
-    if not _matches(node, shape.needs.terms):
+    if not matches_affinity(node, shape.needs.terms):
         return NodeRefusal.AFFINITY
-    if not all(_matches(node, terms) for terms in shape.needs.volumes):
+    if not all(matches_affinity(node, terms) for terms in shape.needs.volumes):
         return NodeRefusal.VOLUME
     if repelling(node.taints, shape.tolerations) is not None:
         return NodeRefusal.TAINT
@@ -110,8 +110,13 @@ _MANY: Final = 1 << 30
 """Copies on a node that does not say how many pods it takes, of a pod that asks for nothing."""
 
 
-def _matches(node: Node, terms: tuple[NodeTerm, ...] | None) -> bool:
-    """Return whether an alternative holds; one without expressions never does."""
+def matches_affinity(node: Node, terms: tuple[NodeTerm, ...] | None) -> bool:
+    """Return whether an alternative holds; one without expressions never does.
+
+    Args:
+        node: the node.
+        terms: alternatives of a required node affinity; None where there is none.
+    """
     if terms is None:
         return True
     return any(

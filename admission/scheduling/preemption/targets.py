@@ -21,7 +21,8 @@ def choose(snapshot: Snapshot, preemptor: Preemptor, need: Need) -> tuple[Target
     ):
         return ()
     victims = _search(snapshot, preemptor, need)
-    if len(victims) > 1 and len(need.wants) == 1 and need.wants[0].count == 1:
+    is_one_pod = len(need.wants) == 1 and need.wants[0].count == 1
+    if len(victims) > 1 and is_one_pod and need.wants[0].request is None:
         return _on_one_node(snapshot, preemptor, need, victims)
     return victims
 

@@ -1,0 +1,76 @@
+"""Messages about domains of topologies as Kueue writes them.
+
+Source: kueue pkg/cache/scheduler/tas_flavor_snapshot.go (texts).
+"""
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from admission.base import why
+
+
+def refusal(reason: why.TopologyRefusal) -> str:
+    """Return why pods get no domains, as a part of a message."""
+    match reason:
+        case why.DomainsTooSmall():
+            return _too_small(reason)
+        case why.NoDomains():
+            return f"no topology domains at level: {reason.level}"
+        case why.NoLevelAsked():
+            return "topology level not specified"
+        case why.LevelNotInTopology():
+            return f"no requested topology level: {reason.level}"
+        case why.SlicesAboveLevel():
+            return (
+                f"podset slice topology {reason.slices} is above the podset topology"
+                f" {reason.level}"
+            )
+        case why.LayerNotBelow():
+            return (
+                f"additional slice layer topology {reason.level} must be at a lower level than"
+                f" {reason.outer}"
+            )
+        case why.LayerNotDividing():
+            return (
+                f"additional slice layer size {reason.size} must evenly divide parent layer size"
+                f" {reason.outer}"
+            )
+        case why.StaleDomain():
+            return (
+                "Cannot replace the node, because the existing topologyAssignment is invalid, as"
+                f" it contains the stale domain {reason.domain}"
+            )
+        case _:
+            assert_never(reason)
+
+
+def _too_small(reason: why.DomainsTooSmall) -> str:
+    unit = "pod(s)" if reason.size == 1 else "slice(s)"
+    head = f'topology "{reason.topology}"'
+    if reason.layers:
+        fits = "".join(
+            f"; {layer.fitting}/{layer.asked} slice(s) fit on level {layer.level}"
+            for layer in reason.layers
+        )
+        text = f"{head} doesn't allow to fit{fits}"
+    elif reason.fitting:
+        text = f"{head} allows to fit only {reason.fitting} out of {reason.asked} {unit}"
+    else:
+        text = f"{head} doesn't allow to fit any of {reason.asked} {unit}"
+    parts = sorted(_excluded(reason.excluded))
+    if not parts:
+        return text
+    return f"{text}. Total nodes: {reason.excluded.total}; excluded: {', '.join(parts)}"
+
+
+def _excluded(nodes: why.NodesExcluded) -> Iterator[str]:
+    if nodes.selector:
+        yield f"nodeSelector: {nodes.selector}"
+    if nodes.affinity:
+        yield f"affinity: {nodes.affinity}"
+    if nodes.elsewhere:
+        yield f"topologyDomain: {nodes.elsewhere}"
+    for (key, value, effect), count in nodes.taints:
+        yield f'taint "{key}{f"={value}" if value else ""}:{effect}": {count}'
+    for resource, count in nodes.resources:
+        yield f'resource "{resource}": {count}'

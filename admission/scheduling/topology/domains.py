@@ -1,0 +1,372 @@
+"""The domains of every flavor with a topology, and where pods go in them now."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from admission.base.names import FlavorName, PodSetName
+from admission.base.why import NodesExcluded, TopologyRefusal
+from admission.scheduling.model import PodDomains, ResourceFlavor
+from admission.scheduling.places import predicate
+from admission.scheduling.places.ledger import NodeLedger, each
+from admission.scheduling.places.model import (
+    CORDONED,
+    HOSTNAME,
+    NOT_READY,
+    Amounts,
+    Node,
+    Place,
+    PodShape,
+    Want,
+)
+from admission.scheduling.topology import leaves
+from admission.scheduling.topology.leaves import Leaf
+from admission.scheduling.topology.plan import FreeLeaves, plan
+from admission.scheduling.topology.search import DomainCount, Excluded, LeafRoom
+from admission.scheduling.topology.tree import DomainPath, DomainTree
+
+_SHAPES: Final = 64
+"""Shapes of pods of which it is kept what the domains of a flavor take."""
+_AWAY: Final = frozenset({CORDONED.key, NOT_READY.key})
+
+
+class _FlavorTree(NamedTuple):
+    """The domains of one flavor.
+
+    Attributes:
+        tree: the domains.
+        paths: the narrowest domain of each node.
+        nodes: the nodes of each of these domains, sorted.
+    """
+
+    tree: DomainTree
+    paths: Mapping[str, DomainPath]
+    nodes: Mapping[DomainPath, tuple[str, ...]]
+
+
+class _Answer(NamedTuple):
+    """Where pods go, at one version of the ledger.
+
+    Attributes:
+        places: where all of them go; None where some are refused.
+        refused: why pod sets get no domain.
+    """
+
+    places: tuple[Place, ...] | None
+    refused: Mapping[PodSetName, TopologyRefusal]
+
+
+class Topologies:
+    """Topologies and flavors, and what is free in their domains."""
+
+    def __init__(
+        self, ledger: NodeLedger, nodes_of: Callable[[FlavorName], Iterable[str]]
+    ) -> None:
+        """Know no topology yet.
+
+        Args:
+            ledger: what is free on each node.
+            nodes_of: returns the nodes that have the labels of a flavor.
+        """
+        self._ledger = ledger
+        self._nodes_of = nodes_of
+        self._levels: dict[str, tuple[str, ...]] = {}
+        self._topology_of: dict[FlavorName, str] = {}
+        self._trees: dict[FlavorName, _FlavorTree] = {}
+        self._rooms: dict[FlavorName, dict[PodShape, tuple[int, dict[int, LeafRoom]]]] = {}
+        """What domains take, by flavor and shape, with the version at which it was so."""
+        self._answered: tuple[int, dict[tuple[tuple[Want, ...], bool], _Answer]] = (-1, {})
+
+    def __bool__(self) -> bool:
+        """Return whether any flavor has a topology."""
+        return bool(self._topology_of)
+
+    # ---------------------------------------------------------------------------------- seeing
+
+    def set_topology(self, name: str, levels: tuple[str, ...]) -> bool:
+        """Add or replace a topology; return whether its levels are others than before."""
+        if self._levels.get(name) == levels:
+            return False
+        self._levels[name] = levels
+        self._forget(name)
+        return True
+
+    def drop_topology(self, name: str) -> None:
+        """Forget a topology."""
+        self._levels.pop(name, None)
+        self._forget(name)
+
+    def _forget(self, topology: str) -> None:
+        for flavor, name in self._topology_of.items():
+            if name == topology:
+                self.changed((flavor,))
+
+    def set_flavor(self, flavor: ResourceFlavor) -> None:
+        """Add or replace a flavor."""
+        self.drop_flavor(flavor.name)
+        if flavor.topology:
+            self._topology_of[flavor.name] = flavor.topology
+
+    def drop_flavor(self, name: FlavorName) -> None:
+        """Forget a flavor."""
+        self._topology_of.pop(name, None)
+        self.changed((name,))
+
+    def changed(self, flavors: Iterable[FlavorName]) -> None:
+        """Take that flavors have other nodes than before, or nodes with other labels."""
+        for flavor in flavors:
+            self._trees.pop(flavor, None)
+            self._rooms.pop(flavor, None)
+        self._answered = (-1, {})
+
+    # --------------------------------------------------------------------------------- answers
+
+    def topology(self, flavor: FlavorName) -> str:
+        """Return the topology of a flavor; empty where it has none."""
+        return self._topology_of.get(flavor, "")
+
+    def levels(self, flavor: FlavorName) -> tuple[str, ...]:
+        """Return the levels of a flavor; none where it has no topology, or one that is unknown."""
+        return self._levels.get(self._topology_of.get(flavor, ""), ())
+
+    def find(self, wants: Sequence[Want]) -> tuple[Place, ...] | None:
+        """Return places for all pods in domains as they are asked for; None where there are none.
+
+        Args:
+            wants: pods with a request, in the order of the spec.
+        """
+        return self._answer(tuple(wants), is_empty=False).places
+
+    def refused(self, wants: Sequence[Want]) -> Mapping[PodSetName, TopologyRefusal]:
+        """Return why pods get no domain now, by pod set; the search stops at the first."""
+        return self._answer(tuple(wants), is_empty=False).refused
+
+    def never(self, wants: Sequence[Want]) -> Mapping[PodSetName, TopologyRefusal]:
+        """Return why pods get no domain even if all workloads were gone, in words of now."""
+        if self.find(wants) is not None:
+            return {}
+        answer = self._answer(tuple(wants), is_empty=True)
+        return self.refused(wants) if answer.places is None else {}
+
+    def domains(
+        self, wants: Iterable[Want], places: Iterable[Place]
+    ) -> dict[PodSetName, PodDomains]:
+        """Return the domains of places, by pod set, as a Workload tells them."""
+        flavors = {want.pod_set: self._flavor(want) for want in wants if want.request is not None}
+        counts: dict[PodSetName, dict[DomainPath, int]] = {}
+        for place in places:
+            if place.pod_set in flavors:
+                path = self._tree(flavors[place.pod_set]).paths[place.node]
+                domains = counts.setdefault(place.pod_set, {})
+                domains[path] = domains.get(path, 0) + place.count
+        return {
+            pod_set: _told(self.levels(flavor), counts.get(pod_set, {}))
+            for pod_set, flavor in flavors.items()
+        }
+
+    def places(self, want: Want, domains: PodDomains) -> tuple[Place, ...]:
+        """Return the nodes of domains that a Workload tells; none of those that are gone."""
+        tree = self._tree(self._flavor(want))
+        shown = len(domains.levels)
+        by_shown = {path[-shown:]: path for path in tree.nodes}
+        places: list[Place] = []
+        for values, count in domains.counts:
+            path = by_shown.get(values)
+            if path is not None:
+                places += _spread(tree, want, DomainCount(path, count), self._ledger.free)
+        return tuple(places)
+
+    def _answer(self, wants: tuple[Want, ...], *, is_empty: bool) -> _Answer:
+        version, answers = self._answered
+        if version != self._ledger.version:
+            answers = {}
+            self._answered = self._ledger.version, answers
+        key = wants, is_empty
+        if key not in answers:
+            answers[key] = self._compute(wants, is_empty=is_empty)
+        return answers[key]
+
+    def _compute(self, wants: tuple[Want, ...], *, is_empty: bool) -> _Answer:
+        """Place pods flavor by flavor, each beside what the flavors before it got."""
+        refused: dict[PodSetName, TopologyRefusal] = {}
+        places: list[Place] = []
+        taken: dict[str, dict[str, int]] = {}
+
+        def free(name: str) -> Amounts:
+            there = self._ledger.without_workloads(name) if is_empty else self._ledger.free(name)
+            used = taken.get(name)
+            return {r: n - used.get(r, 0) for r, n in there.items()} if used else there
+
+        for flavor in sorted({self._flavor(want) for want in wants}):
+            of_flavor = [want for want in wants if self._flavor(want) == flavor]
+            tree = self._tree(flavor)
+            lazy = _LazyLeaves(self, flavor, free, is_as_it_is=not taken and not is_empty)
+            made = plan(lazy, self.topology(flavor), of_flavor)
+            refused |= made.refused
+            for want in of_flavor:
+                for counts in made.placed.get(want.pod_set, ()):
+                    for place in _spread(tree, want, counts, free):
+                        places.append(place)
+                        used = taken.setdefault(place.node, {})
+                        for resource, amount in each(want.shape).items():
+                            used[resource] = used.get(resource, 0) + amount * place.count
+        return _Answer(None if refused else tuple(places), refused)
+
+    def rooms(self, flavor: FlavorName, shape: PodShape) -> Mapping[int, LeafRoom]:
+        """Return how many pods each domain of a flavor takes now; valid until the next change.
+
+        Only what has changed since the last call is counted anew.
+        """
+        kept = self._rooms.setdefault(flavor, {})
+        entry = kept.get(shape)
+        version = self._ledger.version
+        changed = None if entry is None else self._ledger.changed_since(entry[0])
+        tree = self._tree(flavor)
+        if entry is None or changed is None:
+            takes: dict[int, LeafRoom] = {}
+            paths: Iterable[DomainPath] = tree.nodes
+        else:
+            takes = entry[1]
+            paths = {tree.paths[name]: None for name in changed if name in tree.paths}
+        for path in paths:
+            leaf = self.leaf(flavor, path, self._ledger.free)
+            room = leaves.room(leaf, shape)
+            if room is None:
+                takes.pop(leaf.domain.index, None)
+            else:
+                takes[leaf.domain.index] = room
+        if len(kept) >= _SHAPES and shape not in kept:
+            kept.clear()
+        kept[shape] = version, takes
+        return takes
+
+    def all_leaves(self, flavor: FlavorName, free: Callable[[str], Amounts]) -> FreeLeaves:
+        """Return the domains of a flavor with what is free there."""
+        tree = self._tree(flavor)
+        return FreeLeaves(tree.tree, [self.leaf(flavor, path, free) for path in tree.nodes])
+
+    def leaf(self, flavor: FlavorName, path: DomainPath, free: Callable[[str], Amounts]) -> Leaf:
+        """Return a domain of the narrowest level with what is free there."""
+        tree = self._tree(flavor)
+        names = tree.nodes[path]
+        if tree.tree.levels[-1] == HOSTNAME:
+            return Leaf(tree.tree.leaves[path], free(names[0]), self._ledger.nodes[names[0]])
+        total: dict[str, int] = {}
+        for name in names:
+            for resource, amount in free(name).items():
+                total[resource] = total.get(resource, 0) + amount
+        return Leaf(tree.tree.leaves[path], total)
+
+    def tree(self, flavor: FlavorName) -> DomainTree:
+        """Return the domains of a flavor."""
+        return self._tree(flavor).tree
+
+    def _tree(self, flavor: FlavorName) -> _FlavorTree:
+        tree = self._trees.get(flavor)
+        if tree is None:
+            tree = self._trees[flavor] = self._grown(flavor)
+        return tree
+
+    def _grown(self, flavor: FlavorName) -> _FlavorTree:
+        levels = self.levels(flavor)
+        paths: dict[str, DomainPath] = {}
+        nodes: dict[DomainPath, list[str]] = {}
+        for name in sorted(self._nodes_of(flavor)):
+            node = self._ledger.nodes[name]
+            path = _path(node, levels)
+            if path is not None and is_usable(node):
+                paths[name] = path
+                nodes.setdefault(path, []).append(name)
+        return _FlavorTree(
+            DomainTree(levels, nodes),
+            paths,
+            {path: tuple(names) for path, names in nodes.items()},
+        )
+
+    def _flavor(self, want: Want) -> FlavorName:
+        """The flavor by whose topology pods are placed."""
+        return next(name for name in want.flavors if name in self._topology_of)
+
+
+class _LazyLeaves:
+    """The domains of a flavor; all are looked at only where what is kept of them does not do."""
+
+    def __init__(
+        self,
+        topologies: Topologies,
+        flavor: FlavorName,
+        free: Callable[[str], Amounts],
+        *,
+        is_as_it_is: bool,
+    ) -> None:
+        self._topologies = topologies
+        self._flavor = flavor
+        self._free = free
+        self._is_as_it_is = is_as_it_is
+        self._whole: FreeLeaves | None = None
+
+    @property
+    def tree(self) -> DomainTree:
+        return self._topologies.tree(self._flavor)
+
+    def take(self, counts: Sequence[DomainCount], shape: PodShape) -> None:
+        self._all().take(counts, shape)
+        self._is_as_it_is = False
+
+    def rooms(
+        self, shape: PodShape, leader: PodShape | None = None
+    ) -> tuple[Mapping[int, LeafRoom], Excluded]:
+        if leader is None and self._is_as_it_is:
+            rooms = self._topologies.rooms(self._flavor, shape)
+            return rooms, partial(self._excluded, shape)
+        return self._all().rooms(shape, leader)
+
+    def _excluded(self, shape: PodShape) -> NodesExcluded:
+        _, excluded = self._all().rooms(shape)
+        return excluded()
+
+    def _all(self) -> FreeLeaves:
+        if self._whole is None:
+            self._whole = self._topologies.all_leaves(self._flavor, self._free)
+        return self._whole
+
+
+def is_usable(node: Node) -> bool:
+    """Return whether a node counts in topologies: it is ready, and pods may be scheduled on it."""
+    return all(taint.key not in _AWAY for taint in node.taints)
+
+
+def _path(node: Node, levels: tuple[str, ...]) -> DomainPath | None:
+    """The values of all levels; None where the node lacks the label of one."""
+    values = tuple(node.labels.get(level) for level in levels)
+    return None if None in values else tuple(value or "" for value in values)
+
+
+def _spread(
+    tree: _FlavorTree, want: Want, counts: DomainCount, free: Callable[[str], Amounts]
+) -> Iterable[Place]:
+    """Give the pods of a domain to its nodes.
+
+    What is free is counted in sum, so it can be on no node: the rest goes to the first one.
+    """
+    names, left = tree.nodes[counts.path], counts.pods
+    if len(names) == 1:
+        return [Place(want.pod_set, names[0], left)]
+    places: dict[str, int] = {}
+    for name in names:
+        count = min(left, predicate.copies(free(name), want.shape))
+        if count:
+            places[name] = count
+            left -= count
+    if left:
+        places[names[0]] = places.get(names[0], 0) + left
+    return [Place(want.pod_set, name, count) for name, count in places.items()]
+
+
+def _told(levels: tuple[str, ...], counts: Mapping[DomainPath, int]) -> PodDomains:
+    """Domains as a Workload tells them: hosts by themselves, others by all their levels."""
+    shown = 1 if levels[-1:] == (HOSTNAME,) else len(levels)
+    return PodDomains(
+        levels[len(levels) - shown :],
+        tuple((path[-shown:], count) for path, count in sorted(counts.items())),
+    )

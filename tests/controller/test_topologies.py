@@ -1,0 +1,181 @@
+"""Jobs and pods in domains of a topology, on the embedded store."""
+
+from typing import Any
+
+from admission.base import names, patches
+from admission.kube import resources
+from admission.kube.api import Document
+from admission.objects.workload import Workload
+from tests.builders.cluster import make_node
+from tests.builders.jobs import queued_job
+from tests.builders.metadata import make_metadata
+from tests.controller.test_elastic_jobs import JobController
+from tests.controller.world import World, ready_world
+
+HOST, RACK = "kubernetes.io/hostname", "example.com/rack"
+REQUIRED = {names.REQUIRED_TOPOLOGY: RACK}
+
+
+def racks(quota: int = 16, **nodes_of: int) -> World:
+    """A world whose flavor has a topology: racks of so many nodes with 2 GPUs each."""
+    world = ready_world(quota=quota)
+    levels = [{"nodeLabel": RACK}, {"nodeLabel": HOST}]
+    world.add(
+        {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "Topology",
+            "metadata": make_metadata("racks"),
+            "spec": {"levels": levels},
+        }
+    )
+    flavor = world.store.get(resources.RESOURCE_FLAVORS, "a100")
+    labels = {**flavor["spec"].get("nodeLabels", {}), "pool": "a"}
+    spec = {"nodeLabels": labels, "topologyName": "racks"}
+    world.store.patch(resources.RESOURCE_FLAVORS, "a100", patches.merge({"spec": spec}))
+    for rack, count in nodes_of.items():
+        for index in range(count):
+            add_node(world, f"{rack}-{index}", rack, labels)
+    world.settle()
+    return world
+
+
+def add_node(world: World, name: str, rack: str, labels: dict[str, str]) -> None:
+    units = {names.GPU_RESOURCE: 2, "pods": 110, "cpu": 64, "memory": "256Gi"}
+    world.add(make_node(name, {**labels, HOST: name, RACK: rack}, units))
+
+
+def near(name: str, pods: int, **more: Any) -> Document:
+    """An Indexed Job that asks for one rack."""
+    job = queued_job(name, pods, completionMode="Indexed", **more)
+    job["spec"]["template"]["metadata"].setdefault("annotations", {}).update(REQUIRED)
+    return job
+
+
+def stored(world: World, name: str) -> Document:
+    return world.store.get(resources.JOBS, name, "ml")
+
+
+def nodes_of(jobs: JobController) -> list[str]:
+    """The hosts that pods select; empty for one that waits."""
+    return [
+        ""
+        if pod["spec"].get("schedulingGates")
+        else (pod["spec"].get("nodeSelector") or {}).get(HOST, "")
+        for pod in jobs.pods()
+    ]
+
+
+def workload(world: World) -> Workload:
+    (only,) = world.store.list(resources.WORKLOADS, into=Workload).items
+    return only
+
+
+def assignment(world: World) -> Any:
+    document = world.store.list(resources.WORKLOADS, into=dict).items[0]
+    (assigned,) = document["status"]["admission"]["podSetAssignments"]
+    return assigned.get("topologyAssignment")
+
+
+def test_a_job_is_admitted_to_one_rack_and_each_pod_is_told_its_node() -> None:
+    world = racks(r0=1, r1=2)
+    world.add(near("train", 3))
+    world.settle()
+
+    assert stored(world, "train")["spec"]["suspend"] is False
+    gates = stored(world, "train")["spec"]["template"]["spec"]["schedulingGates"]
+    assert gates == [{"name": names.TOPOLOGY_GATE}]
+    assert assignment(world) == {
+        "levels": [HOST],
+        "slices": [
+            {
+                "domainCount": 2,
+                "valuesPerLevel": [{"individual": {"prefix": "r1-", "roots": ["0", "1"]}}],
+                "podCounts": {"individual": [2, 1]},
+            }
+        ],
+    }
+
+    jobs = JobController(world)
+    jobs.work()
+
+    assert nodes_of(jobs) == ["r1-0", "r1-0", "r1-1"]
+
+
+def test_a_job_that_is_stopped_loses_the_gate() -> None:
+    world = racks(r0=2)
+    world.add(near("train", 2))
+    world.settle()
+    jobs = JobController(world)
+    jobs.work()
+
+    held = {"spec": {"active": False}}
+    world.store.patch(
+        resources.WORKLOADS, workload(world).metadata.name, patches.merge(held), "ml"
+    )
+    world.settle()
+    jobs.work()
+    world.pass_time(2)
+
+    template = stored(world, "train")["spec"]["template"]
+    assert not template["spec"].get("schedulingGates")
+    assert names.WORKLOAD_ANNOTATION not in template["metadata"].get("annotations", {})
+
+
+def test_who_fits_in_no_rack_waits_with_the_words_of_kueue() -> None:
+    world = racks(r0=2, r1=1)
+    world.add(near("train", 5))
+    world.settle()
+    world.pass_time(2)
+
+    condition = workload(world).status.condition("QuotaReserved")
+
+    assert stored(world, "train")["spec"]["suspend"] is True
+    assert condition is not None
+    assert condition.reason == "TopologyPlacementFailed"
+    assert condition.message == (
+        "couldn't assign flavors to pod set main:"
+        ' topology "racks" allows to fit only 4 out of 5 pod(s)'
+    )
+
+
+def test_a_pod_is_released_to_its_node() -> None:
+    world = racks(r0=1)
+    world.add_pod("train", annotations=REQUIRED)
+    world.settle()
+
+    assert not world.is_gated("train")
+    assert (world.pod("train").spec.node_selector or {})[HOST] == "r0-0"
+
+
+def test_a_leader_that_takes_over_goes_on_with_the_assignment() -> None:
+    world = racks(r0=2)
+    world.add(near("train", 3))
+    world.settle()
+    world = world.restarted()
+    world.settle()
+
+    world.add(near("second", 2))
+    world.settle()
+    jobs = JobController(world)
+    jobs.work()
+
+    assert stored(world, "second")["spec"]["suspend"] is True
+    assert nodes_of(jobs) == ["r0-0", "r0-0", "r0-1"]
+
+
+def test_pods_of_a_group_are_released_to_one_rack_by_their_index() -> None:
+    world = racks(r0=1, r1=2)
+    for index in range(3):
+        world.add_pod(
+            f"p{index}",
+            labels={
+                names.QUEUE_LABEL: "team-a",
+                names.POD_GROUP_NAME: "g",
+                names.POD_GROUP_POD_INDEX_LABEL: str(index),
+            },
+            annotations={names.POD_GROUP_TOTAL_COUNT: "3", **REQUIRED},
+        )
+    world.pass_time(3)
+
+    hosts = [(world.pod(f"p{index}").spec.node_selector or {}).get(HOST) for index in range(3)]
+    assert hosts == ["r1-0", "r1-0", "r1-1"]

@@ -1,0 +1,292 @@
+"""Who is admitted to which domains of a topology: decisions of the engine with levels."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from admission.base.names import FlavorName, PodSetName, ResourceName, WorkloadKey
+from admission.reasons import kueue
+from admission.scheduling import model
+from admission.scheduling.decisions import CycleResult, Wait
+from admission.scheduling.model import PodDomains, PodNeeds
+from admission.scheduling.places.model import CORDONED, HOSTNAME, BoundPod, Node
+from admission.scheduling.topology.request import Layer, TopologyRequest
+from tests.builders.scheduling import LOWER, NOW_US, cluster_queue, group, waiting
+from tests.scheduling.worlds import World, admitted, evicted, waits, world
+
+GPU = ResourceName("nvidia.com/gpu")
+RACK, BLOCK = "rack", "block"
+LEVELS = (BLOCK, RACK, HOSTNAME)
+ONE_RACK = TopologyRequest(required=RACK)
+ANYWHERE = TopologyRequest(unconstrained=True)
+
+
+def nodes(**racks: Mapping[str, int]) -> list[Node]:
+    """Nodes with their GPUs, by rack; all are in one block."""
+    return [
+        node(name, rack, gpus) for rack, members in racks.items() for name, gpus in members.items()
+    ]
+
+
+def node(name: str, rack: str, gpus: int, pool: str = "a") -> Node:
+    labels = {HOSTNAME: name, RACK: rack, BLOCK: "b", "pool": pool}
+    return Node(name=name, labels=labels, amounts={GPU: gpus, "pods": 110})
+
+
+def asking(
+    name: str, count: int, request: TopologyRequest | None, gpus: int = 1, **fields: Any
+) -> model.Workload:
+    needs = PodNeeds(requests=((GPU, gpus),), devices=(GPU,))
+    main = model.PodSet(
+        name=PodSetName("main"), count=count, requests={GPU: gpus}, needs=needs, topology=request
+    )
+    return waiting(name, "q", sets=(main,), **fields)
+
+
+def cluster(
+    *found: Node,
+    flavors: Mapping[str, str] | None = None,
+    quota: int = 64,
+    levels: tuple[str, ...] = LEVELS,
+    workloads: tuple[model.Workload, ...] = (),
+    **fields: Any,
+) -> World:
+    """A world with one queue; `flavors` are names of flavors and of their topologies."""
+    topologies = {"a": "default"} if flavors is None else flavors
+    quotas: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
+        name: {GPU: (quota,)} for name in topologies
+    }
+    queue = cluster_queue("q", groups=[group(quotas)], **fields)
+    values = [
+        model.ResourceFlavor(name=FlavorName(name), node_labels={"pool": name}, topology=topology)
+        for name, topology in topologies.items()
+    ]
+    made = world(*values, queue, *workloads, flavors=())
+    made.state.set_topology("default", levels, NOW_US)
+    for one in found:
+        made.state.places.set_node(one)
+    return made
+
+
+def domains(result: CycleResult, name: str = "job", pod_set: str = "main") -> dict[str, int]:
+    """Hosts, or the values of other domains, and their pods."""
+    (admit,) = (one for one in result.admitted if one.workload.name == name)
+    (assigned,) = (one for one in admit.pod_sets if one.name == pod_set)
+    assert assigned.domains is not None
+    return {"/".join(values): count for values, count in assigned.domains.counts}
+
+
+def message(wait: Wait) -> str:
+    return kueue.message(wait.why)
+
+
+def test_pods_get_hosts_of_one_rack():
+    made = cluster(*nodes(r1={"n1": 2, "n2": 1}, r2={"n3": 2, "n4": 2}))
+    made.add(asking("job", 4, ONE_RACK))
+
+    assert domains(made.cycle()) == {"n3": 2, "n4": 2}
+
+
+def test_who_fits_in_no_rack_waits_with_the_words_of_kueue():
+    made = cluster(*nodes(r1={"n1": 2}, r2={"n3": 2, "n4": 1}))
+    made.add(asking("job", 4, ONE_RACK))
+
+    wait = waits(made.cycle())["job"]
+
+    assert wait.reason == "TopologyPlacementFailed"
+    assert message(wait) == (
+        "couldn't assign flavors to pod set main:"
+        ' topology "default" allows to fit only 3 out of 4 pod(s)'
+    )
+
+
+def test_entries_of_one_cycle_and_admitted_workloads_are_beside_each_other():
+    made = cluster(*nodes(r1={"n1": 2, "n2": 2}, r2={"n3": 2, "n4": 2}))
+    made.add(asking("first", 3, ONE_RACK), asking("job", 3, ONE_RACK, created=1))
+    first, second = made.cycle(), made.cycle()
+    made.add(asking("third", 2, ONE_RACK))
+
+    assert domains(first, "first") == {"n1": 2, "n2": 1}
+    assert domains(second) == {"n3": 2, "n4": 1}
+    assert message(waits(made.cycle())["third"]).endswith(
+        'topology "default" allows to fit only 1 out of 2 pod(s).'
+        ' Total nodes: 4; excluded: resource "nvidia.com/gpu": 2'
+    )
+
+
+def test_who_waits_for_a_domain_is_tried_again_when_one_is_free():
+    made = cluster(*nodes(r1={"n1": 2}))
+    made.add(asking("first", 2, ONE_RACK))
+    made.cycle()
+    made.add(asking("job", 2, ONE_RACK))
+    wait = waits(made.cycle())["job"]
+    made.finish("first")
+
+    assert wait.reason == "WaitingForQuota"
+    assert domains(made.cycle()) == {"n1": 2}
+
+
+def test_who_waits_for_a_domain_is_tried_again_when_a_node_comes():
+    made = cluster(*nodes(r1={"n1": 2}))
+    made.add(asking("job", 3, ONE_RACK))
+    assert waits(made.cycle())["job"].reason == "TopologyPlacementFailed"
+
+    made.state.places.set_node(node("n2", "r1", 1))
+
+    assert domains(made.cycle()) == {"n1": 2, "n2": 1}
+
+
+def test_pods_of_others_and_nodes_that_are_away_do_not_count():
+    made = cluster(*nodes(r1={"n1": 4, "n2": 4}, r2={"n3": 2}))
+    made.state.places.set_pod("daemon", BoundPod("n1", {GPU: 3, "pods": 1}))
+    made.state.places.set_node(replace(node("n2", "r1", 4), taints=(CORDONED,)))
+    made.add(asking("job", 2, ONE_RACK))
+
+    assert domains(made.cycle()) == {"n3": 2}
+
+
+def test_without_a_domain_in_one_flavor_the_next_one_is_given():
+    made = cluster(
+        *nodes(r1={"n1": 1}), node("n9", "r9", 4, "b"), flavors={"a": "default", "b": "default"}
+    )
+    made.add(asking("job", 2, ONE_RACK))
+
+    assert domains(made.cycle()) == {"n9": 2}
+
+
+def test_victims_make_room_in_one_domain():
+    made = cluster(*nodes(r1={"n1": 2}, r2={"n2": 2}), within=LOWER)
+    for name in ("low-1", "low-2", "low-3", "low-4"):
+        made.add(asking(name, 1, ANYWHERE, created=int(name[-1])))
+        made.cycle()
+    made.add(asking("job", 2, ONE_RACK, priority=9, created=9))
+
+    result = made.cycle()
+
+    victims = evicted(result)
+    held = {
+        name: {
+            place.node for place in made.state.places.ledger.places(WorkloadKey("default", name))
+        }
+        for name in victims
+    }
+    assert len(victims) == 2
+    assert len({frozenset(found) for found in held.values()}) == 1
+
+
+def test_nobody_is_preempted_who_could_not_make_a_domain_free():
+    made = cluster(*nodes(r1={"n1": 2}, r2={"n2": 2}), within=LOWER)
+    made.add(asking("low", 1, ANYWHERE))
+    made.cycle()
+    made.add(asking("job", 3, ONE_RACK, priority=9))
+
+    result = made.cycle()
+
+    assert not evicted(result)
+    assert waits(result)["job"].reason == "TopologyPlacementFailed"
+
+
+def test_a_flavor_without_a_topology_is_not_given_to_who_asks_for_one():
+    made = cluster(*nodes(r1={"n1": 4}), flavors={"a": ""})
+    made.add(asking("job", 1, ONE_RACK))
+
+    wait = waits(made.cycle())["job"]
+
+    assert wait.reason == "NoMatchingFlavor"
+    assert message(wait).endswith('Flavor "a" does not support TopologyAwareScheduling')
+
+
+def test_a_flavor_with_a_topology_is_not_given_to_who_asks_for_none():
+    made = cluster(*nodes(r1={"n1": 4}), flavors={"a": "default", "b": ""})
+    made.add(asking("job", 1, None), asking("near", 1, TopologyRequest(required="row")))
+
+    first, second = made.cycle(), made.cycle()
+
+    (admit,) = (one for one in first.admitted if one.workload.name == "job")
+    assert set(admit.pod_sets[0].flavors.values()) == {"b"}
+    assert 'Flavor "a" does not contain the requested level' in message(waits(second)["near"])
+
+
+def test_in_a_queue_with_topologies_only_everybody_gets_hosts():
+    made = cluster(*nodes(r1={"n1": 1, "n2": 2}))
+    made.add(asking("job", 2, None))
+
+    assert domains(made.cycle()) == {"n2": 2}
+
+
+def test_a_topology_whose_narrowest_level_is_no_host_gives_all_levels():
+    made = cluster(*nodes(r1={"n1": 1, "n2": 1}, r2={"n3": 1}), levels=(BLOCK, RACK))
+    made.add(asking("job", 2, ONE_RACK))
+
+    assert domains(made.cycle()) == {"b/r1": 2}
+
+
+def test_a_leader_is_in_the_rack_of_its_workers():
+    needs = PodNeeds(requests=((GPU, 1),), devices=(GPU,))
+    request = replace(ONE_RACK, group="g")
+    sets = [
+        model.PodSet(
+            name=PodSetName(name), count=count, requests={GPU: 1}, needs=needs,
+            topology=request, group="g",
+        )
+        for name, count in (("leader", 1), ("workers", 2))
+    ]  # fmt: skip
+    made = cluster(*nodes(r1={"n1": 2}, r2={"n2": 1, "n3": 2}))
+    made.add(waiting("job", "q", sets=sets))
+
+    result = made.cycle()
+
+    assert domains(result, pod_set="leader").keys() <= {"n2", "n3"}
+    assert sum(domains(result, pod_set="workers").values()) == 2
+
+
+def test_slices_stay_in_their_rack():
+    made = cluster(*nodes(r1={"n1": 3}, r2={"n2": 2, "n3": 1}))
+    made.add(asking("job", 4, TopologyRequest(required=BLOCK, layers=(Layer(RACK, 2),))))
+
+    counts = domains(made.cycle())
+
+    assert counts["n1"] == 2
+    assert counts.get("n2", 0) + counts.get("n3", 0) == 2
+
+
+def test_domains_of_a_reservation_are_held_after_a_restart():
+    held = PodDomains((HOSTNAME,), ((("n1",), 2),))
+    assigned = model.PodSetAssignment(
+        name=PodSetName("main"), count=2, flavors={GPU: FlavorName("a")}, usage={GPU: 2},
+        domains=held,
+    )  # fmt: skip
+    made = cluster(*nodes(r1={"n1": 2}, r2={"n2": 1}))
+    queue = next(iter(made.state.forest.queues))
+    reservation = model.Reservation(cluster_queue=queue, pod_sets=(assigned,))
+    made.add(replace(asking("old", 2, ONE_RACK), reservation=reservation))
+    made.add(asking("job", 1, ONE_RACK))
+
+    assert domains(made.cycle()) == {"n2": 1}
+
+
+def test_a_pod_that_ended_keeps_its_host_until_the_workload_ends():
+    made = cluster(*nodes(r1={"n1": 1}, r2={"n2": 1}))
+    made.add(asking("first", 1, ONE_RACK))
+    made.cycle()
+    ledger = made.state.places.ledger
+    made.state.places.set_pod(
+        "p", BoundPod("n1", {GPU: 1, "pods": 1}, ("default", "first"), "main")
+    )
+    assert ledger.places(WorkloadKey("default", "first")) == ()
+
+    made.state.places.drop_pod("p")
+
+    (place,) = ledger.places(WorkloadKey("default", "first"))
+    assert (place.node, place.count) == ("n1", 1)
+
+
+def test_a_node_that_is_gone_moves_no_promise():
+    made = cluster(*nodes(r1={"n1": 1}, r2={"n2": 1}))
+    made.add(asking("first", 1, ONE_RACK))
+    made.cycle()
+
+    made.state.places.drop_node("n1")
+    made.add(asking("job", 1, ONE_RACK))
+
+    assert admitted(made.cycle()) == ["job"]
