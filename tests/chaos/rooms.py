@@ -2,8 +2,9 @@
 
 It looks at one namespace, whose pods run on nodes of one product. The rules:
 
-- When a pod is released, all released pods without a node have room at once, unless something
-  changed on the nodes within `DECIDED_SECONDS` before (`nowhere`).
+- When a pod is released, it has room beside the pods that were released since something changed on
+  the nodes and have no node yet, unless that was less than `DECIDED_SECONDS` before its Workload
+  got its quota (`nowhere`).
 - A released pod has a node within `PLACED_SECONDS`, unless something changed on the nodes after
   its release (`nowhere`).
 - What others were preempted for gets a node (`in_vain`), unless something changed on the nodes, or
@@ -30,7 +31,7 @@ PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
 PLACED_SECONDS: Final = 10.0
 """What the scheduler needs at most, its back-off of 10 s after a try in vain included."""
 DECIDED_SECONDS: Final = 5.0
-"""From what a decision is made on until its release."""
+"""From what a decision is made on until it is written."""
 PREEMPTED_SECONDS: Final = 20.0
 """From a preemption until the preemptor has a node: victims end within 3 s of grace."""
 _MOST_PODS: Final = 8
@@ -114,6 +115,8 @@ class RoomJudge:
     _guests: dict[str, Guest] = field(default_factory=dict)
     """Pods of the namespace, and pods of others that are bound to the nodes, by uid."""
     _released: dict[str, float] = field(default_factory=dict)
+    _reserved: dict[str, float] = field(default_factory=dict)
+    """When Workloads got the quota that they have, by uids of owners and names of Workloads."""
     _bound: set[str] = field(default_factory=set)
     """Uids of pods that were bound, and of their controllers and groups."""
     _workloads: dict[str, Json] = field(default_factory=dict)
@@ -193,6 +196,12 @@ class RoomJudge:
             return
         uid = metadata["uid"]
         before = self._workloads.pop(uid, None)
+        owners = [owner["uid"] for owner in metadata.get("ownerReferences") or ()]
+        for key in (metadata["name"], *owners):
+            if event.type == "DELETED" or not _reserves(event.object):
+                self._reserved.pop(key, None)
+            else:
+                self._reserved.setdefault(key, event.at)
         if event.type == "DELETED":
             return
         self._workloads[uid] = event.object
@@ -219,8 +228,13 @@ class RoomJudge:
     # ------------------------------------------------------------------------------- the rules
 
     def _judge_release(self, pod: Guest, now: float) -> None:
-        sizes = [guest.gpus for guest in self._guests.values() if self._waits_for_a_node(guest)]
-        is_settled = now - self._changed > DECIDED_SECONDS and len(sizes) <= _MOST_PODS
+        decided = min(self._reserved.get(key, now) for key in (pod.uid, pod.job, pod.group[0]))
+        sizes = [
+            guest.gpus
+            for guest in self._guests.values()
+            if self._waits_for_a_node(guest) and self._released[guest.uid] > self._changed
+        ]
+        is_settled = decided - self._changed > DECIDED_SECONDS and len(sizes) <= _MOST_PODS
         free = self._free()
         if is_settled and not can_place(sizes, list(free.values())):
             self.nowhere[pod.uid] = (
