@@ -96,9 +96,9 @@ def test_every_decision_that_is_cited_leads_to_a_record() -> None:
 
 
 def test_every_way_of_citing_a_record_is_found() -> None:
-    text = "(ADR 0001, 0002). See ADRs 0003 and 0004, docs/adr/0005-a.md; ADR 0006, and ADR 0007."
+    text = "(ADR 0001, 0002). See ADRs 0003 and 0004, docs/adr/0005-configuration.md; ADR 0006, and ADR 0007."
     assert cited_records(text) == {f"000{digit}" for digit in range(1, 8)}
-    assert cited_records("10 of 1000 pods, and [0099](0099-a.md)") == set()
+    assert cited_records("10 of 1000 pods, and [0099](0099.md)") == set()
 
 
 def test_the_index_leads_from_every_number_to_the_record_that_holds_it() -> None:
