@@ -2,7 +2,8 @@
 
 `explain` returns plain data, `document` the same as JSON; docs/reference/commands.md documents it.
 What is said comes from the catalogue (`admission.reasons`): of what waits it is what the
-controller wrote on it; of what has no such condition it is what the Workload says and the queues have.
+controller wrote on it; of what has no such condition it is what the Workload says and the queues
+have.
 """
 
 from collections import Counter
