@@ -80,7 +80,7 @@ def cited_records(text: str) -> set[str]:
 
 def test_every_decision_that_is_cited_leads_to_a_record() -> None:
     numbers = numbers_of_records()
-    nowhere = set()
+    nowhere: set[str] = set()
     for path in tree.files():
         try:
             text = path.read_text()
@@ -104,7 +104,7 @@ def test_every_way_of_citing_a_record_is_found() -> None:
 def test_the_index_leads_from_every_number_to_the_record_that_holds_it() -> None:
     numbers = numbers_of_records()
     assert list(numbers) == sorted(numbers), "one row for each number, in order"
-    held = {}
+    held: dict[str, str] = {}
     for path in sorted(ADR.glob("[0-9]*.md")):
         status = re.search(r"(?m)^Status: .*? Holds (.*), too\.$", path.read_text())
         for number in [path.name[:4], *re.findall(r"\d{4}", status[1] if status else "")]:

@@ -28,8 +28,6 @@ class WorkloadIndex:
         self._of_class = self._seen.index(_priority_class)
         self._of_runtime_class = self._seen.index(_runtime_classes)
         self._of_pod_priority = self._seen.index(_pod_priorities)
-        self._keys: dict[str, WorkloadKey] = {}
-        """By UID."""
         self._not_found: set[WorkloadKey] = set()
         self._absent: set[WorkloadKey] = set()
         self._granted: set[WorkloadKey] = set()
@@ -41,11 +39,6 @@ class WorkloadIndex:
     def get(self, key: WorkloadKey) -> Workload | None:
         """Return the Workload as last seen."""
         return self._by_key.get(key)
-
-    def by_uid(self, uid: str) -> Workload | None:
-        """Return the Workload with a UID as last seen."""
-        key = self._keys.get(uid)
-        return None if key is None else self._seen.get(key)
 
     def __iter__(self) -> Iterator[WorkloadKey]:
         """All keys, in the order in which they were first seen; changes meanwhile do no harm."""
@@ -82,12 +75,8 @@ class WorkloadIndex:
     def on_update(self, workload: Workload) -> WorkloadKey | None:
         """Take a version of a Workload; return None if it was an old one."""
         key = workload.key()
-        known = self._seen.get(key)
         if not self._seen.put(key, workload):
             return None
-        if known is not None:
-            self._keys.pop(known.metadata.uid, None)
-        self._keys[workload.metadata.uid] = key
         self.doubt_absence(key)
         self._note_slice(key, _first_of(workload))
         return key
@@ -96,7 +85,6 @@ class WorkloadIndex:
         """Handle the deletion of a Workload; return false if it was not here."""
         is_gone = self._seen.remove(key, uid)
         if is_gone:
-            self._keys.pop(uid, None)
             self._granted.discard(key)
             self._note_slice(key, None)
         return is_gone
