@@ -10,7 +10,7 @@ API_VERSION: Final = f"{names.OWN_DOMAIN}/v1"
 
 
 class ErrorCode(StrEnum):
-    """The code by which programs tell errors of commands apart; docs/commands.md lists them."""
+    """The code by which programs tell errors of commands apart: see docs/reference/commands.md."""
 
     NOT_FOUND = "NotFound"
     AMBIGUOUS = "Ambiguous"

@@ -2,7 +2,7 @@
 
 A constant is called like its metric, without the prefix ``kueue_`` or ``gpu_admission_``. Metrics
 of Kueue keep its names, labels and buckets. Source: kueue pkg/metrics/metrics.go. Who sets them is
-elsewhere; what differs from Kueue is in docs/metrics.md.
+elsewhere; what differs from Kueue is in docs/reference/metrics-and-boards.md.
 """
 
 import platform

@@ -1,4 +1,4 @@
-"""One log line for each decision that changes an object; see docs/logs.md.
+"""One log line for each decision that changes an object; see docs/reference/logs.md.
 
 Lines about a Workload follow from how it changed, whoever wrote that. Lines about a pod or a Job
 follow from writes that took effect.

@@ -1,7 +1,7 @@
 """Ways for a container to reach GPUs that it did not ask for, as findings on a pod.
 
 Works on the pod as the API server sends it. What to do about a finding (deny, warn, audit) is
-the namespace's choice. See docs/adr/0118-what-the-bypass-guard-can-and-cannot-see.md.
+the namespace's choice. See docs/adr/0050-the-bypass-guard.md.
 
 Source: k8s-device-plugin README (NVIDIA_VISIBLE_DEVICES), nvidia-container-toolkit
 internal/config/image (its other variables, legacy images), GPU operator documentation (CDI),

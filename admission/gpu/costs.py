@@ -193,26 +193,6 @@ def counts_devices(covered: Iterable[str]) -> bool:
     return bool(known & resources.VIRTUAL) and not any(map(resources.is_device, known))
 
 
-def quota_amounts(
-    amounts: Mapping[str, int], covered: frozenset[str], prices: FlavorCosts
-) -> dict[str, int]:
-    """Return the quota that a pod uses in one flavor of a queue.
-
-    The covered virtual resources are added. Device names stay, unless the queue lists virtual
-    resources only, which stand for them.
-
-    Raises:
-        InvalidValueError: as ``Tariff.price``, where virtual resources are covered.
-    """
-    wanted = covered & resources.VIRTUAL
-    if not wanted or not any(map(resources.is_device, amounts)):
-        return dict(amounts)
-    counted = virtual(prices.demand(amounts))
-    hide = counts_devices(covered)
-    kept = {n: a for n, a in amounts.items() if not (hide and resources.is_device(n))}
-    return {**kept, **{name: counted[name] for name in sorted(wanted)}}
-
-
 class Unit(Enum):
     """In what a device can be weighed."""
 

@@ -56,31 +56,6 @@ class Answer:
     placement: tuple[Occupancy, ...] = ()
 
 
-def fit_gpu(product: Product, want: Mapping[str, int], existing: Iterable[Placed] = ()) -> Answer:
-    """Return whether one GPU can hold the instances besides those it has.
-
-    Args:
-        product: the GPU model.
-        want: instances by profile name or alias.
-        existing: instances that stay where they are.
-
-    Raises:
-        ValueError: ``existing`` itself is not possible on this product.
-    """
-    problem = why_never(product, want)
-    if problem:
-        return Answer(fit=Fit.NEVER, reason=problem)
-    held = occupancy(product, existing)
-    wanted = vector(product, want)
-    if wanted not in addable(product, held):
-        reason = (
-            f"{_show(want)} fits an empty {product.name}, but not beside"
-            f" {_show_placed(held)}: instances cannot be moved"
-        )
-        return Answer(fit=Fit.NOT_NOW, reason=reason)
-    return Answer(fit=Fit.FITS, placement=(_example(product, held, wanted),))
-
-
 def fit_node(
     product: Product, want: Mapping[str, int], gpus: Sequence[Iterable[Placed]]
 ) -> Answer:
@@ -340,10 +315,6 @@ def _shortage(product: Product, want: Mapping[str, int]) -> str:
 
 def _show(want: Mapping[str, int]) -> str:
     return " + ".join(f"{count} x {name}" for name, count in sorted(want.items()) if count)
-
-
-def _show_placed(held: Occupancy) -> str:
-    return ", ".join(f"{placed.profile} at {placed.start}" for placed in held)
 
 
 # ------------------------------------------------- parts of several GPUs that sum to a wish

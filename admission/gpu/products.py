@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Final
 
 from typing_extensions import override
@@ -119,16 +118,6 @@ class Product:
     def has_mig(self) -> bool:
         """Return whether the GPU can be partitioned."""
         return bool(self.profiles)
-
-    @cached_property
-    def smallest_first(self) -> tuple[Profile, ...]:
-        """Profiles by memory, then slices, plain names first."""
-        return tuple(
-            sorted(
-                self.profiles.values(),
-                key=lambda p: (p.memory_gb, p.compute_slices, len(p.name), p.name),
-            )
-        )
 
     def find(self, profile: str) -> Profile | None:
         """Return the profile of that canonical name or alias."""

@@ -1,7 +1,7 @@
 """Policies with which the API server holds pods and Jobs while the webhook does not answer.
 
 The policies are the template ``hold``: MutatingAdmissionPolicies put our gate on pods and suspend
-Jobs, before any webhook is asked. See docs/adr/0195-the-api-server-holds-what-nobody-reviews.md.
+Jobs, before any webhook is asked. See docs/adr/0084-while-the-webhook-does-not-answer.md.
 """
 
 from typing import Final

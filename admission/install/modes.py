@@ -1,7 +1,7 @@
 """The modes of namespaces whose labels set none: the choices of ``install``, and those kept.
 
 An installation keeps its modes in an annotation of its webhook configuration, so that a later
-``install`` does not change them unasked (docs/adr/0117-modes-for-the-whole-cluster.md).
+``install`` does not change them unasked (docs/adr/0006-which-work-is-held.md).
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Rules of the annotation ``kueue.x-k8s.io/admission-gated-by``, for pods and Workloads.
 
 Its value is a list of gate names, separated by commas; while it is not empty the Workload waits.
-Rules ``gate 1`` to ``gate 6`` of docs/rules.md. Source: kueue
+Rules ``gate 1`` to ``gate 6`` of docs/reference/rules.md. Source: kueue
 pkg/util/webhook/validation_admissiongatedby.go.
 """
 

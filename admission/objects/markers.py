@@ -59,11 +59,6 @@ def list_atomic(*, at_least: int | None = None, at_most: int | None = None) -> K
     return Keywords({**_size(at_least, at_most), LIST_TYPE: "atomic"})
 
 
-def list_plain(*, at_most: int) -> Keywords:
-    """A list without a list type (atomic by default)."""
-    return Keywords(_size(None, at_most))
-
-
 def map_atomic(*, at_most: int | None = None) -> Keywords:
     """An object or map that server-side apply replaces as a whole."""
     size = {} if at_most is None else {"maxProperties": at_most}

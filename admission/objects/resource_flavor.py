@@ -20,7 +20,7 @@ from admission.scheduling import model
 _EFFECTS = "['NoSchedule', 'PreferNoSchedule', 'NoExecute']"
 _EFFECT_MESSAGE = "supported taint effect values: 'NoSchedule', 'PreferNoSchedule', 'NoExecute'"
 _TAINT_RULES = markers.rules(Rule(f"self.all(taint, taint.effect in {_EFFECTS})", _EFFECT_MESSAGE))
-"""Rule ``Taint 1`` of docs/rules.md."""
+"""Rule ``Taint 1`` of docs/reference/rules.md."""
 
 
 TOLERATION_RULES = markers.rules(
@@ -42,7 +42,7 @@ TOLERATION_RULES = markers.rules(
     ),
     Rule(f"self.all(t, !has(t.effect) || t.effect in {_EFFECTS})", _EFFECT_MESSAGE),
 )
-"""Rules ``Toleration 1`` to ``Toleration 5`` of docs/rules.md, in that order.
+"""Rules ``Toleration 1`` to ``Toleration 5`` of docs/reference/rules.md, in that order.
 
 Source: kueue apis/kueue/v1beta2/resourceflavor_types.go. The guards with ``has`` let a toleration
 without key or effect be refused by a rule instead of failing the expression.

@@ -42,8 +42,8 @@ class Rule(Generic[Subject]):
     """One row.
 
     Attributes:
-        id: kind and number of the rule in docs/rules.md: ``ClusterQueue 4``. A word may follow
-            where several rows make up one rule.
+        id: kind and number of the rule in docs/reference/rules.md: ``ClusterQueue 4``. A word may
+            follow where several rows make up one rule.
         type: kind of the error.
         message: detail of the error; ``{...}`` are filled by the finding.
         find: every place of the subject that breaks the rule.

@@ -241,8 +241,8 @@ _WORKLOAD_RULES: Final = (
     workload_rules.SAME_QUEUE,
     workload_rules.SAME_EXECUTION_TIME,
 )
-"""What may not change on a Workload that holds quota: rules W1, W6 and W7 of docs/rules.md, and
-two for the priority class.
+"""What may not change on a Workload that holds quota: rules W1, W6 and W7 of
+docs/reference/rules.md, and two for the priority class.
 """
 
 _ASSIGNMENTS: Final = "status.admission.podSetAssignments[]"

@@ -1,6 +1,7 @@
 """What may not change on a Workload that holds quota, as CEL over the old and new object.
 
-Rules W1 to W7 of docs/rules.md, in that order. Source: kueue apis/kueue/v1beta2/workload_types.go.
+Rules W1 to W7 of docs/reference/rules.md, in that order.
+Source: kueue apis/kueue/v1beta2/workload_types.go.
 
 Every write of a status is held against all of them. The API server pays for each step of a path:
 it lists the members that the object at hand may have, so a step from ``status`` or ``spec`` costs

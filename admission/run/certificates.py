@@ -3,7 +3,7 @@
 One round after the other: read what is held, renew what is due, write it, then write the caBundle
 of each object that leads the API server to us. An authority signs only after all those objects
 have held it for a while, so no review is lost. What is due and when: `certs.rotation`. See
-docs/adr/0080-the-leader-rotates-the-certificates.md.
+docs/adr/0080-ports-and-certificates.md.
 """
 
 import base64

@@ -2,7 +2,7 @@
 
 A policy sees the labels of a namespace, and not what is in it. So the leader gives namespaces with
 a LocalQueue the label ``gpu-admission.dev/has-queue``, and takes it off again
-(docs/adr/0117-modes-for-the-whole-cluster.md).
+(docs/adr/0006-which-work-is-held.md).
 """
 
 import threading

@@ -1,6 +1,6 @@
 """Who holds quota and GPUs: since when, own or borrowed, where, and what may take it back.
 
-`of` returns plain data, `document` the same as JSON; docs/commands.md documents it.
+`of` returns plain data, `document` the same as JSON; docs/reference/commands.md documents it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

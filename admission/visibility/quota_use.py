@@ -2,7 +2,7 @@
 
 `of` returns plain data with amounts in canonical units (cpu in thousandths, memory in bytes,
 devices as they are), which tables and pages are made from. `document` is the same as JSON, with
-amounts as Kubernetes writes quantities; docs/commands.md documents it.
+amounts as Kubernetes writes quantities; docs/reference/commands.md documents it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,7 @@
 """How much GPU-time was used, and by whom: the sums of the usage records.
 
 `read` takes records from the API server, `summed` adds them up, `document` returns JSON;
-docs/commands.md documents it.
+docs/reference/commands.md documents it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,6 +1,6 @@
 """Who waits in a ClusterQueue, at which place, and for what.
 
-`of` returns plain data, `document` the same as JSON; docs/commands.md documents it.
+`of` returns plain data, `document` the same as JSON; docs/reference/commands.md documents it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

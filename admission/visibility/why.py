@@ -1,8 +1,9 @@
 """Why a pod, its owner, a Workload, a LocalQueue or a ClusterQueue is in its present state.
 
-`explain` returns plain data, `document` the same as JSON; docs/commands.md documents it. What is
-said comes from the catalogue (`admission.reasons`): of what waits it is what the controller
-wrote on it; of what has no such condition it is what the Workload says and the queues have.
+`explain` returns plain data, `document` the same as JSON; docs/reference/commands.md documents it.
+What is said comes from the catalogue (`admission.reasons`): of what waits it is what the
+controller wrote on it; of what has no such condition it is what the Workload says and the queues
+have.
 """
 
 from collections import Counter

@@ -3,7 +3,7 @@
 Manifests are exported from clusters, and backups are restored, with the marks that an admission
 wrote. A new object has not been admitted: with such marks it would look as if it had been, or
 would wait for a program that is not there. See
-docs/adr/0213-marks-of-an-earlier-admission-are-taken-off.md.
+docs/adr/0114-marks-of-an-admission.md.
 """
 
 from collections.abc import Iterable, Mapping

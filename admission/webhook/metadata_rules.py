@@ -1,6 +1,6 @@
-"""Rules of Kueue's labels and annotations on pods: ``Pod 1`` to ``Pod 21`` of docs/rules.md.
+"""Rules of Kueue's labels and annotations on pods: ``Pod 1`` to ``Pod 21`` of the page of rules.
 
-Source: kueue pkg/controller/jobs/pod/pod_webhook.go and
+The page is docs/reference/rules.md. Source: kueue pkg/controller/jobs/pod/pod_webhook.go and
 pkg/controller/jobframework/validation.go. "Suspended" = terminal, or with the admission gate.
 """
 

@@ -257,7 +257,7 @@ def _busy_gpu(product: Product, rng: random.Random) -> Occupancy:
     for _ in range(rng.randint(0, 4)):
         profile = rng.choice([*product.profiles.values()])
         placed = Placed(profile.name, rng.choice(profile.starts))
-        fits = placement.fit_gpu(product, {profile.name: 1}, held).fit is placement.Fit.FITS
+        fits = placement.fit_node(product, {profile.name: 1}, [held]).fit is placement.Fit.FITS
         try:
             more = placement.occupancy(product, [*held, placed]) if fits else ()
         except ValueError:

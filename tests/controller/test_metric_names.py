@@ -157,4 +157,4 @@ def test_no_series_tells_when_another_began() -> None:
 
 @pytest.mark.parametrize("name", WITHOUT_MEANING)
 def test_what_is_not_exported_is_explained(name: str) -> None:
-    assert f"`{name}`" in (tree.ROOT / "docs" / "metrics.md").read_text()
+    assert f"`{name}`" in (tree.ROOT / "docs" / "reference" / "metrics-and-boards.md").read_text()

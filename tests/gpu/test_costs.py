@@ -75,21 +75,6 @@ def test_a_flavor_says_which_names_it_lacks():
 
 
 @pytest.mark.parametrize(
-    ("covered", "amounts"),
-    [
-        ({"cpu", GPU}, {"cpu": 1, GPU: 2}),
-        ({"cpu", GPU, MEMORY}, {"cpu": 1, GPU: 2, MEMORY: 160 * GIB}),
-        ({"cpu", MEMORY, SLICES}, {"cpu": 1, MEMORY: 160 * GIB, SLICES: 14}),
-    ],
-)
-def test_a_queue_that_lists_only_virtual_resources_counts_devices_by_them(covered, amounts):
-    tariff = prices("A100-80GB", *covered)
-    counted = costs.quota_amounts({"cpu": 1, GPU: 2}, frozenset(covered), tariff)
-    assert counted == amounts
-    assert costs.quota_amounts({"cpu": 1}, frozenset(covered), tariff) == {"cpu": 1}
-
-
-@pytest.mark.parametrize(
     ("profile", "compute", "memory", "dominant"),
     [
         ("1g.10gb", (1, 7), (1, 8), (1, 7)),

@@ -1,4 +1,4 @@
-"""Which GPU requirements of docs/rules.md are met in part only."""
+"""Which GPU requirements of docs/reference/rules.md are met in part only."""
 
 from tests.repo import rules
 

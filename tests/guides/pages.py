@@ -94,8 +94,9 @@ def out_of_place(page: Path) -> list[str]:
 
 def others() -> list[Path]:
     """The pages beside the guides that have manifests."""
-    found = (*sorted(FOLDER.parent.glob("*.md")), tree.ROOT / "README.md")
-    return [page for page in found if manifests(page)]
+    found = (*tree.files(FOLDER.parent), tree.ROOT / "README.md")
+    are_others = (page for page in found if page.suffix == ".md" and page.parent != FOLDER)
+    return [page for page in are_others if manifests(page)]
 
 
 def manifests(page: Path) -> list[str]:

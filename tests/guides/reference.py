@@ -226,7 +226,7 @@ def _metrics() -> str:
     return _page(
         "Metrics",
         "Made from `admission/base/metrics.py`. What differs from Kueue:"
-        " [metrics](../metrics.md).",
+        " [metrics](metrics-and-boards.md).",
         "## Controller\n" + _table(_METRIC, [found[name] for name in sorted(found)]),
         "## Webhook\n" + _table(_METRIC, sorted(dict(map(_metric, served)).values())),
     )

@@ -669,8 +669,8 @@ def matches(sentence: str, namespace: str, found: str) -> bool:
 
 
 def schema() -> dict[str, Any]:
-    """The schema of the answer, as docs/commands.md has it."""
-    page = (tree.ROOT / "docs" / "commands.md").read_text()
+    """The schema of the answer, as docs/reference/commands.md has it."""
+    page = (tree.ROOT / "docs" / "reference" / "commands.md").read_text()
     found = re.search(r"```json\n(\{.*?\"Reason\".*?\n\})\n```", page, re.DOTALL)
     assert found is not None
     document: dict[str, Any] = json.loads(found[1])

@@ -30,7 +30,7 @@ class Case:
     """One review.
 
     Attributes:
-        rule: kind and number in docs/rules.md, and what is special here.
+        rule: kind and number in docs/reference/rules.md, and what is special here.
         kind: of the object.
         new: metadata, spec and status as they would be.
         old: as they are; None for a creation.
@@ -55,7 +55,7 @@ class Case:
 
     @property
     def row(self) -> str:
-        """Kind and number of the rule in docs/rules.md: ``ClusterQueue 4``."""
+        """Kind and number of the rule in docs/reference/rules.md: ``ClusterQueue 4``."""
         return " ".join(self.rule.split()[:2])
 
     @override

@@ -20,11 +20,11 @@ from tests.parity.compare import Difference, differences
 CASES: Final = Path(__file__).parent / "cases"
 
 DEPARTURES: Final[Mapping[str, str]] = {
-    "F10-000044": "docs/adr/0010-a-blocked-queue-never-reserves-less-than-nothing.md",
-    "F15-000010": "docs/adr/0076-a-preemptor-comes-before-its-victims.md",
-    "F15-000088": "docs/adr/0076-a-preemptor-comes-before-its-victims.md",
-    "F15-001046": "docs/adr/0076-a-preemptor-comes-before-its-victims.md",
-    "F15-001062": "docs/adr/0076-a-preemptor-comes-before-its-victims.md",
+    "F10-000044": "docs/adr/0010-the-scheduling-cycle.md",
+    "F15-000010": "docs/adr/0011-preemption-comes-to-an-end.md",
+    "F15-000088": "docs/adr/0011-preemption-comes-to-an-end.md",
+    "F15-001046": "docs/adr/0011-preemption-comes-to-an-end.md",
+    "F15-001062": "docs/adr/0011-preemption-comes-to-an-end.md",
 }
 """Cases in which this project decides otherwise on purpose, with the decision record."""
 

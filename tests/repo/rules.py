@@ -1,4 +1,4 @@
-"""The rules that docs/rules.md lists, and the ids that code and tests cite."""
+"""The rules that docs/reference/rules.md lists, and the ids that code and tests cite."""
 
 import ast
 import re
@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.repo import tree
 
-PAGE: Final = tree.ROOT / "docs" / "rules.md"
+PAGE: Final = tree.ROOT / "docs" / "reference" / "rules.md"
 KINDS: Final = (
     "ClusterQueue", "Cohort", "ResourceFlavor", "Workload", "Pod", "quota", "weight", "gate",
     "topology", "Taint", "Toleration",

@@ -1,4 +1,4 @@
-"""docs/flow-control.md has every constant of the flow control, with its value."""
+"""docs/internals/flow-control.md has every constant of the flow control, with its value."""
 
 import ast
 import re
@@ -7,7 +7,7 @@ from typing import Final
 from admission.config.gpu_configuration import Controller
 from tests.repo import tree
 
-PAGE: Final = tree.ROOT / "docs" / "flow-control.md"
+PAGE: Final = tree.ROOT / "docs" / "internals" / "flow-control.md"
 WHOLE: Final = (
     "admission/controller/core.py",
     "admission/controller/scheduler.py",

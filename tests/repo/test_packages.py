@@ -51,7 +51,7 @@ def test_a_command_of_the_project_exists(command):
 
 
 def test_the_architecture_lists_the_layers_in_their_order():
-    page = (tree.ROOT / "docs" / "architecture.md").read_text()
+    page = (tree.ROOT / "docs" / "internals" / "architecture.md").read_text()
     section = page.split("## Packages and layers", 1)[1].split("\n## ", 1)[0]
     for contract in PROJECT["tool"]["importlinter"]["contracts"]:
         if contract["type"] == "layers":

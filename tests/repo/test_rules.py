@@ -62,21 +62,61 @@ def test_no_file_cites_a_list_that_is_not_in_the_repository() -> None:
     assert found == []
 
 
-def test_every_decision_record_that_is_cited_exists() -> None:
-    known = {path.name[:4] for path in (tree.ROOT / "docs" / "adr").glob("[0-9]*.md")}
-    found = {
-        f"{tree.name(path)} cites ADR {number}"
-        for path in [*MODULES, *DOCUMENTS]
-        for number in re.findall(r"\bADR (\d{4})\b", path.read_text())
-        if number not in known
-    }
-    assert found == set()
+ADR = tree.ROOT / "docs" / "adr"
+CITED_RECORDS = re.compile(r"\bADRs? ((?:\d{4}(?:, (?:and )?| and )?(?:ADR )?)+)|\badr/(\d{4})")
 
 
-def test_every_decision_record_stands_in_the_index() -> None:
-    folder = tree.ROOT / "docs" / "adr"
-    rows = re.findall(r"(?m)^\| \[\d{4}\]\(([^)]+)\)", (folder / "README.md").read_text())
-    assert rows == sorted(path.name for path in folder.glob("[0-9]*.md"))
+def numbers_of_records() -> dict[str, str]:
+    """Return the file of the record to which the index leads from each number."""
+    index = (ADR / "README.md").read_text()
+    return dict(re.findall(r"(?m)^\| \[(\d{4})\]\(([^)]+)\) \|", index))
+
+
+def cited_records(text: str) -> set[str]:
+    """Return the numbers of the decision records that a text cites."""
+    lists = ("".join(groups) for groups in CITED_RECORDS.findall(text))
+    return {number for numbers in lists for number in re.findall(r"\d{4}", numbers)}
+
+
+def test_every_decision_that_is_cited_leads_to_a_record() -> None:
+    numbers = numbers_of_records()
+    nowhere: set[str] = set()
+    for path in tree.files():
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        if tree.name(path) != "tests/repo/test_rules.py":
+            nowhere |= {
+                f"{tree.name(path)} cites ADR {number}"
+                for number in cited_records(text)
+                if not (ADR / numbers.get(number, "no record")).is_file()
+            }
+    assert nowhere == set()
+
+
+def test_every_way_of_citing_a_record_is_found() -> None:
+    text = "(ADR 0001, 0002). See ADRs 0003 and 0004, docs/adr/0005; ADR 0006, and ADR 0007."
+    assert cited_records(text) == {f"000{digit}" for digit in range(1, 8)}
+    assert cited_records("10 of 1000 pods, and [0099](0099.md)") == set()
+
+
+def test_the_index_leads_from_every_number_to_the_record_that_holds_it() -> None:
+    numbers = numbers_of_records()
+    assert list(numbers) == sorted(numbers), "one row for each number, in order"
+    held: dict[str, str] = {}
+    for path in sorted(ADR.glob("[0-9]*.md")):
+        status = re.search(r"(?m)^Status: .*? Holds (.*), too\.$", path.read_text())
+        for number in [path.name[:4], *re.findall(r"\d{4}", status[1] if status else "")]:
+            assert number not in held, f"{number} is in two records"
+            held[number] = path.name
+    assert numbers == held
+
+
+def test_every_decision_record_stands_under_one_subject() -> None:
+    subjects, _ = (ADR / "README.md").read_text().split("\n## Numbers\n")
+    listed = re.findall(r"(?m)^\* \[[^]]+\]\(([^)]+)\)", subjects)
+    assert sorted(listed) == sorted(path.name for path in ADR.glob("[0-9]*.md"))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=tree.name)
@@ -135,7 +175,7 @@ def test_trap_10_and_11_are_told(): ...
 
 
 def test_a_word_of_the_glossary_is_in_its_module() -> None:
-    page = (tree.ROOT / "docs" / "glossary.md").read_text()
+    page = (tree.ROOT / "docs" / "internals" / "glossary.md").read_text()
     rows = re.findall(r"^\| ((?:`[^`]+`,? ?)+)\| `([\w/]+\.py)` \|", page, re.MULTILINE)
     assert rows
     wrong = {

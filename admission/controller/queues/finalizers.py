@@ -58,14 +58,6 @@ def lists(queue: ClusterQueue, flavor: str) -> bool:
     return any(one.name == flavor for group in groups for one in group.flavors)
 
 
-def asks_for(queue: ClusterQueue, check: str) -> bool:
-    """Return whether the ClusterQueue lists the admission check."""
-    strategy = queue.spec.admission_checks_strategy
-    return any(
-        one.name == check for one in (strategy.admission_checks if strategy else None) or ()
-    )
-
-
 class Finalizers:
     """The objects that may have the wrong finalizers, and the writes that correct them."""
 

@@ -29,8 +29,6 @@ class WorkloadIndex:
         self._of_runtime_class = self._seen.index(_runtime_classes)
         self._of_pod_priority = self._seen.index(_pod_priorities)
         self._of_volume_claim = self._seen.index(_volume_claims)
-        self._keys: dict[str, WorkloadKey] = {}
-        """By UID."""
         self._not_found: set[WorkloadKey] = set()
         self._absent: set[WorkloadKey] = set()
         self._granted: set[WorkloadKey] = set()
@@ -42,11 +40,6 @@ class WorkloadIndex:
     def get(self, key: WorkloadKey) -> Workload | None:
         """Return the Workload as last seen."""
         return self._by_key.get(key)
-
-    def by_uid(self, uid: str) -> Workload | None:
-        """Return the Workload with a UID as last seen."""
-        key = self._keys.get(uid)
-        return None if key is None else self._seen.get(key)
 
     def __iter__(self) -> Iterator[WorkloadKey]:
         """All keys, in the order in which they were first seen; changes meanwhile do no harm."""
@@ -87,12 +80,8 @@ class WorkloadIndex:
     def on_update(self, workload: Workload) -> WorkloadKey | None:
         """Take a version of a Workload; return None if it was an old one."""
         key = workload.key()
-        known = self._seen.get(key)
         if not self._seen.put(key, workload):
             return None
-        if known is not None:
-            self._keys.pop(known.metadata.uid, None)
-        self._keys[workload.metadata.uid] = key
         self.doubt_absence(key)
         self._note_slice(key, _first_of(workload))
         return key
@@ -101,7 +90,6 @@ class WorkloadIndex:
         """Handle the deletion of a Workload; return false if it was not here."""
         is_gone = self._seen.remove(key, uid)
         if is_gone:
-            self._keys.pop(uid, None)
             self._granted.discard(key)
             self._note_slice(key, None)
         return is_gone

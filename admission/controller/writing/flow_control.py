@@ -1,6 +1,6 @@
 """Flow control: what may be sent to the API server now, and when the controller decides.
 
-This is the only place that says "not now"; `docs/flow-control.md` explains it on one page.
+This is the only place that says "not now"; `docs/internals/flow-control.md` explains it.
 
 * At most one request about a Workload or a queue is open. Of one without a usable answer a watch
   may tell, else it is sent again; one that was refused, or the fourth in a row that comes too

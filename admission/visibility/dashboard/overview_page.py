@@ -1,6 +1,6 @@
 """Page 1: where the GPUs go, who waits, and why."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -276,14 +276,6 @@ def matching(use: Sequence[QueueUse], text: str, also: Iterable[str]) -> list[Qu
 
 def _say(total: Total, value: int) -> str:
     return words.say(total.resource, value)
-
-
-def totals_by_queue(use: Use, resource: str) -> Mapping[str, int]:
-    """Return what each ClusterQueue holds of a resource."""
-    return {
-        one.name: sum(line.used for line in one.lines if line.resource == resource)
-        for one in use.queues
-    }
 
 
 def moment(now: datetime) -> str:
