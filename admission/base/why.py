@@ -548,19 +548,19 @@ class NoFlavor:
 
     def with_relief(self, flavors: tuple[FlavorName, ...], relief: str) -> "NoFlavor":
         """Return it with the work whose end makes room on the nodes of flavors."""
-        told = tuple(
+        pod_sets = tuple(
             RefusedPodSet(
                 name,
                 tuple(
-                    replace(one, relief=relief)
-                    if isinstance(one, NoPlace) and one.flavors == flavors
-                    else one
-                    for one in refusals
+                    replace(refusal, relief=relief)
+                    if isinstance(refusal, NoPlace) and refusal.flavors == flavors
+                    else refusal
+                    for refusal in refusals
                 ),
             )
             for name, refusals in self.pod_sets
         )
-        return replace(self, pod_sets=told)
+        return replace(self, pod_sets=pod_sets)
 
     @property
     def is_of_nodes(self) -> bool:

@@ -292,8 +292,8 @@ class PendingConditions:
         reason = wait.why
         if not isinstance(reason, NoFlavor) or not reason.no_places:
             return wait
-        for flavors in dict.fromkeys(one.flavors for one in reason.no_places):
-            lacking = [one for one in reason.no_places if one.flavors == flavors]
+        for flavors in dict.fromkeys(no_place.flavors for no_place in reason.no_places):
+            lacking = [place for place in reason.no_places if place.flavors == flavors]
             key = self._state.relief(wait.workload, lacking)
             workload = None if key is None else self._workloads.get(key)
             if workload is not None:

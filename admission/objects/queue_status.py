@@ -37,7 +37,7 @@ class QueueStatus(View, frozen=True, kw_only=True):
     """Workloads that are admitted and not finished."""
 
 
-class WithoutNode(NamedTuple):
+class StatedWithoutNode(NamedTuple):
     """What the status of a ClusterQueue says of quota whose pods are on no node.
 
     Attributes:
@@ -49,13 +49,13 @@ class WithoutNode(NamedTuple):
     since: str
 
 
-def without_node(found: Iterable[Any] | None) -> dict[FlavorResource, WithoutNode]:
+def without_node(found: Iterable[Any] | None) -> dict[FlavorResource, StatedWithoutNode]:
     """Return what the status of a ClusterQueue says that pods without a node hold.
 
     What cannot be read counts as 0.
     """
     return {
-        FlavorResource(FlavorName(flavor["name"]), ResourceName(one["name"])): WithoutNode(
+        FlavorResource(FlavorName(flavor["name"]), ResourceName(one["name"])): StatedWithoutNode(
             values.amount_or_zero(one["name"], one.get("total") or "0"), one.get("since") or ""
         )
         for flavor in msgspec.to_builtins(found or ())

@@ -320,15 +320,15 @@ def _same_nodes(flavors: Sequence[str]) -> str:
 AND_MORE_NODES: Final = "and more nodes"
 
 
-def overlapping(flavor: str, others: Sequence[str]) -> str:
+def overlapping(flavor: str, rivals: Sequence[str]) -> str:
     """Return that flavors select the same nodes.
 
     Args:
         flavor: a flavor of the ClusterQueue.
-        others: flavors that select nodes of it, too.
+        rivals: flavors that select nodes of it, too.
     """
     return (
-        f"flavor {flavor} selects nodes that {' and '.join(others)} selects too, so a pod of one"
+        f"flavor {flavor} selects nodes that {' and '.join(rivals)} selects too, so a pod of one"
         " takes what the quota of the other promises"
     )
 

@@ -48,10 +48,10 @@ def without_node(resource: str, flavor: str, amount: int, queue: str, since: str
     ``4 nvidia.com/gpu in flavor a100 are held by pods of ClusterQueue ml that are on no node,
     since 2026-01-02T03:04:05Z``
     """
-    held = quantity.in_words(resource, amount)
+    amount_text = quantity.in_words(resource, amount)
     return (
-        f"{held} {resource} in flavor {flavor} {'is' if amount == 1 else 'are'} held by pods of"
-        f" ClusterQueue {queue} that are on no node, since {since}"
+        f"{amount_text} {resource} in flavor {flavor} {'is' if amount == 1 else 'are'} held by"
+        f" pods of ClusterQueue {queue} that are on no node, since {since}"
     )
 
 

@@ -34,7 +34,7 @@ class WithoutNode:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _HeldPart:
     """What one workload holds without a node."""
 
     queue: ClusterQueueName
@@ -43,7 +43,7 @@ class _Part:
 
 
 @dataclass(slots=True)
-class _Sum:
+class _PairSum:
     """What all workloads of a ClusterQueue hold of one flavor and resource."""
 
     amount: int = 0
@@ -78,8 +78,8 @@ class QuotaWithoutNode:
             changes: is told of ClusterQueues whose sums change.
         """
         self._changes = changes
-        self._parts: dict[WorkloadKey, _Part] = {}
-        self._sums: dict[ClusterQueueName, dict[FlavorResource, _Sum]] = {}
+        self._parts: dict[WorkloadKey, _HeldPart] = {}
+        self._sums: dict[ClusterQueueName, dict[FlavorResource, _PairSum]] = {}
 
     def hold(
         self,
@@ -102,7 +102,7 @@ class QuotaWithoutNode:
                 amounts[pair] = amounts.get(pair, 0) + value
         charged = {pair: min(n, held.usage.get(pair, 0)) for pair, n in amounts.items()}
         some = {pair: value for pair, value in charged.items() if value}
-        part = _Part(held.cluster_queue, held.admitted_us, some) if some else None
+        part = _HeldPart(held.cluster_queue, held.admitted_us, some) if some else None
         self._replace(held.key, part)
 
     def release(self, key: WorkloadKey) -> None:
@@ -113,7 +113,7 @@ class QuotaWithoutNode:
         """Return what a ClusterQueue's workloads hold without a node; missing: nothing."""
         return {pair: one.told() for pair, one in sorted(self._sums.get(name, {}).items())}
 
-    def _replace(self, key: WorkloadKey, part: _Part | None) -> None:
+    def _replace(self, key: WorkloadKey, part: _HeldPart | None) -> None:
         before = self._parts.pop(key, None)
         if part is not None:
             self._parts[key] = part
@@ -131,7 +131,7 @@ class QuotaWithoutNode:
         if part is not None:
             sums = self._sums.setdefault(part.queue, {})
             for pair, value in part.amounts.items():
-                sums.setdefault(pair, _Sum()).add(key, value, part.since_us)
+                sums.setdefault(pair, _PairSum()).add(key, value, part.since_us)
             self._changes.queue(part.queue)
 
 

@@ -15,7 +15,7 @@ from admission.gpu import capacity, catalogue, costs, resources
 from admission.gpu.health import HealthPolicy
 from admission.objects import nodes, pods, queue_status, resource_flavor, values, views
 from admission.objects.local_queue import LocalQueue
-from admission.objects.queue_status import WithoutNode, reserved
+from admission.objects.queue_status import StatedWithoutNode, reserved
 from admission.objects.workload import Workload
 from admission.scheduling import model, quota
 from admission.scheduling.hierarchy import CohortNode, Node, QueueNode, members
@@ -575,7 +575,7 @@ def _line(
     node: QueueNode,
     pair: FlavorResource,
     leaving: Mapping[FlavorResource, int] | None,
-    unbound: Mapping[FlavorResource, WithoutNode],
+    unbound: Mapping[FlavorResource, StatedWithoutNode],
 ) -> Line:
     nominal, used = quota.nominal(node, pair), node.usage.get(pair, 0)
     held = unbound.get(pair)

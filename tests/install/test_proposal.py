@@ -106,6 +106,15 @@ def test_what_does_not_count_is_told(kind: str, said: str) -> None:
     assert note.startswith(said)
 
 
+def test_a_node_that_is_about_to_be_removed_makes_no_flavor_and_no_quota() -> None:
+    taint = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
+    found = supply(gpu_node("a"), gpu_node("b", taints=[GPU_TAINT, taint]))
+    assert flavors(found) == {"a100-80gb": (GPU, 8)}
+    assert found.notes == (
+        "node b is left out: taint karpenter.sh/disrupted says that it is removed",
+    )
+
+
 def test_a_flavor_of_sick_nodes_alone_stays_and_has_no_quota() -> None:
     assert flavors(supply(sick(gpu_node("a"), "not ready"))) == {"a100-80gb": (GPU, 0)}
 

@@ -1,6 +1,7 @@
 """Whose end would make room for who waits for a node: the cheapest, by a unique order."""
 
 from admission.base.names import WorkloadKey
+from admission.scheduling.model import Workload
 from tests.scheduling.test_nodes_decide import GPU, Cluster, asking, cluster, no_places, node
 
 
@@ -11,7 +12,7 @@ def relief(made: Cluster, name: str) -> str:
     return "" if key is None else key.name
 
 
-def running(made: Cluster, *workloads: object) -> None:
+def running(made: Cluster, *workloads: Workload) -> None:
     """Workloads that are admitted and bound, one after the other."""
     for one in workloads:
         made.world.add(one)

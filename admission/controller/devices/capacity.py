@@ -188,7 +188,7 @@ class Capacities:
         self._note(name)
         total = self._sums[name] = _Sum()
         for node in self._nodes.values():
-            node.repelled = tuple(one for one in node.repelled if one != name)
+            node.repelled = tuple(flavor for flavor in node.repelled if flavor != name)
             if _selects(node_labels, node.facts.labels):
                 if predicate.repelling(node.taints, tolerations) is not None:
                     node.repelled = tuple(sorted((*node.repelled, name)))
@@ -201,7 +201,7 @@ class Capacities:
         if self._flavors.pop(name, None) is not None:
             for node in self._sums.pop(name).nodes:
                 entry = self._nodes[node]
-                entry.repelled = tuple(one for one in entry.repelled if one != name)
+                entry.repelled = tuple(other for other in entry.repelled if other != name)
             self._shared = None
             self._note(name)
 
@@ -462,8 +462,9 @@ class Capacities:
             for flavor in flavors
             if flavor in entry.repelled
         )
-        told = (f"taint {one.key}:{one.effect} is not tolerated" for one in repelling if one)
-        return tuple(dict.fromkeys((*entry.part.reasons, *told)))
+        taints = filter(None, repelling)
+        reasons = (f"taint {taint.key}:{taint.effect} is not tolerated" for taint in taints)
+        return tuple(dict.fromkeys((*entry.part.reasons, *reasons)))
 
     def named(self, names_: Iterable[str], pods: Pods) -> tuple[GpuNode, ...]:
         """Return nodes with the holders of their GPUs; those that are not known are left out.
@@ -547,7 +548,7 @@ class Capacities:
         if self._shared is None:
             return
         flavors = sorted(self._of(entry.facts.labels))
-        takers = tuple(one for one in flavors if one not in entry.repelled)
+        takers = tuple(flavor for flavor in flavors if flavor not in entry.repelled)
         capacity = entry.capacity if takers else entry.withheld
         self._shared.setdefault(takers or tuple(flavors), _Sum()).add(capacity, sign)
 

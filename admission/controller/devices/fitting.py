@@ -78,15 +78,15 @@ class Fitting:
         assigned = (admission.pod_set_assignments if admission else None) or ()
         flavors = {one.name: dict.fromkeys((one.flavors or {}).values()) for one in assigned}
         pod_sets = workload.spec.pod_sets or ()
-        given = _deciding(one.flavors or {} for one in assigned)
-        for flavor in filter(self._places.grows, given):
+        deciding = _deciding(assignment.flavors or {} for assignment in assigned)
+        for flavor in filter(self._places.grows, deciding):
             return why.NodeAwaited(flavor)
         for pod_set in pod_sets:
             for flavor in flavors.get(pod_set.name, ()):  # it runs on nodes of all of them
                 beyond = self._beyond(pod_set, (flavor,))
                 if beyond:
                     return why.BeyondNodes(tuple(beyond))
-        for flavor in filter(self._places.may_grow, given):
+        for flavor in filter(self._places.may_grow, deciding):
             return why.NodeAwaited(flavor)
         lacking = [self._lacks_hole(one, flavors.get(one.name, ())) for one in pod_sets]
         return lacking[0] if lacking and all(lacking) else None
@@ -119,8 +119,8 @@ def _deciding(assigned: Iterable[Mapping[str, str]]) -> tuple[FlavorName, ...]:
     """Return the flavors whose nodes decide: those of GPUs; where none are given, all."""
     pairs = [(resource, flavor) for flavors in assigned for resource, flavor in flavors.items()]
     of_gpus = [flavor for resource, flavor in pairs if is_gpu(resource)]
-    found = of_gpus or [flavor for _, flavor in pairs]
-    return tuple(dict.fromkeys(map(FlavorName, found)))
+    flavors_given = of_gpus or [flavor for _, flavor in pairs]
+    return tuple(dict.fromkeys(map(FlavorName, flavors_given)))
 
 
 def _asks(pod_set: PodSet) -> Mapping[str, int]:

@@ -256,7 +256,7 @@ class Guard:
     def overlaps(self, queue: str) -> dict[str, tuple[str, ...]]:
         """Return the flavors of a ClusterQueue's quota that share nodes, with those they share."""
         flavors = sorted(_flavors(self.promised(queue)))
-        return {one: self._overlaps[one] for one in flavors if one in self._overlaps}
+        return {flavor: self._overlaps[flavor] for flavor in flavors if flavor in self._overlaps}
 
     def promising(self, flavors: Iterable[str]) -> frozenset[str]:
         """Return the ClusterQueues that have quota for GPUs in one of the flavors."""

@@ -231,12 +231,12 @@ class NodeInventory:
         flavors = dict.fromkeys(shortage.pair.flavor for shortage in found)
         more = [text for flavor in flavors for text in self._of(flavor).reasons]
         more += [text for pair in pairs if (text := self._in_pieces(*pair))]
-        told = {shortage.pair.flavor for shortage in found if shortage.overlaps}
+        named = {shortage.pair.flavor for shortage in found if shortage.overlaps}
         overlaps = self._guard.overlaps(queue.metadata.name)
         more += [
-            ours.overlapping(flavor, others)
-            for flavor, others in overlaps.items()
-            if flavor not in told
+            ours.overlapping(flavor, rivals)
+            for flavor, rivals in overlaps.items()
+            if flavor not in named
         ]
         shortages = [shortage.text for shortage in found]
         return condition_list.make(

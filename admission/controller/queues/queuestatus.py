@@ -69,7 +69,8 @@ def gpus_without_node(status: QueueStatus) -> dict[FlavorResource, WithoutNode]:
 
     Other resources are left out: the scheduler has room for them sooner or later.
     """
-    return {pair: one for pair, one in status.without_node.items() if is_gpu(pair.resource)}
+    amounts = status.without_node
+    return {pair: amount for pair, amount in amounts.items() if is_gpu(pair.resource)}
 
 
 def gpus(view: ClusterQueue, reserved: Mapping[FlavorResource, int]) -> str | None:
@@ -271,14 +272,14 @@ def _flavors(
     ]
 
 
-def _without_node(found: Mapping[FlavorResource, WithoutNode]) -> list[dict[str, Any]]:
+def _without_node(amounts: Mapping[FlavorResource, WithoutNode]) -> list[dict[str, Any]]:
     by_flavor: dict[names.FlavorName, list[dict[str, str]]] = {}
-    for pair, one in sorted(found.items()):
+    for pair, part in sorted(amounts.items()):
         by_flavor.setdefault(pair.flavor, []).append(
             {
                 "name": pair.resource,
-                "total": quantity.from_canonical(pair.resource, one.amount),
-                "since": clock.to_wire(datetime.fromtimestamp(one.since_us // _SECOND_US, UTC)),
+                "total": quantity.from_canonical(pair.resource, part.amount),
+                "since": clock.to_wire(datetime.fromtimestamp(part.since_us // _SECOND_US, UTC)),
             }
         )
     flavors = [{"name": name, "resources": listed} for name, listed in by_flavor.items()]
