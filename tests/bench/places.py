@@ -2,8 +2,8 @@
 
 Only the engine runs, in this process: ``python -m tests.bench.places`` prints one line of JSON.
 An event is a pod that ends on a node, until it is known who is to be tried again: on a node that
-can take nobody who waits (``idle``), and on such a node while 10,000 workloads are admitted without
-a place, where nodes only tell (``told``). `GOALS` says what each figure may be at most.
+can take nobody who waits (``idle``), and the same while 10,000 workloads are admitted without a
+place, where nodes only tell (``told``). `GOALS` says what each figure may be at most.
 """
 
 import gc
@@ -162,7 +162,7 @@ def _events(state: State) -> float:
 
 
 def _tell(state: State) -> None:
-    """Workloads that are admitted without a place, of four sizes; nodes of their flavor are full."""
+    """Admit workloads of four sizes that have no place, as the node of their flavor is full."""
     flavor = FlavorName("cloud")
     state.set_resource_flavor(
         model.ResourceFlavor(name=flavor, node_labels=TOLD_POOL, placement=model.Enforcement.TELL)

@@ -271,6 +271,11 @@ def test_a_pod_that_is_bound_while_an_audit_looks_is_no_drift() -> None:
     run(found, "first", gpus=2)
     ledger = found.state.places.ledger
     ledger.drop_pod(found.pod("first").metadata.uid)
-    audits = Audits(found, between=lambda: (found.observe(), found.settle()))
+
+    def see_everything() -> None:
+        found.observe()
+        found.settle()
+
+    audits = Audits(found, between=see_everything)
     assert audits.auditor.audit() == {}
     assert audits.auditor.node_drift == {}

@@ -1,5 +1,7 @@
 """Pods with scheduling gates of other controllers."""
 
+from typing import Any
+
 from admission.base import names, patches
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.kube import resources
@@ -10,7 +12,7 @@ THEIRS = "acme.io/data"
 OURS = names.ADMISSION_GATE
 
 
-def gated(*gates: str) -> dict[str, object]:
+def gated(*gates: str) -> dict[str, Any]:
     return {"schedulingGates": [{"name": gate} for gate in gates]}
 
 

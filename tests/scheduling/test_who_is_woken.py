@@ -6,7 +6,7 @@ from unittest import mock
 
 import pytest
 
-from admission.base.names import ClusterQueueName, WorkloadKey
+from admission.base.names import ClusterQueueName, FlavorName, WorkloadKey
 from admission.scheduling import model
 from admission.scheduling.model import Enforcement
 from admission.scheduling.places import predicate
@@ -137,7 +137,7 @@ def test_thousands_that_have_no_place_cost_a_question_for_each_shape() -> None:
                 model.PodSetAssignment(
                     name=asking("w", 4).pod_sets[0].name,
                     count=1,
-                    flavors={GPU: model.FlavorName("a")},
+                    flavors={GPU: FlavorName("a")},
                     usage={GPU: 4},
                 ),
             ),

@@ -175,9 +175,10 @@ class PodPlaces:
         has_devices = asks_devices(workload)
         for one in no_places:
             pod_set = pod_sets.get(PodSetName(one.pod_set))
-            want = pod_set and self.want(
-                pod_set, one.count, map(FlavorName, one.flavors), has_devices=has_devices
-            )
+            if pod_set is None:
+                continue
+            flavors = map(FlavorName, one.flavors)
+            want = self.want(pod_set, one.count, flavors, has_devices=has_devices)
             if want is not None:
                 self._awaited.note(queue, want)
 
@@ -208,10 +209,11 @@ class PodPlaces:
             return tuple(sorted(self._awaited.queues()))
         helped = self._awaited.concerned(shrunk, lambda shape: bool(shape.needs.spread))
         for name in roomier:
-            helped |= self._awaited.concerned(
-                self._flavors_of.get(name, ()),
-                lambda shape, name=name: bool(shape.needs.spread) or ledger.takes(name, shape),
-            )
+
+            def may_help(shape: PodShape, node: str = name) -> bool:
+                return bool(shape.needs.spread) or ledger.takes(node, shape)
+
+            helped |= self._awaited.concerned(self._flavors_of.get(name, ()), may_help)
         return tuple(sorted(helped))
 
     # --------------------------------------------------------------------------------- answers
