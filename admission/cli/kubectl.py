@@ -46,7 +46,8 @@ _PLUGIN: Final = {
 _DISTRIBUTIONS: Final = ("kubectl-gpu", "gpu-admission")
 """The two that have the plugin."""
 _PACKAGES_ADVICE: Final = (
-    "Run pip install 'kubectl-gpu[doctor]', or gpu-admission doctor of the package gpu-admission"
+    "Run pip install 'kubectl-gpu[doctor]'; or, where the package gpu-admission is installed:"
+    " gpu-admission doctor"
 )
 
 

@@ -80,7 +80,7 @@ from admission.kube.resources import Resource
 from admission.objects import condition_list, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import Workload
-from admission.owners import batch_job, deployment, integrations, ray, spark_application, train_job
+from admission.owners import batch_job, integrations, ray, spark_application, train_job
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Kind
 from admission.reasons import ours
@@ -256,11 +256,6 @@ class Core:
             generation=queue.metadata.generation,
         )
 
-    def _deployment_of(self, key: WorkloadKey) -> str:
-        """Return the name of the Deployment whose pod has a Workload; empty for none."""
-        pod = self._pods.index.get(key)
-        return "" if pod is None else deployment.of_pod(pod)
-
     def _make_owners(self) -> None:
         """Prepare the owners of each kind that is served."""
         look_at = self._queue.add_all
@@ -305,7 +300,7 @@ class Core:
             self._endings, groups, self._rollouts, self._refusals,
             awaits_gates=self._settings.gpu.waits_for_other_gates,
         )  # fmt: skip
-        self.counting.deployment_of = self._deployment_of
+        self.counting.deployment_of = self._pods.deployment_of
         self._owners: tuple[Owners[Any, Any], ...] = (
             *(held.get(one.kind, self._pods) for one in self._kinds.integrations),
             groups,

@@ -65,6 +65,7 @@ def load(
     Raises:
         ConfigurationError: there is none, or it cannot be used.
     """
+    authorization: Callable[[], str | None]
     if kubeconfig is None and service_account.is_here():
         plain = service_account.read()
         authorization = service_account.Authorization(SystemClock())
@@ -100,11 +101,12 @@ def _signed_in(plain: Plain) -> tuple[Callable[[], str | None], Plain]:
     certificate, key = given.credential.certificate, given.credential.key
     if certificate is None or key is None:
         return given, plain
-    files = {
-        "cert_file": kubeconfigs.written(certificate.encode()),
-        "key_file": kubeconfigs.written(key.encode()),
-    }
-    return given, dataclasses.replace(plain, **files)
+    access = dataclasses.replace(
+        plain,
+        cert_file=kubeconfigs.written(certificate.encode()),
+        key_file=kubeconfigs.written(key.encode()),
+    )
+    return given, access
 
 
 def namespace(kubeconfig: str | None = None, *, context: str | None = None) -> str:

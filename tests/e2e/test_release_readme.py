@@ -124,6 +124,7 @@ def test_the_release_is_installed_by_its_readme(way: str, folder: Path, tmp_path
         system.cluster.add_gpu_node("gpu-0")
         admin = Reader(folder, tmp_path / "admin", system, programs)
         user = Reader(folder, tmp_path / "user", system, programs)
+        printed = ""
         for section in ("Before", way, "After"):
             for comment, commands in blocks(section):
                 if comment.startswith("not run"):

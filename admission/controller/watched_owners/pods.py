@@ -39,7 +39,7 @@ from admission.controller.writing.api_requests import ApiRequest, Operation
 from admission.controller.writing.work_queue import WorkQueue
 from admission.objects import gangs, resource_claim, views
 from admission.objects.workload import Workload
-from admission.owners import injection, pod_group, spark_application
+from admission.owners import deployment, injection, pod_group, spark_application
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Owner
 from admission.owners.lifecycle import Next
@@ -252,6 +252,11 @@ class Pods(Owners[views.Pod, views.PodDocument]):
     @override
     def of_namespace(self, namespace: str) -> tuple[WorkloadKey, ...]:
         return ()
+
+    def deployment_of(self, key: WorkloadKey) -> str:
+        """Return the name of the Deployment whose pod has a Workload; empty for none."""
+        pod = self.index.get(key)
+        return "" if pod is None else deployment.of_pod(pod)
 
     # ------------------------------------------------------------------- pods being deleted
 
