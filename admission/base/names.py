@@ -197,6 +197,8 @@ GPU_TAINT_KEY: Final = "nvidia.com/gpu"
 SYSTEM_NAMESPACE: Final = "gpu-admission-system"
 LEASE_NAME: Final = "gpu-admission"
 KUEUE_LEASE_NAME: Final = "c1f6bfd2.kueue.x-k8s.io"
+USAGE_READER_ROLE: Final = "gpu-admission-usage-reader"
+"""The Role that may read the records of GPU-time, in the namespace of the program."""
 VIEWER_ROLES: Final = {
     kind: f"gpu-admission-{kind.lower()}-viewer-role"
     for kind in (

@@ -180,13 +180,14 @@ def _lines(use: Use, most: int, *, every: bool) -> Iterator[str]:
 
 
 def _resources(use: Use, *, every: bool) -> list[str]:
-    """The resources to show: GPUs, and all others if they are wanted or there are no GPUs."""
+    """The resources to show, whole GPUs first: GPUs, and all others on request or without GPUs."""
     found = {line.resource for one in use.queues for line in one.lines}
     found |= {line.resource for one in use.cohorts for line in one.lines}
     if not use.queues:
         found |= {line.resource for one in use.local_queues for line in one.lines}
     gpus = {one for one in found if quota_use.is_gpu(one)}
-    return sorted(found if every or not gpus else gpus, key=quota_use.order_of)
+    shown = found if every or not gpus else gpus
+    return sorted(shown, key=lambda name: (name != names.GPU_RESOURCE, *quota_use.order_of(name)))
 
 
 def _of_resource(use: Use, resource: str, most: int) -> Iterator[str]:

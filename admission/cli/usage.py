@@ -8,10 +8,12 @@ import click
 from typing_extensions import override
 
 from admission.base import clock, durations, names
+from admission.base.answers import ErrorCode
 from admission.base.errors import InvalidValueError
 from admission.cli import asking, clusters, named, output, tables
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import Column
+from admission.kube import errors
 from admission.objects import usage_record
 from admission.objects.usage_record import Owner, Runs
 from admission.visibility import usage as usages
@@ -106,7 +108,16 @@ def usage(
     )
     now = int(clock.SystemClock().now().timestamp())
     with asking.asked(kubeconfig, context, None) as target:
-        records, unreadable = usages.read(target.api, system_namespace)
+        try:
+            records, unreadable = usages.read(target.api, system_namespace)
+        except errors.ForbiddenError as error:
+            output.fail(
+                str(error),
+                f"records are ConfigMaps of namespace {system_namespace}; an administrator lets "
+                f"you read them: kubectl create rolebinding usage -n {system_namespace} --role "
+                f"{names.USAGE_READER_ROLE} --user NAME",
+                code=ErrorCode.FORBIDDEN,
+            )
     found = usages.summed(
         records,
         now - since,

@@ -6,7 +6,6 @@ from datetime import timedelta
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Final, Literal, Union, get_args, get_origin
 
-import annotated_types
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -105,9 +104,11 @@ def _limits(marks: Iterable[Any]) -> dict[str, Any]:
     every = [inner for mark in marks for inner in (mark.metadata if _is_field(mark) else (mark,))]
     if UNSET_IF_EMPTY in every:
         return {}
-    least = [mark.ge for mark in every if isinstance(mark, annotated_types.Ge)]
-    most = [mark.le for mark in every if isinstance(mark, annotated_types.Le)]
-    return {name: found[0] for name, found in (("minimum", least), ("maximum", most)) if found}
+    found = {
+        name: next((getattr(mark, member) for mark in every if hasattr(mark, member)), None)
+        for name, member in (("minimum", "ge"), ("maximum", "le"))
+    }
+    return {name: limit for name, limit in found.items() if limit is not None}
 
 
 def _is_field(mark: Any) -> bool:

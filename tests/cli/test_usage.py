@@ -8,10 +8,13 @@ import pytest
 
 from admission.base import names
 from admission.base.clock import SystemClock
-from admission.kube import resources
+from admission.config.derived import Settings
+from admission.install import manifests
+from admission.kube import errors, resources
 from admission.objects import usage_record
 from admission.objects.usage_record import Account, Owner, Period, Record, Runs
 from admission.sandbox.store import Store
+from admission.visibility import usage as usages
 from tests.builders.cluster import make_namespace
 from tests.cli.served import Served, served
 
@@ -44,6 +47,20 @@ def world(tmp_path: Path) -> Iterator[World]:
     store.create(resources.NAMESPACES, make_namespace(SYSTEM))
     with served(store, resources.BUILT_IN, tmp_path) as kubeconfig:
         yield World(store, kubeconfig)
+
+
+def test_who_may_not_read_the_records_is_told_which_role_lets_them(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise errors.ForbiddenError(403, "Forbidden", "configmaps is forbidden")
+
+    monkeypatch.setattr(usages, "read", refuse)
+    told = world.ask().stderr
+    assert f"--role {names.USAGE_READER_ROLE}" in told
+    assert f"-n {SYSTEM}" in told
+    rules = manifests.base(Settings(), manifests.DEFAULT_IMAGE)["rbac.yaml"]
+    assert names.USAGE_READER_ROLE in {role["metadata"]["name"] for role in rules}
 
 
 def test_hours_are_shown_by_namespace_with_their_share(world: World) -> None:

@@ -530,3 +530,13 @@ def test_the_default_is_what_kubectl_takes(
     monkeypatch.setenv("KUBECONFIG", file)
     assert credentials.namespace() == "team"
     assert credentials.load(connections=1).authorization() == "Bearer secret"
+
+
+def test_where_there_is_no_kubeconfig_at_all_that_is_said(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    said = "~/.kube/config does not exist, and KUBECONFIG names no other file"
+    assert kubeconfig.missing(None) == said
+    (tmp_path / ".kube").mkdir()
+    (tmp_path / ".kube/config").write_text("")
+    assert kubeconfig.missing(None) == ""
