@@ -404,6 +404,7 @@ class DomainsTooSmall:
         fitting: slices that fit where most do; can be all of them where only the leader does not.
         asked: slices that there are.
         size: pods of a slice; 1 where pods are placed one by one.
+        is_one: whether one domain of the level has to take all of them.
         layers: the same for each layer of slices; none where there is one layer or none.
         excluded: what takes not even one pod.
     """
@@ -413,6 +414,7 @@ class DomainsTooSmall:
     fitting: int
     asked: int
     size: int
+    is_one: bool = True
     layers: tuple[LayerFit, ...] = ()
     excluded: NodesExcluded = NONE_EXCLUDED
 
@@ -561,6 +563,19 @@ class NoFlavor:
             for name, refusals in self.pod_sets
         )
         return replace(self, pod_sets=pod_sets)
+
+    @property
+    def no_domains(self) -> tuple[DomainsTooSmall | NoDomains, ...]:
+        """Return what domains of topologies do not take the pods, each once.
+
+        None where anything else is in the way of a flavor, too.
+        """
+        domains = tuple(
+            refusal
+            for refusal in self.refusals
+            if isinstance(refusal, DomainsTooSmall | NoDomains)
+        )
+        return domains if len(domains) == len(self.refusals) else ()
 
     @property
     def is_of_nodes(self) -> bool:

@@ -4,9 +4,11 @@ Source: kueue pkg/cache/scheduler/tas_flavor_snapshot.go (texts).
 """
 
 from collections.abc import Iterator
-from typing import assert_never
+from typing import Final, assert_never
 
 from admission.base import why
+
+_HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 def refusal(reason: why.TopologyRefusal) -> str:
@@ -42,6 +44,36 @@ def refusal(reason: why.TopologyRefusal) -> str:
             )
         case _:
             assert_never(reason)
+
+
+def shortage(reason: why.DomainsTooSmall | why.NoDomains) -> str:
+    """Return what people are told where no domain takes pods, without a full stop.
+
+    ``needs 8 pods in one rack of topology default; at most 6 fit into one``
+    """
+    if isinstance(reason, why.NoDomains):
+        return f"no node of the flavor has the labels of all levels, as {reason.level}"
+    pods = "pod" if reason.size == 1 else f"slice of {reason.size} pods"
+    needs = _counted(reason.asked, pods)
+    fit = "fits" if reason.fitting == 1 else "fit"
+    if not reason.is_one:
+        head = f"needs room for {needs} in topology {reason.topology}"
+        amount = f"{reason.fitting or 'none'} {fit}"
+    else:
+        level = "node" if reason.level == _HOSTNAME else reason.level.rpartition("/")[2]
+        head = f"needs {needs} in one {level} of topology {reason.topology}"
+        amount = f"at most {reason.fitting} {fit} into one" if reason.fitting else "none fits now"
+    if reason.fitting >= reason.asked:
+        amount = "there is no room for the leader or for inner slices beside them"
+    taints = [
+        f"{_counted(n, 'node')} with taint {taint[0]}" for taint, n in reason.excluded.taints
+    ]
+    return "; ".join((head, amount, *(f"not counting {text}" for text in taints)))
+
+
+def _counted(count: int, noun: str) -> str:
+    plural = noun.replace(" of", "s of", 1) if " of" in noun else f"{noun}s"
+    return f"{count} {noun if count == 1 else plural}"
 
 
 def _too_small(reason: why.DomainsTooSmall) -> str:

@@ -15,7 +15,7 @@ from admission.base import conditions, names, quantity, why
 from admission.base.conditions import EvictionReason, Text, WaitReason
 from admission.base.names import FlavorResource
 from admission.base.why import LargestNode, MemberCounts, Refusal, Shortage, Why
-from admission.reasons import kueue, placing
+from admission.reasons import domains, kueue, placing
 from admission.reasons.catalogue import Code, is_code
 
 MOST: Final = 200
@@ -294,6 +294,26 @@ def waits_for_node(
     return Text(Code.WAITING_FOR_NODE, sentence(f"Waits for a node: {head}", *clauses))
 
 
+def waits_for_domain(
+    refusals: Sequence[why.DomainsTooSmall | why.NoDomains],
+    cluster_queue: str,
+    *,
+    place: str = "",
+) -> Text:
+    """Return that a Workload waits until domains of a topology have room for its pods.
+
+    ``Waits for nodes: needs 8 pods in one rack of topology default; at most 6 fit into one.``
+
+    Args:
+        refusals: what does not take them, at least one.
+        cluster_queue: the ClusterQueue in which it waits.
+        place: its place in the queue; empty where it is not known.
+    """
+    head, *others = dict.fromkeys(map(domains.shortage, refusals))
+    clauses = (*others, _at(place, cluster_queue))
+    return Text(Code.WAITING_FOR_NODE, sentence(f"Waits for nodes: {head}", *clauses))
+
+
 def waits_for_preempted(count: int, *, until: str = "") -> Text:
     """Return that a Workload waits for those that it preempts.
 
@@ -381,6 +401,8 @@ def waiting(
             return overtaken(place, cluster_queue)
         case why.NoFlavor() if reason.reason == WaitReason.WAITING_FOR_NODE:
             return waits_for_node(reason.no_places, cluster_queue, place=place)
+        case why.NoFlavor() if reason.no_domains and not shortages:
+            return waits_for_domain(reason.no_domains, cluster_queue, place=place)
         case why.NoFlavor() if shortages:
             sentence_of_kueue = text(reason, cluster_queue)
             if sentence_of_kueue.reason not in _OF_SHORTAGES:
@@ -564,6 +586,8 @@ def _of_refusals(reason: why.NoFlavor, cluster_queue: str) -> Text:
     """
     if reason.reason == WaitReason.WAITING_FOR_NODE:
         return waits_for_node(reason.no_places, cluster_queue)
+    if reason.no_domains:
+        return waits_for_domain(reason.no_domains, cluster_queue)
     refusals = sorted(
         reason.refusals,
         key=lambda refusal: (

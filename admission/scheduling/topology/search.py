@@ -440,6 +440,7 @@ class _Search:
             fitting=fitting,
             asked=self._slices,
             size=self._levels.size,
+            is_one=bool(request.required),
             layers=layers,
             excluded=self._excluded(),
         )
