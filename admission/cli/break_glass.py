@@ -122,8 +122,7 @@ def status(target: Target, config_file: Path | None, form: str) -> None:
         if found.since
         else "the glass is whole: new GPU pods wait for quota"
     )
-    count = len(found.outside) or "no"
-    click.echo(f"{tables.counted(count, 'pod')} let run outside of quota")
+    click.echo(f"{tables.counted(len(found.outside), 'pod')} let run outside of quota")
     for one in found.outside:
         click.echo(f"  {one}")
 

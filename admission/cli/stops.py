@@ -66,10 +66,9 @@ def stops(called: click.Context, target: Target, form: str) -> None:
     for one in found:
         told = f"{one.kind}/{one.name} -n {one.namespace}: {one.why}"
         output.console().print(output.one_line(told))
-    count = len(found) or "no"
     allowed = clusters.again("gpu-admission stops allow --for 10m")
     hint = f"; carry them out with: {allowed}" if found else ""
-    output.console().print(f"{tables.counted(count, 'stop')} held back{hint}")
+    output.console().print(f"{tables.counted(len(found), 'stop')} held back{hint}")
 
 
 @stops.command(

@@ -96,8 +96,7 @@ def _shortest_first(answer: Answer) -> list[Numbers]:
     """Return the numbers of each flavor and resource: those that lack first, then GPUs."""
 
     def key(numbers: Numbers) -> tuple[bool, bool, str]:
-        asks, free = numbers.asks, numbers.free
-        is_enough = asks is not None and free is not None and asks <= free
+        is_enough = numbers.free is not None and numbers.asks <= numbers.free
         return (is_enough, *quota_use.order_of(numbers.resource))
 
     return sorted(answer.numbers, key=key)

@@ -10,7 +10,8 @@ from admission.visibility import cluster, quota_use, why
 from admission.visibility.cluster import Wanted
 from admission.visibility.dashboard import overview_page
 from tests.builders.queues import make_cluster_queue, make_local_queue
-from tests.controller.test_capacity import GPU, add, bind, make_world, node
+from tests.controller.test_capacity import add, bind, make_world, node
+from tests.controller.test_one_currency import GPU
 from tests.controller.world import World
 
 SAID = "3 nvidia.com/gpu in flavor a100 are held by pods of ClusterQueue gpus that are on no node"

@@ -155,8 +155,8 @@ def wrong(value: Any, known: Mapping[str, Any], path: str = "") -> Iterator[str]
             elif members.get(name, others) is not True:
                 yield from wrong(member, members.get(name, others), below)
     if isinstance(value, list):
-        for number, member in enumerate(value):
-            yield from wrong(member, known.get("items", {}), f"{path}[{number}]")
+        for index, member in enumerate(value):
+            yield from wrong(member, known.get("items", {}), f"{path}[{index}]")
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["kueue", "gpu"])

@@ -94,8 +94,9 @@ def test_a_demo_that_is_kept_goes_on_with_new_pods() -> None:
     )  # fmt: skip
     try:
         assert demo.stdout is not None
-        told = iter(demo.stdout)
-        command = next(told for line in told if "In another terminal:" in line)
+        lines = iter(demo.stdout)
+        next(line for line in lines if "In another terminal:" in line)
+        command = next(lines)
         asked = waiting.until(
             lambda: answer if (answer := run(command)).returncode == 0 else None,
             what="the printed command answers",

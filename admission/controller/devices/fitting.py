@@ -79,8 +79,9 @@ class Fitting:
         flavors = {one.name: dict.fromkeys((one.flavors or {}).values()) for one in assigned}
         pod_sets = workload.spec.pod_sets or ()
         deciding = _deciding(assignment.flavors or {} for assignment in assigned)
-        for flavor in filter(self._places.grows, deciding):
-            return why.NodeAwaited(flavor)
+        awaited = next(filter(self._places.grows, deciding), None)
+        if awaited is not None:
+            return why.NodeAwaited(awaited)
         for pod_set in pod_sets:
             for flavor in flavors.get(pod_set.name, ()):  # it runs on nodes of all of them
                 beyond = self._beyond(pod_set, (flavor,))
