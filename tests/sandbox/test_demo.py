@@ -102,7 +102,7 @@ def test_a_demo_that_is_kept_goes_on_with_new_pods() -> None:
             what="the printed command answers",
         )
         assert re.match(r"nvidia\.com/gpu: \d+ of \d+ used", asked.stdout)
-        kubeconfig = next(line.split()[1] for line in told if line.startswith("  kubeconfig "))
+        kubeconfig = next(line.split()[1] for line in lines if line.startswith("  kubeconfig "))
         api = Target(kubeconfig).connect(connections=1, timeout_seconds=waiting.PATIENCE_SECONDS)
         with contextlib.closing(api):
             waiting.until(
