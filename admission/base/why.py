@@ -391,7 +391,7 @@ class LayerFit(NamedTuple):
 
     level: str
     fitting: int
-    asked: int
+    needed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,7 +402,7 @@ class DomainsTooSmall:
         topology: its name.
         level: label of the level that was searched last.
         fitting: slices that fit where most do; can be all of them where only the leader does not.
-        asked: slices that there are.
+        needed: slices that there are.
         size: pods of a slice; 1 where pods are placed one by one.
         is_one: whether one domain of the level has to take all of them.
         layers: the same for each layer of slices; none where there is one layer or none.
@@ -412,7 +412,7 @@ class DomainsTooSmall:
     topology: str
     level: str
     fitting: int
-    asked: int
+    needed: int
     size: int
     is_one: bool = True
     layers: tuple[LayerFit, ...] = ()

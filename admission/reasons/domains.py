@@ -54,7 +54,7 @@ def shortage(reason: why.DomainsTooSmall | why.NoDomains) -> str:
     if isinstance(reason, why.NoDomains):
         return f"no node of the flavor has the labels of all levels, as {reason.level}"
     pods = "pod" if reason.size == 1 else f"slice of {reason.size} pods"
-    needs = _counted(reason.asked, pods)
+    needs = _counted(reason.needed, pods)
     fit = "fits" if reason.fitting == 1 else "fit"
     if not reason.is_one:
         head = f"needs room for {needs} in topology {reason.topology}"
@@ -63,7 +63,7 @@ def shortage(reason: why.DomainsTooSmall | why.NoDomains) -> str:
         level = "node" if reason.level == _HOSTNAME else reason.level.rpartition("/")[2]
         head = f"needs {needs} in one {level} of topology {reason.topology}"
         amount = f"at most {reason.fitting} {fit} into one" if reason.fitting else "none fits now"
-    if reason.fitting >= reason.asked:
+    if reason.fitting >= reason.needed:
         amount = "there is no room for the leader or for inner slices beside them"
     taints = [
         f"{_counted(n, 'node')} with taint {taint[0]}" for taint, n in reason.excluded.taints
@@ -81,14 +81,14 @@ def _too_small(reason: why.DomainsTooSmall) -> str:
     head = f'topology "{reason.topology}"'
     if reason.layers:
         fits = "".join(
-            f"; {layer.fitting}/{layer.asked} slice(s) fit on level {layer.level}"
+            f"; {layer.fitting}/{layer.needed} slice(s) fit on level {layer.level}"
             for layer in reason.layers
         )
         text = f"{head} doesn't allow to fit{fits}"
     elif reason.fitting:
-        text = f"{head} allows to fit only {reason.fitting} out of {reason.asked} {unit}"
+        text = f"{head} allows to fit only {reason.fitting} out of {reason.needed} {unit}"
     else:
-        text = f"{head} doesn't allow to fit any of {reason.asked} {unit}"
+        text = f"{head} doesn't allow to fit any of {reason.needed} {unit}"
     parts = sorted(_excluded(reason.excluded))
     if not parts:
         return text

@@ -309,9 +309,11 @@ def waits_for_domain(
         cluster_queue: the ClusterQueue in which it waits.
         place: its place in the queue; empty where it is not known.
     """
-    head, *others = dict.fromkeys(map(domains.shortage, refusals))
-    clauses = (*others, _at(place, cluster_queue))
-    return Text(Code.WAITING_FOR_NODE, sentence(f"Waits for nodes: {head}", *clauses))
+    head, *clauses = dict.fromkeys(map(domains.shortage, refusals))
+    return Text(
+        Code.WAITING_FOR_NODE,
+        sentence(f"Waits for nodes: {head}", *clauses, _at(place, cluster_queue)),
+    )
 
 
 def waits_for_preempted(count: int, *, until: str = "") -> Text:

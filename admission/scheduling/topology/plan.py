@@ -13,7 +13,13 @@ from admission.scheduling.places.model import PODS, PodShape, Want
 from admission.scheduling.topology import leaves, search
 from admission.scheduling.topology.leaves import Leaf
 from admission.scheduling.topology.request import ANYWHERE
-from admission.scheduling.topology.search import Ask, DomainCount, Excluded, LeafRoom, Placed
+from admission.scheduling.topology.search import (
+    DomainAsk,
+    DomainCount,
+    Excluded,
+    LeafRoom,
+    PlacedPods,
+)
 from admission.scheduling.topology.tree import DomainPath, DomainTree
 
 
@@ -101,9 +107,9 @@ def plan(free: Free, topology: str, wants: Sequence[Want]) -> Plan:
         workers, leader = _roles(group)
         request = workers.request or ANYWHERE
         rooms = free.rooms(workers.shape, leader.shape if leader is not None else None)
-        ask = Ask(request, workers.count, has_leader=leader is not None)
+        ask = DomainAsk(request, workers.count, has_leader=leader is not None)
         answer = search.place(free.tree, topology, ask, *rooms)
-        if not isinstance(answer, Placed):
+        if not isinstance(answer, PlacedPods):
             result.refused |= {want.pod_set: answer for want in group}
             return result
         placed = [(workers, answer.pods), *([(leader, answer.leader)] if leader else [])]

@@ -9,7 +9,13 @@ from dataclasses import replace
 from admission.base.why import StaleDomain, TopologyRefusal
 from admission.scheduling.topology import search
 from admission.scheduling.topology.request import TopologyRequest
-from admission.scheduling.topology.search import Ask, DomainCount, Excluded, LeafRoom, Placed
+from admission.scheduling.topology.search import (
+    DomainAsk,
+    DomainCount,
+    Excluded,
+    LeafRoom,
+    PlacedPods,
+)
 from admission.scheduling.topology.tree import DomainPath, DomainTree
 
 Rooms = Callable[[DomainPath], tuple[Mapping[int, LeafRoom], Excluded]]
@@ -49,8 +55,8 @@ def replaced(
     within = _within(tree, request, stays, count)
     if request.layers and within and count % request.layers[0].size:
         request = _by_whole_slices(request, count)
-    answer = search.place(tree, topology, Ask(request, count), *rooms(within))
-    if not isinstance(answer, Placed):
+    answer = search.place(tree, topology, DomainAsk(request, count), *rooms(within))
+    if not isinstance(answer, PlacedPods):
         return answer
     together: dict[DomainPath, int] = {}
     for path, pods in (*stays, *answer.pods):
@@ -59,7 +65,7 @@ def replaced(
 
 
 def _by_whole_slices(request: TopologyRequest, count: int) -> TopologyRequest:
-    """Ask for the innermost slices that so many pods fill; for none where they fill none."""
+    """DomainAsk for the innermost slices that so many pods fill; for none where they fill none."""
     filled = (layer for layer in reversed(request.layers) if not count % layer.size)
     layer = next(filled, None)
     return replace(request, layers=() if layer is None else (layer,))

@@ -57,7 +57,7 @@ class DomainCount(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class DomainAsk:
     """What is to be placed.
 
     Attributes:
@@ -72,7 +72,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedPods:
     """Where pods go, sorted by path; a remainder that is no whole slice is left out.
 
     Attributes:
@@ -153,10 +153,10 @@ class _Levels:
 def place(
     tree: DomainTree,
     topology: str,
-    ask: Ask,
+    ask: DomainAsk,
     rooms: Mapping[int, LeafRoom],
     excluded: Excluded,
-) -> Placed | TopologyRefusal:
+) -> PlacedPods | TopologyRefusal:
     """Return where pods go, or why they cannot be placed.
 
     Args:
@@ -169,7 +169,7 @@ def place(
     levels = _resolve(tree, ask.request)
     if not isinstance(levels, _Levels):
         return levels
-    return _Search(tree, topology, ask, levels, rooms, excluded).run()
+    return _DomainSearch(tree, topology, ask, levels, rooms, excluded).run()
 
 
 def _resolve(tree: DomainTree, request: TopologyRequest) -> _Levels | TopologyRefusal:
@@ -200,14 +200,14 @@ def _resolve(tree: DomainTree, request: TopologyRequest) -> _Levels | TopologyRe
     return _Levels(first, slices, outer.size, inside)
 
 
-class _Search:
+class _DomainSearch:
     """One search."""
 
     def __init__(
         self,
         tree: DomainTree,
         topology: str,
-        ask: Ask,
+        ask: DomainAsk,
         levels: _Levels,
         rooms: Mapping[int, LeafRoom],
         excluded: Excluded,
@@ -222,7 +222,7 @@ class _Search:
         self._slices = ask.count // levels.size
         self._rooms = self._count_up(rooms)
 
-    def run(self) -> Placed | TopologyRefusal:
+    def run(self) -> PlacedPods | TopologyRefusal:
         """Return where pods go, or why they cannot be placed."""
         chosen = self._choose()
         if not isinstance(chosen, list):
@@ -248,7 +248,7 @@ class _Search:
                 )
             ]
         shares.sort(key=lambda share: share.domain.path)
-        return Placed(
+        return PlacedPods(
             tuple(DomainCount(share.domain.path, share.pods) for share in shares if share.pods),
             tuple(DomainCount(share.domain.path, 1) for share in shares if share.leaders),
         )
@@ -438,7 +438,7 @@ class _Search:
             topology=self._topology,
             level=self._tree.levels[level],
             fitting=fitting,
-            asked=self._slices,
+            needed=self._slices,
             size=self._levels.size,
             is_one=bool(request.required),
             layers=layers,
