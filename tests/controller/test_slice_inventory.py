@@ -170,7 +170,7 @@ def test_what_claims_of_others_hold_is_not_there_for_ours():
     given(made, "ours", "gpu-1")
     assert "quota promises 8, 1 exist" in condition(made)[1]
     add(made, *"ab")
-    assert made.admitted() == {"a"}
+    assert made.admitted() == {"a", "with-theirs"}
     given(made, "theirs")
     assert "quota promises 8, 2 exist" in condition(made)[1]
 
