@@ -128,26 +128,26 @@ def contexts(paths: str | None) -> list[str]:
     Args:
         paths: path, or several as in ``KUBECONFIG``; None for what kubectl would take.
     """
-    given = paths or os.environ.get(_PATHS_VARIABLE) or _DEFAULT_PATH
-    found = set[str]()
-    for path in (Path(name).expanduser() for name in given.split(os.pathsep) if name):
+    files = (paths or os.environ.get(_PATHS_VARIABLE) or _DEFAULT_PATH).split(os.pathsep)
+    contexts_of_files = set[str]()
+    for path in (Path(file).expanduser() for file in files if file):
         try:
             document = yaml.load(path.read_text("utf-8"), _Loader)  # noqa: S506 - a safe loader
-            found.update(str(entry["name"]) for entry in document["contexts"])
+            contexts_of_files.update(str(entry["name"]) for entry in document["contexts"])
         except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError):
             continue
-    return sorted(found)
+    return sorted(contexts_of_files)
 
 
 def missing(paths: str | None) -> str:
     """Return that no file of a kubeconfig exists; empty where one does."""
-    given = paths or os.environ.get(_PATHS_VARIABLE, "")
-    named = [name for name in given.split(os.pathsep) if name]
-    if any(map(os.path.exists, named or [os.path.expanduser(_DEFAULT_PATH)])):  # noqa: PTH111
+    texts = (paths or os.environ.get(_PATHS_VARIABLE, "")).split(os.pathsep)
+    files = [text for text in texts if text]
+    if any(map(os.path.exists, files or [os.path.expanduser(_DEFAULT_PATH)])):  # noqa: PTH111
         return ""
-    if not named:
+    if not files:
         return f"{_DEFAULT_PATH} does not exist, and {_PATHS_VARIABLE} names no other file"
-    return f"{', '.join(named)} {'does not exist' if len(named) == 1 else 'do not exist'}"
+    return f"{', '.join(files)} {'does not exist' if len(files) == 1 else 'do not exist'}"
 
 
 def _files(paths: str | None) -> list[Path]:
