@@ -296,7 +296,7 @@ def _take(
     else:
         shape = nodes.layout(facts, catalogue)
     part = capacity.of_node(facts, catalogue, policy)
-    leaving = next((one.key for one in node.taints if one.key in node_objects.LEAVING), "")
+    leaving = next((taint.key for taint in node.taints if taint.key in node_objects.LEAVING), "")
     if leaving and (part.units or part.sick):
         notes.append(f"node {facts.name} is left out: taint {leaving} says that it is removed")
         return

@@ -60,8 +60,8 @@ def without_node(picture: Picture) -> Iterator[Finding]:
                 continue
             text = placing.without_node(pair.resource, pair.flavor, held.amount, name, held.since)
             mend = (
-                f"kubectl gpu who {name} shows whose pods have no node, kubectl gpu why says why; "
-                "nothing is wrong if an autoscaler adds nodes for them"
+                f"kubectl gpu who {name}; it shows whose pods have no node. "
+                "Nothing is wrong if an autoscaler adds nodes for them"
             )
             yield warning("ClusterQueue", name, text, mend)
 

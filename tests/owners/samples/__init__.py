@@ -86,7 +86,7 @@ RUN: Final[dict[str, Any]] = {
 
 
 def ready() -> list[dict[str, Any]]:
-    """The kinds that docs/owners.md describes for a configuration file, but for its example."""
+    """The kinds that docs/reference/owners.md describes for a configuration file, but for its example."""
     page = (tree.ROOT / "docs" / "owners.md").read_text()
     blocks = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     kinds = [
