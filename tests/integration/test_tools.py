@@ -1,4 +1,4 @@
-"""Kinds of other tools: with the queue's label where docs/reference/owners.md says, their pods get quota.
+"""Kinds of other tools get quota with the queue's label where docs/reference/owners.md says.
 
 Each file of ``tools`` has an object as users write it, and what its controller makes of it, which
 stands here for that controller. With OWNER_CRDS the object is checked by the real CRD of the tool
