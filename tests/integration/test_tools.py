@@ -76,7 +76,7 @@ def admitted_gpus(system: Installed, namespace: str) -> int:
 def test_the_page_says_where_the_label_goes(tool: str) -> None:
     written, _ = TOOLS[tool]
     (path,) = queue_label(written)
-    page = (tree.ROOT / "docs" / "owners.md").read_text()
+    page = (tree.ROOT / "docs" / "reference" / "owners.md").read_text()
     row = f"| {written['kind']} | `{written['apiVersion']}` | `{path.removeprefix('.')}` |"
     assert row in page
 
