@@ -46,8 +46,9 @@ _PLUGIN: Final = {
 _DISTRIBUTIONS: Final = ("kubectl-gpu", "gpu-admission")
 """The two that have the plugin."""
 _PACKAGES_ADVICE: Final = (
-    "Run pip install 'kubectl-gpu[doctor]'; or, where the package gpu-admission is installed:"
-    " gpu-admission doctor"
+    "Install the wheel of the release with its extra:"
+    " pip install './kubectl_gpu-VERSION-py3-none-any.whl[doctor]'; or, where the package"
+    " gpu-admission is installed: gpu-admission doctor"
 )
 
 

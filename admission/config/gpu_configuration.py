@@ -23,7 +23,7 @@ ACTIVE: Final = "Active"
 PAUSED: Final = "Paused"
 REFUSE: Final = "Refuse"
 HOLD: Final = "Hold"
-WAIT: Final = "Wait"
+ADMIT: Final = "Admit"
 POD_END: Final = "PodEnd"
 POD_TERMINATING: Final = "PodTerminating"
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -296,7 +296,8 @@ class GpuConfiguration(ConfigModel):
             gpu-admission.dev/placement: Enforce, Tell or Off. None where nobody has chosen, which
             enforces for workloads with devices where no autoscaler adds nodes (ADR 0261).
         while_gated_by_others: what becomes of pods that have scheduling gates of other
-            controllers: Wait for these, or Admit, as Kueue does (ADR 0265).
+            controllers: Wait for these, or Admit, as Kueue does (ADR 0265). None where nobody has
+            chosen, which waits.
     """
 
     api_version: str = API_VERSION
@@ -324,7 +325,7 @@ class GpuConfiguration(ConfigModel):
     log_level: Annotated[Literal["debug", "info", "warning", "error"] | None, SHOWN_IF_SET] = None
     while_webhook_down: Annotated[Literal["Refuse", "Hold"] | None, SHOWN_IF_SET] = None
     placement: Annotated[Literal["Enforce", "Tell", "Off"] | None, SHOWN_IF_SET] = None
-    while_gated_by_others: Literal["Wait", "Admit"] = WAIT
+    while_gated_by_others: Annotated[Literal["Wait", "Admit"] | None, SHOWN_IF_SET] = None
 
     @property
     def holds_while_down(self) -> bool:
@@ -334,7 +335,7 @@ class GpuConfiguration(ConfigModel):
     @property
     def waits_for_other_gates(self) -> bool:
         """Return whether a pod waits until other controllers have taken their gates off."""
-        return self.while_gated_by_others == WAIT
+        return self.while_gated_by_others != ADMIT
 
     @property
     def dashboard_address(self) -> Address | None:

@@ -228,6 +228,7 @@ def policies(api: Api, plan: Plan, settings: Settings) -> Iterator[Applied]:
     yield from _guard(api, plan, settings)
     yield from apply.apply_all(api, protection.documents(settings))
     yield from apply.apply_all(api, warnpolicies.documents(settings))
+    yield from _taken_away(api, warnpolicies.leftovers(settings))
 
 
 def processes(api: Api, plan: Plan, settings: Settings) -> Iterator[Applied]:
@@ -257,6 +258,7 @@ def no_reviews(api: Api, settings: Settings) -> Iterator[Applied]:
 def no_policies(api: Api, settings: Settings) -> Iterator[Applied]:
     """Delete the policies in the API server."""
     yield from _taken_away(api, guard.leftovers(settings))
+    yield from _taken_away(api, warnpolicies.leftovers(settings))
     yield from apply.delete_all(api, reversed(guard.documents(settings)))
     yield from apply.delete_all(api, reversed(protection.documents(settings)))
     yield from apply.delete_all(api, reversed(warnpolicies.documents(settings)))

@@ -13,11 +13,14 @@ from admission.gpu.foreign import Foreign
 from admission.install import admission_policies, rendering, webhooks
 from admission.install.rendering import Document
 from admission.install.webhooks import quote
+from admission.kube import resources as api_resources
 from admission.owners import integrations
 from admission.owners.integrations import Kinds
 
 OWNERS_POLICY: Final = "gpu-admission-warn-queue-label"
 POD_NAMES_POLICY: Final = "gpu-admission-warn-gpu-names"
+_EARLIER: Final = ("gpu-admission-warn-resourceflavor-fields",)
+"""Policies that earlier versions installed."""
 
 OWNERS: Final[Sequence[tuple[str, tuple[str, ...]]]] = (
     ("jobset.x-k8s.io", ("jobsets",)),
@@ -62,6 +65,23 @@ def documents(settings: Settings) -> list[Document]:
         return rendered
     # The API server refuses a policy that concerns nothing.
     return [one for one in rendered if one["metadata"]["name"] != OWNERS_POLICY]
+
+
+def leftovers(settings: Settings) -> list[Document]:
+    """Return what an earlier installation may have and this one has not, enough to delete it."""
+    present = {document["metadata"]["name"] for document in documents(settings)}
+    return [
+        {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {"name": name},
+        }
+        for name in sorted({OWNERS_POLICY, *_EARLIER} - present)
+        for resource in (
+            api_resources.VALIDATING_POLICY_BINDINGS,
+            api_resources.VALIDATING_POLICIES,
+        )
+    ]
 
 
 def _rules_of_owners(kinds: Kinds) -> Iterable[Document]:

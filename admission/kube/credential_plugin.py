@@ -21,6 +21,8 @@ from admission.kube import errors
 GROUP: Final = "client.authentication.k8s.io"
 VERSIONS: Final = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
 _INFO: Final = "KUBERNETES_EXEC_INFO"
+_MOST_SECONDS: Final = 60
+"""How long a plugin may take that asks nobody."""
 _STANDARD_INPUT: Final = ("Never", "IfAvailable", "Always")
 
 
@@ -77,7 +79,14 @@ def run(plugin: Plugin) -> Credential:
     Raises:
         ConfigurationError: it cannot be run, failed, or gave no credential.
     """
-    interactive = plugin.standard_input != "Never" and sys.stdin is not None and sys.stdin.isatty()
+    # Another thread has no user to ask, and no line of a terminal to write to.
+    is_command = threading.current_thread() is threading.main_thread()
+    interactive = (
+        plugin.standard_input != "Never"
+        and is_command
+        and sys.stdin is not None
+        and sys.stdin.isatty()
+    )
     if plugin.standard_input == "Always" and not interactive:
         raise _failed(plugin, "it has to ask the user, and the standard input is no terminal")
     spec = {"interactive": interactive}
@@ -87,11 +96,15 @@ def run(plugin: Plugin) -> Credential:
     try:
         ended = subprocess.run(  # noqa: S603 - the kubeconfig of the user names it
             [plugin.command, *plugin.arguments],
-            env={**os.environ, **plugin.environment, _INFO: json.dumps(info)},
+            env={**os.environ, **plugin.environment, _INFO: json.dumps(info, default=str)},
             stdin=None if interactive else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
+            stderr=None if is_command else subprocess.DEVNULL,
+            timeout=None if interactive else _MOST_SECONDS,
             check=False,
         )
+    except subprocess.TimeoutExpired:
+        raise _failed(plugin, f"no answer within {_MOST_SECONDS} seconds") from None
     except OSError as error:
         raise _failed(plugin, (error.strerror or "it cannot be run").lower()) from None
     if ended.returncode:

@@ -192,11 +192,17 @@ def _manager(proxy: str | None) -> Callable[..., urllib3.PoolManager]:
     """Return what makes pools of connections, through a proxy if there is one.
 
     Raises:
-        ConfigurationError: the proxy is of another kind than HTTP.
+        ConfigurationError: the proxy is of another kind than HTTP, or its URL cannot be read.
     """
     if proxy is None:
         return urllib3.PoolManager
-    url = urllib3.util.parse_url(proxy)
+    if "://" not in proxy:
+        proxy = f"http://{proxy}"  # as Go reads it
+    try:
+        url = urllib3.util.parse_url(proxy)
+    except urllib3.exceptions.LocationParseError:
+        # The text of the error has the URL, which may have a password.
+        raise errors.ConfigurationError("the URL of the proxy cannot be read") from None
     if url.scheme not in {"http", "https"}:
         raise errors.ConfigurationError(
             f"the proxy {url.scheme}://{url.host} is of another kind; only http and https work"

@@ -192,7 +192,8 @@ def _merged(paths: Iterable[Path]) -> _Merged:
     merged = _Merged()
     for path in paths:
         document = _mapping(yaml.load(path.read_text("utf-8"), _Loader) or {})  # noqa: S506 - a safe loader
-        merged.current = merged.current or _text(document, "current-context")
+        if merged.current is None and document.get("current-context"):
+            merged.current = _text(document, "current-context")
         for kind in ("cluster", "user", "context"):
             listed = document.get(f"{kind}s") or []
             every: dict[str, _Item] = getattr(merged, f"{kind}s")
@@ -275,7 +276,9 @@ def _plugin(cluster: _Item, user: _Item) -> Plugin:
         # A name without a folder is looked for on the PATH, as client-go does.
         command=str(user.folder / command) if "/" in command else command,
         arguments=tuple(map(str, arguments)),
-        environment={str(entry["name"]): str(entry["value"]) for entry in variables},
+        environment={
+            str(entry.get("name", "")): str(entry.get("value") or "") for entry in variables
+        },
         version=_text(members, "apiVersion") or "",
         standard_input=_text(members, "interactiveMode") or "IfAvailable",
         cluster=_told(cluster) if members.get("provideClusterInfo") else None,
@@ -290,7 +293,7 @@ def _told(cluster: _Item) -> Mapping[str, Any]:
     if authority := _file(cluster, "certificate-authority"):
         content = base64.standard_b64encode(Path(authority).read_bytes())
         told["certificate-authority-data"] = content.decode("ascii")
-    for entry in cluster.members.get("extensions") or []:
+    for entry in map(_mapping, cluster.members.get("extensions") or []):
         if entry.get("name") == _EXEC_EXTENSION:
             told["config"] = entry.get("extension")
     return told

@@ -52,7 +52,10 @@ def shortage(reason: why.DomainsTooSmall | why.NoDomains) -> str:
     ``needs 8 pods in one rack of topology default; at most 6 fit into one``
     """
     if isinstance(reason, why.NoDomains):
-        return f"no node of the flavor has the labels of all levels, as {reason.level}"
+        return (
+            "no node of the flavor has the labels of all topology levels; level"
+            f" {reason.level} has no domain"
+        )
     pods = "pod" if reason.size == 1 else f"slice of {reason.size} pods"
     needs = _counted(reason.needed, pods)
     fit = "fits" if reason.fitting == 1 else "fit"

@@ -516,8 +516,9 @@ def gated_by_others(gates: Sequence[str]) -> Text:
     listed, is_one = ", ".join(gates), len(gates) == 1
     return Text(
         Code.GATED_BY_OTHERS,
-        f"Held by {'another controller' if is_one else 'other controllers'}: it is admitted once"
-        f" its scheduling gate{'' if is_one else 's'} {listed} {'is' if is_one else 'are'} gone",
+        f"Held by {'another controller' if is_one else 'other controllers'}: it waits for"
+        " quota once"
+        f" its scheduling {'gate' if is_one else 'gates'} {listed} {'is' if is_one else 'are'} gone",
     )
 
 

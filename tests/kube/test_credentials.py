@@ -19,6 +19,7 @@ from kubernetes.config import incluster_config
 import admission.kube
 from admission.base.clock import to_wire
 from admission.kube import (
+    credential_plugin,
     credentials,
     errors,
     kubeconfig,
@@ -414,14 +415,17 @@ def test_a_plugin_may_give_a_client_certificate(tmp_path: Path) -> None:
     [
         ({"command": "./nowhere"}, "no such file or directory"),
         ({"command": "false"}, "exit code 1"),
+        ({"command": "sleep", "args": ["60"]}, "no answer within 0.1 seconds"),
         ({"command": "echo"}, "its answer is no ExecCredential of"),
         ({"interactiveMode": "Always"}, "it has to ask the user"),
     ],
 )
 def test_a_plugin_that_gives_nothing_is_an_error_with_its_hint(
-    change: dict[str, str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    change: dict[str, Any], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
+    if change.get("command") == "sleep":
+        monkeypatch.setattr(credential_plugin, "_MOST_SECONDS", 0.1)
     user = plugin(tmp_path, token="secret")
     user["exec"] |= change
     expected = rf"the plugin .* of the kubeconfig: {re.escape(says)}.*\. Install it with the tool"
@@ -471,6 +475,39 @@ def test_a_proxy_of_another_kind_is_an_error_that_keeps_its_password(
     with pytest.raises(errors.ConfigurationError, match=says) as found:
         credentials.load(connections=1)
     assert "pass" not in str(found.value)
+
+
+def test_the_url_of_a_proxy_that_cannot_be_read_keeps_its_password(
+    account: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://user:pa/ss@proxy.test:3128")
+    with pytest.raises(errors.ConfigurationError, match="URL of the proxy cannot") as found:
+        credentials.load(connections=1)
+    assert "pa/ss" not in str(found.value)
+
+
+def test_a_proxy_without_a_scheme_is_one_of_http(
+    account: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "proxy.test:3128")
+    endpoint = credentials.load(connections=1)
+    assert endpoint.pool.proxy is not None
+    assert endpoint.pool.proxy.url == "http://proxy.test:3128"
+
+
+def test_a_kubeconfig_in_which_no_context_is_chosen_serves_one_that_is_named(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text(KUBECONFIG.replace("current-context: here", 'current-context: ""'))
+    assert credentials.namespace(str(file), context="here") == "team"
+
+
+def test_a_variable_without_a_value_is_an_empty_text_for_a_plugin(tmp_path: Path) -> None:
+    user = plugin(tmp_path, token="secret")
+    user["exec"]["env"] = [{"name": "REGION"}]
+    endpoint = credentials.load(written(tmp_path, user=user), connections=1)
+    assert endpoint.authorization() == "Bearer secret"
 
 
 def test_without_the_package_it_is_said_what_a_kubeconfig_has_that_is_not_read(

@@ -149,7 +149,6 @@ webhook:
 certificates:
   authorityLifetime: 17520h
   servingLifetime: 8760h
-whileGatedByOthers: Wait
 {{ else if has .Values.mode (list "deny-strict") -}}
 apiVersion: config.gpu-admission.dev/v1alpha1
 kind: GpuConfiguration
@@ -198,7 +197,6 @@ webhook:
 certificates:
   authorityLifetime: 17520h
   servingLifetime: 8760h
-whileGatedByOthers: Wait
 {{ else if has .Values.mode (list "deny-everywhere") -}}
 apiVersion: config.gpu-admission.dev/v1alpha1
 kind: GpuConfiguration
@@ -247,7 +245,6 @@ webhook:
 certificates:
   authorityLifetime: 17520h
   servingLifetime: 8760h
-whileGatedByOthers: Wait
 {{ else if has .Values.mode (list "warn") -}}
 apiVersion: config.gpu-admission.dev/v1alpha1
 kind: GpuConfiguration
@@ -289,7 +286,6 @@ webhook:
 certificates:
   authorityLifetime: 17520h
   servingLifetime: 8760h
-whileGatedByOthers: Wait
 {{ else if has .Values.mode (list "audit") -}}
 apiVersion: config.gpu-admission.dev/v1alpha1
 kind: GpuConfiguration
@@ -338,7 +334,6 @@ webhook:
 certificates:
   authorityLifetime: 17520h
   servingLifetime: 8760h
-whileGatedByOthers: Wait
 {{ end -}}
 {{ if eq .Values.whileWebhookDown "hold" -}}
 whileWebhookDown: Hold
