@@ -513,13 +513,13 @@ def gated_by_others(gates: Sequence[str]) -> Text:
     Args:
         gates: names of their scheduling gates.
     """
-    listed, is_one = ", ".join(gates), len(gates) == 1
-    return Text(
-        Code.GATED_BY_OTHERS,
-        f"Held by {'another controller' if is_one else 'other controllers'}: it waits for"
-        " quota once"
-        f" its scheduling {'gate' if is_one else 'gates'} {listed} {'is' if is_one else 'are'} gone",
-    )
+    listed = ", ".join(gates)
+    if len(gates) == 1:
+        who, which = "another controller", f"gate {listed} is"
+    else:
+        who, which = "other controllers", f"gates {listed} are"
+    message = f"Held by {who}: it waits for quota once its scheduling {which} gone"
+    return Text(Code.GATED_BY_OTHERS, message)
 
 
 def gang_missing(resource: str, name: str) -> Text:
