@@ -337,10 +337,15 @@ def waits_for_domain(pod: views.Pod) -> bool:
 
 
 def release_to(pod: views.Pod, selector: Mapping[str, str]) -> patches.Patch:
-    """Return the merge patch that releases exactly this version of a pod to its domain."""
+    """Return the merge patch that releases exactly this version of a pod to its domain.
+
+    Raises:
+        InjectionConflictError: the pod selects other nodes itself.
+    """
+    added = injection.additions("nodeSelector", selector, pod.spec.node_selector)
     gates = pod.spec.scheduling_gates or ()
     kept = [{"name": gate.name} for gate in gates if gate.name != names.TOPOLOGY_GATE]
-    spec = {"schedulingGates": kept, "nodeSelector": dict(selector)}
+    spec = {"schedulingGates": kept, "nodeSelector": added}
     return patches.merge({"metadata": _precondition(pod), "spec": spec})
 
 
