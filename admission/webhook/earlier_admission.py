@@ -136,7 +136,9 @@ def _without_preferred(
 ) -> dict[str, Any] | None:
     """Return an affinity without preferences that were given, and put that into the patch."""
     node = (affinity or {}).get(_NODE_AFFINITY)
-    present = node.get(_PREFERRED) if isinstance(node, dict) else None
+    if not isinstance(node, dict):
+        return affinity
+    present = node.get(_PREFERRED)
     gone = tuple(given)
     if (
         affinity is None
