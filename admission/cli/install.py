@@ -337,6 +337,13 @@ def _ask(found: Inventory, backup: Path | None, *, keep_crds: bool, yes: bool) -
         "later installation; --release-pods releases them now, without quota.",
         err=True,
     )
+    if found.gating:
+        click.echo(
+            f"warning: new pods of {tables.counted(found.gating, 'running Job')} will stay "
+            "pending: only the controller takes off the scheduling gate in their template. Let "
+            "these Jobs end first, or run uninstall --release-pods again when they make pods.",
+            err=True,
+        )
     if yes:
         return
     if not sys.stdin.isatty():

@@ -342,6 +342,9 @@ def _has_records(api: Api, namespace: str) -> bool:
     )
 
 
+_GATES_OF_JOBS: Final = frozenset({names.TOPOLOGY_GATE, names.ELASTIC_JOB_GATE})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
     """What an uninstallation concerns.
@@ -351,12 +354,14 @@ class Inventory:
         workloads: Workloads.
         waiting: pods that carry our gate.
         running: pods that we released and that have not ended.
+        gating: Jobs that run and whose new pods carry a gate of ours.
     """
 
     queues: int
     workloads: int
     waiting: int
     running: int
+    gating: int = 0
 
 
 def inventory(api: Api) -> Inventory:
@@ -375,17 +380,33 @@ def inventory(api: Api) -> Inventory:
         workloads=sum(1 for _ in every_served(api, resources.WORKLOADS)),
         waiting=len(gated_pods(api)),
         running=running,
+        gating=sum(map(_makes_gated, every_served(api, resources.JOBS))),
     )
 
 
+def _makes_gated(job: Document) -> bool:
+    """Return whether a Job runs, and its new pods wait for us: to have quota, or a domain."""
+    spec = job["spec"]
+    has_ended = any(
+        condition["type"] in {"Complete", "Failed"} and condition["status"] == "True"
+        for condition in (job.get("status") or {}).get("conditions") or ()
+    )
+    is_admitted = names.PODSET_LABEL in (spec["template"].get("metadata", {}).get("labels") or {})
+    gates = {gate["name"] for gate in spec["template"]["spec"].get("schedulingGates") or ()}
+    is_running = not spec.get("suspend") and not has_ended
+    return is_running and is_admitted and not gates.isdisjoint(_GATES_OF_JOBS)
+
+
 def gated_pods(api: Api) -> list[Document]:
-    """Return the pods that still carry our gate."""
-    selector = f"{names.MANAGED_LABEL}={names.MANAGED_VALUE}"
-    return [
-        pod
+    """Return the pods that still carry a gate of ours, also those that admitted Jobs made."""
+    selectors = (f"{names.MANAGED_LABEL}={names.MANAGED_VALUE}", names.PODSET_LABEL)
+    gated = {
+        pod["metadata"]["uid"]: pod
+        for selector in selectors
         for pod in every_served(api, resources.PODS, label_selector=selector)
         if _gates(pod) != _kept(pod)
-    ]
+    }
+    return list(gated.values())
 
 
 def webhook_place(api: Api) -> str:
@@ -628,7 +649,7 @@ def _gates(pod: Document) -> list[str]:
 
 
 def _kept(pod: Document) -> list[str]:
-    ours = {names.ADMISSION_GATE}
+    ours = {names.ADMISSION_GATE, names.ELASTIC_JOB_GATE}
     if not pod["metadata"].get("annotations", {}).get(names.FOREIGN_TOPOLOGY_GATE):
-        ours.add(names.TOPOLOGY_GATE)  # Kueue's, of a pod that was taken over
+        ours.add(names.TOPOLOGY_GATE)  # of a Job's pod, or Kueue's of a pod that was taken over
     return [gate for gate in _gates(pod) if gate not in ours]

@@ -260,7 +260,11 @@ def _resource_of(integration: Integration[Any, Any]) -> Resource:
 
 
 def _is_gated(pod: views.Pod) -> bool:
-    return any(gate.name in _GATES for gate in pod.spec.scheduling_gates or ())
+    """Return whether a gate holds a pod that only a controller of ours takes off."""
+    is_ours = not pod.metadata.annotation(names.FOREIGN_TOPOLOGY_GATE)
+    is_placed = is_ours and bool(pod.metadata.label(names.PODSET_LABEL))
+    gates = _GATES | {names.TOPOLOGY_GATE} if is_placed else _GATES
+    return any(gate.name in gates for gate in pod.spec.scheduling_gates or ())
 
 
 def _group(pod: views.Pod) -> tuple[str, str] | None:

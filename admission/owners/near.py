@@ -64,41 +64,60 @@ def _layers(text: str) -> list[dict[str, Any]]:
         return []
 
 
+_Key = tuple[tuple[str, str], ...]
+"""A node selector, sorted."""
+
+
 @dataclass(frozen=True, slots=True)
 class Placement:
     """Where the pods of a pod set go, one entry for each of them.
 
     Attributes:
-        selectors: the node selector of each rank.
+        keys: the node selector of each rank.
+        room: how many pods each of them takes.
     """
 
-    selectors: tuple[Mapping[str, str], ...]
+    keys: tuple[_Key, ...]
+    room: Mapping[_Key, int]
 
     def next_pod(
         self, waiting: Sequence[views.Pod], placed: Iterable[views.Pod]
     ) -> tuple[views.Pod, Mapping[str, str]] | None:
         """Return a pod that waits for its node, with the node selector of that; None for none.
 
+        The node is that of its rank where that has room, as long as the pods have different ranks.
+        Else it is the first one with room. A node that the pod itself excludes is returned where
+        there is nothing else: the pod can never start there.
+
         Args:
             waiting: pods without a node, the oldest first.
             placed: pods of the pod set that have one and have not ended.
         """
-        left = self._left(placed)
+        there = tuple(placed)
+        left = self._left(there)
+        if all(count <= 0 for count in left.values()):
+            return None
         ranks = {rank(pod) for pod in waiting}
         is_ranked = None not in ranks and len(ranks) == len(waiting)
+        misfit: tuple[views.Pod, Mapping[str, str]] | None = None
         for pod in waiting:
             number = rank(pod)
-            if is_ranked and number is not None and number < len(self.selectors):
-                selector = self.selectors[number]
-                if left.get(_key(selector), 0) > 0:
-                    return pod, selector
-        if is_ranked and all((number or 0) < len(self.selectors) for number in ranks):
-            return None  # pods before them still hold their domains
+            if is_ranked and number is not None and number < len(self.keys):
+                key = self.keys[number]
+                if left[key] > 0:
+                    if not contradicts(pod, dict(key)):
+                        return pod, dict(key)
+                    misfit = misfit or (pod, dict(key))
+        is_within = is_ranked and all((number or 0) < len(self.keys) for number in ranks)
+        if is_within and len(waiting) + len(there) > len(self.keys):
+            return misfit  # more pods than domains: some of them are about to end
         for pod in waiting:
-            for selector in self.selectors:
-                if left.get(_key(selector), 0) > 0:
-                    return pod, selector
-        return None
+            for key, count in left.items():
+                if count > 0:
+                    if not contradicts(pod, dict(key)):
+                        return pod, dict(key)
+                    misfit = misfit or (pod, dict(key))
+        return misfit
 
     def for_pod(self, pod: views.Pod, placed: Iterable[views.Pod]) -> Mapping[str, str]:
         """Return the node selector of a pod that starts now, as its group has room for it.
@@ -110,35 +129,29 @@ class Placement:
             placed: pods of the pod set that have a domain and have not ended.
         """
         left, number = self._left(placed), rank(pod)
-        own = self.selectors[number : number + 1] if number is not None else ()
-        for selector in (*own, *self.selectors):
-            if left.get(_key(selector), 0) > 0:
-                return selector
-        return {}
+        if number is not None and number < len(self.keys) and left[self.keys[number]] > 0:
+            return dict(self.keys[number])
+        return next((dict(key) for key, count in left.items() if count > 0), {})
 
-    def _left(self, placed: Iterable[views.Pod]) -> dict[tuple[tuple[str, str], ...], int]:
-        """How many more pods each domain takes."""
-        left: dict[tuple[tuple[str, str], ...], int] = {}
-        for selector in self.selectors:
-            left[_key(selector)] = left.get(_key(selector), 0) + 1
+    def _left(self, placed: Iterable[views.Pod]) -> dict[_Key, int]:
+        """How many more pods each domain takes, in the order of the ranks."""
+        left = dict(self.room)
+        levels = tuple(level for level, _ in self.keys[0]) if self.keys else ()
         for pod in placed:
-            there = pod.spec.node_selector or {}
-            for key in left:
-                if all(there.get(label) == value for label, value in key):
-                    left[key] -= 1
-                    break
+            selector = pod.spec.node_selector or {}
+            key = tuple((level, selector.get(level, "")) for level in levels)
+            if key in left:
+                left[key] -= 1
         return left
 
 
 def placement(domains: PodDomains) -> Placement:
     """Return where pods go that are in domains."""
-    return Placement(
-        tuple(
-            dict(zip(domains.levels, values, strict=True))
-            for values, count in domains.counts
-            for _ in range(count)
-        )
-    )
+    counts = [
+        (tuple(sorted(zip(domains.levels, values, strict=True))), count)
+        for values, count in domains.counts
+    ]
+    return Placement(tuple(key for key, count in counts for _ in range(count)), dict(counts))
 
 
 def rank(pod: views.Pod) -> int | None:
@@ -148,5 +161,7 @@ def rank(pod: views.Pod) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() else None
 
 
-def _key(selector: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(selector.items()))
+def contradicts(pod: views.Pod, selector: Mapping[str, str]) -> bool:
+    """Return whether a pod selects other nodes itself."""
+    present = pod.spec.node_selector or {}
+    return any(present.get(key, value) != value for key, value in selector.items())

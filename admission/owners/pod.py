@@ -46,9 +46,6 @@ KIND: Final = Kind(
     takes_preferences=True,
 )
 _READY: Final = "Ready"
-_GATES_OF_KUEUE: Final = frozenset(
-    {names.ADMISSION_GATE, names.ELASTIC_JOB_GATE, names.TOPOLOGY_GATE}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,10 +318,12 @@ def release_into(pod: views.Pod, given: Injection) -> patches.Patch:
 def gates_of_others(pod: views.Pod) -> tuple[str, ...]:
     """Return the gates that other controllers take off a pod that waits, sorted.
 
-    Gates of Kueue are taken off once a pod was admitted, so nobody waits for them before.
+    Gates of Kueue are taken off once a pod was admitted, so nobody waits for them before. The
+    topology gate with which a pod was created is another controller's, and stays.
     """
-    gates = pod.spec.scheduling_gates or ()
-    return tuple(sorted(one.name for one in gates if one.name not in _GATES_OF_KUEUE))
+    gates = {gate.name for gate in pod.spec.scheduling_gates or ()}
+    kept = {gate["name"] for gate in _foreign_gates(pod)}
+    return tuple(sorted(gates & kept - {names.ELASTIC_JOB_GATE}))
 
 
 def has_elastic_gate(pod: views.Pod) -> bool:
@@ -338,10 +337,15 @@ def waits_for_domain(pod: views.Pod) -> bool:
 
 
 def release_to(pod: views.Pod, selector: Mapping[str, str]) -> patches.Patch:
-    """Return the merge patch that releases exactly this version of a pod to its domain."""
+    """Return the merge patch that releases exactly this version of a pod to its domain.
+
+    Raises:
+        InjectionConflictError: the pod selects other nodes itself.
+    """
+    added = injection.additions("nodeSelector", selector, pod.spec.node_selector)
     gates = pod.spec.scheduling_gates or ()
     kept = [{"name": gate.name} for gate in gates if gate.name != names.TOPOLOGY_GATE]
-    spec = {"schedulingGates": kept, "nodeSelector": dict(selector)}
+    spec = {"schedulingGates": kept, "nodeSelector": added}
     return patches.merge({"metadata": _precondition(pod), "spec": spec})
 
 

@@ -157,14 +157,14 @@ class State:
             now_us: the time.
         """
         self._supplies.set_topology(name, exists=True)
-        if self.places.topologies.set_topology(name, levels):
+        if self.places.set_topology(name, levels):
             for queue in self._supplies.with_topology(name):
                 self._requeues.queue(queue, now_us, edited=True)
 
     def drop_topology(self, name: str) -> None:
         """Forget a Topology; ClusterQueues with a flavor that names it become inactive."""
         self._supplies.set_topology(name, exists=False)
-        self.places.topologies.drop_topology(name)
+        self.places.drop_topology(name)
 
     # -------------------------------------------------------------------------- queues, cohorts
 

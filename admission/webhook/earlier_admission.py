@@ -6,12 +6,12 @@ would wait for a program that is not there. See
 docs/adr/0114-marks-of-an-admission.md.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from admission.base import names, patches
+from admission.base import names, patches, structs
 from admission.base.patches import Operation, PatchBuilder
 from admission.objects import views
 from admission.objects.reviewed_pod import Pod
@@ -30,7 +30,129 @@ _ANNOTATIONS: Final = frozenset(
     }
 )
 _LABELS: Final = frozenset(injection.MARK_LABELS)
+_NODE_AFFINITY: Final = "nodeAffinity"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+Item = TypeVar("Item")
 _OUR_GATES: Final = (names.ADMISSION_GATE, names.ELASTIC_JOB_GATE)
+
+
+class _Given(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What an earlier admission gave a pod template, as its owner records it.
+
+    Attributes:
+        node_selector: keys of its node selector.
+        tolerations: those of its pods.
+        preferred: nodes that they prefer.
+        gates: names of their scheduling gates.
+    """
+
+    node_selector: tuple[str, ...] = ()
+    tolerations: tuple[dict[str, Any], ...] = ()
+    preferred: tuple[dict[str, Any], ...] = ()
+    gates: tuple[str, ...] = ()
+
+
+class _Record(_Given, frozen=True, kw_only=True, rename="camel"):
+    """The annotation of an owner: of its one template, or by the name of the pod set."""
+
+    pod_sets: dict[str, _Given] = {}
+
+
+_AS_RECORD: Final = structs.converter(_Record)
+
+
+def pod_without_injected(
+    owner: views.ObjectMeta, pod_set: str, pod: Pod
+) -> tuple[Pod, tuple[Operation, ...]]:
+    """Return a template without what an earlier admission gave its pods, and the operations.
+
+    That is where its pods may run, and the gates that only the controller takes off: in another
+    cluster, or a namespace that is not managed, nobody would.
+
+    Args:
+        owner: metadata of a new owner, with the record of that admission if there was one.
+        pod_set: the pod set of the template.
+        pod: the template.
+    """
+    text = owner.annotation(names.INJECTED)
+    if not text:
+        return pod, ()
+    try:
+        record = _AS_RECORD(msgspec.json.decode(text))
+    except structs.UNREADABLE:
+        return pod, ()
+    given = record.pod_sets.get(pod_set, record)
+    spec, patch = pod.spec, PatchBuilder()
+    selector = spec.node_selector
+    if selector is not None and not selector.keys().isdisjoint(given.node_selector):
+        selector = {key: text for key, text in selector.items() if key not in given.node_selector}
+        patch.put(patches.pointer("spec", "nodeSelector"), selector)
+    tolerations = _left(
+        patch,
+        "tolerations",
+        spec.tolerations,
+        injection.toleration_to_wire,
+        lambda wire: wire in given.tolerations,
+    )
+    gates = _left(
+        patch,
+        "schedulingGates",
+        spec.scheduling_gates,
+        lambda gate: {"name": gate.name},
+        lambda wire: wire["name"] in given.gates,
+    )
+    affinity = _without_preferred(patch, spec.affinity, given.preferred)
+    operations = patch.operations()
+    if not operations:
+        return pod, ()
+    cleaned = msgspec.structs.replace(
+        spec,
+        node_selector=selector,
+        tolerations=tolerations,
+        scheduling_gates=gates,
+        affinity=affinity,
+    )
+    return msgspec.structs.replace(pod, spec=cleaned), operations
+
+
+def _left(
+    patch: PatchBuilder,
+    member: str,
+    present: tuple[Item, ...] | None,
+    to_wire: Callable[[Item], dict[str, Any]],
+    is_given: Callable[[dict[str, Any]], bool],
+) -> tuple[Item, ...] | None:
+    """Return the items of a list of a spec that were not given, and put that into the patch."""
+    if present is None:
+        return None
+    left = tuple(item for item in present if not is_given(to_wire(item)))
+    if len(left) != len(present):
+        patch.put(patches.pointer("spec", member), [to_wire(item) for item in left])
+    return left
+
+
+def _without_preferred(
+    patch: PatchBuilder, affinity: dict[str, Any] | None, given: Iterable[dict[str, Any]]
+) -> dict[str, Any] | None:
+    """Return an affinity without preferences that were given, and put that into the patch."""
+    node = (affinity or {}).get(_NODE_AFFINITY)
+    if not isinstance(node, dict):
+        return affinity
+    present = node.get(_PREFERRED)
+    gone = tuple(given)
+    if (
+        affinity is None
+        or not isinstance(present, list)
+        or all(one not in gone for one in present)
+    ):
+        return affinity
+    left = [one for one in present if one not in gone]
+    members = {key: item for key, item in node.items() if key != _PREFERRED}
+    members |= {_PREFERRED: left} if left else {}
+    others = {key: item for key, item in affinity.items() if key != _NODE_AFFINITY}
+    cleaned = others | ({_NODE_AFFINITY: members} if members else {})
+    patch.put(patches.pointer("spec", "affinity"), cleaned)
+    return cleaned
 
 
 def pod_without_marks(pod: Pod) -> tuple[Pod, tuple[Operation, ...]]:

@@ -112,6 +112,24 @@ def _mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledg
         templates = owner.templates()
     except msgspec.ValidationError as broken:
         return unreadable(broken)
+    cleaned: list[Template] = []
+    taken_out: list[Operation] = []
+    for one in templates:
+        pod, operations = earlier_admission.pod_without_injected(owner.metadata, one.name, one.pod)
+        cleaned.append(msgspec.structs.replace(one, pod=pod) if operations else one)
+        taken_out += at_template(one, operations)
+    outcome = _mutate_templates(owner, cleaned, context, rules, knowledge)
+    return replace(outcome, operations=(*taken_out, *outcome.operations))
+
+
+def _mutate_templates(
+    owner: Reviewed,
+    templates: Sequence[Template],
+    context: Context,
+    rules: Rules,
+    knowledge: Knowledge,
+) -> Outcome:
+    """Prepare an owner with pod templates that no earlier admission has changed."""
     if not templates:
         named = owner.metadata.label(names.QUEUE_LABEL)
         is_left_out = queueing.is_left_out(context.namespace, rules, knowledge)

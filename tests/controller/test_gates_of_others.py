@@ -71,10 +71,27 @@ def test_where_chosen_a_pod_is_admitted_and_keeps_the_gates_of_others() -> None:
     assert gates_of(world, "train") == [THEIRS]
 
 
-def test_a_pod_does_not_wait_for_gates_that_come_off_after_admission() -> None:
+def test_a_pod_taken_over_from_kueue_does_not_wait_for_its_topology_gate() -> None:
     world = ready_world()
     world.add_pod("train", gated=False, **gated(OURS, names.TOPOLOGY_GATE))
     world.settle()
+
+    assert gates_of(world, "train") == []
+
+
+def test_a_pod_waits_for_the_topology_gate_with_which_it_was_created() -> None:
+    world = ready_world()
+    marks = {names.FOREIGN_TOPOLOGY_GATE: "true"}
+    world.add_pod("train", gated=False, annotations=marks, **gated(OURS, names.TOPOLOGY_GATE))
+    world.settle()
+
+    assert world.workloads() == {}
+    condition = world.condition("train")
+    assert condition is not None
+    assert condition.reason == "GatedByOthers"
+    assert names.TOPOLOGY_GATE in condition.message
+
+    keep_gates(world, "train", OURS)
 
     assert gates_of(world, "train") == []
 

@@ -179,3 +179,35 @@ def test_pods_of_a_group_are_released_to_one_rack_by_their_index() -> None:
 
     hosts = [(world.pod(f"p{index}").spec.node_selector or {}).get(HOST) for index in range(3)]
     assert hosts == ["r1-0", "r1-0", "r1-1"]
+
+
+def test_a_job_whose_pods_select_another_node_gives_its_quota_back() -> None:
+    world = racks(r0=2)
+    world.add(near("train", 2))
+    world.settle()
+    jobs = JobController(world)
+    job = stored(world, "train")
+    job["spec"]["template"]["spec"]["nodeSelector"] = {HOST: "elsewhere"}
+    jobs._make(job)
+    world.settle()
+
+    condition = workload(world).status.condition("Evicted")
+
+    assert condition is not None
+    assert "elsewhere" in condition.message
+
+
+def test_a_pod_gets_its_domain_when_the_pod_that_holds_it_ends() -> None:
+    world = racks(r0=1)
+    world.add(near("train", 2))
+    world.settle()
+    jobs = JobController(world)
+    jobs.work()
+    jobs._make(stored(world, "train"))
+    world.settle()
+    assert nodes_of(jobs) == ["r0-0", "r0-0", ""]
+
+    world.delete_pod("train-001")
+    world.settle()
+
+    assert nodes_of(jobs) == ["r0-0", "r0-0"]

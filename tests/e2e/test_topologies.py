@@ -63,12 +63,17 @@ def run(team: Pool, job: str, count: int) -> list[Any]:
 
 def workload_of(system: Installed, team: Pool, job: str) -> Any:
     path = f"{KUEUE}/namespaces/{team.namespace}/workloads"
-    (workload,) = (
-        one
-        for one in system.api.get(path)["items"]
-        if one["metadata"]["ownerReferences"][0]["name"] == job
+    return waiting.until(
+        lambda: next(
+            (
+                one
+                for one in system.api.get(path)["items"]
+                if one["metadata"]["ownerReferences"][0]["name"] == job
+            ),
+            None,
+        ),
+        what=f"Workload of {job}",
     )
-    return workload
 
 
 def test_a_job_gets_the_nodes_of_one_rack_by_rank(system: Installed, team: Pool):

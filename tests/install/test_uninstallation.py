@@ -6,11 +6,14 @@ import pytest
 
 from admission.base import names, patches
 from admission.config.derived import Settings
-from admission.install import break_glass, installation
+from admission.install import break_glass, installation, outside_quota
 from admission.kube import apply, resources
 from admission.kube.resources import Resource
 from admission.objects import crds
+from admission.owners import integrations
 from admission.sandbox.store import Store
+from tests.builders.jobs import make_job
+from tests.builders.pods import make_pod
 from tests.clocks import FakeClock
 
 _CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
@@ -122,3 +125,44 @@ def test_an_uninstallation_that_fails_keeps_the_lease() -> None:
     with pytest.raises(installation.InstallationError):
         cluster.uninstall()
     assert holder(cluster) == installation.UNINSTALLER
+
+
+def test_pods_and_jobs_with_the_topology_gate_are_counted_and_let_run() -> None:
+    cluster = Cluster(looks_again=True)
+    gate = [{"name": names.TOPOLOGY_GATE}]
+    labels = {names.PODSET_LABEL: "main"}
+    cluster.store.create(
+        resources.NAMESPACES,
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml"}},
+    )
+    cluster.store.create(
+        resources.PODS,
+        make_pod("waits", namespace="ml", labels=labels, gates=[names.TOPOLOGY_GATE]),
+    )
+    cluster.store.create(
+        resources.PODS,
+        make_pod(
+            "foreign",
+            namespace="ml",
+            labels=labels,
+            gates=[names.TOPOLOGY_GATE],
+            annotations={names.FOREIGN_TOPOLOGY_GATE: "true"},
+        ),
+    )
+    for name, is_suspended in (("runs", False), ("stopped", True)):
+        job = make_job(name, namespace="ml")
+        job["spec"]["suspend"] = is_suspended
+        template = job["spec"]["template"]
+        template.setdefault("metadata", {})["labels"] = labels
+        template["spec"]["schedulingGates"] = gate
+        cluster.store.create(resources.JOBS, job)
+
+    inventory = installation.inventory(cluster.store)
+
+    assert (inventory.waiting, inventory.gating) == (1, 1)
+    assert [pod["metadata"]["name"] for pod in installation.gated_pods(cluster.store)] == ["waits"]
+    releaser = outside_quota.Releaser(
+        cluster.store, integrations.DEFAULT, cluster.clock, cluster.wait
+    )
+    assert [applied.name for applied in releaser.pods()] == ["waits"]
+    assert installation.gated_pods(cluster.store) == []

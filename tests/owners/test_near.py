@@ -46,7 +46,32 @@ def test_a_pod_made_anew_gets_the_domain_of_its_rank() -> None:
 
 
 def test_a_pod_waits_while_another_one_holds_its_domain() -> None:
-    assert told([pod("again", 2)], [pod("old", 2, "n2")]) == {}
+    placed = [pod("a", 0, "n1"), pod("b", 1, "n1"), pod("old", 2, "n2")]
+
+    assert told([pod("again", 2)], placed) == {}
+
+
+def test_a_pod_gets_a_free_domain_where_that_of_its_rank_is_taken() -> None:
+    placed = [pod("b", 1, "n1"), pod("late", 7, "n1")]
+
+    assert told([pod("a", 0)], placed) == {"a": "n2"}
+
+
+def test_a_pod_waits_where_more_pods_are_there_than_domains() -> None:
+    placed = [pod("old-a", 0, "n1"), pod("old-b", 1, "n1")]
+
+    assert told([pod("a", 0), pod("b", 1)], placed) == {}
+
+
+def test_a_pod_that_selects_another_node_is_last() -> None:
+    picky = pod("a", 0, "n9")
+
+    first = PLACEMENT.next_pod([picky, pod("c", 2)], [])
+    last = PLACEMENT.next_pod([picky], [pod("c", 2, "n2")])
+
+    assert first is not None
+    assert first[0].metadata.name == "c"
+    assert last == (picky, {HOST: "n1"})
 
 
 def test_a_rank_beyond_the_count_gets_what_is_left() -> None:

@@ -290,3 +290,59 @@ def test_a_node_that_is_gone_moves_no_promise():
     made.add(asking("job", 1, ONE_RACK))
 
     assert admitted(made.cycle()) == ["job"]
+
+
+def reserved(name: str, count: int, hosts: Mapping[str, int], world_: World) -> model.Workload:
+    """A workload that has quota and domains, as it is read after a restart."""
+    held = PodDomains((HOSTNAME,), tuple(((host,), pods) for host, pods in hosts.items()))
+    assigned = model.PodSetAssignment(
+        name=PodSetName("main"), count=count, flavors={GPU: FlavorName("a")}, usage={GPU: count},
+        domains=held,
+    )  # fmt: skip
+    queue = next(iter(world_.state.forest.queues))
+    reservation = model.Reservation(cluster_queue=queue, pod_sets=(assigned,))
+    return replace(asking(name, count, ONE_RACK), reservation=reservation)
+
+
+def promised(made: World, name: str) -> dict[str, int]:
+    key = WorkloadKey("default", name)
+    return {place.node: place.count for place in made.state.places.ledger.places(key)}
+
+
+def test_a_node_that_was_cordoned_for_a_moment_is_not_given_to_others():
+    made = cluster(*nodes(r1={"n1": 2}))
+    made.add(asking("first", 2, ONE_RACK))
+    made.cycle()
+    made.state.places.set_node(replace(node("n1", "r1", 2), taints=(CORDONED,)))
+    made.add(reserved("first", 2, {"n1": 2}, made))
+    assert promised(made, "first") == {"n1": 2}
+    made.state.places.set_node(node("n1", "r1", 2))
+
+    made.add(asking("job", 1, ONE_RACK))
+
+    assert not admitted(made.cycle())
+
+
+def test_a_node_that_comes_back_is_promised_to_whom_it_was_assigned():
+    made = cluster(*nodes(r2={"n2": 1}))
+    made.add(reserved("first", 2, {"n1": 2}, made))
+    made.cycle()
+    assert promised(made, "first") == {}
+    made.state.places.set_node(node("n1", "r1", 2))
+
+    made.add(asking("job", 2, ONE_RACK))
+
+    assert not admitted(made.cycle())
+    assert promised(made, "first") == {"n1": 2}
+
+
+def test_a_topology_that_comes_late_brings_back_what_was_assigned():
+    made = cluster(*nodes(r1={"n1": 2}, r2={"n2": 2}), levels=())
+    made.add(reserved("first", 2, {"n2": 2}, made))
+    made.cycle()
+    made.state.set_topology("default", LEVELS, NOW_US)
+
+    made.add(asking("job", 2, ONE_RACK))
+
+    assert domains(made.cycle()) == {"n1": 2}
+    assert promised(made, "first") == {"n2": 2}

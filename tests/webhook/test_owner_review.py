@@ -1,6 +1,7 @@
 """A review of an owner knows no kind: one with two pod templates goes the way of a Job."""
 
 import copy
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,11 +11,12 @@ import pytest
 
 from admission.base import names
 from admission.objects import owner_rows
-from admission.owners import injection, integrations
+from admission.owners import batch_job_review, injection, integrations
 from admission.webhook import owner_review
 from admission.webhook.pod_review import Outcome
 from admission.webhook.queueing import Standing
 from admission.webhook.review_context import Context
+from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
 from tests.builders.queues import cluster_queue_view, flavor_view
 from tests.owners import samples
@@ -327,6 +329,73 @@ def test_what_an_earlier_admission_remembers_on_an_owner_is_dropped():
     document = in_queue()
     document["metadata"]["annotations"] = {names.INJECTED: "{}", "mine": "1"}
     assert mutated(document, make_cluster("default"))["metadata"]["annotations"] == {"mine": "1"}
+
+
+def test_what_an_earlier_admission_gave_the_pods_of_an_owner_is_taken_out():
+    toleration = {"key": "acme.io/pool", "operator": "Exists", "effect": "NoSchedule"}
+    preferred = {
+        "weight": 100,
+        "preference": {
+            "matchExpressions": [
+                {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n1"]}
+            ]
+        },
+    }
+    record = {
+        "podSets": {
+            "driver": {
+                "nodeSelector": ["pool"],
+                "tolerations": [toleration],
+                "preferred": [preferred],
+                "gates": [names.TOPOLOGY_GATE],
+            }
+        }
+    }
+    document = in_queue()
+    document["metadata"]["annotations"] = {names.INJECTED: json.dumps(record)}
+    driver, workers = (
+        one["template"]["spec"]["template"]["spec"] for one in document["spec"]["replicatedJobs"]
+    )
+    mine = {"key": "mine", "operator": "Exists"}
+    for spec in (driver, workers):
+        spec |= {
+            "nodeSelector": {"pool": "a", "disk": "ssd"},
+            "tolerations": [toleration, mine],
+            "schedulingGates": [{"name": names.TOPOLOGY_GATE}, {"name": "acme.io/data"}],
+            "affinity": {
+                "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}
+            },
+        }
+
+    after = mutated(document, make_cluster("default"))["spec"]["replicatedJobs"]
+    changed, kept = (one["template"]["spec"]["template"]["spec"] for one in after)
+
+    assert changed["nodeSelector"] == {"disk": "ssd"}
+    assert toleration not in changed["tolerations"]
+    assert mine in changed["tolerations"]
+    assert changed["schedulingGates"] == [{"name": "acme.io/data"}]
+    assert changed["affinity"] == {}
+    assert kept["nodeSelector"] == {"pool": "a", "disk": "ssd"}
+    assert {"name": names.TOPOLOGY_GATE} in kept["schedulingGates"]
+
+
+@pytest.mark.parametrize("queued", [True, False])
+def test_the_topology_gate_of_an_earlier_admission_leaves_a_new_job(queued: bool):
+    record = {"nodeSelector": ["pool"], "gates": [names.TOPOLOGY_GATE]}
+    document = make_job(labels={names.QUEUE_LABEL: "default"} if queued else {})
+    document["metadata"]["annotations"] = {names.INJECTED: json.dumps(record)}
+    spec = document["spec"]["template"]["spec"]
+    spec["schedulingGates"] = [{"name": names.TOPOLOGY_GATE}]
+    spec["nodeSelector"] = {"pool": "a"}
+    job = msgspec.convert(document, batch_job_review.Job)
+
+    outcome = owner_review.mutate(
+        job, CONTEXT, RULES, make_cluster("default" if queued else "other")
+    )
+    after = jsonpatch.apply_patch(document, outcome.operations)["spec"]["template"]["spec"]
+
+    assert not after["schedulingGates"]
+    assert not after["nodeSelector"]
 
 
 # ------------------------------------------------------------------- applied again while it waits

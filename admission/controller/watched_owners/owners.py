@@ -304,7 +304,10 @@ class Owners(Generic[View, Document]):
         if owner.is_held() or not workload.status.is_true(conditions.ADMITTED):
             return None
         chosen = self._running.to_place(self._kind.key_of(owner.view), workload)
-        return None if chosen is None else requests.release_to(key, *chosen)
+        try:
+            return None if chosen is None else requests.release_to(key, *chosen)
+        except injection.InjectionConflictError as conflict:
+            return self._cannot_start(workload, conflict)
 
     def _has_next(self, first: WorkloadKey, key: WorkloadKey) -> bool:
         """Return whether a slice waits to replace the one of a key."""

@@ -140,7 +140,11 @@ def release(key: WorkloadKey, pod: views.Pod) -> ApiRequest:
 
 
 def release_to(key: WorkloadKey, pod: views.Pod, selector: Mapping[str, str]) -> ApiRequest:
-    """Return the write that lets a pod start in its domain."""
+    """Return the write that lets a pod start in its domain.
+
+    Raises:
+        InjectionConflictError: the pod selects other nodes itself.
+    """
     changes = pod_owner.release_to(pod, selector)
     return patch(key, resources.RELEASED_PODS, pod, Operation.RELEASE_POD, changes, into=views.Pod)
 

@@ -247,6 +247,10 @@ class RunningPods:
         self._owners: Table[WorkloadKey, Workload] = Table()
         """What owners ask for that were let go as a whole, by the key of their Workload."""
         self._owners_of = self._owners.index(_queues_of_owner)
+        self._placements: dict[
+            WorkloadKey, tuple[tuple[str, str], dict[str, near.Placement | None]]
+        ] = {}
+        """Where pods go, by pod set, of a version of a Workload with pods that wait for that."""
         self._origins: dict[WorkloadKey, Origin] = {}
         """What Workloads said of their pods, which may run longer than they are there."""
         self._short: set[WorkloadKey] = set()
@@ -395,17 +399,36 @@ class RunningPods:
             first: key of the owner's first Workload.
             workload: the Workload that stands for the owner; it is admitted.
         """
+        is_waiting = False
         for pod_set, uids in sorted(self._of.get(first, {}).items()):
             pods = [self._pods[uid].view for uid in uids]
             waiting = sorted(filter(_waits_for_domain, pods), key=_age_and_name)
-            domains = assigned_domains(workload, pod_set) if waiting else None
-            if domains is None:
+            is_waiting = is_waiting or bool(waiting)
+            placement = self._placement(first, workload, pod_set) if waiting else None
+            if placement is None:
                 continue  # the gate is another controller's
             placed = (pod for pod in pods if not pod_owner.waits_for_domain(pod))
-            chosen = near.placement(domains).next_pod(waiting, placed)
+            chosen = placement.next_pod(waiting, placed)
             if chosen is not None:
                 return chosen
+        if not is_waiting:
+            self._placements.pop(first, None)
         return None
+
+    def _placement(
+        self, first: WorkloadKey, workload: Workload, pod_set: str
+    ) -> near.Placement | None:
+        """Return where the pods of a pod set go; None where nothing is assigned to them."""
+        metadata = workload.metadata
+        version = metadata.uid, metadata.resource_version
+        of_version, placements = self._placements.get(first, (version, {}))
+        if of_version != version:
+            placements = {}
+        if pod_set not in placements:
+            domains = assigned_domains(workload, pod_set)
+            placements[pod_set] = None if domains is None else near.placement(domains)
+        self._placements[first] = version, placements
+        return placements[pod_set]
 
     def count_running(self, first: WorkloadKey, pod_sets: Iterable[dict[str, Any]]) -> None:
         """Have the pod sets of an elastic owner ask for the pods that run, and for no others."""
@@ -551,6 +574,7 @@ class RunningPods:
         _discard(pod_sets, known.pod_set, uid)
         if not pod_sets:
             del self._of[known.of]
+            self._placements.pop(known.of, None)
             self._origins.pop(known.of, None)
             self._shares.pop(known.of, None)
             self._within.pop(known.of, None)
@@ -561,6 +585,8 @@ class RunningPods:
         self._recount(known.of, known.pod_set)
         self._recount_owner(known.of)
         self._look_at(tuple(self._awaited.pop(known.of, ())))
+        if known.of in self._placements:
+            self._look_at((self._workloads.current(known.of),))  # a domain may be free
 
     # ------------------------------------------------------------------------------ charging
 

@@ -96,6 +96,18 @@ class PodPlaces:
                 self._count(entry, node, 1)
         self._note(flavor.name)
 
+    def set_topology(self, name: str, levels: tuple[str, ...]) -> bool:
+        """Add or replace a topology; return whether its levels are others than before."""
+        is_changed = self.topologies.set_topology(name, levels)
+        if is_changed:
+            self._turned.update(dict.fromkeys(self.topologies.flavors(name)))
+        return is_changed
+
+    def drop_topology(self, name: str) -> None:
+        """Forget a topology; nodes of its flavors decide as those of others then."""
+        self._turned.update(dict.fromkeys(self.topologies.flavors(name)))
+        self.topologies.drop_topology(name)
+
     def drop_flavor(self, name: FlavorName) -> None:
         """Forget a flavor."""
         entry = self._flavors.pop(name, None)
@@ -145,6 +157,8 @@ class PodPlaces:
             self._flavors_of[node.name] = others
         entry.scaled += sign * node.is_scaled
         self.topologies.changed((name,))
+        if sign > 0 and self.topologies.take_unresolved(name):
+            self._turned[name] = None  # the node may have a domain that was assigned before
         self._note(name)
 
     def _note(self, name: FlavorName) -> None:

@@ -37,11 +37,14 @@ class _FlavorTree(NamedTuple):
         tree: the domains.
         paths: the narrowest domain of each node.
         nodes: the nodes of each of these domains, sorted.
+        labelled: the nodes of every domain, usable ones first and then sorted; what is assigned
+            stays assigned while a node is away.
     """
 
     tree: DomainTree
     paths: Mapping[str, DomainPath]
     nodes: Mapping[DomainPath, tuple[str, ...]]
+    labelled: Mapping[DomainPath, tuple[str, ...]]
 
 
 class _Answer(NamedTuple):
@@ -76,6 +79,8 @@ class Topologies:
         self._rooms: dict[FlavorName, dict[PodShape, tuple[int, dict[int, LeafRoom]]]] = {}
         """What domains take, by flavor and shape, with the version at which it was so."""
         self._answered: tuple[int, dict[tuple[tuple[Want, ...], bool], _Answer]] = (-1, {})
+        self._unresolved: dict[FlavorName, None] = {}
+        """Flavors in which somebody is assigned a domain that no node has."""
 
     def __bool__(self) -> bool:
         """Return whether any flavor has a topology."""
@@ -165,16 +170,30 @@ class Topologies:
         }
 
     def places(self, want: Want, domains: PodDomains) -> tuple[Place, ...]:
-        """Return the nodes of domains that a Workload tells; none of those that are gone."""
-        tree = self._tree(self._flavor(want))
+        """Return the nodes of domains that a Workload tells; none of those that are gone.
+
+        Nodes that are not usable are told, too: the pods of a Workload go back there.
+        """
+        flavor = self._flavor(want)
+        labelled = self._tree(flavor).labelled
         shown = len(domains.levels)
-        by_shown = {path[-shown:]: path for path in tree.nodes}
+        by_shown = {path[-shown:]: path for path in labelled}
         places: list[Place] = []
         for values, count in domains.counts:
             path = by_shown.get(values)
-            if path is not None:
-                places += _spread(tree, want, DomainCount(path, count), self._ledger.free)
+            if path is None:
+                self._unresolved[flavor] = None
+            else:
+                places += _spread(labelled[path], want, count, self._ledger.free)
         return tuple(places)
+
+    def take_unresolved(self, flavor: FlavorName) -> bool:
+        """Return whether a domain of a flavor was assigned that no node had, and forget it."""
+        return self._unresolved.pop(flavor, self) is None
+
+    def flavors(self, topology: str) -> tuple[FlavorName, ...]:
+        """Return the flavors with a topology."""
+        return tuple(name for name, named in self._topology_of.items() if named == topology)
 
     def _answer(self, wants: tuple[Want, ...], *, is_empty: bool) -> _Answer:
         version, answers = self._answered
@@ -205,7 +224,7 @@ class Topologies:
             refused |= made.refused
             for want in of_flavor:
                 for counts in made.placed.get(want.pod_set, ()):
-                    for place in _spread(tree, want, counts, free):
+                    for place in _spread(tree.nodes[counts.path], want, counts.pods, free):
                         places.append(place)
                         used = taken.setdefault(place.node, {})
                         for resource, amount in each(want.shape).items():
@@ -271,16 +290,25 @@ class Topologies:
         levels = self.levels(flavor)
         paths: dict[str, DomainPath] = {}
         nodes: dict[DomainPath, list[str]] = {}
+        away: dict[DomainPath, list[str]] = {}
         for name in sorted(self._nodes_of(flavor)):
             node = self._ledger.nodes[name]
             path = _path(node, levels)
-            if path is not None and is_usable(node):
+            if path is None:
+                continue
+            if is_usable(node):
                 paths[name] = path
                 nodes.setdefault(path, []).append(name)
+            else:
+                away.setdefault(path, []).append(name)
         return _FlavorTree(
             DomainTree(levels, nodes),
             paths,
             {path: tuple(names) for path, names in nodes.items()},
+            {
+                path: (*nodes.get(path, ()), *away.get(path, ()))
+                for path in dict.fromkeys((*nodes, *away))
+            },
         )
 
     def _flavor(self, want: Want) -> FlavorName:
@@ -343,13 +371,12 @@ def _path(node: Node, levels: tuple[str, ...]) -> DomainPath | None:
 
 
 def _spread(
-    tree: _FlavorTree, want: Want, counts: DomainCount, free: Callable[[str], Amounts]
+    names: tuple[str, ...], want: Want, left: int, free: Callable[[str], Amounts]
 ) -> Iterable[Place]:
     """Give the pods of a domain to its nodes.
 
     What is free is counted in sum, so it can be on no node: the rest goes to the first one.
     """
-    names, left = tree.nodes[counts.path], counts.pods
     if len(names) == 1:
         return [Place(want.pod_set, names[0], left)]
     places: dict[str, int] = {}
