@@ -123,13 +123,19 @@ class _Cycle:
         return is_taken or nominee.head.replaces in self.claimed
 
     def _fits(self, nominee: Nominee) -> bool:
-        """Return whether it fits once all claimed victims and its own are gone."""
+        """Return whether it fits once all claimed victims and its own are gone.
+
+        Domains are given with the quota, so who needs no victims needs room in them now.
+        """
         gone = [target.workload for target in (*self.claimed.values(), *nominee.targets)]
+        places, wants = self.snapshot.places, nominee.wants
+        is_given_domains = nominee.mode is not Mode.PREEMPT and _asks_domains(nominee)
         with self.snapshot.without(gone):
-            return all(
+            fits = all(
                 value <= max(0, quota.available(nominee.queue, fr))
                 for fr, value in nominee.assignment.usage.items()
-            ) and self.snapshot.places.fits(nominee.wants)
+            ) and (is_given_domains or places.fits(wants))
+        return fits and (not is_given_domains or places.fits(wants))
 
     def _no_fit(self, nominee: Nominee) -> Verdict:
         reason = nominee.assignment.reason
@@ -171,13 +177,22 @@ class _Cycle:
         )
 
     def _admit(self, nominee: Nominee) -> Verdict:
-        places = self.snapshot.places.find(nominee.wants) or ()
+        places = self.snapshot.places.find(nominee.wants)
+        if places is None:
+            if _asks_domains(nominee):
+                return self._skipped(nominee, Overtaken())
+            places = ()  # the scheduler or victims of others make room for them
         self.snapshot.add(nominee.queue, nominee.assignment.usage)
         self.snapshot.place(nominee.wants, places)
         self.snapshot.unready += 1
         if nominee.head.replaces is not None:
             self.replaced.add(nominee.head.replaces)
         return Verdict(head=nominee.head, decision=_admission(self.snapshot, nominee, places))
+
+
+def _asks_domains(nominee: Nominee) -> bool:
+    """Return whether any of its pods are placed in domains of a topology."""
+    return any(want.request is not None for want in nominee.wants)
 
 
 def _admission(snapshot: Snapshot, nominee: Nominee, places: tuple[Place, ...] = ()) -> Admit:

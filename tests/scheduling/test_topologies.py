@@ -4,7 +4,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from admission.base.names import FlavorName, PodSetName, ResourceName, WorkloadKey
+from admission.base.names import (
+    ClusterQueueName,
+    FlavorName,
+    LocalQueueKey,
+    PodSetName,
+    ResourceName,
+    WorkloadKey,
+)
+from admission.base.why import Overtaken
 from admission.reasons import kueue
 from admission.scheduling import model
 from admission.scheduling.decisions import CycleResult, Wait
@@ -184,6 +192,29 @@ def test_nobody_is_preempted_who_could_not_make_a_domain_free():
 
     assert not evicted(result)
     assert waits(result)["job"].reason == "TopologyPlacementFailed"
+
+
+def test_room_that_victims_of_others_still_hold_is_given_to_nobody():
+    made = cluster(*nodes(r1={"n1": 4}), within=LOWER)
+    made.state.set_cluster_queue(
+        cluster_queue("other", groups=[group({"a": {GPU: (64,)}})]), NOW_US
+    )
+    key = LocalQueueKey("default", "other")
+    made.state.set_local_queue(
+        model.LocalQueue(key=key, cluster_queue=ClusterQueueName("other")), NOW_US
+    )
+    made.add(asking("low", 3, ONE_RACK))
+    made.cycle()
+    small = replace(asking("small", 1, ONE_RACK), queue=key)
+    made.add(asking("high", 3, ONE_RACK, priority=9), small)
+
+    result = made.cycle()
+
+    assert evicted(result) == {"low": "InClusterQueue"}
+    assert waits(result)["small"].why == Overtaken()
+    made.finish("low")
+    assert domains(made.cycle(), "high") == {"n1": 3}
+    assert domains(made.cycle(), "small") == {"n1": 1}
 
 
 def test_a_flavor_without_a_topology_is_not_given_to_who_asks_for_one():
