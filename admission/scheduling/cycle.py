@@ -45,13 +45,27 @@ def run(snapshot: Snapshot, heads: Iterable[Head]) -> tuple[Verdict, ...]:
     return verdicts
 
 
-def in_place_of(snapshot: Snapshot, head: Head, held: ReservingWorkload) -> Admit | None:
+def in_place_of(
+    snapshot: Snapshot, head: Head, held: ReservingWorkload, *, stays: bool = False
+) -> Admit | None:
     """Return the admission of a head to what a workload holds that goes; None if it does not suit.
 
     The snapshot is left as it was.
+
+    Args:
+        snapshot: what is decided on.
+        head: the workload that gets it.
+        held: the workload that goes.
+        stays: whether the pods of that one are still on their nodes beside those of the head.
     """
     nominee = nomination.in_place_of(snapshot, head, held)
-    return None if nominee is None else _admission(snapshot, nominee)
+    if nominee is None:
+        return None
+    with snapshot.without(() if stays else (held,)):
+        places = snapshot.places.find(nominee.wants)
+    if places is None and _asks_domains(nominee):
+        return None
+    return _admission(snapshot, nominee, places or ())
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from typing import Any
 from admission.base.names import (
     ClusterQueueName,
     FlavorName,
+    FlavorResource,
     LocalQueueKey,
     PodSetName,
     ResourceName,
@@ -19,7 +20,7 @@ from admission.scheduling.decisions import CycleResult, Wait
 from admission.scheduling.model import PodDomains, PodNeeds
 from admission.scheduling.places.model import CORDONED, HOSTNAME, BoundPod, Node
 from admission.scheduling.topology.request import Layer, TopologyRequest
-from tests.builders.scheduling import LOWER, NOW_US, cluster_queue, group, waiting
+from tests.builders.scheduling import LOWER, NOW_US, SECOND_US, cluster_queue, group, waiting
 from tests.scheduling.worlds import World, admitted, evicted, waits, world
 
 GPU = ResourceName("nvidia.com/gpu")
@@ -215,6 +216,37 @@ def test_room_that_victims_of_others_still_hold_is_given_to_nobody():
     made.finish("low")
     assert domains(made.cycle(), "high") == {"n1": 3}
     assert domains(made.cycle(), "small") == {"n1": 1}
+
+
+def take_over(made: World, new: model.Workload, *, surges: bool = False) -> dict[str, int] | None:
+    """Domains of a workload that takes over what `old` holds; None where it cannot."""
+    made.add(asking("old", 2, ONE_RACK))
+    made.cycle()
+    made.add(new)
+    admit = made.state.take_over(
+        new.key, WorkloadKey("default", "old"), NOW_US + SECOND_US, surges=surges
+    )
+    return None if admit is None else domains(CycleResult(admitted=(admit,)), "new")
+
+
+def test_who_takes_over_the_quota_of_a_predecessor_gets_domains():
+    made = cluster(*nodes(r1={"n1": 2}, r2={"n2": 1}))
+
+    assert take_over(made, asking("new", 2, ONE_RACK)) == {"n1": 2}
+
+
+def test_who_starts_beside_its_predecessor_gets_other_room():
+    surge = {FlavorResource(FlavorName("a"), GPU): 2}
+    made = cluster(*nodes(r1={"n1": 2}, r2={"n2": 2}), quota=2, surge_quota=surge)
+
+    assert take_over(made, asking("new", 2, ONE_RACK), surges=True) == {"n2": 2}
+
+
+def test_nobody_starts_beside_its_predecessor_without_a_domain():
+    surge = {FlavorResource(FlavorName("a"), GPU): 2}
+    made = cluster(*nodes(r1={"n1": 2}, r2={"n2": 1}), quota=2, surge_quota=surge)
+
+    assert take_over(made, asking("new", 2, ONE_RACK), surges=True) is None
 
 
 def test_a_flavor_without_a_topology_is_not_given_to_who_asks_for_one():
