@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from admission.base.names import (
     ClusterQueueName,
     FlavorName,
@@ -311,6 +313,30 @@ def test_slices_stay_in_their_rack():
 
     assert counts["n1"] == 2
     assert counts.get("n2", 0) + counts.get("n3", 0) == 2
+
+
+@pytest.mark.parametrize(("count", "size"), [(1, 2), (5, 2)], ids=["too few", "a remainder"])
+def test_pods_that_fill_no_whole_slices_are_refused(count: int, size: int):
+    made = cluster(*nodes(r1={"n1": 8}))
+    layers = (Layer(RACK, size),)
+    made.add(asking("job", count, TopologyRequest(required=BLOCK, layers=layers)))
+
+    wait = waits(made.cycle())["job"]
+
+    assert wait.reason == "TopologyPlacementFailed"
+    assert message(wait).endswith(
+        f"the pod set has {count} pod(s), which fill no whole number of slices of {size} pod(s):"
+        " choose a size that divides the count"
+    )
+
+
+def test_partial_admission_gives_whole_slices():
+    made = cluster(*nodes(r1={"n1": 7}))
+    whole = asking("job", 8, TopologyRequest(required=BLOCK, layers=(Layer(RACK, 2),)))
+    main = replace(whole.pod_sets[0], min_count=3)
+    made.add(replace(whole, pod_sets=(main,)))
+
+    assert domains(made.cycle()) == {"n1": 6}
 
 
 def test_domains_of_a_reservation_are_held_after_a_restart():
