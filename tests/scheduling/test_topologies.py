@@ -354,6 +354,25 @@ def test_domains_of_a_reservation_are_held_after_a_restart():
     assert domains(made.cycle()) == {"n2": 1}
 
 
+def test_a_flavor_deleted_while_its_pod_set_also_has_a_topology_flavor():
+    cpu = ResourceName("cpu")
+    assigned = model.PodSetAssignment(
+        name=PodSetName("main"), count=1, flavors={GPU: FlavorName("a"), cpu: FlavorName("b")},
+        usage={GPU: 1, cpu: 1}, domains=PodDomains((HOSTNAME,), ((("n1",), 1),)),
+    )  # fmt: skip
+    made = cluster(*nodes(r1={"n1": 1}), flavors={"a": "default", "b": ""})
+    queue = next(iter(made.state.forest.queues))
+    reservation = model.Reservation(cluster_queue=queue, pod_sets=(assigned,))
+    old = replace(asking("old", 1, ONE_RACK), reservation=reservation)
+    made.add(old)
+    made.state.drop_resource_flavor(FlavorName("b"))
+
+    made.add(replace(old, priority=1))
+    made.cycle()
+
+    assert made.state.holds(old.key)
+
+
 def test_a_pod_that_ended_keeps_its_host_until_the_workload_ends():
     made = cluster(*nodes(r1={"n1": 1}, r2={"n2": 1}))
     made.add(asking("first", 1, ONE_RACK))
