@@ -15,11 +15,12 @@ from admission.base.names import (
     ResourceName,
     WorkloadKey,
 )
+from admission.base.selectors import Requirement
 from admission.base.why import Overtaken
 from admission.reasons import kueue
 from admission.scheduling import model
 from admission.scheduling.decisions import CycleResult, Wait
-from admission.scheduling.model import PodDomains, PodNeeds
+from admission.scheduling.model import NodeTerm, PodDomains, PodNeeds, Spread
 from admission.scheduling.places.model import CORDONED, HOSTNAME, BoundPod, Node
 from admission.scheduling.topology.request import Layer, TopologyRequest
 from tests.builders.scheduling import LOWER, NOW_US, SECOND_US, cluster_queue, group, waiting
@@ -337,6 +338,46 @@ def test_partial_admission_gives_whole_slices():
     made.add(replace(whole, pod_sets=(main,)))
 
     assert domains(made.cycle()) == {"n1": 6}
+
+
+@pytest.mark.parametrize(
+    ("needs", "expected"),
+    [
+        ({"volumes": ((NodeTerm((Requirement("disk", "In", ("d",)),)),),)}, {"n2": 2}),
+        ({"spread": (Spread("disk", 1),)}, {"n2": 2}),
+        ({"apart": (HOSTNAME,)}, {"n1": 1, "n2": 1}),
+    ],
+    ids=["volume", "spread", "apart"],
+)
+def test_a_host_refuses_what_it_refuses_without_a_topology(
+    needs: dict[str, Any], expected: dict[str, int]
+):
+    second = node("n2", "r1", 3)
+    second = replace(second, labels={**second.labels, "disk": "d"})
+    made = cluster(node("n1", "r1", 2), second)
+    job = asking("job", 2, ONE_RACK)
+    (main,) = job.pod_sets
+    assert main.needs is not None
+    main = replace(main, needs=replace(main.needs, **needs))
+    made.add(replace(job, pod_sets=(main,)))
+
+    assert domains(made.cycle()) == expected
+
+
+@pytest.mark.parametrize("is_selector", [True, False], ids=["selector", "affinity"])
+def test_a_domain_has_the_labels_that_pods_ask_for(is_selector: bool):
+    made = cluster(*nodes(r1={"n1": 1}, r2={"n2": 2}), levels=(BLOCK, RACK))
+    job = asking("job", 1, ONE_RACK)
+    (main,) = job.pod_sets
+    assert main.needs is not None
+    if is_selector:
+        main = replace(main, node_selector={RACK: "r2", "disk": "d"})
+    else:
+        terms = (NodeTerm((Requirement(RACK, "NotIn", ("r1",)), Requirement("disk", "Exists"))),)
+        main = replace(main, needs=replace(main.needs, terms=terms))
+    made.add(replace(job, pod_sets=(main,)))
+
+    assert domains(made.cycle()) == {"b/r2": 1}
 
 
 def test_domains_of_a_reservation_are_held_after_a_restart():

@@ -265,7 +265,8 @@ class Topologies:
         for name in names:
             for resource, amount in free(name).items():
                 total[resource] = total.get(resource, 0) + amount
-        return Leaf(tree.tree.leaves[path], total)
+        labels = dict(zip(tree.tree.levels, path, strict=True))
+        return Leaf(tree.tree.leaves[path], total, labels=labels)
 
     def tree(self, flavor: FlavorName) -> DomainTree:
         """Return the domains of a flavor."""
