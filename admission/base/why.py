@@ -463,6 +463,14 @@ class LayerNotDividing:
 
 
 @dataclass(frozen=True, slots=True)
+class SlicesNotWhole:
+    """The pods of a pod set fill no whole number of slices."""
+
+    count: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class StaleDomain:
     """Pods of a lost node are not placed: another domain of the workload is gone, too."""
 
@@ -477,6 +485,7 @@ TopologyRefusal = (
     | SlicesAboveLevel
     | LayerNotBelow
     | LayerNotDividing
+    | SlicesNotWhole
     | StaleDomain
 )
 """Why pods get no domains of a topology."""
@@ -489,6 +498,7 @@ OF_DOMAINS: Final = (
     SlicesAboveLevel,
     LayerNotBelow,
     LayerNotDividing,
+    SlicesNotWhole,
     StaleDomain,
 )
 """The same as types; they name no flavor."""

@@ -37,6 +37,11 @@ def refusal(reason: why.TopologyRefusal) -> str:
                 f"additional slice layer size {reason.size} must evenly divide parent layer size"
                 f" {reason.outer}"
             )
+        case why.SlicesNotWhole():
+            return (
+                f"the pod set has {reason.count} pod(s), which fill no whole number of slices of"
+                f" {reason.size} pod(s): choose a size that divides the count"
+            )
         case why.StaleDomain():
             return (
                 "Cannot replace the node, because the existing topologyAssignment is invalid, as"

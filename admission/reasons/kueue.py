@@ -168,6 +168,7 @@ def refusal(reason: Refusal) -> str:
             | why.SlicesAboveLevel()
             | why.LayerNotBelow()
             | why.LayerNotDividing()
+            | why.SlicesNotWhole()
             | why.StaleDomain()
         ):
             return domains.refusal(reason)

@@ -45,13 +45,27 @@ def run(snapshot: Snapshot, heads: Iterable[Head]) -> tuple[Verdict, ...]:
     return verdicts
 
 
-def in_place_of(snapshot: Snapshot, head: Head, held: ReservingWorkload) -> Admit | None:
+def in_place_of(
+    snapshot: Snapshot, head: Head, held: ReservingWorkload, *, stays: bool = False
+) -> Admit | None:
     """Return the admission of a head to what a workload holds that goes; None if it does not suit.
 
     The snapshot is left as it was.
+
+    Args:
+        snapshot: what is decided on.
+        head: the workload that gets it.
+        held: the workload that goes.
+        stays: whether the pods of that one are still on their nodes beside those of the head.
     """
     nominee = nomination.in_place_of(snapshot, head, held)
-    return None if nominee is None else _admission(snapshot, nominee)
+    if nominee is None:
+        return None
+    with snapshot.without(() if stays else (held,)):
+        places = snapshot.places.find(nominee.wants)
+    if places is None and _asks_domains(nominee):
+        return None
+    return _admission(snapshot, nominee, places or ())
 
 
 @dataclass(slots=True)
@@ -123,13 +137,19 @@ class _Cycle:
         return is_taken or nominee.head.replaces in self.claimed
 
     def _fits(self, nominee: Nominee) -> bool:
-        """Return whether it fits once all claimed victims and its own are gone."""
+        """Return whether it fits once all claimed victims and its own are gone.
+
+        Domains are given with the quota, so who needs no victims needs room in them now.
+        """
         gone = [target.workload for target in (*self.claimed.values(), *nominee.targets)]
+        places, wants = self.snapshot.places, nominee.wants
+        is_given_domains = nominee.mode is not Mode.PREEMPT and _asks_domains(nominee)
         with self.snapshot.without(gone):
-            return all(
+            fits = all(
                 value <= max(0, quota.available(nominee.queue, fr))
                 for fr, value in nominee.assignment.usage.items()
-            ) and self.snapshot.places.fits(nominee.wants)
+            ) and (is_given_domains or places.fits(wants))
+        return fits and (not is_given_domains or places.fits(wants))
 
     def _no_fit(self, nominee: Nominee) -> Verdict:
         reason = nominee.assignment.reason
@@ -171,13 +191,22 @@ class _Cycle:
         )
 
     def _admit(self, nominee: Nominee) -> Verdict:
-        places = self.snapshot.places.find(nominee.wants) or ()
+        places = self.snapshot.places.find(nominee.wants)
+        if places is None:
+            if _asks_domains(nominee):
+                return self._skipped(nominee, Overtaken())
+            places = ()  # the scheduler or victims of others make room for them
         self.snapshot.add(nominee.queue, nominee.assignment.usage)
         self.snapshot.place(nominee.wants, places)
         self.snapshot.unready += 1
         if nominee.head.replaces is not None:
             self.replaced.add(nominee.head.replaces)
         return Verdict(head=nominee.head, decision=_admission(self.snapshot, nominee, places))
+
+
+def _asks_domains(nominee: Nominee) -> bool:
+    """Return whether any of its pods are placed in domains of a topology."""
+    return any(want.request is not None for want in nominee.wants)
 
 
 def _admission(snapshot: Snapshot, nominee: Nominee, places: tuple[Place, ...] = ()) -> Admit:

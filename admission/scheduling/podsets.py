@@ -109,12 +109,26 @@ def exceeds(workload: Workload) -> bool:
 
 
 def reduced(demanded: Sequence[Demand], step: int) -> tuple[Demand, ...]:
-    """Return the demands after ``step`` of ``partial_steps`` reductions."""
+    """Return the demands after ``step`` of ``partial_steps`` reductions.
+
+    Pods that are placed in slices fill whole ones.
+    """
     steps = partial_steps(demanded)
     return tuple(
-        one.scaled(one.count - _reducible(one) * step // steps) if _reducible(one) else one
+        one.scaled(_in_slices(one, one.count - _reducible(one) * step // steps))
+        if _reducible(one)
+        else one
         for one in demanded
     )
+
+
+def _in_slices(demanded: Demand, count: int) -> int:
+    """So many pods or fewer that fill whole slices, as far as the minimum allows it."""
+    request = demanded.pod_set.topology
+    size = 1 if request is None else request.slice_size
+    least = demanded.pod_set.min_count or 0
+    whole = max(count - count % size, -(-least // size) * size)
+    return whole if whole <= demanded.count else count
 
 
 def partial_steps(demanded: Sequence[Demand]) -> int:

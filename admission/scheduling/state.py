@@ -743,7 +743,7 @@ class State:
         if surges and (held.surges or not is_left):
             return None
         head = self._head(held.cluster_queue, item, without=held)
-        admit = cycle.in_place_of(self._snapshot(now_us), head, held)
+        admit = cycle.in_place_of(self._snapshot(now_us), head, held, stays=surges)
         if admit is None:
             return None
         if not surges:

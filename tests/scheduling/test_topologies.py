@@ -4,14 +4,26 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from admission.base.names import FlavorName, PodSetName, ResourceName, WorkloadKey
+import pytest
+
+from admission.base.names import (
+    ClusterQueueName,
+    FlavorName,
+    FlavorResource,
+    LocalQueueKey,
+    PodSetName,
+    ResourceName,
+    WorkloadKey,
+)
+from admission.base.selectors import Requirement
+from admission.base.why import Overtaken
 from admission.reasons import kueue
 from admission.scheduling import model
 from admission.scheduling.decisions import CycleResult, Wait
-from admission.scheduling.model import PodDomains, PodNeeds
+from admission.scheduling.model import NodeTerm, PodDomains, PodNeeds, Spread
 from admission.scheduling.places.model import CORDONED, HOSTNAME, BoundPod, Node
 from admission.scheduling.topology.request import Layer, TopologyRequest
-from tests.builders.scheduling import LOWER, NOW_US, cluster_queue, group, waiting
+from tests.builders.scheduling import LOWER, NOW_US, SECOND_US, cluster_queue, group, waiting
 from tests.scheduling.worlds import World, admitted, evicted, waits, world
 
 GPU = ResourceName("nvidia.com/gpu")
@@ -186,6 +198,60 @@ def test_nobody_is_preempted_who_could_not_make_a_domain_free():
     assert waits(result)["job"].reason == "TopologyPlacementFailed"
 
 
+def test_room_that_victims_of_others_still_hold_is_given_to_nobody():
+    made = cluster(*nodes(r1={"n1": 4}), within=LOWER)
+    made.state.set_cluster_queue(
+        cluster_queue("other", groups=[group({"a": {GPU: (64,)}})]), NOW_US
+    )
+    key = LocalQueueKey("default", "other")
+    made.state.set_local_queue(
+        model.LocalQueue(key=key, cluster_queue=ClusterQueueName("other")), NOW_US
+    )
+    made.add(asking("low", 3, ONE_RACK))
+    made.cycle()
+    small = replace(asking("small", 1, ONE_RACK), queue=key)
+    made.add(asking("high", 3, ONE_RACK, priority=9), small)
+
+    result = made.cycle()
+
+    assert evicted(result) == {"low": "InClusterQueue"}
+    assert waits(result)["small"].why == Overtaken()
+    made.finish("low")
+    assert domains(made.cycle(), "high") == {"n1": 3}
+    assert domains(made.cycle(), "small") == {"n1": 1}
+
+
+def take_over(made: World, new: model.Workload, *, surges: bool = False) -> dict[str, int] | None:
+    """Domains of a workload that takes over what `old` holds; None where it cannot."""
+    made.add(asking("old", 2, ONE_RACK))
+    made.cycle()
+    made.add(new)
+    admit = made.state.take_over(
+        new.key, WorkloadKey("default", "old"), NOW_US + SECOND_US, surges=surges
+    )
+    return None if admit is None else domains(CycleResult(admitted=(admit,)), "new")
+
+
+def test_who_takes_over_the_quota_of_a_predecessor_gets_domains():
+    made = cluster(*nodes(r1={"n1": 2}, r2={"n2": 1}))
+
+    assert take_over(made, asking("new", 2, ONE_RACK)) == {"n1": 2}
+
+
+def test_who_starts_beside_its_predecessor_gets_other_room():
+    surge = {FlavorResource(FlavorName("a"), GPU): 2}
+    made = cluster(*nodes(r1={"n1": 2}, r2={"n2": 2}), quota=2, surge_quota=surge)
+
+    assert take_over(made, asking("new", 2, ONE_RACK), surges=True) == {"n2": 2}
+
+
+def test_nobody_starts_beside_its_predecessor_without_a_domain():
+    surge = {FlavorResource(FlavorName("a"), GPU): 2}
+    made = cluster(*nodes(r1={"n1": 2}, r2={"n2": 1}), quota=2, surge_quota=surge)
+
+    assert take_over(made, asking("new", 2, ONE_RACK), surges=True) is None
+
+
 def test_a_flavor_without_a_topology_is_not_given_to_who_asks_for_one():
     made = cluster(*nodes(r1={"n1": 4}), flavors={"a": ""})
     made.add(asking("job", 1, ONE_RACK))
@@ -250,6 +316,70 @@ def test_slices_stay_in_their_rack():
     assert counts.get("n2", 0) + counts.get("n3", 0) == 2
 
 
+@pytest.mark.parametrize(("count", "size"), [(1, 2), (5, 2)], ids=["too few", "a remainder"])
+def test_pods_that_fill_no_whole_slices_are_refused(count: int, size: int):
+    made = cluster(*nodes(r1={"n1": 8}))
+    layers = (Layer(RACK, size),)
+    made.add(asking("job", count, TopologyRequest(required=BLOCK, layers=layers)))
+
+    wait = waits(made.cycle())["job"]
+
+    assert wait.reason == "TopologyPlacementFailed"
+    assert message(wait).endswith(
+        f"the pod set has {count} pod(s), which fill no whole number of slices of {size} pod(s):"
+        " choose a size that divides the count"
+    )
+
+
+def test_partial_admission_gives_whole_slices():
+    made = cluster(*nodes(r1={"n1": 7}))
+    whole = asking("job", 8, TopologyRequest(required=BLOCK, layers=(Layer(RACK, 2),)))
+    main = replace(whole.pod_sets[0], min_count=3)
+    made.add(replace(whole, pod_sets=(main,)))
+
+    assert domains(made.cycle()) == {"n1": 6}
+
+
+@pytest.mark.parametrize(
+    ("needs", "expected"),
+    [
+        ({"volumes": ((NodeTerm((Requirement("disk", "In", ("d",)),)),),)}, {"n2": 2}),
+        ({"spread": (Spread("disk", 1),)}, {"n2": 2}),
+        ({"apart": (HOSTNAME,)}, {"n1": 1, "n2": 1}),
+    ],
+    ids=["volume", "spread", "apart"],
+)
+def test_a_host_refuses_what_it_refuses_without_a_topology(
+    needs: dict[str, Any], expected: dict[str, int]
+):
+    second = node("n2", "r1", 3)
+    second = replace(second, labels={**second.labels, "disk": "d"})
+    made = cluster(node("n1", "r1", 2), second)
+    job = asking("job", 2, ONE_RACK)
+    (main,) = job.pod_sets
+    assert main.needs is not None
+    main = replace(main, needs=replace(main.needs, **needs))
+    made.add(replace(job, pod_sets=(main,)))
+
+    assert domains(made.cycle()) == expected
+
+
+@pytest.mark.parametrize("is_selector", [True, False], ids=["selector", "affinity"])
+def test_a_domain_has_the_labels_that_pods_ask_for(is_selector: bool):
+    made = cluster(*nodes(r1={"n1": 1}, r2={"n2": 2}), levels=(BLOCK, RACK))
+    job = asking("job", 1, ONE_RACK)
+    (main,) = job.pod_sets
+    assert main.needs is not None
+    if is_selector:
+        main = replace(main, node_selector={RACK: "r2", "disk": "d"})
+    else:
+        terms = (NodeTerm((Requirement(RACK, "NotIn", ("r1",)), Requirement("disk", "Exists"))),)
+        main = replace(main, needs=replace(main.needs, terms=terms))
+    made.add(replace(job, pod_sets=(main,)))
+
+    assert domains(made.cycle()) == {"b/r2": 1}
+
+
 def test_domains_of_a_reservation_are_held_after_a_restart():
     held = PodDomains((HOSTNAME,), ((("n1",), 2),))
     assigned = model.PodSetAssignment(
@@ -263,6 +393,25 @@ def test_domains_of_a_reservation_are_held_after_a_restart():
     made.add(asking("job", 1, ONE_RACK))
 
     assert domains(made.cycle()) == {"n2": 1}
+
+
+def test_a_flavor_deleted_while_its_pod_set_also_has_a_topology_flavor():
+    cpu = ResourceName("cpu")
+    assigned = model.PodSetAssignment(
+        name=PodSetName("main"), count=1, flavors={GPU: FlavorName("a"), cpu: FlavorName("b")},
+        usage={GPU: 1, cpu: 1}, domains=PodDomains((HOSTNAME,), ((("n1",), 1),)),
+    )  # fmt: skip
+    made = cluster(*nodes(r1={"n1": 1}), flavors={"a": "default", "b": ""})
+    queue = next(iter(made.state.forest.queues))
+    reservation = model.Reservation(cluster_queue=queue, pod_sets=(assigned,))
+    old = replace(asking("old", 1, ONE_RACK), reservation=reservation)
+    made.add(old)
+    made.state.drop_resource_flavor(FlavorName("b"))
+
+    made.add(replace(old, priority=1))
+    made.cycle()
+
+    assert made.state.holds(old.key)
 
 
 def test_a_pod_that_ended_keeps_its_host_until_the_workload_ends():

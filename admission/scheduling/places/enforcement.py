@@ -269,6 +269,8 @@ class PodPlaces:
     ) -> Want | None:
         """Return what pods need of nodes in flavors; None where nodes decide nothing for them.
 
+        So it is in flavors of which one is not known: nobody knows then what its nodes are.
+
         Args:
             pod_set: the pod set.
             count: how many pods.
@@ -278,6 +280,8 @@ class PodPlaces:
         """
         needs = pod_set.needs
         chosen = tuple(sorted(set(flavors)))
+        if any(name not in self._flavors for name in chosen):
+            return None
         if any(self.topologies.levels(name) for name in chosen):
             request = pod_set.topology or ANYWHERE
             return Want(

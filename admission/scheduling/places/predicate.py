@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final
 
-from admission.base.selectors import Requirement
+from admission.base.selectors import Labels, Requirement
 from admission.scheduling.model import NodeTerm, ResourceFlavor, Taint, Toleration
 from admission.scheduling.places.model import HOSTNAME, PODS, Amounts, Node, PodShape
 from admission.scheduling.tolerations import untolerated
@@ -39,6 +39,23 @@ def refusal(node: Node, shape: PodShape, declared: Mapping[str, int]) -> NodeRef
         declared: resources that any node has. What no node has is none of the nodes' business:
             some other program counts it.
     """
+    refused = mismatch(node, shape)
+    if refused is not None:
+        return refused
+    for resource, amount in shape.needs.requests:
+        if resource not in node.amounts:
+            if resource in declared:
+                return NodeRefusal.RESOURCE
+        elif node.amounts[resource] < amount:
+            is_sick = node.amounts[resource] + node.sick.get(resource, 0) >= amount
+            return NodeRefusal.SICK if is_sick else NodeRefusal.SIZE
+    if node.amounts.get(PODS, 1) < 1:
+        return NodeRefusal.SIZE
+    return None
+
+
+def mismatch(node: Node, shape: PodShape) -> NodeRefusal | None:
+    """Return why a node can never take a pod, whatever it has of each resource; None if it can."""
     if any(node.labels.get(key) != value for key, value in shape.labels):
         return NodeRefusal.LABELS
     if not matches_affinity(node, shape.needs.terms):
@@ -50,16 +67,29 @@ def refusal(node: Node, shape: PodShape, declared: Mapping[str, int]) -> NodeRef
     for constraint in shape.needs.spread:
         if constraint.key not in node.labels and constraint.key != HOSTNAME:
             return NodeRefusal.LABELS
-    for resource, amount in shape.needs.requests:
-        if resource not in node.amounts:
-            if resource in declared:
-                return NodeRefusal.RESOURCE
-        elif node.amounts[resource] < amount:
-            is_sick = node.amounts[resource] + node.sick.get(resource, 0) >= amount
-            return NodeRefusal.SICK if is_sick else NodeRefusal.SIZE
-    if node.amounts.get(PODS, 1) < 1:
-        return NodeRefusal.SIZE
     return None
+
+
+def mismatch_of_all(labels: Labels, shape: PodShape) -> NodeRefusal | None:
+    """Return why no node can take a pod that has these labels among others; None if one may.
+
+    Only what a pod asks of these labels counts.
+    """
+    if any(labels.get(key, value) != value for key, value in shape.labels):
+        return NodeRefusal.LABELS
+    if not _may_match(labels, shape.needs.terms):
+        return NodeRefusal.AFFINITY
+    if not all(_may_match(labels, terms) for terms in shape.needs.volumes):
+        return NodeRefusal.VOLUME
+    return None
+
+
+def _may_match(labels: Labels, terms: tuple[NodeTerm, ...] | None) -> bool:
+    return terms is None or any(
+        bool(term.expressions or term.fields)
+        and all(one.matches(labels) for one in term.expressions if one.key in labels)
+        for term in terms
+    )
 
 
 def repelling(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from admission.base.names import FlavorName, PodSetName
-from admission.base.why import NodesExcluded, TopologyRefusal
+from admission.base.why import NodesExcluded, SlicesNotWhole, TopologyRefusal
 from admission.scheduling.model import PodDomains, ResourceFlavor
 from admission.scheduling.places import predicate
 from admission.scheduling.places.ledger import NodeLedger, each
@@ -206,8 +206,18 @@ class Topologies:
         return answers[key]
 
     def _compute(self, wants: tuple[Want, ...], *, is_empty: bool) -> _Answer:
-        """Place pods flavor by flavor, each beside what the flavors before it got."""
-        refused: dict[PodSetName, TopologyRefusal] = {}
+        """Place pods flavor by flavor, each beside what the flavors before it got.
+
+        Kueue leaves pods that fill no slice without a domain, and they never start: they are
+        refused here.
+        """
+        refused: dict[PodSetName, TopologyRefusal] = {
+            want.pod_set: SlicesNotWhole(want.count, size)
+            for want in wants
+            if want.request is not None and want.count % (size := want.request.slice_size)
+        }
+        if refused:
+            return _Answer(None, refused)
         places: list[Place] = []
         taken: dict[str, dict[str, int]] = {}
 
@@ -274,7 +284,8 @@ class Topologies:
         for name in names:
             for resource, amount in free(name).items():
                 total[resource] = total.get(resource, 0) + amount
-        return Leaf(tree.tree.leaves[path], total)
+        labels = dict(zip(tree.tree.levels, path, strict=True))
+        return Leaf(tree.tree.leaves[path], total, labels=labels)
 
     def tree(self, flavor: FlavorName) -> DomainTree:
         """Return the domains of a flavor."""

@@ -1,7 +1,7 @@
 """How many pods the domains of the narrowest level take.
 
 Where that level is the host, a domain is a node, which can also refuse pods by its taints and
-labels. Otherwise only what is free there in sum counts.
+labels. Otherwise the labels of the levels and what is free there in sum count.
 
 Source: kueue pkg/cache/scheduler/tas_flavor_snapshot.go and scheduling_simulator_default.go.
 """
@@ -9,14 +9,17 @@ Source: kueue pkg/cache/scheduler/tas_flavor_snapshot.go and scheduling_simulato
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from admission.base.selectors import Labels
 from admission.base.why import NodesExcluded
-from admission.scheduling.places.model import PODS, Amounts, Node, PodShape
-from admission.scheduling.places.predicate import matches_affinity
-from admission.scheduling.tolerations import untolerated
+from admission.scheduling.places import predicate
+from admission.scheduling.places.model import HOSTNAME, PODS, Amounts, Node, PodShape
+from admission.scheduling.places.predicate import NodeRefusal
 from admission.scheduling.topology.search import Excluded, LeafRoom
 from admission.scheduling.topology.tree import Domain, DomainPath
+
+_NO_LABELS: Final[Labels] = {}
 
 
 class Leaf(NamedTuple):
@@ -26,11 +29,13 @@ class Leaf(NamedTuple):
         domain: the domain.
         free: what is free there of each resource; what is not listed is not there.
         node: the node that it is; None where it is not a host.
+        labels: that all its nodes have, where it is not a host.
     """
 
     domain: Domain
     free: Amounts
     node: Node | None = None
+    labels: Labels = _NO_LABELS
 
 
 @dataclass(slots=True)
@@ -58,9 +63,9 @@ class _Exclusions:
 
 def room(leaf: Leaf, shape: PodShape) -> LeafRoom | None:
     """Return how many pods a domain takes; None where it takes none."""
-    if leaf.node is not None and not _is_taken(leaf.node, shape, _Exclusions()):
+    if not _is_taken(leaf, shape, _Exclusions()):
         return None
-    pods, _ = _fitting(leaf.free, shape)
+    pods, _ = _fitting(leaf, leaf.free, shape)
     return LeafRoom(pods, pods) if pods else None
 
 
@@ -80,46 +85,54 @@ def rooms(
     """
     takes: dict[int, LeafRoom] = {}
     excluded = _Exclusions()
-    for domain, free, node in leaves:
+    for leaf in leaves:
+        domain, free = leaf.domain, leaf.free
         excluded.total += 1
-        if node is not None and not _is_taken(node, shape, excluded):
+        if not _is_taken(leaf, shape, excluded):
             continue
         if domain.path[: len(within)] != within:
             excluded.elsewhere += 1
             continue
-        pods, resource = _fitting(free, shape)
+        pods, resource = _fitting(leaf, free, shape)
         if not pods:
             excluded.resources[resource] += 1
         beside, is_host = pods, False
-        if leader is not None and _fitting(free, leader)[0]:
+        if leader is not None and _fitting(leaf, free, leader)[0]:
             is_host = True
-            beside = _fitting(_less(free, leader), shape)[0]
+            beside = _fitting(leaf, _less(free, leader), shape)[0]
         if pods or is_host:
             takes[domain.index] = LeafRoom(pods, beside, is_host)
     return takes, excluded.count
 
 
-def _is_taken(node: Node, shape: PodShape, excluded: _Exclusions) -> bool:
-    """Whether a node takes pods of a shape; else it is counted why not."""
-    taint = untolerated(node.taints, shape.tolerations)
-    if taint is not None:
-        excluded.taints[taint.key, taint.value, taint.effect] += 1
-    elif any(node.labels.get(key) != value for key, value in shape.labels):
-        excluded.selector += 1
-    elif not matches_affinity(node, shape.needs.terms):
-        excluded.affinity += 1
+def _is_taken(leaf: Leaf, shape: PodShape, excluded: _Exclusions) -> bool:
+    """Whether a domain takes pods of a shape; else it is counted why not."""
+    if leaf.node is None:
+        refused = predicate.mismatch_of_all(leaf.labels, shape)
     else:
-        return True
-    return False
+        taint = predicate.repelling(leaf.node.taints, shape.tolerations)
+        if taint is not None:
+            excluded.taints[taint.key, taint.value, taint.effect] += 1
+            return False
+        refused = predicate.mismatch(leaf.node, shape)
+    if refused is NodeRefusal.LABELS:
+        excluded.selector += 1
+    elif refused is not None:
+        excluded.affinity += 1
+    return refused is None
 
 
-def _fitting(free: Amounts, shape: PodShape) -> tuple[int, str]:
-    """How many pods fit, and the resource of which there is least, the first of equal ones."""
+def _fitting(leaf: Leaf, free: Amounts, shape: PodShape) -> tuple[int, str]:
+    """How many pods fit, and the resource of which there is least, the first of equal ones.
+
+    Of pods that must be on different hosts, a host takes one.
+    """
     fitting, short = max(0, free.get(PODS, 0)), PODS
     for resource, amount in shape.needs.requests:
         count = max(0, free.get(resource, 0) // amount)
         fitting, short = min((fitting, short), (count, resource))
-    return fitting, short
+    is_apart = leaf.node is not None and HOSTNAME in shape.needs.apart
+    return min(fitting, 1) if is_apart else fitting, short
 
 
 def _less(free: Amounts, shape: PodShape) -> Amounts:

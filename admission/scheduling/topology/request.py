@@ -44,6 +44,11 @@ class TopologyRequest:
         """Return whether anything is asked about the topology."""
         return bool(self.required or self.preferred or self.unconstrained or self.layers)
 
+    @property
+    def slice_size(self) -> int:
+        """Return the pods of a slice of the widest layer; 1 without slices."""
+        return self.layers[0].size if self.layers else 1
+
     def level(self, levels: tuple[str, ...]) -> str:
         """Return the level that is searched first; empty where nothing is asked.
 
