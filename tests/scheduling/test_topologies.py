@@ -369,12 +369,13 @@ def test_a_domain_has_the_labels_that_pods_ask_for(is_selector: bool):
     made = cluster(*nodes(r1={"n1": 1}, r2={"n2": 2}), levels=(BLOCK, RACK))
     job = asking("job", 1, ONE_RACK)
     (main,) = job.pod_sets
-    assert main.needs is not None
+    needs = main.needs
+    assert needs is not None
     if is_selector:
         main = replace(main, node_selector={RACK: "r2", "disk": "d"})
     else:
         terms = (NodeTerm((Requirement(RACK, "NotIn", ("r1",)), Requirement("disk", "Exists"))),)
-        main = replace(main, needs=replace(main.needs, terms=terms))
+        main = replace(main, needs=replace(needs, terms=terms))
     made.add(replace(job, pod_sets=(main,)))
 
     assert domains(made.cycle()) == {"b/r2": 1}
