@@ -122,7 +122,8 @@ def status(target: Target, config_file: Path | None, form: str) -> None:
         if found.since
         else "the glass is whole: new GPU pods wait for quota"
     )
-    click.echo(f"{tables.counted(len(found.outside), 'pod')} let run outside of quota")
+    count = tables.counted(len(found.outside), "pod") if found.outside else "no pods"
+    click.echo(f"{count} let run outside of quota")
     for one in found.outside:
         click.echo(f"  {one}")
 

@@ -68,7 +68,8 @@ def stops(called: click.Context, target: Target, form: str) -> None:
         output.console().print(output.one_line(told))
     allowed = clusters.again("gpu-admission stops allow --for 10m")
     hint = f"; carry them out with: {allowed}" if found else ""
-    output.console().print(f"{tables.counted(len(found), 'stop')} held back{hint}")
+    count = tables.counted(len(found), "stop") if found else "no stops"
+    output.console().print(f"{count} held back{hint}")
 
 
 @stops.command(

@@ -147,6 +147,5 @@ def listed(found: Iterable[str], most: int = 3) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: ``no Workloads``, ``1 Workload``, ``1,200 Workloads``."""
-    shown = f"{number:,}" if number else "no"
-    return f"{shown} {noun}" if number == 1 else f"{shown} {noun}s"
+    """Return a number with its noun: ``0 Workloads``, ``1 Workload``, ``1,200 Workloads``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -84,13 +84,24 @@ def test_top_shows_the_verdict_then_cohorts_queues_and_flavors(world: World) -> 
         f"{GPU}: 4 of 10 used, 8 exist and can be used, 3 asked for by waiting Workloads"
     )
     assert [cells(line) for line in lines[1:]] == [
-        ["QUEUE", "FLAVOR", "NOMINAL", "USED", "BORROWED", "LENT", "RELEASING", "PENDING"],
-        ["all/", "a100", "10", "4", "-", "-", "-", "3"],
-        ["prod", "a100", "8", "0", "-", "2", "-", "-"],
-        ["research", "a100", "2", "4", "2", "-", "-", "3"],
+        [
+            "QUEUE",
+            "FLAVOR",
+            "NOMINAL",
+            "USED",
+            "BORROWED",
+            "LENT",
+            "RELEASING",
+            "NO",
+            "NODE",
+            "PENDING",
+        ],
+        ["all/", "a100", "10", "4", "-", "-", "-", "-", "3"],
+        ["prod", "a100", "8", "0", "-", "2", "-", "-", "-"],
+        ["research", "a100", "2", "4", "2", "-", "-", "-", "3"],
         [],
-        ["FLAVOR", "NOMINAL", "USED", "RELEASING", "REAL", "SICK", "NODES"],
-        ["a100", "10", "4", "-", "8", "-", "1"],
+        ["FLAVOR", "NOMINAL", "USED", "RELEASING", "NO", "NODE", "REAL", "SICK", "NODES"],
+        ["a100", "10", "4", "-", "-", "8", "-", "1"],
     ]
 
 
