@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from admission.base import names
+from admission.config.gpu_configuration import GpuConfiguration
 from admission.kube import resources
 from tests.controller.test_claims import claim, request, template
 from tests.controller.world import World, ready_world
@@ -16,7 +17,8 @@ TEMPLATE = {"resourceClaimTemplateName": "gpu"}
 
 def held_world(reference: dict[str, str], made: Any) -> World:
     """A world in which a pod is released that a gate of others still holds."""
-    world = ready_world(quota=8)
+    admits = GpuConfiguration(max_stops_per_minute=0, while_gated_by_others="Admit")
+    world = ready_world(quota=8, gpu=admits)
     world.add(made)
     world.settle()
     world.clock.advance(60)
