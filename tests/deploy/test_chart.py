@@ -218,6 +218,7 @@ OPEN = {
         "placement": "Tell",
         "journal": {"enabled": False, "retention": "100h"},
         "tracing": {"endpoint": "http://collector:4318/v1/traces"},
+        "whileGatedByOthers": "Admit",
     },
 }
 
