@@ -250,6 +250,17 @@ def _usage(kind: str, *amounts: str) -> list[Broken]:
     ]
 
 
+_WITHOUT_NODE: Final = "status.withoutNode[0]"
+WITHOUT_NODE: Final = _limits(
+    "ClusterQueue",
+    ("status.withoutNode", (most(64), TWICE)),
+    (f"{_WITHOUT_NODE}.name", (REQUIRED, *SUBDOMAIN)),
+    (f"{_WITHOUT_NODE}.resources", (REQUIRED, most(64), TWICE)),
+    (f"{_WITHOUT_NODE}.resources[0].name", REQUIRED),
+    (f"{_WITHOUT_NODE}.resources[0].total", AMOUNT),
+    (f"{_WITHOUT_NODE}.resources[0].since", (REQUIRED, TIME)),
+)
+
 _TOLERATED: Final = (
     ("key", text()), ("operator", text()), ("value", text()), ("effect", text()),
     ("tolerationSeconds", integer(64)),
@@ -278,7 +289,7 @@ _MIGRATION: Final = "spec.concurrentAdmissionPolicy.migration"
 CLUSTER_QUEUES: Final = [
     *_groups("ClusterQueue"),
     *_conditions("ClusterQueue"),
-    *_usage("ClusterQueue", "total", "borrowed"),
+    *WITHOUT_NODE, *_usage("ClusterQueue", "total", "borrowed"),
     *_limits(
         "ClusterQueue",
         ("spec.cohortName", SUBDOMAIN),

@@ -75,6 +75,8 @@ LISTS = {
         ".status.flavorsReservation[].resources": ["name"],
         ".status.flavorsUsage": ["name"],
         ".status.flavorsUsage[].resources": ["name"],
+        ".status.withoutNode": ["name"],
+        ".status.withoutNode[].resources": ["name"],
     },
     "Cohort": {
         ".spec.resourceGroups": "atomic",
