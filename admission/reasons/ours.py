@@ -515,10 +515,10 @@ def gated_by_others(gates: Sequence[str]) -> Text:
     """
     listed = ", ".join(gates)
     if len(gates) == 1:
-        who, which = "another controller", f"gate {listed} is"
+        holder, gate_text = "another controller", f"gate {listed} is"
     else:
-        who, which = "other controllers", f"gates {listed} are"
-    message = f"Held by {who}: it waits for quota once its scheduling {which} gone"
+        holder, gate_text = "other controllers", f"gates {listed} are"
+    message = f"Held by {holder}: it waits for quota once its scheduling {gate_text} gone"
     return Text(Code.GATED_BY_OTHERS, message)
 
 

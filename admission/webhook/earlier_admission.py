@@ -36,7 +36,7 @@ Item = TypeVar("Item")
 _OUR_GATES: Final = (names.ADMISSION_GATE, names.ELASTIC_JOB_GATE)
 
 
-class _Given(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class _InjectedPod(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What an earlier admission gave a pod template, as its owner records it.
 
     Attributes:
@@ -52,10 +52,10 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     gates: tuple[str, ...] = ()
 
 
-class _Record(_Given, frozen=True, kw_only=True, rename="camel"):
+class _Record(_InjectedPod, frozen=True, kw_only=True, rename="camel"):
     """The annotation of an owner: of its one template, or by the name of the pod set."""
 
-    pod_sets: dict[str, _Given] = {}
+    pod_sets: dict[str, _InjectedPod] = {}
 
 
 _AS_RECORD: Final = structs.converter(_Record)
@@ -81,27 +81,29 @@ def pod_without_injected(
         record = _AS_RECORD(msgspec.json.decode(text))
     except structs.UNREADABLE:
         return pod, ()
-    given = record.pod_sets.get(pod_set, record)
+    injected = record.pod_sets.get(pod_set, record)
     spec, patch = pod.spec, PatchBuilder()
     selector = spec.node_selector
-    if selector is not None and not selector.keys().isdisjoint(given.node_selector):
-        selector = {key: text for key, text in selector.items() if key not in given.node_selector}
+    if selector is not None and not selector.keys().isdisjoint(injected.node_selector):
+        selector = {
+            key: text for key, text in selector.items() if key not in injected.node_selector
+        }
         patch.put(patches.pointer("spec", "nodeSelector"), selector)
     tolerations = _left(
         patch,
         "tolerations",
         spec.tolerations,
         injection.toleration_to_wire,
-        lambda wire: wire in given.tolerations,
+        lambda wire: wire in injected.tolerations,
     )
     gates = _left(
         patch,
         "schedulingGates",
         spec.scheduling_gates,
         lambda gate: {"name": gate.name},
-        lambda wire: wire["name"] in given.gates,
+        lambda wire: wire["name"] in injected.gates,
     )
-    affinity = _without_preferred(patch, spec.affinity, given.preferred)
+    affinity = _without_preferred(patch, spec.affinity, injected.preferred)
     operations = patch.operations()
     if not operations:
         return pod, ()
@@ -132,25 +134,25 @@ def _left(
 
 
 def _without_preferred(
-    patch: PatchBuilder, affinity: dict[str, Any] | None, given: Iterable[dict[str, Any]]
+    patch: PatchBuilder, affinity: dict[str, Any] | None, preferences: Iterable[dict[str, Any]]
 ) -> dict[str, Any] | None:
     """Return an affinity without preferences that were given, and put that into the patch."""
     node = (affinity or {}).get(_NODE_AFFINITY)
     if not isinstance(node, dict):
         return affinity
     present = node.get(_PREFERRED)
-    gone = tuple(given)
+    gone = tuple(preferences)
     if (
         affinity is None
         or not isinstance(present, list)
-        or all(one not in gone for one in present)
+        or all(term not in gone for term in present)
     ):
         return affinity
-    left = [one for one in present if one not in gone]
+    left = [term for term in present if term not in gone]
     members = {key: item for key, item in node.items() if key != _PREFERRED}
     members |= {_PREFERRED: left} if left else {}
-    others = {key: item for key, item in affinity.items() if key != _NODE_AFFINITY}
-    cleaned = others | ({_NODE_AFFINITY: members} if members else {})
+    kept = {key: item for key, item in affinity.items() if key != _NODE_AFFINITY}
+    cleaned = kept | ({_NODE_AFFINITY: members} if members else {})
     patch.put(patches.pointer("spec", "affinity"), cleaned)
     return cleaned
 
