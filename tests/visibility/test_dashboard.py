@@ -301,7 +301,7 @@ def test_a_page_of_what_does_not_exist_says_so_only_to_those_who_may_know(board)
 def test_a_workload_shows_its_place_its_reason_and_its_life(board):
     text = board.text("/namespaces/ml/workloads/train-0")
     assert "What to do: <code>kubectl gpu why workload/train-0 -n ml</code>" in text
-    assert re.search(r"Waits \d+[smhd]", text)
+    assert re.search(r"<dt>Waits</dt><dd><time[^>]*>\d+[smhd]", text)
     assert "Needs 8 nvidia.com/gpu" in text
     assert "for Pod train-0" in text
 
