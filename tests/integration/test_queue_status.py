@@ -12,6 +12,7 @@ import yaml
 
 from admission.base import names
 from tests.controlplane import waiting
+from tests.controlplane.nodes import make_gpu_node
 from tests.controlplane.rest import Json
 from tests.integration import queued, snapshot
 from tests.integration.installed import Installed
@@ -376,6 +377,10 @@ def consumed(system: Installed, team: str) -> int:
 
 def test_what_a_queue_is_made_of_is_held_while_it_is_used(system: Installed) -> None:
     name = system.cluster.create_namespace("held")
+    node = make_gpu_node(name, labels={"pool": name})
+    node["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    system.api.post("/api/v1/nodes", node)
+    system.api.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": None}})
     levels = {"levels": [{"nodeLabel": "kubernetes.io/hostname"}]}
     queued.create(system, "topologies", "Topology", name, levels)
     queued.create(
@@ -405,6 +410,7 @@ def test_what_a_queue_is_made_of_is_held_while_it_is_used(system: Installed) -> 
     queued.finish(system, name, "reserves")
     for plural in reversed(held):
         await_equal(partial(queued.get_or_none, system, path(plural, name)), None)
+    system.api.delete(f"/api/v1/nodes/{name}")
 
 
 def finalizers(system: Installed, plural: str, name: str) -> list[str]:
