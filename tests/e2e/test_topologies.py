@@ -106,7 +106,7 @@ def test_who_fits_in_no_rack_waits_until_one_is_free(system: Installed, team: Po
     add_job(team, "third", 2, podset_required_topology=RACK)
 
     def message() -> str:
-        conditions = workload_of(system, team, "third")["status"].get("conditions", [])
+        conditions = workload_of(system, team, "third").get("status", {}).get("conditions", [])
         return next((c["message"] for c in conditions if c["type"] == "QuotaReserved"), "")
 
     waiting.until(lambda: "allows to fit only 1 out of 2 pod(s)" in message(), what="it waits")
