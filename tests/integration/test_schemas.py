@@ -326,7 +326,7 @@ COLUMNS = {
     "AdmissionCheck": [NAME, AGE],
     "ClusterQueue": [
         NAME, ("Cohort", "string", 0), ("Strategy", "string", 1), PENDING,
-        ("Admitted Workloads", "integer", 1), ("Active", "string", 1),
+        ("Admitted Workloads", "integer", 1), ("GPUs", "string", 0), ("Active", "string", 0),
     ],
     "Cohort": [NAME, AGE],
     "LocalQueue": [
@@ -353,7 +353,7 @@ def test_the_columns_of_a_kind(system: Reviewed, kind: str, version: str) -> Non
 def test_the_cells_of_the_older_version_read_its_own_fields(stored: Reviewed) -> None:
     for version in (OLD, NEW):
         row = table(stored, f"{collection('ClusterQueue', version)}/whole")["rows"][0]
-        assert row["cells"] == ["whole", "all", "StrictFIFO", 3, 1, "True"]
+        assert row["cells"] == ["whole", "all", "StrictFIFO", 3, 1, "9 of 16", "True"]
 
 
 @pytest.mark.parametrize("version", [OLD, NEW])
