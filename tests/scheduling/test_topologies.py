@@ -486,6 +486,24 @@ def test_a_node_that_comes_back_is_promised_to_whom_it_was_assigned():
     assert promised(made, "first") == {"n1": 2}
 
 
+def test_a_promise_in_a_rack_stays_on_its_nodes_when_its_workload_is_seen_again():
+    made = cluster(*nodes(r1={"n1": 2, "n2": 2}), levels=(BLOCK, RACK))
+    made.add(asking("first", 2, ONE_RACK))
+    made.cycle()
+    before, version = promised(made, "first"), made.state.places.ledger.version
+    held = PodDomains((BLOCK, RACK), ((("b", "r1"), 2),))
+    seen = reserved("first", 2, {}, made)
+    assert seen.reservation is not None
+    (assigned,) = seen.reservation.pod_sets
+    reservation = replace(seen.reservation, pod_sets=(replace(assigned, domains=held),))
+
+    for priority in (1, 2):
+        made.add(replace(seen, reservation=reservation, priority=priority))
+
+    assert promised(made, "first") == before == {"n1": 2}
+    assert made.state.places.ledger.version == version
+
+
 def test_a_topology_that_comes_late_brings_back_what_was_assigned():
     made = cluster(*nodes(r1={"n1": 2}, r2={"n2": 2}), levels=())
     made.add(reserved("first", 2, {"n2": 2}, made))

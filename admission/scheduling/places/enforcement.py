@@ -397,7 +397,8 @@ class PodPlaces:
         told = {place.pod_set for place in given}
         for want in needed:
             if want.request is not None and want.pod_set in domains and want.pod_set not in told:
-                given += self.topologies.places(want, domains[want.pod_set])
+                held = self.ledger.assigned(key, want.pod_set)
+                given += self.topologies.places(want, domains[want.pod_set], held)
         self.ledger.promise(key, needed, given)
 
     def hosts(self, key: WorkloadKey) -> dict[str, tuple[str, ...]]:

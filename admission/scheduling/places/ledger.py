@@ -534,6 +534,15 @@ class NodeLedger:
         found = {} if promise is None else promise.places
         return tuple(sorted(Place(pod_set, name, n) for (pod_set, name), n in found.items()))
 
+    def assigned(self, key: WorkloadKey, pod_set: PodSetName) -> dict[str, int]:
+        """Return how many pods of a workload are assigned to nodes, whether they are there or not.
+
+        So it is where their domains are assigned; without these it is nothing.
+        """
+        promise = self._promises.get(key)
+        assigned = {} if promise is None else promise.assigned
+        return {name: count for (owner, name), count in assigned.items() if owner == pod_set}
+
     def workloads_on(self, name: str) -> tuple[WorkloadKey, ...]:
         """Return the workloads with pods on a node, or with places there, each once."""
         bound = (self._pods[uid].workload for uid in self._on_node.keys(name))

@@ -39,12 +39,16 @@ class _FlavorTree(NamedTuple):
         nodes: the nodes of each of these domains, sorted.
         labelled: the nodes of every domain, usable ones first and then sorted; what is assigned
             stays assigned while a node is away.
+        labelled_paths: the narrowest domain of each of these nodes.
+        shown: these domains by the values by which Workloads tell them.
     """
 
     tree: DomainTree
     paths: Mapping[str, DomainPath]
     nodes: Mapping[DomainPath, tuple[str, ...]]
     labelled: Mapping[DomainPath, tuple[str, ...]]
+    labelled_paths: Mapping[str, DomainPath]
+    shown: Mapping[tuple[str, ...], DomainPath]
 
 
 class _Answer(NamedTuple):
@@ -169,22 +173,34 @@ class Topologies:
             for pod_set, flavor in flavors.items()
         }
 
-    def places(self, want: Want, domains: PodDomains) -> tuple[Place, ...]:
+    def places(
+        self, want: Want, domains: PodDomains, held: Mapping[str, int]
+    ) -> tuple[Place, ...]:
         """Return the nodes of domains that a Workload tells; none of those that are gone.
 
-        Nodes that are not usable are told, too: the pods of a Workload go back there.
+        Nodes that are not usable are told, too: the pods of a Workload go back there. In a domain
+        of several nodes pods stay on those that they have.
+
+        Args:
+            want: the pods.
+            domains: as the Workload tells them.
+            held: how many of the pods are assigned to nodes already.
         """
         flavor = self._flavor(want)
-        labelled = self._tree(flavor).labelled
-        shown = len(domains.levels)
-        by_shown = {path[-shown:]: path for path in labelled}
+        tree = self._tree(flavor)
+        held_in: dict[DomainPath, dict[str, int]] = {}
+        for name, count in held.items():
+            if name in tree.labelled_paths:
+                held_in.setdefault(tree.labelled_paths[name], {})[name] = count
         places: list[Place] = []
         for values, count in domains.counts:
-            path = by_shown.get(values)
+            path = tree.shown.get(values)
             if path is None:
                 self._unresolved[flavor] = None
+            elif (kept := held_in.get(path)) and sum(kept.values()) == count:
+                places += (Place(want.pod_set, name, n) for name, n in kept.items())
             else:
-                places += _spread(labelled[path], want, count, self._ledger.free)
+                places += _spread(tree.labelled[path], want, count, self._ledger.free)
         return tuple(places)
 
     def take_unresolved(self, flavor: FlavorName) -> bool:
@@ -312,14 +328,18 @@ class Topologies:
                 nodes.setdefault(path, []).append(name)
             else:
                 away.setdefault(path, []).append(name)
+        labelled = {
+            path: (*nodes.get(path, ()), *away.get(path, ()))
+            for path in dict.fromkeys((*nodes, *away))
+        }
+        shown = _shown(levels)
         return _FlavorTree(
             DomainTree(levels, nodes),
             paths,
             {path: tuple(names) for path, names in nodes.items()},
-            {
-                path: (*nodes.get(path, ()), *away.get(path, ()))
-                for path in dict.fromkeys((*nodes, *away))
-            },
+            labelled,
+            {name: path for path, names in labelled.items() for name in names},
+            {path[-shown:]: path for path in labelled},
         )
 
     def _flavor(self, want: Want) -> FlavorName:
@@ -401,9 +421,14 @@ def _spread(
     return [Place(want.pod_set, name, count) for name, count in places.items()]
 
 
+def _shown(levels: tuple[str, ...]) -> int:
+    """Of how many levels, from the narrowest on, Workloads tell the values: hosts by one."""
+    return 1 if levels[-1:] == (HOSTNAME,) else len(levels)
+
+
 def _told(levels: tuple[str, ...], counts: Mapping[DomainPath, int]) -> PodDomains:
-    """Domains as a Workload tells them: hosts by themselves, others by all their levels."""
-    shown = 1 if levels[-1:] == (HOSTNAME,) else len(levels)
+    """Domains as a Workload tells them."""
+    shown = _shown(levels)
     return PodDomains(
         levels[len(levels) - shown :],
         tuple((path[-shown:], count) for path, count in sorted(counts.items())),
