@@ -164,6 +164,7 @@ def test_a_pod_that_no_node_takes_is_told_what_it_holds(queue: Pool, clock: Move
 
     note = clock.until(told, step_seconds=600, what="an event on the pod")
     assert "This pod holds 8 nvidia.com/gpu of queue" in note
-    assert "but has no node: 0/1 nodes are available" in note
+    awaited = f"no node of {queue.name}-a100 has room yet, an autoscaler may add one"
+    assert f"but has no node: {awaited}; 0/1 nodes are available" in note
     queue.cluster.api.delete(f"/api/v1/namespaces/{queue.namespace}/pods/lost")
     waiting.until(lambda: len(running(queue, "next")) == 1, what="the quota is free")

@@ -274,27 +274,17 @@ def test_a_job_of_a_queue_is_deleted_when_its_time_is_over(guarded: Guarded) -> 
 
 IMAGE = [{"name": "main", "image": "evil"}]
 LARGER = [{"name": "main", "image": "train", "resources": {"requests": {"cpu": "1"}}}]
+ONLY_B = [{"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}]
+REQUIRED = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": ONLY_B}
+    }
+}
 POD_CHANGES: dict[str, tuple[Any, str]] = {
     "image": ({"spec": {"containers": IMAGE}}, "nothing else of its spec"),
     "deadline": ({"spec": {"activeDeadlineSeconds": 5}}, "nothing else of its spec"),
     "affinity": (
-        {
-            "spec": {
-                "affinity": {
-                    "nodeAffinity": {
-                        "requiredDuringSchedulingIgnoredDuringExecution": {
-                            "nodeSelectorTerms": [
-                                {
-                                    "matchExpressions": [
-                                        {"key": "a", "operator": "In", "values": ["b"]}
-                                    ]
-                                }
-                            ]
-                        }
-                    }
-                }
-            }
-        },
+        {"spec": {"affinity": REQUIRED}},
         "which nodes a pod prefers, not which it requires",
     ),
     "gate of others": (
@@ -413,7 +403,7 @@ def test_pods_of_others_are_not_deleted(guarded: Guarded) -> None:
         ({"spec": {"template": {"spec": {"containers": LARGER}}}}, "nothing else of its spec"),
         ({"spec": {"activeDeadlineSeconds": 5}}, "nothing else of its spec"),
         ({"spec": {"backoffLimit": 0}}, "nothing else of its spec"),
-        ({"spec": {"template": {"spec": {"affinity": {"nodeAffinity": {}}}}}}, "nothing else"),
+        ({"spec": {"template": {"spec": {"affinity": REQUIRED}}}}, "not which they require"),
         ({"metadata": {"finalizers": ["example.com/hold"]}}, "no other metadata"),
         ({"metadata": {"labels": {"project": None}}}, "labels of others"),
     ],

@@ -170,6 +170,7 @@ def add_published_gpus(system: Installed) -> str:
     system.api.post(
         "/api/v1/nodes", {"metadata": {"name": team, "labels": {names.GPU_PRODUCT_LABEL: team}}}
     )
+    system.api.patch(f"/api/v1/nodes/{team}", {"spec": {"taints": None}})
     status = {"conditions": [{"type": "Ready", "status": "True"}]}
     system.api.patch(f"/api/v1/nodes/{team}/status", {"status": status})
     pool = {"name": team, "generation": 1, "resourceSliceCount": 2}
@@ -209,9 +210,6 @@ def test_req_28_published_devices_are_the_capacity_of_a_node(system: Installed) 
 # ------------------------------------------------------------- claims that become other claims
 
 
-FOREIGN = "example.com/mine"
-
-
 def swap(system: Installed, team: str, name: str, kind: str = "resourceclaims") -> None:
     """What a user with the role edit can do: the same name, for eight devices."""
     path = f"{DRA}/namespaces/{team}/{kind}"
@@ -225,19 +223,10 @@ def swap(system: Installed, team: str, name: str, kind: str = "resourceclaims") 
         add_template(system, team, name, request(count=8))
 
 
-def create_gated(system: Installed, team: str, **reference: str) -> None:
-    """A pod with a claim that the user holds by a gate of their own."""
-    claims = [{"name": "gpu", **reference}]
-    container = {"resources": {"claims": [{"name": "gpu"}]}}
-    system.create_pod(
-        team, "held", gpus=None, container=container, resourceClaims=claims, gates=[FOREIGN]
-    )
-
-
-def gates(system: Installed, team: str) -> list[str]:
-    """Gates of the pod; none once it is being deleted or is gone."""
-    found = pod_or_none(system, team)
-    return [one["name"] for one in (found or {}).get("spec", {}).get("schedulingGates", [])]
+def is_released(system: Installed, team: str) -> bool:
+    """Whether the pod has no gate; nothing binds it, as no scheduler runs here."""
+    pod = pod_or_none(system, team)
+    return pod is not None and not pod["spec"].get("schedulingGates")
 
 
 def is_reserved(system: Installed, team: str) -> bool:
@@ -247,23 +236,23 @@ def is_reserved(system: Installed, team: str) -> bool:
 
 
 def pod_or_none(system: Installed, team: str) -> Any:
-    found = system.api.get(f"/api/v1/namespaces/{team}/pods")["items"]
-    return next((pod for pod in found if pod["metadata"]["name"] == "held"), None)
+    pods = system.api.get(f"/api/v1/namespaces/{team}/pods")["items"]
+    return next((pod for pod in pods if pod["metadata"]["name"] == "unbound"), None)
 
 
 @pytest.mark.parametrize("kind", ["resourceclaims", "resourceclaimtemplates"])
 def test_a_released_pod_whose_claim_becomes_a_larger_one_is_stopped(
     system: Installed, kind: str
 ) -> None:
-    """Our gate is gone, and one of the user still holds the pod."""
+    """No node has the pod yet."""
     team = system.add_team(quota=1)
     if kind == "resourceclaims":
         add_claim(system, team, "gpu", request())
-        create_gated(system, team, resourceClaimName="gpu")
+        create_pod(system, team, "unbound", resourceClaimName="gpu")
     else:
         add_template(system, team, "gpu", request())
-        create_gated(system, team, resourceClaimTemplateName="gpu")
-    waiting.until(lambda: gates(system, team) == [FOREIGN], what="our gate is gone")
+        create_pod(system, team, "unbound", resourceClaimTemplateName="gpu")
+    waiting.until(lambda: is_released(system, team), what="the pod is released")
     swap(system, team, "gpu", kind)
     waiting.until(lambda: pod_or_none(system, team) is None, what="the pod is stopped")
 
@@ -271,15 +260,15 @@ def test_a_released_pod_whose_claim_becomes_a_larger_one_is_stopped(
 def test_a_claim_that_becomes_an_equal_one_stops_nothing(system: Installed) -> None:
     team = system.add_team(quota=8)
     add_claim(system, team, "gpu", request(count=8))
-    create_gated(system, team, resourceClaimName="gpu")
-    waiting.until(lambda: gates(system, team) == [FOREIGN], what="our gate is gone")
-    uid = system.pod(team, "held")["metadata"]["uid"]
+    create_pod(system, team, "unbound", resourceClaimName="gpu")
+    waiting.until(lambda: is_released(system, team), what="the pod is released")
+    uid = system.pod(team, "unbound")["metadata"]["uid"]
     swap(system, team, "gpu")
     other = system.add_team(quota=1)
     system.create_pod(other, "probe")
     system.wait_released(other, "probe")
-    assert system.pod(team, "held")["metadata"]["uid"] == uid
-    assert "deletionTimestamp" not in system.pod(team, "held")["metadata"]
+    assert system.pod(team, "unbound")["metadata"]["uid"] == uid
+    assert "deletionTimestamp" not in system.pod(team, "unbound")["metadata"]
 
 
 def test_a_claim_in_place_of_the_generated_one_does_not_exceed_its_template(
@@ -288,12 +277,12 @@ def test_a_claim_in_place_of_the_generated_one_does_not_exceed_its_template(
     """Whoever makes claims may name a pod as their owner."""
     team = system.add_team(quota=1)
     add_template(system, team, "one", request())
-    create_gated(system, team, resourceClaimTemplateName="one")
-    waiting.until(lambda: gates(system, team) == [FOREIGN], what="our gate is gone")
-    pod = system.pod(team, "held")["metadata"]
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": "held", "uid": pod["uid"]}
+    create_pod(system, team, "unbound", resourceClaimTemplateName="one")
+    waiting.until(lambda: is_released(system, team), what="the pod is released")
+    pod = system.pod(team, "unbound")["metadata"]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "unbound", "uid": pod["uid"]}
     metadata = {
-        "name": "held-gpu-x",
+        "name": "unbound-gpu-x",
         "annotations": {"resource.kubernetes.io/pod-claim-name": "gpu"},
         "ownerReferences": [{**owner, "controller": True}],
     }
@@ -310,10 +299,10 @@ def test_a_claim_that_becomes_a_larger_one_before_the_release_is_charged_anew(
     queued.add_check(system, "slow")
     team = system.add_team(quota=1, **queued.asking_for("slow"))
     add_claim(system, team, "gpu", request())
-    create_gated(system, team, resourceClaimName="gpu")
+    create_pod(system, team, "unbound", resourceClaimName="gpu")
     waiting.until(lambda: is_reserved(system, team), what="one GPU reserved")
     swap(system, team, "gpu")
     waiting.until(lambda: not is_reserved(system, team), what="the reservation is withdrawn")
-    condition = system.wait_condition(team, "held")
-    assert names.ADMISSION_GATE in gates(system, team)
+    condition = system.wait_condition(team, "unbound")
+    assert not is_released(system, team)
     assert condition["status"] == "False"

@@ -517,7 +517,15 @@ def test_the_older_version_warns(cluster: Cluster) -> None:
         pytest.param(
             "ClusterQueue",
             {"spec": {"cohortName": "all"}, "status": {"pendingWorkloads": 3}},
-            ["Name", "Cohort", "Strategy", "Pending Workloads", "Admitted Workloads", "Active"],
+            [
+                "Name",
+                "Cohort",
+                "Strategy",
+                "Pending Workloads",
+                "Admitted Workloads",
+                "GPUs",
+                "Active",
+            ],
             ["x", "all", "BestEffortFIFO", 3, None],
             id="ClusterQueue",
         ),

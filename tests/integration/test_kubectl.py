@@ -61,7 +61,10 @@ def columns(heading: str) -> list[str]:
 
 ROWS: dict[str, dict[str, str | None]] = {
     "AdmissionCheck": {"NAME": "whole", "AGE": None},
-    "ClusterQueue": {"NAME": "whole", "COHORT": "all", "PENDING WORKLOADS": "3"},
+    "ClusterQueue": {
+        "NAME": "whole", "COHORT": "all", "PENDING WORKLOADS": "3", "GPUS": "9 of 16",
+        "ACTIVE": "True",
+    },
     "Cohort": {"NAME": "whole", "AGE": None},
     "LocalQueue": {
         "NAME": "whole", "CLUSTERQUEUE": "cq", "PENDING WORKLOADS": "3", "ADMITTED WORKLOADS": "1",
@@ -98,7 +101,8 @@ def test_get_in_wide_form_shows_the_strategy_and_the_admitted_of_a_queue(
 ) -> None:
     heading, row = said(system, "get", "cq", "-o", "wide").splitlines()
     assert heading.split() == [
-        "NAME", "COHORT", "STRATEGY", "PENDING", "WORKLOADS", "ADMITTED", "WORKLOADS", "ACTIVE",
+        "NAME", "COHORT", "STRATEGY", "PENDING", "WORKLOADS", "ADMITTED", "WORKLOADS", "GPUS",
+        "ACTIVE",
     ]  # fmt: skip
     assert row.split()[:5] == ["whole", "all", "StrictFIFO", "3", "1"]
 

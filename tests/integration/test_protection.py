@@ -217,6 +217,18 @@ def test_the_gate_of_a_waiting_pod_is_not_taken_off(team: Team) -> None:
     assert team.system.is_gated(team.name, "waits")
 
 
+def test_the_topology_gate_of_a_pod_of_an_admitted_owner_is_not_taken_off(team: Team) -> None:
+    team.system.create_pod(team.name, "near", gpus=None, gates=[names.TOPOLOGY_GATE])
+    path = f"{team.pods}/near"
+    annotations = {names.FOREIGN_TOPOLOGY_GATE: None}  # as if it was made from a template of ours
+    marks = {"labels": {names.PODSET_LABEL: "main"}, "annotations": annotations}
+    team.system.cluster.api.patch(path, {"metadata": marks})
+
+    said = team.refuses(path, {"spec": {"schedulingGates": None}})
+
+    assert f"Only the controller may take off the gate {names.TOPOLOGY_GATE}" in said
+
+
 def test_everything_else_of_a_pod_may_be_changed(team: Team) -> None:
     path = team.running()
     team.editor.patch(path, {"metadata": {"labels": {"app": "a"}, "annotations": {"b": "c"}}})

@@ -333,6 +333,12 @@ def start_refused(system: Installed) -> Asked:
     return Asked(ns, "job/train")
 
 
+def held_by_others(system: Installed) -> Asked:
+    ns = system.add_team(2)
+    system.create_pod(ns, "held", gates=["example.com/wait"])
+    return Asked(ns, "held")
+
+
 def not_running(system: Installed) -> Asked:
     """A pod with quota, of which the scheduler says that no node takes it."""
     ns = system.add_team(2)
@@ -598,6 +604,9 @@ CASES = (
     Case(incomplete, Code.POD_GROUP_INCOMPLETE,
          "2 of 3 pods of group gang are there; they are admitted together.",
          "create the pods that are missing"),
+    Case(held_by_others, Code.GATED_BY_OTHERS,
+         "Held by another controller: it waits for quota once its scheduling gate example.com/wait"
+         " is gone.", "whileGatedByOthers: Admit"),
     Case(checked, Code.WAITING_FOR_CHECKS, "Has quota, waits for admission check check-.*.",
          "kubectl describe workload pod-asks-"),
     Case(admitted, Code.ADMITTED, "Admitted by ClusterQueue {ns} on {ns}.", ""),
@@ -616,7 +625,8 @@ CASES = (
          "Admitted, but the API server refuses to start it: .*not at night.*",
          "correct what the message names; it is tried again by itself"),
     Case(not_running, Code.PODS_NOT_RUNNING,
-         "Admitted, but 0 of 1 pods are scheduled: 0/1 nodes are available.*",
+         "Admitted, but 0 of 1 pods are scheduled: no node of {ns} has room yet, an autoscaler may"
+         " add one; 0/1 nodes are available.*",
          "kubectl get events -n {ns}"),
     Case(charged_afterwards, Code.CHARGED_RUNNING,
          "Runs, and is charged to ClusterQueue {ns} though it did not wait there.",
