@@ -297,9 +297,9 @@ class Cluster:
         }
 
     def add_gpu_node(self, name: str, **facts: Unpack[nodes.Facts]) -> Json:
-        """Creates a node as `nodes.make_gpu_node` describes it; a whole cluster makes it Ready.
+        """Creates a node as `nodes.make_gpu_node` describes it, which is Ready.
 
-        An API server alone taints it, and nobody takes that off.
+        An API server alone taints it; this takes the taint off, as nobody else does.
 
         Raises:
             TimeoutError: a whole cluster did not make it Ready.
@@ -307,6 +307,8 @@ class Cluster:
         path = f"/api/v1/nodes/{name}"
         self.api.post("/api/v1/nodes", nodes.make_gpu_node(name, **facts))
         if "kwok" not in self._daemons:
+            ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+            self.api.patch(f"{path}/status", {"status": ready})
             taints = [dict(taint) for taint in facts.get("taints", ())] or None
             return self.api.patch(path, {"spec": {"taints": taints}})
         return waiting.until(

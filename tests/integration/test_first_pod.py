@@ -210,6 +210,7 @@ def add_team_of_everything(system: Installed) -> str:
     name = system.cluster.create_namespace("team")
     levels = {"levels": [{"nodeLabel": "kubernetes.io/hostname"}]}
     queued.create(system, "topologies", "Topology", name, levels)
+    system.cluster.add_gpu_node(name, labels={"pool": name})
     spec = {"nodeLabels": {"pool": name}, "topologyName": name}
     queued.create(system, "resourceflavors", "ResourceFlavor", name, spec)
     other = queued.asking_for(f"{name}-other")["admissionChecksStrategy"]
