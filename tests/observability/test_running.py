@@ -34,6 +34,8 @@ RARE = {
     "gpu_admission_flavor_sick",
     "gpu_admission_ledger_drift",
     "gpu_admission_node_ledger_drift",
+    "gpu_admission_quota_without_node",
+    "gpu_admission_quota_without_node_timestamp_seconds",
     "gpu_admission_undecodable_objects_total",
 }
 """Metrics without a series as long as nothing is wrong: their names are on the page alone."""
