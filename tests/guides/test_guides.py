@@ -71,13 +71,14 @@ class Reader:
         What was made by a try that failed half-way is not said to be created again. Where the
         first try succeeded, the guide shows what that printed.
         """
-        last = ""
+        first = last = ""
         has_failed = False
 
         def is_shown() -> bool:
-            nonlocal last, has_failed
+            nonlocal first, last, has_failed
             done = self.done(command.text)
             last = done.stdout
+            first = first or last
             shown = pages.is_shown(command.printed, last)
             if not shown and has_failed:
                 shown = pages.is_shown(command.printed, pages.as_created(last))
@@ -87,7 +88,8 @@ class Reader:
         try:
             waiting.until(is_shown)
         except TimeoutError:
-            pytest.fail(self._differs(command, last), pytrace=False)
+            printed = last if first == last else f"{first}-- in the end:\n{last}"
+            pytest.fail(self._differs(command, printed), pytrace=False)
         if not command.text.startswith(READING):
             self.system.wait_webhook()
 
