@@ -13,7 +13,8 @@ from admission.cli import named, output
 from admission.kube.client import Client
 from admission.run.connection import Target
 
-_TIMEOUT_SECONDS: Final = 30.0
+_TIMEOUT_SECONDS: Final = 65.0
+"""An API server with much to do gives up after 60 s by itself, and says so."""
 _OPTIONS: Final = ("kubeconfig", "context")
 """Parameters that say which cluster is meant, also to the next command."""
 

@@ -5,7 +5,9 @@ It needs nothing but the API server. See docs/adr/0214-what-is-let-run-outside-o
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from admission.base import clock as clocks
@@ -76,10 +78,11 @@ def open_gates(api: Api, settings: Settings, clock: Clock) -> Iterator[Applied]:
     found = {_identity(one): _as_made(one) for one in (*earlier, *present)}
     kept = [found[place] for place in sorted(found)]
     made = {**identity(settings.namespace), "data": {_SINCE: since, _KEPT: json.dumps(kept)}}
-    if record is None:
-        api.create(resources.CONFIG_MAPS, made, settings.namespace)
-    else:
-        api.patch(resources.CONFIG_MAPS, RECORD, patches.merge(made), settings.namespace)
+    namespace = settings.namespace
+    with suppress(errors.AlreadyExistsError):
+        apply.settled(partial(api.create, resources.CONFIG_MAPS, made, namespace))
+    patch = patches.merge(made)
+    apply.settled(partial(api.patch, resources.CONFIG_MAPS, RECORD, patch, namespace))
     yield from apply.delete_all(api, present)
 
 
@@ -106,11 +109,11 @@ def close_gates(api: Api, settings: Settings) -> Iterator[Applied]:
         resource, name, namespace = apply.locate(document)
         effect = Effect.CREATED
         try:
-            api.create(resource, document, namespace)
+            apply.settled(partial(api.create, resource, document, namespace))
         except errors.AlreadyExistsError:
             effect = Effect.UNCHANGED
         yield Applied(kind=resource.kind, namespace=namespace, name=name, effect=effect)
-    api.delete(resources.CONFIG_MAPS, RECORD, settings.namespace)
+    apply.delete(api, identity(settings.namespace))
 
 
 def status(api: Api, namespace: str) -> Status:

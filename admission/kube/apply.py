@@ -1,9 +1,9 @@
 """Server-side apply of documents, and what it changed."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -12,6 +12,10 @@ from admission.base.errors import InvalidValueError
 from admission.kube import errors, resources
 from admission.kube.api import Api
 from admission.kube.resources import Resource
+
+_REPEATS: Final = 3
+
+T = TypeVar("T")
 
 
 class Effect(Enum):
@@ -55,14 +59,16 @@ def apply(
     """
     resource, name, namespace = locate(document)
     before = _version(api, resource, name, namespace)
-    answer = api.patch(
-        resource,
-        name,
-        patches.apply(document),
-        namespace,
-        field_manager=field_manager,
-        force=force,
-        into=_Identified,
+    answer = settled(
+        lambda: api.patch(
+            resource,
+            name,
+            patches.apply(document),
+            namespace,
+            field_manager=field_manager,
+            force=force,
+            into=_Identified,
+        )
     )
     if before is None:
         return Effect.CREATED
@@ -79,7 +85,7 @@ def delete(api: Api, document: Mapping[str, Any], *, propagation: str | None = N
     """
     resource, name, namespace = locate(document)
     try:
-        api.delete(resource, name, namespace, propagation=propagation)
+        settled(lambda: api.delete(resource, name, namespace, propagation=propagation))
     except errors.NotFoundError:
         return Effect.ABSENT
     return Effect.DELETED
@@ -101,6 +107,24 @@ def delete_all(api: Api, documents: Iterable[Mapping[str, Any]]) -> Iterator[App
     """Delete documents one after the other, in their order, and yield the effect of each."""
     for document in documents:
         yield _applied(document, delete(api, document))
+
+
+def settled(write: Callable[[], T]) -> T:
+    """Send a write again, up to three times, while nobody knows whether it took effect.
+
+    A creation that took effect raises AlreadyExistsError when it is sent again, a deletion
+    NotFoundError.
+
+    Raises:
+        KubeError: the server refused, or gave no answer to the last one either.
+    """
+    for _ in range(_REPEATS):
+        try:
+            return write()
+        except errors.KubeError as error:
+            if not error.outcome_unknown:
+                raise
+    return write()
 
 
 def locate(document: Mapping[str, Any]) -> tuple[Resource, str, str]:

@@ -3,11 +3,12 @@
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from admission.base import names, patches
 from admission.config.derived import Settings
 from admission.install import break_glass, guard, manifests, webhooks
-from admission.kube import resources
+from admission.kube import errors, resources
 from admission.objects import crds
 from admission.sandbox.store import Store
 from tests.builders.cluster import make_namespace
@@ -26,13 +27,16 @@ def documents() -> list[dict[str, Any]]:
 @pytest.fixture
 def store(documents: list[dict[str, Any]]) -> Store:
     """A cluster with webhook configurations and policies."""
-    made = Store(crds=crds.documents()[:1])
-    made.create(resources.NAMESPACES, make_namespace(SETTINGS.namespace))
+    return filled(Store(crds=crds.documents()[:1]), documents)
+
+
+def filled(store: Store, documents: list[dict[str, Any]]) -> Store:
+    store.create(resources.NAMESPACES, make_namespace(SETTINGS.namespace))
     for document in documents:
         resource = resources.of_kind(document["apiVersion"], document["kind"])
         assert resource is not None
-        made.create(resource, document)
-    return made
+        store.create(resource, document)
+    return store
 
 
 def bindings(store: Store) -> dict[str, Any]:
@@ -68,6 +72,48 @@ def test_what_is_installed_again_meanwhile_stays_as_it_is(
     list(break_glass.close_gates(store, SETTINGS))
     found = store.get(resources.MUTATING_WEBHOOKS, webhooks.MUTATING_NAME)
     assert found["webhooks"] == []
+
+
+class LosesAnswers(Store):
+    """A server that does every second write and loses its answer."""
+
+    writes = 0
+    is_losing = False
+
+    def lose(self) -> None:
+        self.writes += 1
+        if self.is_losing and self.writes % 2:
+            raise errors.TransportError("timed out", outcome_unknown=True)
+
+    @override
+    def create(self, *given: Any, **named: Any) -> Any:
+        made = super().create(*given, **named)
+        self.lose()
+        return made
+
+    @override
+    def patch(self, *given: Any, **named: Any) -> Any:
+        made = super().patch(*given, **named)
+        self.lose()
+        return made
+
+    @override
+    def delete(self, *given: Any, **named: Any) -> None:
+        super().delete(*given, **named)
+        self.lose()
+
+
+def test_an_answer_that_is_lost_ends_neither_way(documents: list[dict[str, Any]]) -> None:
+    store = LosesAnswers(crds=crds.documents()[:1])
+    filled(store, documents)
+    before = bindings(store)
+    store.is_losing = True
+    list(break_glass.open_gates(store, SETTINGS, FakeClock()))
+    assert store.list(resources.MUTATING_WEBHOOKS).items == ()
+    list(break_glass.close_gates(store, SETTINGS))
+    assert bindings(store) == before
+    assert not break_glass.status(store, SETTINGS.namespace).since
+    assert store.writes > len(documents)
 
 
 def test_a_glass_that_is_whole_is_not_put_back(store: Store) -> None:

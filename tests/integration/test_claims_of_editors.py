@@ -10,10 +10,11 @@ from tests.controlplane import waiting
 from tests.controlplane.rest import Rest
 from tests.integration import teams, test_claims
 from tests.integration.installed import Installed
-from tests.integration.test_claims import DRA, FOREIGN, request
+from tests.integration.test_claims import DRA, request
 
 pytestmark = pytest.mark.controlplane
 
+FOREIGN: Final = "example.com/mine"
 OF_DRIVER: Final = "device.driver == 'gpu.nvidia.com'"
 PROFILE: Final = "device.attributes['gpu.nvidia.com'].profile == '1g.10gb'"
 
