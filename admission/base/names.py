@@ -69,6 +69,7 @@ CLUSTER_QUEUE_NAME_LABEL: Final = "kueue.x-k8s.io/cluster-queue-name"
 # Annotations
 POD_GROUP_TOTAL_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"
 ROLE_HASH: Final = "kueue.x-k8s.io/role-hash"
+POD_INDEX_OFFSET: Final = "kueue.x-k8s.io/pod-index-offset"  # index of the first pod
 POD_INDEX_SOURCE: Final = "kueue.x-k8s.io/pod-group-pod-index-label"  # names another label
 POD_GROUP_FAST_ADMISSION: Final = "kueue.x-k8s.io/pod-group-fast-admission"
 POD_GROUP_SERVING: Final = "kueue.x-k8s.io/pod-group-serving"

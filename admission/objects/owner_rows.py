@@ -80,6 +80,23 @@ class Container:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NumberLabels:
+    """Labels that number the pods of a pod set.
+
+    Attributes:
+        pod: label with the number of a pod, from 0 on.
+        replica: label with the number of its replica, if each replica numbers its pods anew; empty
+            where pods of all replicas are numbered together.
+        begin_at_one: what the owner says if its first pod has the number 1, because 0 is a pod of
+            another pod set; None for never.
+    """
+
+    pod: str
+    replica: str = ""
+    begin_at_one: Check | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PodSets:
     """Pod sets of an owner: one, or one for each item of a list.
 
@@ -103,6 +120,7 @@ class PodSets:
         given: path of the members that an admission adds, if not in the template.
         is_fixed: the number of its pods stays though its owner may grow: they do not wait for the
             controller.
+        numbers: how its pods are numbered; None where they have no number.
     """
 
     at: str
@@ -118,6 +136,7 @@ class PodSets:
     beside: tuple[tuple[Check, Container], ...] = ()
     given: "Given | None" = None
     is_fixed: bool = False
+    numbers: NumberLabels | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +146,8 @@ class Given:
     Attributes:
         at: path of the list.
         index: index of the object in the list.
-        value: the object: ``labels``, ``annotations``, ``nodeSelector`` and ``tolerations``; empty
-            where there is none.
+        value: the object: ``labels``, ``annotations``, ``nodeSelector``, ``tolerations`` and
+            ``schedulingGates``; empty where there is none.
     """
 
     at: FieldPath
@@ -381,6 +400,9 @@ def condition_of(document: Mapping[str, Any], kind: str) -> Mapping[str, Any] | 
 # ------------------------------------------------------------------------------------- the table
 
 _FAILED: Final = "Failed"
+_COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+_OF_JOB_SET: Final = NumberLabels(pod=_COMPLETION_INDEX, replica="jobset.sigs.k8s.io/job-index")
+_OF_KUBEFLOW: Final = NumberLabels(pod="training.kubeflow.org/replica-index")
 
 
 def _kubeflow(
@@ -391,6 +413,7 @@ def _kubeflow(
     makers: tuple[str, ...] = ("system:serviceaccount:kubeflow:training-operator",),
     *,
     may_grow: bool = False,
+    numbers: Mapping[str, NumberLabels] | None = None,
 ) -> Row:
     """Return the row of a kind of Kubeflow: pod sets are kinds of replicas, below a run policy.
 
@@ -404,6 +427,7 @@ def _kubeflow(
         version: of the API.
         makers: users under which its controller runs.
         may_grow: see `Row`.
+        numbers: of kinds of replicas that are numbered otherwise than most.
     """
     return Row(
         framework=f"kubeflow.org/{kind.lower()}",
@@ -418,6 +442,7 @@ def _kubeflow(
                 name=one,
                 counts=(Count(path="replicas"),),
                 least="spec.elasticPolicy.minReplicas" if may_grow and one == "Worker" else "",
+                numbers=(numbers or {}).get(one, _OF_KUBEFLOW),
             )
             for one in types
         ),
@@ -432,6 +457,7 @@ def _kubeflow(
     )
 
 
+_LAUNCHER_WORKS: Final = Check(path="spec.runLauncherAsWorker", values=(True,))
 _MPI_MAKERS: Final = (
     "system:serviceaccount:kubeflow:mpi-operator",
     "system:serviceaccount:mpi-operator:mpi-operator",
@@ -510,6 +536,7 @@ _BUILT_IN: Final = (
                 name="main",
                 counts=(Count(path="parallelism", at_most="completions"),),
                 put=(("podReplacementPolicy", _FAILED),),
+                numbers=NumberLabels(pod=_COMPLETION_INDEX),
             ),
         ),
     ),
@@ -571,6 +598,7 @@ _ROWS: Final[tuple[Row, ...]] = (
                     Count(path="template.spec.parallelism", at_most="template.spec.completions"),
                 ),
                 put=(("template.spec.podReplacementPolicy", _FAILED),),  # see ADR 0125
+                numbers=_OF_JOB_SET,
             ),
         ),
         makers=frozenset({"system:serviceaccount:jobset-system:jobset-controller-manager"}),
@@ -587,7 +615,14 @@ _ROWS: Final[tuple[Row, ...]] = (
     _kubeflow("XGBoostJob", "xgbReplicaSpecs", ("Master", "Worker")),
     _kubeflow("PaddleJob", "paddleReplicaSpecs", ("Master", "Worker")),
     _kubeflow("JAXJob", "jaxReplicaSpecs", ("Worker",)),
-    _kubeflow("MPIJob", "mpiReplicaSpecs", ("Launcher", "Worker"), "v2beta1", _MPI_MAKERS),
+    _kubeflow(
+        "MPIJob",
+        "mpiReplicaSpecs",
+        ("Launcher", "Worker"),
+        "v2beta1",
+        _MPI_MAKERS,
+        numbers={"Worker": replace(_OF_KUBEFLOW, begin_at_one=_LAUNCHER_WORKS)},
+    ),
     RAY_CLUSTER,
     Row(  # pkg/controller/jobs/rayjob; kuberay ray-operator/apis/ray/v1 (rayjob_types.go)
         framework="ray.io/rayjob",
@@ -737,6 +772,7 @@ TRAIN_JOB: Final = Row(  # pkg/controller/jobs/trainjob; trainer pkg/apis/traine
                 Count(path="replicas"),
                 Count(path="template.spec.parallelism", at_most="template.spec.completions"),
             ),
+            numbers=_OF_JOB_SET,
         ),
     ),
     makers=frozenset(

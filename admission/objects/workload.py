@@ -215,10 +215,10 @@ class TopologyRequest(View, frozen=True, kw_only=True):
     pod_index_label: Annotated[str, _INDEX] | None = None
     """Label that numbers the pods."""
 
-    sub_group_index_label: ClassVar[Annotated[str | None, UNREAD, _INDEX]]
+    sub_group_index_label: Annotated[str, _INDEX] | None = None
     """Label that numbers the jobs inside the pod set."""
 
-    sub_group_count: ClassVar[Annotated[Int32 | None, UNREAD, COUNT]]
+    sub_group_count: Annotated[Int32, COUNT] | None = None
     """Number of jobs inside the pod set."""
 
     pod_set_group_name: Annotated[str, text(at_most=256)] | None = None
@@ -1100,6 +1100,13 @@ def assigned_domains(view: Workload, pod_set: str) -> model.PodDomains | None:
         if assignment.name == pod_set and assignment.topology_assignment is not None:
             return domains(assignment.topology_assignment)
     return None
+
+
+def has_domains(view: Workload) -> bool:
+    """Return whether an admission assigns domains to any pod set."""
+    admission = view.status.admission
+    assigned = (admission.pod_set_assignments or ()) if admission else ()
+    return any(one.topology_assignment is not None for one in assigned)
 
 
 def _eviction(status: WorkloadStatus) -> model.Eviction | None:

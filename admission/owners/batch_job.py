@@ -52,7 +52,6 @@ KIND: Final = Kind(
     is_deleted_to_stop=False,
     has_condition=False,
     takes_preferences=True,
-    tells_domains=True,
 )
 POD_SET: Final = names.DEFAULT_PODSET
 

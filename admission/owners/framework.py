@@ -40,7 +40,6 @@ class Kind:
             events on the owner tell of its Workload.
         takes_preferences: its pods, or their template, may be given nodes that they prefer when
             it starts.
-        tells_domains: its pods are told their domains in a topology when they are released.
     """
 
     api_version: str
@@ -51,7 +50,6 @@ class Kind:
     is_deleted_to_stop: bool
     has_condition: bool
     takes_preferences: bool = False
-    tells_domains: bool = False
 
     @property
     def selector(self) -> str:

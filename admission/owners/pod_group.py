@@ -341,7 +341,10 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         if domains is None:
             return given[role]
         one = self._roles[role]
-        selector = near.placement(domains).for_pod(pod, (*one.running, *one.ending))
+        count = sum(count for _, count in domains.counts)
+        placement = near.placement(domains, near.numbering(of, role, count))
+        there = (member.spec.node_selector or {} for member in (*one.running, *one.ending))
+        selector = placement.for_pod(pod, there)
         return with_selector(given[role], selector)
 
     @override
@@ -657,7 +660,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
                 "count": one.count,
                 **({} if one.least is None else {"minCount": one.least}),
                 "template": {"spec": workloads.template_spec(documents[one.name].spec)},
-                **_topology_request(one.pod),
+                **self._topology_request(one.pod),
             }
             for one in self._composition()
         ]
@@ -710,6 +713,13 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         biggest = max(parts, key=lambda one: (one.count, one.name))
         least = max(1, biggest.count - more)
         return [replace(one, least=least) if one is biggest else one for one in parts]
+
+    def _topology_request(self, pod: views.Pod) -> dict[str, Any]:
+        """Return the member of a pod set that tells what its pods ask for, and their numbers."""
+        label = names.POD_GROUP_POD_INDEX_LABEL
+        if self.serving is not None and self.serving.of.index_label:
+            label = self.serving.of.index_label
+        return {"topologyRequest": near.topology_request(pod.metadata.annotations, label)}
 
     def _priority(self, classes: PriorityClasses) -> dict[str, Any]:
         labelled = workloads.labelled_priority(self._view.metadata, classes.workload)
@@ -1004,13 +1014,6 @@ def _given_back(of: Workload) -> dict[str, int]:
         name: max(0, count - (asked[name] - known.get(name, 0)))
         for name, count in _counts(of).items()
     }
-
-
-def _topology_request(pod: views.Pod) -> dict[str, Any]:
-    """Return the member of a pod set that asks for domains, if its pods do."""
-    label = names.POD_GROUP_POD_INDEX_LABEL
-    request = near.topology_request(pod.metadata.annotations, label)
-    return {} if request is None else {"topologyRequest": request}
 
 
 def _pod_set(of: Workload, role: str) -> PodSet | None:

@@ -35,6 +35,7 @@ from admission.owners.framework import (
     Suspends,
 )
 from admission.owners.injection import Injection
+from admission.owners.near import topology_request
 from admission.owners.workload import (
     PriorityClasses,
     annotations,
@@ -89,6 +90,8 @@ class Asked(View, frozen=True, kw_only=True):
         beside: containers that its pods have besides.
         given: path of the members that an admission adds, if not in the template.
         is_fixed: whether the number of its pods stays though its owner may grow.
+        numbers: how its pods are numbered; None where they have no number.
+        begins_at_one: whether the first of them has the number 1.
         template: what decisions depend on of it.
     """
 
@@ -104,6 +107,8 @@ class Asked(View, frozen=True, kw_only=True):
     beside: tuple[dict[str, Any], ...] = ()
     given: rows.Given | None = None
     is_fixed: bool = False
+    numbers: rows.NumberLabels | None = None
+    begins_at_one: bool = False
     template: PodTemplate
 
     @property
@@ -232,8 +237,10 @@ def with_given(template: dict[str, Any], given: rows.Given | None) -> dict[str, 
     metadata, spec = dict(template.get("metadata") or {}), dict(template.get("spec") or {})
     for above, member in ((metadata, "labels"), (metadata, "annotations"), (spec, "nodeSelector")):
         above[member] = {**(above.get(member) or {}), **(given.value.get(member) or {})}
-    more = given.value.get("tolerations") or ()
-    spec["tolerations"] = [*(spec.get("tolerations") or ()), *more]
+    for member in ("tolerations", "schedulingGates"):
+        more = [*(spec.get(member) or ()), *(given.value.get(member) or ())]
+        if more or member == "tolerations":
+            spec[member] = more
     return {**template, "metadata": metadata, "spec": spec}
 
 
@@ -376,7 +383,8 @@ def asked_at(content: Mapping[str, Any], listed: PodSets, member: rows.Member) -
         msgspec.ValidationError: it does not have what the row says.
     """
     at, counts = template_at(listed, member), counts_of(listed, member)
-    more = beside(content, listed, member)
+    more, numbers = beside(content, listed, member), listed.numbers
+    begins = None if numbers is None else numbers.begin_at_one
     return Asked(
         name=name_of(listed, member),
         path=at.path,
@@ -390,6 +398,8 @@ def asked_at(content: Mapping[str, Any], listed: PodSets, member: rows.Member) -
         beside=more,
         given=listed.given,
         is_fixed=listed.is_fixed,
+        numbers=numbers,
+        begins_at_one=begins is not None and rows.said(content, begins) is not None,
         template=_AS_TEMPLATE(with_given(with_containers(at.value, more), listed.given)),
     )
 
@@ -493,7 +503,23 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
                 name: replace(one, annotations={**one.annotations, **mark})
                 for name, one in given.items()
             }
+        else:
+            given = self.told_domains(of, given)
         return start(self.row, self.view, given, _give(self.view, given))
+
+    def told_domains(
+        self, of: Workload, given: Mapping[str, Injection]
+    ) -> Mapping[str, Injection]:
+        """Return what its pods get, with the gate of those that are told their domains."""
+        return {
+            **given,
+            **{
+                one.name: _numbered(
+                    one, injection.gated_for_domains(given[one.name], of, one.name)
+                )
+                for one in self.view.asked
+            },
+        }
 
     @override
     def stands_for(self, of: Workload) -> bool:
@@ -670,6 +696,13 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
         return {one.name: _first_size(self.row, self.view, one) for one in self.view.asked}
 
 
+def _numbered(asked: Asked, given: Injection) -> Injection:
+    """Return what a template gets, with the number of its first pod if pods are told domains."""
+    if not given.gates or not asked.begins_at_one:
+        return given
+    return replace(given, annotations={**given.annotations, names.POD_INDEX_OFFSET: "1"})
+
+
 def _first_size(row: Row, owner: Held, asked: Asked) -> int:
     return asked.least if is_elastic(row, owner) else asked.count
 
@@ -733,7 +766,17 @@ def _pod_set(asked: Asked, count: int) -> dict[str, Any]:
     metadata = {member: content[member] for member in _METADATA if member in content}
     if metadata:
         template["metadata"] = metadata
-    return {"name": asked.name, "count": count, "template": template}
+    made = {"name": asked.name, "count": count, "template": template}
+    near = _topology_request(asked)
+    return made if near is None else {**made, "topologyRequest": near}
+
+
+def _topology_request(asked: Asked) -> dict[str, Any] | None:
+    metadata, numbers = asked.template.metadata, asked.numbers
+    if numbers is None:
+        return topology_request(metadata.annotations)
+    groups = asked.replicas if numbers.replica else 0
+    return topology_request(metadata.annotations, numbers.pod, numbers.replica, groups)
 
 
 def _priority(row: Row, owner: Held, classes: PriorityClasses) -> dict[str, Any]:
@@ -788,6 +831,7 @@ class _Given(
         annotations: keys of its annotations.
         node_selector: keys of its node selector.
         tolerations: those of the pods.
+        gates: names of scheduling gates of the pods.
         absent: which of these, and whether metadata, or the template, were absent before.
     """
 
@@ -795,6 +839,7 @@ class _Given(
     annotations: tuple[str, ...] = ()
     node_selector: tuple[str, ...] = ()
     tolerations: tuple[dict[str, Any], ...] = ()
+    gates: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
 
 
@@ -870,6 +915,7 @@ def _give(owner: Held, given: Mapping[str, Injection]) -> Iterator[Operation]:
             **added,
             "nodeSelector": changes.get("nodeSelector", {}),
             "tolerations": changes.get("tolerations", [])[present:],
+            "schedulingGates": _added_gates(own.spec, changes),
         }
         wanted = {member: value for member, value in more.items() if value}
         lists.setdefault(one.given.at.pointer(), []).append(wanted)
@@ -900,13 +946,22 @@ def _inject(asked: Asked, given: Injection) -> tuple[tuple[Operation, ...], _Giv
     builder.merge(f"{at}/spec/nodeSelector", spec.get("nodeSelector"), selector)
     more = tuple(changes.get("tolerations", [])[len(own.spec.tolerations or ()) :])
     builder.append(f"{at}/spec/tolerations", spec.get("tolerations"), more)
+    gates = _added_gates(own.spec, changes)
+    builder.append(f"{at}/spec/schedulingGates", spec.get("schedulingGates"), gates)
     return builder.operations(), _Given(
         labels=tuple(sorted(added["labels"])),
         annotations=tuple(sorted(added["annotations"])),
         node_selector=tuple(sorted(selector)),
         tolerations=more,
+        gates=tuple(gate["name"] for gate in gates),
         absent=tuple(absent),
     )
+
+
+def _added_gates(spec: views.PodSpec, changes: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the scheduling gates that pods get beside those that they have."""
+    gates: list[dict[str, str]] = changes.get("schedulingGates", [])
+    return gates[len(spec.scheduling_gates or ()) :]
 
 
 def _take_back(owner: Held) -> Iterator[Operation]:
@@ -968,13 +1023,15 @@ def _take_out(builder: PatchBuilder, asked: Asked, given: _Given) -> None:
     kept = _less(selector, given.node_selector)
     emptied = not kept and "nodeSelector" in given.absent
     _become(builder, f"{at}/spec/nodeSelector", selector, None if emptied else kept)
-    present = spec.get("tolerations")
-    stays = [one for one in present or () if one not in given.tolerations]
-    if present is not None and stays != present:
-        if not stays and "tolerations" in given.absent:
-            builder.remove(f"{at}/spec/tolerations")
-        else:
-            builder.put(f"{at}/spec/tolerations", stays)
+    gates = [{"name": name} for name in given.gates]
+    for member, taken in (("tolerations", given.tolerations), ("schedulingGates", gates)):
+        present = spec.get(member)
+        stays = [one for one in present or () if one not in taken]
+        if present is not None and stays != present:
+            if not stays and member in given.absent:
+                builder.remove(f"{at}/spec/{member}")
+            else:
+                builder.put(f"{at}/spec/{member}", stays)
 
 
 def _without(template: Mapping[str, Any], given: _Given) -> dict[str, Any]:
@@ -990,8 +1047,11 @@ def _without(template: Mapping[str, Any], given: _Given) -> dict[str, Any]:
     scheduling = {
         "nodeSelector": _less(spec.get("nodeSelector"), given.node_selector),
         "tolerations": tolerations,
+        "schedulingGates": [
+            one for one in spec.get("schedulingGates") or () if one["name"] not in given.gates
+        ],
     }
-    rest = {member: value for member, value in spec.items() if member not in _SCHEDULING}
+    rest = {member: value for member, value in spec.items() if member not in scheduling}
     rest |= {member: value for member, value in scheduling.items() if value}
     return {**({"metadata": kept} if kept else {}), "spec": rest}
 
@@ -1014,8 +1074,10 @@ def _put_back(builder: PatchBuilder, asked: Asked, was: PodSet | None) -> None:
             present = metadata.get(member)
             kept = _less(present, keys)
             _become(builder, f"{at}/metadata/{member}", present, kept)
+        _ungate(builder, at, spec)
         return
     before = was.template
+    _ungate(builder, at, spec)
     for member, wanted in (
         ("labels", before.metadata.labels),
         ("annotations", before.metadata.annotations),
@@ -1027,6 +1089,16 @@ def _put_back(builder: PatchBuilder, asked: Asked, was: PodSet | None) -> None:
     tolerations = [injection.toleration_to_wire(one) for one in before.spec.tolerations or ()]
     if tolerations != (spec.get("tolerations") or []):
         builder.put(f"{at}/spec/tolerations", tolerations)
+
+
+def _ungate(builder: PatchBuilder, at: str, spec: Mapping[str, Any]) -> None:
+    """Take out of a template the gate with which its pods wait for their domains."""
+    present = spec.get("schedulingGates") or []
+    kept = [one for one in present if one["name"] != names.TOPOLOGY_GATE]
+    if kept != present and kept:
+        builder.put(f"{at}/spec/schedulingGates", kept)
+    elif kept != present:
+        builder.remove(f"{at}/spec/schedulingGates")
 
 
 def _parts(asked: Asked) -> tuple[dict[str, Any], dict[str, Any]]:

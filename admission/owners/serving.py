@@ -39,6 +39,7 @@ class ServingKind:
         fixed: what does not change while it has replicas, besides what roles of pods depend on:
             the path and the value that stands for an absent one.
         refused: what it must not say in a queue: path, value, and the rule.
+        index_label: label with which its controller numbers the pods of a group; empty for none.
         queue_at: path of the queue of its own scheduler; empty for none.
         webhook: what the names of its webhooks have in them.
     """
@@ -51,6 +52,7 @@ class ServingKind:
     replaces: bool = False
     fixed: tuple[tuple[str, int], ...] = ()
     refused: tuple[tuple[str, str, str], ...] = ()
+    index_label: str = ""
     queue_at: str = ""
     webhook: str = ""
 
@@ -197,6 +199,7 @@ STATEFUL_SET: Final = ServingKind(
     parent="statefulset",
     templates=("spec.template",),
     makes_groups=True,
+    index_label="apps.kubernetes.io/pod-index",
 )
 LEADER_WORKER_SET: Final = ServingKind(
     kind=_kind("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "leaderworkersets"),
@@ -207,6 +210,7 @@ LEADER_WORKER_SET: Final = ServingKind(
         "spec.leaderWorkerTemplate.workerTemplate",
     ),
     makes_groups=True,
+    index_label="leaderworkerset.sigs.k8s.io/worker-index",
     fixed=((GROUP_SIZE, 1),),
     refused=(
         (

@@ -23,6 +23,9 @@ _REPLICA: Final = "leaderworkerset.sigs.k8s.io/group-index"
 _LEADER: Final = "leaderworkerset.sigs.k8s.io/leader-name"
 """Labels, and an annotation of workers, that the controller of LeaderWorkerSets writes on pods."""
 _LEADER_TEMPLATE: Final = "spec.leaderWorkerTemplate.leaderTemplate"
+_WORKER: Final = "worker"
+_AFTER_LEADER: Final = {names.POD_INDEX_OFFSET: "1"}
+"""Workers are numbered from 1 on: the leader, which is another pod set, has the number 0."""
 _FAST: Final = {names.POD_GROUP_FAST_ADMISSION: "true"}
 
 GROUPED: Final = tuple(one for one in KINDS if one.makes_groups)
@@ -125,6 +128,7 @@ class ServingGroup:
             names.POD_GROUP_SERVING: "true",
             names.ROLE_HASH: self._role(pod),
             **(_FAST if self.of is STATEFUL_SET else {}),
+            **(_AFTER_LEADER if self._role(pod) == _WORKER else {}),
         }
         labels = {key: text for key, text in self.labels().items() if text}
         changes = {
@@ -138,7 +142,7 @@ class ServingGroup:
     def _role(self, pod: views.Pod) -> str:
         if not self.owner.has(_LEADER_TEMPLATE):
             return names.DEFAULT_PODSET
-        return "worker" if pod.metadata.annotation(_LEADER) else "leader"
+        return _WORKER if pod.metadata.annotation(_LEADER) else "leader"
 
 
 def owner_of(of: ServingKind, pod: views.Pod) -> str:

@@ -106,6 +106,7 @@ def _given(spec: Mapping[str, Any]) -> dict[str, rows.Given]:
             "annotations": metadata.get("annotations") or {},
             "nodeSelector": pod.get("nodeSelector") or {},
             "tolerations": pod.get("tolerations") or [],
+            "schedulingGates": pod.get("schedulingGates") or [],
         }
         given[str(one.value.get("name"))] = rows.Given(_PATCHES, at, value)
     return given
@@ -160,6 +161,7 @@ class TrainJobOwner(RowOwner):
 
     @override
     def start(self, of: Workload, given: Mapping[str, Injection]) -> patches.Patch:
+        given = self.told_domains(of, given)
         jobs = [_job(one, given[one.name]) for one in self.view.asked]
         beside = (_with_patch(self.view.document.spec, jobs),)
         return row_owner.start(self.row, self.view, given, beside)

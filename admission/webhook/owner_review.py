@@ -212,9 +212,8 @@ def validate(
     for one in templates:
         found = topology.errors(one.pod.metadata.annotations or {})
         if is_queued:
-            tells = new.kind.tells_domains and not one.pod.has_gate(names.ELASTIC_JOB_GATE)
-            found += unserved.errors(one.pod, tells_domains=tells)
-            warnings += without_effect(one, len(templates), tells_domains=tells)
+            found += unserved.errors(one.pod)
+            warnings += without_effect(one, len(templates))
         errors += [in_template(one, error) for error in found]
     if is_queued:
         errors += requesting.created(new.metadata, context, rules)
@@ -486,18 +485,15 @@ def as_pod(owner: views.ObjectMeta, *, is_held: bool) -> Pod:
     return Pod(metadata=metadata, spec=PodSpec(scheduling_gates=gates))
 
 
-def without_effect(
-    template: Template, count: int, *, tells_domains: bool = False
-) -> tuple[str, ...]:
+def without_effect(template: Template, count: int) -> tuple[str, ...]:
     """Return warnings about what a template asks for in vain.
 
     Args:
         template: the template.
         count: of the templates of its owner.
-        tells_domains: whether its pods are told their domains in a topology.
     """
     found: list[str] = []
-    for text in unserved.warnings(template.pod, tells_domains=tells_domains):
+    for text in unserved.warnings(template.pod):
         if text.startswith("metadata"):
             found.append(f"{template.path.text}.{text}")
         else:

@@ -186,9 +186,8 @@ def validate(
         errors += _more_than_admitted(new, rules)
     if placement.is_held:
         errors += requesting.created(new.metadata, context, rules)
-        tells_domains = placement.standing is not Standing.SUSPENDED
-        errors += unserved.errors(new, tells_domains=tells_domains)
-        warnings += unserved.warnings(new, tells_domains=tells_domains)
+        errors += unserved.errors(new)
+        warnings += unserved.warnings(new)
     if placement.standing is Standing.REFUSED:
         errors.append(_refusal(new, placement, context, knowledge))
     elif placement.is_held and not new.has_gate(names.ADMISSION_GATE):

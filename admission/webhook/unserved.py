@@ -1,8 +1,8 @@
 """What Kueue serves and this program does not: requests that are refused, or warned about.
 
 A request is refused where it could never be kept: the pod would wait for ever, or run in a place
-that its owner ruled out. It is warned about where it may be left out without harm. Only pods and
-Jobs in a queue are looked at (ADR 0091).
+that its owner ruled out. It is warned about where it may be left out without harm. Only what is in
+a queue is looked at (ADR 0091).
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,30 +24,20 @@ _REFUSED: Final = frozenset(REFUSED_TOPOLOGY)
 _WARNED: Final = frozenset(WARNED_TOPOLOGY)
 
 _NO_TOPOLOGY: Final = (
-    "topology-aware scheduling is supported for Jobs and pods with a queue only, so this"
+    "topology-aware scheduling is not supported where the number of pods may change, so this"
     " requirement would not be kept: leave it out, or state it as spec.affinity.podAffinity"
 )
 
 
-def errors(pod: Pod, *, tells_domains: bool = False) -> list[FieldError]:
-    """Return requests of a new pod, or of the template of a new Job, that cannot be kept.
-
-    Args:
-        pod: the pod, or what it is made from.
-        tells_domains: whether it is told its domain when it is released.
-    """
-    return [] if tells_domains else list(_required_topology(pod))
+def errors(pod: Pod) -> list[FieldError]:
+    """Return requests of a new pod, or of a template of a new owner, that cannot be kept."""
+    return list(_required_topology(pod)) if _is_elastic(pod) else []
 
 
-def warnings(pod: Pod, *, tells_domains: bool = False) -> tuple[str, ...]:
-    """Return requests of a new pod, or of the template of a new Job, that have no effect.
-
-    Args:
-        pod: the pod, or what it is made from.
-        tells_domains: as in `errors`.
-    """
+def warnings(pod: Pod) -> tuple[str, ...]:
+    """Return requests of a new pod, or of a template of a new owner, that have no effect."""
     annotations = pod.metadata.annotations or {}
-    if tells_domains:
+    if not _is_elastic(pod):
         return tuple(_foreign_gate(pod))
     if not _REFUSED.isdisjoint(annotations):
         return ()  # the error says so
@@ -55,12 +45,17 @@ def warnings(pod: Pod, *, tells_domains: bool = False) -> tuple[str, ...]:
     return (*topologies, *_foreign_gate(pod))
 
 
+def _is_elastic(pod: Pod) -> bool:
+    """Return whether a pod is one of an owner that may grow: it is told no domain."""
+    return pod.has_gate(names.ELASTIC_JOB_GATE)
+
+
 def _topologies(annotations: Mapping[str, str]) -> Iterator[str]:
     for key in WARNED_TOPOLOGY:
         if key in annotations:
             yield (
-                f"metadata.annotations[{key}] has no effect: topology-aware scheduling is"
-                " supported for Jobs and pods with a queue only; quota is granted without it,"
+                f"metadata.annotations[{key}] has no effect: topology-aware scheduling is not"
+                " supported where the number of pods may change; quota is granted without it,"
                 " and kube-scheduler places the pod"
             )
 

@@ -9,7 +9,9 @@ from admission.objects.workload import Workload
 from tests.builders.cluster import make_node
 from tests.builders.jobs import queued_job
 from tests.builders.metadata import make_metadata
+from tests.builders.pods import make_pod
 from tests.controller.test_elastic_jobs import JobController
+from tests.controller.test_preemption_notice import ShownOwner
 from tests.controller.world import World, ready_world
 
 HOST, RACK = "kubernetes.io/hostname", "example.com/rack"
@@ -211,3 +213,68 @@ def test_a_pod_gets_its_domain_when_the_pod_that_holds_it_ends() -> None:
     world.settle()
 
     assert nodes_of(jobs) == ["r0-0", "r0-0"]
+
+
+def templates(owner: ShownOwner) -> list[Document]:
+    """The pod templates of a JobSet."""
+    jobs = owner.document["spec"]["replicatedJobs"]
+    return [one["template"]["spec"]["template"] for one in jobs]
+
+
+def make_pods(world: World, owner: ShownOwner) -> None:
+    """The pods of a JobSet, the last ranks first."""
+    driver, workers = templates(owner)
+    ranks = [(1, 1), (1, 0), (0, 1), (0, 0)]
+    for template, replica, index in ((driver, 0, 0), *((workers, *rank) for rank in ranks)):
+        labels = {
+            "jobset.sigs.k8s.io/job-index": str(replica),
+            "batch.kubernetes.io/job-completion-index": str(index),
+        }
+        name = f"{template['metadata']['labels'][names.PODSET_LABEL]}-{replica}-{index}"
+        pod = make_pod(name, namespace="ml", labels=labels | template["metadata"]["labels"])
+        pod["metadata"]["annotations"] = template["metadata"]["annotations"]
+        world.add({**pod, "spec": template["spec"]})
+    world.settle()
+
+
+def test_the_pods_of_a_jobset_are_told_their_domains_by_replica_and_index() -> None:
+    world = racks(r0=1, r1=2)
+    owner = ShownOwner(world)
+    before = templates(owner)[1]["spec"]
+    before.setdefault("nodeSelector", {}).pop("disk", None)
+    before["tolerations"] = []
+    metadata = templates(owner)[1].setdefault("metadata", {})
+    metadata["annotations"] = dict(REQUIRED)
+    owner.show()
+    world.settle()
+
+    assert owner.runs()
+    gates = [one["spec"].get("schedulingGates") for one in templates(owner)]
+    assert gates == [None, [{"name": names.TOPOLOGY_GATE}]]  # the driver needs no flavor
+    make_pods(world, owner)
+
+    told = {
+        pod["metadata"]["name"]: (pod["spec"].get("nodeSelector") or {}).get(HOST)
+        for pod in world.store.list(resources.PODS, into=dict).items
+    }
+    assert told == {
+        "driver-0-0": None,
+        "workers-0-0": "r1-0",
+        "workers-0-1": "r1-0",
+        "workers-1-0": "r1-1",
+        "workers-1-1": "r1-1",
+    }
+    sets = world.store.list(resources.WORKLOADS, into=dict).items[0]["spec"]["podSets"]
+    assert [one["topologyRequest"] for one in sets] == [
+        {
+            "podIndexLabel": "batch.kubernetes.io/job-completion-index",
+            "subGroupIndexLabel": "jobset.sigs.k8s.io/job-index",
+            "subGroupCount": 1,
+        },
+        {
+            "required": RACK,
+            "podIndexLabel": "batch.kubernetes.io/job-completion-index",
+            "subGroupIndexLabel": "jobset.sigs.k8s.io/job-index",
+            "subGroupCount": 2,
+        },
+    ]

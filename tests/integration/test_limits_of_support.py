@@ -129,7 +129,7 @@ def test_a_required_topology_is_refused_and_a_preferred_one_warned_about(
     )
     refused = system.create(path, required)
     assert refused.status == 403
-    assert "topology-aware scheduling is supported for Jobs and pods" in refused.message
+    assert "not supported where the number of pods may change" in refused.message
     preferred = make_job(
         labels=QUEUED, annotations=elastic, pod={"annotations": {names.PREFERRED_TOPOLOGY: "rack"}}
     )

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from admission.base import names
 from admission.objects import views
@@ -20,14 +21,25 @@ def pod(name: str, rank: int | None = None, node: str = "", **fields: Any) -> vi
     return pod_view(name, labels=labels, spec=spec, **fields)
 
 
+def telling(waiting: list[views.Pod], placed: list[views.Pod]) -> near.Telling:
+    """What is to be told once all of the pods are seen."""
+    made = near.Telling(PLACEMENT)
+    for one in placed:
+        made.see(one, waits=False)
+    for one in waiting:
+        made.see(one, waits=True)
+    return made
+
+
 def told(waiting: list[views.Pod], placed: list[views.Pod]) -> dict[str, str]:
     """The node of each pod, one released after another."""
-    nodes = {}
-    while (chosen := PLACEMENT.next_pod(waiting, placed)) is not None:
+    nodes, state = {}, telling(waiting, placed)
+    while (chosen := state.next_pod()) is not None:
         one, selector = chosen
         nodes[one.metadata.name] = selector[HOST]
-        waiting = [other for other in waiting if other is not one]
-        placed = [*placed, pod(one.metadata.name, near.rank(one), selector[HOST])]
+        spec = {"nodeSelector": dict(selector)}
+        released = pod_view(one.metadata.name, labels=one.metadata.labels or {}, spec=spec)
+        state.see(released, waits=False)
     return nodes
 
 
@@ -66,8 +78,8 @@ def test_a_pod_waits_where_more_pods_are_there_than_domains() -> None:
 def test_a_pod_that_selects_another_node_is_last() -> None:
     picky = pod("a", 0, "n9")
 
-    first = PLACEMENT.next_pod([picky, pod("c", 2)], [])
-    last = PLACEMENT.next_pod([picky], [pod("c", 2, "n2")])
+    first = telling([picky, pod("c", 2)], []).next_pod()
+    last = telling([picky], [pod("c", 2, "n2")]).next_pod()
 
     assert first is not None
     assert first[0].metadata.name == "c"
@@ -111,23 +123,78 @@ def test_annotations_become_a_request(
     assert near.topology_request(annotations) == asked
 
 
-def test_the_label_of_ranks_is_named_only_where_something_is_asked() -> None:
+def test_the_labels_of_ranks_are_named_beside_what_is_asked() -> None:
     asked = near.topology_request({names.REQUIRED_TOPOLOGY: "rack"}, near.COMPLETION_INDEX)
+    of_replicas = near.topology_request({}, near.COMPLETION_INDEX, "example.com/job", 2)
 
     assert asked == {"required": "rack", "podIndexLabel": near.COMPLETION_INDEX}
-    assert near.topology_request({}, near.COMPLETION_INDEX) is None
+    assert of_replicas == {
+        "podIndexLabel": near.COMPLETION_INDEX,
+        "subGroupIndexLabel": "example.com/job",
+        "subGroupCount": 2,
+    }
 
 
 def test_a_pod_of_a_group_gets_the_domain_of_its_rank_or_what_is_left() -> None:
-    placed = [pod("a", 0, "n1"), pod("b", 1, "n1")]
+    placed = [{HOST: "n1"}, {HOST: "n1"}]
 
     assert PLACEMENT.for_pod(pod("c", 2), placed) == {HOST: "n2"}
     assert PLACEMENT.for_pod(pod("again", 1), placed) == {HOST: "n2"}
     assert PLACEMENT.for_pod(pod("x"), []) == {HOST: "n1"}
-    assert PLACEMENT.for_pod(pod("more"), [*placed, pod("c", 2, "n2")]) == {}
+    assert PLACEMENT.for_pod(pod("more"), [*placed, {HOST: "n2"}]) == {}
 
 
 def test_the_index_in_a_group_is_a_rank() -> None:
     member = pod_view("m", labels={names.POD_GROUP_POD_INDEX_LABEL: "2"})
 
-    assert near.rank(member) == 2
+    assert near.BY_DEFAULT.rank(member) == 2
+
+
+def numbered(**labels: str) -> views.Pod:
+    return pod_view("p", labels={key.replace("_", "/"): text for key, text in labels.items()})
+
+
+def test_each_replica_numbers_its_pods_anew() -> None:
+    by = near.Numbering(labels=("a/i",), replica="a/job", per_replica=3)
+
+    assert by.rank(numbered(a_i="2", a_job="1")) == 5
+    assert by.rank(numbered(a_i="3", a_job="1")) is None
+    assert by.rank(numbered(a_i="2")) is None
+
+
+def test_workers_are_numbered_after_their_leader() -> None:
+    after = near.Numbering(labels=("a/i",), first=1)
+    offset = pod_view("p", labels={"a/i": "2"}, annotations={names.POD_INDEX_OFFSET: "2"})
+
+    assert after.rank(numbered(a_i="1")) == 0
+    assert after.rank(numbered(a_i="0")) is None
+    assert after.rank(offset) == 0
+
+
+def test_a_pod_made_anew_is_told_the_domain_that_takes_the_place_of_a_lost_one() -> None:
+    """A pod on a lost node holds a domain that is none any more."""
+    placed = [pod("a", 0, "n1"), pod("b", 1, "n1"), pod("gone", 2, "lost")]
+
+    assert told([pod("again", 2)], placed) == {"again": "n2"}
+
+
+def test_to_tell_each_of_many_pods_looks_at_few_others() -> None:
+    """Pods come one by one, and each is told its domain before the next one comes."""
+    looked_at = 0
+
+    class Counting(near.Numbering):
+        @override
+        def rank(self, pod: views.Pod) -> int | None:
+            nonlocal looked_at
+            looked_at += 1
+            return super().rank(pod)
+
+    domains = PodDomains((HOST,), tuple(((f"n{i:03}",), 2) for i in range(100)))
+    state = near.Telling(near.placement(domains, Counting()))
+    for number in range(200):
+        state.see(pod(f"p{number:03}", number), waits=True)
+        chosen = state.next_pod()
+        assert chosen is not None
+        state.see(pod(f"p{number:03}", number, chosen[1][HOST]), waits=False)
+
+    assert looked_at < 200 * 5

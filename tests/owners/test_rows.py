@@ -25,6 +25,7 @@ GIVEN = Injection(
     tolerations=(views.Toleration(key="gpu", operator="Exists", effect="NoSchedule"),),
     labels={names.PODSET_LABEL: "a", names.LOCAL_QUEUE_NAME_LABEL: "default"},
     annotations={names.WORKLOAD_ANNOTATION: "train"},
+    gates=(names.TOPOLOGY_GATE,),
 )
 
 
@@ -95,6 +96,31 @@ def test_a_start_and_a_restore_leave_it_as_it_was(sample: Sample) -> None:
     )
 
 
+def test_workers_of_an_mpijob_are_numbered_after_a_launcher_that_works() -> None:
+    sample = next(one for one in samples.ALL if one.row.kind == "MPIJob")
+    before = stored(sample)
+    before["spec"]["runLauncherAsWorker"] = True
+    domain = {
+        "domainCount": 1,
+        "valuesPerLevel": [{"universal": "n"}],
+        "podCounts": {"universal": 1},
+    }
+    assigned = {"levels": ["host"], "slices": [domain]}
+    admission = {
+        "clusterQueue": "q",
+        "podSetAssignments": [
+            {"name": name, "count": 1, "topologyAssignment": assigned} for name in sample.pod_sets
+        ],
+    }
+    workload = msgspec.convert({"status": {"admission": admission}}, Workload)
+    patch = owner_of(sample, before).start(workload, dict.fromkeys(sample.pod_sets, GIVEN))
+    running = owner_of(sample, apply(before, msgspec.json.decode(patch.body)))
+    offsets = [
+        one.template.metadata.annotation(names.POD_INDEX_OFFSET) for one in running.view.asked
+    ]
+    assert offsets == ["", "1"]
+
+
 @EVERY
 def test_each_template_gets_what_the_admission_gives(sample: Sample) -> None:
     owner = owner_of(sample, started(sample, stored(sample)))
@@ -103,6 +129,7 @@ def test_each_template_gets_what_the_admission_gives(sample: Sample) -> None:
         assert (spec.node_selector or {})["nvidia.com/gpu.product"] == "A100"
         assert metadata.label(names.PODSET_LABEL) == "a"
         assert (spec.tolerations or ())[-1].key == "gpu"
+        assert (spec.scheduling_gates or ())[-1].name == names.TOPOLOGY_GATE
 
 
 @EVERY

@@ -84,7 +84,10 @@ def test_each_replica_of_a_leader_worker_set_is_a_group_of_its_own() -> None:
         assert serving_group.owner_of(LEADER_WORKER_SET, member) == "serve"
         group = serving_group.of_pod(LEADER_WORKER_SET, found, member)
         assert group == second
-        assert joined(second, member)["annotations"][names.ROLE_HASH] == role
+        annotations = joined(second, member)["annotations"]
+        assert annotations[names.ROLE_HASH] == role
+        # workers are numbered after the leader
+        assert annotations.get(names.POD_INDEX_OFFSET) == ("1" if role == "worker" else None)
 
 
 def test_a_replica_of_a_surge_is_a_group_and_not_wanted_for_long() -> None:

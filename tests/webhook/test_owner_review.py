@@ -204,18 +204,21 @@ def test_one_that_asks_for_nothing_is_left_alone_whatever_controls_it(owner: str
 def test_errors_of_templates_stand_at_their_places():
     wrong = annotated(**{REQUIRED.replace("/", "__"): "a b"})
     where = f"metadata.annotations[{REQUIRED}]"
-    # The second error of each is that no topology is supported.
     assert paths(validate(in_queue(wrong, wrong))) == [
-        f"{template}{where}" for template in (DRIVER, WORKERS) for _ in range(2)
+        f"{template}{where}" for template in (DRIVER, WORKERS)
     ]
-    assert paths(validate(in_queue({}, wrong))) == [f"{WORKERS}{where}"] * 2
+    assert paths(validate(in_queue({}, wrong))) == [f"{WORKERS}{where}"]
 
 
 def test_warnings_of_templates_name_their_places():
     asked = annotated(**{PREFERRED.replace("/", "__"): "rack"})
-    assert [
-        text.partition(" has no effect")[0] for text in validate(in_queue({}, asked)).warnings
-    ] == [f"{WORKERS}metadata.annotations[{PREFERRED}]"]
+    assert validate(in_queue({}, asked)).warnings == ()
+    growing = in_queue({}, asked)
+    workers = growing["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]["spec"]
+    workers["schedulingGates"] = [{"name": names.ELASTIC_JOB_GATE}]
+    assert [text.partition(" has no effect")[0] for text in validate(growing).warnings] == [
+        f"{WORKERS}metadata.annotations[{PREFERRED}]"
+    ]
     gated = in_queue()
     driver = gated["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     driver["schedulingGates"] = [{"name": names.TOPOLOGY_GATE}]

@@ -31,7 +31,7 @@ def judged_job(template: dict[str, Any], **labels: str) -> pod_review.Outcome:
 
 
 @pytest.mark.parametrize("key", unserved.REFUSED_TOPOLOGY)
-def test_a_required_topology_is_refused_where_no_pod_would_be_told_its_domain(key: str) -> None:
+def test_a_required_topology_is_refused_of_a_job_that_may_grow(key: str) -> None:
     value = '[{"topology":"rack","size":2}]' if key.endswith("constraints") else "rack"
     asks = {key: value}
     if key == names.SLICE_REQUIRED_TOPOLOGY:
@@ -44,7 +44,7 @@ def test_a_required_topology_is_refused_where_no_pod_would_be_told_its_domain(ke
     template: dict[str, Any] = {"metadata": {"annotations": asks}}
     (of_job,) = judged_job(template | elastic, **QUEUED).errors
     assert of_job.path.text == f"spec.template.metadata.annotations[{key}]"
-    assert "topology-aware scheduling is supported for Jobs and pods with a queue" in of_job.text()
+    assert "not supported where the number of pods may change" in of_job.text()
     assert judged_job(template, **QUEUED).errors == ()
     assert judged(make_pod(labels=QUEUED, annotations=asks, schedulingGates=GATES)).errors == ()
     assert judged_job(template).errors == ()

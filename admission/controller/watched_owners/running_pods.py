@@ -23,6 +23,7 @@ from admission.controller.queues.configuration import Configuration
 from admission.controller.seeing import informers
 from admission.controller.seeing.informers import Informer
 from admission.controller.watched_owners import orphans, requests
+from admission.controller.watched_owners.domain_tellings import OwnerTellings
 from admission.controller.watched_owners.members import Members
 from admission.controller.watched_owners.orphans import Origin
 from admission.controller.workloads.workloadindex import WorkloadIndex
@@ -39,6 +40,7 @@ from admission.objects.workload import (
     Workload,
     WorkloadSpec,
     assigned_domains,
+    has_domains,
 )
 from admission.owners import near
 from admission.owners import pod as pod_owner
@@ -247,10 +249,8 @@ class RunningPods:
         self._owners: Table[WorkloadKey, Workload] = Table()
         """What owners ask for that were let go as a whole, by the key of their Workload."""
         self._owners_of = self._owners.index(_queues_of_owner)
-        self._placements: dict[
-            WorkloadKey, tuple[tuple[str, str], dict[str, near.Placement | None]]
-        ] = {}
-        """Where pods go, by pod set, of a version of a Workload with pods that wait for that."""
+        self._tellings: dict[WorkloadKey, OwnerTellings] = {}
+        """Who is told its domain next, of owners of which a pod has waited for that."""
         self._origins: dict[WorkloadKey, Origin] = {}
         """What Workloads said of their pods, which may run longer than they are there."""
         self._short: set[WorkloadKey] = set()
@@ -307,6 +307,8 @@ class RunningPods:
             self._note_releasing(one)
             if pod_owner.waits_for_domain(pod):
                 self._look_at((self._workloads.current(one.of),))
+        self._tell(one)
+        if known is None or _differs(known.view, pod):
             self._recount(one.of, one.pod_set)
             self._recount_owner(one.of)
         if (
@@ -399,36 +401,55 @@ class RunningPods:
             first: key of the owner's first Workload.
             workload: the Workload that stands for the owner; it is admitted.
         """
-        is_waiting = False
-        for pod_set, uids in sorted(self._of.get(first, {}).items()):
-            pods = [self._pods[uid].view for uid in uids]
-            waiting = sorted(filter(_waits_for_domain, pods), key=_age_and_name)
-            is_waiting = is_waiting or bool(waiting)
-            placement = self._placement(first, workload, pod_set) if waiting else None
-            if placement is None:
-                continue  # the gate is another controller's
-            placed = (pod for pod in pods if not pod_owner.waits_for_domain(pod))
-            chosen = placement.next_pod(waiting, placed)
-            if chosen is not None:
-                return chosen
-        if not is_waiting:
-            self._placements.pop(first, None)
-        return None
-
-    def _placement(
-        self, first: WorkloadKey, workload: Workload, pod_set: str
-    ) -> near.Placement | None:
-        """Return where the pods of a pod set go; None where nothing is assigned to them."""
+        if not has_domains(workload):
+            self._tellings.pop(first, None)
+            return None
         metadata = workload.metadata
+        known = self._tellings.get(first)
         version = metadata.uid, metadata.resource_version
-        of_version, placements = self._placements.get(first, (version, {}))
-        if of_version != version:
-            placements = {}
-        if pod_set not in placements:
-            domains = assigned_domains(workload, pod_set)
-            placements[pod_set] = None if domains is None else near.placement(domains)
-        self._placements[first] = version, placements
-        return placements[pod_set]
+        if known is None or known.version != version:
+            known = self._tellings[first] = OwnerTellings(version, workload, known)
+            for pod_set, uids in self._of.get(first, {}).items():
+                telling, is_new = known.of(pod_set)
+                if telling is not None and is_new:
+                    for uid in uids:
+                        self._see_domain(telling, self._pods[uid].view)
+        chosen = (known.next_of(pod_set) for pod_set in sorted(self._of.get(first, {})))
+        return next(filter(None, chosen), None)
+
+    def domain(
+        self, workload: Workload, pod_set: str, pod: views.Pod, told: Iterable[Mapping[str, str]]
+    ) -> Mapping[str, str]:
+        """Return the node selector of the domain of a pod that starts now; empty for none.
+
+        Args:
+            workload: the Workload that lets it start.
+            pod_set: name of its pod set.
+            pod: the pod.
+            told: the node selectors of others that were just started.
+        """
+        domains = assigned_domains(workload, pod_set)
+        if domains is None:
+            return {}
+        count = sum(count for _, count in domains.counts)
+        where = near.placement(domains, near.numbering(workload, pod_set, count))
+        uids = self._of.get(workload.key(), {}).get(pod_set, ())
+        there = (self._pods[uid].view.spec.node_selector or {} for uid in uids)
+        return where.for_pod(pod, (*there, *told))
+
+    def _tell(self, one: _Pod) -> None:
+        """Have a pod that waits for its domain be told it, or count one that holds one."""
+        known = self._tellings.get(one.of)
+        telling = None if known is None else known.of(one.pod_set)[0]
+        if telling is not None:
+            self._see_domain(telling, one.view)
+
+    def _see_domain(self, telling: near.Telling, pod: views.Pod) -> None:
+        waits = pod_owner.waits_for_domain(pod)
+        if waits and (pod.metadata.deletion_timestamp or _is_single(pod)):
+            telling.lose(pod.metadata.uid)
+        else:
+            telling.see(pod, waits=waits)
 
     def count_running(self, first: WorkloadKey, pod_sets: Iterable[dict[str, Any]]) -> None:
         """Have the pod sets of an elastic owner ask for the pods that run, and for no others."""
@@ -574,7 +595,7 @@ class RunningPods:
         _discard(pod_sets, known.pod_set, uid)
         if not pod_sets:
             del self._of[known.of]
-            self._placements.pop(known.of, None)
+            self._tellings.pop(known.of, None)
             self._origins.pop(known.of, None)
             self._shares.pop(known.of, None)
             self._within.pop(known.of, None)
@@ -585,7 +606,8 @@ class RunningPods:
         self._recount(known.of, known.pod_set)
         self._recount_owner(known.of)
         self._look_at(tuple(self._awaited.pop(known.of, ())))
-        if known.of in self._placements:
+        tellings = self._tellings.get(known.of)
+        if tellings is not None and tellings.lose(known.pod_set, uid):
             self._look_at((self._workloads.current(known.of),))  # a domain may be free
 
     # ------------------------------------------------------------------------------ charging
@@ -1078,17 +1100,6 @@ def _order(one: _Pod) -> tuple[bool, bool, str]:
 def _age(pod: views.Pod) -> tuple[str, str]:
     """Return the sort key of waiting pods: the oldest first."""
     return pod.metadata.creation_timestamp or "", pod.metadata.uid
-
-
-def _age_and_name(pod: views.Pod) -> tuple[str, str]:
-    """Return the sort key of pods that get domains: the oldest first, equal ones by name."""
-    return pod.metadata.creation_timestamp or "", pod.metadata.name
-
-
-def _waits_for_domain(pod: views.Pod) -> bool:
-    """Whether a pod of an owner waits for its domain, and is not being deleted."""
-    is_leaving = bool(pod.metadata.deletion_timestamp)
-    return pod_owner.waits_for_domain(pod) and not is_leaving and not _is_single(pod)
 
 
 def _differs(known: views.Pod, pod: views.Pod) -> bool:

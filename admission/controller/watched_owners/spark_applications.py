@@ -3,7 +3,7 @@
 See ADR 0150.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -44,6 +44,7 @@ class _Started(NamedTuple):
 
     role: str
     at: datetime
+    selector: Mapping[str, str]
 
 
 class SparkApplications(HeldOwners[Held, Document]):
@@ -139,9 +140,11 @@ class SparkApplications(HeldOwners[Held, Document]):
             given = injection.injection(workload, role, flavors)
         except KeyError:
             return ours.waits_for_application(ident[1])  # its flavor was deleted
-        now = self._clock.now()
-        self._started.setdefault(ident, {})[pod.metadata.uid] = _Started(role, now)
-        return given
+        now, started = self._clock.now(), self._started.setdefault(ident, {})
+        told = [one.selector for one in started.values() if one.role == role]
+        selector = self._running.domain(workload, role, pod, told)
+        started[pod.metadata.uid] = _Started(role, now, selector)
+        return injection.with_selector(given, selector)
 
     def _admitted(self, ident: _Ident) -> Workload | None:
         """Return the Workload of an application that was started with it."""
