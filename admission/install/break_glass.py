@@ -73,13 +73,13 @@ def open_gates(api: Api, settings: Settings, clock: Clock) -> Iterator[Applied]:
     record = _record(api, settings.namespace)
     since = clocks.to_wire(clock.now()) if record is None else record["data"][_SINCE]
     earlier = [] if record is None else json.loads(record["data"][_KEPT])
-    found = {_identity(one): _as_made(one) for one in (*earlier, *present)}
-    kept = [found[place] for place in sorted(found)]
-    made = {**identity(settings.namespace), "data": {_SINCE: since, _KEPT: json.dumps(kept)}}
+    gates = {_identity(gate): _as_made(gate) for gate in (*earlier, *present)}
+    kept = [gates[place] for place in sorted(gates)]
+    config_map = {**identity(settings.namespace), "data": {_SINCE: since, _KEPT: json.dumps(kept)}}
     if record is None:
-        api.create(resources.CONFIG_MAPS, made, settings.namespace)
+        api.create(resources.CONFIG_MAPS, config_map, settings.namespace)
     else:
-        api.patch(resources.CONFIG_MAPS, RECORD, patches.merge(made), settings.namespace)
+        api.patch(resources.CONFIG_MAPS, RECORD, patches.merge(config_map), settings.namespace)
     yield from apply.delete_all(api, present)
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from admission.base import fielderrors, names
 from admission.base.fielderrors import FieldError
-from admission.objects.reviewed_pod import Pod
+from admission.objects.reviewed_pod import ReviewedPod
 from admission.webhook import topology
 
 REFUSED_TOPOLOGY: Final = (
@@ -29,7 +29,7 @@ _NO_TOPOLOGY: Final = (
 )
 
 
-def errors(pod: Pod, *, tells_domains: bool = False) -> list[FieldError]:
+def errors(pod: ReviewedPod, *, tells_domains: bool = False) -> list[FieldError]:
     """Return requests of a new pod, or of the template of a new Job, that cannot be kept.
 
     Args:
@@ -39,7 +39,7 @@ def errors(pod: Pod, *, tells_domains: bool = False) -> list[FieldError]:
     return [] if tells_domains else list(_required_topology(pod))
 
 
-def warnings(pod: Pod, *, tells_domains: bool = False) -> tuple[str, ...]:
+def warnings(pod: ReviewedPod, *, tells_domains: bool = False) -> tuple[str, ...]:
     """Return requests of a new pod, or of the template of a new Job, that have no effect.
 
     Args:
@@ -65,7 +65,7 @@ def _topologies(annotations: Mapping[str, str]) -> Iterator[str]:
             )
 
 
-def _required_topology(pod: Pod) -> Iterator[FieldError]:
+def _required_topology(pod: ReviewedPod) -> Iterator[FieldError]:
     annotations = pod.metadata.annotations or {}
     if _REFUSED.isdisjoint(annotations):
         return
@@ -74,7 +74,7 @@ def _required_topology(pod: Pod) -> Iterator[FieldError]:
             yield fielderrors.forbidden(topology.PATH.key(key), _NO_TOPOLOGY)
 
 
-def _foreign_gate(pod: Pod) -> Iterator[str]:
+def _foreign_gate(pod: ReviewedPod) -> Iterator[str]:
     if pod.has_gate(names.TOPOLOGY_GATE):
         yield (
             f"the pod waits until another controller removes its gate {names.TOPOLOGY_GATE}:"
