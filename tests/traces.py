@@ -89,11 +89,11 @@ def _ready() -> World:
 
 def _changed(
     found: World, resource: Resource, name: str, namespace: str, change: Any
-) -> core.Observed:
+) -> core.WatchMessage:
     """Changes an object; what its watch tells the core."""
     found.store.patch(resource, name, patches.merge(change), namespace)
     now = found.store.get(resource, name, namespace, into=WATCHED[resource])
-    return core.Observed(resource, Upserted(now))
+    return core.WatchMessage(resource, Upserted(now))
 
 
 def pod_released() -> dict[str, Crossed]:

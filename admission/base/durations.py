@@ -55,9 +55,9 @@ def to_wire(microseconds: int) -> str:
     return ("-" if microseconds < 0 else "") + "".join(parts)
 
 
-def narrowed(given: int | None, *narrowing: int | None) -> int:
+def narrowed(seconds: int | None, *narrowing: int | None) -> int:
     """Return what is given, as far as nobody says less; 0 where nothing is given."""
-    return min(one for one in (given or 0, *narrowing) if one is not None)
+    return min(limit for limit in (seconds or 0, *narrowing) if limit is not None)
 
 
 def age(passed: timedelta) -> str:

@@ -125,8 +125,8 @@ def ledger_drift(amount: str, *, is_more: bool, mends: bool) -> Event:
         is_more: whether more is charged than is held; else less.
         mends: whether the controller reads everything again now.
     """
-    what = f"{amount} {'are charged but not held' if is_more else 'are held but not charged'}"
-    return Event(WARNING, "LedgerDrift", f"{what}. {_then(mends=mends)}")
+    text = f"{amount} {'are charged but not held' if is_more else 'are held but not charged'}"
+    return Event(WARNING, "LedgerDrift", f"{text}. {_then(mends=mends)}")
 
 
 def node_ledger_drift(amount: str, *, is_more: bool, mends: bool) -> Event:
@@ -137,8 +137,8 @@ def node_ledger_drift(amount: str, *, is_more: bool, mends: bool) -> Event:
         is_more: whether more is counted than pods hold; else less.
         mends: whether the controller reads everything again now.
     """
-    what = f"{amount} {'are counted but not held' if is_more else 'are held but not counted'}"
-    return Event(WARNING, "LedgerDrift", f"{what} by pods on this node. {_then(mends=mends)}")
+    text = f"{amount} {'are counted but not held' if is_more else 'are held but not counted'}"
+    return Event(WARNING, "LedgerDrift", f"{text} by pods on this node. {_then(mends=mends)}")
 
 
 def _then(*, mends: bool) -> str:
@@ -244,7 +244,7 @@ _WAIT_FOR_NODE: Final = "Wait if a node is to come or to become free, as from an
 
 def cannot_run(
     kind: str,
-    held: Mapping[str, str],
+    shares: Mapping[str, str],
     queue: str,
     counts: MemberCounts,
     missing: str,
@@ -255,14 +255,14 @@ def cannot_run(
 
     Args:
         kind: kind of the owner; empty if the event is on the Workload.
-        held: quota that it holds, by resource.
+        shares: quota that it holds, by resource.
         queue: its LocalQueue.
         counts: how many of its pods exist, have a node and are ready.
         missing: the first thing that its pods lack to run.
         unscheduled: why pods have no node; empty where nobody says it.
         minutes: minutes from its admission to its eviction; None if it is not evicted.
     """
-    amounts = ", ".join(f"{amount} {name}" for name, amount in held.items())
+    amounts = ", ".join(f"{amount} {name}" for name, amount in shares.items())
     problem = f"only {missing}"
     if counts.created < counts.asked and kind:
         problem = f"{problem}; its other events may say why"

@@ -74,8 +74,8 @@ def _uncaught(
 ) -> None:
     if issubclass(kind, KeyboardInterrupt | SystemExit):
         return
-    found = error or kind()
-    get("process").error("uncaught exception", exc_info=(kind, found, trace))
+    raised = error or kind()
+    get("process").error("uncaught exception", exc_info=(kind, raised, trace))
 
 
 def get(component: str) -> Logger:
@@ -91,7 +91,7 @@ def pass_on(component: str, sink: Sink) -> None:
 
 def end_passing_on(component: str, sink: Sink) -> None:
     """Have the lines of a component go to a function no more."""
-    _SINKS[component] = tuple(one for one in _SINKS.get(component, ()) if one != sink)
+    _SINKS[component] = tuple(other for other in _SINKS.get(component, ()) if other != sink)
 
 
 def to_json(line: Mapping[str, Any]) -> str:

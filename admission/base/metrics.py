@@ -96,11 +96,11 @@ class ByQueue(NamedTuple):
 def _by_queue(
     name: str, text: str, buckets: Iterable[float], local_buckets: Iterable[float] | None = None
 ) -> ByQueue:
-    found = tuple(buckets)
-    own = found if local_buckets is None else tuple(local_buckets)
+    found_buckets = tuple(buckets)
+    local = found_buckets if local_buckets is None else tuple(local_buckets)
     return ByQueue(
-        Histogram(f"kueue_{name}", text, _QUEUE_PRIORITY, buckets=found),
-        Histogram(f"kueue_local_queue_{name}", text, _LOCAL_PRIORITY, buckets=own),
+        Histogram(f"kueue_{name}", text, _QUEUE_PRIORITY, buckets=found_buckets),
+        Histogram(f"kueue_local_queue_{name}", text, _LOCAL_PRIORITY, buckets=local),
     )
 
 
@@ -516,7 +516,7 @@ REVIEW_BUCKETS: Final = (
 """Seconds. A review takes fractions of a millisecond; the API server gives up after 5 s."""
 
 
-class Webhook:
+class WebhookProcessMetrics:
     """Metrics of one webhook process, in a registry of their own.
 
     Attributes:

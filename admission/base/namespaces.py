@@ -58,7 +58,9 @@ class ManagedNamespaces:
         """
         if name in NEVER_MANAGED or name in self.excluded:
             return True
-        return labels is not None and not all(one.matches(labels) for one in self.requirements)
+        return labels is not None and not all(
+            requirement.matches(labels) for requirement in self.requirements
+        )
 
     def include(self, name: str, labels: Labels | None) -> bool:
         """Return whether a namespace is surely managed; arguments as of `leave_out`."""
@@ -75,9 +77,9 @@ class ManagedNamespaces:
             labels: of the namespace.
             has_queue: whether it is known to have a LocalQueue; its labels may say so later.
         """
-        said = labels.get(names.ENFORCE_LABEL)
-        if said in {"true", "false"}:
-            return said == "true"
+        label = labels.get(names.ENFORCE_LABEL)
+        if label in {"true", "false"}:
+            return label == "true"
         if has_queue or names.HAS_QUEUE_LABEL in labels:
             return self.enforced_with_queue
         return self.enforced_without_queue

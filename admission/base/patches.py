@@ -69,7 +69,9 @@ def version_of(patch: Patch) -> str:
     if patch.type is not PatchType.JSON:
         return str(body.get("metadata", {}).get("resourceVersion", ""))
     path = pointer("metadata", "resourceVersion")
-    return next((str(one.get("value", "")) for one in body if one["path"] == path), "")
+    return next(
+        (str(operation.get("value", "")) for operation in body if operation["path"] == path), ""
+    )
 
 
 def pointer(*parts: str | int) -> str:
@@ -137,25 +139,25 @@ class PatchBuilder:
         self._operations.append({"op": "remove", "path": path})
 
     def merge(
-        self, path: str, present: Mapping[str, Any] | None, wanted: Mapping[str, Any]
+        self, path: str, present: Mapping[str, Any] | None, desired: Mapping[str, Any]
     ) -> None:
         """Set members of an object and leave its other members; equal ones cost nothing."""
         if present is None:
-            if wanted:
-                self.put(path, dict(wanted))
+            if desired:
+                self.put(path, dict(desired))
             return
-        for key, value in wanted.items():
+        for key, value in desired.items():
             if key not in present or present[key] != value:
                 self.put(f"{path}/{_escape(key)}", value)
 
     def become(
-        self, path: str, present: Mapping[str, Any] | None, wanted: Mapping[str, Any]
+        self, path: str, present: Mapping[str, Any] | None, desired: Mapping[str, Any]
     ) -> None:
         """Set members of an object and remove those that are not wanted."""
         for key in present or ():
-            if key not in wanted:
+            if key not in desired:
                 self.remove(f"{path}/{_escape(key)}")
-        self.merge(path, present, wanted)
+        self.merge(path, present, desired)
 
     def append(self, path: str, present: Sequence[Any] | None, items: Sequence[Any]) -> None:
         """Add items behind those of a list."""

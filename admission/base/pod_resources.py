@@ -102,7 +102,7 @@ def is_pod_level_for_limit_range(resource: str) -> bool:
 
 def requests(pod: Pod[A]) -> dict[str, A]:
     """Return what the scheduler reserves for a pod: requests by resource, with overhead."""
-    total = without_overhead(pod, lambda one: one.requests)
+    total = without_overhead(pod, lambda container: container.requests)
     return _sum(total, pod.overhead) if pod.overhead else total
 
 
@@ -118,7 +118,7 @@ def without_overhead(
         amounts: what to take from a container: its requests or its limits.
         decides: tells the resources whose pod-level amount replaces that of the containers.
     """
-    total = aggregate((one, amounts(one)) for one in pod.containers)
+    total = aggregate((container, amounts(container)) for container in pod.containers)
     if pod.pod_level is not None:
         total |= {r: v for r, v in amounts(pod.pod_level).items() if decides(r)}
     return total
@@ -161,7 +161,7 @@ def with_default_requests(pod: Pod[A]) -> Pod[A]:
     becomes the pod-level limit. The API server does this for pods, never for pod templates, so a
     template has to be defaulted to know what its pods will request.
     """
-    containers = tuple(_requests_from_limits(one) for one in pod.containers)
+    containers = tuple(_requests_from_limits(container) for container in pod.containers)
     pod = replace(pod, containers=containers)
     if pod.pod_level is None:
         return pod
@@ -169,7 +169,7 @@ def with_default_requests(pod: Pod[A]) -> Pod[A]:
     if not level.limits:
         return replace(pod, pod_level=level)
     missing = {r: v for r, v in level.limits.items() if is_pod_level(r)}
-    requested = aggregate((one, one.requests) for one in containers)
+    requested = aggregate((container, container.requests) for container in containers)
     missing |= {r: v for r, v in requested.items() if r in _OVERCOMMITTABLE}
     return replace(pod, pod_level=replace(level, requests={**missing, **level.requests}))
 
@@ -184,12 +184,14 @@ def _with_default_hugepages(pod: Pod[A], level: Container[A]) -> Container[A]:
     """Return pod-level resources with the containers' limits of huge pages, where none are set."""
     if not level.requests and not level.limits:
         return level
-    found = {
+    defaults = {
         resource: amount
-        for resource, amount in aggregate((one, one.limits) for one in pod.containers).items()
+        for resource, amount in aggregate(
+            (container, container.limits) for container in pod.containers
+        ).items()
         if resource.startswith(_HUGEPAGES) and resource not in level.requests
     }
-    return replace(level, limits={**found, **level.limits}) if found else level
+    return replace(level, limits={**defaults, **level.limits}) if defaults else level
 
 
 def _add(into: dict[str, A], amounts: Mapping[str, A]) -> None:

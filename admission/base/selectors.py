@@ -79,10 +79,10 @@ def _compare(key: str, operator: str, values: tuple[str, ...]) -> Predicate:
     bound = _integer(values[0]) if len(values) == 1 else None
 
     def test(labels: Labels) -> bool:
-        found = _integer(labels.get(key, ""))
-        if bound is None or found is None:
+        number = _integer(labels.get(key, ""))
+        if bound is None or number is None:
             return False
-        return found > bound if operator == "Gt" else found < bound
+        return number > bound if operator == "Gt" else number < bound
 
     return test
 

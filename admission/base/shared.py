@@ -28,7 +28,7 @@ def share_members(struct: msgspec.Struct, *fields: str) -> None:
 
     The last thousand are remembered.
     """
-    found = tuple(getattr(struct, field) for field in fields)
-    key = type(struct), _ENCODER.encode(found)
-    for field, value in zip(fields, _KEPT.get(key, lambda: found), strict=True):
+    members = tuple(getattr(struct, field) for field in fields)
+    key = type(struct), _ENCODER.encode(members)
+    for field, value in zip(fields, _KEPT.get(key, lambda: members), strict=True):
         msgspec.structs.force_setattr(struct, field, value)

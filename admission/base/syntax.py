@@ -78,11 +78,11 @@ def domain_prefixed_path(path: FieldPath, text: str) -> list[FieldError]:
 
 def parse_integer(text: str, *, bits: int = 64) -> int | str:
     """Return the integer, or the words in which Go's ``strconv.Atoi`` refuses the text."""
-    found = _INTEGER_RE.fullmatch(text)
-    if found is None:
+    match = _INTEGER_RE.fullmatch(text)
+    if match is None:
         return f'strconv.Atoi: parsing "{text}": invalid syntax'
-    is_long = len(found["digits"]) > _MOST_DIGITS  # no int, not even one that is too large
-    value = None if is_long else int(found["sign"] + found["digits"])
+    is_long = len(match["digits"]) > _MOST_DIGITS  # no int, not even one that is too large
+    value = None if is_long else int(match["sign"] + match["digits"])
     if value is None or not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
         return f'strconv.Atoi: parsing "{text}": value out of range'
     return value
@@ -95,8 +95,8 @@ def whole_number(text: str) -> int | None:
     """
     if not text.isascii() or not text.isdecimal():
         return None
-    found = parse_integer(text)
-    return found if isinstance(found, int) else None
+    value = parse_integer(text)
+    return value if isinstance(value, int) else None
 
 
 def parse_boolean(text: str) -> bool | str:

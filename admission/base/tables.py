@@ -60,9 +60,9 @@ class Table(Generic[Key, Value]):
             groups_of: returns the groups of a value; it depends on key and value only.
         """
         assert not self._values, "an index is declared before there are values"
-        made: Index[Group, Key] = Index(groups_of)
-        self._indexes.append(made)
-        return made
+        index: Index[Group, Key] = Index(groups_of)
+        self._indexes.append(index)
+        return index
 
     def put(self, key: Key, value: Value) -> Value | None:
         """Store a value; return the one before, or None."""

@@ -57,7 +57,7 @@ limit_option: Final[Callable[[Any], Any]] = click.option(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QueriedCluster:
     """The cluster that a command queries.
 
     Attributes:
@@ -70,19 +70,21 @@ class Asked:
 
     def read(self, *, pods: str | None = None, pod_fields: str = "", nodes: bool = False) -> Read:
         """Return what the caller may read; see `cluster.Wanted`."""
-        wanted = Wanted(namespace=self.namespace, pods=pods, pod_fields=pod_fields, nodes=nodes)
-        return cluster.relate(cluster.read(self.api, wanted))
+        selection = Wanted(namespace=self.namespace, pods=pods, pod_fields=pod_fields, nodes=nodes)
+        return cluster.relate(cluster.read(self.api, selection))
 
 
 @contextmanager
-def asked(kubeconfig: str | None, context: str | None, namespace: str | None) -> Iterator[Asked]:
+def asked(
+    kubeconfig: str | None, context: str | None, namespace: str | None
+) -> Iterator[QueriedCluster]:
     """Connect to the cluster of a kubeconfig; what fails ends the command with exit code 1."""
-    target = connection.Target(kubeconfig, context)
+    target = connection.ApiServerTarget(kubeconfig, context)
     with output.reported(_ADVICE):
         namespace = namespace or target.namespace()
         api = target.connect(connections=1, timeout_seconds=_TIMEOUT_SECONDS)
         with closing(api):
-            yield Asked(api, namespace)
+            yield QueriedCluster(api, namespace)
 
 
 def queue_names(read: Read, namespace: str) -> list[str]:
@@ -104,19 +106,19 @@ def say(lines: Iterable[str]) -> None:
         click.echo(output.one_line(line))
 
 
-def not_shown(missing: Iterable[str], most: int) -> list[str]:
+def not_shown(missing: Iterable[str], limit: int) -> list[str]:
     """Return notes of what could not be read; those for the same reason are one note."""
     kinds: dict[str, list[str]] = {}
     roles: dict[str, list[str]] = {}
     for text in missing:
-        known, _, role = text.partition(cluster.SHOWN_BY)
-        plural, between, why = known.partition(_NOT_SHOWN)
+        kind, _, role = text.partition(cluster.SHOWN_BY)
+        plural, between, why = kind.partition(_NOT_SHOWN)
         kinds.setdefault(f"{between}{why}", []).append(plural)
         roles.setdefault(f"{between}{why}", []).extend([role] if role else [])
     notes = (
         f"note: {', '.join(plurals)}{why}{_shown_by(roles[why])}" for why, plurals in kinds.items()
     )
-    return [line for note in notes for line in tables.sentence(note, most, "  ")]
+    return [line for note in notes for line in tables.sentence(note, limit, "  ")]
 
 
 def _shown_by(roles: Sequence[str]) -> str:

@@ -16,12 +16,12 @@ from admission.config import reading
 from admission.config.derived import Settings
 from admission.install import break_glass as glass
 from admission.install import installation
-from admission.install.outside_quota import EVERYTHING, Chosen, Releaser
+from admission.install.outside_quota import EVERYTHING, Releaser, Selection
 from admission.kube import errors
 from admission.kube.apply import Applied
 from admission.kube.client import Client
 from admission.owners import integrations
-from admission.run.connection import Target
+from admission.run.connection import ApiServerTarget
 
 _ADVICE: Final = (
     "you can run the command again: it does not repeat what is done. Your user needs the right to "
@@ -67,7 +67,7 @@ Examples:
 )
 @_common
 @click.option("--new-only", is_flag=True, help="Leave what waits waiting; only new pods pass.")
-def on(target: Target, config_file: Path | None, form: str, new_only: bool) -> None:
+def on(target: ApiServerTarget, config_file: Path | None, form: str, new_only: bool) -> None:
     """Let new pods pass without quota, and let everything run that waits for quota.
 
     Takes away webhook configurations and the policies that hold or refuse GPU pods. break-glass
@@ -92,7 +92,7 @@ Examples:
 """
 )
 @_common
-def off(target: Target, config_file: Path | None, form: str) -> None:
+def off(target: ApiServerTarget, config_file: Path | None, form: str) -> None:
     """Put back what break-glass on took away: GPU pods go through queues again."""
     with _connected(target, config_file) as (api, settings):
         changes = list(glass.close_gates(api, settings))
@@ -109,23 +109,23 @@ Examples:
 """
 )
 @_common
-def status(target: Target, config_file: Path | None, form: str) -> None:
+def status(target: ApiServerTarget, config_file: Path | None, form: str) -> None:
     """Say whether new pods pass without quota, and which pods were let run."""
     with _connected(target, config_file) as (api, settings):
-        found = glass.status(api, settings.namespace)
+        status_now = glass.status(api, settings.namespace)
     if form == "json":
-        output.print_json(asdict(found))
+        output.print_json(asdict(status_now))
         return
     off = clusters.again("gpu-admission break-glass off")
     click.echo(
-        f"the glass is broken since {found.since}; put it back with: {off}"
-        if found.since
+        f"the glass is broken since {status_now.since}; put it back with: {off}"
+        if status_now.since
         else "the glass is whole: new GPU pods wait for quota"
     )
-    count = tables.counted(len(found.outside), "pod") if found.outside else "no pods"
+    count = tables.counted(len(status_now.outside), "pod") if status_now.outside else "no pods"
     click.echo(f"{count} let run outside of quota")
-    for one in found.outside:
-        click.echo(f"  {one}")
+    for pod in status_now.outside:
+        click.echo(f"  {pod}")
 
 
 @break_glass.command(
@@ -141,7 +141,7 @@ Examples:
 @click.option("-n", "--namespace", default="", help="Namespace of the pod or owner.")
 @_common
 def release(
-    target: Target,
+    target: ApiServerTarget,
     config_file: Path | None,
     form: str,
     kind: str,
@@ -153,9 +153,9 @@ def release(
     if not is_namespace and not namespace:
         raise click.UsageError(f"which namespace is {kind} {name} in? Pass -n NAMESPACE")
     chosen = (
-        Chosen(namespace=name)
+        Selection(namespace=name)
         if is_namespace
-        else Chosen(namespace=namespace, kind=kind.lower(), name=name)
+        else Selection(namespace=namespace, kind=kind.lower(), name=name)
     )
     with _connected(target, config_file) as (api, settings):
         changes = list(_released(api, settings, chosen))
@@ -165,7 +165,9 @@ def release(
 
 
 @contextmanager
-def _connected(target: Target, config_file: Path | None) -> Iterator[tuple[Client, Settings]]:
+def _connected(
+    target: ApiServerTarget, config_file: Path | None
+) -> Iterator[tuple[Client, Settings]]:
     """The cluster, and the settings of the file or else of the installation."""
     with output.reported(options.CONFIG_ADVICE):
         settings = reading.load_logged(config_file)
@@ -176,7 +178,7 @@ def _connected(target: Target, config_file: Path | None) -> Iterator[tuple[Clien
         yield api, settings
 
 
-def _released(api: Client, settings: Settings, chosen: Chosen) -> Iterator[Applied]:
+def _released(api: Client, settings: Settings, chosen: Selection) -> Iterator[Applied]:
     releaser = Releaser(api, integrations.kinds_of(settings), SystemClock(), time.sleep)
     yield from releaser.owners(chosen)
     yield from releaser.pods(chosen)

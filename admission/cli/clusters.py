@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from admission.cli import named, output
 from admission.kube.client import Client
-from admission.run.connection import Target
+from admission.run.connection import ApiServerTarget
 
 _TIMEOUT_SECONDS: Final = 65.0
 """An API server with much to do gives up after 60 s by itself, and says so."""
@@ -30,16 +30,16 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def with_target(
-        *given: Any, kubeconfig: str | None, context: str | None, **values: Any
+        *arguments: Any, kubeconfig: str | None, context: str | None, **values: Any
     ) -> Any:
-        return command(*given, target=Target(kubeconfig, context), **values)
+        return command(*arguments, target=ApiServerTarget(kubeconfig, context), **values)
 
     wrapped: Callable[..., Any] = output.kubeconfig_option(context_option(with_target))
     return wrapped
 
 
 @contextmanager
-def connected(target: Target, advice: str = "") -> Iterator[Client]:
+def connected(target: ApiServerTarget, advice: str = "") -> Iterator[Client]:
     """Say which cluster is meant and connect to it; what fails ends the command.
 
     Args:

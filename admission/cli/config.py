@@ -42,17 +42,17 @@ def config(config_file: Path | None, shown: bool, form: Literal["yaml", "json"])
         effective = reading.load(config_file)
     if not shown:
         click.echo(f"{config_file or 'the defaults'}: valid")
-        for one in effective.unused:
-            click.echo(f"  without effect: {one.path} ({one.why})")
+        for setting in effective.unused:
+            click.echo(f"  without effect: {setting.path} ({setting.why})")
     elif form == "json":
         _print_json(effective)
     else:
-        for one in effective.unused:
-            click.echo(f"# without effect: {one.path} ({one.why})")
+        for setting in effective.unused:
+            click.echo(f"# without effect: {setting.path} ({setting.why})")
         click.echo(effective.settings.to_yaml(), nl=False)
 
 
 def _print_json(effective: Effective) -> None:
     kueue, gpu = effective.settings.documents()
-    unused = [asdict(one) for one in effective.unused]
+    unused = [asdict(setting) for setting in effective.unused]
     output.print_json({"configuration": kueue, "gpuConfiguration": gpu, "unused": unused})

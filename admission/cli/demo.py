@@ -16,15 +16,15 @@ from admission.base.clock import SystemClock
 from admission.cli import output, tables
 from admission.run import signals
 from admission.sandbox.demo import stage
-from admission.sandbox.demo.sight import Sight, State
-from admission.sandbox.demo.stage import Moment
+from admission.sandbox.demo.display_state import DisplayState, Sight
+from admission.sandbox.demo.stage import DemoMoment
 from admission.sandbox.system import Sandbox
 
 _STYLES: Final = {
-    State.WAITING: "yellow",
-    State.ADMITTED: "cyan",
-    State.RUNNING: "green",
-    State.DONE: "dim",
+    DisplayState.WAITING: "yellow",
+    DisplayState.ADMITTED: "cyan",
+    DisplayState.RUNNING: "green",
+    DisplayState.DONE: "dim",
 }
 _EVENTS_SHOWN: Final = 3
 _LINE: Final = 100
@@ -64,7 +64,7 @@ def demo(keep: bool) -> None:
                     stage.go_on(sandbox, clock)
 
 
-def _show_live(moments: Iterator[Moment]) -> Moment:
+def _show_live(moments: Iterator[DemoMoment]) -> DemoMoment:
     with rich.live.Live(console=output.console(), auto_refresh=False) as live:
         last = None
         for last in moments:
@@ -73,7 +73,7 @@ def _show_live(moments: Iterator[Moment]) -> Moment:
     return last
 
 
-def _show_lines(moments: Iterator[Moment]) -> Moment:
+def _show_lines(moments: Iterator[DemoMoment]) -> DemoMoment:
     """One line for each change, where the output is no terminal."""
     seen: dict[str, Sight] = {}
     warned = happened = 0
@@ -93,7 +93,7 @@ def _show_lines(moments: Iterator[Moment]) -> Moment:
     return last
 
 
-def _say(moment: Moment, text: str) -> None:
+def _say(moment: DemoMoment, text: str) -> None:
     """Print a sentence in lines that are no wider than the terminal."""
     for line in tables.sentence(f"{moment.seconds:5.1f}s {text}", _width(), _INDENT):
         click.echo(line)
@@ -104,54 +104,54 @@ def _width() -> int:
 
 
 def _line(sight: Sight) -> str:
-    told = {
-        State.WAITING: f": {sight.why}" if sight.why else "",
-        State.ADMITTED: f" on {sight.flavor}, injected {sight.given}",
-        State.RUNNING: f" on {sight.flavor}, injected {sight.given}",
-        State.DONE: "",
+    styles = {
+        DisplayState.WAITING: f": {sight.why}" if sight.why else "",
+        DisplayState.ADMITTED: f" on {sight.flavor}, injected {sight.given}",
+        DisplayState.RUNNING: f" on {sight.flavor}, injected {sight.given}",
+        DisplayState.DONE: "",
     }
-    return f"{sight.pod} {sight.state} ({sight.asks}){told[sight.state]}"
+    return f"{sight.pod} {sight.state} ({sight.asks}){styles[sight.state]}"
 
 
-def _view(moment: Moment) -> rich.console.Group:
+def _view(moment: DemoMoment) -> rich.console.Group:
     """Return the queues and the pods, each as a table."""
     return rich.console.Group(_queues(moment), _table(moment))
 
 
-def _queues(moment: Moment) -> rich.table.Table:
+def _queues(moment: DemoMoment) -> rich.table.Table:
     table = rich.table.Table(expand=True)
     table.add_column("queue", no_wrap=True)
     table.add_column("used of its own quota", ratio=1, no_wrap=True)
     table.add_column("waiting", justify="right", no_wrap=True)
-    for one in moment.queues:
-        table.add_row(one.name, one.used, str(one.waiting))
+    for queue in moment.queues:
+        table.add_row(queue.name, queue.used, str(queue.waiting))
     return table
 
 
-def _table(moment: Moment) -> rich.table.Table:
+def _table(moment: DemoMoment) -> rich.table.Table:
     """Few lines for each pod: what is higher than the terminal is cut off at its end."""
-    told = [f"kubectl would print: Warning: {text}" for text in moment.warnings[-1:]]
-    lines = [f"{moment.seconds:.1f} s", *moment.events[-_EVENTS_SHOWN:], *told]
+    warning_lines = [f"kubectl would print: Warning: {text}" for text in moment.warnings[-1:]]
+    lines = [f"{moment.seconds:.1f} s", *moment.events[-_EVENTS_SHOWN:], *warning_lines]
     title = rich.text.Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
     table = rich.table.Table(title=title, title_justify="left", title_style="", expand=True)
     for heading in ("pod", "asks", "state", "flavor"):
         table.add_column(heading, no_wrap=True)
     table.add_column("injected, or why it waits", ratio=1)
     for sight in moment.sights:
-        given = rich.text.Text(sight.given, no_wrap=True, overflow="ellipsis")
+        given_text = rich.text.Text(sight.given, no_wrap=True, overflow="ellipsis")
         table.add_row(
             sight.pod,
             sight.asks,
             rich.text.Text(sight.state, style=_STYLES[sight.state]),
             sight.flavor,
-            sight.why or given,
+            sight.why or given_text,
         )
     return table
 
 
-def _summarise(moment: Moment) -> None:
-    done = [sight for sight in moment.sights if sight.state is State.DONE]
-    waiting = [sight for sight in moment.sights if sight.state is State.WAITING]
+def _summarise(moment: DemoMoment) -> None:
+    done = [sight for sight in moment.sights if sight.state is DisplayState.DONE]
+    waiting = [sight for sight in moment.sights if sight.state is DisplayState.WAITING]
     rewritten = [sight for sight in moment.sights if "(asked: " in sight.asks]
     summary = (
         f"{len(done)} of {len(moment.sights)} pods were admitted, ran and gave their GPUs back "

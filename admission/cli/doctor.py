@@ -15,7 +15,7 @@ from admission.config.derived import Settings
 from admission.kube.client import Client
 from admission.run import connection
 from admission.run.doctor import checks, gathering, looking
-from admission.run.doctor.findings import Diagnosis, Finding, Severity
+from admission.run.doctor.findings import Diagnosis, DoctorFinding, Severity
 
 _TIMEOUT_SECONDS: Final = 30.0
 _NOT_LOOKED: Final = 3
@@ -52,14 +52,14 @@ def doctor(
     if no error was found but some checks could not be made.
     """
     with _asked(kubeconfig, context, config_file) as (api, settings):
-        found = checks.diagnose(looking.look(api, settings, SystemClock()))
+        diagnosis = checks.diagnose(looking.look(api, settings, SystemClock()))
     if form == "json":
-        output.print_json(found.document())
+        output.print_json(diagnosis.document())
     else:
-        asking.say(_lines(found, tables.width()))
-    if found.of(Severity.ERROR):
+        asking.say(_lines(diagnosis, tables.width()))
+    if diagnosis.of(Severity.ERROR):
         sys.exit(output.FAILED)
-    if found.unseen:
+    if diagnosis.unseen:
         sys.exit(_NOT_LOOKED)
 
 
@@ -92,11 +92,11 @@ def must_gather(
     with _asked(kubeconfig, context, config_file) as (api, settings):
         clock = SystemClock()
         picture = looking.look(api, settings, clock)
-        found = checks.diagnose(picture)
-        files = gathering.gather(api, picture, found)
+        diagnosis = checks.diagnose(picture)
+        files = gathering.gather(api, picture, diagnosis)
         path = out or Path(f"gpu-admission-must-gather-{clock.now():%Y%m%dT%H%M%SZ}.tar.gz")
         gathering.write(path, files, picture.now)
-    click.echo(_verdict(found), err=True)
+    click.echo(_verdict(diagnosis), err=True)
     click.echo(f"{path}: {tables.counted(len(files), 'file')}, {path.stat().st_size:,} bytes")
 
 
@@ -109,31 +109,31 @@ def _asked(
         with output.reported(options.CONFIG_ADVICE):
             settings = reading.load_logged(config_file)
     with output.reported():
-        target = connection.Target(kubeconfig, context)
+        target = connection.ApiServerTarget(kubeconfig, context)
         api = target.connect(connections=1, timeout_seconds=_TIMEOUT_SECONDS)
         with closing(api):
             yield api, settings
 
 
-def _lines(found: Diagnosis, most: int) -> Iterator[str]:
-    yield from tables.sentence(_verdict(found), most)
+def _lines(diagnosis: Diagnosis, limit: int) -> Iterator[str]:
+    yield from tables.sentence(_verdict(diagnosis), limit)
     for severity, head in _HEADS.items():
-        findings = found.of(severity)
+        findings = diagnosis.of(severity)
         if findings:
             yield ""
             yield f"{head}:"
-        for _, one in findings:
-            yield from _finding(one, most)
-    if found.unseen:
+        for _, finding in findings:
+            yield from _finding(finding, limit)
+    if diagnosis.unseen:
         yield ""
         yield "Could not check:"
-        for checked in found.unseen:
-            yield from tables.sentence(f"  {checked.check}: {checked.unseen}", most, "    ")
+        for checked in diagnosis.unseen:
+            yield from tables.sentence(f"  {checked.check}: {checked.unseen}", limit, "    ")
 
 
-def _verdict(found: Diagnosis) -> str:
-    errors, warnings = found.of(Severity.ERROR), found.of(Severity.WARNING)
-    total = tables.counted(len(found.checked) - len(found.unseen), "check")
+def _verdict(diagnosis: Diagnosis) -> str:
+    errors, warnings = diagnosis.of(Severity.ERROR), diagnosis.of(Severity.WARNING)
+    total = tables.counted(len(diagnosis.checked) - len(diagnosis.unseen), "check")
     parts = [
         tables.counted(len(listed), noun)
         for listed, noun in ((errors, "error"), (warnings, "warning"))
@@ -141,12 +141,14 @@ def _verdict(found: Diagnosis) -> str:
     ]
     text = f"{' and '.join(parts)} found" if parts else "Nothing wrong found"
     unseen = (
-        f"; {tables.counted(len(found.unseen), 'check')} could not be made" if found.unseen else ""
+        f"; {tables.counted(len(diagnosis.unseen), 'check')} could not be made"
+        if diagnosis.unseen
+        else ""
     )
     return f"{text} by {total}{unseen}."
 
 
-def _finding(one: Finding, most: int) -> Iterator[str]:
-    yield from tables.sentence(f"  {one.kind} {tables.listed(one.names)}", most, "    ")
-    yield from tables.sentence(f"    {one.what}.", most, "    ")
-    yield from tables.sentence(f"    fix: {one.mend}", most, "         ")
+def _finding(finding: DoctorFinding, limit: int) -> Iterator[str]:
+    yield from tables.sentence(f"  {finding.kind} {tables.listed(finding.names)}", limit, "    ")
+    yield from tables.sentence(f"    {finding.what}.", limit, "    ")
+    yield from tables.sentence(f"    fix: {finding.mend}", limit, "         ")

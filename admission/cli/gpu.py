@@ -16,7 +16,7 @@ from admission.gpu import names as profile_names
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.products import Cost, Product, Profile
 from admission.run import gpuconfigs
-from admission.run.gpuconfigs import Checked
+from admission.run.gpuconfigs import CheckedDocument
 
 _config_option = click.option(
     "--config",
@@ -60,10 +60,10 @@ def profiles(product: str, config_file: Path | None, form: str) -> None:
     """
     shown = _products(product, config_file)
     if form == "json":
-        output.print_json([_document(one) for one in shown])
+        output.print_json([_document(profile) for profile in shown])
         return
-    for one in shown:
-        output.console().print(_table(one))
+    for profile in shown:
+        output.console().print(_table(profile))
 
 
 @gpu.command(
@@ -87,15 +87,15 @@ def check_config(file: Any, product: str, config_file: Path | None, form: str) -
     against the positions that slices can have on the GPU; without --product, on every GPU that
     has the profiles.
     """
-    known = _catalogue(config_file)
+    catalogue_ = _catalogue(config_file)
     with output.reported():
-        chosen = known.product(product) if product else None
-        checked = gpuconfigs.check(_read(file), known, chosen)
+        chosen = catalogue_.product(product) if product else None
+        checked = gpuconfigs.check(_read(file), catalogue_, chosen)
     if form == "json":
-        output.print_json([asdict(one) for one in checked])
+        output.print_json([asdict(document) for document in checked])
     else:
         _show(checked)
-    if any(one.findings for one in checked):
+    if any(document.findings for document in checked):
         sys.exit(output.FAILED)
 
 
@@ -112,11 +112,11 @@ def _catalogue(config_file: Path | None) -> Catalogue:
 
 
 def _products(text: str, config_file: Path | None) -> tuple[Product, ...]:
-    known = _catalogue(config_file)
+    catalogue_ = _catalogue(config_file)
     if not text:
-        return tuple(known.products.values())
+        return tuple(catalogue_.products.values())
     with output.reported("list the names with: gpu-admission gpu profiles"):
-        return (known.product(text),)
+        return (catalogue_.product(text),)
 
 
 def _table(product: Product) -> rich.table.Table:
@@ -173,10 +173,10 @@ def _cost(cost: Cost) -> dict[str, int]:
     return {names.GPU_SLICES: cost.slices, names.GPU_MEMORY: cost.memory_bytes}
 
 
-def _show(checked: Iterable[Checked]) -> None:
-    for one in checked:
-        count = len(one.findings)
+def _show(checked: Iterable[CheckedDocument]) -> None:
+    for document in checked:
+        count = len(document.findings)
         verdict = "nothing wrong" if not count else f"{count} finding{'s' if count > 1 else ''}"
-        click.echo(f"{one.name} ({one.kind}): {verdict}")
-        for finding in one.findings:
+        click.echo(f"{document.name} ({document.kind}): {verdict}")
+        for finding in document.findings:
             click.echo(f"  {finding.field}: {finding.text} ({finding.rule})")

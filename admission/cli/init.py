@@ -13,7 +13,7 @@ from admission.base import quantity
 from admission.base.errors import AdmissionError, InvalidValueError
 from admission.cli import clusters, options, output, tables
 from admission.cli.sharing import TeamSharing
-from admission.cli.tables import Column
+from admission.cli.tables import TableColumn
 from admission.config import reading
 from admission.config.derived import Settings
 from admission.install import fair_sharing, manifests, proposal, quota_takeover
@@ -22,7 +22,7 @@ from admission.kube import apply, errors, resources
 from admission.kube.api import Api, every
 from admission.objects import nodes, values, views
 from admission.objects.resource_quota import NamespaceQuota
-from admission.run.connection import Target
+from admission.run.connection import ApiServerTarget
 
 _ADVICE: Final = (
     "your user needs the right to list nodes and, with --apply, to create ResourceFlavors, "
@@ -102,7 +102,7 @@ Examples:
 )
 @output.output_option
 def init(
-    target: Target,
+    target: ApiServerTarget,
     config_file: Path | None,
     said: tuple[str, ...],
     like: str | None,
@@ -126,11 +126,15 @@ def init(
     teams = _teams(said, settings)
     with clusters.connected(target, _ADVICE) as api:
         objects, notes = _proposed(api, settings, teams, like)
-        compared = [_compare(api, one) for one in objects]
+        compared = [_compare(api, proposed) for proposed in objects]
         if applies and not objects:
             raise InitError("; ".join(notes) or "no node offers GPUs")
-        queues = [one.document for one in objects if one.document["kind"] == "ClusterQueue"]
-        sharing = TeamSharing.of(api, settings, queues, config_file, wanted=shares)
+        queues = [
+            proposed.document
+            for proposed in objects
+            if proposed.document["kind"] == "ClusterQueue"
+        ]
+        sharing = TeamSharing.of(api, settings, queues, config_file, is_wanted=shares)
         summary = [*(_shares(queues) if queues else ()), *sharing.text(applies=applies)]
         if not applies:
             _show(compared, notes, form, summary, sharing)
@@ -141,7 +145,7 @@ def init(
 # ------------------------------------------------------------------------------------- reading
 
 
-def _teams(said: Sequence[str], settings: Settings) -> list[Team]:
+def _teams(team_options: Sequence[str], settings: Settings) -> list[Team]:
     """The teams of the command line.
 
     Raises:
@@ -149,26 +153,26 @@ def _teams(said: Sequence[str], settings: Settings) -> list[Team]:
     """
     teams: list[Team] = []
     seen: set[str] = set()
-    for text in said:
+    for text in team_options:
         whole, colon, number = text.partition(":")
         if colon and not (number.isascii() and number.isdecimal()):
             raise click.UsageError(f"--team {text}: {number!r} is no number of GPUs")
         name, mark, listed = whole.partition("=")
-        spaces = [one.strip() for one in listed.split(",")] if mark else [name]
-        for one in (name, *spaces):
-            if not _NAME.fullmatch(one):
+        spaces = [namespace.strip() for namespace in listed.split(",")] if mark else [name]
+        for label in (name, *spaces):
+            if not _NAME.fullmatch(label):
                 raise click.UsageError(
-                    f"--team {text}: {one!r} is not a name: use lower-case letters, digits and -"
+                    f"--team {text}: {label!r} is not a name: use lower-case letters, digits and -"
                 )
-        for one in spaces:
-            if one in seen:
-                raise click.UsageError(f"--team {text}: namespace {one} belongs to two teams")
-            if one in settings.managed_namespaces.unmanaged:
+        for label in spaces:
+            if label in seen:
+                raise click.UsageError(f"--team {text}: namespace {label} belongs to two teams")
+            if label in settings.managed_namespaces.unmanaged:
                 raise click.UsageError(
-                    f"--team {text}: namespace {one} is excluded by the configuration"
+                    f"--team {text}: namespace {label} is excluded by the configuration"
                 )
-            seen.add(one)
-        if name in {one.name for one in teams}:
+            seen.add(label)
+        if name in {team.name for team in teams}:
             raise click.UsageError(f"--team {text}: there are two teams {name}")
         gpus = int(number) if colon else None
         teams.append(Team(name=name, namespaces=tuple(spaces), gpus=gpus))
@@ -179,41 +183,41 @@ def _proposed(
     api: Api, settings: Settings, teams: Sequence[Team], like: str | None
 ) -> tuple[Sequence[Proposed], list[str]]:
     """The objects, and what people should know about them."""
-    found = supply(api, settings)
-    notes = list(found.notes)
-    if not found.flavors:
+    supply_ = supply(api, settings)
+    notes = list(supply_.notes)
+    if not supply_.flavors:
         notes.append(
             "nothing to propose: no node offers GPUs that its labels describe; check that the "
             "device plugin and GPU feature discovery run on the nodes: "
             "kubectl get nodes -L nvidia.com/gpu.product"
         )
         return (), notes
-    existing = {one["metadata"]["name"] for one in every(api, resources.NAMESPACES)}
+    existing = {document["metadata"]["name"] for document in every(api, resources.NAMESPACES)}
     if like:
         quotas = every(api, resources.RESOURCE_QUOTAS, into=NamespaceQuota)
         unmanaged = frozenset(settings.managed_namespaces.unmanaged)
-        taken = quota_takeover.take_over(found, quotas, unmanaged)
+        taken = quota_takeover.take_over(supply_, quotas, unmanaged)
         notes += (*taken.notes, *taken.after)
         if not taken.shares:
             notes.append("no namespace has a ResourceQuota on GPUs; name teams with --team")
             return (), notes
-        return proposal.objects(found, taken.shares, left_over=taken.left_over), notes
+        return proposal.objects(supply_, taken.shares, left_over=taken.left_over), notes
     if not teams:
         notes.append(
             "no namespace gets a LocalQueue yet; name teams with --team NAME=NAMESPACE, or create "
             f"a LocalQueue called default with spec.clusterQueue: {proposal.EVERYBODY}"
         )
-    named = {one for team in teams for one in team.namespaces}
-    shares, left_over = proposal.shares(found, teams)
-    made = proposal.objects(found, shares, left_over=left_over, missing=named - existing)
-    return made, notes
+    named = {namespace for team in teams for namespace in team.namespaces}
+    shares, left_over = proposal.shares(supply_, teams)
+    objects = proposal.objects(supply_, shares, left_over=left_over, missing=named - existing)
+    return objects, notes
 
 
 def supply(api: Api, settings: Settings) -> Supply:
     """Return what the nodes of a cluster have."""
-    found = [_node(view) for view in every(api, resources.NODES, into=views.Node)]
+    nodes = [_node(view) for view in every(api, resources.NODES, into=views.Node)]
     return proposal.supply(
-        found,
+        nodes,
         settings.gpu.catalogue(),
         settings.gpu.health.policy,
         settings.gpu.toleration_key,
@@ -234,35 +238,37 @@ def _node(view: views.Node) -> ClusterNode:
 # ----------------------------------------------------------------------------------- comparing
 
 
-def _compare(api: Api, one: Proposed) -> Compared:
-    resource, name, namespace = apply.locate(one.document)
+def _compare(api: Api, proposed: Proposed) -> Compared:
+    resource, name, namespace = apply.locate(proposed.document)
     try:
-        found = api.get(resource, name, namespace)
+        present = api.get(resource, name, namespace)
     except errors.NotFoundError:
-        return Compared(proposed=one, exists=False)
-    wanted = {key: one.document[key] for key in ("spec",) if key in one.document}
-    annotations = one.document["metadata"].get("annotations")
+        return Compared(proposed=proposed, exists=False)
+    expected = {key: proposed.document[key] for key in ("spec",) if key in proposed.document}
+    annotations = proposed.document["metadata"].get("annotations")
     if annotations:
-        wanted["metadata"] = {"annotations": annotations}
-    return Compared(proposed=one, exists=True, differences=tuple(differences(wanted, found)))
+        expected["metadata"] = {"annotations": annotations}
+    return Compared(
+        proposed=proposed, exists=True, differences=tuple(differences(expected, present))
+    )
 
 
-def differences(wanted: Any, found: Any, path: str = "") -> Iterator[str]:
+def differences(expected: Any, present: Any, path: str = "") -> Iterator[str]:
     """Yield each field that is proposed and that the cluster has otherwise."""
-    if isinstance(wanted, Mapping) and isinstance(found, Mapping):
-        for key, value in wanted.items():
-            yield from differences(value, found.get(key), f"{path}.{key}" if path else key)
-    elif isinstance(wanted, list) and isinstance(found, list):
-        yield from _list_differences(wanted, found, path)
-    elif not _is_same(wanted, found):
-        yield f"{path}: {_shown(found)} in the cluster, {_shown(wanted)} proposed"
+    if isinstance(expected, Mapping) and isinstance(present, Mapping):
+        for key, value in expected.items():
+            yield from differences(value, present.get(key), f"{path}.{key}" if path else key)
+    elif isinstance(expected, list) and isinstance(present, list):
+        yield from _list_differences(expected, present, path)
+    elif not _is_same(expected, present):
+        yield f"{path}: {_shown(present)} in the cluster, {_shown(expected)} proposed"
 
 
-def _list_differences(wanted: list[Any], found: list[Any], path: str) -> Iterator[str]:
+def _list_differences(expected: list[Any], present: list[Any], path: str) -> Iterator[str]:
     """Differences of lists: of objects with a name by that name, of groups by what they cover."""
-    by_key = {_key(item, place): item for place, item in enumerate(found)}
-    keys = [_key(item, place) for place, item in enumerate(wanted)]
-    for key, item in zip(keys, wanted, strict=True):
+    by_key = {_key(item, place): item for place, item in enumerate(present)}
+    keys = [_key(item, place) for place, item in enumerate(expected)]
+    for key, item in zip(keys, expected, strict=True):
         yield from differences(item, by_key.get(key), f"{path}[{key}]")
     for key in by_key:
         if key not in keys:
@@ -279,11 +285,11 @@ def _key(item: Any, place: int) -> str:
     return str(item.get("name") or item.get("key") or (covered and covered[0]) or place)
 
 
-def _is_same(wanted: Any, found: Any) -> bool:
-    if wanted == found or (not wanted and not found):
+def _is_same(expected: Any, present: Any) -> bool:
+    if expected == present or (not expected and not present):
         return True
     try:
-        return quantity.parse_nano(str(wanted)) == quantity.parse_nano(str(found))
+        return quantity.parse_nano(str(expected)) == quantity.parse_nano(str(present))
     except InvalidValueError:
         return False
 
@@ -313,14 +319,14 @@ def _show(
     click.echo("# Proposed by gpu-admission init from the nodes of this cluster.")
     for note in notes:
         click.echo(_comment(f"Note: {note}"))
-    for one in compared:
+    for comparison in compared:
         click.echo("---")
-        click.echo(_comment(one.proposed.why))
-        for difference in one.differences:
+        click.echo(_comment(comparison.proposed.why))
+        for difference in comparison.differences:
             click.echo(_comment(f"Exists, but differs: {difference}"))
-        if one.exists and not one.differences:
+        if comparison.exists and not comparison.differences:
             click.echo("# Exists, with the same content.")
-        click.echo(manifests.plain_yaml(one.proposed.document), nl=False)
+        click.echo(manifests.plain_yaml(comparison.proposed.document), nl=False)
     if compared:
         click.echo("\n".join((*summary, "")), err=True)
         click.echo(
@@ -345,14 +351,14 @@ def _shares(queues: Sequence[Document]) -> list[str]:
     for queue in queues:
         for group in queue["spec"]["resourceGroups"]:
             for flavor in group["flavors"]:
-                for one in flavor["resources"]:
-                    row = shares.setdefault((flavor["name"], one["name"]), {})
-                    row[queue["metadata"]["name"]] = str(one["nominalQuota"])
+                for resource in flavor["resources"]:
+                    row = shares.setdefault((flavor["name"], resource["name"]), {})
+                    row[queue["metadata"]["name"]] = str(resource["nominalQuota"])
     teams = [queue["metadata"]["name"] for queue in queues]
     columns = (
-        Column("FLAVOR"),
-        Column("RESOURCE"),
-        *(Column(team, right=True, goes=place) for place, team in enumerate(teams)),
+        TableColumn("FLAVOR"),
+        TableColumn("RESOURCE"),
+        *(TableColumn(team, right=True, goes=place) for place, team in enumerate(teams)),
     )
     rows = [[*key, *(row.get(team, "0") for team in teams)] for key, row in shares.items()]
     return ["Nominal quota of each team:", *tables.table(columns, rows, tables.width())]
@@ -370,16 +376,16 @@ def _apply(
 ) -> None:
     """Create what is missing; what differs only where that was said."""
     effects: list[tuple[Compared, str]] = []
-    for one in compared:
+    for comparison in compared:
         try:
-            effect = _effect(api, one, overwrite=overwrite)
+            effect = _effect(api, comparison, overwrite=overwrite)
         except AdmissionError:
-            click.echo(_stopped(effects, one, len(compared)), err=True)
+            click.echo(_stopped(effects, comparison, len(compared)), err=True)
             raise
-        effects.append((one, effect))
+        effects.append((comparison, effect))
         if form == "text":
-            click.echo(f"{one.proposed.identity} {effect}")
-            for difference in one.differences:
+            click.echo(f"{comparison.proposed.identity} {effect}")
+            for difference in comparison.differences:
                 click.echo(f"  {difference}")
     kept = sum(effect == _KEPT for _, effect in effects)
     if sharing.is_turned_on:
@@ -388,10 +394,10 @@ def _apply(
                 where = f"{change.kind}/{change.name} -n {change.namespace}"
                 click.echo(f"{where} {change.effect.value}")
     if form == "json":
-        found = _as_json(compared, notes, sharing.state(applies=True))
-        for document, (_, effect) in zip(found["objects"], effects, strict=True):
+        report = _as_json(compared, notes, sharing.state(applies=True))
+        for document, (_, effect) in zip(report["objects"], effects, strict=True):
             document["effect"] = effect
-        output.print_json(found)
+        output.print_json(report)
         return
     for note in notes:
         click.echo(f"note: {note}", err=True)
@@ -407,25 +413,29 @@ def _apply(
 def _stopped(effects: Sequence[tuple[Compared, str]], at: Compared, total: int) -> str:
     """Return what was done before an object that could not be applied."""
     written = {apply.Effect.CREATED.value, apply.Effect.CONFIGURED.value}
-    done = [f"{one.proposed.identity} {effect}" for one, effect in effects if effect in written]
+    done = [
+        f"{comparison.proposed.identity} {effect}"
+        for comparison, effect in effects
+        if effect in written
+    ]
     return (
         f"stopped at {at.proposed.identity}, object {len(effects) + 1} of {total}; done before "
         f"it: {', '.join(done) or 'nothing'}; the same command goes on from there"
     )
 
 
-def _effect(api: Api, one: Compared, *, overwrite: bool) -> str:
-    if one.exists and not one.differences:
+def _effect(api: Api, comparison: Compared, *, overwrite: bool) -> str:
+    if comparison.exists and not comparison.differences:
         return apply.Effect.UNCHANGED.value
-    if one.exists and not overwrite:
+    if comparison.exists and not overwrite:
         return _KEPT
-    return apply.apply(api, one.proposed.document).value
+    return apply.apply(api, comparison.proposed.document).value
 
 
 def _next(compared: Iterable[Compared]) -> list[str]:
     """What to do once queues are there."""
-    queues = [one.proposed.document for one in compared]
-    spaces = [one["metadata"]["namespace"] for one in queues if one["kind"] == "LocalQueue"]
+    queues = [comparison.proposed.document for comparison in compared]
+    spaces = [queue["metadata"]["namespace"] for queue in queues if queue["kind"] == "LocalQueue"]
     if not spaces:
         return ["next: create a LocalQueue in each namespace of a team, for example with --team"]
     return [
@@ -441,12 +451,12 @@ def _as_json(
     return {
         "objects": [
             {
-                "object": one.proposed.document,
-                "why": one.proposed.why,
-                "exists": one.exists,
-                "differences": list(one.differences),
+                "object": comparison.proposed.document,
+                "why": comparison.proposed.why,
+                "exists": comparison.exists,
+                "differences": list(comparison.differences),
             }
-            for one in compared
+            for comparison in compared
         ],
         "notes": list(notes),
         "fairSharing": shares,

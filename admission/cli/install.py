@@ -21,7 +21,7 @@ from admission.config import reading
 from admission.config.addresses import LOOPBACK, Address
 from admission.config.derived import Settings, to_text
 from admission.config.gpu_configuration import HOLD, REFUSE, Modes
-from admission.config.kueue_configuration import FairSharing
+from admission.config.kueue_configuration import FairSharingSettings
 from admission.install import (
     backups,
     holding,
@@ -32,12 +32,12 @@ from admission.install import (
     own_placement,
 )
 from admission.install.backups import LeftOut
-from admission.install.installation import Inventory
+from admission.install.installation import RemovalInventory
 from admission.kube import resources
 from admission.kube.api import Api
 from admission.kube.apply import Applied, Effect
 from admission.objects import values, views
-from admission.run.connection import Target
+from admission.run.connection import ApiServerTarget
 
 _ADVICE: Final = (
     "you can run the command again: it does not repeat what is done. Your user needs the right to "
@@ -108,7 +108,7 @@ Examples:
 )
 @output.output_option
 def install(
-    target: Target,
+    target: ApiServerTarget,
     config_file: Path | None,
     mode: str | None,
     while_down: str | None,
@@ -131,7 +131,7 @@ def install(
     """
     with output.reported():
         backup = None if restore is None else backups.read(restore)
-    plan = installation.Plan(
+    plan = installation.InstallPlan(
         backup=backup,
         webhook_url=webhook_url,
         certificates=cert_dir,
@@ -142,9 +142,9 @@ def install(
         older_versions=older_versions,
     )
     with output.reported(options.CONFIG_ADVICE):
-        said = reading.load_logged(config_file)
-    refuse_twice(said, config_file, mode, while_down)
-    if fair_sharing is not None and said.kueue.fair_sharing is not None:
+        configured = reading.load_logged(config_file)
+    refuse_twice(configured, config_file, mode, while_down)
+    if fair_sharing is not None and configured.kueue.fair_sharing is not None:
         raise click.UsageError(
             f"--fair-sharing: {config_file} has fairSharing, too; leave one out"
         )
@@ -155,11 +155,11 @@ def install(
         )
     with clusters.connected(target, _ADVICE) as api:
         stays = config_file is None and not webhook_url
-        shared = _with_sharing(api, said, fair_sharing, stays=stays)
+        shared = _with_sharing(api, configured, fair_sharing, stays=stays)
         settings = with_modes(api, with_outage(api, shared, while_down), mode)
         settings = without_operators(api, settings)
         if webhook_url:
-            tell_outside(settings, said)
+            tell_outside(settings, configured)
         _tell_moved(api, settings, webhook_url)
         changes = installation.install(
             api, plan, settings, SystemClock(), time.sleep, _tell_left_out
@@ -201,7 +201,7 @@ Examples:
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @output.output_option
 def uninstall(
-    target: Target,
+    target: ApiServerTarget,
     config_file: Path | None,
     release_pods: bool,
     backup: Path | None,
@@ -246,7 +246,7 @@ def _tell_next(first: Iterable[_Step]) -> None:
     click.echo("\n".join(lines))
 
 
-def _starting(plan: installation.Plan, config_file: Path | None) -> list[_Step]:
+def _starting(plan: installation.InstallPlan, config_file: Path | None) -> list[_Step]:
     """Return how webhook and controller are started outside of the cluster."""
     place = urlsplit(plan.webhook_url)
     host = place.hostname if place.hostname in LOOPBACK else ""
@@ -254,8 +254,10 @@ def _starting(plan: installation.Plan, config_file: Path | None) -> list[_Step]:
     words = ["gpu-admission", "run", "--bind", address, "--cert-dir", str(plan.certificates)]
     if config_file is not None:
         words += ["--config", str(config_file)]
-    what = "start what --webhook-url points to, and the controller; it goes on until it is stopped"
-    return [(shlex.join(words), what)]
+    purpose = (
+        "start what --webhook-url points to, and the controller; it goes on until it is stopped"
+    )
+    return [(shlex.join(words), purpose)]
 
 
 def _waiting(api: Api, settings: Settings, image: str) -> list[_Step]:
@@ -298,16 +300,16 @@ def _tolerating(api: Api, settings: Settings) -> str:
     nodes = api.list(resources.NODES, into=views.Node).items
     deployment = api.get(resources.DEPLOYMENTS, manifests.WEBHOOK, settings.namespace)
     spec = _AS_POD_SPEC(deployment["spec"]["template"]["spec"])
-    found = own_placement.find(
+    placement = own_placement.find(
         (values.taints(node.spec.taints or ()) for node in nodes),
         values.tolerations(spec.tolerations or ()),
     )
-    if found.is_open:
+    if placement.is_open:
         return ""
     warning = (
         f"\nwarning: every node has a taint, so the pods in {settings.namespace} stay Pending"
     )
-    if not found.tolerations:
+    if not placement.tolerations:
         click.echo(f"{warning} until a node is ready and not cordoned.", err=True)
         return ""
     click.echo(
@@ -315,12 +317,12 @@ def _tolerating(api: Api, settings: Settings) -> str:
         "chart has the value tolerations, and deploy/README.md a patch for kustomize.",
         err=True,
     )
-    patch = json.dumps({"spec": {"template": {"spec": {"tolerations": found.documents()}}}})
+    patch = json.dumps({"spec": {"template": {"spec": {"tolerations": placement.documents()}}}})
     deployments = f"{manifests.WEBHOOK} {manifests.CONTROLLER}"
     return f"kubectl patch deployment -n {settings.namespace} {deployments} -p '{patch}'"
 
 
-def _ask(found: Inventory, backup: Path | None, *, keep_crds: bool, yes: bool) -> None:
+def _ask(inventory: RemovalInventory, backup: Path | None, *, keep_crds: bool, yes: bool) -> None:
     """Say what happens to queues and pods, now and at a later installation, and ask."""
     if keep_crds:
         becomes = "stay; a later installation uses them"
@@ -329,17 +331,18 @@ def _ask(found: Inventory, backup: Path | None, *, keep_crds: bool, yes: bool) -
     else:
         becomes = "are deleted and must be created again; --backup FILE or --keep-crds keeps them"
     click.echo(
-        f"{tables.counted(found.queues, 'queue')}, "
-        f"{tables.counted(found.workloads, 'workload')} and the recorded GPU-time {becomes}.\n"
-        f"Released pods that continue to run: {found.running}. A later installation charges "
+        f"{tables.counted(inventory.queues, 'queue')}, "
+        f"{tables.counted(inventory.workloads, 'workload')} and the recorded GPU-time "
+        f"{becomes}.\n"
+        f"Released pods that continue to run: {inventory.running}. A later installation charges "
         "each to the ClusterQueue that it names, even above quota, once that exists.\n"
-        f"Pods that wait for quota: {found.waiting}. They stay pending, and wait again after a "
-        "later installation; --release-pods releases them now, without quota.",
+        f"Pods that wait for quota: {inventory.waiting}. They stay pending, and wait again "
+        "after a later installation; --release-pods releases them now, without quota.",
         err=True,
     )
-    if found.gating:
+    if inventory.gating:
         click.echo(
-            f"warning: new pods of {tables.counted(found.gating, 'running Job')} will stay "
+            f"warning: new pods of {tables.counted(inventory.gating, 'running Job')} will stay "
             "pending: only the controller takes off the scheduling gate in their template. Let "
             "these Jobs end first, or run uninstall --release-pods again when they make pods.",
             err=True,
@@ -351,22 +354,25 @@ def _ask(found: Inventory, backup: Path | None, *, keep_crds: bool, yes: bool) -
     click.confirm("Uninstall?", abort=True, err=True)
 
 
-def _tell_left_out(one: LeftOut) -> None:
-    where = f" -n {one.namespace}" if one.namespace else ""
-    click.echo(f"warning: {one.kind}/{one.name}{where} is not restored: {one.why}", err=True)
+def _tell_left_out(left_out: LeftOut) -> None:
+    where = f" -n {left_out.namespace}" if left_out.namespace else ""
+    click.echo(
+        f"warning: {left_out.kind}/{left_out.name}{where} is not restored: {left_out.why}",
+        err=True,
+    )
 
 
 def refuse_twice(
-    said: Settings, config_file: Path | None, mode: str | None, while_down: str | None
+    configured: Settings, config_file: Path | None, mode: str | None, while_down: str | None
 ) -> None:
     """Refuse an option for what the file says, too.
 
     Raises:
         UsageError: there is one.
     """
-    if mode and said.gpu.modes is not None:
+    if mode and configured.gpu.modes is not None:
         raise click.UsageError(f"--mode {mode}: {config_file} has modes, too; leave one out")
-    if while_down and said.gpu.while_webhook_down is not None:
+    if while_down and configured.gpu.while_webhook_down is not None:
         raise click.UsageError(
             f"--while-webhook-down {while_down}: {config_file} has whileWebhookDown, too; leave "
             "one out"
@@ -392,8 +398,8 @@ def with_modes(api: Api, settings: Settings, mode: str | None) -> Settings:
 def with_outage(api: Api, settings: Settings, chosen: str | None) -> Settings:
     """The settings with what becomes of pods while the webhook does not answer."""
     if chosen:
-        found = options.WHILE_DOWN[chosen]
-        return _changed(settings, while_webhook_down=None if found == REFUSE else found)
+        outage = options.WHILE_DOWN[chosen]
+        return _changed(settings, while_webhook_down=None if outage == REFUSE else outage)
     if settings.gpu.while_webhook_down is None and holding.is_installed(api):
         click.echo("while the webhook is down: hold, as installed before", err=True)
         return _changed(settings, while_webhook_down=HOLD)
@@ -409,14 +415,16 @@ def _with_sharing(api: Api, settings: Settings, chosen: bool | None, *, stays: b
         chosen: whether it is shared evenly; None if nobody said.
         stays: whether it is as installed before then.
     """
-    found = FairSharing() if chosen else None
+    fair_sharing = FairSharingSettings() if chosen else None
     if chosen is None:
-        found = _shared_before(api, settings.namespace) if stays else settings.kueue.fair_sharing
-    kueue = settings.kueue.model_copy(update={"fair_sharing": found})
+        fair_sharing = (
+            _shared_before(api, settings.namespace) if stays else settings.kueue.fair_sharing
+        )
+    kueue = settings.kueue.model_copy(update={"fair_sharing": fair_sharing})
     return settings.model_copy(update={"kueue": kueue})
 
 
-def _shared_before(api: Api, namespace: str) -> FairSharing | None:
+def _shared_before(api: Api, namespace: str) -> FairSharingSettings | None:
     try:
         before = installation.configured(api, namespace)
     except reading.ConfigurationError as error:
@@ -424,16 +432,16 @@ def _shared_before(api: Api, namespace: str) -> FairSharing | None:
             f"the installation may have fair sharing, and {error}; say --fair-sharing or "
             "--no-fair-sharing"
         ) from error
-    found = None if before is None else before.kueue.fair_sharing
-    if found is not None:
+    fair_sharing = None if before is None else before.kueue.fair_sharing
+    if fair_sharing is not None:
         click.echo("fair sharing: on, as installed before", err=True)
-    return found
+    return fair_sharing
 
 
 def _asked() -> str:
     click.echo("Which mode do namespaces get whose labels set none?", err=True)
-    for name, what in modes.MODES.items():
-        click.echo(f"  {name}: {what}", err=True)
+    for name, meaning in modes.MODES.items():
+        click.echo(f"  {name}: {meaning}", err=True)
     choices = click.Choice(list(modes.MODES))
     answer: str = click.prompt("Mode", type=choices, default=modes.DEFAULT, err=True)
     return answer
@@ -445,11 +453,11 @@ def without_operators(api: Api, settings: Settings) -> Settings:
     for operator in operators.find(api):
         if operator.namespace in settings.managed_namespaces.unmanaged:
             continue
-        found = f"namespace {operator.namespace}: {operator.sign} belongs to a GPU operator"
+        sign = f"namespace {operator.namespace}: {operator.sign} belongs to a GPU operator"
         if operator.has_queue:
-            text = f"not excluded: {found}, but it has a LocalQueue; see excludedNamespaces"
+            text = f"not excluded: {sign}, but it has a LocalQueue; see excludedNamespaces"
         else:
-            text = f"excluded: {found}"
+            text = f"excluded: {sign}"
             excluded.add(operator.namespace)
         click.echo(text, err=True)
     return _changed(settings, excluded_namespaces=sorted(excluded))
@@ -459,9 +467,9 @@ def _changed(settings: Settings, **changes: Any) -> Settings:
     return settings.model_copy(update={"gpu": settings.gpu.model_copy(update=changes)})
 
 
-def tell_outside(settings: Settings, said: Settings) -> None:
+def tell_outside(settings: Settings, configured: Settings) -> None:
     """Say what the file of a webhook outside the cluster must contain, where it does not."""
-    if settings.managed_namespaces == said.managed_namespaces:
+    if settings.managed_namespaces == configured.managed_namespaces:
         return
     _, document = settings.documents()
     needed = ("apiVersion", "kind", "modes", "excludedNamespaces")

@@ -57,8 +57,8 @@ def plugin_commands() -> Iterable[Lazy]:
     return _PLUGIN.values()
 
 
-def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if not wanted or context.resilient_parsing:
+def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:
+    if not is_wanted or context.resilient_parsing:
         return
     installed = next(
         distribution

@@ -29,7 +29,7 @@ class LazyGroup(click.Group):
     """A group whose commands are imported one by one."""
 
     def __init__(
-        self, *args: Any, lazy: Mapping[str, Lazy], packages_advice: str = "", **more: Any
+        self, *args: Any, lazy: Mapping[str, Lazy], packages_advice: str = "", **options_: Any
     ) -> None:
         """Make it.
 
@@ -38,9 +38,9 @@ class LazyGroup(click.Group):
             lazy: the commands by name.
             packages_advice: what to do where a package is missing that a command imports; empty
                 where all packages are always installed.
-            more: as for `click.Group`.
+            options_: as for `click.Group`.
         """
-        super().__init__(*args, **more)
+        super().__init__(*args, **options_)
         self._lazy = lazy
         self._packages_advice = packages_advice
 
@@ -50,10 +50,10 @@ class LazyGroup(click.Group):
 
     @override
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        found = self._lazy.get(cmd_name)
-        if found is None:
+        lazy_command = self._lazy.get(cmd_name)
+        if lazy_command is None:
             return None
-        module, _, attribute = found.place.partition(":")
+        module, _, attribute = lazy_command.place.partition(":")
         try:
             command = getattr(importlib.import_module(module), attribute)
         except ModuleNotFoundError as error:
@@ -83,4 +83,4 @@ class LazyGroup(click.Group):
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def _shown(self) -> list[str]:
-        return sorted(name for name, one in self._lazy.items() if not one.hidden)
+        return sorted(name for name, command in self._lazy.items() if not command.hidden)

@@ -16,9 +16,9 @@ from admission.config import reading
 from admission.config.derived import Settings
 from admission.install import installation, kueue_found, kueue_move
 from admission.install.kueue_found import Kueue, Survey
-from admission.install.kueue_move import Move, Record, Tools
+from admission.install.kueue_move import Move, MoveRecord, Tools
 from admission.kube.api import Api
-from admission.run.connection import Target
+from admission.run.connection import ApiServerTarget
 
 _ADVICE: Final = (
     "the command may be repeated: what was done is not done again. It needs the rights of "
@@ -63,7 +63,7 @@ Examples:
 )
 @output.output_option
 def kueue(
-    target: Target,
+    target: ApiServerTarget,
     config_file: Path | None,
     applies: bool,
     undoes: bool,
@@ -95,9 +95,9 @@ def kueue(
     if form == "json" and (applies or undoes or finishes):
         raise click.UsageError("-o json: the plan only")
     with output.reported(options.CONFIG_ADVICE):
-        said = reading.load_logged(config_file)
-    installing.refuse_twice(said, config_file, mode, while_down)
-    plan = installation.Plan(
+        configured = reading.load_logged(config_file)
+    installing.refuse_twice(configured, config_file, mode, while_down)
+    plan = installation.InstallPlan(
         webhook_url=webhook_url,
         certificates=cert_dir,
         image=image,
@@ -105,43 +105,43 @@ def kueue(
         visibility=visibility,
     )
     with clusters.connected(target, _ADVICE) as api:
-        record = kueue_move.read(api, said.namespace)
+        record = kueue_move.read(api, configured.namespace)
         if finishes:
-            _finish(api, said, record)
+            _finish(api, configured, record)
             return
         if record is not None and record.finished:
             _tell_finished(record, form, undoes=undoes)
             return
         if undoes and record is None:
             raise kueue_move.MoveError("no move from Kueue was begun: there is nothing to undo")
-        found = (
+        kueue_ = (
             kueue_move.from_record(record)
             if record is not None
             else kueue_found.find(api, kueue_namespace, kueue_deployment)
         )
-        if said.namespace == found.namespace:
+        if configured.namespace == kueue_.namespace:
             raise kueue_move.MoveError(
-                f"{config_file}: namespace: {said.namespace} is where Kueue is, and the way "
+                f"{config_file}: namespace: {configured.namespace} is where Kueue is, and the way "
                 "back deletes our namespace: leave the field out"
             )
         if not (applies or undoes):
-            _show(found, kueue_found.survey(api), record, form)
+            _show(kueue_, kueue_found.survey(api), record, form)
             return
-        settings = said
+        settings = configured
         if applies:
-            chosen = installing.with_outage(api, said, while_down)
+            chosen = installing.with_outage(api, configured, while_down)
             settings = installing.without_operators(api, installing.with_modes(api, chosen, mode))
         tools = Tools(api=api, plan=plan, settings=settings, clock=SystemClock(), wait=time.sleep)
         if undoes:
-            _say(Move(tools, found, record or Record()).back())
+            _say(Move(tools, kueue_, record or MoveRecord()).back())
             click.echo("done: Kueue decides again")
             return
         if record is None:
             _check(api, settings, accept_unsupported=accept_unsupported)
             if webhook_url:
-                installing.tell_outside(settings, said)
-        _say(Move(tools, found, record or Record()).forward(backup or _new_file()))
-        _tell_next(found)
+                installing.tell_outside(settings, configured)
+        _say(Move(tools, kueue_, record or MoveRecord()).forward(backup or _new_file()))
+        _tell_next(kueue_)
 
 
 def _say(lines: Iterator[str]) -> None:
@@ -170,7 +170,7 @@ def _check(api: Api, settings: Settings, *, accept_unsupported: bool) -> None:
         )
 
 
-def _finish(api: Api, settings: Settings, record: Record | None) -> None:
+def _finish(api: Api, settings: Settings, record: MoveRecord | None) -> None:
     if record is None:
         raise kueue_move.MoveError("no move from Kueue is under way: there is nothing to finish")
     if not record.finished:
@@ -179,42 +179,42 @@ def _finish(api: Api, settings: Settings, record: Record | None) -> None:
     _tell_leftovers(kueue_move.from_record(record))
 
 
-def _tell_finished(record: Record, form: str, *, undoes: bool) -> None:
+def _tell_finished(record: MoveRecord, form: str, *, undoes: bool) -> None:
     """Say that there is nothing left to do, or that it cannot be undone."""
-    what = f"the move from Kueue was finished at {record.finished}"
+    ending = f"the move from Kueue was finished at {record.finished}"
     if undoes:
         output.fail(
-            f"{what}, so there is no way back: what it needs was deleted then",
+            f"{ending}, so there is no way back: what it needs was deleted then",
             "to have Kueue again, uninstall with gpu-admission uninstall --keep-crds, which keeps "
             "queues and Workloads, and then install Kueue",
         )
     if form == "json":
         output.print_json({"finished": record.finished})
         return
-    click.echo(f"{what}: gpu-admission decides, and there is nothing left to do")
+    click.echo(f"{ending}: gpu-admission decides, and there is nothing left to do")
 
 
-def _show(found: Kueue, survey: Survey, record: Record | None, form: str) -> None:
+def _show(kueue_: Kueue, survey: Survey, record: MoveRecord | None, form: str) -> None:
     done = record.done if record else []
     if form == "json":
         output.print_json(
             {
                 "kueue": {
-                    "namespace": found.namespace,
-                    "deployment": found.deployment,
-                    "replicas": found.replicas,
-                    "lease": found.lease,
-                    "webhooks": [one["metadata"]["name"] for one in found.webhooks],
+                    "namespace": kueue_.namespace,
+                    "deployment": kueue_.deployment,
+                    "replicas": kueue_.replicas,
+                    "lease": kueue_.lease,
+                    "webhooks": [webhook["metadata"]["name"] for webhook in kueue_.webhooks],
                 },
                 "found": asdict(survey),
                 "steps": [asdict(step) | {"done": step.name in done} for step in kueue_move.STEPS],
             }
         )
         return
-    click.echo("\n".join(map(output.one_line, _plan(found, survey, done))))
+    click.echo("\n".join(map(output.one_line, _plan(kueue_, survey, done))))
 
 
-def _plan(found: Kueue, survey: Survey, done: list[str]) -> Iterator[str]:
+def _plan(kueue_: Kueue, survey: Survey, done: list[str]) -> Iterator[str]:
     if survey.unsupported:
         count = len(survey.unsupported)
         things = tables.counted(count, "thing")
@@ -226,12 +226,12 @@ def _plan(found: Kueue, survey: Survey, done: list[str]) -> Iterator[str]:
         yield "Kueue's place can be taken: everything that there is has the same effect here."
     yield ""
     yield (
-        f"Kueue: Deployment {found.namespace}/{found.deployment}, "
-        f"{tables.counted(found.replicas, 'replica')}, Lease {found.lease}"
+        f"Kueue: Deployment {kueue_.namespace}/{kueue_.deployment}, "
+        f"{tables.counted(kueue_.replicas, 'replica')}, Lease {kueue_.lease}"
     )
-    if found.config_map:
+    if kueue_.config_map:
         yield (
-            f"Its configuration is the ConfigMap {found.namespace}/{found.config_map}. Check a "
+            f"Its configuration is the ConfigMap {kueue_.namespace}/{kueue_.config_map}. Check a "
             "copy of it with gpu-admission config --config FILE, and pass it as --config."
         )
     yield ""
@@ -258,7 +258,7 @@ def _plan(found: Kueue, survey: Survey, done: list[str]) -> Iterator[str]:
     )
 
 
-def _tell_next(found: Kueue) -> None:
+def _tell_next(kueue_: Kueue) -> None:
     steps = (
         ("gpu-admission doctor", "see whether anything is wrong"),
         ("gpu-admission migrate kueue --undo", "go back to Kueue"),
@@ -270,16 +270,16 @@ def _tell_next(found: Kueue) -> None:
 
 next:
 {shown}
-Until then leave what is in namespace {found.namespace} as it is. Whatever deploys Kueue
+Until then leave what is in namespace {kueue_.namespace} as it is. Whatever deploys Kueue
 (Helm, Argo CD, Flux) must not do so any more: it would bring Kueue's webhooks back."""
     )
 
 
-def _tell_leftovers(found: Kueue) -> None:
+def _tell_leftovers(kueue_: Kueue) -> None:
     click.echo(
         f"""
 next: remove what is left of Kueue, and keep its CustomResourceDefinitions: they hold your queues.
-  {clusters.again(f"kubectl delete namespace {found.namespace}")}
+  {clusters.again(f"kubectl delete namespace {kueue_.namespace}")}
   {clusters.again("kubectl delete clusterrole,clusterrolebinding -l app.kubernetes.io/name=kueue")}
 Never run helm uninstall or kubectl delete on Kueue's manifests: both delete its
 CustomResourceDefinitions, and with them all queues and Workloads."""

@@ -16,9 +16,15 @@ from admission.config import reading
 from admission.config.derived import Settings
 from admission.install import resource_quota_migration
 from admission.install.proposal import Proposed
-from admission.install.resource_quota_migration import Done, MigrationError, Plan, Run, Waiting
+from admission.install.resource_quota_migration import (
+    Done,
+    MigrationError,
+    MigrationPlan,
+    Run,
+    WaitingQueue,
+)
 from admission.kube.api import Api
-from admission.run.connection import Target
+from admission.run.connection import ApiServerTarget
 
 _ADVICE: Final = (
     "the command may be repeated: what was done is not done again. It needs a cluster "
@@ -46,7 +52,7 @@ Examples:
 )
 @output.output_option
 def resource_quota(
-    target: Target, config_file: Path | None, applies: bool, undoes: bool, form: str
+    target: ApiServerTarget, config_file: Path | None, applies: bool, undoes: bool, form: str
 ) -> None:
     """Have queues limit the GPUs of namespaces that a ResourceQuota limits now.
 
@@ -81,7 +87,9 @@ _NOTHING: Final = "no ResourceQuota limits GPUs that the nodes have, so there is
 
 
 @contextmanager
-def _connected(target: Target, config_file: Path | None) -> Iterator[tuple[Api, Settings]]:
+def _connected(
+    target: ApiServerTarget, config_file: Path | None
+) -> Iterator[tuple[Api, Settings]]:
     """The API server, and the settings of the installation."""
     with output.reported(options.CONFIG_ADVICE):
         settings = reading.load_logged(config_file)
@@ -89,7 +97,7 @@ def _connected(target: Target, config_file: Path | None) -> Iterator[tuple[Api, 
         yield api, settings
 
 
-def _show_plan(chosen: Plan, form: str) -> None:
+def _show_plan(chosen: MigrationPlan, form: str) -> None:
     if form == "json":
         output.print_json(_plan_document(chosen))
         return
@@ -110,8 +118,10 @@ def _show_plan(chosen: Plan, form: str) -> None:
     )
 
 
-def _plan_of(chosen: Plan, namespace: str) -> Iterator[str]:
-    local = next(one for one in chosen.objects if _is_local_queue(one, namespace)).document
+def _plan_of(chosen: MigrationPlan, namespace: str) -> Iterator[str]:
+    local = next(
+        proposed for proposed in chosen.objects if _is_local_queue(proposed, namespace)
+    ).document
     queue = local["spec"]["clusterQueue"]
     cap = local["metadata"]["annotations"][names.MAX_IN_USE]
     yield f"namespace {namespace}"
@@ -123,30 +133,30 @@ def _plan_of(chosen: Plan, namespace: str) -> Iterator[str]:
         yield f"  2. {pods} {are} charged to it, and run{'s' if running == 1 else ''} on"
     else:
         yield "  2. no pod runs that would be charged to it"
-    for one in chosen.taken:
-        if one.namespace == namespace:
-            entries = ", ".join(f"{key}={value}" for key, value in one.entries.items())
-            yield f"  3. ResourceQuota {one.name} no longer limits {entries}"
+    for quota in chosen.taken:
+        if quota.namespace == namespace:
+            entries = ", ".join(f"{key}={value}" for key, value in quota.entries.items())
+            yield f"  3. ResourceQuota {quota.name} no longer limits {entries}"
 
 
-def _is_local_queue(one: Proposed, namespace: str) -> bool:
-    document = one.document
+def _is_local_queue(proposed: Proposed, namespace: str) -> bool:
+    document = proposed.document
     is_here = bool(document["metadata"].get("namespace") == namespace)
     return is_here and bool(document["kind"] == "LocalQueue")
 
 
-def _plan_document(chosen: Plan) -> dict[str, Any]:
+def _plan_document(chosen: MigrationPlan) -> dict[str, Any]:
     return {
-        "objects": [one.document for one in chosen.objects],
+        "objects": [proposed.document for proposed in chosen.objects],
         "charged": dict(chosen.running),
         "resourceQuotas": [
             {
-                "namespace": one.namespace,
-                "name": one.name,
-                "removed": dict(one.entries),
-                "kept": list(one.kept),
+                "namespace": quota.namespace,
+                "name": quota.name,
+                "removed": dict(quota.entries),
+                "kept": list(quota.kept),
             }
-            for one in chosen.taken
+            for quota in chosen.taken
         ],
         "notes": list(chosen.notes),
     }
@@ -156,11 +166,11 @@ def _undo(run: Run, form: str) -> None:
     taken = resource_quota_migration.to_undo(run.api)
     if not taken:
         raise MigrationError("no ResourceQuota says that something was taken out of it")
-    waiting: list[Waiting] = []
+    waiting: list[WaitingQueue] = []
     _show(resource_quota_migration.undo(run, taken, waiting.append), form)
     if waiting:
-        spaces = ", ".join(one.namespace for one in waiting)
-        count = sum(len(one.workloads) for one in waiting)
+        spaces = ", ".join(namespace_waiting.namespace for namespace_waiting in waiting)
+        count = sum(len(namespace_waiting.workloads) for namespace_waiting in waiting)
         wait = "waits" if count == 1 else "wait"
         raise MigrationError(
             "the ResourceQuotas are in force again, but "

@@ -6,7 +6,7 @@ import click
 
 from admission.cli import clusters, tables
 from admission.install import storage
-from admission.run.connection import Target
+from admission.run.connection import ApiServerTarget
 
 _ADVICE: Final = (
     "the command may be repeated: what was done is not done again. It needs a user who may update "
@@ -24,18 +24,18 @@ Examples:
 )
 @clusters.cluster_options
 @click.option("--apply", "applies", is_flag=True, help="Do it; without it only the plan is shown.")
-def storage_command(target: Target, applies: bool) -> None:
+def storage_command(target: ApiServerTarget, applies: bool) -> None:
     """Write objects in v1beta2 that are stored in an older version, as an older Kueue did.
 
     Stored objects are rewritten, so that v1beta1 can be switched off (install
     --no-older-versions). The webhook must run: it converts what is read.
     """
     with clusters.connected(target, _ADVICE) as api:
-        found = storage.find(api)
-        if not found:
+        old_objects = storage.find(api)
+        if not old_objects:
             click.echo("nothing to do: everything is stored in v1beta2")
             return
-        for old in found:
+        for old in old_objects:
             versions = ", ".join(old.versions)
             if not applies:
                 objects = tables.counted(old.objects, "object")

@@ -16,7 +16,7 @@ from click.shell_completion import CompletionItem
 from admission.kube import kubeconfig, resources
 from admission.kube.api import Api
 from admission.kube.resources import Resource
-from admission.run.connection import Target
+from admission.run.connection import ApiServerTarget
 
 WAIT_SECONDS: Final = 2.0
 MOST: Final = 500
@@ -42,8 +42,8 @@ def namespaces(context: click.Context, _: click.Parameter, typed: str) -> list[C
 
 def contexts(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
     """Return contexts of the kubeconfig; no server is asked."""
-    found = kubeconfig.contexts(context.params.get("kubeconfig"))
-    return [CompletionItem(name) for name in found if name.startswith(typed)]
+    context_names = kubeconfig.contexts(context.params.get("kubeconfig"))
+    return [CompletionItem(name) for name in context_names if name.startswith(typed)]
 
 
 def queues(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
@@ -84,9 +84,13 @@ def subjects(context: click.Context, _: click.Parameter, typed: str) -> list[Com
             return
         yield from _names(api, resources.PODS, namespace)
 
-    found = _found(context, typed, every)
-    kinds = () if slash else (f"{known}/" for known in _BY_KIND if known.startswith(typed))
-    return [*found, *map(CompletionItem, kinds)]
+    names_found = _found(context, typed, every)
+    kinds = (
+        ()
+        if slash
+        else (f"{known_kind}/" for known_kind in _BY_KIND if known_kind.startswith(typed))
+    )
+    return [*names_found, *map(CompletionItem, kinds)]
 
 
 def _cluster_wide(*kinds: Resource) -> Callable[[Api, str], Iterator[str]]:
@@ -121,9 +125,9 @@ def _found(
     context: click.Context, typed: str, names: Callable[[Api, str], Iterator[str]]
 ) -> list[CompletionItem]:
     """Return the names that begin with what was typed, as far as they came in time."""
-    found: set[str] = set()
+    names_found: set[str] = set()
     options = context.params
-    target = Target(options.get("kubeconfig"), options.get("context"))
+    target = ApiServerTarget(options.get("kubeconfig"), options.get("context"))
 
     def ask() -> None:
         # A shell has no place for an error: it would stand in the line that is typed.
@@ -131,9 +135,11 @@ def _found(
             namespace = options.get("namespace") or target.namespace()
             api = target.connect(connections=1, timeout_seconds=WAIT_SECONDS)
             with closing(api):
-                found.update(name for name in names(api, namespace) if name.startswith(typed))
+                names_found.update(
+                    name for name in names(api, namespace) if name.startswith(typed)
+                )
 
     asking = threading.Thread(target=ask, name="completion", daemon=True)
     asking.start()
     asking.join(WAIT_SECONDS)
-    return [CompletionItem(name) for name in sorted(found.copy())]
+    return [CompletionItem(name) for name in sorted(names_found.copy())]

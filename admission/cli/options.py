@@ -33,7 +33,7 @@ mode_option: Final[Callable[[Any], Any]] = click.option(
     "--mode",
     type=click.Choice(list(modes.MODES)),
     help="The mode of namespaces whose labels set none. "
-    + " ".join(f"{name}: {what}." for name, what in modes.MODES.items())
+    + " ".join(f"{name}: {meaning}." for name, meaning in modes.MODES.items())
     + " Default: the modes of the file, else those of the existing installation. A new "
     f"installation asks if it has a terminal, and otherwise takes {modes.DEFAULT}.",
 )

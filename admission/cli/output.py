@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _ADVICE: Final = (
     (
-        errors.ConfigurationError,
+        errors.KubeConfigurationError,
         "check the file of --kubeconfig, or $KUBECONFIG: kubectl config view --kubeconfig FILE",
     ),
     (
@@ -40,7 +40,7 @@ _ADVICE: Final = (
     (errors.ServerError, "the API server, or a service behind it, failed; see its log"),
 )
 _CODES: Final = (
-    (errors.ConfigurationError, ErrorCode.INVALID_KUBECONFIG),
+    (errors.KubeConfigurationError, ErrorCode.INVALID_KUBECONFIG),
     (errors.TransportError, ErrorCode.UNREACHABLE),
     (errors.UnauthorizedError, ErrorCode.UNAUTHORIZED),
     (errors.ForbiddenError, ErrorCode.FORBIDDEN),
@@ -77,17 +77,17 @@ _AS_WIDE: Final = f"{__name__}.wide"
 
 
 def form_option(
-    *more: str, wide_tables: bool = False, own: str = "Output format."
+    *more_forms: str, wide_tables: bool = False, help_text: str = "Output format."
 ) -> Callable[[Any], Any]:
     """Return the option ``-o``: a command sees ``text``, one of its own, or ``json``.
 
     YAML is the document of JSON, written otherwise by `print_json`.
 
     Args:
-        more: forms of the command's own.
+        more_forms: forms of the command's own.
         wide_tables: whether ``wide`` is text whose tables keep all of their columns, however
             narrow the terminal is.
-        own: help text.
+        help_text: help text.
     """
 
     def told(context: click.Context, _: click.Parameter, form: str) -> str:
@@ -97,7 +97,7 @@ def form_option(
             return _JSON
         return _TEXT if context.meta[_AS_WIDE] else form
 
-    forms = (_TEXT, *([WIDE] if wide_tables else []), *more, _JSON, _YAML)
+    forms = (_TEXT, *([WIDE] if wide_tables else []), *more_forms, _JSON, _YAML)
 
     return click.option(
         "-o",
@@ -107,13 +107,14 @@ def form_option(
         default=_TEXT,
         show_default=True,
         callback=told,
-        help=own,
+        help=help_text,
     )
 
 
 output_option: Final[Callable[[Any], Any]] = form_option()
 table_option: Final[Callable[[Any], Any]] = form_option(
-    wide_tables=True, own="Output format; wide has every column, however narrow the terminal is."
+    wide_tables=True,
+    help_text="Output format; wide has every column, however narrow the terminal is.",
 )
 
 

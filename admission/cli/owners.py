@@ -25,7 +25,7 @@ _AS_DOCUMENT: Final = structs.converter(Document)
 
 
 @dataclass(frozen=True)
-class PodSet:
+class ShownPodSet:
     """A pod set as it would be in the Workload.
 
     Attributes:
@@ -42,7 +42,7 @@ class PodSet:
 
 
 @dataclass(frozen=True)
-class Read:
+class ShownOwner:
     """What is read from one object.
 
     Attributes:
@@ -65,7 +65,7 @@ class Read:
     active: bool = False
     ready: bool = False
     finished: str = ""
-    pod_sets: tuple[PodSet, ...] = field(default=())
+    pod_sets: tuple[ShownPodSet, ...] = field(default=())
 
 
 @click.group()
@@ -98,80 +98,86 @@ def check(file: Path, sample: Any, form: str) -> None:
     with output.reported(options.CONFIG_ADVICE):
         settings = reading.load(file).settings
     try:
-        documents = [one for one in yaml.safe_load_all(sample.read()) if one is not None]
+        documents = [
+            document for document in yaml.safe_load_all(sample.read()) if document is not None
+        ]
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise click.ClickException(f"{sample.name}: invalid YAML: {error}") from error
-    found = [_read(one, settings) for one in documents]
+    results = [_read(document, settings) for document in documents]
     if form == "json":
-        output.print_json([asdict(one) for one in found])
+        output.print_json([asdict(result) for result in results])
     else:
-        for one in found:
-            _show(one)
-    if not found or any(one.problem for one in found):
+        for result in results:
+            _show(result)
+    if not results or any(result.problem for result in results):
         sys.exit(output.FAILED)
 
 
-def _read(document: Any, settings: Settings) -> Read:
+def _read(document: Any, settings: Settings) -> ShownOwner:
     if not isinstance(document, dict):
-        return Read("?", "?", problem="this document is not an object")
+        return ShownOwner("?", "?", problem="this document is not an object")
     version, kind = str(document.get("apiVersion")), str(document.get("kind"))
     metadata = document.get("metadata")
     name = str(metadata.get("name")) if isinstance(metadata, dict) else "?"
-    what = f"{version} {kind}"
+    kind_name = f"{version} {kind}"
     rows = integrations.rows_of(settings)
-    row = next((one for one in rows if (one.api_version, one.kind) == (version, kind)), None)
+    row = next((row for row in rows if (row.api_version, row.kind) == (version, kind)), None)
     if row is None:
-        known = ", ".join(f"{one.api_version} {one.kind}" for one in rows)
-        return Read(what, name, problem=f"this kind is not configured; known are {known}")
+        known_kinds = ", ".join(f"{row_.api_version} {row_.kind}" for row_ in rows)
+        return ShownOwner(
+            kind_name, name, problem=f"this kind is not configured; known are {known_kinds}"
+        )
     try:
-        return _of(row, document, what, name)
+        return _of(row, document, kind_name, name)
     except msgspec.ValidationError as error:
-        return Read(what, name, row.framework, problem=str(error))
+        return ShownOwner(kind_name, name, row.framework, problem=str(error))
 
 
-def _of(row: Row, document: dict[str, Any], what: str, name: str) -> Read:
+def _of(row: Row, document: dict[str, Any], kind_name: str, name: str) -> ShownOwner:
     whole = {**document, "metadata": {**document["metadata"], **_METADATA}}
     view = row_owner.read(row, _AS_DOCUMENT(whole))
     owner = RowOwner(row, view)
     if not view.asked:
-        return Read(what, name, row.framework, problem="none of the paths leads to a pod set")
+        return ShownOwner(
+            kind_name, name, row.framework, problem="none of the paths leads to a pod set"
+        )
     end = owner.finished()
-    return Read(
-        what,
+    return ShownOwner(
+        kind_name,
         name,
         row.framework,
         suspended=owner.is_held(),
         active=owner.is_active(),
         ready=owner.is_ready(),
         finished="" if end is None else f"{end.reason}: {end.message}",
-        pod_sets=tuple(_pod_set(one) for one in view.asked),
+        pod_sets=tuple(_pod_set(pod_set) for pod_set in view.asked),
     )
 
 
-def _pod_set(asked: Asked) -> PodSet:
+def _pod_set(requested: Asked) -> ShownPodSet:
     limits: dict[str, str] = {}
-    for container in (asked.raw.get("spec") or {}).get("containers") or ():
+    for container in (requested.raw.get("spec") or {}).get("containers") or ():
         for resource, amount in ((container.get("resources") or {}).get("limits") or {}).items():
             before = limits.get(resource)
             limits[resource] = f"{before} + {amount}" if before else str(amount)
-    return PodSet(asked.name, asked.count, asked.path.text, limits)
+    return ShownPodSet(requested.name, requested.count, requested.path.text, limits)
 
 
-def _show(one: Read) -> None:
-    told = f"{one.kind} {one.name}: {one.problem or one.framework}"
-    for line in (told, *(f"  {line}" for line in _lines(one))):
+def _show(result: ShownOwner) -> None:
+    title = f"{result.kind} {result.name}: {result.problem or result.framework}"
+    for line in (title, *(f"  {line}" for line in _lines(result))):
         output.console().print(output.one_line(line))
 
 
-def _lines(one: Read) -> Iterator[str]:
-    if one.problem:
+def _lines(result: ShownOwner) -> Iterator[str]:
+    if result.problem:
         return
-    yield "suspended" if one.suspended else "not suspended: the webhook suspends it in a queue"
-    for pod_set in one.pod_sets:
-        asked = ", ".join(f"{name} {amount}" for name, amount in sorted(pod_set.limits.items()))
-        each = f", each limited to {asked}" if asked else ""
+    yield "suspended" if result.suspended else "not suspended: the webhook suspends it in a queue"
+    for pod_set in result.pod_sets:
+        limits = ", ".join(f"{name} {amount}" for name, amount in sorted(pod_set.limits.items()))
+        each = f", each limited to {limits}" if limits else ""
         yield f"pod set {pod_set.name}: {pod_set.count} pods from {pod_set.path}{each}"
-    runs = "pods run" if one.active else "no pods run"
-    yield f"status: {runs}, {'ready' if one.ready else 'not ready'}"
-    if one.finished:
-        yield f"status: ended, {one.finished}"
+    runs = "pods run" if result.active else "no pods run"
+    yield f"status: {runs}, {'ready' if result.ready else 'not ready'}"
+    if result.finished:
+        yield f"status: ended, {result.finished}"

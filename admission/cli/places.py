@@ -9,9 +9,9 @@ from admission.base import quantity
 from admission.base.answers import ErrorCode
 from admission.base.clock import SystemClock
 from admission.cli import asking, clusters, named, output, tables
-from admission.cli.asking import Asked
+from admission.cli.asking import QueriedCluster
 from admission.cli.kubectl import EXITS
-from admission.cli.tables import Column
+from admission.cli.tables import TableColumn
 from admission.visibility import owning, quota_use, waiting
 from admission.visibility.cluster import Read
 from admission.visibility.subjects import similar
@@ -19,14 +19,14 @@ from admission.visibility.waiting import Place, Queue
 
 _STARTS: Final = "STARTS"
 _COLUMNS: Final = (
-    Column("PLACE", right=True),
-    Column(_STARTS),
-    Column("ASKS", whole=True),
-    Column("OWNER"),
-    Column("AGE", right=True),
-    Column("LOCALQUEUE", goes=1),
-    Column("PRIORITY", right=True, goes=2),
-    Column("REQUESTER", goes=3),
+    TableColumn("PLACE", right=True),
+    TableColumn(_STARTS),
+    TableColumn("ASKS", whole=True),
+    TableColumn("OWNER"),
+    TableColumn("AGE", right=True),
+    TableColumn("LOCALQUEUE", goes=1),
+    TableColumn("PRIORITY", right=True, goes=2),
+    TableColumn("REQUESTER", goes=3),
 )
 
 
@@ -66,27 +66,27 @@ def queue(
     within = name.rpartition("/")[0] if name else ""
     with asking.asked(kubeconfig, context, namespace or within or None) as target:
         read = target.read()
-        found = [_all(target, read)] if name is None else [[_one(target, read, name)]]
-        queues = found[0]
+        queue_groups = [_all(target, read)] if name is None else [[_one(target, read, name)]]
+        queues = queue_groups[0]
     if form == "json":
         output.print_json(waiting.document(queues, read.missing))
         return
-    most = tables.width()
-    for number, one in enumerate(queues):
+    width = tables.width()
+    for number, line in enumerate(queues):
         if number:
             click.echo("")
-        asking.say(_lines(one, limit, most, every=all_resources))
+        asking.say(_lines(line, limit, width, every=all_resources))
     if not queues:
         click.echo("Nobody waits in a queue that you may read.")
-    asking.say(asking.not_shown(read.missing, most))
+    asking.say(asking.not_shown(read.missing, width))
 
 
-def _all(target: Asked, read: Read) -> list[Queue]:
+def _all(target: QueriedCluster, read: Read) -> list[Queue]:
     every = (_queue(target, read, name) for name in sorted(read.known_queues))
-    return [one for one in every if one.waiting or one.hidden]
+    return [line for line in every if line.waiting or line.hidden]
 
 
-def _one(target: Asked, read: Read, name: str) -> Queue:
+def _one(target: QueriedCluster, read: Read, name: str) -> Queue:
     """The ClusterQueue of that name, else what waits in the LocalQueue."""
     namespace, _, local = name.rpartition("/")
     namespace = namespace or target.namespace
@@ -103,61 +103,61 @@ def _one(target: Asked, read: Read, name: str) -> Queue:
     return waiting.in_local_queue(_queue(target, read, behind), namespace, local)
 
 
-def _queue(target: Asked, read: Read, name: str) -> Queue:
+def _queue(target: QueriedCluster, read: Read, name: str) -> Queue:
     order = waiting.told(target.api, name)
     return waiting.of(read, name, order)
 
 
-def _lines(found: Queue, limit: int, most: int, *, every: bool) -> Iterator[str]:
-    number = len(found.waiting) + found.hidden
+def _lines(queue: Queue, limit: int, width: int, *, every: bool) -> Iterator[str]:
+    number = len(queue.waiting) + queue.hidden
     verb = "waits" if number == 1 else "wait"
-    verdict = f"queue {found.name}: {tables.counted(number, 'Workload')} {verb}"
+    verdict = f"queue {queue.name}: {tables.counted(number, 'Workload')} {verb}"
     if not number:
-        yield f"queue {found.name}: nobody waits"
+        yield f"queue {queue.name}: nobody waits"
         return
-    if found.hidden:
-        verdict += f", {found.hidden:,} of them in namespaces that you may not read"
-    never = [one for one in found.waiting if one.never]
+    if queue.hidden:
+        verdict += f", {queue.hidden:,} of them in namespaces that you may not read"
+    never = [place for place in queue.waiting if place.never]
     if never:
         verdict += f"; {asking.never_start(len(never))}"
-    yield from tables.sentence(verdict, most, "  ")
-    shown = found.waiting[:limit] if limit else found.waiting
+    yield from tables.sentence(verdict, width, "  ")
+    shown = queue.waiting[:limit] if limit else queue.waiting
     if shown:
-        columns: Sequence[Column] = _COLUMNS
-        rows: Sequence[Sequence[str]] = [_row(one, every=every) for one in shown]
+        columns: Sequence[TableColumn] = _COLUMNS
+        rows: Sequence[Sequence[str]] = [_row(place, every=every) for place in shown]
         if not never:  # all start some time
-            columns = tuple(one for one in columns if one.head != _STARTS)
+            columns = tuple(column for column in columns if column.head != _STARTS)
             rows = [(row[0], *row[2:]) for row in rows]
-        lines = tables.table(columns, rows, most)
-        yield from tables.with_texts(lines, [one.message for one in shown], most)
-    if len(shown) < len(found.waiting):
-        rest = len(found.waiting) - len(shown)
-        yield from tables.sentence(f"and {rest:,} more; all of them: --limit 0", most, "  ")
-    if not found.exact:
+        lines = tables.table(columns, rows, width)
+        yield from tables.with_texts(lines, [place.message for place in shown], width)
+    if len(shown) < len(queue.waiting):
+        rest = len(queue.waiting) - len(shown)
+        yield from tables.sentence(f"and {rest:,} more; all of them: --limit 0", width, "  ")
+    if not queue.exact:
         yield from tables.sentence(
             "note: places follow priority and time; the controller's own order, which also knows "
             "past usage of LocalQueues, is told by the visibility API, which is not served here "
             "or not open to you",
-            most,
+            width,
             "  ",
         )
-    yield from tables.sentence("next: what one of them waits for: kubectl gpu why POD", most)
+    yield from tables.sentence("next: what one of them waits for: kubectl gpu why POD", width)
 
 
-def _row(one: Place, *, every: bool) -> tuple[str, ...]:
-    gpus = {resource: n for resource, n in one.asks.items() if quota_use.is_gpu(resource)}
-    shown = one.asks if every or not gpus else gpus
+def _row(place: Place, *, every: bool) -> tuple[str, ...]:
+    gpus = {resource: n for resource, n in place.asks.items() if quota_use.is_gpu(resource)}
+    shown = place.asks if every or not gpus else gpus
     asks = ", ".join(
         f"{quantity.from_canonical(resource, shown[resource])} {resource}"
         for resource in sorted(shown, key=quota_use.order_of)
     )
     return (
-        str(one.place),
-        "never" if one.never else "",
+        str(place.place),
+        "never" if place.never else "",
         asks or "nothing",
-        owning.shown(one.namespace, one.owner, one.workload),
-        tables.age(one.since, SystemClock().now()),
-        one.local_queue,
-        str(one.priority),
-        "" if one.requester == owning.UNKNOWN else one.requester,
+        owning.shown(place.namespace, place.owner, place.workload),
+        tables.age(place.since, SystemClock().now()),
+        place.local_queue,
+        str(place.priority),
+        "" if place.requester == owning.UNKNOWN else place.requester,
     )

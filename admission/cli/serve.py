@@ -164,7 +164,7 @@ def webhook(
         health = settings.gpu.webhook.health_address
         addresses.check_free({"--bind": address, "--health-bind": health})
         webhook_process.serve(
-            connection.Target(kubeconfig),
+            connection.ApiServerTarget(kubeconfig),
             address,
             directory,
             settings,
@@ -220,7 +220,7 @@ def controller(
     with _reported(_UNREACHABLE):
         addresses.check_free(_controller_addresses(pages, visibility, dashboard, settings))
         processes.run_controller(
-            connection.Target(kubeconfig),
+            connection.ApiServerTarget(kubeconfig),
             pages,
             settings,
             leader_election=elect,
@@ -298,7 +298,7 @@ def run(
     lists = visibility_bind or settings.kueue.visibility_address
     dashboard = dashboard_bind or settings.gpu.dashboard_address
     with _reported():
-        connection.Target(kubeconfig).check()
+        connection.ApiServerTarget(kubeconfig).check()
         addresses.check_free(
             {
                 "--bind": served,

@@ -7,7 +7,7 @@ from typing import Final, Self
 
 from admission.config.derived import Settings
 from admission.install import fair_sharing, manifests
-from admission.install.fair_sharing import HTTPS, Sharing, State
+from admission.install.fair_sharing import HTTPS, QuotaSharing, SharingState
 from admission.install.proposal import Document
 from admission.kube.api import Api
 
@@ -25,7 +25,7 @@ class TeamSharing:
         is_wanted: whether it is to be turned on.
     """
 
-    now: Sharing | None
+    now: QuotaSharing | None
     file: str
     namespace: str
     is_wanted: bool
@@ -38,7 +38,7 @@ class TeamSharing:
         queues: Sequence[Document],
         config_file: Path | None,
         *,
-        wanted: bool,
+        is_wanted: bool,
     ) -> Self:
         """Return what the file says that the user names, else the installation."""
         now = None
@@ -47,16 +47,16 @@ class TeamSharing:
             now = (
                 fair_sharing.look(api, settings.namespace)
                 if config_file is None
-                else Sharing(state=State.ON if is_on else State.OFF)
+                else QuotaSharing(state=SharingState.ON if is_on else SharingState.OFF)
             )
         return cls(
-            now=now, file=str(config_file or ""), namespace=settings.namespace, is_wanted=wanted
+            now=now, file=str(config_file or ""), namespace=settings.namespace, is_wanted=is_wanted
         )
 
     @property
     def is_turned_on(self) -> bool:
         """Return whether --apply turns it on."""
-        if self.now is None or self.now.state is not State.OFF or self.file:
+        if self.now is None or self.now.state is not SharingState.OFF or self.file:
             return False
         return self.is_wanted and not self.now.keeper
 
@@ -64,7 +64,7 @@ class TeamSharing:
         """Return ``on``, ``off`` or ``unknown`` as it is at the end; None for a single team."""
         if self.now is None:
             return None
-        return (State.ON if applies and self.is_turned_on else self.now.state).value
+        return (SharingState.ON if applies and self.is_turned_on else self.now.state).value
 
     def text(self, *, applies: bool) -> Iterator[str]:
         """Yield how unused quota is shared, and how it comes back."""
@@ -76,9 +76,9 @@ class TeamSharing:
                 f"Fair sharing {turned}: what others do not use is shared evenly, by "
                 "spec.fairSharing.weight of the ClusterQueues. --no-fair-sharing leaves it off."
             )
-        elif self.now.state is State.UNKNOWN:
+        elif self.now.state is SharingState.UNKNOWN:
             yield "Whether fair sharing is on is not known: the configuration cannot be read."
-        elif self.now.state is State.ON:
+        elif self.now.state is SharingState.ON:
             yield (
                 "Fair sharing is on: what others do not use is shared evenly, by "
                 "spec.fairSharing.weight of the ClusterQueues."

@@ -13,7 +13,7 @@ from admission.base.errors import InvalidValueError
 from admission.cli import clusters, options, output, tables
 from admission.config import reading
 from admission.run import stops as held_stops
-from admission.run.connection import Target
+from admission.run.connection import ApiServerTarget
 
 _LONGEST_US: Final = 24 * 3600 * 10**6
 _LIST_ADVICE: Final = "your user needs the right to list Workloads and events in all namespaces"
@@ -49,7 +49,7 @@ Examples:
 @clusters.cluster_options
 @output.output_option
 @click.pass_context
-def stops(called: click.Context, target: Target, form: str) -> None:
+def stops(called: click.Context, target: ApiServerTarget, form: str) -> None:
     """Show pods and Jobs that are to be stopped, but whose stop is held back.
 
     Stops beyond maxStopsPerMinute of the configuration file are held back. Preemption, the stop
@@ -59,16 +59,16 @@ def stops(called: click.Context, target: Target, form: str) -> None:
         called.obj = target
         return
     with clusters.connected(target, _LIST_ADVICE) as api:
-        found = held_stops.held_back(api)
+        held_back = held_stops.held_back(api)
     if form == "json":
-        output.print_json([asdict(one) for one in found])
+        output.print_json([asdict(stop) for stop in held_back])
         return
-    for one in found:
-        told = f"{one.kind}/{one.name} -n {one.namespace}: {one.why}"
-        output.console().print(output.one_line(told))
+    for stop in held_back:
+        title = f"{stop.kind}/{stop.name} -n {stop.namespace}: {stop.why}"
+        output.console().print(output.one_line(title))
     allowed = clusters.again("gpu-admission stops allow --for 10m")
-    hint = f"; carry them out with: {allowed}" if found else ""
-    count = tables.counted(len(found), "stop") if found else "no stops"
+    hint = f"; carry them out with: {allowed}" if held_back else ""
+    count = tables.counted(len(held_back), "stop") if held_back else "no stops"
     output.console().print(f"{count} held back{hint}")
 
 
@@ -92,7 +92,11 @@ Examples:
 @output.output_option
 @click.pass_obj
 def allow(
-    given: Target, target: Target, config_file: Path | None, seconds: float, form: str
+    command_target: ApiServerTarget,
+    target: ApiServerTarget,
+    config_file: Path | None,
+    seconds: float,
+    form: str,
 ) -> None:
     """Carry out all stops that are held back, and hold none back for a while.
 
@@ -101,7 +105,9 @@ def allow(
     """
     with output.reported(options.CONFIG_ADVICE):
         settings = reading.load_logged(config_file)
-    chosen = Target(target.kubeconfig or given.kubeconfig, target.context or given.context)
+    chosen = ApiServerTarget(
+        target.kubeconfig or command_target.kubeconfig, target.context or command_target.context
+    )
     with clusters.connected(chosen, _ALLOW_ADVICE) as api:
         until = held_stops.allow(api, settings.namespace, seconds, SystemClock())
     if form == "json":

@@ -18,7 +18,7 @@ _CUT: Final = "…"
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column of a table.
 
     Attributes:
@@ -44,7 +44,7 @@ def width() -> int:
     return 0
 
 
-def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], most: int) -> list[str]:
+def table(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], width: int) -> list[str]:
     """Return the lines of a table.
 
     Where it is too wide, texts of columns that are aligned to the left are cut; where that is not
@@ -53,41 +53,41 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], most: int) -
     Args:
         columns: of the table.
         rows: texts, one for each column.
-        most: width in characters; 0 for any.
+        width: width in characters; 0 for any.
     """
     kept = list(range(len(columns)))
     while True:
-        widths = _widths(columns, rows, kept, most)
+        widths = _widths(columns, rows, kept, width)
         leaves = [index for index in kept if columns[index].goes]
-        if not most or not leaves or _total(widths) <= most:
+        if not width or not leaves or _total(widths) <= width:
             break
         kept.remove(max(leaves, key=lambda index: columns[index].goes))
     heads = [column.head for column in columns]
     lines = [_line(columns, row, kept, widths) for row in (heads, *rows)]
     gone = [columns[index].head.lower() for index in range(len(columns)) if index not in kept]
     if gone:
-        lines += sentence(f"not shown for lack of room: {', '.join(gone)}", most)
-    return [line[:most] if most else line for line in lines]
+        lines += sentence(f"not shown for lack of room: {', '.join(gone)}", width)
+    return [line[:width] if width else line for line in lines]
 
 
-def with_texts(lines: Sequence[str], texts: Sequence[str], most: int) -> Iterator[str]:
+def with_texts(lines: Sequence[str], texts: Sequence[str], width: int) -> Iterator[str]:
     """Yield the lines of a table, each row with a text below it where there is one.
 
     Args:
         lines: as `table` returns them.
         texts: one for each row.
-        most: width in characters; 0 for any.
+        width: width in characters; 0 for any.
     """
     yield lines[0]
     for line, text in zip(lines[1:], texts, strict=False):
         yield line
         if text:
-            yield from sentence(f"    {text}", most, "    ")
+            yield from sentence(f"    {text}", width, "    ")
     yield from lines[1 + len(texts) :]
 
 
 def _widths(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], kept: list[int], most: int
+    columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], kept: list[int], width: int
 ) -> list[int]:
     widths = [max(len(columns[i].head), *(len(row[i]) for row in rows), 0) for i in kept]
     flexible = [
@@ -95,7 +95,7 @@ def _widths(
         for at, index in enumerate(kept)
         if not columns[index].right and not columns[index].whole
     ]
-    while most and _total(widths) > most:
+    while width and _total(widths) > width:
         widest = max(flexible, key=lambda at: widths[at], default=None)
         if widest is None or widths[widest] <= max(_LEAST, len(columns[kept[widest]].head)):
             break
@@ -108,7 +108,7 @@ def _total(widths: list[int]) -> int:
 
 
 def _line(
-    columns: Sequence[Column], row: Sequence[str], kept: list[int], widths: list[int]
+    columns: Sequence[TableColumn], row: Sequence[str], kept: list[int], widths: list[int]
 ) -> str:
     cells = []
     for index, size in zip(kept, widths, strict=True):
@@ -117,17 +117,17 @@ def _line(
     return (" " * _GAP).join(cells).rstrip()
 
 
-def sentence(text: str, most: int, indent: str = "") -> list[str]:
+def sentence(text: str, width: int, indent: str = "") -> list[str]:
     """Return a text in lines; those after the first are indented, and names stay whole.
 
     Args:
         text: of words.
-        most: width in characters; 0 for any.
+        width: width in characters; 0 for any.
         indent: before each line but the first.
     """
-    if not most:
+    if not width:
         return [text]
-    size = max(most, 2 * _LEAST)
+    size = max(width, 2 * _LEAST)
     return textwrap.wrap(text, size, subsequent_indent=indent, break_on_hyphens=False)
 
 
@@ -139,11 +139,11 @@ def age(since: str, now: datetime) -> str:
         return ""
 
 
-def listed(found: Iterable[str], most: int = 3) -> str:
+def listed(items: Iterable[str], limit: int = 3) -> str:
     """Return names in a sentence: the first few, and how many more there are."""
-    every = list(found)
-    shown = ", ".join(every[:most])
-    return f"{shown} and {len(every) - most} more" if len(every) > most else shown
+    every = list(items)
+    shown = ", ".join(every[:limit])
+    return f"{shown} and {len(every) - limit} more" if len(every) > limit else shown
 
 
 def counted(number: int, noun: str) -> str:

@@ -10,9 +10,9 @@ import click
 from admission.base import amount, names, quantity
 from admission.base.answers import ErrorCode
 from admission.cli import asking, clusters, named, output, tables
-from admission.cli.asking import Asked
+from admission.cli.asking import QueriedCluster
 from admission.cli.kubectl import EXITS
-from admission.cli.tables import Column
+from admission.cli.tables import TableColumn
 from admission.visibility import cluster, quota_use
 from admission.visibility.quota_use import CohortUse, Line, LocalLine, LocalUse, Use, Waiting
 from admission.visibility.subjects import similar
@@ -20,33 +20,33 @@ from admission.visibility.subjects import similar
 _NONE: Final = "-"
 _UNKNOWN: Final = "?"
 _QUEUES: Final = (
-    Column("QUEUE"),
-    Column("FLAVOR"),
-    Column("NOMINAL", right=True),
-    Column("USED", right=True),
-    Column("BORROWED", right=True, goes=2),
-    Column("LENT", right=True, goes=3),
-    Column("RELEASING", right=True, goes=1),
-    Column("NO NODE", right=True, goes=4),
-    Column("PENDING", right=True),
+    TableColumn("QUEUE"),
+    TableColumn("FLAVOR"),
+    TableColumn("NOMINAL", right=True),
+    TableColumn("USED", right=True),
+    TableColumn("BORROWED", right=True, goes=2),
+    TableColumn("LENT", right=True, goes=3),
+    TableColumn("RELEASING", right=True, goes=1),
+    TableColumn("NO NODE", right=True, goes=4),
+    TableColumn("PENDING", right=True),
 )
 _FLAVORS: Final = (
-    Column("FLAVOR"),
-    Column("NOMINAL", right=True),
-    Column("USED", right=True),
-    Column("RELEASING", right=True, goes=1),
-    Column("NO NODE", right=True, goes=4),
-    Column("REAL", right=True),
-    Column("SICK", right=True, goes=2),
-    Column("NODES", right=True, goes=3),
+    TableColumn("FLAVOR"),
+    TableColumn("NOMINAL", right=True),
+    TableColumn("USED", right=True),
+    TableColumn("RELEASING", right=True, goes=1),
+    TableColumn("NO NODE", right=True, goes=4),
+    TableColumn("REAL", right=True),
+    TableColumn("SICK", right=True, goes=2),
+    TableColumn("NODES", right=True, goes=3),
 )
 _LOCAL: Final = (
-    Column("LOCALQUEUE"),
-    Column("CLUSTERQUEUE", goes=2),
-    Column("FLAVOR"),
-    Column("USED", right=True),
-    Column("ADMITTED", right=True, goes=1),
-    Column("PENDING", right=True),
+    TableColumn("LOCALQUEUE"),
+    TableColumn("CLUSTERQUEUE", goes=2),
+    TableColumn("FLAVOR"),
+    TableColumn("USED", right=True),
+    TableColumn("ADMITTED", right=True, goes=1),
+    TableColumn("PENDING", right=True),
 )
 _OF_CLUSTER: Final = ("ClusterQueues", "Cohorts", "ResourceFlavors", "Nodes")
 
@@ -114,85 +114,99 @@ def top(
             threading.Event().wait(interval)
 
 
-def _of(target: Asked, queue: str | None) -> Use:
+def _of(target: QueriedCluster, queue: str | None) -> Use:
     use = quota_use.of(target.read(pods=cluster.RELEASED, nodes=True))
     if queue is None:
         return use
-    found = _below(use, queue)
-    if found is None:
-        known = [*(one.name for one in use.queues), *(one.name for one in use.cohorts)]
+    selected = _below(use, queue)
+    if selected is None:
+        known_names = [
+            *(queue_.name for queue_ in use.queues),
+            *(cohort.name for cohort in use.cohorts),
+        ]
         output.fail(
             f"there is no ClusterQueue and no Cohort {queue!r} that you may read",
-            f"{similar(queue, known)}see those there are: kubectl get clusterqueues,cohorts",
+            f"{similar(queue, known_names)}see those there are: kubectl get clusterqueues,cohorts",
             code=ErrorCode.NOT_FOUND,
         )
-    return found
+    return selected
 
 
 def _below(use: Use, name: str) -> Use | None:
     """The part of the answer that is about a ClusterQueue, or a Cohort with all below it."""
-    cohorts = {one.name for one in use.cohorts if one.name == name}
+    cohorts = {cohort.name for cohort in use.cohorts if cohort.name == name}
     while True:
-        more = {one.name for one in use.cohorts if one.parent in cohorts} - cohorts
-        if not more:
+        children = {cohort.name for cohort in use.cohorts if cohort.parent in cohorts} - cohorts
+        if not children:
             break
-        cohorts |= more
-    queues = tuple(one for one in use.queues if one.name == name or one.cohort in cohorts)
+        cohorts |= children
+    queues = tuple(
+        queue_ for queue_ in use.queues if queue_.name == name or queue_.cohort in cohorts
+    )
     if not queues and not cohorts:
         return None if use.queues else _behind(use, name)
-    flavors = {line.flavor for one in queues for line in one.lines}
-    own = {one.name for one in queues}
+    flavors = {line.flavor for queue_ in queues for line in queue_.lines}
+    queue_names = {queue_.name for queue_ in queues}
     return Use(
         queues=queues,
-        cohorts=tuple(one for one in use.cohorts if one.name in cohorts),
-        flavors=tuple(one for one in use.flavors if one.name in flavors),
-        local_queues=tuple(one for one in use.local_queues if one.cluster_queue in own),
+        cohorts=tuple(cohort for cohort in use.cohorts if cohort.name in cohorts),
+        flavors=tuple(flavor for flavor in use.flavors if flavor.name in flavors),
+        local_queues=tuple(
+            local_queue
+            for local_queue in use.local_queues
+            if local_queue.cluster_queue in queue_names
+        ),
         missing=use.missing,
     )
 
 
 def _behind(use: Use, name: str) -> Use | None:
     """The LocalQueues before a ClusterQueue that may not be read, or the one of that name."""
-    own = tuple(
-        one
-        for one in use.local_queues
-        if name in {one.cluster_queue, one.name, f"{one.namespace}/{one.name}"}
+    local_queues = tuple(
+        local_queue
+        for local_queue in use.local_queues
+        if name
+        in {
+            local_queue.cluster_queue,
+            local_queue.name,
+            f"{local_queue.namespace}/{local_queue.name}",
+        }
     )
-    return replace(use, local_queues=own) if own else None
+    return replace(use, local_queues=local_queues) if local_queues else None
 
 
-def _lines(use: Use, most: int, *, every: bool) -> Iterator[str]:
+def _lines(use: Use, width: int, *, every: bool) -> Iterator[str]:
     if not use.queues:
-        yield from _local_lines(use, most, every=every)
-        yield from asking.not_shown(_without_totals(use.missing), most)
+        yield from _local_lines(use, width, every=every)
+        yield from asking.not_shown(_without_totals(use.missing), width)
         return
     for number, resource in enumerate(_resources(use, every=every)):
         if number:
             yield ""
-        yield from _of_resource(use, resource, most)
-    inactive = [one for one in use.queues if not one.active]
+        yield from _of_resource(use, resource, width)
+    inactive = [queue_use for queue_use in use.queues if not queue_use.active]
     if inactive:
         yield ""
-    for one in inactive:
-        text = f"queue {one.name} admits nothing: {one.message}"
-        yield from tables.sentence(text, most, "  ")
-    yield from asking.not_shown(use.missing, most)
+    for queue_use in inactive:
+        text = f"queue {queue_use.name} admits nothing: {queue_use.message}"
+        yield from tables.sentence(text, width, "  ")
+    yield from asking.not_shown(use.missing, width)
 
 
 def _resources(use: Use, *, every: bool) -> list[str]:
     """The resources to show, whole GPUs first: GPUs, and all others on request or without GPUs."""
-    found = {line.resource for one in use.queues for line in one.lines}
-    found |= {line.resource for one in use.cohorts for line in one.lines}
+    names_ = {line.resource for queue in use.queues for line in queue.lines}
+    names_ |= {line.resource for cohort in use.cohorts for line in cohort.lines}
     if not use.queues:
-        found |= {line.resource for one in use.local_queues for line in one.lines}
-    gpus = {one for one in found if quota_use.is_gpu(one)}
-    shown = found if every or not gpus else gpus
+        names_ |= {line.resource for local_queue in use.local_queues for line in local_queue.lines}
+    gpus = {resource for resource in names_ if quota_use.is_gpu(resource)}
+    shown = names_ if every or not gpus else gpus
     return sorted(shown, key=lambda name: (name != names.GPU_RESOURCE, *quota_use.order_of(name)))
 
 
-def _of_resource(use: Use, resource: str, most: int) -> Iterator[str]:
-    yield from tables.sentence(_verdict(use, resource), most, "  ")
-    yield from tables.table(_QUEUES, list(_queue_rows(use, resource)), most)
+def _of_resource(use: Use, resource: str, width: int) -> Iterator[str]:
+    yield from tables.sentence(_verdict(use, resource), width, "  ")
+    yield from tables.table(_QUEUES, list(_queue_rows(use, resource)), width)
     rows = [
         (
             flavor.name,
@@ -210,27 +224,27 @@ def _of_resource(use: Use, resource: str, most: int) -> Iterator[str]:
     ]
     if rows and quota_use.is_gpu(resource):
         yield ""
-        yield from tables.table(_FLAVORS, rows, most)
+        yield from tables.table(_FLAVORS, rows, width)
 
 
 def _verdict(use: Use, resource: str) -> str:
-    found = quota_use.total(use, resource)
-    parts = [f"{_text(resource, found.used)} of {_text(resource, found.nominal)} used"]
-    if found.exists is not None and found.exists < found.nominal:
-        parts.append(f"{_text(resource, found.exists)} exist and can be used")
-    if found.releasing:
-        parts.append(f"{_text(resource, found.releasing)} of them about to be free")
-    if found.without_node:
-        parts.append(f"{_text(resource, found.without_node)} held by pods without a node")
-    parts += _waiting((one.pending for one in use.queues), resource)
+    total = quota_use.total(use, resource)
+    parts = [f"{_text(resource, total.used)} of {_text(resource, total.nominal)} used"]
+    if total.exists is not None and total.exists < total.nominal:
+        parts.append(f"{_text(resource, total.exists)} exist and can be used")
+    if total.releasing:
+        parts.append(f"{_text(resource, total.releasing)} of them about to be free")
+    if total.without_node:
+        parts.append(f"{_text(resource, total.without_node)} held by pods without a node")
+    parts += _waiting((queue.pending for queue in use.queues), resource)
     return f"{resource}: {', '.join(parts)}"
 
 
-def _waiting(found: Iterable[Waiting], resource: str) -> list[str]:
+def _waiting(waiting: Iterable[Waiting], resource: str) -> list[str]:
     """Return what waiting Workloads ask for; how many there are where that may not be read."""
-    asked, unread = quota_use.asked_for(found, resource)
-    if asked:
-        return [f"{_text(resource, asked)} asked for by waiting Workloads"]
+    requested, unread = quota_use.asked_for(waiting, resource)
+    if requested:
+        return [f"{_text(resource, requested)} asked for by waiting Workloads"]
     if not unread:
         return []
     return [f"{tables.counted(unread, 'Workload')} {'waits' if unread == 1 else 'wait'}"]
@@ -238,13 +252,13 @@ def _waiting(found: Iterable[Waiting], resource: str) -> list[str]:
 
 def _queue_rows(use: Use, resource: str) -> Iterator[Sequence[str]]:
     """Cohorts with what is below them, then ClusterQueues without a Cohort."""
-    known = {one.name for one in use.cohorts}
-    tops = [one for one in use.cohorts if one.parent not in known]
+    cohort_names = {cohort.name for cohort in use.cohorts}
+    tops = [cohort for cohort in use.cohorts if cohort.parent not in cohort_names]
     seen: set[str] = set()
-    for one in (*tops, *use.cohorts):  # those of a circle have no top
-        yield from _cohort_rows(use, one, resource, 0, seen)
+    for cohort in (*tops, *use.cohorts):  # those of a circle have no top
+        yield from _cohort_rows(use, cohort, resource, 0, seen)
     for queue in use.queues:
-        if queue.cohort not in known:
+        if queue.cohort not in cohort_names:
             yield from _rows(queue.name, queue.lines, queue.pending, resource, 0)
 
 
@@ -267,16 +281,16 @@ def _rows(
     name: str, lines: Iterable[Line], pending: Waiting, resource: str, depth: int
 ) -> Iterator[Sequence[str]]:
     """One row where there is one flavor; else one with the sums and one for each."""
-    own = [line for line in lines if line.resource == resource]
-    if not own:
+    own_lines = [line for line in lines if line.resource == resource]
+    if not own_lines:
         return
     waits = _pending(pending, resource)
     shown = "  " * depth + name
-    if len(own) == 1:
-        yield _row(shown, own[0].flavor, own, waits)
+    if len(own_lines) == 1:
+        yield _row(shown, own_lines[0].flavor, own_lines, waits)
         return
-    yield _row(shown, f"{len(own)} flavors", own, waits)
-    for line in own:
+    yield _row(shown, f"{len(own_lines)} flavors", own_lines, waits)
+    for line in own_lines:
         yield _row("", line.flavor, [line], "")
 
 
@@ -298,66 +312,75 @@ def _row(name: str, flavor: str, lines: Sequence[Line], pending: str) -> Sequenc
     )
 
 
-def _pending(found: Waiting, resource: str) -> str:
-    if found.resources is None:
-        return "?" if found.workloads else _NONE
-    return _some(resource, found.resources.get(resource, 0))
+def _pending(waiting: Waiting, resource: str) -> str:
+    if waiting.resources is None:
+        return "?" if waiting.workloads else _NONE
+    return _some(resource, waiting.resources.get(resource, 0))
 
 
-def _local_lines(use: Use, most: int, *, every: bool) -> Iterator[str]:
+def _local_lines(use: Use, width: int, *, every: bool) -> Iterator[str]:
     """What a user sees who may not read ClusterQueues: what the LocalQueues say."""
     if not use.local_queues:
         yield from tables.sentence(
             "There is no queue that you may read. An administrator makes them: "
             "gpu-admission init --team NAME",
-            most,
+            width,
         )
         return
     resources = _resources(use, every=every)
     for number, resource in enumerate(resources):
         if number:
             yield ""
-        yield from tables.sentence(_local_verdict(use, resource), most, "  ")
-        rows = [row for one in use.local_queues for row in _local_rows(one, resource)]
-        yield from tables.table(_LOCAL, rows, most)
-    for one in use.local_queues if not resources else ():
-        text = f"LocalQueue {one.namespace}/{one.name} holds nothing of ClusterQueue "
-        yield from tables.sentence(f"{text}{one.cluster_queue}", most, "  ")
+        yield from tables.sentence(_local_verdict(use, resource), width, "  ")
+        rows = [
+            row for local_queue in use.local_queues for row in _local_rows(local_queue, resource)
+        ]
+        yield from tables.table(_LOCAL, rows, width)
+    for local_queue in use.local_queues if not resources else ():
+        text = (
+            f"LocalQueue {local_queue.namespace}/{local_queue.name} holds nothing of ClusterQueue "
+        )
+        yield from tables.sentence(f"{text}{local_queue.cluster_queue}", width, "  ")
 
 
 def _local_verdict(use: Use, resource: str) -> str:
-    lines = [x for one in use.local_queues for x in one.lines if x.resource == resource]
-    parts = [f"{_text(resource, sum(one.used for one in lines))} used by your LocalQueues"]
-    parts += _waiting((one.pending for one in use.local_queues), resource)
+    lines = [
+        x for local_queue in use.local_queues for x in local_queue.lines if x.resource == resource
+    ]
+    parts = [f"{_text(resource, sum(line.used for line in lines))} used by your LocalQueues"]
+    parts += _waiting((local_queue.pending for local_queue in use.local_queues), resource)
     return f"{resource}: {', '.join(parts)}"
 
 
-def _local_rows(one: LocalUse, resource: str) -> Iterator[Sequence[str]]:
+def _local_rows(local_queue: LocalUse, resource: str) -> Iterator[Sequence[str]]:
     """One row where there is one flavor; else one with the sums and one for each."""
-    own = [line for line in one.lines if line.resource == resource]
-    if not own:
+    queue_lines = [line for line in local_queue.lines if line.resource == resource]
+    if not queue_lines:
         return
-    name, waits = f"{one.namespace}/{one.name}", _pending(one.pending, resource)
-    flavor = own[0].flavor if len(own) == 1 else f"{len(own)} flavors"
-    yield _local_row((name, one.cluster_queue, flavor), own, waits)
-    for line in own if len(own) > 1 else ():
+    name, waits = (
+        f"{local_queue.namespace}/{local_queue.name}",
+        _pending(local_queue.pending, resource),
+    )
+    flavor = queue_lines[0].flavor if len(queue_lines) == 1 else f"{len(queue_lines)} flavors"
+    yield _local_row((name, local_queue.cluster_queue, flavor), queue_lines, waits)
+    for line in queue_lines if len(queue_lines) > 1 else ():
         yield _local_row(("", "", line.flavor), [line], "")
 
 
 def _local_row(head: Sequence[str], lines: Sequence[LocalLine], waits: str) -> Sequence[str]:
     resource = lines[0].resource
-    used, admitted = sum(one.used for one in lines), sum(one.admitted for one in lines)
+    used, admitted = sum(line.used for line in lines), sum(line.admitted for line in lines)
     return (*head, _text(resource, used), _some(resource, admitted), waits)
 
 
 def _without_totals(missing: Iterable[str]) -> Iterator[str]:
     """Yield what could not be read; the kinds that have totals and free quota are one sentence."""
-    found = list(missing)
-    of_cluster = [one for one in found if one.startswith(_OF_CLUSTER)]
+    notes = list(missing)
+    of_cluster = [note for note in notes if note.startswith(_OF_CLUSTER)]
     if of_cluster:
         role = cluster.SHOWN_BY + names.VIEWER_ROLES["ClusterQueue"]
         yield f"Total and free quota are not shown: you may not list ClusterQueues{role}"
-    yield from (one for one in found if one not in of_cluster)
+    yield from (note for note in notes if note not in of_cluster)
 
 
 def _text(resource: str, value: int) -> str:

@@ -12,12 +12,12 @@ from admission.base.answers import ErrorCode
 from admission.base.errors import InvalidValueError
 from admission.cli import asking, clusters, named, output, tables
 from admission.cli.kubectl import EXITS
-from admission.cli.tables import Column
+from admission.cli.tables import TableColumn
 from admission.kube import errors
 from admission.objects import usage_record
-from admission.objects.usage_record import Owner, Runs
+from admission.objects.usage_record import RecordedOwner, Runs
 from admission.visibility import usage as usages
-from admission.visibility.usage import Row, Usage
+from admission.visibility.usage import Usage, UsageRow
 
 _DAYS: Final = re.compile(r"([0-9]+)d")
 _DAY_US: Final = 24 * 3600 * 10**6
@@ -86,7 +86,9 @@ Examples:
 @asking.limit_option
 @output.kubeconfig_option
 @clusters.context_option
-@output.form_option(output.WIDE, own="Output format; wide adds up by everything that is recorded.")
+@output.form_option(
+    output.WIDE, help_text="Output format; wide adds up by everything that is recorded."
+)
 def usage(
     since: int,
     by: tuple[str, ...],
@@ -104,7 +106,9 @@ def usage(
     the namespace of gpu-admission.
     """
     fields = (
-        tuple(usages.FIELDS) if form == output.WIDE else tuple(one for one in by if one != _OWNER)
+        tuple(usages.FIELDS)
+        if form == output.WIDE
+        else tuple(dimension for dimension in by if dimension != _OWNER)
     )
     now = int(clock.SystemClock().now().timestamp())
     with asking.asked(kubeconfig, context, None) as target:
@@ -118,49 +122,51 @@ def usage(
                 f"{names.USAGE_READER_ROLE} --user NAME",
                 code=ErrorCode.FORBIDDEN,
             )
-    found = usages.summed(
+    usage_ = usages.summed(
         records,
         now - since,
-        by=fields or ("namespace",),
+        dimensions=fields or ("namespace",),
         namespace=namespace or "",
         unreadable=unreadable,
     )
-    if found is None:
+    if usage_ is None:
         output.fail(
             f"no usage is recorded of that time in namespace {system_namespace}",
             "records are made once a minute while a controller runs, unless journal.enabled is "
             "false in its configuration; a longer time: --since 30d",
         )
     if form == "json":
-        output.print_json(usages.document(found))
+        output.print_json(usages.document(usage_))
         return
-    most = tables.width()
-    asking.say(_lines(found, now, since, limit, most, has_runs=_OWNER in by))
+    width = tables.width()
+    asking.say(_lines(usage_, now, since, limit, width, has_runs=_OWNER in by))
 
 
 def _lines(
-    found: Usage, now: int, since: int, limit: int, most: int, *, has_runs: bool
+    usage_: Usage, now: int, since: int, limit: int, width: int, *, has_runs: bool
 ) -> Iterator[str]:
-    for text in _verdict(found, now, since):
-        yield from tables.sentence(text, most, "  ")
-    rows = [_run(one) for one in found.runs] if has_runs else [_row(found, r) for r in found.rows]
+    for text in _verdict(usage_, now, since):
+        yield from tables.sentence(text, width, "  ")
+    rows = (
+        [_run(run) for run in usage_.runs] if has_runs else [_row(usage_, r) for r in usage_.rows]
+    )
     if not rows:
         return
     yield ""
     yield from tables.table(
-        _RUN_COLUMNS if has_runs else _columns(found), rows[:limit] if limit else rows, most
+        _RUN_COLUMNS if has_runs else _columns(usage_), rows[:limit] if limit else rows, width
     )
     if limit and len(rows) > limit:
         yield from tables.sentence(
-            f"and {len(rows) - limit:,} more; all of them: --limit 0", most, "  "
+            f"and {len(rows) - limit:,} more; all of them: --limit 0", width, "  "
         )
 
 
-def _verdict(found: Usage, now: int, since: int) -> Iterator[str]:
-    record, totals = found.record, dict[str, int]()
-    for row in found.rows:
+def _verdict(usage_: Usage, now: int, since: int) -> Iterator[str]:
+    record, totals = usage_.record, dict[str, int]()
+    for row in usage_.rows:
         totals[row.resource] = totals.get(row.resource, 0) + row.seconds
-    sums = "; ".join(f"{_hours(one, n)} {one}" for one, n in totals.items())
+    sums = "; ".join(f"{_hours(resource, n)} {resource}" for resource, n in totals.items())
     yield (
         f"hours: {sums or 'none'}, from {usage_record.text_of(record.begin)} "
         f"until {usage_record.text_of(record.until)}"
@@ -172,35 +178,35 @@ def _verdict(found: Usage, now: int, since: int) -> Iterator[str]:
             f"{usage_record.text_of(begin)} to {usage_record.text_of(end)}"
             for begin, end in record.holes[-_NAMED_HOLES:]
         )
-        more = len(record.holes) - _NAMED_HOLES
+        remainder = len(record.holes) - _NAMED_HOLES
         yield (
-            f"complete since {usage_record.text_of(found.complete_since)}; what began and ended "
+            f"complete since {usage_record.text_of(usage_.complete_since)}; what began and ended "
             f"while no controller counted may be missing: {shown}"
-            + (f" and {more} earlier times" if more > 0 else "")
+            + (f" and {remainder} earlier times" if remainder > 0 else "")
         )
     if record.begin > now - since:
         yield f"note: nothing is recorded before {usage_record.text_of(record.begin)}"
     if now - record.until > _OLD_SECONDS:
         yield "note: nothing was recorded since then; does a controller lead? gpu-admission doctor"
-    yield from (f"note: {one}" for one in found.unreadable)
+    yield from (f"note: {note}" for note in usage_.unreadable)
 
 
-def _columns(found: Usage) -> list[Column]:
+def _columns(usage_: Usage) -> list[TableColumn]:
     heads = {"queue": "CLUSTERQUEUE"}
     return [
-        *(Column(heads.get(one, one.upper())) for one in found.by),
-        Column("RESOURCE"),
-        Column("HOURS", right=True),
-        Column("SHARE", right=True),
+        *(TableColumn(heads.get(dimension, dimension.upper())) for dimension in usage_.by),
+        TableColumn("RESOURCE"),
+        TableColumn("HOURS", right=True),
+        TableColumn("SHARE", right=True),
     ]
 
 
-def _row(found: Usage, row: Row) -> list[str]:
-    total = sum(one.seconds for one in found.rows if one.resource == row.resource)
+def _row(usage_: Usage, row: UsageRow) -> list[str]:
+    total = sum(row_.seconds for row_ in usage_.rows if row_.resource == row.resource)
     percent = (row.seconds * 200 + total) // (2 * total) if total else 0
     values = row.values if any(row.values) else (_OTHERS, *row.values[1:])
     return [
-        *(one or "-" for one in values),
+        *(value or "-" for value in values),
         row.resource,
         _hours(row.resource, row.seconds),
         f"{percent}%",
@@ -208,16 +214,16 @@ def _row(found: Usage, row: Row) -> list[str]:
 
 
 _RUN_COLUMNS: Final = [
-    Column("NAMESPACE"),
-    Column("OWNER"),
-    Column("RUNS", right=True),
-    Column("MEAN", right=True),
-    Column("LONGEST", right=True),
+    TableColumn("NAMESPACE"),
+    TableColumn("OWNER"),
+    TableColumn("RUNS", right=True),
+    TableColumn("MEAN", right=True),
+    TableColumn("LONGEST", right=True),
 ]
 
 
-def _run(one: tuple[Owner, Runs]) -> list[str]:
-    owner, runs = one
+def _run(run: tuple[RecordedOwner, Runs]) -> list[str]:
+    owner, runs = run
     return [
         owner.namespace or "-",
         f"{owner.kind} {owner.name or _OTHERS}",

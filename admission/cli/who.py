@@ -11,9 +11,9 @@ from admission.base import clock, names, quantity
 from admission.base.answers import ErrorCode
 from admission.base.names import CohortName
 from admission.cli import asking, clusters, named, output, tables
-from admission.cli.asking import Asked
+from admission.cli.asking import QueriedCluster
 from admission.cli.kubectl import EXITS
-from admission.cli.tables import Column
+from admission.cli.tables import TableColumn
 from admission.gpu import resources as gpu_resources
 from admission.kube import errors, resources
 from admission.objects import views
@@ -21,20 +21,20 @@ from admission.scheduling import hierarchy
 from admission.scheduling.hierarchy import QueueNode
 from admission.visibility import cluster, holders, owning, quota_use, waiting
 from admission.visibility.cluster import Read
-from admission.visibility.holders import Held, Holder
+from admission.visibility.holders import HeldQuota, Holder
 from admission.visibility.quota_use import NodeGpus
 from admission.visibility.subjects import similar
 from admission.visibility.waiting import Place
 
 _COLUMNS: Final = (
-    Column("HOLDS", whole=True),
-    Column("BORROWED", right=True, goes=1),
-    Column("OWNER"),
-    Column("REQUESTER"),
-    Column("QUEUE", goes=3),
-    Column("SINCE", right=True),
-    Column("STATE"),
-    Column("NODES", goes=2),
+    TableColumn("HOLDS", whole=True),
+    TableColumn("BORROWED", right=True, goes=1),
+    TableColumn("OWNER"),
+    TableColumn("REQUESTER"),
+    TableColumn("QUEUE", goes=3),
+    TableColumn("SINCE", right=True),
+    TableColumn("STATE"),
+    TableColumn("NODES", goes=2),
 )
 _MOST_NODES: Final = 500
 _NEVER_SHOWN: Final = 3
@@ -92,18 +92,18 @@ def who(
     below it, if nothing else has the name; USER is who created the owner.
     """
     with asking.asked(kubeconfig, context, namespace) as target:
-        found = _found(target, name, kind)
+        found_ = _found(target, name, kind)
     if form == "json":
         output.print_json(
-            {"subject": {"kind": found.kind, "name": name}}
-            | holders.document(found.holders, found.missing)
-            | {"neverStart": [_never_document(one) for one in found.never]}
+            {"subject": {"kind": found_.kind, "name": name}}
+            | holders.document(found_.holders, found_.missing)
+            | {"neverStart": [_never_document(place) for place in found_.never]}
         )
         return
-    asking.say(_lines(found, name, limit, tables.width(), every=all_resources))
+    asking.say(_lines(found_, name, limit, tables.width(), every=all_resources))
 
 
-def _found(target: Asked, name: str, kind: str | None) -> _Found:
+def _found(target: QueriedCluster, name: str, kind: str | None) -> _Found:
     node = _node(target, name) if kind in {None, "node"} else None
     read = target.read(pods=cluster.RELEASED)
     every = holders.of(read)
@@ -112,29 +112,29 @@ def _found(target: Asked, name: str, kind: str | None) -> _Found:
     is_queue = name in read.known_queues or is_local
     by_user = holders.of_user(every, name)
     never = waiting.never_starting(read)
-    of_user = tuple(one for one in never if one.requester == name)
+    of_user = tuple(place for place in never if place.requester == name)
     below = _below(read, name)
     meant = {
         "node": node is not None, "queue": is_queue, "cohort": bool(below),
         "user": bool(by_user or of_user),
     }  # fmt: skip
-    kinds = [kind] if kind else [one for one in _KINDS if meant[one]]
+    kinds = [kind] if kind else [choice for choice in _KINDS if meant[choice]]
     if len(kinds) > 1 and "cohort" in kinds:
         kinds.remove("cohort")
     if len(kinds) > 1:
         output.fail(
             f"{name!r} is a {' and a '.join(kinds)}",
-            "say which is meant: " + " or ".join(f"--as {one}" for one in kinds),
+            "say which is meant: " + " or ".join(f"--as {choice}" for choice in kinds),
             code=ErrorCode.AMBIGUOUS,
         )
     if not kinds or not (meant[kinds[0]] or kinds == ["user"]):
-        known = [*asking.queue_names(read, target.namespace), *_node_names(target)]
-        known += [*read.forest.cohorts, *(one.requester for one in every)]
+        known_names = [*asking.queue_names(read, target.namespace), *_node_names(target)]
+        known_names += [*read.forest.cohorts, *(holder.requester for holder in every)]
         output.fail(
             f"{name!r} is no {kind or 'node, queue, cohort or user'} that holds something you may "
             "read",
-            f"{similar(name, known)}see nodes and queues: kubectl get nodes; kubectl gpu top; "
-            "kubectl gpu queue",
+            f"{similar(name, known_names)}see nodes and queues: kubectl get nodes; "
+            "kubectl gpu top; kubectl gpu queue",
             code=ErrorCode.NOT_FOUND,
         )
     match kinds[0]:
@@ -145,12 +145,14 @@ def _found(target: Asked, name: str, kind: str | None) -> _Found:
             queue = (
                 name if name in read.known_queues else f"{namespace or target.namespace}/{local}"
             )
-            waits = tuple(one for one in never if queue in _queues_of(read, one))
+            waits = tuple(place for place in never if queue in _queues_of(read, place))
             return _Found("queue", holders.in_queue(every, queue), read.missing, never=waits)
         case "cohort":
-            held = tuple(one for one in every if one.cluster_queue in below)
-            waits = tuple(one for one in never if not below.isdisjoint(_queues_of(read, one)))
-            return _Found("cohort", held, read.missing, never=waits)
+            holders_below = tuple(holder for holder in every if holder.cluster_queue in below)
+            waits = tuple(
+                place for place in never if not below.isdisjoint(_queues_of(read, place))
+            )
+            return _Found("cohort", holders_below, read.missing, never=waits)
         case _:
             return _Found("user", by_user, read.missing, never=of_user)
 
@@ -159,25 +161,25 @@ def _below(read: Read, name: str) -> AbstractSet[str]:
     """The ClusterQueues below a Cohort; none where there is no Cohort of that name."""
     cohort = read.forest.cohorts.get(CohortName(name))
     nodes = () if cohort is None else hierarchy.members(cohort)
-    return {one.name for one in nodes if isinstance(one, QueueNode)}
+    return {node.name for node in nodes if isinstance(node, QueueNode)}
 
 
-def _queues_of(read: Read, one: Place) -> tuple[str, str]:
+def _queues_of(read: Read, place: Place) -> tuple[str, str]:
     """The ClusterQueue and the LocalQueue in which a Workload waits."""
-    behind = read.cluster_queue_of(one.namespace, one.local_queue)
-    return behind, f"{one.namespace}/{one.local_queue}"
+    behind = read.cluster_queue_of(place.namespace, place.local_queue)
+    return behind, f"{place.namespace}/{place.local_queue}"
 
 
-def _never_document(one: Place) -> dict[str, str]:
+def _never_document(place: Place) -> dict[str, str]:
     return {
-        "namespace": one.namespace,
-        "workload": one.workload,
-        "reason": one.reason,
-        "message": one.message,
+        "namespace": place.namespace,
+        "workload": place.workload,
+        "reason": place.reason,
+        "message": place.message,
     }
 
 
-def _node(target: Asked, name: str) -> views.Node | None:
+def _node(target: QueriedCluster, name: str) -> views.Node | None:
     """The node of that name, or of ``node/gpu``; None where there is none."""
     try:
         return target.api.get(resources.NODES, name.partition("/")[0], into=views.Node)
@@ -185,16 +187,16 @@ def _node(target: Asked, name: str) -> views.Node | None:
         return None
 
 
-def _node_names(target: Asked) -> list[str]:
+def _node_names(target: QueriedCluster) -> list[str]:
     """The names of nodes that may be listed."""
     try:
-        found = target.api.list(resources.NODES, limit=_MOST_NODES).items
+        documents = target.api.list(resources.NODES, limit=_MOST_NODES).items
     except errors.ApiError:
         return []
-    return [one["metadata"]["name"] for one in found]
+    return [document["metadata"]["name"] for document in documents]
 
 
-def _on_node(target: Asked, node: views.Node) -> _Found:
+def _on_node(target: QueriedCluster, node: views.Node) -> _Found:
     """All pods of the node, also those of no queue."""
     name = node.metadata.name
     read = target.read(pods="", pod_fields=f"spec.nodeName={name}")
@@ -202,127 +204,131 @@ def _on_node(target: Asked, node: views.Node) -> _Found:
     return _Found("node", holders.on_node(holders.of(read), name), read.missing, gpus)
 
 
-def _lines(found: _Found, name: str, limit: int, most: int, *, every: bool) -> Iterator[str]:
-    yield from tables.sentence(_verdict(found, name), most, "  ")
-    shown = found.holders[:limit] if limit else found.holders
+def _lines(result: _Found, name: str, limit: int, width: int, *, every: bool) -> Iterator[str]:
+    yield from tables.sentence(_verdict(result, name), width, "  ")
+    shown = result.holders[:limit] if limit else result.holders
     if shown:
-        knows_pods = cluster.is_whole(found.missing, "Pod")
-        rows = [_row(one, every=every, knows_pods=knows_pods) for one in shown]
-        yield from tables.table(_COLUMNS, rows, most)
-    if len(shown) < len(found.holders):
-        rest = len(found.holders) - len(shown)
-        yield from tables.sentence(f"and {rest:,} more; all of them: --limit 0", most, "  ")
-    yield from _taken_back(found.holders, most)
-    for one in found.never[:_NEVER_SHOWN]:
-        text = f"note: {one.namespace}/{one.workload} waits and never starts as it is: "
-        yield from tables.sentence(f"{text}{one.message}", most, "  ")
-    if len(found.never) > _NEVER_SHOWN:
-        rest = len(found.never) - _NEVER_SHOWN
-        yield from tables.sentence(f"note: {rest:,} more never start: -o json", most, "  ")
-    if found.kind == "node" and "/" in name and found.holders:
+        knows_pods = cluster.is_whole(result.missing, "Pod")
+        rows = [_row(holder, every=every, knows_pods=knows_pods) for holder in shown]
+        yield from tables.table(_COLUMNS, rows, width)
+    if len(shown) < len(result.holders):
+        rest = len(result.holders) - len(shown)
+        yield from tables.sentence(f"and {rest:,} more; all of them: --limit 0", width, "  ")
+    yield from _taken_back(result.holders, width)
+    for place in result.never[:_NEVER_SHOWN]:
+        text = f"note: {place.namespace}/{place.workload} waits and never starts as it is: "
+        yield from tables.sentence(f"{text}{place.message}", width, "  ")
+    if len(result.never) > _NEVER_SHOWN:
+        rest = len(result.never) - _NEVER_SHOWN
+        yield from tables.sentence(f"note: {rest:,} more never start: -o json", width, "  ")
+    if result.kind == "node" and "/" in name and result.holders:
         yield from tables.sentence(
             "note: which GPU of a node a pod has is decided on the node and not told to the API "
             "server, so everybody on the node is shown",
-            most,
+            width,
             "  ",
         )
-    yield from asking.not_shown(found.missing, most)
+    yield from asking.not_shown(result.missing, width)
 
 
-def _verdict(found: _Found, name: str) -> str:
-    number = tables.counted(len(found.holders), "holder")
-    if found.node is not None:
-        has = _sums(found.node.healthy)
-        used = _sums(_on(found.holders))
-        sick = _sums(found.node.sick)
+def _verdict(result: _Found, name: str) -> str:
+    number = tables.counted(len(result.holders), "holder")
+    if result.node is not None:
+        has = _sums(result.node.healthy)
+        used = _sums(_on(result.holders))
+        sick = _sums(result.node.sick)
         parts = [f"{used or 'nothing'} held of {has or 'no usable GPU'}, {number}"]
         if sick or not has:
-            why = f" ({'; '.join(found.node.reasons)})" if found.node.reasons else ""
+            why = f" ({'; '.join(result.node.reasons)})" if result.node.reasons else ""
             parts.append(f"not usable: {sick or 'all'}{why}")
-        return f"node {found.node.name}: {'; '.join(parts)}"
-    if not found.holders:
-        return f"{found.kind} {name} holds nothing"
-    return f"{found.kind} {name}: {_sums(_quota(found.holders))} held, {number}"
+        return f"node {result.node.name}: {'; '.join(parts)}"
+    if not result.holders:
+        return f"{result.kind} {name} holds nothing"
+    return f"{result.kind} {name}: {_sums(_quota(result.holders))} held, {number}"
 
 
-def _sums(found: Mapping[str, int]) -> str:
+def _sums(amounts: Mapping[str, int]) -> str:
     """GPUs in words; what they are worth, or other resources, only where there are none."""
-    some = {one: n for one, n in found.items() if n}
-    gpus = {one: n for one, n in some.items() if quota_use.is_gpu(one)}
-    devices = {one: n for one, n in gpus.items() if not gpu_resources.is_virtual(one)}
+    some = {resource: n for resource, n in amounts.items() if n}
+    gpus = {resource: n for resource, n in some.items() if quota_use.is_gpu(resource)}
+    devices = {
+        resource: n for resource, n in gpus.items() if not gpu_resources.is_virtual(resource)
+    }
     return ", ".join(
-        f"{quantity.from_canonical(one, n)} {one}"
-        for one, n in sorted((devices or gpus or some).items(), key=lambda item: item[0])
+        f"{quantity.from_canonical(resource, n)} {resource}"
+        for resource, n in sorted((devices or gpus or some).items(), key=lambda item: item[0])
     )
 
 
-def _on(found: Iterable[Holder]) -> dict[str, int]:
+def _on(holders: Iterable[Holder]) -> dict[str, int]:
     sums: dict[str, int] = {}
-    for one in found:
-        for pod in one.pods:
+    for holder in holders:
+        for pod in holder.pods:
             for resource, n in pod.gpus.items():
                 sums[resource] = sums.get(resource, 0) + n
     return sums
 
 
-def _quota(found: Iterable[Holder]) -> dict[str, int]:
+def _quota(holders: Iterable[Holder]) -> dict[str, int]:
     sums: dict[str, int] = {}
-    for one in found:
-        for held in one.held:
-            sums[held.resource] = sums.get(held.resource, 0) + held.amount
+    for holder in holders:
+        for amount_held in holder.held:
+            sums[amount_held.resource] = sums.get(amount_held.resource, 0) + amount_held.amount
     return sums
 
 
-def _row(one: Holder, *, every: bool, knows_pods: bool) -> Sequence[str]:
-    gpus = [held for held in one.held if quota_use.is_gpu(held.resource)]
-    shown = one.held if every or not gpus else gpus
-    holds = ", ".join(_held(held) for held in shown)
-    nodes = tables.listed(sorted({pod.node for pod in one.pods if pod.node}))
+def _row(holder: Holder, *, every: bool, knows_pods: bool) -> Sequence[str]:
+    gpus = [amount_held for amount_held in holder.held if quota_use.is_gpu(amount_held.resource)]
+    shown = holder.held if every or not gpus else gpus
+    holds = ", ".join(_held(amount_held) for amount_held in shown)
+    nodes = tables.listed(sorted({pod.node for pod in holder.pods if pod.node}))
     return (
-        holds or _sums(_on([one])),
+        holds or _sums(_on([holder])),
         _borrowed(shown),
-        _name(one),
-        one.requester,
-        one.local_queue and f"{one.cluster_queue} ({one.local_queue})",
-        tables.age(one.since, clock.SystemClock().now()),
-        one.state,
+        _name(holder),
+        holder.requester,
+        holder.local_queue and f"{holder.cluster_queue} ({holder.local_queue})",
+        tables.age(holder.since, clock.SystemClock().now()),
+        holder.state,
         nodes or ("" if knows_pods else "?"),
     )
 
 
-def _borrowed(found: Iterable[Held]) -> str:
+def _borrowed(amounts_held: Iterable[HeldQuota]) -> str:
     """Return what is borrowed; ``?`` where that is not known, and ``-`` for nothing."""
     parts = [
-        "?" if one.borrowed is None else quantity.from_canonical(one.resource, one.borrowed)
-        for one in found
-        if one.borrowed is None or one.borrowed
+        "?"
+        if amount_held.borrowed is None
+        else quantity.from_canonical(amount_held.resource, amount_held.borrowed)
+        for amount_held in amounts_held
+        if amount_held.borrowed is None or amount_held.borrowed
     ]
     return "?" if parts and set(parts) == {"?"} else ", ".join(parts) or "-"
 
 
-def _held(one: Held) -> str:
+def _held(amount_held: HeldQuota) -> str:
     """Quota in few words: whole GPUs are called by their flavor."""
-    number = quantity.from_canonical(one.resource, one.amount)
-    if one.resource == names.GPU_RESOURCE:
-        return f"{number} {one.flavor}"
-    return f"{number} {one.resource.rpartition('/')[2]} on {one.flavor}"
+    number = quantity.from_canonical(amount_held.resource, amount_held.amount)
+    if amount_held.resource == names.GPU_RESOURCE:
+        return f"{number} {amount_held.flavor}"
+    return f"{number} {amount_held.resource.rpartition('/')[2]} on {amount_held.flavor}"
 
 
-def _name(one: Holder) -> str:
-    return owning.shown(one.namespace, one.owner, one.workload)
+def _name(holder: Holder) -> str:
+    return owning.shown(holder.namespace, holder.owner, holder.workload)
 
 
-def _taken_back(found: Iterable[Holder], most: int) -> Iterator[str]:
+def _taken_back(holders: Iterable[Holder], width: int) -> Iterator[str]:
     """Who could take back what, each phrase once."""
     by_phrase: dict[str, list[str]] = {}
-    for one in found:
-        for phrase in one.taken_back_by:
-            by_phrase.setdefault(phrase, []).append(_name(one))
+    for holder in holders:
+        for phrase in holder.taken_back_by:
+            by_phrase.setdefault(phrase, []).append(_name(holder))
     if by_phrase:
         yield "may be taken back by"
     for phrase, whose in by_phrase.items():
-        yield from tables.sentence(f"  {phrase}: {tables.listed(whose)}", most, "    ")
-    for one in found:
-        if one.not_before and clock.from_wire(one.not_before) > clock.SystemClock().now():
-            text = f"  others are preempted before {_name(one)} until {one.not_before}"
-            yield from tables.sentence(text, most, "    ")
+        yield from tables.sentence(f"  {phrase}: {tables.listed(whose)}", width, "    ")
+    for holder in holders:
+        if holder.not_before and clock.from_wire(holder.not_before) > clock.SystemClock().now():
+            text = f"  others are preempted before {_name(holder)} until {holder.not_before}"
+            yield from tables.sentence(text, width, "    ")

@@ -8,7 +8,7 @@ import click
 from admission.base import clock, quantity
 from admission.cli import asking, clusters, named, output, tables
 from admission.cli.kubectl import EXITS
-from admission.cli.tables import Column
+from admission.cli.tables import TableColumn
 from admission.reasons import people
 from admission.visibility import quota_use
 from admission.visibility import why as visibility_why
@@ -17,15 +17,15 @@ from admission.visibility.why import Answer, Numbers, State
 _PARTS_SHOWN: Final = 20
 _NODES_SHOWN: Final = 5
 _QUOTA: Final = (
-    Column("FLAVOR"),
-    Column("RESOURCE", goes=3),
-    Column("ASKS", right=True),
-    Column("FREE", right=True),
-    Column("REACH", right=True, goes=1),
-    Column("OWN", right=True, goes=2),
-    Column("HELD BY", goes=4),
+    TableColumn("FLAVOR"),
+    TableColumn("RESOURCE", goes=3),
+    TableColumn("ASKS", right=True),
+    TableColumn("FREE", right=True),
+    TableColumn("REACH", right=True, goes=1),
+    TableColumn("OWN", right=True, goes=2),
+    TableColumn("HELD BY", goes=4),
 )
-_PARTS: Final = (Column("NAME"), Column("STATE"), Column("WHY", goes=1))
+_PARTS: Final = (TableColumn("NAME"), TableColumn("STATE"), TableColumn("WHY", goes=1))
 
 
 @click.command(
@@ -48,7 +48,9 @@ Examples:
 )  # fmt: skip
 @output.kubeconfig_option
 @clusters.context_option
-@output.form_option(output.WIDE, own="Form of the answer; wide has Kueue's own message, too.")
+@output.form_option(
+    output.WIDE, help_text="Form of the answer; wide has Kueue's own message, too."
+)
 def why(
     what: str, namespace: str | None, kubeconfig: str | None, context: str | None, form: str
 ) -> None:
@@ -66,30 +68,32 @@ def why(
     asking.say(_lines(answer, tables.width(), is_wide=form == output.WIDE))
 
 
-def _lines(answer: Answer, most: int, *, is_wide: bool) -> Iterator[str]:
-    yield from tables.sentence(answer.message, most)
+def _lines(answer: Answer, width: int, *, is_wide: bool) -> Iterator[str]:
+    yield from tables.sentence(answer.message, width)
     rows = _rows(answer) | (_wide(answer) if is_wide else {})
     size = max(map(len, rows))
     for head, text in rows.items():
-        yield from tables.sentence(f"  {head:<{size}}  {text}", most, " " * (size + 4))
+        yield from tables.sentence(f"  {head:<{size}}  {text}", width, " " * (size + 4))
     if answer.numbers:
         yield ""
-        yield from tables.table(_QUOTA, [_quota_row(one) for one in _shortest_first(answer)], most)
+        yield from tables.table(
+            _QUOTA, [_quota_row(numbers) for numbers in _shortest_first(answer)], width
+        )
     if answer.parts:
         yield ""
         shown = answer.parts[:_PARTS_SHOWN]
         yield from tables.table(
-            _PARTS, [(one.name, one.state, one.message) for one in shown], most
+            _PARTS, [(part.name, part.state, part.message) for part in shown], width
         )
         if len(shown) < len(answer.parts):
             yield f"and {len(answer.parts) - len(shown):,} more; all of them: -o json"
     if answer.numbers or answer.parts:
         yield ""
     for note in answer.notes:
-        yield from tables.sentence(f"note: {note}", most, "  ")
-    yield from asking.not_shown(answer.missing, most)
+        yield from tables.sentence(f"note: {note}", width, "  ")
+    yield from asking.not_shown(answer.missing, width)
     if answer.advice:
-        yield from tables.sentence(f"next: {answer.advice}", most, "  ")
+        yield from tables.sentence(f"next: {answer.advice}", width, "  ")
 
 
 def _shortest_first(answer: Answer) -> list[Numbers]:
@@ -132,25 +136,27 @@ def _queue(answer: Answer) -> str:
         return ", ".join(filter(None, [names if answer.queue else "", waits]))
     if answer.place is None:
         return names
-    of = f" of {answer.waiting:,}" if answer.waiting else ""
-    return f"{names}, {visibility_why.place_text(answer)}{of}"
+    total = f" of {answer.waiting:,}" if answer.waiting else ""
+    return f"{names}, {visibility_why.place_text(answer)}{total}"
 
 
 def _wide(answer: Answer) -> dict[str, str]:
-    told = ": ".join(filter(None, answer.said))
-    rows = {"reason": answer.reason, "kueue": told}
+    message = ": ".join(filter(None, answer.said))
+    rows = {"reason": answer.reason, "kueue": message}
     return {head: text for head, text in rows.items() if text}
 
 
-def _quota_row(one: Numbers) -> tuple[str, ...]:
-    amounts = (one.asks, one.free, one.reach, one.nominal)
-    is_known = one.nominal is not None
-    held = (f"{queue} ({quantity.in_words(one.resource, used)})" for queue, used in one.holders)
+def _quota_row(numbers: Numbers) -> tuple[str, ...]:
+    amounts = (numbers.asks, numbers.free, numbers.reach, numbers.nominal)
+    is_known = numbers.nominal is not None
+    holders = (
+        f"{queue} ({quantity.in_words(numbers.resource, used)})" for queue, used in numbers.holders
+    )
     return (
-        one.flavor,
-        one.resource,
-        *(_amount(one.resource, value) for value in amounts),
-        people.listed(held) or ("-" if is_known else "?"),
+        numbers.flavor,
+        numbers.resource,
+        *(_amount(numbers.resource, value) for value in amounts),
+        people.listed(holders) or ("-" if is_known else "?"),
     )
 
 

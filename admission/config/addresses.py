@@ -57,7 +57,7 @@ def parse(text: str) -> Address | None:
 def _written(text: str) -> str:
     """Return the one text of an address; what is none stays as it is, for the rules to name it."""
     try:
-        return text if (found := parse(text)) is None else found.text()
+        return text if (address := parse(text)) is None else address.text()
     except InvalidValueError:
         return text
 

@@ -91,25 +91,25 @@ class Settings(ConfigModel):
             heads_per_cycle=_HEADS_PER_CYCLE,
         )
 
-    def transformations(self) -> transformation.Rules:
+    def transformations(self) -> transformation.TransformationRules:
         """Return the settings that change how requests are counted."""
-        found = self.kueue.resources
-        return transformation.Rules(
-            excluded_prefixes=tuple(found.exclude_resource_prefixes),
+        resources = self.kueue.resources
+        return transformation.TransformationRules(
+            excluded_prefixes=tuple(resources.exclude_resource_prefixes),
             transformations={
-                one.input: transformation.Transformation(
+                item.input: transformation.Transformation(
                     outputs={
-                        name: quantity.parse_nano(text) for name, text in one.outputs.items()
+                        name: quantity.parse_nano(text) for name, text in item.outputs.items()
                     },
-                    keep=one.strategy == "Retain",
-                    multiply_by=one.multiply_by,
+                    keep=item.strategy == "Retain",
+                    multiply_by=item.multiply_by,
                 )
-                for one in found.transformations
+                for item in resources.transformations
             },
             device_classes={
-                name: one.name
-                for one in found.device_class_mappings
-                for name in one.device_class_names
+                name: mapping.name
+                for mapping in resources.device_class_mappings
+                for name in mapping.device_class_names
             },
         )
 
@@ -123,7 +123,7 @@ class Settings(ConfigModel):
         )
         listed = (by_name, *self.kueue.managed_jobs_namespace_selector.requirements)
         kueues["managedJobsNamespaceSelector"] = {
-            "matchExpressions": [one.document() for one in listed]
+            "matchExpressions": [requirement.document() for requirement in listed]
         }
         return kueues, self.gpu.model_dump(exclude_none=True)
 
@@ -138,7 +138,7 @@ def to_text(documents: Any) -> str:
     return text
 
 
-def settled(kueues: Configuration, own: GpuConfiguration) -> Settings:
+def settled(kueues: Configuration, gpu: GpuConfiguration) -> Settings:
     """Return the settings of two documents, each meaning in the one place where it is shown.
 
     Names of namespaces that the selector leaves out join the excluded ones. Health that is served
@@ -146,28 +146,30 @@ def settled(kueues: Configuration, own: GpuConfiguration) -> Settings:
     """
     selector = kueues.managed_jobs_namespace_selector
     by_name = [one.values for one in selector.requirements if _is_by_name(one)]
-    said = "excluded_namespaces" in own.model_fields_set
+    is_named = "excluded_namespaces" in gpu.model_fields_set
     excluded = {
         kueues.namespace,
         *gpu_configuration.ALWAYS_EXCLUDED,
-        *(own.excluded_namespaces if said else gpu_configuration.EXCLUDED),
+        *(gpu.excluded_namespaces if is_named else gpu_configuration.EXCLUDED),
         *(name for listed in by_name for name in listed),
     }
-    asked = [
-        kueue_configuration.Requirement.model_validate(one.document())
-        for one in selector.requirements
-        if not _is_by_name(one)
+    requirements = [
+        kueue_configuration.SelectorRequirement.model_validate(requirement.document())
+        for requirement in selector.requirements
+        if not _is_by_name(requirement)
     ]
     changes: dict[str, Any] = {
-        "managed_jobs_namespace_selector": kueue_configuration.Selector(match_expressions=asked)
+        "managed_jobs_namespace_selector": kueue_configuration.SelectorConfig(
+            match_expressions=requirements
+        )
     }
     if kueues.health.health_probe_bind_address == kueues.metrics.bind_address:
         changes["health"] = kueue_configuration.Health()
     return Settings(
         kueue=kueues.model_copy(update=changes),
-        gpu=own.model_copy(update={"excluded_namespaces": sorted(excluded)}),
+        gpu=gpu.model_copy(update={"excluded_namespaces": sorted(excluded)}),
     )
 
 
-def _is_by_name(one: Requirement) -> bool:
-    return one.key == NAME_LABEL and one.operator == "NotIn"
+def _is_by_name(requirement: Requirement) -> bool:
+    return requirement.key == NAME_LABEL and requirement.operator == "NotIn"

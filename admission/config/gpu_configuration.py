@@ -36,7 +36,7 @@ _ENDPOINT: Final = r"^(https?://[^\s/@?#]+(/[^\s@?#]*)?)?$"
 """A URL without credentials."""
 
 
-class Controller(ConfigModel):
+class ControllerSettings(ConfigModel):
     """How the controller works.
 
     Attributes:
@@ -67,7 +67,7 @@ class Controller(ConfigModel):
     secure_metrics: Annotated[bool, SHOWN_IF_SET] = False
 
 
-class Health(ConfigModel):
+class GpuHealth(ConfigModel):
     """Rules by which a GPU counts as sick; None for the default in ``admission.gpu.health``.
 
     Attributes:
@@ -95,7 +95,7 @@ class Health(ConfigModel):
         """Return the rules by which a GPU counts as sick, with defaults for unset fields."""
         ignored, reported = self.ignored_xids, self.reported_xids
         loss, gain = self.loss_grace, self.gain_grace
-        said = {
+        options = {
             "ignored_xids": None if ignored is None else frozenset(ignored),
             "reported_xids": None if reported is None else frozenset(reported),
             "bad_conditions": self.node_conditions,
@@ -105,11 +105,13 @@ class Health(ConfigModel):
             "loss_grace_us": None if loss is None else loss // _MICROSECOND,
             "gain_grace_us": None if gain is None else gain // _MICROSECOND,
         }
-        chosen: dict[str, Any] = {name: one for name, one in said.items() if one is not None}
+        chosen: dict[str, Any] = {
+            name: value for name, value in options.items() if value is not None
+        }
         return dataclasses.replace(HealthPolicy(), **chosen)
 
 
-class Profile(ConfigModel):
+class ProfileConfig(ConfigModel):
     """A MIG profile of a product; see ``admission.gpu.products.Profile``."""
 
     null_is_absent = False
@@ -124,7 +126,7 @@ class Profile(ConfigModel):
     engines: Annotated[dict[str, int], SHOWN_IF_SET] = {}
 
 
-class Product(ConfigModel):
+class ProductConfig(ConfigModel):
     """A GPU that replaces the one of the same id, or is added; see ``admission.gpu.products``."""
 
     null_is_absent = False
@@ -137,7 +139,7 @@ class Product(ConfigModel):
     aliases: Annotated[list[str], SHOWN_IF_SET] = []
     labels: Annotated[list[str], SHOWN_IF_SET] = []
     engines: Annotated[dict[str, int], SHOWN_IF_SET] = {}
-    profiles: Annotated[list[Profile], SHOWN_IF_SET] = []
+    profiles: Annotated[list[ProfileConfig], SHOWN_IF_SET] = []
     profile_aliases: Annotated[dict[str, str], SHOWN_IF_SET] = {}
 
 
@@ -155,7 +157,7 @@ class Decisions(ConfigModel):
     files: Annotated[int, Field(ge=1, le=100)] = 5
 
 
-class Journal(ConfigModel):
+class JournalSettings(ConfigModel):
     """What is recorded of the past (ADR 0190).
 
     Attributes:
@@ -184,7 +186,7 @@ class Tracing(ConfigModel):
     endpoint: Annotated[str, Field(pattern=_ENDPOINT)] = ""
 
 
-class Webhook(ConfigModel):
+class WebhookServing(ConfigModel):
     """How the webhook serves.
 
     Attributes:
@@ -220,7 +222,7 @@ class Certificates(ConfigModel):
 
     authority_lifetime: Positive = timedelta(days=730)
     serving_lifetime: Positive = Field(
-        default_factory=lambda said: min(timedelta(days=365), said["authority_lifetime"] / 2)
+        default_factory=lambda values: min(timedelta(days=365), values["authority_lifetime"] / 2)
     )
 
 
@@ -314,13 +316,13 @@ class GpuConfiguration(ConfigModel):
     owner_controllers: Annotated[dict[str, list[str]], SHOWN_IF_SET] = {}
     owners: Annotated[list[OwnerKind], SHOWN_IF_SET] = []
     toleration_key: str = names.GPU_TAINT_KEY
-    products: Annotated[list[Product], SHOWN_IF_SET] = []
-    health: Annotated[Health, SHOWN_IF_SET] = Health()
-    controller: Controller = Controller()
+    products: Annotated[list[ProductConfig], SHOWN_IF_SET] = []
+    health: Annotated[GpuHealth, SHOWN_IF_SET] = GpuHealth()
+    controller: ControllerSettings = ControllerSettings()
     dashboard_bind_address: OptionalBindAddress = ""
-    journal: Journal = Journal()
+    journal: JournalSettings = JournalSettings()
     tracing: Annotated[Tracing, SHOWN_IF_SET] = Tracing()
-    webhook: Webhook = Webhook()
+    webhook: WebhookServing = WebhookServing()
     certificates: Certificates = Certificates()
     log_level: Annotated[Literal["debug", "info", "warning", "error"] | None, SHOWN_IF_SET] = None
     while_webhook_down: Annotated[Literal["Refuse", "Hold"] | None, SHOWN_IF_SET] = None
@@ -365,5 +367,5 @@ class GpuConfiguration(ConfigModel):
         """
         if not self.products:
             return catalogue.load()
-        products = [one.model_dump(exclude_none=True) for one in self.products]
+        products = [product.model_dump(exclude_none=True) for product in self.products]
         return catalogue.load({"version": "configured", "products": products})

@@ -79,7 +79,7 @@ Quantity = Annotated[str, BeforeValidator(_or_zero)]
 Anything = dict[str, Any]
 
 
-class Requirement(ConfigModel):
+class SelectorRequirement(ConfigModel):
     """An expression of a label selector."""
 
     key: QualifiedName
@@ -92,16 +92,16 @@ class Requirement(ConfigModel):
         return selectors.Requirement(self.key, self.operator, (*self.values,))
 
 
-class Selector(ConfigModel):
+class SelectorConfig(ConfigModel):
     """A label selector."""
 
     match_labels: Annotated[dict[QualifiedName, LabelValue], SHOWN_IF_SET] = {}
-    match_expressions: Annotated[list[Requirement], SHOWN_IF_SET] = []
+    match_expressions: Annotated[list[SelectorRequirement], SHOWN_IF_SET] = []
 
     @property
     def requirements(self) -> tuple[selectors.Requirement, ...]:
         """Return the requirements on labels; all must hold."""
-        listed = [one.value for one in self.match_expressions]
+        listed = [expression.value for expression in self.match_expressions]
         return selectors.requirements_of(self.match_labels, listed)
 
 
@@ -162,7 +162,7 @@ class LocalQueueMetrics(ConfigModel):
     """Metrics by LocalQueue."""
 
     enable: bool | None = None
-    local_queue_selector: Selector | None = None
+    local_queue_selector: SelectorConfig | None = None
 
 
 class Metrics(ConfigModel):
@@ -271,7 +271,7 @@ class WaitForPodsReady(ConfigModel):
     """
 
     timeout: Annotated[Duration, UNSET_IF_EMPTY] = timedelta(minutes=30)
-    recovery_timeout: Duration = Field(default_factory=lambda said: said["timeout"])
+    recovery_timeout: Duration = Field(default_factory=lambda values: values["timeout"])
     block_admission: bool = False
     requeuing_strategy: RequeuingStrategy = RequeuingStrategy()
 
@@ -351,13 +351,13 @@ class VisibilityServer(ConfigModel):
     bind_port: Annotated[int, Field(ge=1, le=65535)] = 8082
 
 
-class FairSharing(ConfigModel):
+class FairSharingSettings(ConfigModel):
     """Fair sharing between ClusterQueues; present means on (ADR 0095)."""
 
     preemption_strategies: Annotated[list[Strategy], UNSET_IF_EMPTY] = list(STRATEGIES)
 
 
-class AdmissionFairSharing(ConfigModel):
+class AdmissionFairSharingSettings(ConfigModel):
     """Ordering of LocalQueues by past usage.
 
     Attributes:
@@ -371,7 +371,7 @@ class AdmissionFairSharing(ConfigModel):
     resource_weights: dict[str, Weight] = {}
 
 
-class Transformation(ConfigModel):
+class ResourceTransformation(ConfigModel):
     """How a requested resource is counted as others.
 
     Attributes:
@@ -415,7 +415,7 @@ class Resources(ConfigModel):
 
     quota_check_strategy: Literal["BlockUndeclared", "IgnoreUndeclared"] = "BlockUndeclared"
     exclude_resource_prefixes: Annotated[list[Text], SHOWN_IF_SET] = []
-    transformations: Annotated[list[Transformation], SHOWN_IF_SET] = []
+    transformations: Annotated[list[ResourceTransformation], SHOWN_IF_SET] = []
     device_class_mappings: Annotated[list[DeviceClassMapping], SHOWN_IF_SET] = []
 
 
@@ -472,7 +472,7 @@ class Configuration(ConfigModel):
     kind: str = KIND
     namespace: Annotated[str, UNSET_IF_EMPTY] = names.SYSTEM_NAMESPACE
     manage_jobs_without_queue_name: bool = False
-    managed_jobs_namespace_selector: Selector = Selector()
+    managed_jobs_namespace_selector: SelectorConfig = SelectorConfig()
     webhook: Webhook = Webhook()
     metrics: Metrics = Metrics()
     leader_election: LeaderElection = LeaderElection()
@@ -483,8 +483,8 @@ class Configuration(ConfigModel):
     integrations: Annotated[Integrations, SHOWN_IF_SET] = Integrations()
     health: Annotated[Health, SHOWN_IF_SET] = Health()
     visibility_server: VisibilityServer | None = None
-    fair_sharing: FairSharing | None = None
-    admission_fair_sharing: AdmissionFairSharing | None = None
+    fair_sharing: FairSharingSettings | None = None
+    admission_fair_sharing: AdmissionFairSharingSettings | None = None
     controller: Annotated[Controller, SHOWN_IF_SET] = Controller()
     pprof_bind_address: Annotated[str | None, _NOT_BUILT] = None
     tls: Annotated[Tls | None, _LIBRARY] = None
@@ -507,8 +507,8 @@ class Configuration(ConfigModel):
 class PodOptions(ConfigModel):
     """Which pods Kueue looks at, v1beta1."""
 
-    namespace_selector: Selector | None = None
-    pod_selector: Selector | None = None
+    namespace_selector: SelectorConfig | None = None
+    pod_selector: SelectorConfig | None = None
 
 
 class VisibilityOfQueues(ConfigModel):
@@ -534,7 +534,7 @@ _NEWER: Final[Mapping[type[ConfigModel], set[str]]] = {
 """Fields that v1beta1 does not have."""
 _OLDER: Final[Mapping[type[ConfigModel], Mapping[str, tuple[Any, Any]]]] = {
     Configuration: {"queue_visibility": (Annotated[QueueVisibility | None, _NOT_BUILT], None)},
-    FairSharing: {"enable": (bool, False)},
+    FairSharingSettings: {"enable": (bool, False)},
     Integrations: {"pod_options": (Annotated[PodOptions | None, _MANAGED], None)},
     WaitForPodsReady: {"enable": (bool, False)},
 }
@@ -571,22 +571,24 @@ def converted(document: Mapping[str, Any]) -> dict[str, Any]:
 
     Sections that are off there are absent here, and the defaults of v1beta1 are written out.
     """
-    found = {name: one for name, one in document.items() if name != "queueVisibility"}
+    fields = {name: value for name, value in document.items() if name != "queueVisibility"}
     waiting = _switched_on(document, "waitForPodsReady")
     if waiting is not None:
         waiting = {"timeout": "5m", "blockAdmission": True} | waiting
     jobs = document.get("integrations") or {}
-    return found | {
+    return fields | {
         "apiVersion": V1BETA2,
         "waitForPodsReady": waiting,
         "fairSharing": _switched_on(document, "fairSharing"),
-        "integrations": {name: one for name, one in jobs.items() if name != "podOptions"},
+        "integrations": {name: value for name, value in jobs.items() if name != "podOptions"},
     }
 
 
 def _switched_on(document: Mapping[str, Any], section: str) -> dict[str, Any] | None:
     """Return the fields of a section without its switch; None if it is off."""
-    found = document.get(section) or {}
-    if not found.get("enable"):
+    options = document.get(section) or {}
+    if not options.get("enable"):
         return None
-    return {name: one for name, one in found.items() if name != "enable" and one is not None}
+    return {
+        name: value for name, value in options.items() if name != "enable" and value is not None
+    }

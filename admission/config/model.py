@@ -104,11 +104,11 @@ def _limits(marks: Iterable[Any]) -> dict[str, Any]:
     every = [inner for mark in marks for inner in (mark.metadata if _is_field(mark) else (mark,))]
     if UNSET_IF_EMPTY in every:
         return {}
-    found = {
+    fields = {
         name: next((getattr(mark, member) for mark in every if hasattr(mark, member)), None)
         for name, member in (("minimum", "ge"), ("maximum", "le"))
     }
-    return {name: limit for name, limit in found.items() if limit is not None}
+    return {name: limit for name, limit in fields.items() if limit is not None}
 
 
 def _is_field(mark: Any) -> bool:
@@ -139,5 +139,7 @@ class ConfigModel(BaseModel):
     def _without_nulls(cls, data: Any) -> Any:
         if not cls.null_is_absent or not isinstance(data, dict):
             return data
-        optional = {one.alias for one in cls.model_fields.values() if not one.is_required()}
-        return {key: one for key, one in data.items() if one is not None or key not in optional}
+        optional = {field.alias for field in cls.model_fields.values() if not field.is_required()}
+        return {
+            key: value for key, value in data.items() if value is not None or key not in optional
+        }

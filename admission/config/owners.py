@@ -22,7 +22,7 @@ _STATUS: Final = rf"status(\.(\*|{_MEMBER}(\[\*\])?))+"
 _BUILT_IN: Final = frozenset({"", "apps", "batch", names.KUEUE_GROUP})
 
 _KNOWN: Final = {"job": "batch", "pod": ""} | {
-    one.kind.lower(): one.group for one in (*owner_rows.ROWS, *owner_rows.MODULES)
+    row.kind.lower(): row.group for row in (*owner_rows.ROWS, *owner_rows.MODULES)
 }
 """Group of each known kind: names of webhooks and roles follow from the kind alone."""
 
@@ -31,7 +31,7 @@ InSpec = Annotated[str, Field(pattern=rf"^{_SPEC}$")]
 InStatus = Annotated[str, Field(pattern=rf"^{_STATUS}$")]
 
 
-class Count(ConfigModel):
+class CountConfig(ConfigModel):
     """A factor of the number of pods; see `owner_rows.Count`."""
 
     path: Plain
@@ -39,20 +39,20 @@ class Count(ConfigModel):
     least: Annotated[int, Field(ge=0), SHOWN_IF_SET] = 0
 
 
-class PodSets(ConfigModel):
+class PodSetsConfig(ConfigModel):
     """Pod sets of an owner; see `owner_rows.PodSets`."""
 
     at: Annotated[str, Field(pattern=rf"^{_PLACE}$")]
     template: Plain = "template"
     name: Annotated[str, Field(pattern=fields.LABEL_PATTERN), SHOWN_IF_SET] | None = None
     name_at: Annotated[Plain | None, SHOWN_IF_SET] = None
-    counts: Annotated[list[Count], SHOWN_IF_SET] = []
+    counts: Annotated[list[CountConfig], SHOWN_IF_SET] = []
 
     def row(self) -> owner_rows.PodSets:
         """Return it as part of a row."""
         counts = (
-            owner_rows.Count(path=one.path, at_most=one.at_most or "", least=one.least)
-            for one in self.counts
+            owner_rows.Count(path=count.path, at_most=count.at_most or "", least=count.least)
+            for count in self.counts
         )
         return owner_rows.PodSets(
             at=self.at,
@@ -63,7 +63,7 @@ class PodSets(ConfigModel):
         )
 
 
-class Check(ConfigModel):
+class CheckConfig(ConfigModel):
     """Something that the status of an owner says; see `owner_rows.Check`."""
 
     condition: Annotated[str | None, SHOWN_IF_SET] = None
@@ -101,13 +101,13 @@ class OwnerKind(ConfigModel):
     kind: Annotated[str, Field(pattern=r"^[A-Z][A-Za-z0-9]*$")]
     plural: Annotated[str | None, Field(pattern=r"^[a-z][a-z0-9]*$"), SHOWN_IF_SET] = None
     suspend: InSpec = "spec.suspend"
-    pod_sets: Annotated[list[PodSets], Field(min_length=1)]
+    pod_sets: Annotated[list[PodSetsConfig], Field(min_length=1)]
     controllers: Annotated[list[str], SHOWN_IF_SET] = []
     priority_class: Annotated[InSpec | None, SHOWN_IF_SET] = None
-    succeeded: Annotated[Check | None, SHOWN_IF_SET] = None
-    failed: Annotated[Check | None, SHOWN_IF_SET] = None
-    active: Annotated[list[Check], SHOWN_IF_SET] = []
-    ready: Annotated[Check | None, SHOWN_IF_SET] = None
+    succeeded: Annotated[CheckConfig | None, SHOWN_IF_SET] = None
+    failed: Annotated[CheckConfig | None, SHOWN_IF_SET] = None
+    active: Annotated[list[CheckConfig], SHOWN_IF_SET] = []
+    ready: Annotated[CheckConfig | None, SHOWN_IF_SET] = None
     suspended: Annotated[str | None, SHOWN_IF_SET] = None
 
     @property
@@ -124,12 +124,12 @@ class OwnerKind(ConfigModel):
             kind=self.kind,
             plural=self.plural or f"{self.kind.lower()}s",
             suspend=self.suspend,
-            pod_sets=tuple(one.row() for one in self.pod_sets),
+            pod_sets=tuple(pod_set.row() for pod_set in self.pod_sets),
             makers=frozenset(self.controllers),
             priority_class=self.priority_class or "",
             succeeded=None if self.succeeded is None else self.succeeded.row(),
             failed=() if self.failed is None else (self.failed.row(),),
-            active=tuple(one.row() for one in self.active),
+            active=tuple(condition.row() for condition in self.active),
             ready=None if self.ready is None else self.ready.row(),
             suspended=self.suspended or "",
         )
@@ -138,18 +138,18 @@ class OwnerKind(ConfigModel):
 def problems(owners: Iterable[OwnerKind]) -> Iterator[str]:
     """Return the broken rules of owner kinds that field types cannot express."""
     seen: set[str] = set()
-    for index, one in enumerate(owners):
+    for index, kind in enumerate(owners):
         path = f"owners[{index}]"
-        if one.group in _BUILT_IN or one.group.endswith(".k8s.io"):
-            yield f"{path}.apiVersion: {one.api_version!r}: kinds of Kubernetes cannot be added"
-        if one.kind.lower() in seen:
-            yield f"{path}.kind: {one.kind} is listed twice"
-        seen.add(one.kind.lower())
-        if _KNOWN.get(one.kind.lower(), one.group) != one.group:
-            yield f"{path}.kind: {one.kind} is a known kind of another group"
-        yield from _of_pod_sets(path, one.pod_sets)
-        checks = {"succeeded": one.succeeded, "failed": one.failed, "ready": one.ready}
-        checks |= {f"active[{at}]": check for at, check in enumerate(one.active)}
+        if kind.group in _BUILT_IN or kind.group.endswith(".k8s.io"):
+            yield f"{path}.apiVersion: {kind.api_version!r}: kinds of Kubernetes cannot be added"
+        if kind.kind.lower() in seen:
+            yield f"{path}.kind: {kind.kind} is listed twice"
+        seen.add(kind.kind.lower())
+        if _KNOWN.get(kind.kind.lower(), kind.group) != kind.group:
+            yield f"{path}.kind: {kind.kind} is a known kind of another group"
+        yield from _of_pod_sets(path, kind.pod_sets)
+        checks = {"succeeded": kind.succeeded, "failed": kind.failed, "ready": kind.ready}
+        checks |= {f"active[{at}]": check for at, check in enumerate(kind.active)}
         for field, check in checks.items():
             if check is not None and (check.condition is None) == (check.path is None):
                 yield f"{path}.{field}: must have either condition or path"
@@ -157,15 +157,15 @@ def problems(owners: Iterable[OwnerKind]) -> Iterator[str]:
                 yield f"{path}.{field}.value: needs path beside it"
 
 
-def _of_pod_sets(path: str, listed: Iterable[PodSets]) -> Iterator[str]:
+def _of_pod_sets(path: str, listed: Iterable[PodSetsConfig]) -> Iterator[str]:
     seen: set[str] = set()
-    for at, one in enumerate(listed):
+    for at, pod_set in enumerate(listed):
         where = f"{path}.podSets[{at}]"
-        if (one.name is None) == (one.name_at is None):
+        if (pod_set.name is None) == (pod_set.name_at is None):
             yield f"{where}: must have either name or nameAt"
-        if one.name is not None and one.at.endswith(EACH):
-            yield f"{where}.nameAt: must give the path of the name in each item of {one.at}"
-        name = (one.name or "").lower()
+        if pod_set.name is not None and pod_set.at.endswith(EACH):
+            yield f"{where}.nameAt: must give the path of the name in each item of {pod_set.at}"
+        name = (pod_set.name or "").lower()
         if name and name in seen:
             yield f"{where}.name: {name!r} is listed twice"
         seen.add(name)

@@ -26,7 +26,7 @@ from admission.objects import owner_rows
 _SERVED: Final = (
     *kueue_configuration.ALWAYS_SERVED,
     *kueue_configuration.SERVING,
-    *(one.framework for one in (*owner_rows.ROWS, *owner_rows.MODULES)),
+    *(row.framework for row in (*owner_rows.ROWS, *owner_rows.MODULES)),
 )
 """Kinds of jobs that are looked at themselves."""
 _PREFIX: Final = "Value error, "
@@ -103,7 +103,9 @@ def log_unused(effective: Effective, path: Path | None) -> None:
     """Name what in a file changes nothing, in one line of the log; nothing if all has effect."""
     if effective.unused:
         logs.get("configuration").warning(
-            "fields without effect", file=str(path), fields=[one.path for one in effective.unused]
+            "fields without effect",
+            file=str(path),
+            fields=[setting.path for setting in effective.unused],
         )
 
 
@@ -114,32 +116,34 @@ def read(text: str, source: str) -> Effective:
         ConfigurationError: the text is not YAML, a document is of another kind or version, a field
             is unknown, or values break rules; all of them are named.
     """
-    found: dict[str, ConfigModel] = {}
+    configurations: dict[str, ConfigModel] = {}
     unused: list[UnusedField] = []
     problems: list[str] = []
     for number, document in enumerate(_load(text, source)):
         model = _model_of(document, source, number)
         kind = document["kind"]
-        if kind in found:
+        if kind in configurations:
             raise ConfigurationError(source, [f"two documents of kind {kind}"])
-        found[kind] = _validate(document, model, source)
+        configurations[kind] = _validate(document, model, source)
         unused += _unused(document, model)
         if kind == kueue_configuration.KIND:
             unused += _not_served(document)
         if model is kueue_configuration.ConfigurationV1Beta1:
             unused += _not_waiting(document)
             problems += rules.of_v1beta1(document)
-            found[kind] = _validate(kueue_configuration.converted(document), Configuration, source)
-    kueues = found.get(kueue_configuration.KIND, Configuration())
-    own = found.get(gpu_configuration.KIND, GpuConfiguration())
+            configurations[kind] = _validate(
+                kueue_configuration.converted(document), Configuration, source
+            )
+    kueues = configurations.get(kueue_configuration.KIND, Configuration())
+    gpu = configurations.get(gpu_configuration.KIND, GpuConfiguration())
     assert isinstance(kueues, Configuration)
-    assert isinstance(own, GpuConfiguration)
-    problems += rules.problems(kueues, own)
+    assert isinstance(gpu, GpuConfiguration)
+    problems += rules.problems(kueues, gpu)
     if problems:
         raise ConfigurationError(source, sorted(problems))
     return Effective(
-        settings=derived.settled(kueues, own),
-        unused=tuple(sorted(unused, key=lambda one: one.path)),
+        settings=derived.settled(kueues, gpu),
+        unused=tuple(sorted(unused, key=lambda setting: setting.path)),
     )
 
 
@@ -188,7 +192,7 @@ def _model_of(document: Any, source: str, number: int) -> type[ConfigModel]:
         return kueue_configuration.VERSIONS[version]
     if version == gpu_configuration.API_VERSION and kind == gpu_configuration.KIND:
         return GpuConfiguration
-    choices = [f"{one} {kueue_configuration.KIND}" for one in kueue_configuration.VERSIONS]
+    choices = [f"{version} {kueue_configuration.KIND}" for version in kueue_configuration.VERSIONS]
     choices.append(f"{gpu_configuration.API_VERSION} {gpu_configuration.KIND}")
     problem = f"{place} is apiVersion {version}, kind {kind}; known are {', '.join(choices)}"
     raise ConfigurationError(source, [problem])
@@ -224,15 +228,15 @@ def _problem(model: type[ConfigModel], detail: ErrorDetails) -> str:
         case "literal_error":
             return f"{path}: {_choices(detail)}"
         case _:
-            said = detail["msg"]
-            return f"{path}: {detail['input']!r}: {said[:1].lower()}{said[1:]}"
+            message = detail["msg"]
+            return f"{path}: {detail['input']!r}: {message[:1].lower()}{message[1:]}"
 
 
 def _choices(detail: ErrorDetails) -> str:
     """Return what may be written, as it is to be written, and what was probably meant."""
     expected, written = detail["ctx"]["expected"], str(detail["input"])
     choices = re.findall(r"'([^']*)'", expected)
-    meant = [one for one in choices if one.lower() == written.lower()]
+    meant = [choice for choice in choices if choice.lower() == written.lower()]
     meant = meant or difflib.get_close_matches(written, choices, n=1)
     advice = f"did you mean {meant[0]}? " if meant else ""
     return f"{detail['input']!r}: {advice}must be {expected}"
@@ -240,7 +244,7 @@ def _choices(detail: ErrorDetails) -> str:
 
 def path_text(location: Sequence[int | str]) -> str:
     """Return a path as people write it: ``resources.transformations[0].input``."""
-    parts = [f"[{one}]" if isinstance(one, int) else f".{one}" for one in location]
+    parts = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in location]
     return "".join(parts).removeprefix(".")
 
 
@@ -249,10 +253,10 @@ def _siblings(model: type[ConfigModel], location: Sequence[int | str]) -> str:
     for step in location[:-1]:
         if isinstance(step, str) and (field := _fields(model).get(step)) is not None:
             model = field
-    known = sorted(info.alias or name for name, info in model.model_fields.items())
-    meant = difflib.get_close_matches(str(location[-1]), known, n=1)
+    names = sorted(info.alias or name for name, info in model.model_fields.items())
+    meant = difflib.get_close_matches(str(location[-1]), names, n=1)
     advice = f"did you mean {meant[0]}? " if meant else ""
-    return f"{advice}known here: {', '.join(known)}"
+    return f"{advice}known here: {', '.join(names)}"
 
 
 def _fields(model: type[ConfigModel]) -> dict[str, type[ConfigModel] | None]:
@@ -285,15 +289,15 @@ def _unused(
     for name, content in document.items():
         below, info = f"{path}.{name}".removeprefix("."), fields[name]
         inner = next(_models(info.annotation), None)
-        mark = next((one for one in info.metadata if isinstance(one, Unused)), None)
+        mark = next((marker for marker in info.metadata if isinstance(marker, Unused)), None)
         if mark is not None:
             for leaf in _leaves(content, inner, below):
                 yield UnusedField(path=leaf, why=mark.why)
         elif inner is not None and isinstance(content, dict):
             yield from _unused(content, inner, below)
         elif inner is not None and isinstance(content, list):
-            for index, one in enumerate(content):
-                yield from _unused(one, inner, f"{below}[{index}]")
+            for index, item in enumerate(content):
+                yield from _unused(item, inner, f"{below}[{index}]")
 
 
 def _leaves(content: Any, model: type[ConfigModel] | None, path: str) -> Iterator[str]:
@@ -303,8 +307,8 @@ def _leaves(content: Any, model: type[ConfigModel] | None, path: str) -> Iterato
         yield path
         return
     models = _fields(model)
-    for name, one in content.items():
-        yield from _leaves(one, models[name], f"{path}.{name}")
+    for name, value in content.items():
+        yield from _leaves(value, models[name], f"{path}.{name}")
 
 
 def _not_served(document: Mapping[str, Any]) -> Iterator[UnusedField]:
@@ -321,9 +325,9 @@ def _not_served(document: Mapping[str, Any]) -> Iterator[UnusedField]:
 
 def _not_waiting(document: Mapping[str, Any]) -> Iterator[UnusedField]:
     """Fields that say how to wait for pods in a file of v1beta1 that does not wait."""
-    found = document.get("waitForPodsReady") or {}
-    for name, content in found.items():
-        if not found.get("enable") and name != "enable" and content is not None:
+    options = document.get("waitForPodsReady") or {}
+    for name, content in options.items():
+        if not options.get("enable") and name != "enable" and content is not None:
             yield UnusedField(
                 path=f"waitForPodsReady.{name}", why="waitForPodsReady.enable is not true"
             )

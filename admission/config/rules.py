@@ -26,50 +26,53 @@ _MAX_LABEL_KEY: Final = 317
 _WITH_VALUES: Final = frozenset({"In", "NotIn"})
 
 
-def problems(kueues: Configuration, own: GpuConfiguration) -> Iterator[str]:
+def problems(kueues: Configuration, gpu: GpuConfiguration) -> Iterator[str]:
     """Return the problems of both documents, each with its path and rule."""
-    yield from _namespaces(kueues, own)
-    yield from _gpus(own)
+    yield from _namespaces(kueues, gpu)
+    yield from _gpus(gpu)
     yield from _resources(kueues.resources)
     yield from _sharing(kueues)
-    yield from _addresses(kueues, own)
-    yield from _leader_election(kueues, own)
-    yield from _certificates(own)
+    yield from _addresses(kueues, gpu)
+    yield from _leader_election(kueues, gpu)
+    yield from _certificates(gpu)
     yield from _workloads(kueues)
-    yield from owners.problems(own.owners)
+    yield from owners.problems(gpu.owners)
 
 
 def of_v1beta1(document: Mapping[str, Any]) -> Iterator[str]:
     """Return the problem of a time-out of 0, which v1beta1 refuses and v1beta2 takes for unset."""
-    found = document.get("waitForPodsReady") or {}
-    timeout = found.get("timeout")
-    if found.get("enable") and timeout is not None and durations.parse(timeout) == 0:
+    options = document.get("waitForPodsReady") or {}
+    timeout = options.get("timeout")
+    if options.get("enable") and timeout is not None and durations.parse(timeout) == 0:
         yield "waitForPodsReady.timeout: must be above 0; leave it out for the default, 5m"
 
 
-def _namespaces(kueues: Configuration, own: GpuConfiguration) -> Iterator[str]:
-    named = {f"excludedNamespaces[{i}]": one for i, one in enumerate(own.excluded_namespaces)}
+def _namespaces(kueues: Configuration, gpu: GpuConfiguration) -> Iterator[str]:
+    named = {
+        f"excludedNamespaces[{i}]": namespace
+        for i, namespace in enumerate(gpu.excluded_namespaces)
+    }
     for path, name in {"namespace": kueues.namespace, **named}.items():
         if re.fullmatch(fields.LABEL_PATTERN, name) is None or len(name) > _MAX_NAMESPACE:
             yield f"{path}: {name!r}: must be the name of a namespace"
-    for index, one in enumerate(kueues.managed_jobs_namespace_selector.match_expressions):
+    for index, expression in enumerate(kueues.managed_jobs_namespace_selector.match_expressions):
         path = f"managedJobsNamespaceSelector.matchExpressions[{index}].values"
-        if one.operator in _WITH_VALUES and not one.values:
-            yield f"{path}: must be specified when operator is {one.operator}"
-        if one.operator not in _WITH_VALUES and one.values:
-            yield f"{path}: may not be specified when operator is {one.operator}"
+        if expression.operator in _WITH_VALUES and not expression.values:
+            yield f"{path}: must be specified when operator is {expression.operator}"
+        if expression.operator not in _WITH_VALUES and expression.values:
+            yield f"{path}: may not be specified when operator is {expression.operator}"
 
 
-def _gpus(own: GpuConfiguration) -> Iterator[str]:
+def _gpus(gpu: GpuConfiguration) -> Iterator[str]:
     try:
-        resources.managed(own.managed_resources)
+        resources.managed(gpu.managed_resources)
     except InvalidValueError as error:
         yield f"managedResources: {error}"
     try:
-        own.catalogue()
+        gpu.catalogue()
     except InvalidValueError as error:
         yield f"products: {error.rule}"
-    policy = own.health.policy
+    policy = gpu.health.policy
     if policy.cool_celsius > policy.hot_celsius:
         yield (
             f"health.coolCelsius: {policy.cool_celsius} must not be above hotCelsius, "
@@ -80,48 +83,50 @@ def _gpus(own: GpuConfiguration) -> Iterator[str]:
 # ------------------------------------------------------------------------------------- quota
 
 
-def _resources(found: kueue_configuration.Resources) -> Iterator[str]:
-    if found.quota_check_strategy == "IgnoreUndeclared" and found.exclude_resource_prefixes:
+def _resources(options: kueue_configuration.Resources) -> Iterator[str]:
+    if options.quota_check_strategy == "IgnoreUndeclared" and options.exclude_resource_prefixes:
         yield (
             "resources.excludeResourcePrefixes: cannot be combined with quotaCheckStrategy "
             "IgnoreUndeclared; remove one of them"
         )
     inputs = set[str]()
-    for index, one in enumerate(found.transformations):
+    for index, transformation in enumerate(options.transformations):
         path = f"resources.transformations[{index}]"
-        if one.input in inputs:
-            yield f"{path}.input: {one.input!r} has a transformation already"
-        for output, amount in one.outputs.items():
+        if transformation.input in inputs:
+            yield f"{path}.input: {transformation.input!r} has a transformation already"
+        for output, amount in transformation.outputs.items():
             yield from _quantity(f"{path}.outputs[{output}]", amount)
-        inputs.add(one.input)
-    yield from _device_classes(found.device_class_mappings)
+        inputs.add(transformation.input)
+    yield from _device_classes(options.device_class_mappings)
 
 
-def _device_classes(found: list[kueue_configuration.DeviceClassMapping]) -> Iterator[str]:
+def _device_classes(mappings: list[kueue_configuration.DeviceClassMapping]) -> Iterator[str]:
     counted, seen = dict[str, str](), set[str]()
-    yield from _count("resources.deviceClassMappings", len(found), _MAX_MAPPINGS)
-    for index, one in enumerate(found):
+    yield from _count("resources.deviceClassMappings", len(mappings), _MAX_MAPPINGS)
+    for index, mapping in enumerate(mappings):
         path = f"resources.deviceClassMappings[{index}]"
-        yield from _key(f"{path}.name", one.name)
-        if one.name in seen:
-            yield f"{path}.name: {one.name!r} has a mapping already"
-        if not one.device_class_names:
+        yield from _key(f"{path}.name", mapping.name)
+        if mapping.name in seen:
+            yield f"{path}.name: {mapping.name!r} has a mapping already"
+        if not mapping.device_class_names:
             yield f"{path}.deviceClassNames: at least one must be named"
-        yield from _count(f"{path}.deviceClassNames", len(one.device_class_names), _MAX_CLASSES)
-        seen.add(one.name)
-        for place, name in enumerate(one.device_class_names):
+        yield from _count(
+            f"{path}.deviceClassNames", len(mapping.device_class_names), _MAX_CLASSES
+        )
+        seen.add(mapping.name)
+        for place, name in enumerate(mapping.device_class_names):
             yield from _key(f"{path}.deviceClassNames[{place}]", name)
             if name in counted:
                 yield (
                     f"{path}.deviceClassNames[{place}]: {name!r} is counted as {counted[name]}"
                     " already"
                 )
-            counted[name] = one.name
+            counted[name] = mapping.name
 
 
-def _count(path: str, count: int, most: int) -> Iterator[str]:
-    if count > most:
-        yield f"{path}: {count} are too many, at most {most}"
+def _count(path: str, count: int, highest: int) -> Iterator[str]:
+    if count > highest:
+        yield f"{path}: {count} are too many, at most {highest}"
 
 
 def _key(path: str, name: str) -> Iterator[str]:
@@ -129,14 +134,14 @@ def _key(path: str, name: str) -> Iterator[str]:
         yield f"{path}: {name!r}: must be a name such as example.com/gpu"
 
 
-def _quantity(path: str, text: str, least: int | None = None) -> Iterator[str]:
+def _quantity(path: str, text: str, lowest: int | None = None) -> Iterator[str]:
     try:
         value = quantity.parse_nano(text)
     except InvalidValueError as error:
         yield f"{path}: {error}"
         return
-    if least is not None and value < least:
-        yield f"{path}: {text!r}: must not be below {least}"
+    if lowest is not None and value < lowest:
+        yield f"{path}: {text!r}: must not be below {lowest}"
 
 
 def _sharing(kueues: Configuration) -> Iterator[str]:
@@ -147,26 +152,26 @@ def _sharing(kueues: Configuration) -> Iterator[str]:
             kueue_configuration.STRATEGIES[1:],
         )
         if tuple(kueues.fair_sharing.preemption_strategies) not in allowed:
-            rule = " or ".join(f"[{', '.join(one)}]" for one in allowed)
+            rule = " or ".join(f"[{', '.join(combination)}]" for combination in allowed)
             yield f"fairSharing.preemptionStrategies: must be {rule}"
-    if (found := kueues.admission_fair_sharing) is not None:
+    if (options := kueues.admission_fair_sharing) is not None:
         path = "admissionFairSharing"
-        yield from _not_negative(f"{path}.usageHalfLifeTime", found.usage_half_life_time)
-        if found.usage_sampling_interval < timedelta():
+        yield from _not_negative(f"{path}.usageHalfLifeTime", options.usage_half_life_time)
+        if options.usage_sampling_interval < timedelta():
             yield f"{path}.usageSamplingInterval: must be above 0"
-        for resource, weight in found.resource_weights.items():
-            yield from _quantity(f"{path}.resourceWeights[{resource}]", weight, least=0)
+        for resource, weight in options.resource_weights.items():
+            yield from _quantity(f"{path}.resourceWeights[{resource}]", weight, lowest=0)
 
 
 # --------------------------------------------------------------------------------- processes
 
 
-def _addresses(kueues: Configuration, own: GpuConfiguration) -> Iterator[str]:
+def _addresses(kueues: Configuration, gpu: GpuConfiguration) -> Iterator[str]:
     listened = {
         "metrics.bindAddress": kueues.metrics.bind_address,
         "health.healthProbeBindAddress": kueues.health.health_probe_bind_address,
-        "webhook.healthProbeBindAddress": own.webhook.health_probe_bind_address,
-        "dashboardBindAddress": own.dashboard_bind_address,
+        "webhook.healthProbeBindAddress": gpu.webhook.health_probe_bind_address,
+        "dashboardBindAddress": gpu.dashboard_bind_address,
     }
     for path, text in listened.items():
         try:
@@ -180,15 +185,15 @@ def _addresses(kueues: Configuration, own: GpuConfiguration) -> Iterator[str]:
             yield f"visibilityServer.bindAddress: {server.bind_address!r}: must be an IP address"
 
 
-def _leader_election(kueues: Configuration, own: GpuConfiguration) -> Iterator[str]:
-    found = kueues.leader_election
+def _leader_election(kueues: Configuration, gpu: GpuConfiguration) -> Iterator[str]:
+    election = kueues.leader_election
     lease, renew, retry, timeout = (
-        one.total_seconds()
-        for one in (
-            found.lease_duration,
-            found.renew_deadline,
-            found.retry_period,
-            own.controller.request_timeout,
+        duration.total_seconds()
+        for duration in (
+            election.lease_duration,
+            election.renew_deadline,
+            election.retry_period,
+            gpu.controller.request_timeout,
         )
     )
     if not 0 < retry < renew < lease or lease < 1:
@@ -204,8 +209,8 @@ def _leader_election(kueues: Configuration, own: GpuConfiguration) -> Iterator[s
         )
 
 
-def _certificates(own: GpuConfiguration) -> Iterator[str]:
-    whole, serving = own.certificates.authority_lifetime, own.certificates.serving_lifetime
+def _certificates(gpu: GpuConfiguration) -> Iterator[str]:
+    whole, serving = gpu.certificates.authority_lifetime, gpu.certificates.serving_lifetime
     if serving > whole / 2:
         yield (
             f"certificates.servingLifetime: {serving.total_seconds():g}s must be at most half of "

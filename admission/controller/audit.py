@@ -20,7 +20,7 @@ from admission.base.names import (
     WorkloadKey,
 )
 from admission.base.namespaces import MANAGED, ManagedNamespaces
-from admission.base.rounds import Rounds
+from admission.base.periodic_thread import PeriodicThread
 from admission.controller.queries import Counted, Reader
 from admission.controller.writing import api_requests
 from admission.gpu.catalogue import Catalogue
@@ -30,12 +30,12 @@ from admission.kube.errors import KubeError
 from admission.objects import bound_pod, gpu_transformation, pods, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.resource_flavor import ResourceFlavor
-from admission.objects.resource_group import ResourceGroup
+from admission.objects.resource_group import ResourceGroupSpec
 from admission.objects.workload import PodTemplate, Workload
 from admission.owners import integrations
 from admission.owners.integrations import Kinds
 from admission.scheduling import transformation
-from admission.scheduling.transformation import Rules
+from admission.scheduling.transformation import TransformationRules
 
 Pair = tuple[ClusterQueueName, FlavorResource]
 Amounts = Mapping[Pair, int]
@@ -99,7 +99,7 @@ class Expected:
 def expected(
     listed: Listed,
     catalogue: Catalogue,
-    rules: Rules,
+    rules: TransformationRules,
     *,
     release_on_deletion: bool = False,
     kinds: Kinds = integrations.DEFAULT,
@@ -122,25 +122,25 @@ def expected(
         if owner is not None and (owner.uid not in by_owner or _is_charged(workload, kinds)):
             by_owner[owner.uid] = workload
     running: dict[tuple[WorkloadKey, str], list[views.Pod]] = {}
-    known = {_key(one): one for one in listed.workloads}
+    workloads = {_key(workload): workload for workload in listed.workloads}
     for pod in listed.pods:
         if pod.metadata.namespace in listed.unmanaged:
             continue
-        found = _workload_of(pod, by_owner)
-        if found is None and not pod.metadata.label(names.PODSET_LABEL):
+        owning = _workload_of(pod, by_owner)
+        if owning is None and not pod.metadata.label(names.PODSET_LABEL):
             continue  # no queue has admitted it
-        key = _key(found) if found is not None else _named(pod)
+        key = _key(owning) if owning is not None else _named(pod)
         result.of_pods[_pod_key(pod)] = key
-        held = _is_held(pod, listed.nodes, release_on_deletion=release_on_deletion)
-        if held is None:
+        is_held = _is_held(pod, listed.nodes, release_on_deletion=release_on_deletion)
+        if is_held is None:
             result.doubtful.add(key)
-        if held:
+        if is_held:
             running.setdefault((key, pod.metadata.label(names.PODSET_LABEL)), []).append(pod)
     for (key, pod_set), held_pods in running.items():
-        workload = known.get(key, Workload())
-        more = len(held_pods) - _charged_pods(workload, pod_set, kinds)
-        if more > 0:
-            _add_pods(result, key, held_pods, more, listed, catalogue, rules)
+        workload = workloads.get(key, Workload())
+        beyond = len(held_pods) - _charged_pods(workload, pod_set, kinds)
+        if beyond > 0:
+            _add_pods(result, key, held_pods, beyond, listed, catalogue, rules)
         else:
             _add_beyond(result, workload, pod_set, held_pods, listed, rules)
     return result
@@ -148,7 +148,7 @@ def expected(
 
 def _add_reservation(result: Expected, workload: Workload, kinds: Kinds) -> None:
     key = _key(workload)
-    if any(one.template.spec.resource_claims for one in workload.spec.pod_sets or ()):
+    if any(pod_set.template.spec.resource_claims for pod_set in workload.spec.pod_sets or ()):
         result.doubtful.add(key)  # what claims ask for, and who shares them, is not listed here
         return
     admission = workload.status.admission
@@ -178,10 +178,13 @@ def _is_charged(workload: Workload, kinds: Kinds) -> bool:
 
 def _left(workload: Workload) -> dict[str, int]:
     """Return how many pods of each pod set still need quota, by its name."""
-    reclaimed = {one.name: one.count for one in workload.status.reclaimable_pods or ()}
+    reclaimed = {
+        reclaimable.name: reclaimable.count
+        for reclaimable in workload.status.reclaimable_pods or ()
+    }
     return {
-        one.name: max(0, one.count - reclaimed.get(one.name, 0))
-        for one in workload.spec.pod_sets or ()
+        pod_set.name: max(0, pod_set.count - reclaimed.get(pod_set.name, 0))
+        for pod_set in workload.spec.pod_sets or ()
     }
 
 
@@ -192,88 +195,96 @@ def _charged_pods(workload: Workload, pod_set: str, kinds: Kinds) -> int:
         return 0
     left = _left(workload)
     return sum(
-        min(left.get(one.name, one.count or 0), one.count or 0)
-        for one in admission.pod_set_assignments or ()
-        if not pod_set or one.name == pod_set
+        min(left.get(assignment.name, assignment.count or 0), assignment.count or 0)
+        for assignment in admission.pod_set_assignments or ()
+        if not pod_set or assignment.name == pod_set
     )
 
 
 def _add_pods(
     result: Expected,
     key: WorkloadKey,
-    held: list[views.Pod],
-    more: int,
+    held_pods: list[views.Pod],
+    beyond: int,
     listed: Listed,
     catalogue: Catalogue,
-    rules: Rules,
+    rules: TransformationRules,
 ) -> None:
     """Add pods that run beyond those for which their Workload is charged."""
-    asked = [tuple(sorted(_requests(pod, rules).items())) for pod in held]
-    queue = listed.queues.get(held[0].metadata.label(names.CLUSTER_QUEUE_NAME_LABEL))
-    if queue is None or len(set(asked)) > 1 or any(pod.spec.resource_claims for pod in held):
+    requests_of_pods = [tuple(sorted(_requests(pod, rules).items())) for pod in held_pods]
+    queue = listed.queues.get(held_pods[0].metadata.label(names.CLUSTER_QUEUE_NAME_LABEL))
+    if (
+        queue is None
+        or len(set(requests_of_pods)) > 1
+        or any(pod.spec.resource_claims for pod in held_pods)
+    ):
         result.doubtful.add(key)  # which of them are charged on their own is not told by anybody
         return
     pricing = gpu_transformation.pricing(queue, listed.flavors, catalogue)
-    amounts = dict(asked[0])
+    amounts = dict(requests_of_pods[0])
     bill = None if pricing is None else pricing.bill(amounts)
     requests = amounts if bill is None else bill.requests
     for group in queue.spec.resource_groups or ():
         covered = [
             ResourceName(r) for r in group.covered_resources if requests.get(ResourceName(r))
         ]
-        flavor = _flavor(held[0], group, listed) if covered else ""
+        flavor = _flavor(held_pods[0], group, listed) if covered else ""
         for resource in covered:
             each = requests[resource]
             if bill is not None and bill.quote is not None:
                 in_flavor = bill.quote.by_flavor.get(FlavorName(flavor), {})
                 each = in_flavor.get(resource, each)
-            _add(result, key, ClusterQueueName(queue.metadata.name), flavor, resource, each * more)
+            _add(
+                result, key, ClusterQueueName(queue.metadata.name), flavor, resource, each * beyond
+            )
 
 
 def _add_beyond(
     result: Expected,
     workload: Workload,
     pod_set: str,
-    held: list[views.Pod],
+    held_pods: list[views.Pod],
     listed: Listed,
-    rules: Rules,
+    rules: TransformationRules,
 ) -> None:
     """Add what pods ask for beyond their part of the reservation that covers them.
 
     More devices are refused by a review, and are not charged.
     """
     admission, pod_sets = workload.status.admission, workload.spec.pod_sets or ()
-    asked = next((one.template for one in pod_sets if one.name == pod_set), None)
+    template = next((pod_set_.template for pod_set_ in pod_sets if pod_set_.name == pod_set), None)
     assigned = next(
         (
-            one
-            for one in (admission.pod_set_assignments if admission else None) or ()
-            if one.name == pod_set and one.count
+            assignment
+            for assignment in (admission.pod_set_assignments if admission else None) or ()
+            if assignment.name == pod_set and assignment.count
         ),
         None,
     )
-    if admission is None or asked is None or assigned is None:
+    if admission is None or template is None or assigned is None:
         return
-    covered = dict(_requests(asked, rules))
+    covered = dict(_requests(template, rules))
     for resource, total in (assigned.resource_usage or {}).items():
         amount = quantity.to_canonical(resource, str(total))
         covered[ResourceName(resource)] = amount // max(assigned.count or 0, 1)
-    queue = listed.queues.get(held[0].metadata.label(names.CLUSTER_QUEUE_NAME_LABEL))
-    for pod in held:
+    queue = listed.queues.get(held_pods[0].metadata.label(names.CLUSTER_QUEUE_NAME_LABEL))
+    for pod in held_pods:
         for group in () if queue is None else queue.spec.resource_groups or ():
             for resource in map(ResourceName, group.covered_resources):
-                more = _requests(pod, rules).get(resource, 0) - covered.get(resource, 0)
-                if more > 0 and "/" not in resource and queue is not None:
+                remainder = _requests(pod, rules).get(resource, 0) - covered.get(resource, 0)
+                if remainder > 0 and "/" not in resource and queue is not None:
                     name, flavor = queue.metadata.name, _flavor(pod, group, listed)
-                    _add(result, _key(workload), ClusterQueueName(name), flavor, resource, more)
+                    _add(
+                        result, _key(workload), ClusterQueueName(name), flavor, resource, remainder
+                    )
 
 
-def _requests(pod: views.Pod | PodTemplate, rules: Rules) -> dict[ResourceName, int]:
+def _requests(pod: views.Pod | PodTemplate, rules: TransformationRules) -> dict[ResourceName, int]:
     read = pods.read(pod.spec, "spec", pods.nanos)
     return transformation.counted(pod_resources.requests(read), rules)
 
 
-def _flavor(pod: views.Pod, group: ResourceGroup, listed: Listed) -> str:
+def _flavor(pod: views.Pod, group: ResourceGroupSpec, listed: Listed) -> str:
     """Return the flavor of a resource group on which a pod runs."""
     node = listed.nodes.get(pod.spec.node_name)
     selected = pod.spec.node_selector or {}
@@ -282,8 +293,8 @@ def _flavor(pod: views.Pod, group: ResourceGroup, listed: Listed) -> str:
     for present in (selected, labels):
         for name in offered:
             flavor = listed.flavors.get(name)
-            wanted = {} if flavor is None else flavor.spec.node_labels or {}
-            if wanted and all(present.get(k) == v for k, v in wanted.items()):
+            node_labels = {} if flavor is None else flavor.spec.node_labels or {}
+            if node_labels and all(present.get(k) == v for k, v in node_labels.items()):
                 return name
     plain = (n for n in offered if n in listed.flavors and not listed.flavors[n].spec.node_labels)
     return next(plain, offered[0] if offered else "")
@@ -307,10 +318,10 @@ def _add(
 
 def _workload_of(pod: views.Pod, by_owner: Mapping[str, Workload]) -> Workload | None:
     """Return the Workload that a pod, or its controller, controls."""
-    own = by_owner.get(pod.metadata.uid)
+    owner_key = by_owner.get(pod.metadata.uid)
     controller = pod.metadata.controller()
-    if own is not None or controller is None:
-        return own
+    if owner_key is not None or controller is None:
+        return owner_key
     is_made = bool(pod.metadata.label(names.PODSET_LABEL))  # else it goes through a queue itself
     return by_owner.get(controller.uid) if is_made else None
 
@@ -325,14 +336,14 @@ def _is_held(
 ) -> bool | None:
     """Return whether a bound pod may use what it got; None where only time tells."""
     node = nodes.get(pod.spec.node_name)
-    if node is None or any(one.key == _OUT_OF_SERVICE for one in node.spec.taints or ()):
+    if node is None or any(taint.key == _OUT_OF_SERVICE for taint in node.spec.taints or ()):
         return False
     if not pod.metadata.deletion_timestamp:
         return True
     if release_on_deletion:
         return False
-    ready = (one for one in node.status.conditions or () if one.type == "Ready")
-    return None if any(one.status != "True" for one in ready) else True
+    ready = (condition for condition in node.status.conditions or () if condition.type == "Ready")
+    return None if any(condition.status != "True" for condition in ready) else True
 
 
 def _key(view: views.Object) -> WorkloadKey:
@@ -359,7 +370,7 @@ def differences(
         before: what the core counted before the lists.
         after: what it counted after them.
     """
-    found: dict[WorkloadKey, dict[Pair, int]] = {}
+    drifts: dict[WorkloadKey, dict[Pair, int]] = {}
     moving = set(should.doubtful)
     for key in before.workloads.keys() | after.workloads.keys():
         group = should.of_pods.get(key, key)
@@ -372,20 +383,20 @@ def differences(
         if before.workloads.get(key) != workload or unlisted or key in after.unsettled:
             moving.add(group)
         elif workload is not None:
-            amounts = found.setdefault(group, {})
+            amounts = drifts.setdefault(group, {})
             for fr, value in workload.usage.items():
                 pair = (workload.cluster_queue, fr)
                 amounts[pair] = amounts.get(pair, 0) + value
     moving |= before.unsettled | after.unsettled
     result: dict[WorkloadKey, dict[Pair, int]] = {}
-    for group in found.keys() | should.amounts.keys():
+    for group in drifts.keys() | should.amounts.keys():
         if group in moving:
             continue
-        charged, due = found.get(group, _NOTHING), should.amounts.get(group, _NOTHING)
-        more = {pair: charged.get(pair, 0) - due.get(pair, 0) for pair in {*charged, *due}}
-        more = {pair: value for pair, value in more.items() if value}
-        if more:
-            result[group] = more
+        charged, due = drifts.get(group, _NOTHING), should.amounts.get(group, _NOTHING)
+        drift = {pair: charged.get(pair, 0) - due.get(pair, 0) for pair in {*charged, *due}}
+        drift = {pair: value for pair, value in drift.items() if value}
+        if drift:
+            result[group] = drift
     return result
 
 
@@ -404,12 +415,12 @@ def in_sums(counted: Counted) -> dict[Pair, int]:
 
 def on_nodes(listed: Listed) -> dict[str, dict[str, int]]:
     """Return what bound pods that have not ended request on each node, by resource."""
-    held: dict[str, dict[str, int]] = {}
+    by_node: dict[str, dict[str, int]] = {}
     for pod in listed.pods:
-        there = held.setdefault(pod.spec.node_name, {})
+        on_node = by_node.setdefault(pod.spec.node_name, {})
         for resource, amount in bound_pod.requests_of(pod.spec).items():
-            there[resource] = there.get(resource, 0) + amount
-    return held
+            on_node[resource] = on_node.get(resource, 0) + amount
+    return by_node
 
 
 def node_differences(
@@ -430,10 +441,10 @@ def node_differences(
         if before.on_nodes.get(name, {}) != counted:
             continue
         due = should.get(name, {})
-        more = {r: counted.get(r, 0) - due.get(r, 0) for r in counted.keys() | due.keys()}
-        more = {resource: value for resource, value in more.items() if value}
-        if more:
-            result[name] = more
+        drift = {r: counted.get(r, 0) - due.get(r, 0) for r in counted.keys() | due.keys()}
+        drift = {resource: value for resource, value in drift.items() if value}
+        if drift:
+            result[name] = drift
     return result
 
 
@@ -468,7 +479,7 @@ class Auditor:
         repair: Callable[[str], object],
         events: Events,
         catalogue: Catalogue,
-        rules: Rules,
+        rules: TransformationRules,
         *,
         is_current: Callable[[], bool],
         wait: Callable[[float], bool],
@@ -510,7 +521,7 @@ class Auditor:
         self._repaired_at: float | None = None
         self.node_drift: Mapping[str, Mapping[str, int]] = {}
         self._log = logs.get("audit")
-        self._rounds = Rounds("audit", self._round, self._failed)
+        self._rounds = PeriodicThread("audit", self._round, self._failed)
 
     def start(self) -> None:
         """Begin after the first interval."""
@@ -549,25 +560,25 @@ class Auditor:
             if not (lasting or nodes) or self._wait(_PAUSE_SECONDS):
                 break
             look = self._look()
-            lasting = {k: more for k, more in look.workloads.items() if lasting.get(k) == more}
-            nodes = {name: more for name, more in look.nodes.items() if nodes.get(name) == more}
+            lasting = {k: drift for k, drift in look.workloads.items() if lasting.get(k) == drift}
+            nodes = {name: drift for name, drift in look.nodes.items() if nodes.get(name) == drift}
         drift, queues = look.in_sums, look.listed.queues
-        for more in lasting.values():
-            for pair, value in more.items():
+        for drifts in lasting.values():
+            for pair, value in drifts.items():
                 drift[pair] = drift.get(pair, 0) + value
         self._publish(drift, queues, nodes)
-        found = {pair: value for pair, value in sorted(drift.items()) if value}
+        drift_shown = {pair: value for pair, value in sorted(drift.items()) if value}
         now = self._monotonic()
         mends = self._repaired_at is None or now - self._repaired_at >= _REPAIR_SECONDS
-        if found:
-            self._tell(found, sorted(key.text() for key in lasting), queues, mends=mends)
+        if drift_shown:
+            self._tell(drift_shown, sorted(key.text() for key in lasting), queues, mends=mends)
         if nodes:
             self._tell_nodes(nodes, look.listed.nodes, mends=mends)
         self.node_drift = nodes
-        if mends and (found or nodes):
+        if mends and (drift_shown or nodes):
             self._repaired_at = now
-            self._repair(_OF_QUOTA if found else _OF_NODES)
-        return found
+            self._repair(_OF_QUOTA if drift_shown else _OF_NODES)
+        return drift_shown
 
     def _look(self) -> _Look:
         before = self._ask(lambda core: core.counted())
@@ -598,13 +609,15 @@ class Auditor:
         return Listed(
             workloads=tuple(every(api, resources.WORKLOADS, into=Workload)),
             pods=tuple(every(api, resources.PODS, field_selector=_BOUND, into=views.Pod)),
-            nodes={one.metadata.name: one for one in nodes},
-            queues={one.metadata.name: one for one in queues},
-            flavors={one.metadata.name: one for one in flavors},
+            nodes={node.metadata.name: node for node in nodes},
+            queues={queue.metadata.name: queue for queue in queues},
+            flavors={flavor.metadata.name: flavor for flavor in flavors},
             unmanaged=frozenset(
-                one.metadata.name
-                for one in namespaces
-                if self._namespaces.leave_out(one.metadata.name, one.metadata.labels or {})
+                namespace.metadata.name
+                for namespace in namespaces
+                if self._namespaces.leave_out(
+                    namespace.metadata.name, namespace.metadata.labels or {}
+                )
             ),
         )
 
@@ -612,8 +625,8 @@ class Auditor:
         self, drift: Amounts, queues: Iterable[str], nodes: Mapping[str, Mapping[str, int]]
     ) -> None:
         metrics.NODE_LEDGER_DRIFT.clear()
-        for name, more in nodes.items():
-            for resource, value in more.items():
+        for name, drift_of_node in nodes.items():
+            for resource, value in drift_of_node.items():
                 metrics.NODE_LEDGER_DRIFT.labels(name, resource).set(value)
         metrics.LEDGER_DRIFT.clear()
         for (queue, fr), value in drift.items():
@@ -622,15 +635,15 @@ class Auditor:
 
     def _tell(
         self,
-        found: Mapping[Pair, int],
+        drift: Mapping[Pair, int],
         workloads: list[str],
         queues: Mapping[str, ClusterQueue],
         *,
         mends: bool,
     ) -> None:
-        for (queue, fr), value in found.items():
+        for (queue, fr), value in drift.items():
             text = quantity.from_canonical(fr.resource, abs(value))
-            more = f"{text} {fr.resource} of flavor {fr.flavor}"
+            subject = f"{text} {fr.resource} of flavor {fr.flavor}"
             self._log.error(
                 _OF_QUOTA, cluster_queue=queue, amount=value,
                 flavor=fr.flavor, resource=fr.resource, workloads=workloads[:5],
@@ -638,17 +651,17 @@ class Auditor:
             view = queues.get(queue)
             if view is not None:
                 regarding = api_requests.reference(resources.CLUSTER_QUEUES, view.metadata)
-                event = events.ledger_drift(more, is_more=value > 0, mends=mends)
+                event = events.ledger_drift(subject, is_more=value > 0, mends=mends)
                 self._events.event(regarding, event)
 
     def _tell_nodes(
         self,
-        found: Mapping[str, Mapping[str, int]],
+        drift: Mapping[str, Mapping[str, int]],
         nodes: Mapping[str, views.Node],
         *,
         mends: bool,
     ) -> None:
-        for name, amounts in sorted(found.items()):
+        for name, amounts in sorted(drift.items()):
             view = nodes.get(name)
             for resource, value in sorted(amounts.items()):
                 self._log.error(_OF_NODES, node=name, amount=value, resource=resource)

@@ -21,29 +21,29 @@ from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.base.namespaces import MANAGED, ManagedNamespaces
 from admission.config.derived import Settings
 from admission.controller import watched
-from admission.controller.devices.capacity import Capacities
+from admission.controller.devices.capacity import CapacityByFlavor
+from admission.controller.devices.capacity_guard import CapacityGuard
 from admission.controller.devices.claims import Claims
 from admission.controller.devices.fitting import Fitting
-from admission.controller.devices.guard import Guard
 from admission.controller.devices.node_inventory import NodeInventory
 from admission.controller.devices.node_places import NodePlaces
 from admission.controller.devices.resource_adjustments import ResourceAdjustments
-from admission.controller.effects import Effects
-from admission.controller.explaining import Explainer
+from admission.controller.effects import EffectRecorder
+from admission.controller.explaining import ConditionSchedule
 from admission.controller.journal import Counting
-from admission.controller.pending_conditions import PendingConditions
+from admission.controller.pending_conditions import PendingConditionWriter
 from admission.controller.quarantine import Quarantine, Unreadable
 from admission.controller.queries import Counted, Query
-from admission.controller.queues import concerns
-from admission.controller.queues.accounting import Accounting
-from admission.controller.queues.configuration import Configuration
+from admission.controller.queues import affected_workloads
+from admission.controller.queues.accounting import KueueMetrics
+from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.queues.gpu_transformations import GpuTransformations
 from admission.controller.queues.queuestatuses import QueueStatuses
 from admission.controller.reconciler import Cache, Reconciler
 from admission.controller.scheduler import Scheduler
 from admission.controller.seeing import informers
 from admission.controller.seeing.informers import Change, Informer
-from admission.controller.waiting_events import WaitingEvents
+from admission.controller.waiting_events import WaitingEventRecorder
 from admission.controller.watched_owners import claim_holders
 from admission.controller.watched_owners.brake import Brake
 from admission.controller.watched_owners.claim_holders import ClaimHolders
@@ -61,11 +61,11 @@ from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.watched_owners.spark_applications import SparkApplications
 from admission.controller.watched_owners.train_jobs import TrainJobs
 from admission.controller.workloads.authorship import ForeignReservations
-from admission.controller.workloads.following import Following
+from admission.controller.workloads.following import PrioritySync
 from admission.controller.workloads.refusals import Refusals
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests, flow_control
-from admission.controller.writing.api_requests import Operation, Outcome, Result, Verb
+from admission.controller.writing.api_requests import RequestResult, Result, Verb, WritePurpose
 from admission.controller.writing.flow_control import FlowControl
 from admission.controller.writing.work_queue import WorkQueue
 from admission.controller.writing.writer import Writer
@@ -88,10 +88,10 @@ from admission.scheduling.decisions import Wait
 from admission.scheduling.overview import LocalOverview, Overview
 from admission.scheduling.pending import PendingSnapshot
 from admission.scheduling.reserving import ReservingWorkload
-from admission.scheduling.state import State
-from admission.scheduling.transformation import NO_RULES, Rules
+from admission.scheduling.state import SchedulerState
+from admission.scheduling.transformation import NO_RULES, TransformationRules
 
-_FROM_CLASS: Final = frozenset({Operation.CREATE_WORKLOAD, Operation.FOLLOW_OWNER})
+_FROM_CLASS: Final = frozenset({WritePurpose.CREATE_WORKLOAD, WritePurpose.FOLLOW_OWNER})
 """Writes that name a WorkloadPriorityClass with its value."""
 _OF_QUEUES: Final = frozenset(
     {resources.CLUSTER_QUEUES, resources.LOCAL_QUEUES, resources.RESOURCE_FLAVORS}
@@ -107,7 +107,7 @@ _LOOKED_AT_A_TURN: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class WatchMessage:
     """A message: a watch saw a change."""
 
     resource: Resource
@@ -121,11 +121,11 @@ class Unserved:
     resource: Resource
 
 
-class Lead:
+class LeaderStarted:
     """This process leads from now on; what is listed after this message is up to date."""
 
 
-Message = Observed | Unserved | Unreadable | Outcome | Lead | Query[Any]
+Message = WatchMessage | Unserved | Unreadable | RequestResult | LeaderStarted | Query[Any]
 
 
 class Core:
@@ -140,13 +140,13 @@ class Core:
     def __init__(
         self,
         *,
-        state: State,
+        state: SchedulerState,
         writer: Writer,
         events: Events,
         clock: Clock,
         settings: Settings,
-        accounting: Accounting,
-        rules: Rules = NO_RULES,
+        accounting: KueueMetrics,
+        rules: TransformationRules = NO_RULES,
         products: Catalogue | None = None,
         health: HealthPolicy | None = None,
         namespaces: ManagedNamespaces = MANAGED,
@@ -155,26 +155,26 @@ class Core:
         self._state = state
         self._events = events
         self._clock = clock
-        self._settings, own = settings, settings.gpu.controller
+        self._settings, config = settings, settings.gpu.controller
         self._kinds = integrations.kinds_of(settings)
         self._awaited = watched.awaited(self._kinds)
         self._selected = watched.selectors(self._kinds).keys()
         self._log = logs.get("core")
-        self._flow = FlowControl(writer, clock, most=own.writers)
-        self._explainer = Explainer(
-            after_seconds=own.waiting_after.total_seconds(),
-            refresh_seconds=own.waiting_refresh.total_seconds(),
+        self._flow = FlowControl(writer, clock, maximum=config.writers)
+        self._explainer = ConditionSchedule(
+            after_seconds=config.waiting_after.total_seconds(),
+            refresh_seconds=config.waiting_refresh.total_seconds(),
         )
         self._workloads = WorkloadIndex()
         self.counting = Counting(state, self._workloads, clock, settings.gpu.journal)
         products = products or catalogue.load()
-        capacities = Capacities(products, health or HealthPolicy())
-        guard = Guard(state, capacities)
+        capacities = CapacityByFlavor(products, health or HealthPolicy())
+        guard = CapacityGuard(state, capacities)
         self._node_places = NodePlaces(state.places, self._nodes_changed)
         self._inventory = NodeInventory(capacities, guard, clock, self._node_places)
         self._inventory.on_news = self._call_for_turn
         self._fitting = Fitting(self._inventory, state.places)
-        self._configuration = Configuration(
+        self._configuration = WatchedConfiguration(
             state, guard, self._configuration_changed, settings.kueue, namespaces,
             settings.gpu.toleration_key,
         )  # fmt: skip
@@ -188,7 +188,7 @@ class Core:
         )  # fmt: skip
         self._quarantine = Quarantine(self._scheduling, self._workloads, events)
         self._statuses = QueueStatuses(
-            state, self._configuration, self._flow, clock, own.status_interval.total_seconds(),
+            state, self._configuration, self._flow, clock, config.status_interval.total_seconds(),
             accounting,
             (self._inventory.condition, self._prices.condition, self._releasing, self._surging),
         )  # fmt: skip
@@ -201,17 +201,17 @@ class Core:
         """Workloads to be looked at for what was changed around them, oldest change first."""
         self._foreign = ForeignReservations()
         self._accounting = accounting
-        self._queue, self._following, self._refusals = WorkQueue(clock), Following(), Refusals()
+        self._queue, self._following, self._refusals = WorkQueue(clock), PrioritySync(), Refusals()
         self._brake = Brake(clock, settings.gpu.max_stops_per_minute, system_namespace)
         self._make_owners()
-        waiting_events = WaitingEvents(
+        waiting_events = WaitingEventRecorder(
             self._explainer, self._subject, self._pods, self._rollouts, events, clock
         )
-        self._pending_conditions = PendingConditions(
+        self._pending_conditions = PendingConditionWriter(
             state, self._workloads, self._pods, self._explainer, self._flow, clock,
             waiting_events, self._subject,
         )  # fmt: skip
-        self._effects = Effects(self._subject, self._workloads, accounting, events, clock)
+        self._effects = EffectRecorder(self._subject, self._workloads, accounting, events, clock)
         self._reconciler = Reconciler(
             Cache(
                 workloads=self._workloads,
@@ -241,12 +241,12 @@ class Core:
 
     def _surging(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
         """Return the condition about surge quota of a ClusterQueue that is in use."""
-        found = self._state.surge_amounts(ClusterQueueName(queue.metadata.name))
-        if not found:
+        surge = self._state.surge_amounts(ClusterQueueName(queue.metadata.name))
+        if not surge:
             return None
         amounts = [
-            (fr.resource, fr.flavor, *(quantity.in_words(fr.resource, one) for one in values))
-            for fr, values in found.items()
+            (fr.resource, fr.flavor, *(quantity.in_words(fr.resource, value) for value in values))
+            for fr, values in surge.items()
         ]
         return condition_list.make(
             conditions.SURGE_QUOTA_IN_USE,
@@ -269,20 +269,23 @@ class Core:
         )  # fmt: skip
         self._jobs = Jobs(*common, self._queue)
         special: dict[Kind, HeldOwners[Any, Any]] = {batch_job.KIND: self._jobs}
-        own: dict[type[Any], type[HeldOwners[Any, Any]]] = {
-            train_job.Document: TrainJobs,
-            spark_application.Document: SparkApplications,
-            ray.Document: RayOwners,
+        special_owners: dict[type[Any], type[HeldOwners[Any, Any]]] = {
+            train_job.TrainJobDocument: TrainJobs,
+            spark_application.SparkDocument: SparkApplications,
+            ray.RayDocument: RayOwners,
         }
         special |= {
-            one.kind: own[one.document](one, *common, self._queue)
-            for one in self._kinds.integrations
-            if one.document in own
+            integration.kind: special_owners[integration.document](
+                integration, *common, self._queue
+            )
+            for integration in self._kinds.integrations
+            if integration.document in special_owners
         }
-        held = {
-            one.kind: special.get(one.kind) or HeldOwners(one, *common, self._queue)
-            for one in self._kinds.integrations
-            if one.kind != pod_owner.KIND
+        owners_by_kind = {
+            integration.kind: special.get(integration.kind)
+            or HeldOwners(integration, *common, self._queue)
+            for integration in self._kinds.integrations
+            if integration.kind != pod_owner.KIND
         }
         self._endings = PodEndings(self._inventory, self._clock, self._settings.gpu)
         self._groups = groups = PodGroups(
@@ -296,19 +299,22 @@ class Core:
             keeps=self._settings.gpu.keep_for_replacement,
         )  # fmt: skip
         self._pods = Pods(
-            *common, tuple(held.values()), self._inventory, self._claims, self._queue,
+            *common, tuple(owners_by_kind.values()), self._inventory, self._claims, self._queue,
             self._endings, groups, self._rollouts, self._refusals,
             awaits_gates=self._settings.gpu.waits_for_other_gates,
         )  # fmt: skip
         self.counting.deployment_of = self._pods.deployment_of
         self._owners: tuple[Owners[Any, Any], ...] = (
-            *(held.get(one.kind, self._pods) for one in self._kinds.integrations),
+            *(
+                owners_by_kind.get(integration.kind, self._pods)
+                for integration in self._kinds.integrations
+            ),
             groups,
         )
         self._of_kind = {
-            (one.integration.kind.api_version, one.integration.kind.name): one
-            for one in reversed(self._owners)
-            if one is not groups
+            (owner.integration.kind.api_version, owner.integration.kind.name): owner
+            for owner in reversed(self._owners)
+            if owner is not groups
         }
         self._notices = Notices(
             self._workloads, self._configuration, self._running, self._queue, self._clock,
@@ -323,7 +329,7 @@ class Core:
 
     def _make_mirrors(self) -> dict[Resource, Informer[Any]]:
         """Return the informers by resource."""
-        made: dict[Resource, Informer[Any]] = {
+        informers_made: dict[Resource, Informer[Any]] = {
             **self._configuration.informers,
             **self._inventory.informers,
             **self._node_places.informers,
@@ -336,11 +342,11 @@ class Core:
             ),
         }
         for owners in self._owners:
-            made |= owners.informers
-        for resource, informer in made.items():
+            informers_made |= owners.informers
+        for resource, informer in informers_made.items():
             informer.on_left_out = partial(self._tell_left_out, resource)
             informer.on_reverted = self._revert
-        return made
+        return informers_made
 
     def _call_for_turn(self) -> None:
         """Have a turn look at what was seen."""
@@ -391,15 +397,15 @@ class Core:
 
     def receive(self, message: Message) -> None:
         """Take one message; a version of a Workload that is alike for us calls for no turn."""
-        is_of_node = isinstance(message, Observed) and message.resource is resources.NODES
+        is_of_node = isinstance(message, WatchMessage) and message.resource is resources.NODES
         self._messages += not (is_of_node or isinstance(message, Query))
         self._has_changed |= not (
-            isinstance(message, Observed)
+            isinstance(message, WatchMessage)
             and message.resource in _JUDGED_WHEN_SEEN
             and isinstance(message.change, Upserted)
         )
         match message:
-            case Observed(resource=resource, change=change):
+            case WatchMessage(resource=resource, change=change):
                 self._show(resource, change)
                 self._mirrors[resource].apply(change)
                 if resource is resources.WORKLOADS:
@@ -412,11 +418,11 @@ class Core:
             case Unreadable(found=found):
                 self._quarantine.on_update(found)
                 self._running.recount(WorkloadKey(found.namespace, found.name))
-            case Outcome():
+            case RequestResult():
                 self._finish(self._flow.complete(message))
             case Query():
                 message.run(self)
-            case Lead():
+            case LeaderStarted():
                 self._lead()
         self.counting.update(lambda: self.synced)
 
@@ -461,10 +467,10 @@ class Core:
             self._ask_writers()
         for rested in self._flow.due():
             self._look_at(rested)
-        for told in self._flow.take_told():
-            self._finish(told)
+        for answer in self._flow.take_told():
+            self._finish(answer)
         self._queue.add_due()
-        self._queue.add_all(self._brake.take_due())
+        self._queue.add_all(self._brake.pop_due())
         self._queue.add_decided(self._rollouts.settle())
         self._queue.add_decided(self._scheduling.run())
         for _ in range(_LOOKED_AT_A_TURN):
@@ -506,27 +512,27 @@ class Core:
 
         A CRD that is being deleted waits for them.
         """
-        lacking = [one for one in self._awaited if not self._mirrors[one].synced]
+        lacking = [resource for resource in self._awaited if not self._mirrors[resource].synced]
         if self.is_reverted or not self._unserved.issuperset(lacking):
             return None
         for rested in self._flow.due():
             self._look_at(rested)
-        for told in self._flow.take_told():
-            self._finish(told)
+        for answer in self._flow.take_told():
+            self._finish(answer)
         self._statuses.collect()
         now = self._clock.monotonic()
         self._statuses.send(now)
         due = self._statuses.next_due(now)
         moments = [self._flow.next_due_in(), None if due is None else max(0.0, due - now)]
-        return min((one for one in moments if one is not None), default=None)
+        return min((moment for moment in moments if moment is not None), default=None)
 
     def _recharge(self) -> None:
         """Counts Workloads again whose charge has changed."""
         if self._claims.take_changed():
             self._queue.add_all(self._pods.take_stuck_for_claims())
         keys = self._claims.take_stale()
-        found = dict.fromkeys((*keys, *self._charges.take_stale(self._workloads)))
-        stale = [workload for workload in map(self._workloads.get, found) if workload]
+        keys_stale = dict.fromkeys((*keys, *self._charges.take_stale(self._workloads)))
+        stale = [workload for workload in map(self._workloads.get, keys_stale) if workload]
         self._scheduling.translate_again(stale)
         for workload in stale:
             if workload.is_pending():
@@ -544,7 +550,7 @@ class Core:
         if self._inventory.take_resized():
             self._pending_conditions.set_resized()
         told_otherwise = (self._inventory, self._prices, self._running)
-        for name in sorted({name for one in told_otherwise for name in one.take_reworded()}):
+        for name in sorted({name for source in told_otherwise for name in source.take_reworded()}):
             self._statuses.mark(api_requests.QueueKey(resources.CLUSTER_QUEUES.kind, "", name))
 
     # ------------------------------------------------------------------------------ answering
@@ -603,21 +609,21 @@ class Core:
     # ------------------------------------------------------------------------------- seeing
 
     def _on_workload_update(self, view: Workload) -> None:
-        known = self._workloads.get(view.key())
+        before = self._workloads.get(view.key())
         key = self._workloads.on_update(view)
         if key is None:
             return
         self._quarantine.release(key)
-        if known is not None and view.is_alike(known):
+        if before is not None and view.is_alike(before):
             return
         self._has_changed = True
-        self._accounting.observe(known, view)
+        self._accounting.observe(before, view)
         if self._leading:
-            self._effects.changed(known, view, self._scheduling.preemption_of(key))
+            self._effects.changed(before, view, self._scheduling.preemption_of(key))
         self._queue.add(key)
-        by = view.metadata.controller()
+        controller = view.metadata.controller()
         for owners in self._owners:
-            if owners.may_name(key, by):
+            if owners.may_name(key, controller):
                 self._queue.add_all(owners.naming(view))
         if self._scheduling.is_foreign_reservation(view):
             self._foreign.add(key)
@@ -637,15 +643,15 @@ class Core:
 
     def _on_workload_delete(self, view: views.Object) -> None:
         key = WorkloadKey(*informers.key_of(view))
-        known, first = self._workloads.get(key), self._workloads.first(key)
+        before, first = self._workloads.get(key), self._workloads.first(key)
         if self._workloads.on_delete(key, view.metadata.uid):
             self._queue.cancel(key)
             self._following.forget(key)
             self._refusals.forget(key)
             self._foreign.forget(key)
-            self._accounting.on_delete(key, known, self._clock.now())
-            if known is not None:
-                self._pods.predecessors.on_delete(known)
+            self._accounting.on_delete(key, before, self._clock.now())
+            if before is not None:
+                self._pods.predecessors.on_delete(before)
             self._scheduling.on_delete(key)
             self._running.recount(first)
             self._claims.on_workload_delete(key)
@@ -660,14 +666,18 @@ class Core:
 
     def _subject(self, key: WorkloadKey) -> tuple[Owners[Any, Any], Subject] | None:
         """Return whose business a Workload key is and what there is; None for nobody's."""
-        by = self._controller_of(key)
-        of_kind = None if by is None else self._of_kind.get((by.api_version, by.kind))
+        controller = self._controller_of(key)
+        of_kind = (
+            None
+            if controller is None
+            else self._of_kind.get((controller.api_version, controller.kind))
+        )
         if of_kind is not None:  # an owner of another kind has no such key
             subject = of_kind.index.subject(key)
             if subject is not None:
                 return of_kind, subject
         for owners in self._owners:
-            if not owners.index.may_have(key, by):
+            if not owners.index.may_have(key, controller):
                 continue  # so it is with all kinds but one
             subject = owners.index.subject(key)
             if subject is not None:
@@ -704,7 +714,7 @@ class Core:
             self._holders.configuration_changed(resource, view)
         if not self.synced:
             return
-        concerned = concerns.of(resource, view, self._configuration, self._workloads)
+        concerned = affected_workloads.of(resource, view, self._configuration, self._workloads)
         self._concerned.update(dict.fromkeys(concerned))
         if resource is resources.WORKLOAD_PRIORITY_CLASSES:
             self._following.add(concerned)
@@ -740,8 +750,8 @@ class Core:
     def _is_not_started(self, key: WorkloadKey) -> bool:
         if key in self._quarantine:
             return False  # nothing can be written about it
-        found = self._subject(key)
-        owner = None if found is None else found[1].owner
+        subject_ = self._subject(key)
+        owner = None if subject_ is None else subject_[1].owner
         return owner is not None and owner.is_held() and not owner.is_active()
 
     # ------------------------------------------------------------------------------ writing
@@ -752,7 +762,7 @@ class Core:
         else:
             self._statuses.mark(key)
 
-    def _finish(self, outcome: Outcome | None) -> None:
+    def _finish(self, outcome: RequestResult | None) -> None:
         """Take what became of a request; None where that is open."""
         if outcome is None:
             return
@@ -766,34 +776,34 @@ class Core:
         self._refusals.complete(key, outcome)
         self._notices.complete(key, outcome)
         self._scheduling.complete(key, outcome)
-        by = self._controller_of(key)
+        controller = self._controller_of(key)
         for owners in self._owners:
-            if owners.may_take(key, by, request):
+            if owners.may_take(key, controller, request):
                 owners.complete(key, outcome)
         if outcome.result is Result.DONE:
             self._effects.done(key, outcome)
-            if request.operation is Operation.RESERVE_QUOTA:
+            if request.operation is WritePurpose.RESERVE_QUOTA:
                 self._workloads.note_granted(key)
         self._on_answer(key, outcome)
         if request.operation in _FROM_CLASS and outcome.object is not None:
             self._following.add([key])  # it was made of what its class was worth then
-        if request.operation is Operation.DELETE_OWNER:
+        if request.operation is WritePurpose.DELETE_OWNER:
             self._flow.rest(key, flow_control.LEAVING_SECONDS)
         elif outcome.result is not Result.DROPPED:
             self._look_again(key, request.operation)
 
-    def _look_again(self, key: WorkloadKey, operation: Operation) -> None:
+    def _look_again(self, key: WorkloadKey, operation: WritePurpose) -> None:
         """A Workload that was just given quota is released before others are begun.
 
         So is the rest of a group of which a pod was just released.
         """
-        is_begun = operation is Operation.START_OWNER and self._groups.has(key)
-        if operation is Operation.RESERVE_QUOTA or is_begun:
+        is_begun = operation is WritePurpose.START_OWNER and self._groups.has(key)
+        if operation is WritePurpose.RESERVE_QUOTA or is_begun:
             self._queue.add_to_release(key)
         else:
             self._queue.add(key)
 
-    def _log_refusal(self, outcome: Outcome) -> None:
+    def _log_refusal(self, outcome: RequestResult) -> None:
         request, error = outcome.request, outcome.error
         fields = {
             "purpose": request.operation.value,
@@ -809,45 +819,45 @@ class Core:
             self._log.error("write refused", **fields)
 
     def _take_refusal(self, request: api_requests.ApiRequest) -> None:
-        if request.operation is Operation.FIND_WRITER and isinstance(request.key, WorkloadKey):
+        if request.operation is WritePurpose.FIND_WRITER and isinstance(request.key, WorkloadKey):
             self._foreign.attribute(request.key, None)
 
-    def _on_answer(self, key: WorkloadKey, outcome: Outcome) -> None:
-        resource, found = outcome.request.resource, outcome.object
-        if outcome.request.operation is Operation.FIND_WRITER and isinstance(found, dict):
-            self._foreign.attribute(key, found)
-        elif outcome.request.operation is Operation.FIND_KIND:
-            self._on_kind(key, found)
-        elif outcome.request.operation in {Operation.CONFIRM_POD, Operation.LABEL_POD}:
+    def _on_answer(self, key: WorkloadKey, outcome: RequestResult) -> None:
+        resource, view = outcome.request.resource, outcome.object
+        if outcome.request.operation is WritePurpose.FIND_WRITER and isinstance(view, dict):
+            self._foreign.attribute(key, view)
+        elif outcome.request.operation is WritePurpose.FIND_KIND:
+            self._on_kind(key, view)
+        elif outcome.request.operation in {WritePurpose.CONFIRM_POD, WritePurpose.LABEL_POD}:
             self._running.complete(key, outcome)
-        elif outcome.request.operation is Operation.CHARGE_ORPHAN:
+        elif outcome.request.operation is WritePurpose.CHARGE_ORPHAN:
             self._running.complete(key, outcome)
-            if found is not None:
-                self._mirrors[resource].on_update(found)  # this may come before the watch
+            if view is not None:
+                self._mirrors[resource].on_update(view)  # this may come before the watch
         elif outcome.request.operation in claim_holders.OPERATIONS:
             self._on_holder(outcome)
-        elif isinstance(found, views.Object):
-            self._mirrors[resource].on_update(found)
-        elif found is None and resource is resources.WORKLOADS:
+        elif isinstance(view, views.Object):
+            self._mirrors[resource].on_update(view)
+        elif view is None and resource is resources.WORKLOADS:
             self._on_absence(key, outcome)
 
-    def _on_holder(self, outcome: Outcome) -> None:
+    def _on_holder(self, outcome: RequestResult) -> None:
         """A pod that is charged from now on is watched; this answer may come before the watch."""
         self._holders.complete(outcome)
-        if outcome.request.operation is Operation.CHARGE_HOLDER and outcome.object is not None:
+        if outcome.request.operation is WritePurpose.CHARGE_HOLDER and outcome.object is not None:
             self._mirrors[outcome.request.resource].on_update(outcome.object)
 
-    def _on_absence(self, key: WorkloadKey, outcome: Outcome) -> None:
+    def _on_absence(self, key: WorkloadKey, outcome: RequestResult) -> None:
         request = outcome.request
-        known = self._workloads.get(WorkloadKey(request.namespace, request.name))
+        before = self._workloads.get(WorkloadKey(request.namespace, request.name))
         deleted = outcome.request.verb is Verb.DELETE and outcome.result is Result.DONE
-        held = known is not None and bool(known.metadata.finalizers)
-        if outcome.result is not Result.GONE and (not deleted or held):
+        is_kept = before is not None and bool(before.metadata.finalizers)
+        if outcome.result is not Result.GONE and (not deleted or is_kept):
             return
-        if known is None and outcome.request.operation is Operation.FIND_WORKLOAD:
+        if before is None and outcome.request.operation is WritePurpose.FIND_WORKLOAD:
             self._workloads.note_not_found(key)
-        if known is not None and known.metadata.uid == outcome.request.uid:
-            self._on_workload_delete(known)  # else it is another one, made since
+        if before is not None and before.metadata.uid == outcome.request.uid:
+            self._on_workload_delete(before)  # else it is another one, made since
 
     def _on_kind(self, key: WorkloadKey, kind: views.Object | None) -> None:
         """With its kind there, a Workload that was not found is gone; else nothing is stopped."""

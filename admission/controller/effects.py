@@ -8,14 +8,14 @@ from admission.base import clock, metrics
 from admission.base.clock import Clock
 from admission.base.events import Event, Events
 from admission.base.names import WorkloadKey
-from admission.controller.queues.accounting import Accounting
+from admission.controller.queues.accounting import KueueMetrics
 from admission.controller.trace import Trace
 from admission.controller.watched_owners.index import Subject
 from admission.controller.watched_owners.owners import Owners
 from admission.controller.workloads import repeats
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests
-from admission.controller.writing.api_requests import Operation, Outcome
+from admission.controller.writing.api_requests import RequestResult, WritePurpose
 from admission.controller.writing.flow_control import RepeatedEvents
 from admission.kube import resources
 from admission.objects import views
@@ -25,14 +25,14 @@ from admission.owners.framework import Owner
 from admission.scheduling.decisions import Evict
 
 
-class Effects:
+class EffectRecorder:
     """Reports writes that took effect."""
 
     def __init__(
         self,
         subject: Callable[[WorkloadKey], tuple[Owners[Any, Any], Subject] | None],
         workloads: WorkloadIndex,
-        accounting: Accounting,
+        accounting: KueueMetrics,
         events: Events,
         clock: Clock,
     ) -> None:
@@ -47,24 +47,24 @@ class Effects:
         """Take a change of a Workload, whoever wrote it; see `Trace.changed`."""
         self._trace.changed(old, new, preemption)
 
-    def done(self, key: WorkloadKey, outcome: Outcome) -> None:
+    def done(self, key: WorkloadKey, outcome: RequestResult) -> None:
         """Take a write that took effect; call before what it changed is seen."""
         self._trace.written(key, outcome, self._workloads.get(key))
         match outcome.request.operation:
-            case Operation.CREATE_WORKLOAD:
+            case WritePurpose.CREATE_WORKLOAD:
                 self._created(key)
-            case Operation.RESERVE_QUOTA:
+            case WritePurpose.RESERVE_QUOTA:
                 self._repeat(key, outcome.object, repeats.of_reservation(outcome.object))
-            case Operation.EXPLAIN_WORKLOAD:
+            case WritePurpose.EXPLAIN_WORKLOAD:
                 self._repeat(key, outcome.object, repeats.of_gates(outcome.object))
-            case Operation.START_OWNER if outcome.request.resource is resources.PODS:
+            case WritePurpose.START_OWNER if outcome.request.resource is resources.PODS:
                 self._released(key, outcome.object)
             case _:
                 pass
 
     def _owner(self, key: WorkloadKey) -> Owner | None:
-        found = self._subject(key)
-        return None if found is None else found[1].owner
+        owner = self._subject(key)
+        return None if owner is None else owner[1].owner
 
     def _created(self, key: WorkloadKey) -> None:
         owner = self._owner(key)
@@ -72,11 +72,11 @@ class Effects:
             now = self._clock.now()
             self._accounting.created(owner.kind.name, owner.view.metadata, now)
 
-    def _repeat(self, key: WorkloadKey, workload: Workload, told: Iterable[Event]) -> None:
+    def _repeat(self, key: WorkloadKey, workload: Workload, repeated: Iterable[Event]) -> None:
         """Says again on a Workload what it says, unless its owner has a condition that does."""
         owner = self._owner(key)
         if owner is None or not owner.kind.has_condition:
-            for event in told:
+            for event in repeated:
                 self._repeated.event(api_requests.workload_reference(workload), event)
 
     def _released(self, key: WorkloadKey, pod: views.Pod) -> None:

@@ -45,7 +45,7 @@ class Due(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Entry:
+class _WaitEntry:
     """What is known of one that waits.
 
     Attributes:
@@ -77,7 +77,7 @@ class _Entry:
     told_at: float = -math.inf
 
 
-class Explainer:
+class ConditionSchedule:
     """The latest reason of each waiting Workload, and which reasons are due to be written.
 
     Times are seconds of the monotonic clock.
@@ -92,7 +92,7 @@ class Explainer:
         """
         self._after = after_seconds
         self._refresh = refresh_seconds
-        self._entries: dict[WorkloadKey, _Entry] = {}
+        self._entries: dict[WorkloadKey, _WaitEntry] = {}
         self._heap: list[tuple[float, WorkloadKey]] = []
         self._events: list[tuple[float, WorkloadKey]] = []
 
@@ -107,7 +107,7 @@ class Explainer:
         entry = self._entries.get(key)
         if entry is None:
             event_due = now + EVENT_SECONDS
-            entry = _Entry(wait=wait, since=now, due=now + self._after, event_due=event_due)
+            entry = _WaitEntry(wait=wait, since=now, due=now + self._after, event_due=event_due)
             self._entries[key] = entry
             heapq.heappush(self._heap, (entry.due, key))
             heapq.heappush(self._events, (event_due, key))
@@ -160,7 +160,7 @@ class Explainer:
         """Return when the next text may be due."""
         return self._heap[0][0] if self._heap else None
 
-    def take_due(self, now: float) -> Due | None:
+    def pop_due(self, now: float) -> Due | None:
         """Return the next text that is due, and forget that it is; None when there is none."""
         while self._heap and self._heap[0][0] <= now:
             due, key = heapq.heappop(self._heap)
@@ -233,13 +233,13 @@ class Explainer:
         self._schedule_event(key, entry, now)
         return is_news
 
-    def _schedule_event(self, key: WorkloadKey, entry: _Entry, now: float) -> None:
+    def _schedule_event(self, key: WorkloadKey, entry: _WaitEntry, now: float) -> None:
         """Schedule the event of another reason, unless it is only that it was not tried yet."""
-        wait, told = entry.wait, entry.told
-        if told is None or entry.event_due != math.inf:
+        wait, told_wait = entry.wait, entry.told
+        if told_wait is None or entry.event_due != math.inf:
             return
-        is_other = wait.reason != told.reason or (
-            wait.reason in OF_BLOCKERS and wait.why != told.why
+        is_other = wait.reason != told_wait.reason or (
+            wait.reason in OF_BLOCKERS and wait.why != told_wait.why
         )
         if is_other and wait.reason != WaitReason.PENDING_EVALUATION:
             entry.event_due = max(now, entry.told_at + EVENT_SECONDS)
@@ -247,10 +247,10 @@ class Explainer:
 
     # --------------------------------------------------------------------------------- due
 
-    def _refresh_later(self, key: WorkloadKey, entry: _Entry, now: float) -> None:
+    def _refresh_later(self, key: WorkloadKey, entry: _WaitEntry, now: float) -> None:
         self._schedule(key, entry, max(now, entry.written_at + self._refresh))
 
-    def _schedule(self, key: WorkloadKey, entry: _Entry, due: float) -> None:
+    def _schedule(self, key: WorkloadKey, entry: _WaitEntry, due: float) -> None:
         if due < entry.due:
             entry.due = due
             heapq.heappush(self._heap, (due, key))

@@ -1,7 +1,7 @@
 """Records for how long whose work held how many GPUs, in ConfigMaps (docs/adr/0190).
 
-`Counting` is owned by the core's thread and takes every change of what is held. `Journal` is a
-thread of its own: about once a minute, while this process leads, it takes what was not recorded
+`Counting` is owned by the core's thread and takes every change of what is held. `UsageJournal` is
+a thread of its own: about once a minute, while this process leads, it takes what was not recorded
 and writes it into the record of the hour. The record says up to when it counts, and is replaced by
 its version; so what one process has recorded, no other one records again.
 """
@@ -15,10 +15,10 @@ from typing import Final, Protocol, TypeVar
 from admission.base import conditions, logs, names
 from admission.base.clock import Clock
 from admission.base.names import WorkloadKey
-from admission.base.rounds import Rounds
-from admission.config.gpu_configuration import Journal as Settings
+from admission.base.periodic_thread import PeriodicThread
+from admission.config.gpu_configuration import JournalSettings as Settings
 from admission.controller import usage_tally
-from admission.controller.usage_tally import Holding, Taken, Tally
+from admission.controller.usage_tally import RecordedHolding, TakenUsage, UsageTally
 from admission.controller.workloads import times
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.gpu import resources as gpu_resources
@@ -26,9 +26,9 @@ from admission.kube import errors, resources
 from admission.kube.api import Api, Document
 from admission.kube.connectivity import warn
 from admission.objects import usage_record, views
-from admission.objects.usage_record import DAY, HOUR, Account, Owner, Period, Record
+from admission.objects.usage_record import DAY, HOUR, Account, Period, Record, RecordedOwner
 from admission.scheduling.reserving import ReservingWorkload
-from admission.scheduling.state import State
+from admission.scheduling.state import SchedulerState
 
 HOURS_KEPT: Final = 48
 """For so long there are records of hours; then those of a day become one."""
@@ -63,7 +63,7 @@ class Counting:
     """
 
     def __init__(
-        self, state: State, workloads: WorkloadIndex, clock: Clock, settings: Settings
+        self, state: SchedulerState, workloads: WorkloadIndex, clock: Clock, settings: Settings
     ) -> None:
         """Know nothing yet.
 
@@ -79,7 +79,7 @@ class Counting:
         self._is_on = settings.enabled
         self._has_users = settings.users
         self._has_looked_back = False
-        self.tally = Tally()
+        self.tally = UsageTally()
         self.deployment_of: Callable[[WorkloadKey], str] = _no_deployment
 
     def update(self, is_synced: Callable[[], bool]) -> None:
@@ -92,9 +92,9 @@ class Counting:
             for key in touched:
                 self.tally.update(key, self._holding(key), now)
         elif is_synced():
-            found = {key: self._holding(key) for key in self._state.charges()[0]}
-            held = {key: one for key, one in found.items() if one is not None}
-            self.tally.begin(held, self._now())
+            holdings = {key: self._holding(key) for key in self._state.charges()[0]}
+            held_now = {key: holding for key, holding in holdings.items() if holding is not None}
+            self.tally.begin(held_now, self._now())
 
     def resume(self, counted_to: int | None) -> int | None:
         """Begin to count where the newest record ends.
@@ -121,52 +121,52 @@ class Counting:
     def _add_ended(self, begin: int) -> None:
         """Add what ended while nobody looked, as far as its Workload still tells."""
         for key in self._workloads:
-            view, held = self._workloads.get(key), self._state.last_charge(key)
+            view, charge = self._workloads.get(key), self._state.last_charge(key)
             ended = None if view is None else times.moment(view, conditions.FINISHED)
-            if held is None or ended is None or ended.timestamp() <= begin:
+            if charge is None or ended is None or ended.timestamp() <= begin:
                 continue
-            holding = self._made(key, held)
+            holding = self._made(key, charge)
             if holding is not None and holding.since:
                 self.tally.add_ended(holding, max(holding.since, int(ended.timestamp())))
 
-    def _holding(self, key: WorkloadKey) -> Holding | None:
-        held = self._state.written_charge(key)
-        return None if held is None else self._made(key, held)
+    def _holding(self, key: WorkloadKey) -> RecordedHolding | None:
+        charge = self._state.written_charge(key)
+        return None if charge is None else self._made(key, charge)
 
-    def _made(self, key: WorkloadKey, held: ReservingWorkload) -> Holding | None:
+    def _made(self, key: WorkloadKey, charge: ReservingWorkload) -> RecordedHolding | None:
         """Return what is recorded of a charge; None where it has no GPUs."""
-        user = held.user.name[:_LONGEST_USER] if self._has_users else ""
+        user = charge.user.name[:_LONGEST_USER] if self._has_users else ""
         amounts = {
             Account(
                 namespace=key.namespace,
-                cluster_queue=held.cluster_queue,
-                local_queue=held.local_queue.name,
+                cluster_queue=charge.cluster_queue,
+                local_queue=charge.local_queue.name,
                 user=user,
                 flavor=pair.flavor,
                 resource=pair.resource,
             ): amount
-            for pair, amount in held.usage.items()
+            for pair, amount in charge.usage.items()
             if amount and _is_gpu(pair.resource)
         }
         if not amounts:
             return None
-        return Holding(
-            uid=held.uid,
-            since=held.reserved_us // 1_000_000,
-            owner=None if held.is_pod else self._owner(key),
+        return RecordedHolding(
+            uid=charge.uid,
+            since=charge.reserved_us // 1_000_000,
+            owner=None if charge.is_pod else self._owner(key),
             amounts=tuple(sorted(amounts.items())),
         )
 
-    def _owner(self, key: WorkloadKey) -> Owner:
+    def _owner(self, key: WorkloadKey) -> RecordedOwner:
         view = self._workloads.get(key)
-        found = None if view is None else view.metadata.controller()
-        if found is None:
-            return Owner(key.namespace, resources.WORKLOADS.kind, key.name)
-        is_pod = (found.api_version, found.kind) == _POD
+        owner = None if view is None else view.metadata.controller()
+        if owner is None:
+            return RecordedOwner(key.namespace, resources.WORKLOADS.kind, key.name)
+        is_pod = (owner.api_version, owner.kind) == _POD
         made_for = self.deployment_of(key) if is_pod else ""
         if made_for:
-            return Owner(key.namespace, resources.DEPLOYMENTS.kind, made_for)
-        return Owner(key.namespace, found.kind, found.name)
+            return RecordedOwner(key.namespace, resources.DEPLOYMENTS.kind, made_for)
+        return RecordedOwner(key.namespace, owner.kind, owner.name)
 
     def _now(self) -> int:
         return int(self._clock.now().timestamp())
@@ -185,7 +185,7 @@ def _first_hour(now: int) -> int:
     return Period.HOUR.start_of(now) - HOURS_KEPT * HOUR
 
 
-class Journal:
+class UsageJournal:
     """Writes the records, while this process leads."""
 
     def __init__(
@@ -221,7 +221,7 @@ class Journal:
         """The record that is written now, and its version."""
         self._told = ""
         """The error that was logged last; it is not repeated until something was recorded."""
-        self._rounds = Rounds("journal", self._round, self.failed)
+        self._rounds = PeriodicThread("journal", self._round, self.failed)
 
     def start(self) -> None:
         """Begin to write, in a thread of its own; do nothing where it is switched off."""
@@ -269,10 +269,10 @@ class Journal:
     def _resume(self) -> bool:
         """Find the newest record, and count from where it ends."""
         newest: tuple[Record, str] | None = None
-        for found in self._listed(Period.HOUR):
-            one = self._read(found)
-            if one is not None and (newest is None or one.until > newest[0].until):
-                newest = one, found["metadata"]["resourceVersion"]
+        for document in self._listed(Period.HOUR):
+            record = self._read(document)
+            if record is not None and (newest is None or record.until > newest[0].until):
+                newest = record, document["metadata"]["resourceVersion"]
         counted_to = None if newest is None else newest[0].until
         self._begin = self._ask(lambda counting: counting.resume(counted_to))
         self._head = newest
@@ -280,20 +280,20 @@ class Journal:
             self._tidy()
         return self._begin is not None
 
-    def _write(self, taken: Taken) -> None:
-        found, hour = usage_tally.record(taken), Period.HOUR
+    def _write(self, taken: TakenUsage) -> None:
+        tallied, hour = usage_tally.record(taken), Period.HOUR
         head = self._head
-        if head is not None and hour.start_of(head[0].begin) == hour.start_of(found.begin):
-            whole = usage_record.bounded(usage_record.merged((head[0], found)))
-            made = self._api.replace(
+        if head is not None and hour.start_of(head[0].begin) == hour.start_of(tallied.begin):
+            whole = usage_record.bounded(usage_record.merged((head[0], tallied)))
+            written = self._api.replace(
                 resources.CONFIG_MAPS,
                 usage_record.document(whole, hour, self._namespace, head[1]),
             )
         else:
-            whole = usage_record.bounded(found)
-            made = self._create(usage_record.document(whole, hour, self._namespace))
+            whole = usage_record.bounded(tallied)
+            written = self._create(usage_record.document(whole, hour, self._namespace))
             self._tidy()
-        self._head = whole, made["metadata"]["resourceVersion"]
+        self._head = whole, written["metadata"]["resourceVersion"]
         self._begin = self._ask(partial(_counted, until=taken.until))
         self._told = ""
 
@@ -303,16 +303,16 @@ class Journal:
             return self._api.create(resources.CONFIG_MAPS, document)
         except errors.AlreadyExistsError:
             name = document["metadata"]["name"]
-            there = self._api.get(resources.CONFIG_MAPS, name, self._namespace)
-            if self._read(there) is not None:
+            present = self._api.get(resources.CONFIG_MAPS, name, self._namespace)
+            if self._read(present) is not None:
                 raise
-            version = there["metadata"]["resourceVersion"]
+            version = present["metadata"]["resourceVersion"]
             metadata = {**document["metadata"], "resourceVersion": version}
             return self._api.replace(resources.CONFIG_MAPS, {**document, "metadata": metadata})
 
-    def _read(self, found: Document) -> Record | None:
+    def _read(self, document: Document) -> Record | None:
         try:
-            return usage_record.read(found)
+            return usage_record.read(document)
         except ValueError as error:
             self._log.error("record left out", error=str(error))
             return None
@@ -331,10 +331,10 @@ class Journal:
         """Make one record of the hours of each day that is old enough; delete what is too old."""
         now = int(self._clock.now().timestamp())
         days: dict[int, list[Document]] = {}
-        for found in self._listed(Period.HOUR):
-            one = self._read(found)
-            if one is not None and Period.DAY.start_of(one.begin) + DAY <= _first_hour(now):
-                days.setdefault(Period.DAY.start_of(one.begin), []).append(found)
+        for document in self._listed(Period.HOUR):
+            record = self._read(document)
+            if record is not None and Period.DAY.start_of(record.begin) + DAY <= _first_hour(now):
+                days.setdefault(Period.DAY.start_of(record.begin), []).append(document)
         for hours in days.values():
             self._make_day(hours)
         oldest = usage_record.name_of(
@@ -358,15 +358,15 @@ class Journal:
         document = usage_record.document(whole, Period.DAY, self._namespace)
         with contextlib.suppress(errors.AlreadyExistsError):  # who made it deleted no hour
             self._api.create(resources.CONFIG_MAPS, document)
-        for one in hours:
-            self._delete(one["metadata"]["name"], one["metadata"]["uid"])
+        for hour in hours:
+            self._delete(hour["metadata"]["name"], hour["metadata"]["uid"])
 
     def _delete(self, name: str, uid: str) -> None:
         with contextlib.suppress(errors.NotFoundError):
             self._api.delete(resources.CONFIG_MAPS, name, self._namespace, uid=uid)
 
 
-def _taken(counting: Counting, until: int) -> Taken:
+def _taken(counting: Counting, until: int) -> TakenUsage:
     return counting.tally.take(until)
 
 

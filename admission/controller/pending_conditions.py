@@ -14,18 +14,18 @@ from admission.base.clock import Clock
 from admission.base.conditions import PreemptionReason, WaitReason
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.base.why import EvictedBefore, GatesCleared, NoFlavor, NotTried, Preempted, Stated
-from admission.controller.explaining import EVENT_SECONDS, OF_BLOCKERS, Explainer
-from admission.controller.waiting_events import FindSubject, WaitingEvents
+from admission.controller.explaining import EVENT_SECONDS, OF_BLOCKERS, ConditionSchedule
+from admission.controller.waiting_events import FindSubject, WaitingEventRecorder
 from admission.controller.watched_owners.pods import Pods
 from admission.controller.workloads import statuses
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests
-from admission.controller.writing.api_requests import ApiRequest, Operation
+from admission.controller.writing.api_requests import ApiRequest, WritePurpose
 from admission.controller.writing.flow_control import FlowControl
 from admission.objects.workload import Workload
 from admission.reasons import kueue, people
 from admission.scheduling.decisions import Wait
-from admission.scheduling.state import State
+from admission.scheduling.state import SchedulerState
 
 _TOLD_AFTER: Final = timedelta(seconds=EVENT_SECONDS)
 _IN_LINE: Final = frozenset(
@@ -58,7 +58,7 @@ class _Saying(NamedTuple):
     place: str
 
 
-class PendingConditions:
+class PendingConditionWriter:
     """Reasons that are known without a cycle, and reasons that are due to be written.
 
     What people look at comes first: a pod's own condition before that of its Workload, and news
@@ -67,13 +67,13 @@ class PendingConditions:
 
     def __init__(
         self,
-        state: State,
+        state: SchedulerState,
         workloads: WorkloadIndex,
         pods: Pods,
-        explainer: Explainer,
+        explainer: ConditionSchedule,
         flow: FlowControl,
         clock: Clock,
-        waiting_events: WaitingEvents,
+        waiting_events: WaitingEventRecorder,
         subject: FindSubject,
     ) -> None:
         """Prepares it with nothing to write.
@@ -129,7 +129,7 @@ class PendingConditions:
         """
         now = self._clock.monotonic()
         self._compare_places(now)
-        while (due := self._explainer.take_due(now)) is not None:
+        while (due := self._explainer.pop_due(now)) is not None:
             self._forget(due.workload)
             self._due[_Rank.NEWS if due.is_news else _Rank.REFRESHED][due.workload] = None
         self._is_held_back = False
@@ -196,7 +196,7 @@ class PendingConditions:
         status = statuses.explain(workload, saying.wait, self._clock.now())
         if status is None:
             return None
-        return api_requests.set_workload_status(workload, Operation.EXPLAIN_WORKLOAD, status)
+        return api_requests.set_workload_status(workload, WritePurpose.EXPLAIN_WORKLOAD, status)
 
     def _say(self, workload: Workload, now: float) -> _Saying | None:
         """Decide what is written of a Workload now."""

@@ -53,21 +53,21 @@ class Quarantine:
         """Return the keys of all."""
         return iter(tuple(self._versions))
 
-    def on_update(self, found: Undecodable) -> None:
+    def on_update(self, undecodable: Undecodable) -> None:
         """Take a Workload that cannot be decoded; report it once per version."""
-        key = WorkloadKey(found.namespace, found.name)
-        known = self._versions.get(key)
-        if not found.name or found.deleted or self._workloads.get(key) is not None:
+        key = WorkloadKey(undecodable.namespace, undecodable.name)
+        version_known = self._versions.get(key)
+        if not undecodable.name or undecodable.deleted or self._workloads.get(key) is not None:
             return
-        self._versions[key] = found.resource_version
-        held = _held(found)
-        if held is not None:
-            self._scheduling.hold(held, stays=True)
-        if known == found.resource_version:
+        self._versions[key] = undecodable.resource_version
+        workload = _held(undecodable)
+        if workload is not None:
+            self._scheduling.hold(workload, stays=True)
+        if version_known == undecodable.resource_version:
             return
-        holds = held is not None and held.status.admission is not None
-        unreadable = events.unreadable(str(found.error), holds=holds)
-        self._events.event(_reference(key, held), unreadable)
+        holds = workload is not None and workload.status.admission is not None
+        unreadable = events.unreadable(str(undecodable.error), holds=holds)
+        self._events.event(_reference(key, workload), unreadable)
 
     def release(self, key: WorkloadKey) -> None:
         """Release a Workload that could be read."""
@@ -77,25 +77,28 @@ class Quarantine:
         """Take a change after it was applied; return those that are gone for sure."""
         if not isinstance(change, Replaced):
             return ()
-        there = {WorkloadKey(one.namespace, one.name) for one in change.undecodable}
-        gone = tuple(key for key in self._versions if key not in there)
+        unreadable = {
+            WorkloadKey(undecodable.namespace, undecodable.name)
+            for undecodable in change.undecodable
+        }
+        gone = tuple(key for key in self._versions if key not in unreadable)
         for key in gone:
             self.release(key)
             self._scheduling.on_delete(key)
         return gone
 
 
-def _held(found: Undecodable) -> Workload | None:
+def _held(undecodable: Undecodable) -> Workload | None:
     """Return the parts of a Workload that can be read.
 
     Return None if that does not even tell whether it holds quota.
     """
     try:
-        return decoding.one(found.raw, HeldWorkload).workload()
+        return decoding.one(undecodable.raw, HeldWorkload).workload()
     except errors.DecodeError:
         return None
 
 
-def _reference(key: WorkloadKey, held: Workload | None) -> dict[str, str]:
+def _reference(key: WorkloadKey, workload: Workload | None) -> dict[str, str]:
     metadata = views.ObjectMeta(namespace=key.namespace, name=key.name)
-    return api_requests.workload_reference(held or Workload(metadata=metadata))
+    return api_requests.workload_reference(workload or Workload(metadata=metadata))

@@ -107,8 +107,8 @@ class Query(Generic[Answer]):
         if not self.answer.set_running_or_notify_cancel():
             return
         try:
-            found = self.ask(reader)
+            answer = self.ask(reader)
         except Exception as error:  # noqa: BLE001 - whoever asked gets it
             self.answer.set_exception(error)
         else:
-            self.answer.set_result(found)
+            self.answer.set_result(answer)

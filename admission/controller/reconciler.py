@@ -18,8 +18,8 @@ from admission.base.names import WorkloadKey
 from admission.base.why import MemberCounts
 from admission.controller.devices.claims import Claims
 from admission.controller.devices.fitting import Fitting
-from admission.controller.queues import concerns
-from admission.controller.queues.configuration import Configuration
+from admission.controller.queues import affected_workloads
+from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.scheduler import Scheduler
 from admission.controller.watched_owners.child_jobs import ChildJobs
 from admission.controller.watched_owners.claim_holders import ClaimHolders
@@ -30,11 +30,11 @@ from admission.controller.watched_owners.pod_groups import PodGroups
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.workloads import evictions, keeping, readiness, upkeep
 from admission.controller.workloads.authorship import ForeignReservations
-from admission.controller.workloads.following import Following
+from admission.controller.workloads.following import PrioritySync
 from admission.controller.workloads.refusals import Refusals
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests
-from admission.controller.writing.api_requests import ApiRequest, Operation
+from admission.controller.writing.api_requests import ApiRequest, WritePurpose
 from admission.objects import views
 from admission.objects.workload import Workload
 from admission.reasons import ours
@@ -44,7 +44,7 @@ SubjectOf = Callable[[WorkloadKey], tuple[Owners[Any, Any], Subject] | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ReconcilePlan:
     """What is to be done about a Workload now.
 
     Attributes:
@@ -81,11 +81,11 @@ class Cache:
 
     workloads: WorkloadIndex
     subject: SubjectOf
-    configuration: Configuration
+    configuration: WatchedConfiguration
     scheduler: Scheduler
     claims: Claims
     foreign: ForeignReservations
-    following: Following
+    following: PrioritySync
     children: ChildJobs
     groups: PodGroups
     running: RunningPods
@@ -110,13 +110,13 @@ class Reconciler:
         self._clock = clock
         self._not_ready_after = not_ready_after
 
-    def reconcile(self, key: WorkloadKey) -> Plan:
+    def reconcile(self, key: WorkloadKey) -> ReconcilePlan:
         """Return the plan for a Workload, or for an owner that has none yet."""
-        cache, found = self._cache, self._cache.subject(key)
+        cache, subject_now = self._cache, self._cache.subject(key)
         workload = cache.workloads.get(key)
         if workload is not None and cache.foreign.is_unattributed(key):
-            return Plan(request=api_requests.find_writer(workload))
-        plan = Plan()
+            return ReconcilePlan(request=api_requests.find_writer(workload))
+        plan = ReconcilePlan()
 
         def of_workload(key: WorkloadKey, workload: Workload) -> ApiRequest | None:
             nonlocal plan
@@ -124,21 +124,23 @@ class Reconciler:
             return plan.request
 
         request: ApiRequest | None = None
-        if found is not None:
-            owners, subject = found
+        if subject_now is not None:
+            owners, subject = subject_now
             request = owners.next_request(subject, of_workload)
         elif workload is not None:
             request = of_workload(key, workload)
         request = request or cache.children.next_request(key) or cache.groups.tell_refused(key)
         request = request or cache.running.next_request(key) or cache.holders.next_request(key)
-        return Plan(request=request, event=plan.event, again=plan.again)
+        return ReconcilePlan(request=request, event=plan.event, again=plan.again)
 
-    def _of_workload(self, key: WorkloadKey, workload: Workload) -> Plan:
+    def _of_workload(self, key: WorkloadKey, workload: Workload) -> ReconcilePlan:
         """Return the plan that follows from a decision, from claims or from upkeep."""
         decided = self._cache.scheduler.request_for(workload) or self._hold_to_claims(
             key, workload
         )
-        return Plan(request=decided) if decided is not None else self._keep_up(key, workload)
+        return (
+            ReconcilePlan(request=decided) if decided is not None else self._keep_up(key, workload)
+        )
 
     def _hold_to_claims(self, key: WorkloadKey, workload: Workload) -> ApiRequest | None:
         """Return the request that takes back quota which was reserved for other claims (ADR 0122).
@@ -149,10 +151,13 @@ class Reconciler:
         reserved = workload.status.condition(conditions.QUOTA_RESERVED)
         if not claims.concern(key) or reserved is None or reserved.status != "True":
             return None
-        if any(workload.status.is_true(one) for one in (conditions.EVICTED, conditions.FINISHED)):
+        if any(
+            workload.status.is_true(condition_type)
+            for condition_type in (conditions.EVICTED, conditions.FINISHED)
+        ):
             return None
-        found = self._cache.subject(key)
-        owner = None if found is None else found[1].owner
+        subject = self._cache.subject(key)
+        owner = None if subject is None else subject[1].owner
         is_held = owner is not None and owner.is_held()
         since = clocks.from_wire(reserved.last_transition_time)
         is_other = claims.changed_since(key, since) and (
@@ -163,20 +168,22 @@ class Reconciler:
         text, now = ours.CLAIMS_CHANGED, self._clock.now()
         if is_held:
             status = evictions.withdraw(workload, text, now)
-            return api_requests.set_workload_status(workload, Operation.CLEAR_RESERVATION, status)
+            return api_requests.set_workload_status(
+                workload, WritePurpose.CLEAR_RESERVATION, status
+            )
         status = evictions.evict(workload, text, now)
-        told = (events.evicted(*text),)
-        return api_requests.set_workload_status(workload, Operation.EVICT, status, told)
+        announced = (events.evicted(*text),)
+        return api_requests.set_workload_status(workload, WritePurpose.EVICT, status, announced)
 
     def _count(self, workload: Workload, pod: views.Pod | None) -> MemberCounts | None:
         """Return the counts of a Workload's pods; None if they are not known."""
         members = self._cache.members
-        found = members.counts(workload) if pod is None else members.counts_of_pod(workload, pod)
-        if found is None or not found.why:
-            return found
-        return found._replace(nodes=self._cache.fitting.of_admitted(workload))
+        counts = members.counts(workload) if pod is None else members.counts_of_pod(workload, pod)
+        if counts is None or not counts.why:
+            return counts
+        return counts._replace(nodes=self._cache.fitting.of_admitted(workload))
 
-    def _keep_up(self, key: WorkloadKey, workload: Workload) -> Plan:
+    def _keep_up(self, key: WorkloadKey, workload: Workload) -> ReconcilePlan:
         """Return the plan that follows from the rules other than quota."""
         cache, now = self._cache, self._clock.now()
         of_all = cache.configuration.settings.wait_for_pods_ready
@@ -185,18 +192,18 @@ class Reconciler:
             workload, of_all, self._not_ready_after, is_refused=bool(refusal)
         )
         is_told = waiting is not None or workload.status.is_true(conditions.ADMITTED)
-        found = cache.subject(key) if is_told else None
-        pod = None if found is None else _single(found[1])
-        is_counted = found is not None and of_all is None
+        subject = cache.subject(key) if is_told else None
+        pod = None if subject is None else _single(subject[1])
+        is_counted = subject is not None and of_all is None
         members = self._count(workload, pod) if is_counted else None
         if pod is None and members is not None and members.created < members.asked:
             waiting = readiness.waiting(workload, of_all, self._not_ready_after, lacks_pods=True)
         if of_all is None and members is None:
-            found = None
-        around = concerns.around(
+            subject = None
+        around = affected_workloads.around(
             workload, cache.configuration, cache.following, now,
             waiting=waiting,
-            pods_ready=None if found is None else found[0].are_ready(found[1], members),
+            pods_ready=None if subject is None else subject[0].are_ready(subject[1], members),
             members=members,
             members_changed_at=cache.members.changed_at(key, pod),
             members_changing_since=cache.members.changing_since(key),
@@ -204,8 +211,8 @@ class Reconciler:
         )  # fmt: skip
         change = upkeep.next_change(workload, around)
         if change is None:
-            return Plan(again=upkeep.next_due(workload, around))
-        return Plan(
+            return ReconcilePlan(again=upkeep.next_due(workload, around))
+        return ReconcilePlan(
             request=keeping.request_for(workload, change), event=keeping.event_of(workload, change)
         )
 

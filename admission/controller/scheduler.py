@@ -10,19 +10,24 @@ from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.base.tables import Table
 from admission.base.why import Misconfigured, ReservedTwice
 from admission.controller.devices.resource_adjustments import ResourceAdjustments
-from admission.controller.explaining import Explainer
-from admission.controller.queues.accounting import Accounting
+from admission.controller.explaining import ConditionSchedule
+from admission.controller.queues.accounting import KueueMetrics
 from admission.controller.queues.gpu_transformations import GpuTransformations
 from admission.controller.workloads import evictions, statuses
 from admission.controller.writing import api_requests
-from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
+from admission.controller.writing.api_requests import (
+    ApiRequest,
+    RequestResult,
+    Result,
+    WritePurpose,
+)
 from admission.controller.writing.flow_control import FlowControl
 from admission.objects import workload as workload_objects
 from admission.objects.workload import PodTemplate, Workload
 from admission.owners.integrations import Kinds
 from admission.reasons import kueue, ours
 from admission.scheduling import decisions, model, podsets, quota
-from admission.scheduling.state import State
+from admission.scheduling.state import SchedulerState
 
 OnChange = Callable[[WorkloadKey, model.Workload | None, model.Workload | None], None]
 """Takes what was known under a key, and what is now; None for nothing."""
@@ -48,10 +53,10 @@ class Scheduler:
 
     def __init__(
         self,
-        state: State,
+        state: SchedulerState,
         clock: Clock,
-        explainer: Explainer,
-        accounting: Accounting,
+        explainer: ConditionSchedule,
+        accounting: KueueMetrics,
         prices: GpuTransformations,
         charges: ResourceAdjustments,
         *,
@@ -80,7 +85,7 @@ class Scheduler:
         self._prices = prices
         self._charges = charges
         self._unpriced: Table[WorkloadKey, model.Workload] = Table()
-        self._of_local = self._unpriced.index(lambda _, one: (one.queue,))
+        self._of_local = self._unpriced.index(lambda _, workload: (workload.queue,))
         self._reserving_in = self._unpriced.index(_reserves_in)
         self._admits: dict[WorkloadKey, decisions.Admit] = {}
         self._evicts: dict[WorkloadKey, decisions.Evict] = {}
@@ -110,12 +115,12 @@ class Scheduler:
         if _asked(before) != _asked(after) and self._admits.pop(key, None) is not None:
             self._state.forget(key, self._now_us())  # it was decided for what it asked before
 
-    def translate_again(self, found: Iterable[Workload]) -> None:
+    def translate_again(self, workloads: Iterable[Workload]) -> None:
         """Take Workloads that have not changed themselves, but whose context has.
 
         What was decided stands: its write may be under way, and nothing would refuse it.
         """
-        for view in found:
+        for view in workloads:
             self._take(view, None)
 
     def hold(self, view: Workload, *, stays: bool) -> None:
@@ -127,14 +132,14 @@ class Scheduler:
         """
         key = view.key()
         try:
-            held = workload_objects.scheduling_value_of_held(view, stays=stays)
+            workload = workload_objects.scheduling_value_of_held(view, stays=stays)
         except ValueError as error:
             self._log_unreadable("what a workload holds cannot be read", key, error)
-            held = None
-        if held is None:
+            workload = None
+        if workload is None:
             self.on_delete(key)
         else:
-            self._put(key, held)
+            self._put(key, workload)
 
     def charge(
         self, view: Workload, queue: str, node_labels: dict[str, str], *, ends: bool
@@ -149,15 +154,15 @@ class Scheduler:
     def _put_running(self, charged: model.Workload, *, ends: bool) -> None:
         """Take what is charged for pods that run, since they were first charged."""
         key = charged.key
-        known = self._unpriced.get(key)
-        eviction = None if known is None else known.eviction
+        unpriced = self._unpriced.get(key)
+        eviction = None if unpriced is None else unpriced.eviction
         if ends and eviction is None:
             eviction = model.Eviction(reason=conditions.PODS_ENDING, since_us=self._now_us())
         charged = replace(charged, eviction=eviction, stays=not ends, is_pod=True)
-        if known is not None and known.reservation and charged.reservation:
-            since = known.reservation.reserved_us
+        if unpriced is not None and unpriced.reservation and charged.reservation:
+            since = unpriced.reservation.reserved_us
             charged = replace(charged, reservation=replace(charged.reservation, reserved_us=since))
-        if charged != known:
+        if charged != unpriced:
             self._put(key, charged)
 
     def admit_running(
@@ -180,7 +185,8 @@ class Scheduler:
         if running is None:
             return admit
         part = replace(
-            admit, pod_sets=tuple(one.of(running.get(one.name, 0)) for one in admit.pod_sets)
+            admit,
+            pod_sets=tuple(pod_set.of(running.get(pod_set.name, 0)) for pod_set in admit.pod_sets),
         )
         if part == admit or not self._state.charge_whole(admit, part, self._now_us()):
             return part
@@ -194,12 +200,12 @@ class Scheduler:
         key = view.key()
         try:
             around = self._charges.around(key.namespace)
-            asked = workload_objects.scheduling_value(view, around)
+            workload = workload_objects.scheduling_value(view, around)
         except ValueError as error:
             self._log_unreadable("what running pods hold cannot be read", key, error)
             return None
         empty = model.Reservation(cluster_queue=ClusterQueueName(queue), pod_sets=())
-        priced = self._prices.priced(replace(asked, reservation=empty))
+        priced = self._prices.priced(replace(workload, reservation=empty))
         return self._state.charged(priced, queue, node_labels, self._now_us())
 
     def share(self, key: WorkloadKey, pod_set: str) -> tuple[tuple[str, int], ...] | None:
@@ -207,10 +213,10 @@ class Scheduler:
         workload = self._unpriced.get(key)
         if workload is None or not workload.counts or workload.reservation is None:
             return None
-        for one in workload.reservation.pod_sets:
-            if one.name == pod_set and one.count:
-                used = sorted(one.usage.items())
-                return tuple((name, amount // one.count) for name, amount in used)
+        for assignment in workload.reservation.pod_sets:
+            if assignment.name == pod_set and assignment.count:
+                used = sorted(assignment.usage.items())
+                return tuple((name, amount // assignment.count) for name, amount in used)
         return None
 
     def charge_beyond(
@@ -228,22 +234,24 @@ class Scheduler:
         if charged is None or charged.reservation is None:
             return False
         covered = {**workload_objects.requests_of(template), **dict(share)}
-        (one,) = charged.reservation.pod_sets
+        (assignment,) = charged.reservation.pod_sets
         shared = [each for pod_set in charged.pod_sets for each in pod_set.together]
         beyond = {
-            name: more
-            for name, amount in one.usage.items()
+            name: amount_beyond
+            for name, amount in assignment.usage.items()
             if "/" not in name and name != podsets.PODS
-            for claimed in (sum(each.in_flavor(one.flavors[name], name) for each in shared),)
-            if (more := amount - claimed - covered.get(name, 0)) > 0
+            for claimed in (
+                sum(each.in_flavor(assignment.flavors[name], name) for each in shared),
+            )
+            if (amount_beyond := amount - claimed - covered.get(name, 0)) > 0
         }
         if not beyond:
             return False
-        flavors = {name: one.flavors[name] for name in beyond}
-        held = replace(
-            charged.reservation, pod_sets=(replace(one, flavors=flavors, usage=beyond),)
+        flavors = {name: assignment.flavors[name] for name in beyond}
+        reservation = replace(
+            charged.reservation, pod_sets=(replace(assignment, flavors=flavors, usage=beyond),)
         )
-        self._put_running(replace(charged, reservation=held), ends=ends)
+        self._put_running(replace(charged, reservation=reservation), ends=ends)
         return True
 
     def devices(self, view: Workload) -> dict[str, dict[str, int]]:
@@ -259,19 +267,19 @@ class Scheduler:
         workload = self._unpriced.get(key)
         if workload is None or not workload.counts or workload.reservation is None:
             return 0
-        left = {one.name: one.effective_count for one in workload.pod_sets}
+        left = {pod_set.name: pod_set.effective_count for pod_set in workload.pod_sets}
         return sum(
-            min(left.get(one.name, one.count), one.count)
-            for one in workload.reservation.pod_sets
-            if not pod_set or one.name == pod_set
+            min(left.get(assignment.name, assignment.count), assignment.count)
+            for assignment in workload.reservation.pod_sets
+            if not pod_set or assignment.name == pod_set
         )
 
-    def _take(self, view: Workload, known: model.Workload | None) -> None:
+    def _take(self, view: Workload, previous: model.Workload | None) -> None:
         """Takes a Workload; one that breaks a rule keeps its quota, and is told the rule."""
         key = view.key()
         around = self._charges.around(key.namespace)
         try:
-            workload = workload_objects.scheduling_value(view, around, known)
+            workload = workload_objects.scheduling_value(view, around, previous)
         except ValueError as error:
             self._log_unreadable("workload cannot be read", key, error)
             self.hold(view, stays=False)
@@ -281,14 +289,14 @@ class Scheduler:
         self._put(key, self._moved_to_quota(self._charged(workload, view)))
 
     def _moved_to_quota(self, workload: model.Workload) -> model.Workload:
-        held = workload.reservation
-        if held is None or not held.surges:
+        reservation = workload.reservation
+        if reservation is None or not reservation.surges:
             self._moved.discard(workload.key)
             self._surge_ends.discard(workload.key)
             return workload
         if workload.key not in self._moved:
             return workload
-        return replace(workload, reservation=replace(held, surges=False))
+        return replace(workload, reservation=replace(reservation, surges=False))
 
     def _charged(self, workload: model.Workload, view: Workload) -> model.Workload:
         """Return the workload as it is charged: a deactivated one too, while its owner may run.
@@ -301,8 +309,8 @@ class Scheduler:
             return workload
         return replace(workload, active=True)
 
-    def _log_unreadable(self, what: str, key: WorkloadKey, error: ValueError) -> None:
-        self._log.error(what, namespace=key.namespace, name=key.name, error=str(error))
+    def _log_unreadable(self, subject: str, key: WorkloadKey, error: ValueError) -> None:
+        self._log.error(subject, namespace=key.namespace, name=key.name, error=str(error))
 
     def _put(self, key: WorkloadKey, workload: model.Workload) -> None:
         before = self._unpriced.get(key)
@@ -321,8 +329,12 @@ class Scheduler:
         queues, locals_ = self._prices.take_stale()
         if not queues and not locals_:
             return
-        stale = dict.fromkeys(key for one in queues for key in self._reserving_in.keys(one))
-        stale.update(dict.fromkeys(key for one in locals_ for key in self._of_local.keys(one)))
+        stale = dict.fromkeys(key for queue in queues for key in self._reserving_in.keys(queue))
+        stale.update(
+            dict.fromkeys(
+                key for local_queue in locals_ for key in self._of_local.keys(local_queue)
+            )
+        )
         for key in stale:
             self._state.set_workload(self._prices.priced(self._unpriced[key]), self._now_us())
         self.changed()
@@ -348,10 +360,16 @@ class Scheduler:
         """Return whether a Workload is in a queue."""
         return self._state.is_pending(key)
 
-    def keep(self, key: WorkloadKey, held: model.Workload) -> None:
-        """Charge for what a Workload held that has ended; see `rollouts.Ledger`."""
+    def keep(self, key: WorkloadKey, workload: model.Workload) -> None:
+        """Charge for what a Workload held that has ended; see `rollouts.ChargedWorkloads`."""
         kept = replace(
-            held, key=key, active=True, finished=False, pods_ready=True, stays=True, is_pod=True
+            workload,
+            key=key,
+            active=True,
+            finished=False,
+            pods_ready=True,
+            stays=True,
+            is_pod=True,
         )
         self._put(key, kept)
 
@@ -384,11 +402,11 @@ class Scheduler:
 
     def move_to_quota(self, key: WorkloadKey) -> bool:
         """Charge the quota for a Workload that holds surge quota, if there is room."""
-        known = self._unpriced.get(key)
-        if known is None or known.reservation is None or not self._state.fits_quota(key):
+        unpriced = self._unpriced.get(key)
+        if unpriced is None or unpriced.reservation is None or not self._state.fits_quota(key):
             return False
         self._moved.add(key)
-        self._put(key, replace(known, reservation=replace(known.reservation, surges=False)))
+        self._put(key, replace(unpriced, reservation=replace(unpriced.reservation, surges=False)))
         return True
 
     def end_surge(self, key: WorkloadKey) -> None:
@@ -397,21 +415,21 @@ class Scheduler:
 
     def is_foreign_reservation(self, view: Workload) -> bool:
         """Return whether another program has just reserved quota for the Workload."""
-        known = self._state.workload(view.key())
-        fresh = known is None or known.reservation is None
+        workload = self._state.workload(view.key())
+        fresh = workload is None or workload.reservation is None
         if view.metadata.annotation(names.MADE_FOR_RUNNING):
             return False  # its pods run: nothing is taken back
         return fresh and view.status.is_true(conditions.QUOTA_RESERVED)
 
     def asks_for_more(self, key: WorkloadKey) -> bool:
         """Return whether a Workload asks for more now than its reservation was made for."""
-        known = self._state.workload(key)
-        return known is not None and podsets.exceeds(known)
+        workload = self._state.workload(key)
+        return workload is not None and podsets.exceeds(workload)
 
     def cannot_be_counted(self, key: WorkloadKey) -> bool:
         """Return whether the current requests of a Workload are unknown."""
-        known = self._state.workload(key)
-        return known is not None and bool(known.invalid)
+        workload = self._state.workload(key)
+        return workload is not None and bool(workload.invalid)
 
     def over_quota(self, may_take: Callable[[WorkloadKey], bool]) -> tuple[WorkloadKey, ...]:
         """Return the Workloads whose reservations must go for the others to fit the quota.
@@ -424,9 +442,9 @@ class Scheduler:
 
     def take_back(self, may_take: Callable[[WorkloadKey], bool]) -> tuple[WorkloadKey, ...]:
         """Withdraw the reservations that `over_quota` finds, and return them."""
-        found = self.over_quota(may_take)
-        self._take_backs.update(found)
-        return found
+        over = self.over_quota(may_take)
+        self._take_backs.update(over)
+        return over
 
     def run(self) -> tuple[WorkloadKey, ...]:
         """Run one cycle if it is time; return the Workloads it decided something about."""
@@ -476,22 +494,26 @@ class Scheduler:
         key, now = workload.key(), self._clock.now()
         if key in self._take_backs and not workload.is_pending():
             status = evictions.withdraw(workload, kueue.text(ReservedTwice()), now)
-            return api_requests.set_workload_status(workload, Operation.CLEAR_RESERVATION, status)
+            return api_requests.set_workload_status(
+                workload, WritePurpose.CLEAR_RESERVATION, status
+            )
         evict = self._open_eviction(key, workload)
         if evict is not None:
             status = evictions.preempt(workload, evict, now)
-            return api_requests.set_workload_status(workload, Operation.EVICT, status)
+            return api_requests.set_workload_status(workload, WritePurpose.EVICT, status)
         if key in self._moved:
             status = statuses.move_to_quota(workload, now)
-            return api_requests.set_workload_status(workload, Operation.KEEP_UP, status)
+            return api_requests.set_workload_status(workload, WritePurpose.KEEP_UP, status)
         if key in self._surge_ends and not workload.status.is_true(conditions.EVICTED):
             text = ours.SURGE_ENDED
-            status, told = evictions.evict(workload, text, now), (events.evicted(*text),)
-            return api_requests.set_workload_status(workload, Operation.EVICT, status, told)
+            status, announced = evictions.evict(workload, text, now), (events.evicted(*text),)
+            return api_requests.set_workload_status(
+                workload, WritePurpose.EVICT, status, announced
+            )
         admit = self._admits.get(key)
         if admit is not None:
             status = statuses.reserve(workload, admit, now)
-            return api_requests.set_workload_status(workload, Operation.RESERVE_QUOTA, status)
+            return api_requests.set_workload_status(workload, WritePurpose.RESERVE_QUOTA, status)
         return None
 
     def _open_eviction(self, key: WorkloadKey, workload: Workload) -> decisions.Evict | None:
@@ -504,7 +526,7 @@ class Scheduler:
             self._evicts.pop(key, None)
         return self._evicts.get(key)
 
-    def complete(self, key: WorkloadKey, outcome: Outcome) -> None:
+    def complete(self, key: WorkloadKey, outcome: RequestResult) -> None:
         """Take the result of writing a decision; call before the answer is seen.
 
         A conflict alone keeps the decision where the Workload still waits: what changed was
@@ -513,11 +535,11 @@ class Scheduler:
         operation, result = outcome.request.operation, outcome.result
         if result is Result.DROPPED:
             return
-        if operation is Operation.CLEAR_RESERVATION and result is not Result.CONFLICT:
+        if operation is WritePurpose.CLEAR_RESERVATION and result is not Result.CONFLICT:
             self._take_backs.discard(key)
-        if operation is Operation.EVICT:
+        if operation is WritePurpose.EVICT:
             self._complete_eviction(key, outcome)
-        is_admission = operation in {Operation.RESERVE_QUOTA, Operation.CHARGE_RUNNING}
+        is_admission = operation in {WritePurpose.RESERVE_QUOTA, WritePurpose.CHARGE_RUNNING}
         if not is_admission or key not in self._admits:
             return
         if result is Result.CONFLICT and outcome.object.is_pending():
@@ -527,7 +549,7 @@ class Scheduler:
             self._state.forget(key, self._now_us())
             self.changed()
 
-    def _complete_eviction(self, key: WorkloadKey, outcome: Outcome) -> None:
+    def _complete_eviction(self, key: WorkloadKey, outcome: RequestResult) -> None:
         evict = self._evicts.get(key)
         if evict is None:
             return
@@ -536,8 +558,8 @@ class Scheduler:
         if was_written or outcome.result is Result.DONE:
             self._accounting.preempted(evict.preemptor_cluster_queue, evict.preemption_reason)
             preemptor = self._state.workload(evict.preemptor)
-            told = evictions.told(outcome.object, evict, preemptor)
-            for regarding, event in told:
+            announced = evictions.told(outcome.object, evict, preemptor)
+            for regarding, event in announced:
                 self._events.event(regarding, event)
         if was_written or not is_conflict:
             del self._evicts[key]
@@ -555,8 +577,8 @@ class Scheduler:
 
 
 def _reserves_in(_: WorkloadKey, workload: model.Workload) -> tuple[str, ...]:
-    held = workload.reservation
-    return () if held is None else (held.cluster_queue,)
+    reservation = workload.reservation
+    return () if reservation is None else (reservation.cluster_queue,)
 
 
 def _asked(workload: model.Workload) -> tuple[object, ...]:

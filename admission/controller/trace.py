@@ -11,7 +11,7 @@ from admission.base import conditions, logs, names, quantity
 from admission.base.conditions import EvictionReason, WaitReason
 from admission.base.errors import InvalidValueError
 from admission.base.names import WorkloadKey
-from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome
+from admission.controller.writing.api_requests import ApiRequest, RequestResult, WritePurpose
 from admission.kube import resources
 from admission.objects import views
 from admission.objects.workload import Admission, Workload
@@ -19,15 +19,15 @@ from admission.owners import pod as pod_owner
 from admission.scheduling import decisions
 
 _OWNERS: Final = {"Pod": "pod", "Job": "job"}
-_WRITTEN: Final[Mapping[Operation, tuple[str, str]]] = {
-    Operation.ADOPT_POD: ("pod adopted", "pod"),
-    Operation.LET_GO: ("pod let go", "pod"),
-    Operation.DELETE_OWNER: ("owner deleted", "owner"),
+_WRITTEN: Final[Mapping[WritePurpose, tuple[str, str]]] = {
+    WritePurpose.ADOPT_POD: ("pod adopted", "pod"),
+    WritePurpose.LET_GO: ("pod let go", "pod"),
+    WritePurpose.DELETE_OWNER: ("owner deleted", "owner"),
 }
 """Message of the line about a write, and the field that names what was written."""
-_OF_OWNERS: Final[Mapping[Operation, str]] = {
-    Operation.START_OWNER: "started",
-    Operation.STOP_OWNER: "stopped",
+_OF_OWNERS: Final[Mapping[WritePurpose, str]] = {
+    WritePurpose.START_OWNER: "started",
+    WritePurpose.STOP_OWNER: "stopped",
 }
 """What is said of an owner, after its kind."""
 
@@ -71,7 +71,7 @@ class Trace:
         if _became_true(old, new, conditions.FINISHED):
             self._tell("workload finished", new, conditions.FINISHED, holding=new)
 
-    def written(self, key: WorkloadKey, outcome: Outcome, workload: Workload | None) -> None:
+    def written(self, key: WorkloadKey, outcome: RequestResult, workload: Workload | None) -> None:
         """Log a write that took effect.
 
         Args:
@@ -80,9 +80,9 @@ class Trace:
             workload: as last seen; None where there is none.
         """
         request = outcome.request
-        if request.operation is Operation.EXPLAIN_POD and workload is None:
+        if request.operation is WritePurpose.EXPLAIN_POD and workload is None:
             self._tell_held_pod(outcome.object)
-        elif request.operation is Operation.ADOPT_WORKLOAD:
+        elif request.operation is WritePurpose.ADOPT_WORKLOAD:
             self._log.info("workload adopted", **_names(outcome.object))
         elif request.operation in _WRITTEN or request.operation in _OF_OWNERS:
             message, field = _line(request)
@@ -92,7 +92,7 @@ class Trace:
             fields[field] = request.name
             if _is_release(request):
                 fields |= _times(outcome.object, workload)
-            if request.operation is Operation.ADOPT_POD:
+            if request.operation is WritePurpose.ADOPT_POD:
                 fields["local_queue"] = outcome.object.metadata.label(names.QUEUE_LABEL)
             if request.events:
                 fields["message"] = "; ".join(event.note for event in request.events)
@@ -101,16 +101,16 @@ class Trace:
     def _tell_eviction(
         self, old: Workload, new: Workload, preemption: decisions.Evict | None
     ) -> None:
-        found = new.status.condition(conditions.EVICTED)
-        by: dict[str, str] = {}
-        is_preempted = found is not None and found.reason == EvictionReason.PREEMPTED
+        evicted = new.status.condition(conditions.EVICTED)
+        preemptor: dict[str, str] = {}
+        is_preempted = evicted is not None and evicted.reason == EvictionReason.PREEMPTED
         if preemption is not None and is_preempted:
-            by = {
+            preemptor = {
                 "preempted_by": preemption.preemptor.text(),
                 "preempted_by_cluster_queue": preemption.preemptor_cluster_queue,
                 "preemption_reason": preemption.preemption_reason.value,
             }
-        self._tell("workload evicted", new, conditions.EVICTED, holding=old, **by)
+        self._tell("workload evicted", new, conditions.EVICTED, holding=old, **preemptor)
 
     def _tell(
         self,
@@ -118,26 +118,26 @@ class Trace:
         workload: Workload,
         kind: str,
         holding: Workload | None = None,
-        **more: str,
+        **more_fields: str,
     ) -> None:
         """Writes a line with what a condition says, and with quota that is or was held."""
         fields: dict[str, Any] = _names(workload)
         if holding is not None:
             fields |= _holding(holding)
-        found = workload.status.condition(kind)
-        if found is not None:
-            fields |= {"reason": found.reason, "message": found.message}
-        self._log.info(message, **fields, **more)
+        condition = workload.status.condition(kind)
+        if condition is not None:
+            fields |= {"reason": condition.reason, "message": condition.message}
+        self._log.info(message, **fields, **more_fields)
 
     def _tell_held_pod(self, pod: views.Pod) -> None:
-        found = pod_owner.admitted_condition(pod)
-        if found is not None and found.status != "True":
+        admitted = pod_owner.admitted_condition(pod)
+        if admitted is not None and admitted.status != "True":
             self._log.info(
                 "pod held",
                 namespace=pod.metadata.namespace,
                 pod=pod.metadata.name,
-                reason=found.reason,
-                message=found.message,
+                reason=admitted.reason,
+                message=admitted.message,
             )
 
 
@@ -153,7 +153,7 @@ def _line(request: ApiRequest) -> tuple[str, str]:
 
 
 def _is_release(request: ApiRequest) -> bool:
-    return request.resource is resources.PODS and request.operation is Operation.START_OWNER
+    return request.resource is resources.PODS and request.operation is WritePurpose.START_OWNER
 
 
 def _times(pod: views.Pod | None, workload: Workload | None) -> dict[str, Any]:
@@ -161,8 +161,8 @@ def _times(pod: views.Pod | None, workload: Workload | None) -> dict[str, Any]:
     if pod is None:
         return {}
     fields = {"pod_uid": pod.metadata.uid, "created": pod.metadata.creation_timestamp}
-    found = None if workload is None else workload.status.condition(conditions.QUOTA_RESERVED)
-    return fields if found is None else {**fields, "reserved": found.last_transition_time}
+    reserved = None if workload is None else workload.status.condition(conditions.QUOTA_RESERVED)
+    return fields if reserved is None else {**fields, "reserved": reserved.last_transition_time}
 
 
 def _names(workload: Workload) -> dict[str, Any]:
@@ -184,16 +184,16 @@ def _holding(workload: Workload) -> dict[str, Any]:
     quota: dict[str, dict[str, str]] = {}
     for flavor, resource, text in _assigned(admission):
         amounts = quota.setdefault(flavor, {})
-        known = amounts.get(resource)
-        amounts[resource] = text if known is None else _sum(resource, known, text)
+        amount_known = amounts.get(resource)
+        amounts[resource] = text if amount_known is None else _sum(resource, amount_known, text)
     return {"cluster_queue": admission.cluster_queue, "quota": quota}
 
 
 def _assigned(admission: Admission) -> Iterator[tuple[str, str, str]]:
     """Flavor, resource and amount of all pod sets."""
-    for one in admission.pod_set_assignments or ():
-        flavors = one.flavors or {}
-        for resource, amount in (one.resource_usage or {}).items():
+    for assignment in admission.pod_set_assignments or ():
+        flavors = assignment.flavors or {}
+        for resource, amount in (assignment.resource_usage or {}).items():
             yield flavors.get(resource, ""), resource, str(amount)
 
 

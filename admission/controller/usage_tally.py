@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from admission.base.names import WorkloadKey
-from admission.objects.usage_record import Account, Owner, Record, Runs
+from admission.objects.usage_record import Account, Record, RecordedOwner, Runs
 
 MOST_CLOSED: Final = 20_000
 """Spans that have ended and are kept; a standby keeps as many, as it does not know what counts."""
 
 
-class Holding(NamedTuple):
+class RecordedHolding(NamedTuple):
     """What one Workload or pod holds.
 
     Attributes:
@@ -29,11 +29,11 @@ class Holding(NamedTuple):
 
     uid: str
     since: int
-    owner: Owner | None
+    owner: RecordedOwner | None
     amounts: tuple[tuple[Account, int], ...]
 
 
-class Span(NamedTuple):
+class HoldingSpan(NamedTuple):
     """A time in which one holder held the same.
 
     Attributes:
@@ -44,7 +44,7 @@ class Span(NamedTuple):
         is_last: whether the holder held nothing afterwards.
     """
 
-    holding: Holding
+    holding: RecordedHolding
     began: int
     begin: int
     end: int | None = None
@@ -52,7 +52,7 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class TakenUsage:
     """What is to be recorded of a time.
 
     Attributes:
@@ -65,10 +65,10 @@ class Taken:
     begin: int
     until: int
     covers_from: int
-    spans: tuple[Span, ...]
+    spans: tuple[HoldingSpan, ...]
 
 
-class Tally:
+class UsageTally:
     """Who holds what now, and what was held and is not recorded yet.
 
     Attributes:
@@ -80,50 +80,50 @@ class Tally:
         self.covers_from: int | None = None
         self.counted_to = 0
         self._taken_to = 0
-        self._open: dict[WorkloadKey, Span] = {}
-        self._closed: deque[Span] = deque()
-        self._ended: dict[str, Span] = {}
+        self._open: dict[WorkloadKey, HoldingSpan] = {}
+        self._closed: deque[HoldingSpan] = deque()
+        self._ended: dict[str, HoldingSpan] = {}
         """The last of the closed spans of each holder, by UID."""
 
-    def begin(self, holdings: Mapping[WorkloadKey, Holding], now: int) -> None:
+    def begin(self, holdings: Mapping[WorkloadKey, RecordedHolding], now: int) -> None:
         """Take everything that is held when all was listed for the first time."""
         self.covers_from = now
         for key, holding in holdings.items():
             begin = min(holding.since or now, now)
-            self._open[key] = Span(holding, begin, begin)
+            self._open[key] = HoldingSpan(holding, begin, begin)
 
-    def update(self, key: WorkloadKey, holding: Holding | None, now: int) -> None:
+    def update(self, key: WorkloadKey, holding: RecordedHolding | None, now: int) -> None:
         """Take what a holder holds now; None for nothing."""
-        known = self._open.pop(key, None)
-        if known is None:
+        holding_before = self._open.pop(key, None)
+        if holding_before is None:
             if holding is not None:
                 self._open[key] = self._started(holding, now)
             return
-        if known.holding == holding:
-            self._open[key] = known
+        if holding_before.holding == holding:
+            self._open[key] = holding_before
             return
-        end = max(known.begin, now)
+        end = max(holding_before.begin, now)
         if holding is None:
-            self._close(known, end, is_last=True)
+            self._close(holding_before, end, is_last=True)
             return
-        was = known.holding
+        was = holding_before.holding
         if (was.uid, was.since) == (holding.uid, holding.since):
-            self._close(known, end, is_last=False)
-            self._open[key] = Span(holding, known.began, end)
+            self._close(holding_before, end, is_last=False)
+            self._open[key] = HoldingSpan(holding, holding_before.began, end)
             return
-        between = min(max(known.begin, holding.since, self._taken_to), end)
-        self._close(known, between if holding.since else end, is_last=True)
+        between = min(max(holding_before.begin, holding.since, self._taken_to), end)
+        self._close(holding_before, between if holding.since else end, is_last=True)
         self._open[key] = self._started(holding, now)
 
-    def add_ended(self, holding: Holding, end: int) -> None:
+    def add_ended(self, holding: RecordedHolding, end: int) -> None:
         """Take what was held, and had ended before anything was listed."""
-        self._closed.append(Span(holding, holding.since, holding.since, end, is_last=True))
+        self._closed.append(HoldingSpan(holding, holding.since, holding.since, end, is_last=True))
 
-    def take(self, until: int) -> Taken:
+    def take(self, until: int) -> TakenUsage:
         """Return what is to be recorded up to a moment; it is kept until `counted` is told."""
         assert self.covers_from is not None
         self._taken_to = until
-        return Taken(
+        return TakenUsage(
             begin=self.counted_to,
             until=until,
             covers_from=self.covers_from,
@@ -133,10 +133,10 @@ class Tally:
     def counted(self, until: int) -> None:
         """Note that everything up to a moment is in a record, by whomever."""
         self.counted_to = self._taken_to = until
-        self._closed = deque(one for one in self._closed if one.end is None or one.end > until)
-        self._ended = {one.holding.uid: one for one in self._closed if one.is_last}
+        self._closed = deque(span for span in self._closed if span.end is None or span.end > until)
+        self._ended = {span.holding.uid: span for span in self._closed if span.is_last}
 
-    def _started(self, holding: Holding, now: int) -> Span:
+    def _started(self, holding: RecordedHolding, now: int) -> HoldingSpan:
         """Return the span of a holder that is new.
 
         It begins when the quota was reserved. It begins now where that time may be counted
@@ -148,9 +148,9 @@ class Tally:
         elif before is not None and before.end is not None:
             is_same = before.holding.since == holding.since
             begin = now if is_same else max(begin, before.end)
-        return Span(holding, begin, begin)
+        return HoldingSpan(holding, begin, begin)
 
-    def _close(self, span: Span, end: int, *, is_last: bool) -> None:
+    def _close(self, span: HoldingSpan, end: int, *, is_last: bool) -> None:
         closed = span._replace(end=end, is_last=is_last)
         self._closed.append(closed)
         if is_last:
@@ -164,15 +164,15 @@ class Tally:
                 del self._ended[lost.holding.uid]
 
 
-def record(taken: Taken) -> Record:
+def record(taken: TakenUsage) -> Record:
     """Return the record of what was taken."""
     usage: dict[Account, int] = {}
-    runs: dict[Owner, Runs] = {}
-    for one in taken.spans:
-        end = taken.until if one.end is None else min(one.end, taken.until)
-        _add(usage, one.holding, end - max(one.begin, taken.begin))
-        if one.end is not None and one.is_last and taken.begin < one.end <= taken.until:
-            _add_run(runs, one.holding.owner, one.end - one.began)
+    runs: dict[RecordedOwner, Runs] = {}
+    for span in taken.spans:
+        end = taken.until if span.end is None else min(span.end, taken.until)
+        _add(usage, span.holding, end - max(span.begin, taken.begin))
+        if span.end is not None and span.is_last and taken.begin < span.end <= taken.until:
+            _add_run(runs, span.holding.owner, span.end - span.began)
     hole = (taken.begin, min(taken.covers_from, taken.until))
     return Record(
         begin=taken.begin,
@@ -183,14 +183,16 @@ def record(taken: Taken) -> Record:
     )
 
 
-def _add(usage: dict[Account, int], holding: Holding, seconds: int) -> None:
+def _add(usage: dict[Account, int], holding: RecordedHolding, seconds: int) -> None:
     if seconds > 0:
         for account, amount in holding.amounts:
             usage[account] = usage.get(account, 0) + amount * seconds
 
 
-def _add_run(runs: dict[Owner, Runs], owner: Owner | None, seconds: int) -> None:
+def _add_run(runs: dict[RecordedOwner, Runs], owner: RecordedOwner | None, seconds: int) -> None:
     if owner is None:
         return
-    known = runs.get(owner, Runs(0, 0, 0))
-    runs[owner] = Runs(known.number + 1, known.seconds + seconds, max(known.longest, seconds))
+    runs_before = runs.get(owner, Runs(0, 0, 0))
+    runs[owner] = Runs(
+        runs_before.number + 1, runs_before.seconds + seconds, max(runs_before.longest, seconds)
+    )

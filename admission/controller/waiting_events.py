@@ -8,7 +8,7 @@ from admission.base.clock import Clock
 from admission.base.conditions import Text
 from admission.base.events import Events
 from admission.base.names import WorkloadKey
-from admission.controller.explaining import Explainer
+from admission.controller.explaining import ConditionSchedule
 from admission.controller.watched_owners.index import Subject
 from admission.controller.watched_owners.owners import Owners
 from admission.controller.watched_owners.pods import Pods
@@ -28,12 +28,12 @@ FindSubject = Callable[[WorkloadKey], tuple[Owners[Any, Any], Subject] | None]
 """Returns whose business a Workload is and what there is; None for nobody's."""
 
 
-class WaitingEvents:
+class WaitingEventRecorder:
     """The objects whose events are due, in the order of writing; a few are written at a time."""
 
     def __init__(
         self,
-        explainer: Explainer,
+        explainer: ConditionSchedule,
         subject: FindSubject,
         pods: Pods,
         rollouts: Rollouts,
@@ -92,39 +92,44 @@ class WaitingEvents:
     def _told(
         self, workload: Workload, wait: Wait, place: str
     ) -> Iterator[tuple[dict[str, str], Text]]:
-        found = self._subject(workload.key())
-        owner = None if found is None else found[1].owner
-        if found is None or owner is None or not owner.kind.has_condition:
+        subject = self._subject(workload.key())
+        owner = None if subject is None else subject[1].owner
+        if subject is None or owner is None or not owner.kind.has_condition:
             yield api_requests.workload_reference(workload), kueue.text(wait.why)
-        if found is None or owner is None:
+        if subject is None or owner is None:
             return
         text = self._pods.notices.explain(wait, place=place)
         parents: dict[str, dict[str, str]] = {}
-        for one in _told_of(owner):
-            own = self._pods.waiting_text(one, wait, place) if isinstance(one, views.Pod) else text
-            text = own if isinstance(one, views.Pod) else text
-            yield api_requests.reference(found[0].resource, one.metadata), own
-            parent = self._parent(one)
+        for view in _told_of(owner):
+            text_of_view = (
+                self._pods.waiting_text(view, wait, place) if isinstance(view, views.Pod) else text
+            )
+            text = text_of_view if isinstance(view, views.Pod) else text
+            yield api_requests.reference(subject[0].resource, view.metadata), text_of_view
+            parent = self._parent(view)
             if parent is not None:
                 parents[parent["uid"]] = parent
         for parent in parents.values():
             yield parent, text
 
-    def _parent(self, one: views.Object) -> dict[str, str] | None:
+    def _parent(self, view: views.Object) -> dict[str, str] | None:
         """Return the reference to what controls an owner; of a ReplicaSet, to its Deployment."""
-        by = one.metadata.controller()
-        if by is None:
+        controller = view.metadata.controller()
+        if controller is None:
             return None
-        if isinstance(one, views.Pod) and (by.api_version, by.kind) == deployment.REPLICA_SET:
-            above = self._rollouts.deployment_of(one)
+        if (
+            isinstance(view, views.Pod)
+            and (controller.api_version, controller.kind) == deployment.REPLICA_SET
+        ):
+            above = self._rollouts.deployment_of(view)
             if above is not None:
                 return api_requests.reference(resources.DEPLOYMENTS, above.metadata)
         return {
-            "apiVersion": by.api_version,
-            "kind": by.kind,
-            "namespace": one.metadata.namespace,
-            "name": by.name,
-            "uid": by.uid,
+            "apiVersion": controller.api_version,
+            "kind": controller.kind,
+            "namespace": view.metadata.namespace,
+            "name": controller.name,
+            "uid": controller.uid,
         }
 
 

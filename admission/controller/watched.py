@@ -39,17 +39,17 @@ WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
     resources.CHILD_JOBS: batch.JobDocument,
     resources.RELEASED_PODS: views.Pod,
     resources.BOUND_PODS: bound_pod.BoundPodDocument,
-    **{owners.resource_of(one.kind): one.document for one in _ALWAYS},
+    **{owners.resource_of(kind.kind): kind.document for kind in _ALWAYS},
 }
 """Kinds that the core must follow, and the types that they are decoded into."""
 
 OPTIONAL: Final[Mapping[Resource, type[views.Object]]] = {
-    resources.DEVICES: koordinator.Device,
+    resources.DEVICES: koordinator.KoordinatorDevice,
     resources.RUNTIME_CLASSES: views.RuntimeClass,
     **claims.WATCHED,
     resources.RESOURCE_SLICES: resource_slice.ResourceSlice,
-    **dict.fromkeys(pod_groups.resources_of_gangs(), gangs.PodGroup),
-    resources.VOLCANO_QUEUES: gangs.PodGroup,
+    **dict.fromkeys(pod_groups.resources_of_gangs(), gangs.GangPodGroup),
+    resources.VOLCANO_QUEUES: gangs.GangPodGroup,
 }
 """Kinds that it follows if they are served."""
 
@@ -60,12 +60,18 @@ def rows(kinds: Kinds) -> dict[Resource, type[views.Object]]:
     Args:
         kinds: all that are served by the installation.
     """
-    found: dict[Resource, type[views.Object]] = {
-        **{owners.resource_of(one.kind): one.document for one in kinds.integrations},
-        **{owners.resource_of(one.kind): serving_group.Document for one in _serving(kinds)},
-        **{one: row_owner.Document for held in kinds.held for one in held.reads},
+    document_types: dict[Resource, type[views.Object]] = {
+        **{
+            owners.resource_of(integration.kind): integration.document
+            for integration in kinds.integrations
+        },
+        **{
+            owners.resource_of(kind.kind): serving_group.ServingDocument
+            for kind in _serving(kinds)
+        },
+        **{resource: row_owner.Document for kind in kinds.held for resource in kind.reads},
     }
-    return {resource: into for resource, into in found.items() if resource not in WATCHED}
+    return {resource: into for resource, into in document_types.items() if resource not in WATCHED}
 
 
 def awaited(kinds: Kinds) -> tuple[Resource, ...]:
@@ -80,8 +86,11 @@ def selectors(kinds: Kinds) -> dict[Resource, str]:
         resources.RELEASED_PODS: running_pods.SELECTOR,
         resources.JOB_SETS_OF_TRAIN_JOBS: train_job.SELECTOR,
         **ray.SELECTORS,
-        **{owners.resource_of(one.kind): one.kind.selector for one in kinds.integrations},
-        **{owners.resource_of(one.kind): one.kind.selector for one in _serving(kinds)},
+        **{
+            owners.resource_of(integration.kind): integration.kind.selector
+            for integration in kinds.integrations
+        },
+        **{owners.resource_of(kind.kind): kind.kind.selector for kind in _serving(kinds)},
     }
 
 
@@ -92,4 +101,4 @@ def field_selectors() -> dict[Resource, str]:
 
 def _serving(kinds: Kinds) -> list[ServingKind]:
     """Return the kinds of owners that serve of which the controller is to know the objects."""
-    return [one for one in kinds.serving if one.is_watched]
+    return [kind for kind in kinds.serving if kind.is_watched]

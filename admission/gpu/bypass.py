@@ -63,7 +63,7 @@ NODE_TEXT: Final = "bypasses quota and the scheduler; remove it, and use nodeSel
 RESIZE_TEXT: Final = "GPU amounts cannot change after creation; create a new pod"
 
 
-class Severity(Enum):
+class Certainty(Enum):
     """How certain it is that a pod gets access to GPUs outside of quota."""
 
     BYPASS = "bypass"
@@ -87,7 +87,7 @@ class Bypass:
     """
 
     rule: str
-    severity: Severity
+    severity: Certainty
     field: str
     text: str
 
@@ -97,14 +97,14 @@ def of_pod(pod: Mapping[str, Any], managed: ManagedResources) -> tuple[Bypass, .
 
     A request does not excuse settings that reach more than was asked for.
     """
-    found = [*_metadata(pod), *_spec(pod, managed)]
+    findings = [*_metadata(pod), *_spec(pod, managed)]
     host_paths = dict(_host_paths(pod))
     for path, container in _containers(pod):
         asks = _asks(container, managed)
-        found += _environment(path, container, asks=asks)
-        found += _security(path, container)
-        found += _mounts(path, container, host_paths)
-    return tuple(sorted(found, key=lambda finding: (finding.field, finding.rule)))
+        findings += _environment(path, container, asks=asks)
+        findings += _security(path, container)
+        findings += _mounts(path, container, host_paths)
+    return tuple(sorted(findings, key=lambda finding: (finding.field, finding.rule)))
 
 
 def of_update(
@@ -116,9 +116,9 @@ def of_update(
     ``old`` is judged.
     """
     before = set(of_pod(old, managed))
-    found = [finding for finding in of_pod(new, managed) if finding not in before]
-    found += _resized(old, new, managed)
-    return tuple(sorted(found, key=lambda finding: (finding.field, finding.rule)))
+    findings = [finding for finding in of_pod(new, managed) if finding not in before]
+    findings += _resized(old, new, managed)
+    return tuple(sorted(findings, key=lambda finding: (finding.field, finding.rule)))
 
 
 def _metadata(pod: Mapping[str, Any]) -> Iterator[Bypass]:
@@ -130,7 +130,9 @@ def _metadata(pod: Mapping[str, Any]) -> Iterator[Bypass]:
 
 def _spec(pod: Mapping[str, Any], managed: ManagedResources) -> Iterator[Bypass]:
     spec = _child(pod, "spec")
-    if spec.get("nodeName") and any(_asks(one, managed) for _, one in _containers(pod)):
+    if spec.get("nodeName") and any(
+        _asks(container, managed) for _, container in _containers(pod)
+    ):
         yield _sure("node-name", "spec.nodeName", NODE_TEXT)
     runtime = spec.get("runtimeClassName")
     if runtime in _RUNTIME_CLASSES:
@@ -149,9 +151,9 @@ def _environment(path: str, container: Mapping[str, Any], *, asks: bool) -> Iter
         if prefix and any(name.startswith(prefix) for name in VARIABLES):
             text = f"with the prefix {prefix} a key can become {VISIBLE_DEVICES}; use another"
             yield _sure("visible-devices", f"{path}.envFrom[{index}].prefix", text)
-    given = [variable.get("name") for variable in variables]
-    if not asks and LEGACY_VARIABLE in given and VISIBLE_DEVICES not in given:
-        where = f"{path}.env[{given.index(LEGACY_VARIABLE)}]"
+    variable_names = [variable.get("name") for variable in variables]
+    if not asks and LEGACY_VARIABLE in variable_names and VISIBLE_DEVICES not in variable_names:
+        where = f"{path}.env[{variable_names.index(LEGACY_VARIABLE)}]"
         text = f"{LEGACY_VARIABLE} shows all GPUs to some images; add {VISIBLE_DEVICES}=void"
         yield _maybe("legacy-image", where, text)
 
@@ -198,7 +200,10 @@ def _host_paths(pod: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if not volume.get("hostPath"):
             continue
         path = _clean(str(_child(volume, "hostPath").get("path", "")))
-        if any(_is_under(path, one) or _is_under(one, path) for one in DEVICE_DIRECTORIES):
+        if any(
+            _is_under(path, directory) or _is_under(directory, path)
+            for directory in DEVICE_DIRECTORIES
+        ):
             yield str(volume.get("name", "")), path
 
 
@@ -268,12 +273,12 @@ def _is_under(path: str, directory: str) -> bool:
 
 
 def _sure(rule: str, field: str, text: str) -> Bypass:
-    return Bypass(rule=rule, severity=Severity.BYPASS, field=field, text=text)
+    return Bypass(rule=rule, severity=Certainty.BYPASS, field=field, text=text)
 
 
 def _maybe(rule: str, field: str, text: str) -> Bypass:
-    return Bypass(rule=rule, severity=Severity.SUSPICIOUS, field=field, text=text)
+    return Bypass(rule=rule, severity=Certainty.SUSPICIOUS, field=field, text=text)
 
 
 def _mistake(rule: str, field: str, text: str) -> Bypass:
-    return Bypass(rule=rule, severity=Severity.MISTAKE, field=field, text=text)
+    return Bypass(rule=rule, severity=Certainty.MISTAKE, field=field, text=text)

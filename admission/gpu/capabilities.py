@@ -61,7 +61,7 @@ class QueueOffer:
     flavors: tuple[FlavorCapabilities, ...] = ()
 
 
-class Grain(Enum):
+class DeviceKind(Enum):
     """The kind of device that one unit of a resource is: a whole GPU or a MIG instance."""
 
     GPU = "gpu"
@@ -82,7 +82,7 @@ class Offered:
     """
 
     resource: str
-    grain: Grain
+    grain: DeviceKind
     profile: str = ""
     shared: bool = False
     replicas: int = 1
@@ -178,9 +178,9 @@ class _Reader:
         if profile:
             yield from self._own_slices(profile, single=single)
         else:
-            yield from self._named(names.GPU_RESOURCE, Grain.GPU, "")
+            yield from self._named(names.GPU_RESOURCE, DeviceKind.GPU, "")
         for other in self._other_profiles(profile):
-            yield from self._named(profile_names.parse(other).resource, Grain.SLICE, other)
+            yield from self._named(profile_names.parse(other).resource, DeviceKind.SLICE, other)
 
     def _own_slices(self, profile: str, *, single: bool) -> Iterator[Offered]:
         """Slices by their own name, or as ``nvidia.com/gpu`` under the single strategy.
@@ -188,13 +188,13 @@ class _Reader:
         A queue that covers ``nvidia.com/gpu`` but not the slice's name means the latter.
         """
         resource = profile_names.parse(profile).resource
-        mixed = tuple(self._named(resource, Grain.SLICE, profile))
+        mixed = tuple(self._named(resource, DeviceKind.SLICE, profile))
         if mixed and not single:
             yield from mixed
         else:
-            yield from self._named(names.GPU_RESOURCE, Grain.SLICE, profile)
+            yield from self._named(names.GPU_RESOURCE, DeviceKind.SLICE, profile)
 
-    def _named(self, resource: str, grain: Grain, profile: str) -> Iterator[Offered]:
+    def _named(self, resource: str, grain: DeviceKind, profile: str) -> Iterator[Offered]:
         """The name, or its ``.shared`` form where the flavor's nodes share and rename."""
         shared = resources.shared_name(resource)
         if not self.flavor.sharing:
@@ -209,7 +209,7 @@ class _Reader:
             if self.open_names or name in self.declared:
                 yield self._offer(name, grain, profile, shared=is_shared)
 
-    def _offer(self, resource: str, grain: Grain, profile: str, *, shared: bool) -> Offered:
+    def _offer(self, resource: str, grain: DeviceKind, profile: str, *, shared: bool) -> Offered:
         return Offered(
             resource=resource,
             grain=grain,
@@ -224,18 +224,18 @@ class _Reader:
             return None
         if not profile:
             return self.product.whole
-        found = self.product.find(profile)
-        return None if found is None else found.cost
+        profile_of_product = self.product.find(profile)
+        return None if profile_of_product is None else profile_of_product.cost
 
-    def _other_profiles(self, own: str) -> Iterator[str]:
+    def _other_profiles(self, own_profile: str) -> Iterator[str]:
         """Canonical profiles, besides the flavor's own, whose names the queue covers."""
         if self.open_names:
-            if self.product is not None and not own and not self.flavor.sharing:
+            if self.product is not None and not own_profile and not self.flavor.sharing:
                 yield from self.product.profiles
             return
         for resource in sorted(self.declared):
             profile = _profile_of(resource, self.product)
-            if profile and profile != own:
+            if profile and profile != own_profile:
                 yield profile
 
 
@@ -244,8 +244,10 @@ def _declared(flavor: FlavorCapabilities) -> frozenset[str]:
 
 
 def _is_virtual_only(declared: Iterable[str]) -> bool:
-    known = set(declared)
-    return bool(known & resources.VIRTUAL) and not any(resources.is_device(name) for name in known)
+    names_declared = set(declared)
+    return bool(names_declared & resources.VIRTUAL) and not any(
+        resources.is_device(name) for name in names_declared
+    )
 
 
 def _profile_of(resource: str, product: Product | None) -> str:
@@ -259,8 +261,8 @@ def _profile_of(resource: str, product: Product | None) -> str:
     text = device.profile.text
     if product is None:
         return text
-    found = product.find(text)
-    return "" if found is None else found.name
+    profile_found = product.find(text)
+    return "" if profile_found is None else profile_found.name
 
 
 def _own_profile(

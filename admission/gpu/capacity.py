@@ -84,7 +84,7 @@ def of_node(
         worth=worth,
         physical=physical,
         sick=lost,
-        mismatched={name: abs(said - has) for name, (said, has) in mismatched.items()},
+        mismatched={name: abs(stated - has) for name, (stated, has) in mismatched.items()},
         stranded=_stranded(shape, whole, physical) if units else 0,
         reasons=(*blocked, *notes, *doubts, *unknown, *map(_mismatch, mismatched.items())),
     )
@@ -92,22 +92,24 @@ def of_node(
 
 def _of_published(
     node: NodeFacts,
-    found: Published,
+    published_: Published,
     shape: Layout,
     blocked: Sequence[str],
     catalogue: Catalogue,
 ) -> NodeCapacity:
     """The capacity of a node whose GPUs a DRA driver publishes."""
-    units = {} if blocked else found.most()
-    whole = found.most(with_sick=True)
-    worth, unknown = (NOTHING, ()) if blocked else found.worth(catalogue)
-    notes = [f"GPU {one.name} sick: {one.sick}" for one in found.devices if one.sick]
+    units = {} if blocked else published_.most()
+    whole = published_.most(with_sick=True)
+    worth, unknown = (NOTHING, ()) if blocked else published_.worth(catalogue)
+    notes = [
+        f"GPU {device.name} sick: {device.sick}" for device in published_.devices if device.sick
+    ]
     doubts = [shape.ambiguous] if shape.ambiguous else []
     return NodeCapacity(
         node=node.name,
         units=units,
         worth=worth,
-        physical=found.gpus,
+        physical=published_.gpus,
         sick={name: n - units.get(name, 0) for name, n in whole.items() if n > units.get(name, 0)},
         reasons=(*blocked, *notes, *doubts, *unknown),
     )
@@ -236,8 +238,8 @@ def _unit(node: NodeFacts, shape: Layout, name: str, catalogue: Catalogue) -> Co
     if not profile:
         return shape.product.whole if shape.product else _least_whole(node, catalogue)
     if shape.product is not None:
-        found = shape.product.find(profile)
-        return None if found is None else found.cost
+        profile_of_product = shape.product.find(profile)
+        return None if profile_of_product is None else profile_of_product.cost
     costs = [candidate.cost for _, candidate in catalogue.candidates(profile)]
     return min(costs, key=lambda cost: (cost.slices, cost.memory_bytes), default=None)
 
@@ -280,18 +282,18 @@ def _mismatches(
         plain = resources.plain_name(name)
         has[plain] = has.get(plain, 0) + amount // shape.divisor(name)
     for key in sorted(node.labels):
-        name, said = key.removesuffix(".count"), node.labels[key]
-        if name == key or not resources.is_device(name) or not said.isdecimal():
+        name, stated = key.removesuffix(".count"), node.labels[key]
+        if name == key or not resources.is_device(name) or not stated.isdecimal():
             continue
         if name == names.GPU_RESOURCE and shape.strategy == "mixed":
             continue
-        if int(said) != has.get(name, 0):
-            yield name, (int(said), has.get(name, 0))
+        if int(stated) != has.get(name, 0):
+            yield name, (int(stated), has.get(name, 0))
 
 
-def _mismatch(found: tuple[str, tuple[int, int]]) -> str:
-    name, (said, has) = found
-    return f"label {name}.count says {said}, the node has {has}"
+def _mismatch(counts: tuple[str, tuple[int, int]]) -> str:
+    name, (stated, has) = counts
+    return f"label {name}.count says {stated}, the node has {has}"
 
 
 def _stranded(shape: Layout, whole: Mapping[str, int], physical: int) -> int:

@@ -108,12 +108,12 @@ class Catalogue:
 
     def find(self, text: str) -> Product | None:
         """Return the product of that name, alias, or suffixed product label; None if unknown."""
-        known = self._by_name.get(text) or self._by_label.get(text)
-        if known is None:
-            known = self._match(read_label(text).model)
-            if known is not None:
-                self._by_label[text] = known
-        return known
+        product_ = self._by_name.get(text) or self._by_label.get(text)
+        if product_ is None:
+            product_ = self._match(read_label(text).model)
+            if product_ is not None:
+                self._by_label[text] = product_
+        return product_
 
     def find_loosely(self, text: str) -> Product | None:
         """Return the product that a label of somebody else names: ``nvidia-tesla-t4``, ``a10g``.
@@ -121,11 +121,11 @@ class Catalogue:
         None for a model that the table has with several amounts of memory.
         """
         model = _MAKER.sub("", text.lower())
-        found = self._by_model.get(model)
-        if found is not None or not model:
-            return found
+        products = self._by_model.get(model)
+        if products is not None or not model:
+            return products
         spelled = (text, *(f"{maker}{model.upper()}" for maker in ("NVIDIA-", "Tesla-")))
-        return next((one for one in map(self.find, spelled) if one is not None), None)
+        return next((product for product in map(self.find, spelled) if product is not None), None)
 
     def product(self, text: str) -> Product:
         """Return the product that ``find`` finds.
@@ -133,12 +133,12 @@ class Catalogue:
         Raises:
             UnknownProductError: lists the known products.
         """
-        found = self.find(text)
-        if found is None:
+        product_ = self.find(text)
+        if product_ is None:
             raise UnknownProductError(
                 text, f"unknown GPU product; known are {', '.join(self.products)}"
             )
-        return found
+        return product_
 
     def product_of_labels(self, labels: Mapping[str, str]) -> Product | None:
         """Return the product a node's labels name; the memory label decides for an unknown model.
@@ -150,10 +150,10 @@ class Catalogue:
         if not label:
             return None
         reading = read_label(label)
-        found = self.find(label)
+        product_ = self.find(label)
         mib = labels.get(names.GPU_MEMORY_LABEL, "")
-        if found is not None or not mib.isdecimal() or int(mib) == 0 or reading.profile:
-            return found
+        if product_ is not None or not mib.isdecimal() or int(mib) == 0 or reading.profile:
+            return product_
         gib = -(-int(mib) // _MIB_PER_GIB)
         return Product(name=reading.model, memory_gb=gib, estimated=True)
 
@@ -168,11 +168,13 @@ class Catalogue:
         refusal = profile_names.refuse_compute_instance(parsed)
         if refusal:
             raise InvalidValueError(text, refusal)
-        found = product.find(parsed.text)
-        if found is None:
-            known = ", ".join(product.profiles) or "none (no MIG)"
-            raise UnknownProfileError(text, f"{product.name} has no such profile; it has {known}")
-        return found
+        profile_of_product = product.find(parsed.text)
+        if profile_of_product is None:
+            profiles = ", ".join(product.profiles) or "none (no MIG)"
+            raise UnknownProfileError(
+                text, f"{product.name} has no such profile; it has {profiles}"
+            )
+        return profile_of_product
 
     def cost(self, product: str, profile: str = "") -> Cost:
         """Return the cost of one device: an instance of the profile, or the whole GPU.
@@ -185,13 +187,13 @@ class Catalogue:
             UnknownProductError: lists the known products.
             UnknownProfileError: lists the product's profiles.
         """
-        found = self.product(product)
-        return self.profile(found, profile).cost if profile else found.whole
+        product_ = self.product(product)
+        return self.profile(product_, profile).cost if profile else product_.whole
 
     def candidates(self, profile: str) -> tuple[tuple[Product, Profile], ...]:
         """Return every product that has a profile of this canonical name, with that profile."""
         pairs = ((product, product.find(profile)) for product in self.products.values())
-        return tuple((product, found) for product, found in pairs if found is not None)
+        return tuple((product, profile_) for product, profile_ in pairs if profile_ is not None)
 
     def _match(self, model: str) -> Product | None:
         if model in self._by_name:

@@ -6,12 +6,12 @@ from enum import Enum
 
 from admission.base import names, quantity
 from admission.gpu import placement
-from admission.gpu.capabilities import Grain, Offered, ResolvedCapabilities
+from admission.gpu.capabilities import DeviceKind, Offered, ResolvedCapabilities
 from admission.gpu.request_annotations import GpuAnnotations
-from admission.gpu.resources import Device, Kind
+from admission.gpu.resources import Device, UnitKind
 
 
-class Code(Enum):
+class RefusalCode(Enum):
     """Why a flavor does not hold a request."""
 
     NOT_COVERED = "NotCovered"
@@ -26,7 +26,7 @@ class Code(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
+class RefusalReason:
     """Why a request is not met.
 
     Attributes:
@@ -36,7 +36,7 @@ class Reason:
         flavor: the flavor that gave the reason; empty if no flavor was tried.
     """
 
-    code: Code
+    code: RefusalCode
     field: str
     text: str
     flavor: str = ""
@@ -62,7 +62,7 @@ class GpuRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class RequestAnswer:
     """The answer to one request.
 
     Attributes:
@@ -76,7 +76,7 @@ class Chosen:
     offer: Offered
 
 
-def choose(menu: ResolvedCapabilities, ask: GpuRequest) -> Chosen | Reason:
+def choose(menu: ResolvedCapabilities, ask: GpuRequest) -> RequestAnswer | RefusalReason:
     """Return the flavor's answer to one request."""
     wrong = _contradiction(menu, ask) or _lacks_profile(menu, ask)
     if wrong is not None:
@@ -90,10 +90,12 @@ def choose(menu: ResolvedCapabilities, ask: GpuRequest) -> Chosen | Reason:
     if not ample:
         return _too_small(menu, ask, fitting)
     best = min(ample, key=_least) if ask.wish.memory_bytes else ample[0]
-    return Chosen(ask=ask, resource=_name(menu, ask, best), offer=best)
+    return RequestAnswer(ask=ask, resource=_name(menu, ask, best), offer=best)
 
 
-def too_many_shares(menu: ResolvedCapabilities, answers: Iterable[Chosen]) -> Reason | None:
+def too_many_shares(
+    menu: ResolvedCapabilities, answers: Iterable[RequestAnswer]
+) -> RefusalReason | None:
     """Return why the kubelet would refuse a container's sum of shares after scheduling.
 
     Source: k8s-device-plugin, failRequestsGreaterThanOne; the text is the plugin's.
@@ -111,7 +113,7 @@ def too_many_shares(menu: ResolvedCapabilities, answers: Iterable[Chosen]) -> Re
                 f"maximum request size for shared resources is 1; found {shares[key]}:"
                 f" the nodes of this flavor refuse more than one share per container"
             )
-            return _reason(menu, answer.ask, Code.TOO_MANY_SHARES, text)
+            return _reason(menu, answer.ask, RefusalCode.TOO_MANY_SHARES, text)
     return None
 
 
@@ -130,7 +132,7 @@ def why_node_never(menu: ResolvedCapabilities, totals: Iterable[tuple[Offered, i
     slices: dict[str, int] = {}
     whole = 0
     for offer, count in totals:
-        if offer.grain is Grain.SLICE and not offer.shared:
+        if offer.grain is DeviceKind.SLICE and not offer.shared:
             slices[offer.profile] = slices.get(offer.profile, 0) + count
         else:
             whole += -(-count // offer.replicas)
@@ -142,22 +144,22 @@ def why_node_never(menu: ResolvedCapabilities, totals: Iterable[tuple[Offered, i
     return answer.reason if answer.fit is placement.Fit.NEVER else ""
 
 
-def _contradiction(menu: ResolvedCapabilities, ask: GpuRequest) -> Reason | None:
+def _contradiction(menu: ResolvedCapabilities, ask: GpuRequest) -> RefusalReason | None:
     """A MIG name in the request and another profile in the annotation."""
     profile, wished = ask.device.profile, ask.wish.profile
     if profile is None or not wished or _canonical(menu, profile.text) == _canonical(menu, wished):
         return None
     text = f"asks for {ask.device.resource}, but the annotation {names.MIG_PROFILE} says {wished}"
-    return _reason(menu, ask, Code.WRONG_PROFILE, text)
+    return _reason(menu, ask, RefusalCode.WRONG_PROFILE, text)
 
 
-def _lacks_profile(menu: ResolvedCapabilities, ask: GpuRequest) -> Reason | None:
+def _lacks_profile(menu: ResolvedCapabilities, ask: GpuRequest) -> RefusalReason | None:
     """A profile that the flavor's product does not have, whatever quota says."""
     profile = _wanted_profile(ask)
     if not profile or menu.product is None or menu.product.find(profile) is not None:
         return None
     text = placement.unknown_profiles(menu.product, [profile])
-    return _reason(menu, ask, Code.UNKNOWN_PROFILE, text)
+    return _reason(menu, ask, RefusalCode.UNKNOWN_PROFILE, text)
 
 
 def _wanted_profile(ask: GpuRequest) -> str:
@@ -165,8 +167,8 @@ def _wanted_profile(ask: GpuRequest) -> str:
 
 
 def _canonical(menu: ResolvedCapabilities, profile: str) -> str:
-    found = menu.product.find(profile) if menu.product else None
-    return found.name if found else profile
+    profile_of_product = menu.product.find(profile) if menu.product else None
+    return profile_of_product.name if profile_of_product else profile
 
 
 def _is_meant(menu: ResolvedCapabilities, ask: GpuRequest) -> Callable[[Offered], bool]:
@@ -178,7 +180,7 @@ def _is_meant(menu: ResolvedCapabilities, ask: GpuRequest) -> Callable[[Offered]
         return lambda offer: (
             offer.resource == ask.device.resource and offer.profile == (name or offer.profile)
         )
-    if ask.device.kind is Kind.MIG:
+    if ask.device.kind is UnitKind.MIG:
         return lambda offer: offer.profile == name and not offer.shared
     if profile:
         return lambda offer: offer.profile == name
@@ -201,37 +203,46 @@ def _least(offer: Offered) -> tuple[int, int, bool, int, str]:
 
 def _name(menu: ResolvedCapabilities, ask: GpuRequest, offer: Offered) -> str:
     """The offer's name, or the asker's own spelling (an alias) where the queue covers that."""
-    own = ask.device.resource
-    if ask.device.kind is Kind.MIG and offer.resource != names.GPU_RESOURCE and menu.covers(own):
-        return own
+    resource_name = ask.device.resource
+    if (
+        ask.device.kind is UnitKind.MIG
+        and offer.resource != names.GPU_RESOURCE
+        and menu.covers(resource_name)
+    ):
+        return resource_name
     return offer.resource
 
 
-def _not_covered(menu: ResolvedCapabilities, ask: GpuRequest) -> Reason:
+def _not_covered(menu: ResolvedCapabilities, ask: GpuRequest) -> RefusalReason:
     """The flavor has no quota for what is asked, or its description is wrong."""
     if menu.problem:
-        return _reason(menu, ask, Code.BAD_FLAVOR, menu.problem)
+        return _reason(menu, ask, RefusalCode.BAD_FLAVOR, menu.problem)
     offered = ", ".join(offer.resource for offer in menu.offers) or "no GPUs"
-    wanted = _wanted_profile(ask) or ask.device.resource
-    text = f"offers {offered}, not {wanted}"
-    return _reason(menu, ask, Code.NOT_COVERED, text)
+    wanted_name = _wanted_profile(ask) or ask.device.resource
+    text = f"offers {offered}, not {wanted_name}"
+    return _reason(menu, ask, RefusalCode.NOT_COVERED, text)
 
 
-def _too_small(menu: ResolvedCapabilities, ask: GpuRequest, offers: list[Offered]) -> Reason:
-    least = quantity.from_canonical("memory", ask.wish.memory_bytes)
-    known = [offer for offer in offers if offer.memory_bytes is not None]
-    if not known:
+def _too_small(
+    menu: ResolvedCapabilities, ask: GpuRequest, offers: list[Offered]
+) -> RefusalReason:
+    lowest = quantity.from_canonical("memory", ask.wish.memory_bytes)
+    measured = [offer for offer in offers if offer.memory_bytes is not None]
+    if not measured:
         text = (
             f"the memory of its GPUs is unknown: name the product in the flavor's annotation"
             f" {names.FLAVOR_PRODUCT}"
         )
-        return _reason(menu, ask, Code.BAD_FLAVOR, text)
+        return _reason(menu, ask, RefusalCode.BAD_FLAVOR, text)
     shown = ", ".join(
-        f"{o.resource} ({quantity.from_canonical('memory', o.memory_bytes or 0)})" for o in known
+        f"{o.resource} ({quantity.from_canonical('memory', o.memory_bytes or 0)})"
+        for o in measured
     )
-    text = f"no device with {least} of memory: it offers {shown}"
-    return _reason(menu, ask, Code.TOO_LITTLE_MEMORY, text)
+    text = f"no device with {lowest} of memory: it offers {shown}"
+    return _reason(menu, ask, RefusalCode.TOO_LITTLE_MEMORY, text)
 
 
-def _reason(menu: ResolvedCapabilities, ask: GpuRequest, code: Code, text: str) -> Reason:
-    return Reason(code=code, field=ask.field, text=text, flavor=menu.flavor.name)
+def _reason(
+    menu: ResolvedCapabilities, ask: GpuRequest, code: RefusalCode, text: str
+) -> RefusalReason:
+    return RefusalReason(code=code, field=ask.field, text=text, flavor=menu.flavor.name)

@@ -23,7 +23,7 @@ _OF_DRIVER: Final = re.compile(rf"(?<!!=)(?<!!= )(['\"]){re.escape(names.DRA_DRI
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceClass:
+class GpuDeviceClass:
     """A DeviceClass that hands out GPUs, or that the configuration counts as something.
 
     Attributes:
@@ -46,15 +46,15 @@ class DeviceClass:
 
 
 BUILT_IN: Final = {
-    names.GPU_CLASS: DeviceClass(name=names.GPU_CLASS),
-    names.MIG_CLASS: DeviceClass(name=names.MIG_CLASS, is_sliced=True),
-    names.VFIO_CLASS: DeviceClass(name=names.VFIO_CLASS),
+    names.GPU_CLASS: GpuDeviceClass(name=names.GPU_CLASS),
+    names.MIG_CLASS: GpuDeviceClass(name=names.MIG_CLASS, is_sliced=True),
+    names.VFIO_CLASS: GpuDeviceClass(name=names.VFIO_CLASS),
 }
 """The classes that NVIDIA's driver installs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceRequest:
+class GpuDeviceRequest:
     """One request of a claim.
 
     Attributes:
@@ -72,7 +72,7 @@ class DeviceRequest:
 
 def device_class(
     name: str, expressions: Iterable[str], extended_resource: str, counted_as: str = ""
-) -> DeviceClass | None:
+) -> GpuDeviceClass | None:
     """Return a DeviceClass as its object says; None if it says nothing of GPUs.
 
     Args:
@@ -82,11 +82,11 @@ def device_class(
         counted_as: the resource that the configuration maps it to; empty if none.
     """
     if counted_as:
-        return DeviceClass(name=name, answers=extended_resource, counted_as=counted_as)
-    known, expressions = BUILT_IN.get(name), tuple(expressions)
+        return GpuDeviceClass(name=name, answers=extended_resource, counted_as=counted_as)
+    built_in, expressions = BUILT_IN.get(name), tuple(expressions)
     answers = extended_resource if resources.is_device(extended_resource) else ""
     of_driver = any(_OF_DRIVER.search(text) for text in expressions)
-    if known is None and not answers and not of_driver:
+    if built_in is None and not answers and not of_driver:
         return None
     profile = unclear = ""
     try:
@@ -94,33 +94,33 @@ def device_class(
     except InvalidValueError as error:
         unclear = str(error)
     is_mig = selectors.demanded(expressions, "type") == {"mig"}
-    return DeviceClass(
+    return GpuDeviceClass(
         name=name,
         profile=profile,
         extended_resource=answers,
         answers=extended_resource,
-        is_sliced=is_mig or (known is not None and known.is_sliced),
+        is_sliced=is_mig or (built_in is not None and built_in.is_sliced),
         unclear=unclear,
     )
 
 
 def known_classes(
-    seen: Iterable[DeviceClass], mappings: Mapping[str, str]
-) -> Mapping[str, DeviceClass]:
+    seen: Iterable[GpuDeviceClass], mappings: Mapping[str, str]
+) -> Mapping[str, GpuDeviceClass]:
     """Return the counted classes by name: NVIDIA's own, those seen, and those mapped.
 
     Args:
         seen: classes that exist.
         mappings: resources by the name of the class that is counted as such; they win.
     """
-    found = dict(BUILT_IN) | {one.name: one for one in seen}
+    classes = dict(BUILT_IN) | {device_class_.name: device_class_ for device_class_ in seen}
     for name, resource in mappings.items():
-        if name not in found or found[name].counted_as != resource:
-            found[name] = DeviceClass(name=name, counted_as=resource)
-    return found
+        if name not in classes or classes[name].counted_as != resource:
+            classes[name] = GpuDeviceClass(name=name, counted_as=resource)
+    return classes
 
 
-def resource_of(request: DeviceRequest, classes: Mapping[str, DeviceClass]) -> str:
+def resource_of(request: GpuDeviceRequest, classes: Mapping[str, GpuDeviceClass]) -> str:
     """Return the resource that quota counts the devices of a request as.
 
     The class decides what a device costs. Selectors of the request can be written by any user, so
@@ -131,30 +131,30 @@ def resource_of(request: DeviceRequest, classes: Mapping[str, DeviceClass]) -> s
         InvalidValueError: an unknown class, selectors that do not tell the MIG profile, or a
             profile whose name cannot be read.
     """
-    known = classes.get(request.device_class)
-    if known is None:
+    device_class = classes.get(request.device_class)
+    if device_class is None:
         raise InvalidValueError(
             f"DeviceClass {request.device_class}",
             "is not known to hand out GPUs, so it is not counted: list it in the configuration"
             " under resources.deviceClassMappings",
         )
-    if known.counted_as:
-        return known.counted_as
-    if known.unclear and not known.is_sliced:
-        raise InvalidValueError(f"DeviceClass {known.name}", known.unclear)
-    if known.profile:
-        _refuse_others(request, known.profile)
-        return profiles.parse(known.profile).resource
-    if known.is_sliced:
+    if device_class.counted_as:
+        return device_class.counted_as
+    if device_class.unclear and not device_class.is_sliced:
+        raise InvalidValueError(f"DeviceClass {device_class.name}", device_class.unclear)
+    if device_class.profile:
+        _refuse_others(request, device_class.profile)
+        return profiles.parse(device_class.profile).resource
+    if device_class.is_sliced:
         profile = profile_of(request.selectors)
         if not profile:
             rule = "a MIG request needs a selector for device.attributes.profile to be counted"
             raise InvalidValueError(request.device_class, rule)
         return profiles.parse(profile).resource
-    return known.extended_resource or names.GPU_RESOURCE
+    return device_class.extended_resource or names.GPU_RESOURCE
 
 
-def _refuse_others(request: DeviceRequest, profile: str) -> None:
+def _refuse_others(request: GpuDeviceRequest, profile: str) -> None:
     """Refuses a request that demands another MIG profile than that of its class."""
     for text in sorted(selectors.demanded(request.selectors, "profile")):
         if profiles.parse(text) != profiles.parse(profile):
@@ -163,7 +163,7 @@ def _refuse_others(request: DeviceRequest, profile: str) -> None:
 
 
 def amounts(
-    requests: Iterable[DeviceRequest], classes: Mapping[str, DeviceClass]
+    requests: Iterable[GpuDeviceRequest], classes: Mapping[str, GpuDeviceClass]
 ) -> dict[str, int]:
     """Return the devices that a claim uses, by resource; admin access uses none.
 
@@ -178,7 +178,7 @@ def amounts(
     return total
 
 
-def counted_name(resource: str, classes: Mapping[str, DeviceClass]) -> str:
+def counted_name(resource: str, classes: Mapping[str, GpuDeviceClass]) -> str:
     """Return the name as which quota counts a container's resource: its DeviceClass decides.
 
     A plugin's name that a class answers, too, stays: it costs the same either way. So does a name
@@ -191,9 +191,9 @@ def counted_name(resource: str, classes: Mapping[str, DeviceClass]) -> str:
         return resource
     if resource.startswith(resources.IMPLICIT_CLASS_PREFIX):
         name = resource.removeprefix(resources.IMPLICIT_CLASS_PREFIX)
-        return resource_of(DeviceRequest(device_class=name), classes)
+        return resource_of(GpuDeviceRequest(device_class=name), classes)
     answering = answered_by(resource, classes)
-    costs = {resource_of(DeviceRequest(device_class=name), classes) for name in answering}
+    costs = {resource_of(GpuDeviceRequest(device_class=name), classes) for name in answering}
     if len(costs) > 1:
         rule = (
             f"is answered by the DeviceClasses {', '.join(answering)}, which cost differently:"
@@ -203,9 +203,13 @@ def counted_name(resource: str, classes: Mapping[str, DeviceClass]) -> str:
     return next(iter(costs), resource)
 
 
-def answered_by(resource: str, classes: Mapping[str, DeviceClass]) -> tuple[str, ...]:
+def answered_by(resource: str, classes: Mapping[str, GpuDeviceClass]) -> tuple[str, ...]:
     """Return the counted classes that answer an extended resource, sorted by name."""
-    return tuple(sorted(name for name, one in classes.items() if one.answers == resource))
+    return tuple(
+        sorted(
+            name for name, device_class_ in classes.items() if device_class_.answers == resource
+        )
+    )
 
 
 def profile_of(expressions: Iterable[str]) -> str:

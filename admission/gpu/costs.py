@@ -19,7 +19,7 @@ from admission.gpu import capabilities, resources
 from admission.gpu.capabilities import FlavorCapabilities, Offered, ResolvedCapabilities
 from admission.gpu.catalogue import Catalogue, UnknownProductError
 from admission.gpu.products import Cost, Product, Profile
-from admission.gpu.resources import Device, Kind
+from admission.gpu.resources import Device, UnitKind
 
 NOTHING = Cost(slices=0, memory_bytes=0)
 
@@ -72,11 +72,11 @@ class FlavorCosts:
             UnknownProfileError: the flavor's product, or every product, lacks the profile.
             UnknownProductError: the cost of a whole GPU of unknown product is asked for.
         """
-        known = self._known.get(resource)
-        if known is not None:
-            return known
+        price_known = self._known.get(resource)
+        if price_known is not None:
+            return price_known
         device = resources.parse(resource)
-        if device is None or device.kind is Kind.DEVICE_CLASS:
+        if device is None or device.kind is UnitKind.DEVICE_CLASS:
             return None
         price = self._price(device)
         self._known[resource] = price
@@ -91,7 +91,7 @@ class FlavorCosts:
             InvalidValueError: a MIG name that is no usable profile.
         """
         device = resources.parse(resource)
-        if device is None or device.kind is Kind.DEVICE_CLASS:
+        if device is None or device.kind is UnitKind.DEVICE_CLASS:
             return ""
         for offer in self.menu.offers:
             if offer.resource == resource or self._is_alias(device, offer):
@@ -103,8 +103,12 @@ class FlavorCosts:
         product = self.menu.product
         if device.profile is None or product is None or offer.resource == names.GPU_RESOURCE:
             return False
-        found = product.find(device.profile.text)
-        return found is not None and found.name == offer.profile and offer.shared == device.shared
+        profile_of_product = product.find(device.profile.text)
+        return (
+            profile_of_product is not None
+            and profile_of_product.name == offer.profile
+            and offer.shared == device.shared
+        )
 
     def demand(self, amounts: Mapping[str, int]) -> Cost:
         """Return the cost of a resource list; other names than GPUs and amounts of 0 cost nothing.
@@ -130,13 +134,13 @@ class FlavorCosts:
 
         They are sorted.
         """
-        found = {self.menu.problem}
+        problems = {self.menu.problem}
         for offer in self.menu.offers:
             try:
-                found |= set(self.assumptions({offer.resource: 1}))
+                problems |= set(self.assumptions({offer.resource: 1}))
             except InvalidValueError as error:
-                found.add(error.rule)
-        return tuple(sorted(filter(None, found)))
+                problems.add(error.rule)
+        return tuple(sorted(filter(None, problems)))
 
     def _price(self, device: Device) -> DeviceCost:
         flavor = self.menu.flavor
@@ -144,8 +148,8 @@ class FlavorCosts:
         if device.profile is None:
             return DeviceCost(cost=self._whole(), replicas=replicas)
         if self.menu.product is not None:
-            found = self.catalogue.profile(self.menu.product, device.profile.text)
-            return DeviceCost(cost=found.cost, replicas=replicas)
+            profile_of_product = self.catalogue.profile(self.menu.product, device.profile.text)
+            return DeviceCost(cost=profile_of_product.cost, replicas=replicas)
         cost, assumed = dearest(self.catalogue, device.profile.text)
         return DeviceCost(cost=cost, replicas=replicas, assumed=assumed)
 
@@ -170,13 +174,14 @@ def dearest(catalogue: Catalogue, profile: str) -> tuple[Cost, str]:
     Raises:
         InvalidValueError: no product has it.
     """
-    found = catalogue.candidates(profile)
-    if not found:
+    candidates = catalogue.candidates(profile)
+    if not candidates:
         raise InvalidValueError(profile, "no known GPU product has this profile")
-    slices = max(candidate.compute_slices for _, candidate in found)
-    memory = max(candidate.cost.memory_bytes for _, candidate in found)
+    slices = max(candidate.compute_slices for _, candidate in candidates)
+    memory = max(candidate.cost.memory_bytes for _, candidate in candidates)
     note = (
-        f"{profile} is counted at its highest cost over {', '.join(p.name for p, _ in found)},"
+        f"{profile} is counted at its highest cost over "
+        f"{', '.join(p.name for p, _ in candidates)},"
         " because the flavor names no product"
     )
     return Cost(slices=slices, memory_bytes=memory), note
@@ -189,8 +194,10 @@ def virtual(cost: Cost) -> dict[str, int]:
 
 def counts_devices(covered: Iterable[str]) -> bool:
     """Return whether a queue covers virtual resources and no device name: all names count."""
-    known = set(covered)
-    return bool(known & resources.VIRTUAL) and not any(map(resources.is_device, known))
+    covered_names = set(covered)
+    return bool(covered_names & resources.VIRTUAL) and not any(
+        map(resources.is_device, covered_names)
+    )
 
 
 class Unit(Enum):

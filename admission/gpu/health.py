@@ -113,7 +113,7 @@ class DeviceReading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class HealthVerdict:
     """Whether something counts.
 
     Attributes:
@@ -127,7 +127,7 @@ class Verdict:
 
 def judge_device(
     device: DeviceReading, policy: HealthPolicy, *, was_healthy: bool = True
-) -> Verdict:
+) -> HealthVerdict:
     """Return the verdict on one device.
 
     Args:
@@ -139,20 +139,20 @@ def judge_device(
     if not device.healthy and xid is not None:
         verdict = policy.judge_xid(xid)
         if verdict is not XidVerdict.SICK:
-            return Verdict(healthy=True, reason=f"XID {xid} ({verdict.value})")
+            return HealthVerdict(healthy=True, reason=f"XID {xid} ({verdict.value})")
     if not device.healthy:
-        return Verdict(healthy=False, reason=_explained(device.reason, xid))
+        return HealthVerdict(healthy=False, reason=_explained(device.reason, xid))
     if device.celsius is None:
-        return Verdict(healthy=True)
+        return HealthVerdict(healthy=True)
     limit = policy.hot_celsius if was_healthy else policy.cool_celsius
     hot = device.celsius > limit or (not was_healthy and device.celsius == limit)
     reason = f"{device.celsius} C, {'above' if hot else 'below'} {limit} C"
-    return Verdict(healthy=not hot, reason=reason if hot else "")
+    return HealthVerdict(healthy=not hot, reason=reason if hot else "")
 
 
 def judge_node(
     conditions: Iterable[tuple[str, str]], labels: Mapping[str, str], policy: HealthPolicy
-) -> Verdict:
+) -> HealthVerdict:
     """Return the verdict on a node's GPUs as a whole; people overrule conditions.
 
     Args:
@@ -160,18 +160,20 @@ def judge_node(
         labels: of the node.
         policy: of the installation.
     """
-    said = labels.get(policy.health_label, "")
-    if said == "unhealthy":
+    label = labels.get(policy.health_label, "")
+    if label == "unhealthy":
         reason = f"label {policy.health_label}=unhealthy"
-        return Verdict(healthy=False, reason=reason)
+        return HealthVerdict(healthy=False, reason=reason)
     bad = sorted(
         f"condition {kind}={status}"
         for kind, status in conditions
         if policy.bad_conditions.get(kind) == status
     )
-    if said == "healthy":
-        return Verdict(healthy=True, reason=", ".join(bad) and f"overruled: {', '.join(bad)}")
-    return Verdict(healthy=not bad, reason=", ".join(bad))
+    if label == "healthy":
+        return HealthVerdict(
+            healthy=True, reason=", ".join(bad) and f"overruled: {', '.join(bad)}"
+        )
+    return HealthVerdict(healthy=not bad, reason=", ".join(bad))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

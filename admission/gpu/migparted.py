@@ -30,33 +30,33 @@ def check(
     configs = config.get(_CONFIGS)
     if not isinstance(configs, Mapping):
         return (Finding(rule="shape", field=_CONFIGS, text="must map names to lists of entries"),)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for name, entries in configs.items():
         if not isinstance(entries, Sequence) or isinstance(entries, str):
             text = "must be a list of entries"
-            found.append(Finding(rule="shape", field=f"{_CONFIGS}.{name}", text=text))
+            findings.append(Finding(rule="shape", field=f"{_CONFIGS}.{name}", text=text))
             continue
         for index, entry in enumerate(entries):
             path = f"{_CONFIGS}.{name}[{index}]"
-            found += _entry(path, entry, _candidates(entry, catalogue, product), catalogue)
-    return tuple(found)
+            findings += _entry(path, entry, _candidates(entry, catalogue, product), catalogue)
+    return tuple(findings)
 
 
 def _candidates(entry: Any, catalogue: Catalogue, product: Product | None) -> tuple[Product, ...]:
     """The products an entry may be meant for: the given one, or those of its device filter."""
-    known = tuple(p for p in catalogue.products.values() if p.has_mig)
-    pool = (product,) if product is not None else known
+    mig_products = tuple(p for p in catalogue.products.values() if p.has_mig)
+    pool = (product,) if product is not None else mig_products
     filters = entry.get("device-filter") if isinstance(entry, Mapping) else None
     if not filters:
         return pool
-    wanted = [filters] if isinstance(filters, str) else list(filters)
-    listed = {p.name for p in known if _is_listed(p, wanted)}
+    filter_list = [filters] if isinstance(filters, str) else list(filters)
+    listed = {p.name for p in mig_products if _is_listed(p, filter_list)}
     return tuple(p for p in pool if p.name in listed or not p.pci_ids)
 
 
-def _is_listed(product: Product, wanted: Sequence[str]) -> bool:
+def _is_listed(product: Product, filter_list: Sequence[str]) -> bool:
     """Filters are device id and vendor id in one number: ``0x20B210DE``."""
-    upper = [text.upper() for text in wanted]
+    upper = [text.upper() for text in filter_list]
     return any(text.startswith(identity.upper()) for identity in product.pci_ids for text in upper)
 
 
@@ -129,12 +129,12 @@ def _foreign(want: Mapping[str, int], products: Sequence[Product], catalogue: Ca
 
 def _nearest(product: Product, want: Mapping[str, int]) -> str:
     """The largest part of the wish that fits: most instances, then most compute."""
-    wanted = placement.vector(product, want)
+    want_vector = placement.vector(product, want)
     weights = [profile.compute_slices for profile in product.profiles.values()]
     parts = [
         part
         for part in placement.addable(product, ())
-        if all(p <= w for p, w in zip(part, wanted, strict=True))
+        if all(p <= w for p, w in zip(part, want_vector, strict=True))
     ]
     best = max(
         parts,

@@ -117,8 +117,8 @@ def profile_of(resource: str) -> str:
 
 
 def _canonical(product: Product | None, profile: str) -> str:
-    found = product.find(profile) if product is not None and profile else None
-    return found.name if found is not None else profile
+    profile_of_product = product.find(profile) if product is not None and profile else None
+    return profile_of_product.name if profile_of_product is not None else profile
 
 
 def _invalid(labels: Mapping[str, str], *, is_invalid: bool) -> str:
@@ -135,33 +135,33 @@ def _invalid(labels: Mapping[str, str], *, is_invalid: bool) -> str:
 
 def _replicas(labels: Mapping[str, str]) -> dict[str, int]:
     """Shares per device by plain resource name, from ``<resource>.replicas`` labels."""
-    found = {}
+    replicas = {}
     for key, value in labels.items():
         resource = key.removesuffix(".replicas")
         if resource != key and resources.is_device(resource) and value.isdecimal():
-            found[resource] = max(int(value), 1)
+            replicas[resource] = max(int(value), 1)
     gke = labels.get(names.GKE_REPLICAS_LABEL, "")
-    if gke.isdecimal() and names.GPU_RESOURCE not in found:
-        found[names.GPU_RESOURCE] = max(int(gke), 1)
-    return found
+    if gke.isdecimal() and names.GPU_RESOURCE not in replicas:
+        replicas[names.GPU_RESOURCE] = max(int(gke), 1)
+    return replicas
 
 
 def _sharing(labels: Mapping[str, str], replicas: Mapping[str, int]) -> str:
-    said = [labels.get(names.GKE_SHARING_LABEL, "")]
-    said += [
+    strategies = [labels.get(names.GKE_SHARING_LABEL, "")]
+    strategies += [
         value
         for key, value in sorted(labels.items())
         if key.endswith(".sharing-strategy")
         and replicas.get(key.removesuffix(".sharing-strategy"))
     ]
-    return next((name for text in said if (name := capabilities.normal_sharing(text))), "")
+    return next((name for text in strategies if (name := capabilities.normal_sharing(text))), "")
 
 
 def _product(node: NodeFacts, catalogue: Catalogue) -> Product | None:
     """As the driver names it, which knows the GPUs themselves, else as the labels do."""
     named = node.published.products() if node.published is not None else ()
-    known = published.product_of(named[0], catalogue) if len(named) == 1 else None
-    return known or catalogue.product_of_labels(node.labels)
+    product = published.product_of(named[0], catalogue) if len(named) == 1 else None
+    return product or catalogue.product_of_labels(node.labels)
 
 
 def _mixed_models(node: NodeFacts) -> str:

@@ -41,7 +41,7 @@ class Fit(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class PlacementAnswer:
     """Whether a set of instances fits, and where.
 
     Attributes:
@@ -58,7 +58,7 @@ class Answer:
 
 def fit_node(
     product: Product, want: Mapping[str, int], gpus: Sequence[Iterable[Placed]]
-) -> Answer:
+) -> PlacementAnswer:
     """Return whether the GPUs of one node can hold the instances of one pod.
 
     Each instance may be on any of the GPUs.
@@ -68,20 +68,24 @@ def fit_node(
     """
     unknown = unknown_profiles(product, want)
     if unknown:
-        return Answer(fit=Fit.NEVER, reason=unknown)
-    wanted = vector(product, want)
+        return PlacementAnswer(fit=Fit.NEVER, reason=unknown)
+    want_vector = vector(product, want)
     empty = addable(product, ())
     weights = _weights(product)
-    if pack(wanted, [empty] * len(gpus), weights) is None:
+    if pack(want_vector, [empty] * len(gpus), weights) is None:
         count = f"{len(gpus)} {product.name}"
-        return Answer(fit=Fit.NEVER, reason=f"{_show(want)} does not fit on {count} of one node")
-    held = [occupancy(product, gpu) for gpu in gpus]
-    parts = pack(wanted, [addable(product, gpu) for gpu in held], weights)
+        return PlacementAnswer(
+            fit=Fit.NEVER, reason=f"{_show(want)} does not fit on {count} of one node"
+        )
+    occupancies = [occupancy(product, gpu) for gpu in gpus]
+    parts = pack(want_vector, [addable(product, gpu) for gpu in occupancies], weights)
     if parts is None:
         reason = f"{_show(want)} fits the empty node, but not what is free on its GPUs"
-        return Answer(fit=Fit.NOT_NOW, reason=reason)
-    placement = tuple(_example(product, gpu, part) for gpu, part in zip(held, parts, strict=True))
-    return Answer(fit=Fit.FITS, placement=placement)
+        return PlacementAnswer(fit=Fit.NOT_NOW, reason=reason)
+    placement = tuple(
+        _example(product, gpu, part) for gpu, part in zip(occupancies, parts, strict=True)
+    )
+    return PlacementAnswer(fit=Fit.FITS, placement=placement)
 
 
 def why_never(product: Product, want: Mapping[str, int]) -> str:
@@ -108,8 +112,8 @@ def unknown_profiles(product: Product, want: Iterable[str]) -> str:
         return ""
     if not product.has_mig:
         return f"{product.name} has no MIG, hence no {', '.join(missing)}"
-    known = ", ".join(product.profiles)
-    return f"{product.name} has no profile {', '.join(missing)}; it has {known}"
+    profiles = ", ".join(product.profiles)
+    return f"{product.name} has no profile {', '.join(missing)}; it has {profiles}"
 
 
 def vector(product: Product, want: Mapping[str, int]) -> Vector:
@@ -133,16 +137,16 @@ def occupancy(product: Product, placed: Iterable[Placed]) -> Occupancy:
 
 
 @lru_cache(maxsize=4096)
-def addable(product: Product, held: Occupancy) -> frozenset[Vector]:
+def addable(product: Product, occupied: Occupancy) -> frozenset[Vector]:
     """Return every set of instances that can be added to the GPU; closed under leaving some out.
 
     Args:
         product: the GPU model.
-        held: canonical occupancy, see ``occupancy``.
+        occupied: canonical occupancy, see ``occupancy``.
     """
     profiles = tuple(product.profiles.values())
-    base = _load(product, held)
-    masks = {tuple([0] * len(profiles)): frozenset({_mask(product, held)})}
+    base = _load(product, occupied)
+    masks = {tuple([0] * len(profiles)): frozenset({_mask(product, occupied)})}
     for index, profile in enumerate(profiles):
         layer = masks
         while layer:
@@ -153,8 +157,12 @@ def addable(product: Product, held: Occupancy) -> frozenset[Vector]:
 
 def maximal(vectors: Iterable[Vector]) -> frozenset[Vector]:
     """Return the sets to which nothing can be added."""
-    known = frozenset(vectors)
-    return frozenset(v for v in known if not any(more in known for more in _successors(v)))
+    known_vectors = frozenset(vectors)
+    return frozenset(
+        v
+        for v in known_vectors
+        if not any(successor in known_vectors for successor in _successors(v))
+    )
 
 
 def compute_slices(product: Product, counts: Vector) -> int:
@@ -181,9 +189,9 @@ class _Load(NamedTuple):
     slices: int
 
 
-def _load(product: Product, held: Occupancy) -> _Load:
+def _load(product: Product, occupied: Occupancy) -> _Load:
     counts = dict.fromkeys(product.profiles, 0)
-    for placed in held:
+    for placed in occupied:
         counts[placed.profile] += 1
     used = tuple(counts.values())
     return _Load(used, _engines(product, used), compute_slices(product, used))
@@ -211,12 +219,12 @@ def _grown(
     places = [_bits(profile, start) for start in profile.starts]
     grown = {}
     for counts, masks in layer.items():
-        more = (*counts[:index], counts[index] + 1, *counts[index + 1 :])
-        if not _within_limits(product, base, more, index, profile):
+        counts_grown = (*counts[:index], counts[index] + 1, *counts[index + 1 :])
+        if not _within_limits(product, base, counts_grown, index, profile):
             continue
         taken = frozenset(mask | bits for mask in masks for bits in places if not mask & bits)
         if taken:
-            grown[more] = taken
+            grown[counts_grown] = taken
     return grown
 
 
@@ -251,18 +259,18 @@ def _checked(product: Product, placed: Occupancy) -> Occupancy:
 
 
 @lru_cache(maxsize=4096)
-def _example(product: Product, held: Occupancy, wanted: Vector) -> Occupancy:
+def _example(product: Product, occupied: Occupancy, want_vector: Vector) -> Occupancy:
     """One placement: large and picky profiles first, high starts first, to keep start 0 free."""
     items = [
         profile
-        for profile, count in zip(product.profiles.values(), wanted, strict=True)
+        for profile, count in zip(product.profiles.values(), want_vector, strict=True)
         for _ in range(count)
     ]
     items.sort(key=lambda p: (-p.size, len(p.starts), p.name))
-    found = _place(items, _mask(product, held))
-    if found is None:
-        raise AssertionError(f"{wanted} was said to fit {product.name}")
-    return tuple(sorted(found, key=lambda p: (p.start, p.profile)))
+    positions = _place(items, _mask(product, occupied))
+    if positions is None:
+        raise AssertionError(f"{want_vector} was said to fit {product.name}")
+    return tuple(sorted(positions, key=lambda p: (p.start, p.profile)))
 
 
 def _place(items: Sequence[Profile], mask: int) -> list[Placed] | None:
@@ -290,9 +298,9 @@ def _bits(profile: Profile, start: int) -> int:
     return ((1 << profile.size) - 1) << start
 
 
-def _mask(product: Product, held: Occupancy) -> int:
+def _mask(product: Product, occupied: Occupancy) -> int:
     mask = 0
-    for placed in held:
+    for placed in occupied:
         mask |= _bits(product.profiles[placed.profile], placed.start)
     return mask
 
@@ -341,9 +349,9 @@ def pack(
     parts = _search(want, tuple(bins[i] for i in order), bounds, None, set())
     if parts is None:
         return None
-    found = dict(zip(order, parts, strict=False))
+    parts_by_order = dict(zip(order, parts, strict=False))
     empty = tuple([0] * len(want))
-    return tuple(found.get(i, empty) for i in range(len(bins)))
+    return tuple(parts_by_order.get(i, empty) for i in range(len(bins)))
 
 
 def _search(
@@ -381,8 +389,8 @@ def _rank(part: Vector) -> tuple[int, Vector]:
 
 def _may_fit(want: Vector, bins: tuple[Options, ...], bounds: tuple[Vector, ...]) -> bool:
     """A necessary condition: each profile alone, and every weighted sum, fit."""
-    most = [_most(options) for options in bins]
-    if any(w > sum(m[i] for m in most) for i, w in enumerate(want)):
+    most_by_bin = [_most(options) for options in bins]
+    if any(w > sum(m[i] for m in most_by_bin) for i, w in enumerate(want)):
         return False
     return all(
         _weight(want, weights) <= sum(_capacity(options, weights) for options in bins)

@@ -18,7 +18,7 @@ _MIN_REPLICAS: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sharing:
+class GpuSharing:
     """How nodes with a configuration share their GPUs.
 
     Attributes:
@@ -40,7 +40,7 @@ class Sharing:
         return resource
 
 
-def read(config: Mapping[str, Any]) -> Sharing:
+def read(config: Mapping[str, Any]) -> GpuSharing:
     """Read the sharing a configuration asks for; malformed parts are left to ``check``."""
     for key, strategy in _STRATEGIES.items():
         part = _part(config, key)
@@ -51,30 +51,30 @@ def read(config: Mapping[str, Any]) -> Sharing:
         }
         if replicas:
             fails = part.get("failRequestsGreaterThanOne")
-            return Sharing(
+            return GpuSharing(
                 strategy=strategy,
                 renamed=bool(part.get("renameByDefault")),
                 fail_above_one=strategy == capabilities.MPS if fails is None else bool(fails),
                 replicas=replicas,
             )
-    return Sharing()
+    return GpuSharing()
 
 
 def check(config: Mapping[str, Any]) -> tuple[Finding, ...]:
     """Return the problems of a configuration, in the order of its keys."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     sharing = config.get("sharing")
     used = [key for key in _STRATEGIES if _entries(_part(config, key))]
     if len(used) > 1:
         text = "a node shares by one strategy only: keep timeSlicing or mps"
-        found.append(Finding(rule="strategy", field="sharing", text=text))
+        findings.append(Finding(rule="strategy", field="sharing", text=text))
     for key in sharing if isinstance(sharing, Mapping) else ():
         if key not in _STRATEGIES:
             text = f"unknown key; known are {', '.join(_STRATEGIES)}"
-            found.append(Finding(rule="T2", field=f"sharing.{key}", text=text))
+            findings.append(Finding(rule="T2", field=f"sharing.{key}", text=text))
     for key in _STRATEGIES:
-        found += _strategy(f"sharing.{key}", key, _part(config, key))
-    return tuple(found)
+        findings += _strategy(f"sharing.{key}", key, _part(config, key))
+    return tuple(findings)
 
 
 def _strategy(path: str, strategy: str, part: Mapping[str, Any]) -> Iterator[Finding]:
@@ -110,7 +110,7 @@ def _resource(path: str, strategy: str, entry: Mapping[str, Any]) -> Iterator[Fi
 
 def _closest(key: str) -> str:
     """The known key with the longest common beginning."""
-    return max(_KEYS, key=lambda known: (_common(key, known), known))
+    return max(_KEYS, key=lambda key_known: (_common(key, key_known), key_known))
 
 
 def _common(left: str, right: str) -> int:

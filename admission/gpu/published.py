@@ -27,7 +27,7 @@ Counters = tuple[tuple[Counter, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
+class PublishedDevice:
     """One published device.
 
     Attributes:
@@ -72,32 +72,32 @@ class Published:
         budgets: what there is of the shared counters.
     """
 
-    devices: tuple[Device, ...] = ()
+    devices: tuple[PublishedDevice, ...] = ()
     budgets: Counters = ()
 
     @cached_property
-    def _by_name(self) -> Mapping[str, Device]:
-        return {one.name: one for one in self.devices}
+    def _by_name(self) -> Mapping[str, PublishedDevice]:
+        return {device.name: device for device in self.devices}
 
     @cached_property
     def _sick_sets(self) -> Mapping[str, str]:
         """Return why nothing may be cut from a GPU, by counter set: the whole of it is sick."""
         return {
-            counter_set: one.sick
-            for one in self.devices
-            if one.sick and not one.profile
-            for (counter_set, _), _ in one.takes
+            counter_set: device.sick
+            for device in self.devices
+            if device.sick and not device.profile
+            for (counter_set, _), _ in device.takes
         }
 
-    def sickness(self, device: Device) -> str:
+    def sickness(self, device: PublishedDevice) -> str:
         """Return why a device must not be given; empty if it may."""
         sets = sorted({counter_set for (counter_set, _), _ in device.takes})
         return device.sick or next(filter(None, map(self._sick_sets.get, sets)), "")
 
     def resource_of(self, name: str) -> str:
         """Return the resource that a device counts as; empty if the node has no such GPU."""
-        found = self._by_name.get(name)
-        return found.resource if found is not None else ""
+        device = self._by_name.get(name)
+        return device.resource if device is not None else ""
 
     def counted(self, taken: Iterable[str]) -> dict[str, int]:
         """Return the devices by resource; unknown ones are left out."""
@@ -118,17 +118,17 @@ class Published:
         """
         left = dict(self.budgets)
         for name in taken:
-            known = self._by_name.get(name)
-            for counter, amount in known.takes if known is not None else ():
+            device = self._by_name.get(name)
+            for counter, amount in device.takes if device is not None else ():
                 left[counter] = left.get(counter, 0) - amount
         free = [
-            one
-            for one in self.devices
-            if one.name not in taken and (with_sick or not self.sickness(one))
+            device_
+            for device_ in self.devices
+            if device_.name not in taken and (with_sick or not self.sickness(device_))
         ]
-        by_resource: dict[str, list[Device]] = {}
-        for one in free:
-            by_resource.setdefault(one.resource, []).append(one)
+        by_resource: dict[str, list[PublishedDevice]] = {}
+        for device_ in free:
+            by_resource.setdefault(device_.resource, []).append(device_)
         counts = {name: _fitting(by_resource[name], left) for name in sorted(by_resource)}
         return {name: count for name, count in counts.items() if count}
 
@@ -139,7 +139,7 @@ class Published:
 
     def products(self) -> tuple[str, ...]:
         """Return the models that the driver names, sorted."""
-        return tuple(sorted({one.product for one in self.devices if one.product}))
+        return tuple(sorted({device.product for device in self.devices if device.product}))
 
     def worth(self, catalogue: Catalogue) -> tuple[Cost, tuple[str, ...]]:
         """Return the cost of the healthy GPUs, and notes about GPUs whose cost is unknown.
@@ -148,23 +148,25 @@ class Published:
         """
         total, unknown = NOTHING, []
         left = dict(self.budgets)
-        for one in sorted(self.devices, key=lambda one: (bool(one.profile), one.end, one.name)):
-            if self.sickness(one) or not _take(one, left):
+        for device in sorted(
+            self.devices, key=lambda device_: (bool(device_.profile), device_.end, device_.name)
+        ):
+            if self.sickness(device) or not _take(device, left):
                 continue
-            cost = _cost(one, catalogue)
+            cost = _cost(device, catalogue)
             if cost is None:
-                unknown.append(f"the cost of {one.name} is unknown: no product")
+                unknown.append(f"the cost of {device.name} is unknown: no product")
             else:
                 total = total.plus(cost)
         return total, tuple(unknown)
 
 
-def _cost(device: Device, catalogue: Catalogue) -> Cost | None:
+def _cost(device: PublishedDevice, catalogue: Catalogue) -> Cost | None:
     product = product_of(device.product, catalogue)
     if device.profile:
-        found = product.find(device.profile) if product is not None else None
-        if found is not None:
-            return found.cost
+        profile_of_product = product.find(device.profile) if product is not None else None
+        if profile_of_product is not None:
+            return profile_of_product.cost
         costs = [candidate.cost for _, candidate in catalogue.candidates(device.profile)]
         return min(costs, key=lambda cost: (cost.slices, cost.memory_bytes), default=None)
     if product is not None:
@@ -180,16 +182,19 @@ def product_of(text: str, catalogue: Catalogue) -> Product | None:
     return catalogue.find(text.replace(" ", "-")) if text else None
 
 
-def _fitting(devices: Iterable[Device], left: Mapping[Counter, int]) -> int:
+def _fitting(devices: Iterable[PublishedDevice], left: Mapping[Counter, int]) -> int:
     """Return how many devices of one kind fit together.
 
     They are as large as each other, so taking the one that ends first is never worse.
     """
     rest = dict(left)
-    return sum(_take(one, rest) for one in sorted(devices, key=lambda one: (one.end, one.name)))
+    return sum(
+        _take(device, rest)
+        for device in sorted(devices, key=lambda device_: (device_.end, device_.name))
+    )
 
 
-def _take(device: Device, left: dict[Counter, int]) -> bool:
+def _take(device: PublishedDevice, left: dict[Counter, int]) -> bool:
     """Takes what a device needs, if there is enough of it."""
     if any(left.get(counter, 0) < amount for counter, amount in device.takes):
         return False

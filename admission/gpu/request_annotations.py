@@ -55,12 +55,12 @@ def read(annotations: Mapping[str, str], containers: Iterable[str]) -> Wishes:
         annotations: of the pod.
         containers: names of its containers and init containers.
     """
-    known = dict.fromkeys(containers)
+    names_of_containers = dict.fromkeys(containers)
     problems: dict[str, str] = {}
-    profile_keys = _keys(annotations, names.MIG_PROFILE, known, problems)
-    memory_keys = _keys(annotations, names.GPU_MEMORY, known, problems)
+    profile_keys = _keys(annotations, names.MIG_PROFILE, names_of_containers, problems)
+    memory_keys = _keys(annotations, names.GPU_MEMORY, names_of_containers, problems)
     wishes = {}
-    for container in known:
+    for container in names_of_containers:
         keys = (profile_keys.get(container, ""), memory_keys.get(container, ""))
         wishes[container] = GpuAnnotations(
             profile=_profile(keys[0], annotations, problems),
@@ -86,8 +86,8 @@ def _keys(
         if container in containers:
             keys[container] = name
         else:
-            more = ", ..." if len(containers) > _NAMES_SHOWN else ""
-            had = ", ".join(islice(containers, _NAMES_SHOWN)) + more
+            remainder = ", ..." if len(containers) > _NAMES_SHOWN else ""
+            had = ", ".join(islice(containers, _NAMES_SHOWN)) + remainder
             problems[name] = f"the pod has no container {container!r}; it has {had}"
     return keys
 

@@ -30,7 +30,7 @@ _NATIVE: Final = "kubernetes.io/"
 """In names of resources that are Kubernetes' own."""
 
 
-class Kind(Enum):
+class UnitKind(Enum):
     """What one unit of a resource is."""
 
     GPU = "gpu"
@@ -51,7 +51,7 @@ class Device:
     """
 
     resource: str
-    kind: Kind
+    kind: UnitKind
     profile: ProfileName | None = None
     shared: bool = False
     device_class: str = ""
@@ -66,12 +66,12 @@ def parse(resource: str) -> Device | None:
             treated as free of cost.
     """
     if resource == names.GPU_RESOURCE:
-        return Device(resource=resource, kind=Kind.GPU)
+        return Device(resource=resource, kind=UnitKind.GPU)
     if resource == names.GPU_SHARED_RESOURCE:
-        return Device(resource=resource, kind=Kind.GPU, shared=True)
+        return Device(resource=resource, kind=UnitKind.GPU, shared=True)
     if resource.startswith(IMPLICIT_CLASS_PREFIX):
         device_class = resource.removeprefix(IMPLICIT_CLASS_PREFIX)
-        return Device(resource=resource, kind=Kind.DEVICE_CLASS, device_class=device_class)
+        return Device(resource=resource, kind=UnitKind.DEVICE_CLASS, device_class=device_class)
     if resource.startswith(names.MIG_RESOURCE_PREFIX):
         return _parse_mig(resource)
     return None
@@ -159,4 +159,4 @@ def _parse_mig(resource: str) -> Device:
     refusal = profiles.refuse_compute_instance(profile)
     if refusal:
         raise InvalidValueError(resource, refusal)
-    return Device(resource=resource, kind=Kind.MIG, profile=profile, shared=shared)
+    return Device(resource=resource, kind=UnitKind.MIG, profile=profile, shared=shared)

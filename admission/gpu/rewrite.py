@@ -15,12 +15,17 @@ from dataclasses import dataclass, field, replace
 from admission.base import names, pod_resources, quantity
 from admission.base.errors import InvalidValueError
 from admission.gpu import capabilities, choosing, costs, resources
-from admission.gpu.capabilities import FlavorCapabilities, Grain, QueueOffer, ResolvedCapabilities
+from admission.gpu.capabilities import (
+    DeviceKind,
+    FlavorCapabilities,
+    QueueOffer,
+    ResolvedCapabilities,
+)
 from admission.gpu.catalogue import Catalogue
-from admission.gpu.choosing import Chosen, Code, GpuRequest, Reason
+from admission.gpu.choosing import GpuRequest, RefusalCode, RefusalReason, RequestAnswer
 from admission.gpu.products import Cost
 from admission.gpu.request_annotations import GpuAnnotations
-from admission.gpu.resources import Kind
+from admission.gpu.resources import UnitKind
 
 __all__ = [
     "ContainerRequest",
@@ -134,7 +139,7 @@ class Refusal:
         reasons: sorted by field, then in the order of the flavors.
     """
 
-    reasons: tuple[Reason, ...]
+    reasons: tuple[RefusalReason, ...]
 
     @property
     def message(self) -> str:
@@ -174,16 +179,16 @@ class _Plan:
     """One flavor's answer to the whole pod; ``above`` names what it can never hold."""
 
     menu: ResolvedCapabilities
-    chosen: tuple[Chosen, ...]
+    chosen: tuple[RequestAnswer, ...]
     demand: Mapping[str, int]
     cost: Cost
     above: str = ""
 
 
-def _asks(request: PodRequest) -> tuple[list[GpuRequest], list[Reason]]:
+def _asks(request: PodRequest) -> tuple[list[GpuRequest], list[RefusalReason]]:
     """Every GPU request of the pod, and what is wrong with the way it is written."""
     asks: list[GpuRequest] = []
-    wrong: list[Reason] = []
+    wrong: list[RefusalReason] = []
     for container, path in _paths(request):
         wrong += _broken_core_rules(path, container.requests, container.limits)
         amounts = {**container.requests, **container.limits}
@@ -192,9 +197,11 @@ def _asks(request: PodRequest) -> tuple[list[GpuRequest], list[Reason]]:
             try:
                 device = resources.parse(name)
             except InvalidValueError as error:
-                wrong.append(Reason(code=Code.UNKNOWN_PROFILE, field=where, text=str(error)))
+                wrong.append(
+                    RefusalReason(code=RefusalCode.UNKNOWN_PROFILE, field=where, text=str(error))
+                )
                 continue
-            if device is None or device.kind is Kind.DEVICE_CLASS or amounts[name] <= 0:
+            if device is None or device.kind is UnitKind.DEVICE_CLASS or amounts[name] <= 0:
                 continue
             ask = GpuRequest(
                 container=container.name,
@@ -224,24 +231,24 @@ def _no_asks(request: PodRequest) -> Refusal | None:
         "annotations ask for a GPU, but no container requests one:"
         f" set resources.limits[{names.GPU_RESOURCE}]"
     )
-    reason = Reason(code=Code.NOT_COVERED, field="metadata.annotations", text=text)
+    reason = RefusalReason(code=RefusalCode.NOT_COVERED, field="metadata.annotations", text=text)
     return Refusal(reasons=(reason,))
 
 
 def _plans(
     request: PodRequest, asks: Sequence[GpuRequest], menus: Iterable[ResolvedCapabilities]
-) -> tuple[list[_Plan], list[Reason]]:
+) -> tuple[list[_Plan], list[RefusalReason]]:
     """The flavors that hold the pod, in order, and the reasons of the others."""
     plans: list[_Plan] = []
-    reasons: list[Reason] = []
+    reasons: list[RefusalReason] = []
     for menu in menus:
         answers = [choosing.choose(menu, ask) for ask in asks]
-        refused = [answer for answer in answers if isinstance(answer, Reason)]
+        refused = [answer for answer in answers if isinstance(answer, RefusalReason)]
         if refused:
             reasons += refused
             continue
-        plan = _plan(request, menu, [a for a in answers if isinstance(a, Chosen)])
-        if isinstance(plan, Reason):
+        plan = _plan(request, menu, [a for a in answers if isinstance(a, RequestAnswer)])
+        if isinstance(plan, RefusalReason):
             reasons.append(plan)
         else:
             plans.append(plan)
@@ -249,8 +256,8 @@ def _plans(
 
 
 def _plan(
-    request: PodRequest, menu: ResolvedCapabilities, chosen: Sequence[Chosen]
-) -> _Plan | Reason:
+    request: PodRequest, menu: ResolvedCapabilities, chosen: Sequence[RequestAnswer]
+) -> _Plan | RefusalReason:
     shares = choosing.too_many_shares(menu, chosen)
     if shares is not None:
         return shares
@@ -263,7 +270,9 @@ def _plan(
     never = choosing.why_node_never(menu, ((by_name[name], n) for name, n in demand.items()))
     if never:
         where = chosen[0].ask.field
-        return Reason(code=Code.NEVER_FITS, field=where, text=never, flavor=menu.flavor.name)
+        return RefusalReason(
+            code=RefusalCode.NEVER_FITS, field=where, text=never, flavor=menu.flavor.name
+        )
     cost = Cost(slices=0, memory_bytes=0)
     for name, count in demand.items():
         offer = by_name[name]
@@ -273,15 +282,15 @@ def _plan(
     return _Plan(menu=menu, chosen=tuple(chosen), demand=demand, cost=cost, above=above)
 
 
-def _by_container(chosen: Iterable[Chosen]) -> dict[str, list[Chosen]]:
+def _by_container(chosen: Iterable[RequestAnswer]) -> dict[str, list[RequestAnswer]]:
     """Return the answers of each container that asks for GPUs, by its name."""
-    found: dict[str, list[Chosen]] = {}
+    chosen_by_container: dict[str, list[RequestAnswer]] = {}
     for answer in chosen:
-        found.setdefault(answer.ask.container, []).append(answer)
-    return found
+        chosen_by_container.setdefault(answer.ask.container, []).append(answer)
+    return chosen_by_container
 
 
-def _amounts(chosen: Iterable[Chosen]) -> dict[str, int]:
+def _amounts(chosen: Iterable[RequestAnswer]) -> dict[str, int]:
     amounts: dict[str, int] = {}
     for answer in chosen:
         amounts[answer.resource] = amounts.get(answer.resource, 0) + answer.ask.count
@@ -302,11 +311,11 @@ def _counted(demand: Mapping[str, int], cost: Cost) -> dict[str, int]:
 def _too_big(plan: _Plan) -> str:
     """Of device names the queue's whole tree is asked later; what they are worth, only here."""
     name = plan.above
-    asked = quantity.from_canonical(name, _counted(plan.demand, plan.cost)[name])
-    most = quantity.from_canonical(name, plan.menu.flavor.ceilings[name])
+    asked_text = quantity.from_canonical(name, _counted(plan.demand, plan.cost)[name])
+    ceiling = quantity.from_canonical(name, plan.menu.flavor.ceilings[name])
     return (
-        f"Too big: asks {asked} {name}, flavor {plan.menu.flavor.name} can reach {most}."
-        f" Ask for at most {most}, or have the quota raised"
+        f"Too big: asks {asked_text} {name}, flavor {plan.menu.flavor.name} can reach {ceiling}."
+        f" Ask for at most {ceiling}, or have the quota raised"
     )
 
 
@@ -327,20 +336,25 @@ def _first_or_least(asks: Sequence[GpuRequest], plans: Sequence[_Plan]) -> _Plan
 
 
 def _unheld(
-    request: PodRequest, asks: Sequence[GpuRequest], reasons: Sequence[Reason], queue: QueueOffer
+    request: PodRequest,
+    asks: Sequence[GpuRequest],
+    reasons: Sequence[RefusalReason],
+    queue: QueueOffer,
 ) -> Rewrite | Refusal:
     """No flavor holds it: refused, unless only quota is missing and nothing was wished for."""
     wished = any(ask.wish for ask in asks)
     if wished and not reasons:
         text = f"queue {queue.name} has no flavors"
-        reasons = [Reason(code=Code.NOT_COVERED, field=asks[0].field, text=text)]
-    missing_quota = any(reason.code in {Code.NOT_COVERED, Code.BAD_FLAVOR} for reason in reasons)
+        reasons = [RefusalReason(code=RefusalCode.NOT_COVERED, field=asks[0].field, text=text)]
+    missing_quota = any(
+        reason.code in {RefusalCode.NOT_COVERED, RefusalCode.BAD_FLAVOR} for reason in reasons
+    )
     if reasons and (wished or not missing_quota):
         return Refusal(reasons=tuple(sorted(reasons, key=lambda reason: reason.field)))
-    wanted = ", ".join(sorted({ask.device.resource for ask in asks}))
+    devices_wanted = ", ".join(sorted({ask.device.resource for ask in asks}))
     warning = (
-        f"Never starts: no flavor of ClusterQueue {queue.name} offers {wanted}. Ask for what it"
-        " offers, or have it added"
+        f"Never starts: no flavor of ClusterQueue {queue.name} offers {devices_wanted}. Ask for"
+        " what it offers, or have it added"
     )
     amounts: dict[str, dict[str, int]] = {}
     for ask in asks:
@@ -386,7 +400,7 @@ def _doubts(plan: _Plan, catalogue: Catalogue) -> tuple[str, ...]:
         return (error.rule,)
 
 
-def _floored(answer: Chosen, limited: LimitedNames) -> Reason | None:
+def _floored(answer: RequestAnswer, limited: LimitedNames) -> RefusalReason | None:
     """A name under a LimitRange's min cannot be taken away from a container."""
     name = answer.ask.device.resource
     if answer.resource == name or name not in limited.floors:
@@ -396,11 +410,11 @@ def _floored(answer: Chosen, limited: LimitedNames) -> Reason | None:
         f" {limited.floors[name]} for {name}; set a minimum with its annotation"
         f" {names.MIN_GPU_MEMORY} instead"
     )
-    return Reason(code=Code.NEVER_FITS, field=answer.ask.field, text=text)
+    return RefusalReason(code=RefusalCode.NEVER_FITS, field=answer.ask.field, text=text)
 
 
 def _changed(
-    container: ContainerRequest, answers: Sequence[Chosen], limited: LimitedNames
+    container: ContainerRequest, answers: Sequence[RequestAnswer], limited: LimitedNames
 ) -> ContainerRewrite:
     old = {answer.ask.device.resource for answer in answers}
     amounts = _amounts(answers)
@@ -426,16 +440,16 @@ def _merged(
     return {**kept, **changes}
 
 
-def _annotations(chosen: Iterable[Chosen]) -> dict[str, str]:
+def _annotations(chosen: Iterable[RequestAnswer]) -> dict[str, str]:
     """Under the single strategy the new name no longer says the profile: keep it as a wish."""
     return {
         f"{names.MIG_PROFILE}.{answer.ask.container}": answer.offer.profile
         for answer in chosen
-        if answer.ask.device.kind is Kind.MIG and answer.resource == names.GPU_RESOURCE
+        if answer.ask.device.kind is UnitKind.MIG and answer.resource == names.GPU_RESOURCE
     }
 
 
-def _line(reason: Reason) -> str:
+def _line(reason: RefusalReason) -> str:
     flavor = f"flavor {reason.flavor}: " if reason.flavor else ""
     return f"{reason.field}: {flavor}{reason.text}"
 
@@ -448,7 +462,7 @@ def _line(reason: Reason) -> str:
 
 def _broken_core_rules(
     path: str, requests: Mapping[str, int], limits: Mapping[str, int]
-) -> Iterator[Reason]:
+) -> Iterator[RefusalReason]:
     """What the API server would refuse in a container's GPU requests, sorted by resource.
 
     Args:
@@ -476,8 +490,8 @@ def _broken_core_rules(
             yield _invalid(f"{path}.resources.requests", text)
 
 
-def _invalid(field: str, text: str) -> Reason:
-    return Reason(code=Code.INVALID, field=field, text=text)
+def _invalid(field: str, text: str) -> RefusalReason:
+    return RefusalReason(code=RefusalCode.INVALID, field=field, text=text)
 
 
 # -------------------------------------------------------------------------------- warnings
@@ -485,10 +499,10 @@ def _invalid(field: str, text: str) -> Reason:
 
 
 def _warnings(
-    menu: ResolvedCapabilities, chosen: Iterable[Chosen], *, is_gang: bool
+    menu: ResolvedCapabilities, chosen: Iterable[RequestAnswer], *, is_gang: bool
 ) -> tuple[str, ...]:
     """Warnings about a pod's new requests, in the order of the requests, each once."""
-    found: dict[str, None] = {}
+    warnings: dict[str, None] = {}
     for answer in chosen:
         for text in (
             _sliced_training(answer, is_gang=is_gang),
@@ -497,22 +511,22 @@ def _warnings(
             _unknown_cut(menu, answer),
         ):
             if text:
-                found[text] = None
-    return tuple(found)
+                warnings[text] = None
+    return tuple(warnings)
 
 
-def _sliced_training(answer: Chosen, *, is_gang: bool) -> str:
+def _sliced_training(answer: RequestAnswer, *, is_gang: bool) -> str:
     """Instances cannot talk over NVLink or peer-to-peer. Source: NVIDIA MIG User Guide."""
-    if answer.offer.grain is not Grain.SLICE or (answer.ask.count == 1 and not is_gang):
+    if answer.offer.grain is not DeviceKind.SLICE or (answer.ask.count == 1 and not is_gang):
         return ""
-    what = "a gang" if answer.ask.count == 1 else f"{answer.ask.count} devices"
+    asked_for = "a gang" if answer.ask.count == 1 else f"{answer.ask.count} devices"
     return (
-        f"container {answer.ask.container}: {what} on MIG instances ({answer.offer.profile})"
+        f"container {answer.ask.container}: {asked_for} on MIG instances ({answer.offer.profile})"
         " cannot use NVLink or peer-to-peer; train on whole GPUs or on one larger slice"
     )
 
 
-def _several_shares(menu: ResolvedCapabilities, answer: Chosen) -> str:
+def _several_shares(menu: ResolvedCapabilities, answer: RequestAnswer) -> str:
     """Source: k8s-device-plugin README, shared access with failRequestsGreaterThanOne false."""
     if not answer.offer.shared or answer.ask.count == 1:
         return ""
@@ -522,9 +536,9 @@ def _several_shares(menu: ResolvedCapabilities, answer: Chosen) -> str:
     )
 
 
-def _renamed_share(menu: ResolvedCapabilities, answer: Chosen) -> str:
+def _renamed_share(menu: ResolvedCapabilities, answer: RequestAnswer) -> str:
     """A plain request that gets a share under another name would else wait for ever (T1)."""
-    if answer.ask.device.kind is not Kind.GPU or answer.ask.device.shared:
+    if answer.ask.device.kind is not UnitKind.GPU or answer.ask.device.shared:
         return ""
     if not answer.offer.shared or answer.resource == names.GPU_RESOURCE:
         return ""
@@ -535,11 +549,11 @@ def _renamed_share(menu: ResolvedCapabilities, answer: Chosen) -> str:
     )
 
 
-def _unknown_cut(menu: ResolvedCapabilities, answer: Chosen) -> str:
+def _unknown_cut(menu: ResolvedCapabilities, answer: RequestAnswer) -> str:
     """A slice that answers a wish for memory, where nobody has said that nodes are cut so."""
-    is_wish = answer.ask.device.kind is Kind.GPU and not answer.ask.wish.profile
+    is_wish = answer.ask.device.kind is UnitKind.GPU and not answer.ask.wish.profile
     is_own = answer.offer == menu.offers[0] and menu.answers_plain
-    if not menu.open_names or not is_wish or is_own or answer.offer.grain is not Grain.SLICE:
+    if not menu.open_names or not is_wish or is_own or answer.offer.grain is not DeviceKind.SLICE:
         return ""
     return (
         f"container {answer.ask.container}: {answer.resource} is the smallest slice that is large"

@@ -46,13 +46,13 @@ def demanded(expressions: Iterable[str], attribute: str) -> frozenset[str]:
         selectors match no device.
     """
     paths = _paths(attribute)
-    found: set[str] = set()
+    names_found: set[str] = set()
     for expression in expressions:
         for term in _terms(_tokens(expression)):
             value = _compared(term, paths)
             if value is not None:
-                found.add(value)
-    return frozenset(found)
+                names_found.add(value)
+    return frozenset(names_found)
 
 
 def _paths(attribute: str) -> tuple[Tokens, ...]:
@@ -128,7 +128,7 @@ def _tokens(expression: str) -> Tokens:
 
     Raw, bytes and long strings end by other rules. They are not read, and no selector needs them.
     """
-    found: list[str] = []
+    tokens: list[str] = []
     position = 0
     while position < len(expression):
         match = _TOKEN.match(expression, position)
@@ -138,5 +138,5 @@ def _tokens(expression: str) -> Tokens:
         if token and _PREFIX.match(token) and expression[position : position + 1] in {"'", '"'}:
             return ()
         if token:
-            found.append(token)
-    return tuple(found)
+            tokens.append(token)
+    return tuple(tokens)

@@ -13,7 +13,7 @@ def choice_of(namespaces: ManagedNamespaces) -> dict[str, Any]:
     What is left out by name is a condition and no selector: the API server looks at selectors for
     every write of whatever kind. Only what managed namespaces must have as labels takes one.
     """
-    required = [one.document() for one in namespaces.requirements]
+    required = [requirement.document() for requirement in namespaces.requirements]
     return {
         "namespace_selector": {"matchExpressions": required} if required else {},
         "unmanaged": listed(namespaces.unmanaged),

@@ -128,15 +128,15 @@ def read(path: Path) -> Backup:
             f"{path}: line 1: {_MARK}.format: {first.get('format')!r}: this program reads "
             f"{_FORMAT} only; use the version that wrote it"
         )
-    found = [_parsed(path, number, line) for number, line in enumerate(lines[1:], start=2)]
-    last = _mark(found[-1]) if found else None
-    if last is None or last.get("objects") != len(found) - 1:
+    documents = [_parsed(path, number, line) for number, line in enumerate(lines[1:], start=2)]
+    last = _mark(documents[-1]) if documents else None
+    if last is None or last.get("objects") != len(documents) - 1:
         raise BackupError(
             f"{path}: was cut off: the last line must say how many objects come before it"
         )
-    for number, document in enumerate(found[:-1], start=2):
+    for number, document in enumerate(documents[:-1], start=2):
         _check(path, number, document)
-    return Backup(tuple(found[:-1]))
+    return Backup(tuple(documents[:-1]))
 
 
 def restore(api: Api, backup: Backup, left_out: Callable[[LeftOut], None]) -> Iterator[Applied]:
@@ -203,14 +203,14 @@ def _create(api: Api, resource: Resource, document: Document) -> Effect:
     metadata = body["metadata"]
     effect = Effect.CREATED
     try:
-        made = api.create(resource, body, metadata.get("namespace", ""))
+        created = api.create(resource, body, metadata.get("namespace", ""))
     except errors.AlreadyExistsError:
-        made = api.get(resource, metadata["name"], metadata.get("namespace", ""))
+        created = api.get(resource, metadata["name"], metadata.get("namespace", ""))
         effect = Effect.UNCHANGED
     except errors.NotFoundError:
         return Effect.ABSENT
-    if status and not made.get("status"):
-        api.replace(resource, {**made, "status": status}, subresource="status")
+    if status and not created.get("status"):
+        api.replace(resource, {**created, "status": status}, subresource="status")
         effect = Effect.CREATED if effect is Effect.CREATED else Effect.CONFIGURED
     return effect
 
@@ -233,12 +233,12 @@ def _without_owner(api: Api, metadata: Mapping[str, Any]) -> str:
 
 def _documents(api: Api) -> Iterator[Document]:
     for resource in ORDER:
-        found = [
-            _saved(resource, one)
-            for one in every_served(api, resource, label_selector=_SELECTORS.get(resource, ""))
-            if not _is_leaving(one)
+        saved = [
+            _saved(resource, item)
+            for item in every_served(api, resource, label_selector=_SELECTORS.get(resource, ""))
+            if not _is_leaving(item)
         ]
-        yield from (one for _, one in sorted(found, key=lambda pair: pair[0]))
+        yield from (document for _, document in sorted(saved, key=lambda pair: pair[0]))
 
 
 def _saved(resource: Resource, item: Document) -> tuple[tuple[str, str, str], Document]:
@@ -246,8 +246,8 @@ def _saved(resource: Resource, item: Document) -> tuple[tuple[str, str, str], Do
     metadata = item["metadata"]
     kept = {key: metadata[key] for key in _KEPT if metadata.get(key)}
     document = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": kept}
-    others = set(item) - {"apiVersion", "kind", "metadata", "status"}
-    document |= {key: item[key] for key in sorted(others)}
+    sections = set(item) - {"apiVersion", "kind", "metadata", "status"}
+    document |= {key: item[key] for key in sorted(sections)}
     if resource in _WITH_STATUS and item.get("status"):
         document["status"] = item["status"]
     place = metadata.get("creationTimestamp", ""), metadata.get("namespace", ""), metadata["name"]
@@ -263,33 +263,33 @@ def _line(mark: Mapping[str, Any]) -> str:
 
 
 def _mark(document: Document) -> Mapping[str, Any] | None:
-    found = document.get(_MARK)
-    return found if isinstance(found, dict) else None
+    reason = document.get(_MARK)
+    return reason if isinstance(reason, dict) else None
 
 
 def _parsed(path: Path, number: int, line: str) -> Document:
     try:
-        found = json.loads(line)
+        document = json.loads(line)
     except ValueError as error:
         raise BackupError(
             f"{path}: line {number}: was cut off, or is not a backup of gpu-admission: {error}"
         ) from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise BackupError(f"{path}: line {number}: must be an object")
-    return found
+    return document
 
 
 def _resource(document: Document) -> Resource | None:
-    known = resources.of_kind(str(document.get("apiVersion")), str(document.get("kind")))
-    return known if known in ORDER else None
+    resource = resources.of_kind(str(document.get("apiVersion")), str(document.get("kind")))
+    return resource if resource in ORDER else None
 
 
 def _check(path: Path, number: int, document: Document) -> None:
     kind = f"{document.get('apiVersion')} {document.get('kind')}"
     resource = _resource(document)
     if resource is None:
-        known = ", ".join(one.kind for one in ORDER)
-        raise BackupError(f"{path}: line {number}: {kind}: must be one of {known}")
+        kinds = ", ".join(resource.kind for resource in ORDER)
+        raise BackupError(f"{path}: line {number}: {kind}: must be one of {kinds}")
     metadata = document.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
         raise BackupError(f"{path}: line {number}: {kind}: metadata.name: must be given")

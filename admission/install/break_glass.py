@@ -75,13 +75,13 @@ def open_gates(api: Api, settings: Settings, clock: Clock) -> Iterator[Applied]:
     record = _record(api, settings.namespace)
     since = clocks.to_wire(clock.now()) if record is None else record["data"][_SINCE]
     earlier = [] if record is None else json.loads(record["data"][_KEPT])
-    found = {_identity(one): _as_made(one) for one in (*earlier, *present)}
-    kept = [found[place] for place in sorted(found)]
-    made = {**identity(settings.namespace), "data": {_SINCE: since, _KEPT: json.dumps(kept)}}
+    gates = {_identity(gate): _as_made(gate) for gate in (*earlier, *present)}
+    kept = [gates[place] for place in sorted(gates)]
     namespace = settings.namespace
+    config_map = {**identity(namespace), "data": {_SINCE: since, _KEPT: json.dumps(kept)}}
     with suppress(errors.AlreadyExistsError):
-        apply.settled(partial(api.create, resources.CONFIG_MAPS, made, namespace))
-    patch = patches.merge(made)
+        apply.settled(partial(api.create, resources.CONFIG_MAPS, config_map, namespace))
+    patch = patches.merge(config_map)
     apply.settled(partial(api.patch, resources.CONFIG_MAPS, RECORD, patch, namespace))
     yield from apply.delete_all(api, present)
 

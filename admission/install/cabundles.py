@@ -56,24 +56,24 @@ def trusting(api: Api) -> Iterator[Trusting]:
     for resource, listed in NAMES.items():
         for name in listed:
             try:
-                found = api.get(resource, name)
+                configuration = api.get(resource, name)
             except errors.NotFoundError:
                 continue
-            metadata = found["metadata"]
+            metadata = configuration["metadata"]
             if any(key.startswith(_INJECTED) for key in metadata.get("annotations") or {}):
                 continue
-            bundles = dict(bundles_of(resource, found))
+            bundles = dict(bundles_of(resource, configuration))
             if bundles:
                 version = metadata["resourceVersion"]
                 yield Trusting(resource=resource, name=name, version=version, bundles=bundles)
 
 
-def client_configs(found: Mapping[str, Any]) -> dict[str, tuple[str, Mapping[str, Any]]]:
+def client_configs(configuration: Mapping[str, Any]) -> dict[str, tuple[str, Mapping[str, Any]]]:
     """Return where the webhooks of a CRD or webhook configuration are asked, by their name.
 
     Each is a JSON pointer and what stands there. The conversion of a CRD has an empty name.
     """
-    conversion = (found.get("spec") or {}).get("conversion") or {}
+    conversion = (configuration.get("spec") or {}).get("conversion") or {}
     if conversion.get("strategy") == "Webhook":
         pointer = patches.pointer("spec", "conversion", "webhook", "clientConfig")
         return {"": (pointer, conversion["webhook"]["clientConfig"])}
@@ -82,13 +82,13 @@ def client_configs(found: Mapping[str, Any]) -> dict[str, tuple[str, Mapping[str
             patches.pointer("webhooks", index, "clientConfig"),
             webhook["clientConfig"],
         )
-        for index, webhook in enumerate(found.get("webhooks") or ())
+        for index, webhook in enumerate(configuration.get("webhooks") or ())
     }
 
 
-def bundles_of(resource: Resource, found: Document) -> Iterator[tuple[str, bytes]]:
+def bundles_of(resource: Resource, document: Document) -> Iterator[tuple[str, bytes]]:
     """Yield JSON pointer and PEM text of each caBundle of an object; the text may be empty."""
-    spec = found.get("spec") or {}
+    spec = document.get("spec") or {}
     if resource is resources.CRDS:
         conversion = spec.get("conversion") or {}
         if conversion.get("strategy") == "Webhook":
@@ -98,7 +98,7 @@ def bundles_of(resource: Resource, found: Document) -> Iterator[tuple[str, bytes
         if spec.get("service"):
             yield patches.pointer("spec", "caBundle"), _bundle(spec)
     else:
-        for index, webhook in enumerate(found.get("webhooks") or ()):
+        for index, webhook in enumerate(document.get("webhooks") or ()):
             pointer = patches.pointer("webhooks", index, "clientConfig", "caBundle")
             yield pointer, _bundle(webhook["clientConfig"])
 

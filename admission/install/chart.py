@@ -55,15 +55,17 @@ _OF_SOURCE: Final[Mapping[str, Callable[[Settings], list[Document]]]] = {
     "rbac.yaml": manifests.roles
 }
 _OF_DOWN: Final[Mapping[str, Callable[[Settings], list[Document]]]] = {
-    "hold.yaml": lambda found: holding.documents(found) if found.gpu.holds_while_down else [],
-    "webhook-configurations.yaml": lambda found: manifests.webhook_configurations(
-        manifests.service_reference(found), found
+    "hold.yaml": lambda settings: (
+        holding.documents(settings) if settings.gpu.holds_while_down else []
+    ),
+    "webhook-configurations.yaml": lambda settings: manifests.webhook_configurations(
+        manifests.service_reference(settings), settings
     ),
 }
 """Files whose documents depend on a value of the chart; a test holds the others to it."""
 
 
-class Choice(NamedTuple):
+class ChartChoice(NamedTuple):
     """What a chart leaves open and that decides which documents there are."""
 
     mode: str
@@ -82,11 +84,11 @@ def files(settings: Settings) -> dict[str, str]:
         settings: the configuration; its namespace is that of the release, its modes those of the
             value ``mode``.
     """
-    of_mode = {mode: chosen(settings, Choice(mode, OURS)) for mode in modes.MODES}
-    of_source = {source: chosen(settings, Choice(_FIRST, source)) for source in _SOURCES}
-    of_down = {one: chosen(settings, Choice(_FIRST, OURS, one)) for one in _WHILE_DOWN}
+    of_mode = {mode: chosen(settings, ChartChoice(mode, OURS)) for mode in modes.MODES}
+    of_source = {source: chosen(settings, ChartChoice(_FIRST, source)) for source in _SOURCES}
+    of_down = {mode: chosen(settings, ChartChoice(_FIRST, OURS, mode)) for mode in _WHILE_DOWN}
     version = manifests.DEFAULT_IMAGE.partition(":")[2]
-    found = {
+    texts = {
         "Chart.yaml": _part("Chart.yaml").replace("${VERSION}", version),
         "values.yaml": _part("values.yaml"),
         "values.schema.json": _schema(),
@@ -101,20 +103,20 @@ def files(settings: Settings) -> dict[str, str]:
     }
     for name, documents in manifests.base(of_down[HELD], manifests.DEFAULT_IMAGE).items():
         if make := _OF_MODE.get(name):
-            text = _documents({key: make(one) for key, one in of_mode.items()}, settings)
+            text = _documents({key: make(choice) for key, choice in of_mode.items()}, settings)
         elif make := _OF_SOURCE.get(name):
-            text = _documents({key: make(one) for key, one in of_source.items()}, settings)
+            text = _documents({key: make(choice) for key, choice in of_source.items()}, settings)
         elif make := _OF_DOWN.get(name):
-            text = _documents({key: make(one) for key, one in of_down.items()}, settings)
+            text = _documents({key: make(choice) for key, choice in of_down.items()}, settings)
         else:
-            text = "".join(f"---\n{_text(one, settings)}" for one in documents)
-        found[f"templates/{name}"] = _HEADER + _guarded(name, text)
-    return found
+            text = "".join(f"---\n{_text(document, settings)}" for document in documents)
+        texts[f"templates/{name}"] = _HEADER + _guarded(name, text)
+    return texts
 
 
-def chosen(settings: Settings, choice: Choice) -> Settings:
+def chosen(settings: Settings, choice: ChartChoice) -> Settings:
     """Return the configuration that a choice stands for."""
-    found = modes.of(choice.mode, settings)
+    of_mode = modes.of(choice.mode, settings)
     cert = settings.kueue.internal_cert_management.model_copy(
         update={"enable": choice.certificates == OURS}
     )
@@ -123,7 +125,7 @@ def chosen(settings: Settings, choice: Choice) -> Settings:
             "kueue": settings.kueue.model_copy(update={"internal_cert_management": cert}),
             "gpu": settings.gpu.model_copy(
                 update={
-                    "modes": None if found == Modes() else found,
+                    "modes": None if of_mode == Modes() else of_mode,
                     "while_webhook_down": HOLD if choice.while_down == HELD else None,
                 }
             ),
@@ -144,12 +146,12 @@ def _schema() -> str:
 
 def _observability() -> dict[str, str]:
     """Return rules and boards; no templates, as they have double braces of their own."""
-    found = {}
+    documents = {}
     for folder in ("observability", "observability/boards"):
         for file in resources.files(__package__).joinpath(_PARTS, folder).iterdir():
             if file.is_file():
-                found[f"{folder}/{file.name}"] = file.read_text("utf-8")
-    return found
+                documents[f"{folder}/{file.name}"] = file.read_text("utf-8")
+    return documents
 
 
 def _part(name: str) -> str:
@@ -162,12 +164,12 @@ def _part(name: str) -> str:
 def _documents(by_choice: Mapping[str, Iterable[Document]], settings: Settings) -> str:
     """All documents of a file, each under the conditions under which it is there."""
     texts: dict[tuple[str, str, str], dict[str, str]] = {}
-    for choice, found in by_choice.items():
-        for document in found:
+    for choice, documents in by_choice.items():
+        for document in documents:
             metadata = document["metadata"]
             key = (document["kind"], metadata.get("namespace", ""), metadata["name"])
             texts.setdefault(key, {})[choice] = _text(document, settings)
-    return "".join(_when(found, len(by_choice)) for found in texts.values())
+    return "".join(_when(document_text, len(by_choice)) for document_text in texts.values())
 
 
 def _when(texts: Texts, choices: int) -> str:
@@ -181,9 +183,9 @@ def _when(texts: Texts, choices: int) -> str:
     return "{{- " + "{{- else ".join(branches) + "{{- end }}\n"
 
 
-def _merged(refused: str, held: str) -> str:
+def _merged(refused: str, holding: str) -> str:
     """A document of which few lines depend on what becomes of pods: those, under conditions."""
-    was, now = refused.splitlines(keepends=True), held.splitlines(keepends=True)
+    was, now = refused.splitlines(keepends=True), holding.splitlines(keepends=True)
     parts = []
     for tag, start, end, first, last in SequenceMatcher(None, was, now).get_opcodes():
         if tag == "equal":
@@ -198,7 +200,7 @@ def _merged(refused: str, held: str) -> str:
 
 def _condition(texts: Texts, text: str) -> str:
     """The condition under which a text holds."""
-    choices = [choice for choice, one in texts.items() if one == text]
+    choices = [choice for choice, other in texts.items() if other == text]
     if choices[0] in _SOURCES:
         operator = "eq" if choices == [CERT_MANAGER] else "ne"
         return f'{operator} .Values.certificates.source "{CERT_MANAGER}"'
@@ -211,8 +213,8 @@ def _condition(texts: Texts, text: str) -> str:
 def _text(document: Document, settings: Settings) -> str:
     """A document as text of a template."""
     tokens = _Tokens()
-    made = _with_values(document, tokens)
-    text = manifests.plain_yaml(made)
+    copy = _with_values(document, tokens)
+    text = manifests.plain_yaml(copy)
     text = text.replace("{{", '{{ "{{" }}')
     return tokens.put_in(text.replace(settings.namespace, _NAMESPACE))
 
@@ -240,10 +242,10 @@ class _Tokens:
         return f"@@b{len(self._blocks) - 1}@@"
 
     def put_in(self, text: str) -> str:
-        text = re.sub(r"'@@i(\d+)@@'", lambda found: self._inline[int(found[1])], text)
+        text = re.sub(r"'@@i(\d+)@@'", lambda match: self._inline[int(match[1])], text)
         return re.sub(
             r"^( *)(?:'@@b(?=\d+@@': null)|- '@@b)(\d+)@@'(?:: null)?\n",
-            lambda found: _indented(self._blocks[int(found[2])], len(found[1])),
+            lambda match: _indented(self._blocks[int(match[2])], len(match[1])),
             text,
             flags=re.MULTILINE,
         )
@@ -255,26 +257,26 @@ def _indented(text: str, depth: int) -> str:
 
 def _with_values(document: Document, tokens: _Tokens) -> Document:
     """A copy in which the values of the chart have their places."""
-    found = dict(document)
+    copy = dict(document)
     kind, name = document["kind"], document["metadata"]["name"]
     if kind in _INJECTED:
-        found["metadata"] = _injected(document["metadata"], tokens, is_kept=kind == _CRD)
-    found["metadata"] = _labelled(found["metadata"], tokens)
+        copy["metadata"] = _injected(document["metadata"], tokens, is_kept=kind == _CRD)
+    copy["metadata"] = _labelled(copy["metadata"], tokens)
     if "webhooks" in document:
-        found["webhooks"] = [_timed(one, tokens) for one in document["webhooks"]]
+        copy["webhooks"] = [_timed(webhook, tokens) for webhook in document["webhooks"]]
     if kind == "ServiceAccount":
         component = name.rpartition("-")[2]
-        found["metadata"] |= tokens.block(
+        copy["metadata"] |= tokens.block(
             f"{{{{- with .Values.{component}.serviceAccount.annotations }}}}\n"
             "annotations: {{- toYaml . | nindent 4 }}\n{{- end }}"
         )
     if kind == "Deployment":
-        found["spec"] = _deployment(document["spec"], name.rpartition("-")[2], tokens)
+        copy["spec"] = _deployment(document["spec"], name.rpartition("-")[2], tokens)
     if kind == "ConfigMap":
-        found["data"] = tokens.block(
+        copy["data"] = tokens.block(
             'config.yaml: |\n{{- include "gpu-admission.config" . | nindent 4 }}'
         )
-    return found
+    return copy
 
 
 _CRD: Final = "CustomResourceDefinition"
@@ -317,7 +319,7 @@ def _injected(metadata: Document, tokens: _Tokens, *, is_kept: bool) -> Document
 
 def _deployment(spec: Document, component: str, tokens: _Tokens) -> Document:
     """A Deployment with what people change of it."""
-    of = f".Values.{component}"
+    values = f".Values.{component}"
     template = spec["template"]
     pod = dict(template["spec"])
     (container,) = pod["containers"]
@@ -328,19 +330,19 @@ def _deployment(spec: Document, component: str, tokens: _Tokens) -> Document:
             **tokens.block(
                 "{{- with .Values.image.pullPolicy }}\nimagePullPolicy: {{ . }}\n{{- end }}"
             ),
-            "args": _arguments(container["args"], of, tokens),
+            "args": _arguments(container["args"], values, tokens),
             **tokens.block(
-                f"{{{{- with {of}.extraEnv }}}}\n"
+                f"{{{{- with {values}.extraEnv }}}}\n"
                 "env: {{- toYaml . | nindent 8 }}\n{{- end }}"
             ),
-            "resources": tokens.inline(f"{{{{- toYaml {of}.resources | nindent 10 }}}}"),
+            "resources": tokens.inline(f"{{{{- toYaml {values}.resources | nindent 10 }}}}"),
         }
     ]
     for key, value in (
         ("imagePullSecrets", ".Values.imagePullSecrets"),
-        ("nodeSelector", f"({of}.nodeSelector | default .Values.nodeSelector)"),
-        ("tolerations", f"({of}.tolerations | default .Values.tolerations)"),
-        ("affinity", f"{of}.affinity"),
+        ("nodeSelector", f"({values}.nodeSelector | default .Values.nodeSelector)"),
+        ("tolerations", f"({values}.tolerations | default .Values.tolerations)"),
+        ("affinity", f"{values}.affinity"),
     ):
         pod.update(
             tokens.block(f"{{{{- with {value} }}}}\n{key}: {{{{- toYaml . | nindent 8 }}}}\n"
@@ -348,7 +350,7 @@ def _deployment(spec: Document, component: str, tokens: _Tokens) -> Document:
         )  # fmt: skip
     pod.update(
         tokens.block(
-            f"{{{{- if {of}.hostNetwork }}}}\nhostNetwork: true\n"
+            f"{{{{- if {values}.hostNetwork }}}}\nhostNetwork: true\n"
             "dnsPolicy: ClusterFirstWithHostNet\n{{- end }}"
         )
     )
@@ -363,7 +365,7 @@ def _deployment(spec: Document, component: str, tokens: _Tokens) -> Document:
     }
     return {
         **spec,
-        "replicas": tokens.inline(f"{{{{ {of}.replicas }}}}"),
+        "replicas": tokens.inline(f"{{{{ {values}.replicas }}}}"),
         "template": {
             **template,
             "metadata": {**metadata, "annotations": annotations},
@@ -372,16 +374,18 @@ def _deployment(spec: Document, component: str, tokens: _Tokens) -> Document:
     }
 
 
-def _arguments(given: list[str], of: str, tokens: _Tokens) -> list[str]:
+def _arguments(arguments: list[str], values: str, tokens: _Tokens) -> list[str]:
     """Arguments of a container, with those of the values."""
-    told = f"{{{{- with {of}.logLevel }}}}\n- --log-level={{{{ . }}}}\n{{{{- end }}}}"
-    if of == ".Values.controller":
-        told += (
+    template = f"{{{{- with {values}.logLevel }}}}\n- --log-level={{{{ . }}}}\n{{{{- end }}}}"
+    if values == ".Values.controller":
+        template += (
             "\n{{- if .Values.dashboard.enabled }}\n"
             '- --dashboard-bind={{ include "gpu-admission.dashboardBind" . }}\n{{- end }}'
         )
-    told += f"\n{{{{- with {of}.extraArgs }}}}\n{{{{- toYaml . | nindent 8 }}}}\n{{{{- end }}}}"
-    return [*given, tokens.line(told)]
+    template += (
+        f"\n{{{{- with {values}.extraArgs }}}}\n{{{{- toYaml . | nindent 8 }}}}\n{{{{- end }}}}"
+    )
+    return [*arguments, tokens.line(template)]
 
 
 def _guarded(name: str, text: str) -> str:
@@ -408,13 +412,15 @@ _HOLDS: Final = (
 
 def _configuration(of_mode: Mapping[str, Settings], of_source: Mapping[str, Settings]) -> str:
     """Named templates with the configuration file, part by part, and the modes."""
-    kueues = {source: _config(found)[0] for source, found in of_source.items()}
-    ours = {mode: _config(found)[1] for mode, found in of_mode.items()}
-    told = {mode: modes.to_text(found.gpu.effective_modes) for mode, found in of_mode.items()}
+    kueues = {source: _config(settings)[0] for source, settings in of_source.items()}
+    ours = {mode: _config(settings)[1] for mode, settings in of_mode.items()}
+    texts = {
+        mode: modes.to_text(settings.gpu.effective_modes) for mode, settings in of_mode.items()
+    }
     return (
         _defined("kueueConfiguration", kueues)
         + _defined("gpuConfiguration", ours, _HOLDS)
-        + _defined("modes", {mode: f"{text}\n" for mode, text in told.items()})
+        + _defined("modes", {mode: f"{text}\n" for mode, text in texts.items()})
     )
 
 
@@ -442,14 +448,14 @@ def _defined(name: str, texts: Texts, last: str = "") -> str:
 
 def _certificate(settings: Settings) -> str:
     """The first certificate, or who issues it."""
-    found = rendering.documents(
+    documents = rendering.documents(
         "cert-manager",
         namespace=settings.namespace,
         secret=manifests.TLS_SECRET,
         hosts=manifests.service_hosts(settings),
     )
-    of_cert_manager = "".join(f"---\n{_text(one, settings)}" for one in found)
-    hosts = " ".join(f'"{one}"' for one in manifests.service_hosts(settings))
+    of_cert_manager = "".join(f"---\n{_text(document, settings)}" for document in documents)
+    hosts = " ".join(f'"{host}"' for host in manifests.service_hosts(settings))
     generated = _part("generated-certificate.yaml").replace("${HOSTS}", _printed(hosts, settings))
     return (
         f'{{{{- if eq .Values.certificates.source "{CERT_MANAGER}" }}}}\n{of_cert_manager}'
@@ -474,8 +480,8 @@ def _printed(hosts: str, settings: Settings) -> str:
 def _readme(values: str) -> str:
     """The page of the chart: every value with its default and what its comment says."""
     rows = "".join(
-        f"| `{one.path}` | {f'`{one.default}`' if one.default else ''} | {one.text} |\n"
-        for one in described(values)
+        f"| `{value.path}` | {f'`{value.default}`' if value.default else ''} | {value.text} |\n"
+        for value in described(values)
     )
     return _part("page.txt").replace("${VALUES}\n", rows)
 
@@ -496,24 +502,26 @@ class Value(NamedTuple):
 
 def described(values: str) -> list[Value]:
     """Return the values of a file in which a comment stands before what it is about."""
-    found: list[Value] = []
+    described_values: list[Value] = []
     above: list[tuple[int, str]] = []
-    told: list[str] = []
+    comment: list[str] = []
     for line in values.splitlines()[2:]:
         text = line.strip()
         depth = len(line) - len(line.lstrip())
         if text.startswith("#"):
-            told.append(text.lstrip("# "))
+            comment.append(text.lstrip("# "))
             continue
         key, colon, default = text.partition(":")
-        if not colon or (found and above and text.startswith("- ")):
-            told = told if text else []
+        if not colon or (described_values and above and text.startswith("- ")):
+            comment = comment if text else []
             continue
-        above = [one for one in above if one[0] < depth]
+        above = [key for key in above if key[0] < depth]
         path = ".".join([*(name for _, name in above), key])
         if not default.strip():
             above.append((depth, key))
-        if default.strip() or told:
-            found.append(Value(path, default.strip(), " ".join(told).replace("|", "\\|")))
-        told = []
-    return found
+        if default.strip() or comment:
+            described_values.append(
+                Value(path, default.strip(), " ".join(comment).replace("|", "\\|"))
+            )
+        comment = []
+    return described_values

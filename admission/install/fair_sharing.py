@@ -8,7 +8,7 @@ from typing import Any, Final
 from admission.base import names, patches
 from admission.config import reading
 from admission.config.derived import Settings
-from admission.config.kueue_configuration import FairSharing
+from admission.config.kueue_configuration import FairSharingSettings
 from admission.install import installation, manifests
 from admission.kube import errors, resources
 from admission.kube.api import Api
@@ -19,7 +19,7 @@ HTTPS: Final = "https://"
 _APPLY: Final = "Apply"
 
 
-class State(Enum):
+class SharingState(Enum):
     """Whether fair sharing is on."""
 
     ON = "on"
@@ -28,7 +28,7 @@ class State(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sharing:
+class QuotaSharing:
     """How an installation shares quota that others do not use.
 
     Attributes:
@@ -37,11 +37,11 @@ class Sharing:
             of a field manager, or the URL of a webhook outside of the cluster.
     """
 
-    state: State
+    state: SharingState
     keeper: str = ""
 
 
-def look(api: Api, namespace: str) -> Sharing:
+def look(api: Api, namespace: str) -> QuotaSharing:
     """Return what the configuration of the installation says; off where there is none.
 
     Args:
@@ -52,11 +52,15 @@ def look(api: Api, namespace: str) -> Sharing:
         document = _config_map(api, namespace)
         if document is None:
             place = installation.webhook_place(api)
-            return Sharing(state=State.OFF, keeper=place if place.startswith(HTTPS) else "")
+            return QuotaSharing(
+                state=SharingState.OFF, keeper=place if place.startswith(HTTPS) else ""
+            )
         fair = manifests.configured(document).kueue.fair_sharing
     except (errors.ForbiddenError, reading.ConfigurationError):
-        return Sharing(state=State.UNKNOWN)
-    return Sharing(state=State.OFF if fair is None else State.ON, keeper=_keeper(document))
+        return QuotaSharing(state=SharingState.UNKNOWN)
+    return QuotaSharing(
+        state=SharingState.OFF if fair is None else SharingState.ON, keeper=_keeper(document)
+    )
 
 
 def _config_map(api: Api, namespace: str) -> dict[str, Any] | None:
@@ -69,9 +73,10 @@ def _config_map(api: Api, namespace: str) -> dict[str, Any] | None:
 def _keeper(document: dict[str, Any]) -> str:
     """Return the field manager that applies a ConfigMap; empty where `install` did."""
     entries = document["metadata"].get("managedFields") or ()
-    applied = [one["manager"] for one in entries if "f:data" in (one.get("fieldsV1") or {})]
+    applied = [entry["manager"] for entry in entries if "f:data" in (entry.get("fieldsV1") or {})]
     ours = any(
-        one["manager"] == names.FIELD_MANAGER and one.get("operation") == _APPLY for one in entries
+        entry["manager"] == names.FIELD_MANAGER and entry.get("operation") == _APPLY
+        for entry in entries
     )
     return "" if ours or not applied else str(applied[0])
 
@@ -86,7 +91,7 @@ def turn_on(api: Api, namespace: str) -> Iterator[Applied]:
     before = installation.configured(api, namespace)
     if before is None:
         return
-    kueue = before.kueue.model_copy(update={"fair_sharing": FairSharing()})
+    kueue = before.kueue.model_copy(update={"fair_sharing": FairSharingSettings()})
     settings = before.model_copy(update={"kueue": kueue})
     document = manifests.config_map(settings)
     patch = patches.merge({"data": document["data"]})

@@ -133,19 +133,19 @@ def documents(settings: Settings, users: Iterable[str] = ()) -> list[Document]:
 
 def leftovers(settings: Settings) -> list[Document]:
     """Return the bindings that installations with other modes have, enough to delete them."""
-    wanted = {one["metadata"]["name"] for one in documents(settings)}
-    found = {}
-    for one, other in itertools.permutations(BYPASS_CHOICES, 2):
+    document_names = {document["metadata"]["name"] for document in documents(settings)}
+    leftover = {}
+    for choice, other in itertools.permutations(BYPASS_CHOICES, 2):
         modes = Modes(
-            with_queue=NamespaceMode(bypass=one, enforce=True),
+            with_queue=NamespaceMode(bypass=choice, enforce=True),
             without_queue=NamespaceMode(bypass=other),
         )
         swapped = Modes(with_queue=modes.without_queue, without_queue=modes.with_queue)
         for chosen_modes in (modes, swapped):
             gpu = settings.gpu.model_copy(update={"modes": chosen_modes})
             for document in documents(settings.model_copy(update={"gpu": gpu})):
-                found[document["metadata"]["name"]] = document
-    return [found[name] for name in sorted(found.keys() - wanted)]
+                leftover[document["metadata"]["name"]] = document
+    return [leftover[name] for name in sorted(leftover.keys() - document_names)]
 
 
 def _bindings(policy: str, modes: Modes) -> Iterable[Document]:
@@ -173,14 +173,14 @@ def _bindings(policy: str, modes: Modes) -> Iterable[Document]:
 
 
 def _binding(policy: str, suffix: str, actions: Sequence[str], selector: Document) -> Document:
-    (found,) = rendering.documents(
+    (binding,) = rendering.documents(
         "guard-binding",
         name=f"{policy}{suffix}",
         policy=policy,
         actions=list(actions),
         namespace_selector=selector,
     )
-    return found
+    return binding
 
 
 def chosen(
@@ -197,9 +197,9 @@ def chosen(
     Returns:
         Each with what distinguishes the names of the bindings.
     """
-    others = [value for value in LABEL_VALUES[label] if value not in choices]
+    values = [value for value in LABEL_VALUES[label] if value not in choices]
     if with_queue and without_queue:
-        yield "", [{"key": label, "operator": "NotIn", "values": others}]
+        yield "", [{"key": label, "operator": "NotIn", "values": values}]
         return
     yield "", [{"key": label, "operator": "In", "values": list(choices)}]
     unsaid = {"key": label, "operator": "NotIn", "values": list(LABEL_VALUES[label])}

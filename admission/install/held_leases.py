@@ -36,7 +36,7 @@ class HeldLease:
             KubeError: the API server refused.
         """
         while True:
-            found = self._read(api)
+            lease = self._read(api)
             now = clocks.to_wire_micro(clock.now())
             spec = {
                 "holderIdentity": self.holder,
@@ -45,16 +45,16 @@ class HeldLease:
                 "renewTime": now,
             }
             try:
-                if found is None:
+                if lease is None:
                     metadata = {"name": self.name, "namespace": self.namespace}
-                    made = {"metadata": metadata, "spec": {**spec, "leaseTransitions": 0}}
-                    api.create(resources.LEASES, made, self.namespace)
+                    new_lease = {"metadata": metadata, "spec": {**spec, "leaseTransitions": 0}}
+                    api.create(resources.LEASES, new_lease, self.namespace)
                     return
-                before = found.get("spec") or {}
+                before = lease.get("spec") or {}
                 if before.get("holderIdentity") == self.holder:
                     return
                 spec["leaseTransitions"] = before.get("leaseTransitions", 0) + 1
-                version = {"resourceVersion": found["metadata"]["resourceVersion"]}
+                version = {"resourceVersion": lease["metadata"]["resourceVersion"]}
                 change = patches.merge({"metadata": version, "spec": spec})
                 api.patch(resources.LEASES, self.name, change, self.namespace)
             except (errors.AlreadyExistsError, errors.ConflictError):
@@ -63,10 +63,10 @@ class HeldLease:
 
     def release(self, api: Api) -> None:
         """Give up the Lease if it is held; its next holder need not wait for any request."""
-        found = self._read(api)
-        if found is None or (found.get("spec") or {}).get("holderIdentity") != self.holder:
+        lease = self._read(api)
+        if lease is None or (lease.get("spec") or {}).get("holderIdentity") != self.holder:
             return
-        term = str(found["spec"].get("leaseTransitions", 0))
+        term = str(lease["spec"].get("leaseTransitions", 0))
         change = {
             "metadata": {"annotations": {names.RELEASED_TERM: term}},
             "spec": {"holderIdentity": "", "leaseDurationSeconds": 1},
@@ -75,8 +75,8 @@ class HeldLease:
 
     def held_by(self, api: Api) -> str:
         """Return who holds the Lease; empty for nobody."""
-        found = self._read(api) or {}
-        return str((found.get("spec") or {}).get("holderIdentity") or "")
+        lease = self._read(api) or {}
+        return str((lease.get("spec") or {}).get("holderIdentity") or "")
 
     def _read(self, api: Api) -> Document | None:
         try:

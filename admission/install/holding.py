@@ -34,14 +34,14 @@ def documents(
     """
     kinds = integrations.kinds_of(settings)
     managed = gpu_resources.managed(settings.gpu.managed_resources)
-    others = {user for one in kinds.held if not one.holds_children for user in one.makers}
+    users = {user for kind in kinds.held if not kind.holds_children for user in kind.makers}
     return rendering.documents(
         "hold",
         **admission_policies.choice_of(settings.managed_namespaces),
         **webhooks.quota_needs(managed, kinds),
         api_version=api_version,
         copies=listed(sorted(requesting.COPIES)),
-        job_makers=listed(sorted(others)),
+        job_makers=listed(sorted(users)),
     )
 
 
@@ -53,12 +53,12 @@ def served_version(api: Api) -> str:
     Raises:
         KubeError: the API server refused.
     """
-    for one in resources.versions(resources.MUTATING_POLICIES):
+    for version in resources.versions(resources.MUTATING_POLICIES):
         try:
-            api.list(one, limit=1)
+            api.list(version, limit=1)
         except errors.NotFoundError:
             continue
-        return one.api_version
+        return version.api_version
     return ""
 
 
@@ -68,9 +68,9 @@ def is_installed(api: Api) -> bool:
     Raises:
         KubeError: the API server did not answer.
     """
-    for one in resources.versions(resources.MUTATING_POLICIES):
+    for version in resources.versions(resources.MUTATING_POLICIES):
         try:
-            api.get(one, PODS_POLICY)
+            api.get(version, PODS_POLICY)
         except (errors.NotFoundError, errors.ForbiddenError):
             continue
         return True

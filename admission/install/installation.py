@@ -63,7 +63,7 @@ class InstallationError(AdmissionError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class InstallPlan:
     """What to install.
 
     Attributes:
@@ -96,7 +96,7 @@ def _ignore(_: LeftOut) -> None:
 
 def install(
     api: Api,
-    plan: Plan,
+    plan: InstallPlan,
     settings: Settings,
     clock: Clock,
     wait: Callable[[float], None],
@@ -142,7 +142,7 @@ def install(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class WebhookPlace:
     """Where the API server finds the webhook.
 
     Attributes:
@@ -157,8 +157,8 @@ class Place:
 
 
 def placed(
-    api: Api, plan: Plan, settings: Settings, clock: Clock
-) -> Generator[Applied, None, Place]:
+    api: Api, plan: InstallPlan, settings: Settings, clock: Clock
+) -> Generator[Applied, None, WebhookPlace]:
     """Make the webhook's certificate, and return where the webhook is.
 
     Raises:
@@ -170,19 +170,21 @@ def placed(
     if host:
         hosts = [host, visibility_manifests.host(settings.namespace)]
         lifetimes = webhook_secret.lifetimes(settings.gpu.certificates)
-        found = files.ensure(plan.certificates, hosts, clock.now(), lifetimes)
-        authority = found.ca.read_bytes()
+        certificates = files.ensure(plan.certificates, hosts, clock.now(), lifetimes)
+        authority = certificates.ca.read_bytes()
         reference = {"url": plan.webhook_url.rstrip("/")}
     else:
         secret = webhook_secret.ensure(api, settings, clock)
         yield secret.applied
         authority, reference = secret.authority, manifests.service_reference(settings)
     bundle = base64.b64encode(authority).decode()
-    return Place(client_config={**reference, "caBundle": bundle}, authority=authority, host=host)
+    return WebhookPlace(
+        client_config={**reference, "caBundle": bundle}, authority=authority, host=host
+    )
 
 
 def definitions(
-    api: Api, plan: Plan, place: Place, clock: Clock, wait: Callable[[float], None]
+    api: Api, plan: InstallPlan, place: WebhookPlace, clock: Clock, wait: Callable[[float], None]
 ) -> Iterator[Applied]:
     """Apply the CRDs, and wait until they are served."""
     # Only who asks for an older version than the stored one waits for the webhook behind this.
@@ -200,17 +202,21 @@ def _apply_pointed(api: Api, documents: Iterable[Document]) -> Iterator[Applied]
     for document in documents:
         resource, name, _ = apply.locate(document)
         try:
-            found = api.get(resource, name)
+            configuration = api.get(resource, name)
         except errors.NotFoundError:
-            found = {}
-        before, wanted = cabundles.client_configs(found), cabundles.client_configs(document)
+            configuration = {}
+        before, document_configs = (
+            cabundles.client_configs(configuration),
+            cabundles.client_configs(document),
+        )
         changes = [
-            {"op": "replace", "path": pointer, "value": wanted[of][1]}
-            for of, (pointer, config) in before.items()
-            if of in wanted and ("url" in config) != ("url" in wanted[of][1])
+            {"op": "replace", "path": pointer, "value": document_configs[name][1]}
+            for name, (pointer, config) in before.items()
+            if name in document_configs
+            and ("url" in config) != ("url" in document_configs[name][1])
         ]
         if changes:
-            version = found["metadata"]["resourceVersion"]
+            version = configuration["metadata"]["resourceVersion"]
             checked = patches.test("/metadata/resourceVersion", version)
             api.patch(resource, name, patches.json_patch([checked, *changes]))
         yield from apply.apply_all(api, [document])
@@ -223,7 +229,7 @@ def roles(api: Api, settings: Settings) -> Iterator[Applied]:
         yield from _taken_away(api, reversed(rbac.certificates(settings.namespace)))
 
 
-def policies(api: Api, plan: Plan, settings: Settings) -> Iterator[Applied]:
+def policies(api: Api, plan: InstallPlan, settings: Settings) -> Iterator[Applied]:
     """Apply the policies in the API server."""
     yield from _guard(api, plan, settings)
     yield from apply.apply_all(api, protection.documents(settings))
@@ -231,18 +237,18 @@ def policies(api: Api, plan: Plan, settings: Settings) -> Iterator[Applied]:
     yield from _taken_away(api, warnpolicies.leftovers(settings))
 
 
-def processes(api: Api, plan: Plan, settings: Settings) -> Iterator[Applied]:
+def processes(api: Api, plan: InstallPlan, settings: Settings) -> Iterator[Applied]:
     """Apply what runs in the cluster, if it shall run there."""
     if not plan.webhook_url:
         yield from apply.apply_all(api, _processes(settings, plan.image))
 
 
-def reviews(api: Api, settings: Settings, place: Place) -> Iterator[Applied]:
+def reviews(api: Api, settings: Settings, place: WebhookPlace) -> Iterator[Applied]:
     """Apply the webhook configurations: from then on the API server asks for reviews."""
     policies_that_hold = held(api, settings)
     yield from apply.apply_all(api, policies_that_hold)
-    found = manifests.webhook_configurations(place.client_config, settings)
-    yield from _apply_pointed(api, found)
+    configurations = manifests.webhook_configurations(place.client_config, settings)
+    yield from _apply_pointed(api, configurations)
     if not policies_that_hold and holding.is_installed(api):
         yield from _taken_away(api, reversed(_every_held(settings)))
 
@@ -267,16 +273,16 @@ def no_policies(api: Api, settings: Settings) -> Iterator[Applied]:
 def no_processes(api: Api, settings: Settings) -> Iterator[Applied]:
     """Delete what runs in the cluster, and the webhook's certificate."""
     secret = webhook_secret.document(settings, {})
-    found = _processes(settings, manifests.DEFAULT_IMAGE)
+    processes = _processes(settings, manifests.DEFAULT_IMAGE)
     # A controller outside the cluster has this Service, too.
     outside = visibility_manifests.outside(settings.namespace, "")
-    yield from apply.delete_all(api, [*reversed(found), outside, secret])
+    yield from apply.delete_all(api, [*reversed(processes), outside, secret])
 
 
 def no_roles(api: Api, settings: Settings) -> Iterator[Applied]:
     """Delete accounts and roles."""
-    found = [*rbac.certificates(settings.namespace), *manifests.roles(settings)]
-    by_name = {(one["kind"], one["metadata"]["name"]): one for one in found}
+    roles = [*rbac.certificates(settings.namespace), *manifests.roles(settings)]
+    by_name = {(role["kind"], role["metadata"]["name"]): role for role in roles}
     yield from apply.delete_all(api, reversed(by_name.values()))
 
 
@@ -346,7 +352,7 @@ _GATES_OF_JOBS: Final = frozenset({names.TOPOLOGY_GATE, names.ELASTIC_JOB_GATE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inventory:
+class RemovalInventory:
     """What an uninstallation concerns.
 
     Attributes:
@@ -364,7 +370,7 @@ class Inventory:
     gating: int = 0
 
 
-def inventory(api: Api) -> Inventory:
+def inventory(api: Api) -> RemovalInventory:
     """Return the objects that an uninstallation affects now.
 
     Raises:
@@ -375,7 +381,7 @@ def inventory(api: Api) -> Inventory:
     for pod in every_served(api, resources.PODS, label_selector=names.PODSET_LABEL):
         has_ended = (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
         running += not has_ended and _gates(pod) == _kept(pod)
-    return Inventory(
+    return RemovalInventory(
         queues=sum(1 for resource in queues for _ in every_served(api, resource)),
         workloads=sum(1 for _ in every_served(api, resources.WORKLOADS)),
         waiting=len(gated_pods(api)),
@@ -412,10 +418,10 @@ def gated_pods(api: Api) -> list[Document]:
 def webhook_place(api: Api) -> str:
     """Return where the API server asks the webhook: a URL or a Service; empty for nowhere."""
     try:
-        found = api.get(resources.MUTATING_WEBHOOKS, MUTATING_NAME)
+        configuration = api.get(resources.MUTATING_WEBHOOKS, MUTATING_NAME)
     except errors.NotFoundError:
         return ""
-    for _, config in cabundles.client_configs(found).values():
+    for _, config in cabundles.client_configs(configuration).values():
         if "url" in config:
             parts = urlsplit(config["url"])
             return f"{parts.scheme}://{parts.netloc}"
@@ -431,10 +437,10 @@ def configured(api: Api, namespace: str) -> Settings | None:
         KubeError: the API server refused.
     """
     try:
-        found = api.get(resources.CONFIG_MAPS, manifests.CONFIG_MAP, namespace)
+        config_map = api.get(resources.CONFIG_MAPS, manifests.CONFIG_MAP, namespace)
     except errors.NotFoundError:
         return None
-    return manifests.configured(found)
+    return manifests.configured(config_map)
 
 
 def is_installed(api: Api, settings: Settings) -> bool:
@@ -457,10 +463,10 @@ def _installed(api: Api, settings: Settings) -> str:
 
 def _refuse_installed(api: Api, settings: Settings) -> None:
     """Refuse to restore a backup where gpu-admission is installed and may decide meanwhile."""
-    found = _installed(api, settings)
-    if found:
+    installed = _installed(api, settings)
+    if installed:
         raise InstallationError(
-            f"{found} exists: gpu-admission is installed, and may decide before everything is "
+            f"{installed} exists: gpu-admission is installed, and may decide before everything is "
             "restored; first run gpu-admission uninstall --keep-crds"
         )
 
@@ -488,7 +494,7 @@ def _processes(settings: Settings, image: str) -> list[Document]:
     ]
 
 
-def _guard(api: Api, plan: Plan, settings: Settings) -> Iterator[Applied]:
+def _guard(api: Api, plan: InstallPlan, settings: Settings) -> Iterator[Applied]:
     """The policies, or their removal; a controller outside the cluster is the installing user."""
     leftovers = guard.leftovers(settings)
     if plan.bypass_guard:
@@ -524,10 +530,16 @@ def held(api: Api, settings: Settings) -> list[Document]:
 def _every_held(settings: Settings) -> list[Document]:
     """Enough to delete them, whatever version the API server serves."""
     versions = resources.versions(resources.MUTATING_POLICIES)
-    return [one for found in versions for one in holding.documents(settings, found.api_version)]
+    return [
+        document
+        for version in versions
+        for document in holding.documents(settings, version.api_version)
+    ]
 
 
-def visibility(api: Api, plan: Plan, settings: Settings, place: Place) -> Iterator[Applied]:
+def visibility(
+    api: Api, plan: InstallPlan, settings: Settings, place: WebhookPlace
+) -> Iterator[Applied]:
     """Apply the APIServices, or delete them."""
     if not plan.visibility:
         yield from _taken_away(api, _api_services(settings))
@@ -557,8 +569,8 @@ def _taken_away(api: Api, documents: Iterable[Document]) -> Iterator[Applied]:
 
 def _own_name(api: Api) -> str:
     resource = resources.SELF_SUBJECT_REVIEWS
-    asked = {"apiVersion": resource.api_version, "kind": resource.kind}
-    return str(api.create(resource, asked)["status"]["userInfo"]["username"])
+    reference = {"apiVersion": resource.api_version, "kind": resource.kind}
+    return str(api.create(resource, reference)["status"]["userInfo"]["username"])
 
 
 def _host(url: str) -> str:

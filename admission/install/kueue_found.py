@@ -108,14 +108,14 @@ def find(api: Api, namespace: str = "", deployment: str = "") -> Kueue:
     """
     webhooks = tuple(webhook_configurations(api))
     where = namespace or _namespace_of(webhooks) or DEFAULT_NAMESPACE
-    found = _deployment(api, where, deployment)
-    labels = found["spec"]["selector"].get("matchLabels") or {}
-    config_map, config = _config(api, found)
+    deployment_document = _deployment(api, where, deployment)
+    labels = deployment_document["spec"]["selector"].get("matchLabels") or {}
+    config_map, config = _config(api, deployment_document)
     leader = config.get("leaderElection") or {}
     return Kueue(
         namespace=where,
-        deployment=found["metadata"]["name"],
-        replicas=found["spec"].get("replicas", 1),
+        deployment=deployment_document["metadata"]["name"],
+        replicas=deployment_document["spec"].get("replicas", 1),
         selector=",".join(f"{key}={value}" for key, value in sorted(labels.items())),
         lease=leader.get("resourceName") or names.KUEUE_LEASE_NAME,
         lease_namespace=leader.get("resourceNamespace") or where,
@@ -128,11 +128,14 @@ def find(api: Api, namespace: str = "", deployment: str = "") -> Kueue:
 def webhook_configurations(api: Api) -> Iterator[Document]:
     """Yield the webhook configurations that ask about Kueue's kinds and are not ours."""
     for resource in WEBHOOKS:
-        for one in every_served(api, resource):
-            if one["metadata"]["name"] in OURS[resource]:
+        for configuration in every_served(api, resource):
+            if configuration["metadata"]["name"] in OURS[resource]:
                 continue
-            if any(names.KUEUE_GROUP in _groups(webhook) for webhook in one.get("webhooks") or ()):
-                yield {"apiVersion": resource.api_version, "kind": resource.kind, **one}
+            if any(
+                names.KUEUE_GROUP in _groups(webhook)
+                for webhook in configuration.get("webhooks") or ()
+            ):
+                yield {"apiVersion": resource.api_version, "kind": resource.kind, **configuration}
 
 
 def survey(api: Api) -> Survey:
@@ -148,30 +151,30 @@ def survey(api: Api) -> Survey:
     unsupported: list[str] = []
     checks: dict[str, str] = {}
     for resource in _QUEUES:
-        found = list(every_served(api, resource))
-        counts[resource.kind] = len(found)
-        for one in found:
-            unsupported += _about(resource, one)
+        flavors = list(every_served(api, resource))
+        counts[resource.kind] = len(flavors)
+        for document in flavors:
+            unsupported += _about(resource, document)
             if resource is resources.ADMISSION_CHECKS:
-                checks[one["metadata"]["name"]] = one["spec"].get("controllerName", "")
+                checks[document["metadata"]["name"]] = document["spec"].get("controllerName", "")
     for queue in every_served(api, resources.CLUSTER_QUEUES):
         unsupported += _checks_of(queue, checks)
     workloads: Counter[str] = Counter()
-    for one in every_served(api, resources.WORKLOADS):
-        workloads[state_of(one)] += 1
-        unsupported += _about(resources.WORKLOADS, one)
-    gated = held = 0
+    for document in every_served(api, resources.WORKLOADS):
+        workloads[state_of(document)] += 1
+        unsupported += _about(resources.WORKLOADS, document)
+    gated = held_pods = 0
     for pod in managed_pods(api):
         gates = pod["spec"].get("schedulingGates") or ()
         gated += any(gate["name"] == names.ADMISSION_GATE for gate in gates)
-        held += names.KUEUE_POD_FINALIZER in (pod["metadata"].get("finalizers") or ())
+        held_pods += names.KUEUE_POD_FINALIZER in (pod["metadata"].get("finalizers") or ())
     return Survey(
         objects={**counts, resources.WORKLOADS.kind: workloads.total()},
         admitted=workloads["admitted"],
         waiting=workloads["waiting"],
         ended=workloads["ended"],
         gated=gated,
-        held=held,
+        held=held_pods,
         unsupported=tuple(unsupported),
         older=older,
     )
@@ -186,8 +189,10 @@ def managed_pods(api: Api) -> Iterator[Document]:
 def state_of(workload: Document) -> str:
     """Return ``admitted``, ``waiting`` or ``ended``."""
     status = workload.get("status") or {}
-    said = {one["type"]: one["status"] for one in status.get("conditions") or ()}
-    if said.get("Finished") == "True":
+    status_by_type = {
+        condition["type"]: condition["status"] for condition in status.get("conditions") or ()
+    }
+    if status_by_type.get("Finished") == "True":
         return "ended"
     return "admitted" if status.get("admission") else "waiting"
 
@@ -195,22 +200,26 @@ def state_of(workload: Document) -> str:
 def _namespace_of(webhooks: tuple[Document, ...]) -> str:
     services = (
         (webhook["clientConfig"].get("service") or {}).get("namespace", "")
-        for one in webhooks
-        for webhook in one.get("webhooks") or ()
+        for hook in webhooks
+        for webhook in hook.get("webhooks") or ()
     )
-    return next((one for one in services if one), "")
+    return next((namespace for namespace in services if namespace), "")
 
 
 def _deployment(api: Api, namespace: str, name: str) -> Document:
     key, value = _SELECTED_BY
-    found = [
-        one
-        for one in api.list(resources.DEPLOYMENTS, namespace).items
-        if (one["metadata"]["name"] == name if name else _selects(one).get(key) == value)
+    deployments = [
+        deployment_
+        for deployment_ in api.list(resources.DEPLOYMENTS, namespace).items
+        if (
+            deployment_["metadata"]["name"] == name
+            if name
+            else _selects(deployment_).get(key) == value
+        )
     ]
-    if len(found) == 1:
-        return found[0]
-    listed = ", ".join(one["metadata"]["name"] for one in found) or "none"
+    if len(deployments) == 1:
+        return deployments[0]
+    listed = ", ".join(candidate["metadata"]["name"] for candidate in deployments) or "none"
     raise NoKueueError(
         f"namespace {namespace}: Deployments that may be Kueue's controller: {listed}; name it by "
         "--kueue-namespace and --kueue-deployment"
@@ -218,8 +227,8 @@ def _deployment(api: Api, namespace: str, name: str) -> Document:
 
 
 def _selects(deployment: Document) -> Mapping[str, str]:
-    found: Mapping[str, str] = deployment["spec"]["selector"].get("matchLabels") or {}
-    return found
+    labels: Mapping[str, str] = deployment["spec"]["selector"].get("matchLabels") or {}
+    return labels
 
 
 def _config(api: Api, deployment: Document) -> tuple[str, Mapping[str, Any]]:
@@ -229,10 +238,10 @@ def _config(api: Api, deployment: Document) -> tuple[str, Mapping[str, Any]]:
         if not name:
             continue
         try:
-            found = api.get(resources.CONFIG_MAPS, name, deployment["metadata"]["namespace"])
+            config_map = api.get(resources.CONFIG_MAPS, name, deployment["metadata"]["namespace"])
         except errors.NotFoundError:
             continue
-        text = (found.get("data") or {}).get(_CONFIG_KEY)
+        text = (config_map.get("data") or {}).get(_CONFIG_KEY)
         if text:
             content = yaml.safe_load(text)
             return name, content if isinstance(content, dict) else {}
@@ -242,12 +251,12 @@ def _config(api: Api, deployment: Document) -> tuple[str, Mapping[str, Any]]:
 def _api_services(api: Api, namespace: str) -> Iterator[Document]:
     for name in OURS[resources.API_SERVICES]:
         try:
-            found = api.get(resources.API_SERVICES, name)
+            api_service = api.get(resources.API_SERVICES, name)
         except errors.NotFoundError:
             continue
-        service = found["spec"].get("service") or {}
+        service = api_service["spec"].get("service") or {}
         if service.get("namespace") == namespace:
-            yield found
+            yield api_service
 
 
 def _groups(webhook: Mapping[str, Any]) -> set[str]:
@@ -259,10 +268,10 @@ def _refuse_other_storage(api: Api) -> None:
     for kind in kinds.KINDS:
         name = f"{kind.plural}.{names.KUEUE_GROUP}"
         try:
-            found = api.get(resources.CRDS, name)
+            crd = api.get(resources.CRDS, name)
         except errors.NotFoundError:
             continue
-        version = next(one["name"] for one in found["spec"]["versions"] if one["storage"])
+        version = next(stored["name"] for stored in crd["spec"]["versions"] if stored["storage"])
         if version != kinds.STORED:
             raise NoKueueError(
                 f"CustomResourceDefinition {name}: stores {version}: upgrade Kueue to a version "
@@ -270,34 +279,34 @@ def _refuse_other_storage(api: Api) -> None:
             )
 
 
-def _about(resource: Resource, one: Document) -> Iterator[str]:
+def _about(resource: Resource, document: Document) -> Iterator[str]:
     """Yield what of an object is refused, or has no effect."""
-    metadata, spec = one["metadata"], one.get("spec") or {}
+    metadata, spec = document["metadata"], document.get("spec") or {}
     where = f"{resource.kind} " + "/".join(
         part for part in (metadata.get("namespace", ""), metadata["name"]) if part
     )
     rules = VALIDATED.get(resource.kind)
     if rules is not None:
         try:
-            read = rules.decoder.decode(msgspec.json.encode(one))
+            read = rules.decoder.decode(msgspec.json.encode(document))
         except msgspec.DecodeError as error:
             yield f"{where}: cannot be read: {error}"
             return
         if resource is not resources.WORKLOADS:  # rules on Workloads are about their changes
-            found = rules.errors(None, read)
-            if found:
-                yield f"{where}: {rule_checks.text(found)}"
+            problems = rules.errors(None, read)
+            if problems:
+                yield f"{where}: {rule_checks.text(problems)}"
     if resource is resources.CLUSTER_QUEUES and spec.get("concurrentAdmissionPolicy"):
         yield f"{where}: spec.concurrentAdmissionPolicy: has no effect here"
 
 
 def _checks_of(queue: Document, checks: Mapping[str, str]) -> Iterator[str]:
     strategy = (queue["spec"].get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
-    for one in strategy:
-        answers = _ANSWERED_BY_KUEUE.get(checks.get(one["name"], ""))
+    for check in strategy:
+        answers = _ANSWERED_BY_KUEUE.get(checks.get(check["name"], ""))
         if answers:
             name = queue["metadata"]["name"]
             yield (
-                f"ClusterQueue {name}: asks for the AdmissionCheck {one['name']} of {answers}, "
+                f"ClusterQueue {name}: asks for the AdmissionCheck {check['name']} of {answers}, "
                 "which nobody answers here: its Workloads would wait"
             )

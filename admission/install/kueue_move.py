@@ -27,7 +27,7 @@ from admission.base.errors import AdmissionError
 from admission.config.derived import Settings
 from admission.install import backups, installation, kueue_found, manifests, storage
 from admission.install.held_leases import HeldLease
-from admission.install.installation import Place, Plan
+from admission.install.installation import InstallPlan, WebhookPlace
 from admission.install.kueue_found import Kueue
 from admission.install.rendering import Document
 from admission.kube import apply, errors, resources
@@ -63,7 +63,7 @@ class MoveError(AdmissionError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class MoveStep:
     """One step, for people.
 
     Attributes:
@@ -78,63 +78,63 @@ class Step:
 
 
 STEPS: Final = (
-    Step(
+    MoveStep(
         name="save",
         does="write all queues and Workloads to a file, and what is Kueue's own to the ConfigMap "
         f"{RECORD}",
         undone="the file stays",
     ),
-    Step(
+    MoveStep(
         name="hold",
         does="hold the Lease of our controller, so that it does not decide yet",
         undone="hold it again, and wait until our controller has noticed",
     ),
-    Step(
+    MoveStep(
         name="install",
         does="install roles, webhook and controller; wait until the webhook is ready",
         undone="delete them",
     ),
-    Step(
+    MoveStep(
         name="review",
         does="have the API server ask our webhooks, beside Kueue's; wait until it does",
         undone="delete our webhook configurations, once Kueue's answer",
     ),
-    Step(
+    MoveStep(
         name="lease",
         does="take Kueue's Lease: from here on nothing new is admitted for some seconds",
         undone="release it: Kueue decides again",
     ),
-    Step(
+    MoveStep(
         name="rewrite",
         does="write objects anew that are stored in an older version",
         undone="nothing: Kueue reads them, too",
     ),
-    Step(
+    MoveStep(
         name="withdraw",
         does="delete Kueue's webhook configurations and APIServices",
         undone="create them as they were",
     ),
-    Step(
+    MoveStep(
         name="stop",
         does="scale Kueue's controller to 0, and wait until its pods are gone",
         undone="scale it to as many replicas as it had, and wait until they are ready",
     ),
-    Step(
+    MoveStep(
         name="define",
         does="put our CustomResourceDefinitions in place of Kueue's: all objects stay",
         undone="let them be converted by Kueue's webhook again",
     ),
-    Step(
+    MoveStep(
         name="lead",
         does="release the Lease of our controller: it counts what is admitted, then it decides",
         undone="see the second step",
     ),
-    Step(
+    MoveStep(
         name="protect",
         does="install the policies in the API server, also those of --while-webhook-down hold",
         undone="delete them",
     ),
-    Step(
+    MoveStep(
         name="free",
         does=f"take Kueue's finalizer {names.KUEUE_POD_FINALIZER} off pods",
         undone="nothing: Kueue sets it where it needs it",
@@ -147,7 +147,7 @@ BACK: Final = ("hold", "unprotect", "redefine", "start", "return", "yield", "rem
 
 
 @dataclass(slots=True)
-class Record:
+class MoveRecord:
     """What is done, and what the way back needs.
 
     Attributes:
@@ -184,29 +184,29 @@ class Tools:
     """
 
     api: Api
-    plan: Plan
+    plan: InstallPlan
     settings: Settings
     clock: Clock
     wait: Wait
 
 
-def read(api: Api, namespace: str) -> Record | None:
+def read(api: Api, namespace: str) -> MoveRecord | None:
     """Return the record of a move; None where none was begun.
 
     Raises:
         KubeError: the API server refused.
     """
     try:
-        found = api.get(resources.CONFIG_MAPS, RECORD, namespace)
+        config_map = api.get(resources.CONFIG_MAPS, RECORD, namespace)
     except errors.NotFoundError:
         return None
-    return Record(**json.loads(found["data"][_KEY]))
+    return MoveRecord(**json.loads(config_map["data"][_KEY]))
 
 
 class Move:
     """The way from Kueue to here, and back."""
 
-    def __init__(self, tools: Tools, kueue: Kueue, record: Record) -> None:
+    def __init__(self, tools: Tools, kueue: Kueue, record: MoveRecord) -> None:
         self._tools = tools
         self._api = tools.api
         self._kueue = kueue
@@ -264,8 +264,8 @@ class Move:
         # A second run may find half of it gone: what was saved first holds.
         if not self._record.kueue:
             self._record.kueue = asdict(kueue) | {
-                "webhooks": [_plain(one) for one in kueue.webhooks],
-                "api_services": [_plain(one) for one in kueue.api_services],
+                "webhooks": [_plain(webhook) for webhook in kueue.webhooks],
+                "api_services": [_plain(api_service) for api_service in kueue.api_services],
             }
             self._record.conversions = dict(_conversions(self._api))
         name = self._settings.namespace
@@ -322,8 +322,8 @@ class Move:
             yield f"{old.crd}: {count} objects written"
 
     def _withdraw(self) -> Iterator[Line]:
-        found = [*self._record.kueue["webhooks"], *self._record.kueue["api_services"]]
-        yield from _told(apply.delete_all(self._api, found))
+        documents = [*self._record.kueue["webhooks"], *self._record.kueue["api_services"]]
+        yield from _told(apply.delete_all(self._api, documents))
         self._tools.wait(_SETTLE_SECONDS)
 
     def _stop(self) -> Iterator[Line]:
@@ -341,8 +341,8 @@ class Move:
             change: Document = {"metadata": {"annotations": without}, "spec": {"conversion": None}}
             if self._tools.plan.older_versions and saved["conversion"] is not None:
                 # In one write: between two, objects of the older version would not be converted.
-                there = manifests.conversion(place.client_config).client_config
-                change["spec"] = {"conversion": _conversion(there)}
+                client_config = manifests.conversion(place.client_config).client_config
+                change["spec"] = {"conversion": _conversion(client_config)}
             self._patched(resources.CRDS, name, change)
         tools = self._tools
         yield from _told(
@@ -372,11 +372,11 @@ class Move:
         yield "looking for pods with Kueue's finalizer"
         count = quiet = 0
         for _ in range(_SWEEPS):
-            found = [one for one in kueue_found.managed_pods(self._api) if _is_held(one)]
-            for pod in found:
+            pods = [pod for pod in kueue_found.managed_pods(self._api) if _is_held(pod)]
+            for pod in pods:
                 self._without_finalizer(pod)
-            count += len(found)
-            quiet = 0 if found else quiet + 1
+            count += len(pods)
+            quiet = 0 if pods else quiet + 1
             if quiet > 1:  # a pod that was being created meanwhile is seen now
                 break
             self._tools.wait(_SETTLE_SECONDS)
@@ -433,8 +433,8 @@ class Move:
 
     def _redefine(self) -> Iterator[Line]:
         for name, saved in self._record.conversions.items():
-            there = saved["conversion"]
-            conversion = None if there is None else _conversion(there)
+            former = saved["conversion"]
+            conversion = None if former is None else _conversion(former)
             metadata = {"annotations": saved["annotations"]}
             change: Document = {"metadata": metadata, "spec": {"conversion": conversion}}
             self._patched(resources.CRDS, name, change)
@@ -443,7 +443,7 @@ class Move:
     def _start(self) -> Iterator[Line]:
         kueue = self._kueue
         # Kueue writes its CA into these when it starts; until it is ready nobody need wait for it.
-        yield from self._created(_ignored(one) for one in self._record.kueue["webhooks"])
+        yield from self._created(_ignored(webhook) for webhook in self._record.kueue["webhooks"])
         if self._replicas() == 0:
             self._scale(self._record.kueue["replicas"])
         self._until(
@@ -453,17 +453,17 @@ class Move:
         yield f"Deployment {kueue.namespace}/{kueue.deployment} is available"
 
     def _return(self) -> Iterator[Line]:
-        for one in self._record.kueue["webhooks"]:
-            resource, name, _ = apply.locate(one)
-            found = self._api.get(resource, name)
-            policies = {each["name"]: each.get("failurePolicy") for each in one["webhooks"]}
+        for webhook in self._record.kueue["webhooks"]:
+            resource, name, _ = apply.locate(webhook)
+            present = self._api.get(resource, name)
+            policies = {each["name"]: each.get("failurePolicy") for each in webhook["webhooks"]}
             changes = [
                 {
                     "op": "add",
                     "path": patches.pointer("webhooks", at, "failurePolicy"),
                     "value": to,
                 }
-                for at, each in enumerate(found["webhooks"])
+                for at, each in enumerate(present["webhooks"])
                 if (to := policies.get(each["name"])) and each.get("failurePolicy") != to
             ]
             if changes:
@@ -483,14 +483,14 @@ class Move:
         if self._settings.kueue.manage_jobs_without_queue_name:
             return
         queued = {
-            one["metadata"]["namespace"]
-            for one in every_served(self._api, resources.LOCAL_QUEUES)
-            if one["metadata"]["name"] == names.DEFAULT_LOCAL_QUEUE
+            queue["metadata"]["namespace"]
+            for queue in every_served(self._api, resources.LOCAL_QUEUES)
+            if queue["metadata"]["name"] == names.DEFAULT_LOCAL_QUEUE
         }
         count = 0
         for _ in range(_SWEEPS):
-            found = [one for one in kueue_found.managed_pods(self._api) if _is_in_doubt(one)]
-            changes = [self._decided(_POD(one), queued) for one in found]
+            pods = [pod for pod in kueue_found.managed_pods(self._api) if _is_in_doubt(pod)]
+            changes = [self._decided(_POD(pod), queued) for pod in pods]
             count += sum(changes)
             if all(changes):
                 break
@@ -524,10 +524,10 @@ class Move:
 
     def _created(self, documents: Iterable[Document]) -> Iterator[Line]:
         """Create what is not there."""
-        for one in documents:
-            resource, name, _ = apply.locate(one)
+        for document in documents:
+            resource, name, _ = apply.locate(document)
             try:
-                self._api.create(resource, one)
+                self._api.create(resource, document)
             except errors.AlreadyExistsError:
                 continue
             yield f"{resource.kind}/{name} created"
@@ -538,7 +538,7 @@ class Move:
     def _settings(self) -> Settings:
         return self._tools.settings
 
-    def _place(self) -> Place:
+    def _place(self) -> WebhookPlace:
         """Where our webhook is; its certificate is made if there is none."""
         tools = self._tools
         changes = installation.placed(self._api, tools.plan, self._settings, tools.clock)
@@ -546,7 +546,7 @@ class Move:
             while True:
                 next(changes)
         except StopIteration as end:
-            place: Place = end.value
+            place: WebhookPlace = end.value
             return place
 
     def _write(self) -> None:
@@ -570,25 +570,25 @@ class Move:
 
     def _replicas(self) -> int:
         kueue = self._kueue
-        found = self._api.get(resources.DEPLOYMENTS, kueue.deployment, kueue.namespace)
-        return int(found["spec"].get("replicas", 1))
+        deployment = self._api.get(resources.DEPLOYMENTS, kueue.deployment, kueue.namespace)
+        return int(deployment["spec"].get("replicas", 1))
 
     def _kueue_pods(self) -> Sequence[Document]:
         kueue = self._kueue
         return self._api.list(resources.PODS, kueue.namespace, label_selector=kueue.selector).items
 
     def _is_available(self, name: str, namespace: str) -> bool:
-        found = self._api.get(resources.DEPLOYMENTS, name, namespace)
-        status, wanted = found.get("status") or {}, found["spec"].get("replicas", 1)
-        is_seen = status.get("observedGeneration", 0) >= found["metadata"]["generation"]
-        return bool(is_seen and status.get("availableReplicas", 0) >= wanted)
+        deployment = self._api.get(resources.DEPLOYMENTS, name, namespace)
+        status, expected = deployment.get("status") or {}, deployment["spec"].get("replicas", 1)
+        is_seen = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
+        return bool(is_seen and status.get("availableReplicas", 0) >= expected)
 
     def _is_ending(self, namespace: str) -> bool:
         try:
-            found = self._api.get(resources.NAMESPACES, namespace)
+            document = self._api.get(resources.NAMESPACES, namespace)
         except errors.NotFoundError:
             return False
-        return "deletionTimestamp" in found["metadata"]
+        return "deletionTimestamp" in document["metadata"]
 
     def _is_reviewed(self) -> bool:
         """Whether the API server has our webhooks judge what it would create.
@@ -616,12 +616,12 @@ class Move:
         except errors.NotFoundError:
             return
 
-    def _until(self, look: Callable[[], bool], what: str) -> None:
+    def _until(self, look: Callable[[], bool], goal: str) -> None:
         deadline = self._tools.clock.monotonic() + _READY_SECONDS
         while not look():
             if self._tools.clock.monotonic() > deadline:
                 raise MoveError(
-                    f"not after {_READY_SECONDS:.0f} s: {what}; fix it, and repeat the command: "
+                    f"not after {_READY_SECONDS:.0f} s: {goal}; fix it, and repeat the command: "
                     "what is done is not done again. The way back is --undo"
                 )
             self._tools.wait(_POLL_SECONDS)
@@ -633,7 +633,7 @@ class Move:
         return passed.total_seconds()
 
 
-def finish(api: Api, namespace: str, record: Record, clock: Clock) -> None:
+def finish(api: Api, namespace: str, record: MoveRecord, clock: Clock) -> None:
     """Forget what the way back needs; Kueue's Lease stays held.
 
     What is left of the record says that there was a move, so that nobody begins another one.
@@ -653,7 +653,7 @@ def finish(api: Api, namespace: str, record: Record, clock: Clock) -> None:
     _write(api, namespace, replace(record, kueue=kueue, conversions={}, finished=finished))
 
 
-def _write(api: Api, namespace: str, record: Record) -> None:
+def _write(api: Api, namespace: str, record: MoveRecord) -> None:
     document = {
         "apiVersion": resources.CONFIG_MAPS.api_version,
         "kind": resources.CONFIG_MAPS.kind,
@@ -663,7 +663,7 @@ def _write(api: Api, namespace: str, record: Record) -> None:
     apply.apply(api, document)
 
 
-def from_record(record: Record) -> Kueue:
+def from_record(record: MoveRecord) -> Kueue:
     """Return what a record says of Kueue."""
     saved = dict(record.kueue)
     for key in ("webhooks", "api_services"):
@@ -672,9 +672,9 @@ def from_record(record: Record) -> Kueue:
 
 
 def _told(changes: Iterable[Applied]) -> Iterator[Line]:
-    for one in changes:
-        where = f" -n {one.namespace}" if one.namespace else ""
-        yield f"{one.kind}/{one.name}{where} {one.effect.value}"
+    for change in changes:
+        where = f" -n {change.namespace}" if change.namespace else ""
+        yield f"{change.kind}/{change.name}{where} {change.effect.value}"
 
 
 def _conversions(api: Api) -> Iterator[tuple[str, Any]]:
@@ -682,11 +682,11 @@ def _conversions(api: Api) -> Iterator[tuple[str, Any]]:
     for kind in kinds.KINDS:
         name = f"{kind.plural}.{names.KUEUE_GROUP}"
         try:
-            found = api.get(resources.CRDS, name)
+            crd = api.get(resources.CRDS, name)
         except errors.NotFoundError:
             continue
-        annotations = found["metadata"].get("annotations") or {}
-        conversion = found["spec"].get("conversion") or {}
+        annotations = crd["metadata"].get("annotations") or {}
+        conversion = crd["spec"].get("conversion") or {}
         is_asked = conversion.get("strategy") == "Webhook"
         yield (
             name,
@@ -710,20 +710,22 @@ def _conversion(client_config: Mapping[str, Any]) -> Document:
     }
 
 
-def _plain(found: Document) -> Document:
+def _plain(document: Document) -> Document:
     """Return an object without what only the API server writes."""
     metadata = {
         key: value
-        for key, value in found["metadata"].items()
+        for key, value in document["metadata"].items()
         if key not in _WRITTEN_BY_SERVER and key != "managedFields"
     }
-    return {key: value for key, value in found.items() if key != "status"} | {"metadata": metadata}
+    return {key: value for key, value in document.items() if key != "status"} | {
+        "metadata": metadata
+    }
 
 
 def _is_in_doubt(pod: Document) -> bool:
     """Whether a pod waits behind the gate without a queue, and not because Kueue says so."""
     metadata = pod["metadata"]
-    gates = {one["name"] for one in pod["spec"].get("schedulingGates") or ()}
+    gates = {gate["name"] for gate in pod["spec"].get("schedulingGates") or ()}
     return (
         names.ADMISSION_GATE in gates
         and names.QUEUE_LABEL not in (metadata.get("labels") or {})
@@ -738,9 +740,9 @@ def _refusing(settings: Settings) -> Settings:
     return settings.model_copy(update={"gpu": gpu})
 
 
-def _ignored(one: Document) -> Document:
-    webhooks = [{**each, "failurePolicy": "Ignore"} for each in one["webhooks"]]
-    return {**one, "webhooks": webhooks}
+def _ignored(webhook: Document) -> Document:
+    webhooks = [{**each, "failurePolicy": "Ignore"} for each in webhook["webhooks"]]
+    return {**webhook, "webhooks": webhooks}
 
 
 def _is_held(pod: Document) -> bool:

@@ -69,10 +69,10 @@ def installed(api: Api) -> Modes | None:
         KubeError: the API server refused.
     """
     try:
-        found = api.get(resources.MUTATING_WEBHOOKS, webhooks.MUTATING_NAME)
+        configuration = api.get(resources.MUTATING_WEBHOOKS, webhooks.MUTATING_NAME)
     except errors.NotFoundError:
         return None
-    text = (found["metadata"].get("annotations") or {}).get(names.MODES, "")
+    text = (configuration["metadata"].get("annotations") or {}).get(names.MODES, "")
     if not text:
         return Modes()
     try:

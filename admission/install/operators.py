@@ -70,12 +70,12 @@ def _of_policies(policies: Iterable[Document]) -> Iterator[tuple[str, str]]:
 
 
 def _of_daemon_sets(daemon_sets: Iterable[Document]) -> Iterator[tuple[str, str]]:
-    for one in daemon_sets:
-        name, pod = one["metadata"]["name"], one["spec"]["template"]["spec"]
+    for daemon_set in daemon_sets:
+        name, pod = daemon_set["metadata"]["name"], daemon_set["spec"]["template"]["spec"]
         containers = [*(pod.get("initContainers") or ()), *pod["containers"]]
         words = " ".join([name, *(container.get("image", "") for container in containers)])
         if _OF_GPUS.search(words) and any(map(_is_registry, pod.get("volumes") or ())):
-            yield one["metadata"]["namespace"], f"DaemonSet {name}"
+            yield daemon_set["metadata"]["namespace"], f"DaemonSet {name}"
 
 
 def _is_registry(volume: dict[str, Any]) -> bool:

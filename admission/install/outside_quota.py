@@ -34,7 +34,7 @@ _CONFLICTS: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class Selection:
     """Which objects are let run.
 
     Attributes:
@@ -56,7 +56,7 @@ class Chosen:
         return self.namespace in {"", metadata.namespace} and self.name in {"", metadata.name}
 
 
-EVERYTHING: Final = Chosen()
+EVERYTHING: Final = Selection()
 
 
 class Releaser:
@@ -80,7 +80,7 @@ class Releaser:
         self._since = clocks.to_wire(clock.now())
         self._deadline = clock.monotonic() + _REFUSED_SECONDS
 
-    def owners(self, chosen: Chosen = EVERYTHING) -> Iterator[Applied]:
+    def owners(self, chosen: Selection = EVERYTHING) -> Iterator[Applied]:
         """Start suspended owners with a queue, and yield each that was started.
 
         Kinds and namespaces that are not meant are not read: who may let one Job run need not be
@@ -103,13 +103,13 @@ class Releaser:
                 label_selector=names.QUEUE_LABEL,
                 into=views.Object,
             )
-            for one in listed:
-                if chosen.includes(one.metadata) and self._start(
-                    integration, resource, one.metadata
+            for pod in listed:
+                if chosen.includes(pod.metadata) and self._start(
+                    integration, resource, pod.metadata
                 ):
-                    yield _configured(kind.name, one.metadata)
+                    yield _configured(kind.name, pod.metadata)
 
-    def pods(self, chosen: Chosen = EVERYTHING) -> Iterator[Applied]:
+    def pods(self, chosen: Selection = EVERYTHING) -> Iterator[Applied]:
         """Take the gate off pods that wait, and yield each; of a group all its pods.
 
         Raises:
@@ -131,9 +131,9 @@ class Releaser:
         def mark(document: Any) -> patches.Patch | None:
             if not _is_startable(integration, document):
                 return None
-            own = document.metadata
+            metadata = document.metadata
             marks = {names.OUTSIDE_QUOTA: self._since}
-            version = {"resourceVersion": own.resource_version, "uid": own.uid}
+            version = {"resourceVersion": metadata.resource_version, "uid": metadata.uid}
             return patches.merge({"metadata": {**version, "annotations": marks}})
 
         def start(document: Any) -> patches.Patch | None:
@@ -155,7 +155,7 @@ class Releaser:
 
     # --------------------------------------------------------------------------------- pods
 
-    def _gated(self, chosen: Chosen) -> list[views.Pod]:
+    def _gated(self, chosen: Selection) -> list[views.Pod]:
         """Return the gated pods that are meant, and all others of their groups."""
         gated = {
             pod.metadata.uid: pod
@@ -201,22 +201,22 @@ class Releaser:
         """Return what an admission of a Workload would give each pod set, but for flavors."""
         cluster_queue = self._cluster_queue(key.namespace, queue)
         return {
-            one: Injection(
+            pod_set: Injection(
                 node_selector={},
                 tolerations=(),
-                labels=injection.labels_of(one, queue, cluster_queue),
+                labels=injection.labels_of(pod_set, queue, cluster_queue),
                 annotations={names.WORKLOAD_ANNOTATION: key.name},
             )
-            for one in pod_sets
+            for pod_set in pod_sets
         }
 
     def _cluster_queue(self, namespace: str, queue: str) -> str:
         """Return the ClusterQueue of a LocalQueue; empty where there is none."""
         try:
-            found = self._api.get(resources.LOCAL_QUEUES, queue, namespace)
+            local_queue = self._api.get(resources.LOCAL_QUEUES, queue, namespace)
         except errors.NotFoundError:
             return ""
-        return str(found["spec"].get("clusterQueue", ""))
+        return str(local_queue["spec"].get("clusterQueue", ""))
 
     def _sent(
         self,
@@ -229,8 +229,8 @@ class Releaser:
         conflicts = 0
         while True:
             try:
-                found = self._api.get(resource, metadata.name, metadata.namespace, into=into)
-                changes = changes_of(found)
+                document = self._api.get(resource, metadata.name, metadata.namespace, into=into)
+                changes = changes_of(document)
                 if changes is None:
                     return False
                 self._api.patch(resource, metadata.name, changes, metadata.namespace)
@@ -255,8 +255,8 @@ def _is_startable(integration: Integration[Any, Any], document: Any) -> bool:
 
 def _resource_of(integration: Integration[Any, Any]) -> Resource:
     kind = integration.kind
-    known = resources.of_kind(kind.api_version, kind.name)
-    return known or Resource(kind.group, kind.version, kind.plural, kind.name)
+    resource = resources.of_kind(kind.api_version, kind.name)
+    return resource or Resource(kind.group, kind.version, kind.plural, kind.name)
 
 
 def _is_gated(pod: views.Pod) -> bool:

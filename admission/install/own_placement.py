@@ -14,7 +14,7 @@ _PASSING: Final = "node.kubernetes.io/"
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class ProgramPlacement:
     """Where the pods can be.
 
     Attributes:
@@ -28,42 +28,44 @@ class Placement:
     def documents(self) -> list[dict[str, Any]]:
         """Return the tolerations as a pod spec has them."""
         return [
-            {name: value for name, value in asdict(one).items() if value}
-            for one in self.tolerations
+            {name: value for name, value in asdict(toleration).items() if value}
+            for toleration in self.tolerations
         ]
 
 
-def find(nodes: Iterable[Iterable[Taint]], tolerated: Sequence[Toleration]) -> Placement:
+def find(nodes: Iterable[Iterable[Taint]], tolerated: Sequence[Toleration]) -> ProgramPlacement:
     """Return where pods can be.
 
     Args:
         nodes: the taints of each node.
         tolerated: what the pods tolerate now.
     """
-    blocking = [tuple(one for one in taints if _keeps_away(one, tolerated)) for taints in nodes]
+    blocking = [
+        tuple(taint for taint in taints if _keeps_away(taint, tolerated)) for taints in nodes
+    ]
     if not blocking or not all(blocking):
-        return Placement(is_open=True)
+        return ProgramPlacement(is_open=True)
     lasting = Counter(
         tuple(
             sorted(
-                (one.key, one.value, one.effect)
-                for one in taints
-                if not one.key.startswith(_PASSING)
+                (taint.key, taint.value, taint.effect)
+                for taint in taints
+                if not taint.key.startswith(_PASSING)
             )
         )
         for taints in blocking
     )
     del lasting[()]
     if not lasting:
-        return Placement(is_open=False)
-    taints, _ = min(lasting.items(), key=lambda found: (-found[1], found[0]))
+        return ProgramPlacement(is_open=False)
+    taints, _ = min(lasting.items(), key=lambda entry: (-entry[1], entry[0]))
     needed = (
         Toleration(key=key, operator="Equal" if value else "Exists", value=value, effect=effect)
         for key, value, effect in taints
     )
-    return Placement(is_open=False, tolerations=(*tolerated, *needed))
+    return ProgramPlacement(is_open=False, tolerations=(*tolerated, *needed))
 
 
 def _keeps_away(taint: Taint, tolerated: Iterable[Toleration]) -> bool:
-    is_tolerated = any(tolerations.tolerates(one, taint) for one in tolerated)
+    is_tolerated = any(tolerations.tolerates(toleration, taint) for toleration in tolerated)
     return taint.effect in _KEEPS_AWAY and not is_tolerated

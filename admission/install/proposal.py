@@ -157,12 +157,12 @@ class Supply:
 
     def amounts(self) -> dict[tuple[str, str], int]:
         """Return everything by flavor and resource."""
-        found = {(one.name, one.resource): one.amount for one in self.flavors}
-        return found | {(ANY_NODE, name): amount for name, amount in self.others.items()}
+        amounts = {(flavor.name, flavor.resource): flavor.amount for flavor in self.flavors}
+        return amounts | {(ANY_NODE, name): amount for name, amount in self.others.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class TeamShare:
     """What a ClusterQueue has of its own.
 
     Attributes:
@@ -231,19 +231,21 @@ class _Pool:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(one.facts.name for one in self.members)
+        return tuple(member.facts.name for member in self.members)
 
     @property
     def order(self) -> tuple[bool, bool, int, str, _Traits]:
         """Whole GPUs first, then MIG instances, then shares; each from the largest memory on."""
         product, profile = self.shape.product, self.traits.profile
-        found = product.find(profile) if product is not None and profile else None
-        memory = found.memory_gb if found else product.memory_gb if product else _UNKNOWN_GB
+        mig_profile = product.find(profile) if product is not None and profile else None
+        memory = (
+            mig_profile.memory_gb if mig_profile else product.memory_gb if product else _UNKNOWN_GB
+        )
         return bool(self.traits.sharing), bool(profile), -memory, self.resource, self.traits
 
 
 def supply(
-    found: Iterable[ClusterNode],
+    nodes: Iterable[ClusterNode],
     catalogue: Catalogue,
     policy: HealthPolicy,
     toleration_key: str = names.GPU_TAINT_KEY,
@@ -251,21 +253,21 @@ def supply(
     """Return the capacity of nodes.
 
     Args:
-        found: all nodes.
+        nodes: all nodes.
         catalogue: of GPU products.
         policy: what counts as sick.
         toleration_key: taint key that GPU pods tolerate.
     """
-    all_nodes = sorted(found, key=lambda one: one.facts.name)
+    all_nodes = sorted(nodes, key=lambda node: node.facts.name)
     keys = frozenset({toleration_key or names.GPU_TAINT_KEY, names.GPU_TAINT_KEY})
     notes: list[str] = []
     pools: dict[tuple[str, _Traits], _Pool] = {}
     for node in all_nodes:
         _take(node, pools, notes, catalogue, policy, keys)
-    ordered = sorted(pools.values(), key=lambda one: one.order)
+    ordered = sorted(pools.values(), key=lambda other: other.order)
     selected: list[tuple[_Pool, dict[str, str]]] = []
     for pool in ordered:
-        labels = _selector(pool, [one for one in ordered if one is not pool], notes)
+        labels = _selector(pool, [other for other in ordered if other is not pool], notes)
         if labels is not None:
             selected.append((pool, labels))
     selected = _bounded(selected, notes)
@@ -275,8 +277,8 @@ def supply(
         _flavor(name, pool, labels, keys, is_chosen=pool.resource in whole)
         for name, (pool, labels) in zip(flavor_names, selected, strict=True)
     )
-    others = _others(all_nodes, [pool for pool, _ in selected], keys)
-    return Supply(flavors=flavors, others=others, notes=tuple(notes))
+    amounts = _others(all_nodes, [pool for pool, _ in selected], keys)
+    return Supply(flavors=flavors, others=amounts, notes=tuple(notes))
 
 
 def _take(
@@ -291,8 +293,8 @@ def _take(
     facts = node.facts
     key = _product_key(facts.labels, catalogue)
     if key and (product := _product(key, facts.labels[key], catalogue)) is not None:
-        told = {**facts.labels, names.GPU_PRODUCT_LABEL: product.name}
-        shape = nodes.layout(replace(facts, labels=told), catalogue)
+        labels = {**facts.labels, names.GPU_PRODUCT_LABEL: product.name}
+        shape = nodes.layout(replace(facts, labels=labels), catalogue)
     else:
         shape = nodes.layout(facts, catalogue)
     part = capacity.of_node(facts, catalogue, policy)
@@ -335,18 +337,18 @@ _ABOUT_GPUS: Final = re.compile(r"gpu|accelerator", re.IGNORECASE)
 
 def _product(key: str, value: str, catalogue: Catalogue) -> Product | None:
     """Return the product that a label names; None for none."""
-    found = catalogue.find(value)
-    if found is None and _ABOUT_GPUS.search(key):
+    match = catalogue.find(value)
+    if match is None and _ABOUT_GPUS.search(key):
         return catalogue.find_loosely(value)
-    return found
+    return match
 
 
 def _traits(
     node: ClusterNode, resource: str, shape: Layout, keys: frozenset[str], product_key: str
 ) -> _Traits:
     labels = node.facts.labels
-    told = (*_product_keys(resource), product_key)
-    label = next((labels[key] for key in told if labels.get(key)), "")
+    label_keys = (*_product_keys(resource), product_key)
+    label = next((labels[key] for key in label_keys if labels.get(key)), "")
     if shape.product is None and not label:
         label = ",".join(f"{key}={labels[key]}" for key in sorted(labels) if _tells(key))
     is_gpu = resources.plain_name(resource) == names.GPU_RESOURCE
@@ -358,9 +360,9 @@ def _traits(
         replicas=replicas,
         taints=tuple(
             sorted(
-                (one.key, one.value, one.effect)
-                for one in _lasting(node)
-                if not _is_of_gpus(one, keys)
+                (taint.key, taint.value, taint.effect)
+                for taint in _lasting(node)
+                if not _is_of_gpus(taint, keys)
             )
         ),
     )
@@ -372,14 +374,16 @@ def _tells(key: str) -> bool:
 
 
 def _product_keys(resource: str) -> tuple[str, ...]:
-    own = f"{resources.plain_name(resource)}.product"
-    return tuple(dict.fromkeys((own, names.GPU_PRODUCT_LABEL, _GKE_PRODUCT_LABEL)))
+    resource_key = f"{resources.plain_name(resource)}.product"
+    return tuple(dict.fromkeys((resource_key, names.GPU_PRODUCT_LABEL, _GKE_PRODUCT_LABEL)))
 
 
 def _lasting(node: ClusterNode) -> list[views.Taint]:
     """Taints that keep pods away, and that say who may use the node."""
     return [
-        one for one in node.taints if one.effect in _HARD and not one.key.startswith(_OF_STATE)
+        taint
+        for taint in node.taints
+        if taint.effect in _HARD and not taint.key.startswith(_OF_STATE)
     ]
 
 
@@ -388,16 +392,18 @@ def _is_of_gpus(taint: views.Taint, keys: frozenset[str]) -> bool:
     return taint.key in keys or taint.value == "gpu"
 
 
-def _selector(pool: _Pool, others: Iterable[_Pool], notes: list[str]) -> dict[str, str] | None:
+def _selector(
+    pool: _Pool, other_pools: Iterable[_Pool], notes: list[str]
+) -> dict[str, str] | None:
     """The labels of a pool that no other node with this resource name has together.
 
     None where there are none: then nobody could say which nodes a pod would get.
     """
     rivals = [
-        (one, frozenset(other.traits.taints))
-        for other in others
+        (member, frozenset(other.traits.taints))
+        for other in other_pools
         if other.resource == pool.resource
-        for one in other.members
+        for member in other.members
     ]
     common = _common(pool)
     named = [key for key, value in common.items() if value == pool.traits.label]
@@ -407,25 +413,26 @@ def _selector(pool: _Pool, others: Iterable[_Pool], notes: list[str]) -> dict[st
     rest = sorted(key for key in common if _tells(key))
     candidates = [key for key in (*identity, *telling, *rest) if key in common]
     chosen = {key: common[key] for key in candidates[:1]}
-    left = [(one, taints) for one, taints in rivals if _has(one, chosen)]
+    left = [(rival, taints) for rival, taints in rivals if _has(rival, chosen)]
     for key in candidates[1:]:
-        still = [(one, taints) for one, taints in left if _has(one, {key: common[key]})]
+        still = [(rival, taints) for rival, taints in left if _has(rival, {key: common[key]})]
         if len(still) < len(left) and len(chosen) < _MOST_LABELS:
             chosen[key], left = common[key], still
     # Taints that pods of this flavor do not tolerate keep them away, too.
-    reached = [one for one, taints in left if taints <= frozenset(pool.traits.taints)]
+    reached = [rival for rival, taints in left if taints <= frozenset(pool.traits.taints)]
     if chosen and not reached:
         return chosen
-    there = _listed(one.facts.name for one in reached) or "other nodes"
+    rival_names = _listed(rival.facts.name for rival in reached) or "other nodes"
     notes.append(
         f"{_listed(pool.names)} left out with {pool.amount} {pool.resource}: no label tells them "
-        f"from {there}; label them, for example: kubectl label node {pool.names[0]} pool=NAME"
+        f"from {rival_names}; label them, for example: "
+        f"kubectl label node {pool.names[0]} pool=NAME"
     )
     return None
 
 
 def _common(pool: _Pool) -> dict[str, str]:
-    first, *rest = (one.facts.labels for one in pool.members)
+    first, *rest = (member.facts.labels for member in pool.members)
     return {
         key: first[key]
         for key in sorted(first)
@@ -437,12 +444,12 @@ def _has(node: ClusterNode, labels: Mapping[str, str]) -> bool:
     return all(node.facts.labels.get(key) == value for key, value in labels.items())
 
 
-def _listed(found: Iterable[str]) -> str:
+def _listed(node_names: Iterable[str]) -> str:
     """Some names in full, the others as their number."""
-    shown = list(found)
-    more = len(shown) - _SHOWN_NODES
+    shown = list(node_names)
+    hidden = len(shown) - _SHOWN_NODES
     text = ", ".join(shown[:_SHOWN_NODES])
-    return f"{text} and {more} more" if more > 0 else text
+    return f"{text} and {hidden} more" if hidden > 0 else text
 
 
 def _bounded(
@@ -484,7 +491,10 @@ def _flavor(
     """
     traits = pool.traits
     seen = {
-        (t.key, t.effect) for one in pool.members for t in _lasting(one) if _is_of_gpus(t, keys)
+        (t.key, t.effect)
+        for member in pool.members
+        for t in _lasting(member)
+        if _is_of_gpus(t, keys)
     }
     return Flavor(
         name=name,
@@ -520,25 +530,25 @@ def _annotations(pool: _Pool, labels: Mapping[str, str]) -> dict[str, str]:
     that ask for a GPU without more, and these are to get a whole one where there is any.
     """
     traits, product = pool.traits, pool.shape.product
-    found: dict[str, str] = {}
+    annotations: dict[str, str] = {}
     if names.GPU_PRODUCT_LABEL not in labels and product is not None and not product.estimated:
-        found[names.FLAVOR_PRODUCT] = product.name
+        annotations[names.FLAVOR_PRODUCT] = product.name
     if traits.profile and resources.plain_name(pool.resource) == names.GPU_RESOURCE:
-        found[names.MIG_PROFILE] = traits.profile
+        annotations[names.MIG_PROFILE] = traits.profile
     if traits.sharing:
-        found[names.FLAVOR_SHARING] = traits.sharing
-        found[names.FLAVOR_REPLICAS] = str(traits.replicas)
-    return found
+        annotations[names.FLAVOR_SHARING] = traits.sharing
+        annotations[names.FLAVOR_REPLICAS] = str(traits.replicas)
+    return annotations
 
 
 def _text(pool: _Pool) -> str:
     traits, product = pool.traits, pool.shape.product
-    what = product.name if product is not None else traits.label or "GPUs of an unknown product"
+    title = product.name if product is not None else traits.label or "GPUs of an unknown product"
     if traits.profile:
-        what = f"MIG instances {traits.profile} of {what}"
+        title = f"MIG instances {traits.profile} of {title}"
     if traits.sharing:
-        what = f"{what}, each shared by {traits.replicas} ({traits.sharing})"
-    return what
+        title = f"{title}, each shared by {traits.replicas} ({traits.sharing})"
+    return title
 
 
 # -------------------------------------------------------------------------------- flavor names
@@ -546,11 +556,13 @@ def _text(pool: _Pool) -> str:
 
 def _flavor_names(pools: Sequence[_Pool]) -> list[str]:
     """Return a name for each pool: as short as it can be while no two are the same."""
-    found = _told_apart([_short(one) for one in pools], [_long(one) for one in pools])
-    found = _told_apart(found, [f"{_long(one)}-{_slug(_last(one.resource))}" for one in pools])
+    short_names = _told_apart([_short(pool) for pool in pools], [_long(pool) for pool in pools])
+    short_names = _told_apart(
+        short_names, [f"{_long(pool)}-{_slug(_last(pool.resource))}" for pool in pools]
+    )
     counts: dict[str, int] = {}
     numbered = []
-    for name in found:
+    for name in short_names:
         counts[name] = counts.get(name, 0) + 1
         numbered.append(name if counts[name] == 1 else f"{name}-{counts[name]}")
     return numbered
@@ -595,14 +607,14 @@ def _slug(text: str) -> str:
 
 
 def _others(
-    found: Iterable[ClusterNode], pools: Iterable[_Pool], keys: frozenset[str]
+    nodes: Iterable[ClusterNode], pools: Iterable[_Pool], keys: frozenset[str]
 ) -> dict[str, int]:
     """What is no GPU, of the nodes that can be used: cpu and memory first, always both."""
     used = {name for pool in pools for name in pool.names}
     total = {quantity.CPU: 0, "memory": 0}
-    for node in found:
+    for node in nodes:
         facts = node.facts
-        is_kept = any(not _is_of_gpus(one, keys) for one in _lasting(node))
+        is_kept = any(not _is_of_gpus(taint, keys) for taint in _lasting(node))
         if not facts.ready or facts.unschedulable or (is_kept and facts.name not in used):
             continue
         for name, amount in sorted(node.allocatable.items()):
@@ -622,10 +634,10 @@ def divided(total: int, parts: int, unit: int = 1) -> list[int]:
     units, rest = divmod(total, unit)
     if units < parts:
         units, rest, unit = total, 0, 1
-    base, more = divmod(units, parts)
-    found = [(base + (place < more)) * unit for place in range(parts)]
-    found[0] += rest
-    return found
+    base, remainder = divmod(units, parts)
+    portions = [(base + (place < remainder)) * unit for place in range(parts)]
+    portions[0] += rest
+    return portions
 
 
 def unit_of(resource: str) -> int:
@@ -633,7 +645,7 @@ def unit_of(resource: str) -> int:
     return _BYTES if quantity.is_bytes(resource) else _UNITS.get(resource, 1)
 
 
-def shares(found: Supply, teams: Sequence[Team]) -> tuple[list[Share], dict[_Key, int]]:
+def shares(supply: Supply, teams: Sequence[Team]) -> tuple[list[TeamShare], dict[_Key, int]]:
     """Return what each team gets, and what is left, which the Cohort lends to all.
 
     A team with a number gets this part of everything; teams without one get equal parts of the
@@ -642,37 +654,42 @@ def shares(found: Supply, teams: Sequence[Team]) -> tuple[list[Share], dict[_Key
     Raises:
         ProposalError: the teams are to get more GPUs than there are.
     """
-    numbered = [one for one in teams if one.gpus is not None]
+    numbered = [team for team in teams if team.gpus is not None]
     if not numbered:
-        return equal_shares(found, teams), {}
-    total = sum(one.amount for one in found.flavors if _is_whole(one))
-    asked = sum(one.gpus or 0 for one in numbered)
-    if asked > total:
-        said = ", ".join(f"{one.name} {one.gpus}" for one in numbered)
-        raise ProposalError(f"the teams are to get {asked} GPUs ({said}); the nodes have {total}")
-    left = found.amounts()
-    given: dict[str, Share] = {}
+        return equal_shares(supply, teams), {}
+    total = sum(flavor.amount for flavor in supply.flavors if _is_whole(flavor))
+    total_asked = sum(team.gpus or 0 for team in numbered)
+    if total_asked > total:
+        listing = ", ".join(f"{team.name} {team.gpus}" for team in numbered)
+        raise ProposalError(
+            f"the teams are to get {total_asked} GPUs ({listing}); the nodes have {total}"
+        )
+    left = supply.amounts()
+    shares_by_team: dict[str, TeamShare] = {}
     parts = {
-        key: _in_ratio(amount, [*(one.gpus or 0 for one in numbered), total - asked], key[1])
+        key: _in_ratio(
+            amount, [*(team.gpus or 0 for team in numbered), total - total_asked], key[1]
+        )
         for key, amount in left.items()
     }
     for place, team in enumerate(numbered):
         amounts = {key: part[place] for key, part in parts.items()}
         why = f"{team.gpus} of {total} GPUs, and the same part of everything else."
-        given[team.name] = Share(team=team, amounts=amounts, why=why)
+        shares_by_team[team.name] = TeamShare(team=team, amounts=amounts, why=why)
     rest = {key: part[-1] for key, part in parts.items()}
-    others = [one for one in teams if one.gpus is None]
-    if others:
+    unnumbered = [team for team in teams if team.gpus is None]
+    if unnumbered:
         remaining = replace(
-            found,
+            supply,
             flavors=tuple(
-                replace(one, amount=rest[one.name, one.resource]) for one in found.flavors
+                replace(flavor, amount=rest[flavor.name, flavor.resource])
+                for flavor in supply.flavors
             ),
-            others={name: rest[ANY_NODE, name] for name in found.others},
+            others={name: rest[ANY_NODE, name] for name in supply.others},
         )
-        given |= {one.team.name: one for one in equal_shares(remaining, others)}
+        shares_by_team |= {share.team.name: share for share in equal_shares(remaining, unnumbered)}
         rest = {}
-    return [given[team.name] for team in teams], rest
+    return [shares_by_team[team.name] for team in teams], rest
 
 
 def _is_whole(flavor: Flavor) -> bool:
@@ -687,19 +704,19 @@ def _in_ratio(total: int, weights: Sequence[int], resource: str) -> list[int]:
     unit, weight = unit_of(resource), sum(weights)
     if not weight:
         return [0] * (len(weights) - 1) + [total]
-    parts = [total * one // weight // unit * unit for one in weights[:-1]]
+    parts = [total * weight_ // weight // unit * unit for weight_ in weights[:-1]]
     return [*parts, total - sum(parts)]
 
 
-def equal_shares(found: Supply, teams: Sequence[Team]) -> list[Share]:
+def equal_shares(supply: Supply, teams: Sequence[Team]) -> list[TeamShare]:
     """Return everything, divided equally between teams; without teams it is everybody's."""
     if not teams:
         everybody = Team(name=EVERYBODY, namespaces=())
         why = "Everything that the nodes have. Without --team, all share one queue."
-        return [Share(team=everybody, amounts=found.amounts(), why=why)]
+        return [TeamShare(team=everybody, amounts=supply.amounts(), why=why)]
     amounts: list[dict[tuple[str, str], int]] = [{} for _ in teams]
     turn = 0  # whose turn it is to get more
-    for key, total in found.amounts().items():
+    for key, total in supply.amounts().items():
         parts = divided(total, len(teams), unit_of(key[1]))
         for place, part in enumerate(parts):
             amounts[(turn + place) % len(teams)][key] = part
@@ -711,7 +728,8 @@ def equal_shares(found: Supply, teams: Sequence[Team]) -> list[Share]:
         else "Everything that the nodes have."
     )
     return [
-        Share(team=team, amounts=mine, why=why) for team, mine in zip(teams, amounts, strict=True)
+        TeamShare(team=team, amounts=amount, why=why)
+        for team, amount in zip(teams, amounts, strict=True)
     ]
 
 
@@ -719,8 +737,8 @@ def equal_shares(found: Supply, teams: Sequence[Team]) -> list[Share]:
 
 
 def objects(
-    found: Supply,
-    shares: Sequence[Share],
+    supply: Supply,
+    shares: Sequence[TeamShare],
     *,
     left_over: Mapping[tuple[str, str], int] | None = None,
     missing: Iterable[str] = (),
@@ -728,24 +746,24 @@ def objects(
     """Return the objects, in the order in which they are applied; none without GPUs.
 
     Args:
-        found: what there is.
+        supply: what there is.
         shares: a ClusterQueue each.
         left_over: quota that is nobody's own, which the Cohort lends to all.
         missing: namespaces that have to be made.
     """
-    if not found.flavors:
+    if not supply.flavors:
         return ()
     return (
         *_namespaces(shares, set(missing)),
-        *(_resource_flavor(one) for one in found.flavors),
+        *(_resource_flavor(flavor) for flavor in supply.flavors),
         _any_node(),
-        _cohort(found, left_over or {}),
-        *(_cluster_queue(found, one) for one in shares),
+        _cohort(supply, left_over or {}),
+        *(_cluster_queue(supply, share) for share in shares),
         *_local_queues(shares),
     )
 
 
-def _namespaces(shares: Iterable[Share], missing: set[str]) -> Iterator[Proposed]:
+def _namespaces(shares: Iterable[TeamShare], missing: set[str]) -> Iterator[Proposed]:
     for share in shares:
         for namespace in share.team.namespaces:
             if namespace in missing:
@@ -763,14 +781,14 @@ def _resource_flavor(flavor: Flavor) -> Proposed:
         metadata["annotations"] = dict(flavor.annotations)
     spec: Document = {"nodeLabels": dict(flavor.labels)}
     if flavor.taints:
-        spec["nodeTaints"] = [dict(one) for one in flavor.taints]
+        spec["nodeTaints"] = [dict(taint) for taint in flavor.taints]
     if flavor.tolerations:
-        spec["tolerations"] = [dict(one) for one in flavor.tolerations]
+        spec["tolerations"] = [dict(toleration) for toleration in flavor.tolerations]
     why = f"{flavor.text}: {flavor.amount} {flavor.resource} on {_listed(flavor.nodes)}."
     if flavor.taints:
-        kept = ", ".join(f"{one['key']}={one.get('value', '')}" for one in flavor.taints)
+        kept = ", ".join(f"{taint['key']}={taint.get('value', '')}" for taint in flavor.taints)
         why += f"\nOnly pods that tolerate {kept} get this flavor."
-    if any(one["key"] == names.FLAVOR_SHARING for one in flavor.taints):
+    if any(taint["key"] == names.FLAVOR_SHARING for taint in flavor.taints):
         why += (
             "\nA share is no whole GPU under the same name, so nobody gets one unasked. The taint "
             "is of the flavor\nonly, no node has it; a pod asks for shares with the toleration "
@@ -787,11 +805,11 @@ def _any_node() -> Proposed:
     return Proposed(document=_kueue("ResourceFlavor", {"name": ANY_NODE}, {}), why=why)
 
 
-def _cohort(found: Supply, left_over: Mapping[tuple[str, str], int]) -> Proposed:
+def _cohort(supply: Supply, left_over: Mapping[tuple[str, str], int]) -> Proposed:
     why = "ClusterQueues of one cohort lend each other the quota that they do not use."
     spec: Document = {}
     if any(left_over.values()):
-        spec["resourceGroups"] = _groups(found, lambda key: left_over.get(key, 0))
+        spec["resourceGroups"] = _groups(supply, lambda key: left_over.get(key, 0))
         why += (
             "\nIts own quota is what the nodes have beyond the quota of the queues; every queue "
             "can borrow it."
@@ -799,22 +817,22 @@ def _cohort(found: Supply, left_over: Mapping[tuple[str, str], int]) -> Proposed
     return Proposed(document=_kueue("Cohort", {"name": COHORT}, spec), why=why)
 
 
-def _cluster_queue(found: Supply, share: Share) -> Proposed:
+def _cluster_queue(supply: Supply, share: TeamShare) -> Proposed:
     team = share.team
     selector: Document = {}
     if team.namespaces:
-        here = {
+        quota_spec = {
             "key": "kubernetes.io/metadata.name",
             "operator": "In",
             "values": list(team.namespaces),
         }
-        selector = {"matchExpressions": [here]}
+        selector = {"matchExpressions": [quota_spec]}
     spec = {
         "cohortName": COHORT,
         "namespaceSelector": selector,
         "preemption": {"reclaimWithinCohort": "Any"},
         "flavorFungibility": {"whenCanPreempt": "MayStopSearch"},
-        "resourceGroups": _groups(found, lambda key: share.amounts.get(key, 0)),
+        "resourceGroups": _groups(supply, lambda key: share.amounts.get(key, 0)),
     }
     why = (
         f"{share.why}\nOthers can borrow unused quota; the queue takes it back when it needs it "
@@ -826,10 +844,10 @@ def _cluster_queue(found: Supply, share: Share) -> Proposed:
     return Proposed(document=_kueue("ClusterQueue", {"name": team.name}, spec), why=why)
 
 
-def _groups(found: Supply, amount: Callable[[tuple[str, str]], int]) -> list[Document]:
+def _groups(supply: Supply, amount: Callable[[tuple[str, str]], int]) -> list[Document]:
     """One group for each GPU resource, with its flavors, then one for everything else."""
     by_resource: dict[str, list[str]] = {}
-    for flavor in found.flavors:
+    for flavor in supply.flavors:
         by_resource.setdefault(flavor.resource, []).append(flavor.name)
     groups = [
         {
@@ -841,9 +859,9 @@ def _groups(found: Supply, amount: Callable[[tuple[str, str]], int]) -> list[Doc
         }
         for resource, flavors in by_resource.items()
     ]
-    others = [_quota(name, amount((ANY_NODE, name))) for name in found.others]
-    any_node = {"name": ANY_NODE, "resources": others}
-    return [*groups, {"coveredResources": list(found.others), "flavors": [any_node]}]
+    quotas = [_quota(name, amount((ANY_NODE, name))) for name in supply.others]
+    any_node = {"name": ANY_NODE, "resources": quotas}
+    return [*groups, {"coveredResources": list(supply.others), "flavors": [any_node]}]
 
 
 def _quota(resource: str, amount: int) -> Document:
@@ -851,7 +869,7 @@ def _quota(resource: str, amount: int) -> Document:
     return {"name": resource, "nominalQuota": int(text) if text.isdecimal() else text}
 
 
-def _local_queues(shares: Iterable[Share]) -> Iterator[Proposed]:
+def _local_queues(shares: Iterable[TeamShare]) -> Iterator[Proposed]:
     for share in shares:
         for namespace in share.team.namespaces:
             metadata = {"name": names.DEFAULT_LOCAL_QUEUE, "namespace": namespace}
@@ -861,7 +879,7 @@ def _local_queues(shares: Iterable[Share]) -> Iterator[Proposed]:
 
 
 def _kueue(kind: str, metadata: Document, spec: Document) -> Document:
-    found: Document = {
+    document: Document = {
         "apiVersion": f"{names.KUEUE_GROUP}/v1beta2", "kind": kind, "metadata": metadata
     }  # fmt: skip
-    return {**found, "spec": spec}
+    return {**document, "spec": spec}

@@ -17,10 +17,10 @@ def documents(settings: Settings) -> list[Document]:
         settings: the managed namespaces.
     """
     kinds = integrations.kinds_of(settings)
-    others = {user for one in kinds.held if not one.holds_children for user in one.makers}
+    users = {user for kind in kinds.held if not kind.holds_children for user in kind.makers}
     return rendering.documents(
         "protection",
         **admission_policies.choice_of(settings.managed_namespaces),
         pod_makers=listed(kinds.makers),
-        job_makers=listed(sorted(others)),
+        job_makers=listed(sorted(users)),
     )

@@ -12,7 +12,7 @@ from typing import Final
 from admission.base import names, quantity
 from admission.base.errors import InvalidValueError
 from admission.gpu import resources
-from admission.install.proposal import ANY_NODE, Share, Supply, Team
+from admission.install.proposal import ANY_NODE, Supply, Team, TeamShare
 from admission.objects import resource_quota
 from admission.objects.resource_quota import NamespaceQuota
 
@@ -35,7 +35,7 @@ class Takeover:
         after: what to do with the ResourceQuotas.
     """
 
-    shares: tuple[Share, ...] = ()
+    shares: tuple[TeamShare, ...] = ()
     left_over: Mapping[Key, int] = field(default_factory=dict)
     taken: Mapping[Key, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -52,39 +52,41 @@ class _Read:
 
 
 def take_over(
-    found: Supply, quotas: Iterable[NamespaceQuota], unmanaged: frozenset[str] = frozenset()
+    supply: Supply, quotas: Iterable[NamespaceQuota], unmanaged: frozenset[str] = frozenset()
 ) -> Takeover:
     """Return the queues that replace ResourceQuotas on GPUs; other ResourceQuotas are ignored.
 
     Args:
-        found: what the nodes have.
+        supply: what the nodes have.
         quotas: of all namespaces.
         unmanaged: namespaces that no queue may have.
     """
     by_namespace: dict[str, list[NamespaceQuota]] = {}
-    for quota in sorted(quotas, key=lambda one: (one.metadata.namespace, one.metadata.name)):
+    for quota in sorted(
+        quotas, key=lambda quota_: (quota_.metadata.namespace, quota_.metadata.name)
+    ):
         by_namespace.setdefault(quota.metadata.namespace, []).append(quota)
-    offered = {resource for _, resource in found.amounts()}
-    shares: list[Share] = []
+    offered = {resource for _, resource in supply.amounts()}
+    shares: list[TeamShare] = []
     taken: dict[Key, tuple[str, ...]] = {}
     notes: list[str] = []
     after: list[str] = []
-    for namespace, own in by_namespace.items():
+    for namespace, own_quotas in by_namespace.items():
         read = _Read()
-        for quota in own:
+        for quota in own_quotas:
             _read(quota, offered, read, notes)
         if not any(resources.is_device(name) for name in read.limits):
             continue
         if namespace in unmanaged:
             notes.append(f"namespace {namespace} is excluded, so its quota is not taken over")
             continue
-        shares.append(_share(found, namespace, read))
+        shares.append(_share(supply, namespace, read))
         taken |= {(namespace, name): tuple(keys) for name, keys in read.taken.items()}
         after += _after(namespace, read)
-    notes += _too_much(found, shares)
+    notes += _too_much(supply, shares)
     return Takeover(
         shares=tuple(shares),
-        left_over=_left_over(found, shares),
+        left_over=_left_over(supply, shares),
         taken=taken,
         notes=tuple(notes),
         after=tuple(after),
@@ -100,7 +102,7 @@ def _read(quota: NamespaceQuota, offered: set[str], read: _Read, notes: list[str
     if quota.spec.scopes or quota.spec.scope_selector:
         notes.append(f"{where}: not taken over: it counts some of the pods only (scopes)")
         return
-    uncounted = {one.field: one.text for one in resource_quota.quota_traps(hard)}
+    uncounted = {trap.field: trap.text for trap in resource_quota.quota_traps(hard)}
     for key, value in sorted(hard.items()):
         resource = _resource(key)
         if text := uncounted.get(f"spec.hard[{key}]"):
@@ -126,28 +128,30 @@ def _bare(key: str) -> str:
 def _resource(key: str) -> str | None:
     """The resource that a key limits the requests of; None for counts, limits and volumes."""
     if key.startswith(_REQUESTS):
-        found = key.removeprefix(_REQUESTS)
-        return None if found == "storage" else found
+        plain = key.removeprefix(_REQUESTS)
+        return None if plain == "storage" else plain
     return key if key in _PLAIN else None
 
 
-def _share(found: Supply, namespace: str, read: _Read) -> Share:
+def _share(supply: Supply, namespace: str, read: _Read) -> TeamShare:
     amounts: dict[Key, int] = {}
     texts = []
     for resource, limit in sorted(read.limits.items()):
-        if resource in found.others:
+        if resource in supply.others:
             amounts[ANY_NODE, resource] = limit
             continue
-        flavors = [one for one in found.flavors if one.resource == resource]
-        parts = in_ratio(limit, [one.amount for one in flavors])
+        flavors = [flavor for flavor in supply.flavors if flavor.resource == resource]
+        parts = in_ratio(limit, [flavor.amount for flavor in flavors])
         for flavor, part in zip(flavors, parts, strict=True):
             amounts[flavor.name, resource] = part
         if len(flavors) > 1:
-            shown = ", ".join(f"{one.name} {n}" for one, n in zip(flavors, parts, strict=True))
+            shown = ", ".join(
+                f"{flavor.name} {n}" for flavor, n in zip(flavors, parts, strict=True)
+            )
             texts.append(f"{limit} {resource} in the ratio of the nodes: {shown}.")
     quotas = ", ".join(read.taken)
     why = "\n".join([f"What ResourceQuota {quotas} gave {namespace}.", *texts])
-    return Share(team=Team(name=namespace, namespaces=(namespace,)), amounts=amounts, why=why)
+    return TeamShare(team=Team(name=namespace, namespaces=(namespace,)), amounts=amounts, why=why)
 
 
 def in_ratio(total: int, weights: list[int]) -> list[int]:
@@ -185,12 +189,12 @@ def _after(namespace: str, read: _Read) -> Iterator[str]:
             )
 
 
-def _too_much(found: Supply, shares: Iterable[Share]) -> Iterator[str]:
-    given = _given(shares)
-    for (flavor, resource), there in found.amounts().items():
-        if given.get((flavor, resource), 0) > there:
-            promised = quantity.from_canonical(resource, given[flavor, resource])
-            has = quantity.from_canonical(resource, there)
+def _too_much(supply: Supply, shares: Iterable[TeamShare]) -> Iterator[str]:
+    used = _given(shares)
+    for (flavor, resource), capacity in supply.amounts().items():
+        if used.get((flavor, resource), 0) > capacity:
+            promised = quantity.from_canonical(resource, used[flavor, resource])
+            has = quantity.from_canonical(resource, capacity)
             yield (
                 f"the ResourceQuotas promise {promised} {resource} of {flavor}, the nodes have "
                 f"{has}; pods that get no node stay pending, or wait for quota with the "
@@ -199,12 +203,12 @@ def _too_much(found: Supply, shares: Iterable[Share]) -> Iterator[str]:
             )
 
 
-def _left_over(found: Supply, shares: Iterable[Share]) -> dict[Key, int]:
-    given = _given(shares)
-    return {key: max(there - given.get(key, 0), 0) for key, there in found.amounts().items()}
+def _left_over(supply: Supply, shares: Iterable[TeamShare]) -> dict[Key, int]:
+    used = _given(shares)
+    return {key: max(capacity - used.get(key, 0), 0) for key, capacity in supply.amounts().items()}
 
 
-def _given(shares: Iterable[Share]) -> dict[Key, int]:
+def _given(shares: Iterable[TeamShare]) -> dict[Key, int]:
     total: dict[Key, int] = {}
     for share in shares:
         for key, amount in share.amounts.items():

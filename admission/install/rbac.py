@@ -35,29 +35,37 @@ def documents(
     """
     owner_rules: list[Document] = []
     owner_roles: list[Document] = []
-    for held in kinds.held:
+    for kind in kinds.held:
         of_controller, *of_people = rendering.documents(
             "rbac-owner",
-            name=held.kind.name.lower(),
-            group=held.kind.group,
-            plural=held.kind.plural,
+            name=kind.kind.name.lower(),
+            group=kind.kind.group,
+            plural=kind.kind.plural,
         )
-        owner_rules += _of_row(of_controller["rules"]) if held.changes else of_controller["rules"]
+        owner_rules += _of_row(of_controller["rules"]) if kind.changes else of_controller["rules"]
         owner_roles += of_people
     owner_rules += [
-        {"apiGroups": [one.group], "resources": [one.plural], "verbs": ["list", "watch"]}
-        for one in dict.fromkeys(
-            replace(read, part="") for held in kinds.held for read in held.reads
+        {"apiGroups": [resource.group], "resources": [resource.plural], "verbs": ["list", "watch"]}
+        for resource in dict.fromkeys(
+            replace(read, part="") for kind in kinds.held for read in kind.reads
         )
     ]
     owner_rules += [
-        {"apiGroups": [one.kind.group], "resources": [one.kind.plural], "verbs": ["list", "watch"]}
-        for one in kinds.serving
-        if one.is_watched
+        {
+            "apiGroups": [kind.kind.group],
+            "resources": [kind.kind.plural],
+            "verbs": ["list", "watch"],
+        }
+        for kind in kinds.serving
+        if kind.is_watched
     ]
     checked_rules = [
-        {"apiGroups": [one.kind.group], "resources": [one.kind.plural], "verbs": ["list", "watch"]}
-        for one in kinds.checked
+        {
+            "apiGroups": [kind.kind.group],
+            "resources": [kind.kind.plural],
+            "verbs": ["list", "watch"],
+        }
+        for kind in kinds.checked
     ]
     return [
         *rendering.documents(

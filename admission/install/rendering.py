@@ -32,10 +32,10 @@ def documents(template: str, /, **values: Any) -> list[Document]:
     """
     first, *rest = _parsed(template)
     if first.keys() != {"values"}:
-        return [_filled(one, values) for one in (first, *rest)]
+        return [_filled(document, values) for document in (first, *rest)]
     for name, part in first["values"].items():
         values[name.lower()] = _filled(part, values)
-    return [_filled(one, values) for one in rest]
+    return [_filled(document, values) for document in rest]
 
 
 @functools.cache
@@ -56,7 +56,7 @@ def _filled(node: Any, values: dict[str, Any]) -> Any:
         return node
     if whole := _NAME.fullmatch(node):
         return values[whole[1].lower()]
-    return _NAME.sub(lambda found: str(values[found[1].lower()]), node)
+    return _NAME.sub(lambda match: str(values[match[1].lower()]), node)
 
 
 def _items(node: list[Any], values: dict[str, Any]) -> Iterator[Any]:

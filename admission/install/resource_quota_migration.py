@@ -43,7 +43,7 @@ class MigrationError(AdmissionError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class TakenQuota:
     """Entries of a ResourceQuota that a queue takes the place of.
 
     Attributes:
@@ -65,7 +65,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class MigrationPlan:
     """What is to be done.
 
     Attributes:
@@ -76,7 +76,7 @@ class Plan:
     """
 
     objects: tuple[Proposed, ...]
-    taken: tuple[Taken, ...]
+    taken: tuple[TakenQuota, ...]
     running: Mapping[str, int]
     notes: tuple[str, ...]
 
@@ -137,33 +137,33 @@ class Run:
 # -------------------------------------------------------------------------------------- the plan
 
 
-def plan(api: Api, found: Supply, settings: Settings) -> Plan:
+def plan(api: Api, supply: Supply, settings: Settings) -> MigrationPlan:
     """Return what is to be done; nothing where no ResourceQuota limits GPUs.
 
     Args:
         api: the cluster.
-        found: what its nodes have.
+        supply: what its nodes have.
         settings: of the installation.
     """
     quotas = list(every(api, resources.RESOURCE_QUOTAS, into=NamespaceQuota))
     unmanaged = frozenset(settings.managed_namespaces.unmanaged)
-    over = quota_takeover.take_over(found, quotas, unmanaged)
+    over = quota_takeover.take_over(supply, quotas, unmanaged)
     taken = tuple(
-        one
+        taken_quota
         for quota in sorted(quotas, key=_place)
-        for one in (_taken(quota, over.taken.get(_place(quota), ())),)
-        if one.entries
+        for taken_quota in (_taken(quota, over.taken.get(_place(quota), ())),)
+        if taken_quota.entries
     )
     limits = _limits(taken)
-    objects = proposal.objects(found, over.shares, left_over=over.left_over)
-    return Plan(
-        objects=tuple(_marked(one, limits) for one in objects) if taken else (),
+    objects = proposal.objects(supply, over.shares, left_over=over.left_over)
+    return MigrationPlan(
+        objects=tuple(_marked(proposed, limits) for proposed in objects) if taken else (),
         taken=taken,
         running={
             space: sum(1 for _ in _uncharged(api, space, set(limits[space])))
             for space in sorted(limits)
         },
-        notes=(*found.notes, *over.notes, *_kept_notes(taken)),
+        notes=(*supply.notes, *over.notes, *_kept_notes(taken)),
     )
 
 
@@ -171,7 +171,7 @@ def _place(quota: NamespaceQuota) -> tuple[str, str]:
     return quota.metadata.namespace, quota.metadata.name
 
 
-def _taken(quota: NamespaceQuota, keys: Iterable[str]) -> Taken:
+def _taken(quota: NamespaceQuota, keys: Iterable[str]) -> TakenQuota:
     """Return the entries on GPUs among those that were taken over; others limit more than GPUs."""
     hard = quota.spec.hard or {}
     entries = {
@@ -179,7 +179,7 @@ def _taken(quota: NamespaceQuota, keys: Iterable[str]) -> Taken:
         for key in sorted(keys)
         if gpu_resources.is_device(key.removeprefix(_REQUESTS))
     }
-    return Taken(
+    return TakenQuota(
         namespace=quota.metadata.namespace,
         name=quota.metadata.name,
         entries=entries,
@@ -187,52 +187,52 @@ def _taken(quota: NamespaceQuota, keys: Iterable[str]) -> Taken:
     )
 
 
-def _limits(taken: Iterable[Taken]) -> dict[str, dict[str, int]]:
+def _limits(taken: Iterable[TakenQuota]) -> dict[str, dict[str, int]]:
     """Return the lowest limit of each resource by namespace."""
-    found: dict[str, dict[str, int]] = {}
-    for one in taken:
-        mine = found.setdefault(one.namespace, {})
-        for key, value in one.entries.items():
+    limits: dict[str, dict[str, int]] = {}
+    for quota in taken:
+        of_namespace = limits.setdefault(quota.namespace, {})
+        for key, value in quota.entries.items():
             resource = key.removeprefix(_REQUESTS)
             amount = quantity.to_canonical(resource, value)
-            mine[resource] = min(amount, mine.get(resource, amount))
-    return found
+            of_namespace[resource] = min(amount, of_namespace.get(resource, amount))
+    return limits
 
 
-def _marked(one: Proposed, limits: Mapping[str, Mapping[str, int]]) -> Proposed:
+def _marked(proposed: Proposed, limits: Mapping[str, Mapping[str, int]]) -> Proposed:
     """Return a queue that says where it is from, and holds no more than the ResourceQuota said."""
-    document = one.document
+    document = proposed.document
     if document["kind"] not in {"ClusterQueue", "LocalQueue"}:
-        return one
+        return proposed
     marks = {names.TAKEN_OVER_FROM: FROM}
-    why = one.why
+    why = proposed.why
     if document["kind"] == "LocalQueue":
-        mine = limits[document["metadata"]["namespace"]]
+        of_namespace = limits[document["metadata"]["namespace"]]
         marks[names.MAX_IN_USE] = ", ".join(
             f"{resource}={quantity.from_canonical(resource, amount)}"
-            for resource, amount in sorted(mine.items())
+            for resource, amount in sorted(of_namespace.items())
         )
         why += (
             "\nIts work holds no more than the ResourceQuota allowed. Take the annotation "
             f"{names.MAX_IN_USE} off to let it borrow what others do not use."
         )
     metadata = {**document["metadata"], "annotations": marks}
-    return replace(one, document={**document, "metadata": metadata}, why=why)
+    return replace(proposed, document={**document, "metadata": metadata}, why=why)
 
 
-def _kept_notes(taken: Iterable[Taken]) -> Iterator[str]:
-    for one in taken:
-        if one.kept:
+def _kept_notes(taken: Iterable[TakenQuota]) -> Iterator[str]:
+    for quota in taken:
+        if quota.kept:
             yield (
-                f"ResourceQuota {one.name} -n {one.namespace} keeps {', '.join(one.kept)}: it "
-                "counts pods that wait, too; raise it where it refuses them"
+                f"ResourceQuota {quota.name} -n {quota.namespace} keeps {', '.join(quota.kept)}: "
+                "it counts pods that wait, too; raise it where it refuses them"
             )
 
 
 # --------------------------------------------------------------------------------------- there
 
 
-def apply_plan(run: Run, chosen: Plan) -> Iterator[Done]:
+def apply_plan(run: Run, chosen: MigrationPlan) -> Iterator[Done]:
     """Do what a plan says, and yield each change. What is done already is not done again.
 
     Raises:
@@ -242,7 +242,7 @@ def apply_plan(run: Run, chosen: Plan) -> Iterator[Done]:
     _refuse_without_installation(run)
     for proposed in chosen.objects:
         yield from _make(run.api, proposed.document)
-    spaces = sorted({one.namespace for one in chosen.taken})
+    spaces = sorted({quota.namespace for quota in chosen.taken})
     for space in spaces:
         run.until(
             lambda space=space: _inactive(run.api, space),  # type: ignore[misc]
@@ -252,17 +252,17 @@ def apply_plan(run: Run, chosen: Plan) -> Iterator[Done]:
     devices = _devices(chosen.taken)
     for space in spaces:
         yield from _charge(run, space, devices[space])
-    for one in chosen.taken:
-        yield _lift(run.api, one)
+    for quota in chosen.taken:
+        yield _lift(run.api, quota)
     for space in spaces:
         yield from _charge(run, space, devices[space])  # what came while a webhook was behind
 
 
-def _devices(taken: Iterable[Taken]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for one in taken:
-        found.setdefault(one.namespace, set()).update(one.devices)
-    return found
+def _devices(taken: Iterable[TakenQuota]) -> dict[str, set[str]]:
+    devices: dict[str, set[str]] = {}
+    for quota in taken:
+        devices.setdefault(quota.namespace, set()).update(quota.devices)
+    return devices
 
 
 def _refuse_without_installation(run: Run) -> None:
@@ -284,10 +284,10 @@ def _make(api: Api, document: Document) -> Iterator[Done]:
         api.get(resource, name, namespace)
     except errors.NotFoundError:
         apply.apply(api, document)
-        what = Effect.CREATED.value
+        effect = Effect.CREATED.value
     else:
-        what = "kept"
-    yield Done(kind=resource.kind, namespace=namespace, name=name, what=what)
+        effect = "kept"
+    yield Done(kind=resource.kind, namespace=namespace, name=name, what=effect)
 
 
 def _inactive(api: Api, namespace: str) -> str:
@@ -300,8 +300,10 @@ def _inactive(api: Api, namespace: str) -> str:
 
 
 def _is_true(document: Document, type_: str) -> bool:
-    found = (document.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == type_ and one["status"] == "True" for one in found)
+    conditions = (document.get("status") or {}).get("conditions") or ()
+    return any(
+        condition["type"] == type_ and condition["status"] == "True" for condition in conditions
+    )
 
 
 def _charge(run: Run, namespace: str, devices: set[str]) -> Iterator[Done]:
@@ -336,10 +338,10 @@ def _unadmitted(api: Api, namespace: str, awaited: list[str]) -> str:
     """Return which pods are not charged yet; forget those that are, or that have ended."""
     for name in tuple(awaited):
         try:
-            found = api.get(resources.WORKLOADS, name, namespace)
+            workload = api.get(resources.WORKLOADS, name, namespace)
         except errors.NotFoundError:
             continue
-        if _is_true(found, conditions.ADMITTED) or _is_true(found, conditions.FINISHED):
+        if _is_true(workload, conditions.ADMITTED) or _is_true(workload, conditions.FINISHED):
             awaited.remove(name)
     return f"no quota is charged for Workloads {_some(awaited)} -n {namespace}" if awaited else ""
 
@@ -361,26 +363,26 @@ def _in(namespace: str) -> str:
     return f"metadata.namespace={namespace}"
 
 
-def _lift(api: Api, one: Taken) -> Done:
+def _lift(api: Api, taken: TakenQuota) -> Done:
     """Take the entries out of a ResourceQuota, and keep them in its annotation."""
-    found = api.get(resources.RESOURCE_QUOTAS, one.name, one.namespace)
-    before = {**_backup(found), **one.entries}
+    quota = api.get(resources.RESOURCE_QUOTAS, taken.name, taken.namespace)
+    before = {**_backup(quota), **taken.entries}
     metadata = {
-        "resourceVersion": found["metadata"]["resourceVersion"],
+        "resourceVersion": quota["metadata"]["resourceVersion"],
         "annotations": {names.QUOTA_BEFORE: json.dumps(before, sort_keys=True)},
     }
-    gone = dict.fromkeys(one.entries)
+    gone = dict.fromkeys(taken.entries)
     api.patch(
         resources.RESOURCE_QUOTAS,
-        one.name,
+        taken.name,
         patches.merge({"metadata": metadata, "spec": {"hard": gone}}),
-        one.namespace,
+        taken.namespace,
     )
     return Done(
         kind="ResourceQuota",
-        namespace=one.namespace,
-        name=one.name,
-        what=f"no longer limits {', '.join(one.entries)}",
+        namespace=taken.namespace,
+        name=taken.name,
+        what=f"no longer limits {', '.join(taken.entries)}",
     )
 
 
@@ -395,23 +397,25 @@ def _backup(quota: Document) -> dict[str, str]:
     if text is None:
         return {}
     try:
-        found = json.loads(text)
+        limits = json.loads(text)
     except ValueError:
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
+        limits = None
+    if not isinstance(limits, dict) or not all(
+        isinstance(limit, str) for limit in limits.values()
+    ):
         raise MigrationError(
             f"ResourceQuota {metadata['name']} -n {metadata['namespace']}: metadata.annotations"
             f"[{names.QUOTA_BEFORE}]: must be an object of quantities by key, as it was written; "
             "put the entries back by hand and take the annotation off"
         )
-    return found
+    return limits
 
 
 # ---------------------------------------------------------------------------------------- back
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class WaitingQueue:
     """A queue that stays, as somebody waits in it.
 
     Attributes:
@@ -423,30 +427,32 @@ class Waiting:
     workloads: Sequence[str]
 
 
-def to_undo(api: Api) -> list[Taken]:
+def to_undo(api: Api) -> list[TakenQuota]:
     """Return what was taken out of ResourceQuotas, in the order of namespaces and names.
 
     Raises:
         MigrationError: what was taken cannot be read.
         KubeError: the API server refused.
     """
-    found = sorted(
+    quotas = sorted(
         every(api, resources.RESOURCE_QUOTAS),
-        key=lambda one: (one["metadata"]["namespace"], one["metadata"]["name"]),
+        key=lambda quota: (quota["metadata"]["namespace"], quota["metadata"]["name"]),
     )
     return [
-        Taken(
-            namespace=one["metadata"]["namespace"],
-            name=one["metadata"]["name"],
+        TakenQuota(
+            namespace=quota["metadata"]["namespace"],
+            name=quota["metadata"]["name"],
             entries=before,
-            kept=tuple(sorted((one["spec"].get("hard") or {}).keys() - before.keys())),
+            kept=tuple(sorted((quota["spec"].get("hard") or {}).keys() - before.keys())),
         )
-        for one in found
-        if (before := _backup(one))
+        for quota in quotas
+        if (before := _backup(quota))
     ]
 
 
-def undo(run: Run, taken: Sequence[Taken], waiting: Callable[[Waiting], None]) -> Iterator[Done]:
+def undo(
+    run: Run, taken: Sequence[TakenQuota], waiting: Callable[[WaitingQueue], None]
+) -> Iterator[Done]:
     """Put ResourceQuotas back, wait until they are in force, and then take the queues away.
 
     A queue in which somebody waits stays, as its pods would stay pending for ever. Running pods
@@ -461,58 +467,60 @@ def undo(run: Run, taken: Sequence[Taken], waiting: Callable[[Waiting], None]) -
         MigrationError: a ResourceQuota does not count.
         KubeError: the API server refused.
     """
-    for one in taken:
-        yield _put_back(run.api, one)
-    for one in taken:
+    for quota in taken:
+        yield _put_back(run.api, quota)
+    for quota in taken:
         run.until(
-            lambda one=one: _uncounted(run.api, one),  # type: ignore[misc]
+            lambda quota=quota: _uncounted(run.api, quota),  # type: ignore[misc]
             "Does kube-controller-manager run? It counts what ResourceQuotas limit",
         )
-    for space in sorted({one.namespace for one in taken}):
+    for space in sorted({quota.namespace for quota in taken}):
         pending = _pending(run.api, space)
         if pending:
-            waiting(Waiting(namespace=space, workloads=pending))
+            waiting(WaitingQueue(namespace=space, workloads=pending))
             continue
         yield from _remove_queues(run.api, space)
-        for one in taken:
-            if one.namespace == space:
-                _forget(run.api, one)
+        for quota in taken:
+            if quota.namespace == space:
+                _forget(run.api, quota)
 
 
-def _put_back(api: Api, one: Taken) -> Done:
+def _put_back(api: Api, taken: TakenQuota) -> Done:
     api.patch(
         resources.RESOURCE_QUOTAS,
-        one.name,
-        patches.merge({"spec": {"hard": dict(one.entries)}}),
-        one.namespace,
+        taken.name,
+        patches.merge({"spec": {"hard": dict(taken.entries)}}),
+        taken.namespace,
     )
     return Done(
         kind="ResourceQuota",
-        namespace=one.namespace,
-        name=one.name,
-        what=f"limits {', '.join(one.entries)} again",
+        namespace=taken.namespace,
+        name=taken.name,
+        what=f"limits {', '.join(taken.entries)} again",
     )
 
 
-def _uncounted(api: Api, one: Taken) -> str:
+def _uncounted(api: Api, taken: TakenQuota) -> str:
     """Return which entries are not in force yet: the API server goes by the status."""
-    found = api.get(resources.RESOURCE_QUOTAS, one.name, one.namespace)
-    status = found.get("status") or {}
+    quota = api.get(resources.RESOURCE_QUOTAS, taken.name, taken.namespace)
+    status = quota.get("status") or {}
     hard, used = status.get("hard") or {}, status.get("used") or {}
-    missing = [key for key in one.entries if key not in used or hard.get(key) != one.entries[key]]
+    missing = [
+        key for key in taken.entries if key not in used or hard.get(key) != taken.entries[key]
+    ]
     if not missing:
         return ""
-    return f"ResourceQuota {one.name} -n {one.namespace} does not count {', '.join(missing)}"
+    return f"ResourceQuota {taken.name} -n {taken.namespace} does not count {', '.join(missing)}"
 
 
 def _pending(api: Api, namespace: str) -> list[str]:
     """Return the Workloads of a namespace that wait for quota."""
     return sorted(
-        one["metadata"]["name"]
-        for one in every(api, resources.WORKLOADS, field_selector=_in(namespace))
-        if one["spec"].get("queueName") == names.DEFAULT_LOCAL_QUEUE
-        and not _is_true(one, conditions.QUOTA_RESERVED)
-        and not _is_true(one, conditions.FINISHED)
+        workload["metadata"]["name"]
+        for workload in every(api, resources.WORKLOADS, field_selector=_in(namespace))
+        if workload["spec"].get("queueName") == names.DEFAULT_LOCAL_QUEUE
+        and not _is_true(workload, conditions.QUOTA_RESERVED)
+        and not _is_true(workload, conditions.FINISHED)
     )
 
 
@@ -530,29 +538,29 @@ def _remove_queues(api: Api, namespace: str) -> Iterator[Done]:
     yield Done(kind="LocalQueue", namespace=namespace, name=name, what="deleted")
     queue = local["spec"]["clusterQueue"]
     is_used = any(
-        one["spec"]["clusterQueue"] == queue
-        for one in every_served(api, resources.LOCAL_QUEUES)
-        if one["metadata"]["uid"] != local["metadata"]["uid"]
+        local_queue["spec"]["clusterQueue"] == queue
+        for local_queue in every_served(api, resources.LOCAL_QUEUES)
+        if local_queue["metadata"]["uid"] != local["metadata"]["uid"]
     )
     try:
-        found = api.get(resources.CLUSTER_QUEUES, queue)
+        queue_document = api.get(resources.CLUSTER_QUEUES, queue)
     except errors.NotFoundError:
         return
-    if is_used or not _is_made(found):
+    if is_used or not _is_made(queue_document):
         yield Done(kind="ClusterQueue", namespace="", name=queue, what="kept")
         return
-    api.delete(resources.CLUSTER_QUEUES, queue, uid=found["metadata"]["uid"])
-    what = "deleted once its running pods have ended"
-    yield Done(kind="ClusterQueue", namespace="", name=queue, what=what)
+    api.delete(resources.CLUSTER_QUEUES, queue, uid=queue_document["metadata"]["uid"])
+    result = "deleted once its running pods have ended"
+    yield Done(kind="ClusterQueue", namespace="", name=queue, what=result)
 
 
 def _is_made(document: Document) -> bool:
     return (document["metadata"].get("annotations") or {}).get(names.TAKEN_OVER_FROM) == FROM
 
 
-def _forget(api: Api, one: Taken) -> None:
+def _forget(api: Api, taken: TakenQuota) -> None:
     marks = {"metadata": {"annotations": {names.QUOTA_BEFORE: None}}}
-    api.patch(resources.RESOURCE_QUOTAS, one.name, patches.merge(marks), one.namespace)
+    api.patch(resources.RESOURCE_QUOTAS, taken.name, patches.merge(marks), taken.namespace)
 
 
 def _some(listed: Sequence[str]) -> str:

@@ -18,19 +18,19 @@ def documents(settings: Settings) -> list[Document]:
     """Return the policies, each followed by its binding."""
     account = quote(f"system:serviceaccount:{settings.namespace}:{rbac.CONTROLLER_ACCOUNT}")
     unmanaged = listed(settings.managed_namespaces.unmanaged)
-    found = rendering.documents("scope", controller=account, unmanaged=unmanaged)
-    for held in integrations.kinds_of(settings).held:
-        if held.changes:
-            found += rendering.documents(
+    documents = rendering.documents("scope", controller=account, unmanaged=unmanaged)
+    for kind in integrations.kinds_of(settings).held:
+        if kind.changes:
+            documents += rendering.documents(
                 "scope-owner",
                 controller=account,
                 unmanaged=unmanaged,
-                kind=held.kind.name,
-                name=held.kind.name.lower(),
-                group=held.kind.group,
-                plural=held.kind.plural,
-                changes=listed(held.changes),
+                kind=kind.kind.name,
+                name=kind.kind.name.lower(),
+                group=kind.kind.group,
+                plural=kind.kind.plural,
+                changes=listed(kind.changes),
             )
     if settings.kueue.internal_cert_management.enable:
-        found += rendering.documents("scope-certificates", controller=account)
-    return found
+        documents += rendering.documents("scope-certificates", controller=account)
+    return documents

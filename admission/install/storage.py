@@ -39,7 +39,7 @@ def find(api: Api) -> list[Old]:
     Raises:
         KubeError: the API server refused.
     """
-    found: list[Old] = []
+    old: list[Old] = []
     for document in crds.documents():
         name = document["metadata"]["name"]
         try:
@@ -50,8 +50,8 @@ def find(api: Api) -> list[Old]:
         if set(versions) - {kinds.STORED}:
             kind = document["spec"]["names"]["kind"]
             count = sum(1 for _ in every(api, _resource(kind)))
-            found.append(Old(crd=name, kind=kind, versions=versions, objects=count))
-    return found
+            old.append(Old(crd=name, kind=kind, versions=versions, objects=count))
+    return old
 
 
 def migrate(api: Api, old: Old) -> Iterator[tuple[str, str]]:
@@ -65,8 +65,8 @@ def migrate(api: Api, old: Old) -> Iterator[tuple[str, str]]:
     """
     resource, nothing = _resource(old.kind), patches.merge({})
     crd = api.get(resources.CRDS, old.crd)
-    for one in every(api, resource):
-        metadata = one["metadata"]
+    for item in every(api, resource):
+        metadata = item["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         try:
             api.patch(resource, name, nothing, namespace)
@@ -82,6 +82,6 @@ def migrate(api: Api, old: Old) -> Iterator[tuple[str, str]]:
 
 
 def _resource(kind: str) -> resources.Resource:
-    known = resources.of_kind(f"{names.KUEUE_GROUP}/{kinds.STORED}", kind)
-    assert known is not None, kind
-    return known
+    resource = resources.of_kind(f"{names.KUEUE_GROUP}/{kinds.STORED}", kind)
+    assert resource is not None, kind
+    return resource

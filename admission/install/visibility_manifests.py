@@ -27,8 +27,8 @@ def outside(namespace: str, host_name: str) -> Document:
         namespace: of the Service.
         host_name: a name or address that API servers can reach.
     """
-    (found,) = rendering.documents("visibility-outside", namespace=namespace, host=host_name)
-    return found
+    (document,) = rendering.documents("visibility-outside", namespace=namespace, host=host_name)
+    return document
 
 
 def api_services(namespace: str, port: int, authority: bytes) -> list[Document]:
@@ -42,7 +42,7 @@ def api_services(namespace: str, port: int, authority: bytes) -> list[Document]:
     """
     bundle = base64.b64encode(authority).decode()
     trust = {"caBundle": bundle} if bundle else {"insecureSkipTLSVerify": True}
-    found = rendering.documents("visibility", namespace=namespace, port=port)
-    for one in found:
-        one["spec"] |= trust
-    return found
+    documents = rendering.documents("visibility", namespace=namespace, port=port)
+    for document in documents:
+        document["spec"] |= trust
+    return documents

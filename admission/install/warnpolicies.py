@@ -54,7 +54,7 @@ def documents(settings: Settings) -> list[Document]:
         **admission_policies.choice_of(settings.managed_namespaces),
         managed=managed,
         serving=admission_policies.listed(
-            one.kind.plural for one in kinds.serving if one.kind.group == "apps"
+            kind.kind.plural for kind in kinds.serving if kind.kind.group == "apps"
         ),
         owner_rules=owner_rules,
         gpu_names=[_gpu_name(row, managed) for row in foreign.TABLE],
@@ -64,7 +64,7 @@ def documents(settings: Settings) -> list[Document]:
     if owner_rules:
         return rendered
     # The API server refuses a policy that concerns nothing.
-    return [one for one in rendered if one["metadata"]["name"] != OWNERS_POLICY]
+    return [policy for policy in rendered if policy["metadata"]["name"] != OWNERS_POLICY]
 
 
 def leftovers(settings: Settings) -> list[Document]:
@@ -88,7 +88,7 @@ def _rules_of_owners(kinds: Kinds) -> Iterable[Document]:
     """Changes of the owners whose queue label is not read."""
     read = {
         (kind.group, kind.plural)
-        for kind in (*(one.kind for one in kinds.held), *(one.kind for one in kinds.serving))
+        for kind in (*(kind.kind for kind in kinds.held), *(kind.kind for kind in kinds.serving))
     }
     for group, plurals in OWNERS:
         unread = [plural for plural in plurals if (group, plural) not in read]
@@ -104,7 +104,7 @@ def _rules_of_owners(kinds: Kinds) -> Iterable[Document]:
 
 def _gpu_name(row: Foreign, managed: str) -> Document:
     """Return the warning about a GPU resource name that no quota counts."""
-    (found,) = rendering.documents(
+    (policy,) = rendering.documents(
         "warnings-annotation" if row.is_annotation else "warnings-resource",
         pattern=_pattern([row.pattern]),
         managed=managed,
@@ -113,7 +113,7 @@ def _gpu_name(row: Foreign, managed: str) -> Document:
         unit=row.unit,
         mend=f"{row.mend.value[:1].upper()}{row.mend.value[1:]}",
     )
-    return found
+    return policy
 
 
 def _pattern(patterns: Iterable[str]) -> str:

@@ -54,29 +54,29 @@ def ensure(api: Api, settings: Settings, clock: Clock) -> Ensured:
         SecretError: somebody else's Secret holds no CA.
         KubeError: the API server refused.
     """
-    found, version = _read(api, settings) or ({}, "")
-    if rotation.is_foreign(found):
-        if not found.get(rotation.AUTHORITIES):
+    secret, version = _read(api, settings) or ({}, "")
+    if rotation.is_foreign(secret):
+        if not secret.get(rotation.AUTHORITIES):
             raise SecretError(
                 f"Secret {manifests.TLS_SECRET} in {settings.namespace} holds no "
                 f"{rotation.AUTHORITIES}: wait until its issuer has filled it, or delete the "
                 "Secret to have a new one created"
             )
         applied = _applied(settings, Effect.UNCHANGED)
-        return Ensured(authority=found[rotation.AUTHORITIES], applied=applied)
-    held = rotation.read(found)
+        return Ensured(authority=secret[rotation.AUTHORITIES], applied=applied)
+    stored = rotation.read(secret)
     renewed = rotation.renew(
-        held,
+        stored,
         manifests.service_hosts(settings),
         clock.now(),
         lifetimes(settings.gpu.certificates),
     )
     effect = Effect.UNCHANGED
-    if renewed != held:
-        wanted = document(settings, rotation.write(renewed))
+    if renewed != stored:
+        renewed_secret = document(settings, rotation.write(renewed))
         if version:  # the leader may renew it, too
-            wanted["metadata"]["resourceVersion"] = version
-        effect = apply.apply(api, wanted)
+            renewed_secret["metadata"]["resourceVersion"] = version
+        effect = apply.apply(api, renewed_secret)
     return Ensured(authority=renewed.bundle(), applied=_applied(settings, effect))
 
 
@@ -94,12 +94,12 @@ def document(settings: Settings, content: dict[str, bytes]) -> dict[str, Any]:
 def _read(api: Api, settings: Settings) -> tuple[dict[str, bytes], str] | None:
     """Content and resourceVersion; None where there is no Secret."""
     try:
-        found = api.get(resources.SECRETS, manifests.TLS_SECRET, settings.namespace)
+        secret = api.get(resources.SECRETS, manifests.TLS_SECRET, settings.namespace)
     except errors.NotFoundError:
         return None
-    data = (found.get("data") or {}).items()
+    data = (secret.get("data") or {}).items()
     content = {key: base64.b64decode(value) for key, value in data}
-    return content, found["metadata"]["resourceVersion"]
+    return content, secret["metadata"]["resourceVersion"]
 
 
 def _applied(settings: Settings, effect: Effect) -> Applied:

@@ -62,14 +62,14 @@ def documents(
         "field_manager": quote(names.FIELD_MANAGER),
     }
     managed = resources.managed(managed_resources)
-    parents = [one for one in kinds.held if one.holds_children]
+    parents = [kind for kind in kinds.held if kind.holds_children]
     ungated = rendering.documents("webhooks-ungated", **values, **quota_needs(managed, kinds))
-    serving = [_of_serving(one, managed, values) for one in kinds.serving]
+    serving = [_of_serving(kind, managed, values) for kind in kinds.serving]
     owned = [
-        _of_owner(held, managed, {**values, "failure": _failure(held, holds=holds)}, parents)
-        for held in kinds.held
+        _of_owner(kind, managed, {**values, "failure": _failure(kind, holds=holds)}, parents)
+        for kind in kinds.held
     ]
-    found = rendering.documents(
+    documents_ = rendering.documents(
         "webhooks",
         **values,
         pod_failure=_IGNORE if holds else _FAIL,
@@ -83,27 +83,27 @@ def documents(
             *(mutating for mutating, _ in serving),
         ],
         owners_validating=[
-            one
-            for (_, validating, protecting, _, _), held in zip(owned, kinds.held, strict=True)
-            for one in (validating, *((protecting,) if held.changes else ()))
+            document
+            for (_, validating, protecting, _, _), kind in zip(owned, kinds.held, strict=True)
+            for document in (validating, *((protecting,) if kind.changes else ()))
         ]
         + [validating for _, validating in serving],
         children_mutating=[
             children
-            for (*_, children, _), held in zip(owned, kinds.held, strict=True)
-            if held.holds_children
+            for (*_, children, _), kind in zip(owned, kinds.held, strict=True)
+            if kind.holds_children
         ],
         waiting_mutating=[
             waiting
-            for (*_, waiting), held in zip(owned, kinds.held, strict=True)
-            if held.tells_start
+            for (*_, waiting), kind in zip(owned, kinds.held, strict=True)
+            if kind.tells_start
         ],
     )
-    for document in found:
+    for document in documents_:
         for webhook in document["webhooks"]:
             path = webhook["clientConfig"]["service"]["path"]
             webhook["clientConfig"] = at_path(client_config, path)
-    return found
+    return documents_
 
 
 def quota_needs(managed: ManagedResources, kinds: Kinds) -> dict[str, str]:
@@ -114,53 +114,53 @@ def quota_needs(managed: ManagedResources, kinds: Kinds) -> dict[str, str]:
     return {"needs_quota": needs["expression"], "of_admitted_owner": of_admitted["expression"]}
 
 
-def _failure(held: HeldKind, *, holds: bool) -> str:
+def _failure(kind: HeldKind, *, holds: bool) -> str:
     """What becomes of an owner while nobody reviews it; only Jobs are suspended without us."""
-    return _IGNORE if holds and held is batch_job_review.HELD else _FAIL
+    return _IGNORE if holds and kind is batch_job_review.HELD else _FAIL
 
 
 def _of_owner(
-    held: HeldKind,
+    held_kind: HeldKind,
     managed: ManagedResources,
     values: Mapping[str, Any],
     parents: Iterable[HeldKind],
 ) -> tuple[Document, Document, Document, Document, Document]:
     """The webhooks of a kind: mutating, validating, protecting, of children and of what waits."""
-    kind = reviewing.owner_kind(held)
+    kind = reviewing.owner_kind(held_kind)
     mutating, validating, protecting, children, waiting = rendering.documents(
         "webhooks-owner",
         **values,
-        name=held.kind.name.lower(),
-        group=held.kind.group,
-        version=held.kind.version,
-        plural=held.kind.plural,
+        name=held_kind.kind.name.lower(),
+        group=held_kind.kind.group,
+        version=held_kind.kind.version,
+        plural=held_kind.kind.plural,
         mutate_path=kind.mutate_path(),
         validate_path=kind.validate_path(),
         protect_path=kind.protect_path(),
-        concerns_us=owner_concerns("object", managed, held),
-        old_concerns_us=owner_concerns("oldObject", managed, held),
+        concerns_us=owner_concerns("object", managed, held_kind),
+        old_concerns_us=owner_concerns("oldObject", managed, held_kind),
         is_child=_is_child("object", parents),
-        was_admitted=_was_admitted("oldObject", held),
+        was_admitted=_was_admitted("oldObject", held_kind),
     )
     return mutating, validating, protecting, children, waiting
 
 
 def _of_serving(
-    one: ServingKind, managed: ManagedResources, values: Mapping[str, Any]
+    serving_kind: ServingKind, managed: ManagedResources, values: Mapping[str, Any]
 ) -> tuple[Document, Document]:
     """The webhooks of a kind that serves: mutating and validating."""
-    kind = reviewing.owner_kind(one)
+    kind = reviewing.owner_kind(serving_kind)
     mutating, validating = rendering.documents(
         "webhooks-serving",
         **values,
-        name=one.webhook_name,
-        group=one.kind.group,
-        version=one.kind.version,
-        plural=one.kind.plural,
+        name=serving_kind.webhook_name,
+        group=serving_kind.kind.group,
+        version=serving_kind.kind.version,
+        plural=serving_kind.kind.plural,
         mutate_path=kind.mutate_path(),
         validate_path=kind.validate_path(),
-        concerns_us=owner_concerns("object", managed, one),
-        old_concerns_us=owner_concerns("oldObject", managed, one),
+        concerns_us=owner_concerns("object", managed, serving_kind),
+        old_concerns_us=owner_concerns("oldObject", managed, serving_kind),
     )
     return mutating, validating
 
@@ -189,17 +189,17 @@ def _concerns(pod: str, managed: ManagedResources) -> list[str]:
     """
     is_of_class = f"r.startsWith({quote(names.IMPLICIT_CLASS_PREFIX)})"
     is_managed = f"{names_managed('r', managed)} || {is_of_class}"
-    found = rendering.documents("webhooks-concerns", pod=pod, managed=is_managed)
-    return [one["expression"] for one in found]
+    concerns = rendering.documents("webhooks-concerns", pod=pod, managed=is_managed)
+    return [concern["expression"] for concern in concerns]
 
 
-def owner_concerns(variable: str, managed: ManagedResources, held: HeldKind | ServingKind) -> str:
+def owner_concerns(variable: str, managed: ManagedResources, kind: HeldKind | ServingKind) -> str:
     """Return CEL: the owner has a queue label, or its pods would concern us."""
     labels = f"{variable}.metadata.labels"
     queued = f"(has({labels}) && {quote(names.QUEUE_LABEL)} in {labels})"
-    if not held.templates:
+    if not kind.templates:
         return "true"  # its pod templates may stand anywhere
-    templates = (_at(variable, path, partial(_asks, managed)) for path in held.templates)
+    templates = (_at(variable, path, partial(_asks, managed)) for path in kind.templates)
     return f"{queued} || {' || '.join(templates)}"
 
 
@@ -209,9 +209,9 @@ def _asks(managed: ManagedResources, template: str) -> str:
     return f"((has({template}.spec) && ({spec})) || (has({template}.metadata) && ({metadata})))"
 
 
-def _was_admitted(variable: str, held: HeldKind) -> str:
+def _was_admitted(variable: str, kind: HeldKind) -> str:
     """CEL: a pod template has the mark of an admission."""
-    return " || ".join(_at(variable, path, _is_marked) for path in held.templates) or "false"
+    return " || ".join(_at(variable, path, _is_marked) for path in kind.templates) or "false"
 
 
 def _is_marked(template: str) -> str:
@@ -226,9 +226,9 @@ def _at(variable: str, path: str, judged: Callable[[str], str]) -> str:
     steps = outer.split(".")
     above = [f"{variable}.{'.'.join(steps[: at + 1])}" for at in range(len(steps))]
     if many:
-        guards = "".join(f"has({one}) && " for one in above[:-1])
+        guards = "".join(f"has({part}) && " for part in above[:-1])
         return f"({guards}{_any_or_many(above[-1], 'm', _at('m', inner, judged))})"
-    guards = " && ".join(f"has({one})" for one in above)
+    guards = " && ".join(f"has({part})" for part in above)
     return f"({guards} && ({judged(above[-1])}))"
 
 
@@ -236,9 +236,9 @@ def _is_child(variable: str, parents: Iterable[HeldKind]) -> str:
     """CEL: an owner that is held as a whole controls it."""
     controllers = f"{variable}.metadata.ownerReferences"
     is_held = " || ".join(
-        f"has(o.controller) && o.controller && o.kind == '{held.kind.name}'"
-        f" && o.apiVersion == '{held.kind.api_version}'"
-        for held in parents
+        f"has(o.controller) && o.controller && o.kind == '{parent.kind.name}'"
+        f" && o.apiVersion == '{parent.kind.api_version}'"
+        for parent in parents
     )
     return _any_or_many(controllers, "o", is_held)
 
@@ -276,4 +276,8 @@ def at_path(client_config: Mapping[str, Any], path: str) -> Document:
 def _namespace_selector(namespaces: ManagedNamespaces) -> Document:
     """The LabelSelector that chooses the managed namespaces."""
     by_name = Requirement(NAME_LABEL, "NotIn", namespaces.unmanaged)
-    return {"matchExpressions": [one.document() for one in (by_name, *namespaces.requirements)]}
+    return {
+        "matchExpressions": [
+            requirement.document() for requirement in (by_name, *namespaces.requirements)
+        ]
+    }

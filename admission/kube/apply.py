@@ -164,7 +164,7 @@ class _Identified(msgspec.Struct):
 
 def _version(api: Api, resource: Resource, name: str, namespace: str) -> tuple[str, str] | None:
     try:
-        found = api.get(resource, name, namespace, into=_Identified).metadata
+        metadata = api.get(resource, name, namespace, into=_Identified).metadata
     except errors.NotFoundError:
         return None
-    return found.uid, found.resource_version
+    return metadata.uid, metadata.resource_version

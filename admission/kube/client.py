@@ -23,7 +23,7 @@ from admission.kube.api import (
     WatchStream,
 )
 from admission.kube.resources import Resource
-from admission.kube.transport import Answer, LineStream, Transport
+from admission.kube.transport import LineStream, Response, Transport
 
 _CONNECTIONS: Final = 32
 _REQUEST_SECONDS: Final = 10.0
@@ -223,8 +223,8 @@ class Client(Api):
         grace_period_seconds: int | None = None,
         propagation: str | None = None,
     ) -> None:
-        given = {"uid": uid, "resourceVersion": resource_version}
-        preconditions = {key: value for key, value in given.items() if value}
+        conditions = {"uid": uid, "resourceVersion": resource_version}
+        preconditions = {key: value for key, value in conditions.items() if value}
         options = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -265,7 +265,7 @@ class Client(Api):
         return _Events(self._transport.stream(path, silence_seconds=silence), into)
 
     @staticmethod
-    def _counted(answer: Answer) -> Answer:
+    def _counted(answer: Response) -> Response:
         """Return the answer; one that turns the request away is counted."""
         if answer.status == _TOO_MANY:
             from admission.base import metrics  # noqa: PLC0415 - questions need no metrics
@@ -279,7 +279,7 @@ class Client(Api):
         path: str,
         body: bytes | None = None,
         content_type: str = "application/json",
-    ) -> Answer:
+    ) -> Response:
         # A deletion says so in its body: an API server that gets one ignores the query.
         if self._is_dry and method not in {_READ, "DELETE"}:
             path += f"{'&' if '?' in path else '?'}dryRun=All"
@@ -304,7 +304,7 @@ class Client(Api):
 
     def _send(
         self, deadline: float, method: str, path: str, body: bytes | None, content_type: str
-    ) -> Answer:
+    ) -> Response:
         return self._transport.send(
             method,
             path,
@@ -355,9 +355,9 @@ def _path(
     subresource: str = "",
     **query: str | int,
 ) -> str:
-    given = {key: value for key, value in query.items() if value != ""}
+    parameters = {key: value for key, value in query.items() if value != ""}
     path = quote(resource.path(namespace, name, subresource))
-    return f"{path}?{urlencode(given)}" if given else path
+    return f"{path}?{urlencode(parameters)}" if parameters else path
 
 
 def _body(resource: Resource, obj: Mapping[str, Any]) -> bytes:
@@ -365,7 +365,7 @@ def _body(resource: Resource, obj: Mapping[str, Any]) -> bytes:
     return msgspec.json.encode(named)
 
 
-def _wait(answer: Answer, method: str) -> float | None:
+def _wait(answer: Response, method: str) -> float | None:
     """Seconds before the same request may be sent again; None if it may not."""
     if answer.status < _CREATED_BELOW:
         return None

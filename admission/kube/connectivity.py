@@ -23,7 +23,7 @@ def warn(log: Logger, event: str, error: Exception, **fields: object) -> None:
 def is_outage(error: Exception) -> bool:
     """Return whether an error comes of an outage that was told, or of a server that starts."""
     if isinstance(error, errors.TransportError):
-        return any(one.is_lost for one in _ALL)
+        return any(outage.is_lost for outage in _ALL)
     return isinstance(error, errors.KubeError) and errors.is_unavailable(error)
 
 

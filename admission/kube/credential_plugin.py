@@ -138,14 +138,14 @@ def _credential(plugin: Plugin, answer: Any) -> Credential:
     return credential
 
 
-def _failed(plugin: Plugin, reason: str) -> errors.ConfigurationError:
+def _failed(plugin: Plugin, reason: str) -> errors.KubeConfigurationError:
     hint = f". {plugin.hint}" if plugin.hint else ""
-    return errors.ConfigurationError(
+    return errors.KubeConfigurationError(
         f"no credentials from the plugin {plugin.command} of the kubeconfig: {reason}{hint}"
     )
 
 
-class Authorization:
+class PluginAuthorization:
     """The ``Authorization`` header of a plugin, which is run again when its token expires."""
 
     def __init__(self, plugin: Plugin, clock: Clock) -> None:
@@ -170,7 +170,7 @@ class Authorization:
             if expires is not None and self._clock.now() >= expires:
                 try:
                     self.credential = run(self._plugin)
-                except errors.ConfigurationError as error:
+                except errors.KubeConfigurationError as error:
                     raise errors.TransportError(str(error)) from None
             token = self.credential.token
             return None if token is None else f"Bearer {token}"

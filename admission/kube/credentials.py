@@ -68,13 +68,13 @@ def load(
     authorization: Callable[[], str | None]
     if kubeconfig is None and service_account.is_here():
         plain = service_account.read()
-        authorization = service_account.Authorization(SystemClock())
+        authorization = service_account.TokenFileAuthorization(SystemClock())
         return _endpoint(_pool(plain, connections), plain.server, connections, authorization)
-    found = kubeconfigs.read(kubeconfig, context)
-    if found is None:
+    credentials_ = kubeconfigs.read(kubeconfig, context)
+    if credentials_ is None:
         return _packaged(kubeconfig, context, connections)
-    authorization, access = _signed_in(found)
-    return _endpoint(_pool(access, connections), found.server, connections, authorization)
+    authorization, access = _signed_in(credentials_)
+    return _endpoint(_pool(access, connections), credentials_.server, connections, authorization)
 
 
 def _signed_in(plain: Plain) -> tuple[Callable[[], str | None], Plain]:
@@ -87,7 +87,7 @@ def _signed_in(plain: Plain) -> tuple[Callable[[], str | None], Plain]:
     """
     if plain.token_file is not None:
         source = "the token file of the kubeconfig"
-        aging = service_account.Authorization(SystemClock(), plain.token_file, source)
+        aging = service_account.TokenFileAuthorization(SystemClock(), plain.token_file, source)
         return aging, plain
     if plain.token is not None:
         header = f"Bearer {plain.token}".strip()
@@ -97,16 +97,16 @@ def _signed_in(plain: Plain) -> tuple[Callable[[], str | None], Plain]:
         return lambda: basic, plain
     if plain.plugin is None or plain.cert_file is not None:
         return lambda: None, plain
-    given = credential_plugin.Authorization(plain.plugin, SystemClock())
-    certificate, key = given.credential.certificate, given.credential.key
+    authorization = credential_plugin.PluginAuthorization(plain.plugin, SystemClock())
+    certificate, key = authorization.credential.certificate, authorization.credential.key
     if certificate is None or key is None:
-        return given, plain
+        return authorization, plain
     access = dataclasses.replace(
         plain,
         cert_file=kubeconfigs.written(certificate.encode()),
         key_file=kubeconfigs.written(key.encode()),
     )
-    return given, access
+    return authorization, access
 
 
 def namespace(kubeconfig: str | None = None, *, context: str | None = None) -> str:
@@ -159,7 +159,7 @@ def _package(kubeconfig: str | None, context: str | None) -> ModuleType:
         if (error.name or "").partition(".")[0] != "kubernetes":
             raise
         source = kubeconfig or "the default kubeconfig"
-        raise errors.ConfigurationError(
+        raise errors.KubeConfigurationError(
             f"no access to an API server from {source}: {kubeconfigs.problem(kubeconfig, context)}"
         ) from None
     return packaged
@@ -167,14 +167,14 @@ def _package(kubeconfig: str | None, context: str | None) -> ModuleType:
 
 def _packaged(kubeconfig: str | None, context: str | None, connections: int) -> Endpoint:
     packaged = _package(kubeconfig, context)
-    found = packaged.from_kubeconfig(kubeconfig, context)
-    pool = packaged.pool(found, connections)
-    authorization = packaged.Authorization(found, SystemClock())
-    return _endpoint(pool, found.host, connections, authorization)
+    packaged_ = packaged.from_kubeconfig(kubeconfig, context)
+    pool = packaged.pool(packaged_, connections)
+    authorization = packaged.PackagedAuthorization(packaged_, SystemClock())
+    return _endpoint(pool, packaged_.host, connections, authorization)
 
 
 def _pool(plain: Plain, connections: int) -> urllib3.HTTPConnectionPool:
-    given: dict[str, Any] = {"server_hostname": plain.server_name} if plain.server_name else {}
+    options_: dict[str, Any] = {"server_hostname": plain.server_name} if plain.server_name else {}
     manager = _manager(plain.proxy or _proxy(plain.server))(
         maxsize=connections,
         cert_reqs=ssl.CERT_REQUIRED if plain.verify else ssl.CERT_NONE,
@@ -183,7 +183,7 @@ def _pool(plain: Plain, connections: int) -> urllib3.HTTPConnectionPool:
         key_file=plain.key_file,
         ca_cert_data=None,
         socket_options=_socket_options(),
-        **given,
+        **options_,
     )
     return manager.connection_from_url(plain.server)
 
@@ -202,9 +202,9 @@ def _manager(proxy: str | None) -> Callable[..., urllib3.PoolManager]:
         url = urllib3.util.parse_url(proxy)
     except urllib3.exceptions.LocationParseError:
         # The text of the error has the URL, which may have a password.
-        raise errors.ConfigurationError("the URL of the proxy cannot be read") from None
+        raise errors.KubeConfigurationError("the URL of the proxy cannot be read") from None
     if url.scheme not in {"http", "https"}:
-        raise errors.ConfigurationError(
+        raise errors.KubeConfigurationError(
             f"the proxy {url.scheme}://{url.host} is of another kind; only http and https work"
         )
     headers = urllib3.make_headers(proxy_basic_auth=url.auth) if url.auth else None
@@ -222,9 +222,9 @@ def _proxy(server: str) -> str | None:
         return None
     with suppress(ValueError):
         address = ipaddress.ip_address(host)
-        for one in proxies.get("no", "").split(","):
+        for excluded in proxies.get("no", "").split(","):
             with suppress(ValueError):
-                if address in ipaddress.ip_network(one.strip(), strict=False):
+                if address in ipaddress.ip_network(excluded.strip(), strict=False):
                     return None
     return proxy
 
@@ -262,10 +262,10 @@ def _connected(pool: urllib3.HTTPConnectionPool, seconds: float) -> socket.socke
     Raises:
         HTTPError, OSError: no connection; nothing was sent on it.
     """
-    given: dict[str, Any] = {"host": pool.host, "port": pool.port, **pool.conn_kw}
+    pool_options: dict[str, Any] = {"host": pool.host, "port": pool.port, **pool.conn_kw}
     if isinstance(pool, urllib3.HTTPSConnectionPool):
-        given |= {name: getattr(pool, name) for name in _TLS}
-    connection = pool.ConnectionCls(timeout=seconds, **given)
+        pool_options |= {name: getattr(pool, name) for name in _TLS}
+    connection = pool.ConnectionCls(timeout=seconds, **pool_options)
     assert isinstance(connection, urllib3.connection.HTTPConnection)
     connection.connect()
     return connection.sock

@@ -15,7 +15,7 @@ from admission.kube.resources import Resource
 Decoded = TypeVar("Decoded")
 
 
-class Head(msgspec.Struct, rename="camel", frozen=True, gc=False):
+class ObjectHead(msgspec.Struct, rename="camel", frozen=True, gc=False):
     """The metadata of an object, which can be read even if the rest cannot."""
 
     name: str = ""
@@ -24,7 +24,7 @@ class Head(msgspec.Struct, rename="camel", frozen=True, gc=False):
 
 
 class _Headed(msgspec.Struct, frozen=True, gc=False):
-    metadata: Head = Head()
+    metadata: ObjectHead = ObjectHead()
 
 
 _HEADS = structs.decoder(_Headed)
@@ -34,12 +34,12 @@ _DEEPEST: Final = 100
 _PART: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
 
 
-def head(raw: bytes | msgspec.Raw) -> Head:
+def head(raw: bytes | msgspec.Raw) -> ObjectHead:
     """Name and version of an encoded object; empty where they cannot be read."""
     try:
         return decode(_HEADS, raw).metadata
     except _BROKEN:
-        return Head()
+        return ObjectHead()
 
 
 def decode(decoder: msgspec.json.Decoder[Decoded], raw: bytes | msgspec.Raw) -> Decoded:
@@ -90,8 +90,8 @@ def one(raw: bytes | msgspec.Raw, into: type[T]) -> T:
     try:
         return decode(structs.decoder(into), raw)
     except _BROKEN as error:
-        known = head(raw)
-        where = f"{known.namespace}/{known.name}" if known.namespace else known.name
+        identity = head(raw)
+        where = f"{identity.namespace}/{identity.name}" if identity.namespace else identity.name
         raise errors.DecodeError(f"{where}: {error}") from error
 
 
@@ -119,8 +119,8 @@ def _reader(into: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
     part = structs.decoder(partly.part)
 
     def read(raw: bytes | msgspec.Raw) -> Any:
-        found = decode(part, raw)
-        return decode(whole, raw) if partly.is_wanted_whole(found) else found
+        value = decode(part, raw)
+        return decode(whole, raw) if partly.is_wanted_whole(value) else value
 
     return read
 
@@ -157,25 +157,25 @@ def page(raw: bytes, resource: Resource, into: type[T]) -> Page[T]:
         DecodeError: it is no list at all.
     """
     items: tuple[Any, ...] = ()
-    found: _Collection[Any]
+    collection: _Collection[Any]
     undecodable: tuple[Undecodable, ...] = ()
     try:
         of_items = msgspec.Raw if hasattr(into, "part") else into
-        found = decode(structs.decoder(cast(Any, _Collection[of_items])), raw)  # type: ignore[valid-type]
-        items = found.items or ()
+        collection = decode(structs.decoder(cast(Any, _Collection[of_items])), raw)  # type: ignore[valid-type]
+        items = collection.items or ()
     except _BROKEN:
         of_items = msgspec.Raw
-        found = one(raw, _Collection[msgspec.Raw])
+        collection = one(raw, _Collection[msgspec.Raw])
     if of_items is msgspec.Raw:
-        items, undecodable = many(found.items or (), into)
+        items, undecodable = many(collection.items or (), into)
     if into is dict:
         for item in items:
             item.setdefault("apiVersion", resource.api_version)
             item.setdefault("kind", resource.kind)
     return Page(
         items=items,
-        resource_version=found.metadata.resource_version,
-        continue_=found.metadata.continue_,
+        resource_version=collection.metadata.resource_version,
+        continue_=collection.metadata.continue_,
         undecodable=undecodable,
     )
 
@@ -185,24 +185,24 @@ def event(kind: EventType, raw: bytes | msgspec.Raw, into: type[T]) -> WatchEven
     if kind is EventType.BOOKMARK:
         return WatchEvent(type=kind, resource_version=head(raw).resource_version)
     try:
-        found = _reader(into)(raw)
+        object_ = _reader(into)(raw)
     except _BROKEN as error:
         bad = _undecodable(raw, error, deleted=kind is EventType.DELETED)
         version = head(raw).resource_version
         return WatchEvent(type=EventType.ERROR, resource_version=version, undecodable=bad)
-    metadata = getattr(found, "metadata", None) or head(raw)
+    metadata = getattr(object_, "metadata", None) or head(raw)
     version = metadata.resource_version
-    return WatchEvent(type=kind, resource_version=version, object=found)
+    return WatchEvent(type=kind, resource_version=version, object=object_)
 
 
 def _undecodable(
     raw: bytes | msgspec.Raw, error: Exception, *, deleted: bool = False
 ) -> Undecodable:
-    known = head(raw)
+    identity = head(raw)
     return Undecodable(
-        namespace=known.namespace,
-        name=known.name,
-        resource_version=known.resource_version,
+        namespace=identity.namespace,
+        name=identity.name,
+        resource_version=identity.resource_version,
         error=str(error),
         deleted=deleted,
         raw=bytes(raw),

@@ -50,7 +50,7 @@ class TransportError(KubeError):
     """No usable answer: refused, reset, timed out, or not the protocol."""
 
 
-class ConfigurationError(KubeError):
+class KubeConfigurationError(KubeError):
     """The kubeconfig or the service account cannot be used."""
 
 
@@ -163,8 +163,8 @@ def failed_webhook(message: str) -> str:
     Args:
         message: of the API server.
     """
-    found = _CALL.search(message)
-    return found[1] if found else ""
+    call = _CALL.search(message)
+    return call[1] if call else ""
 
 
 _BY_STATUS: Final[dict[int, type[ApiError]]] = {
@@ -240,17 +240,17 @@ def from_body(
         retry_after: from the ``Retry-After`` header; else ``details.retryAfterSeconds`` counts.
         write: see `make`.
     """
-    found = _decode_status(body)
-    if found is None:
+    decoded = _decode_status(body)
+    if decoded is None:
         return make(status or 500, f"HTTP {status} without a Status object", write=write,
                     retry_after=retry_after)  # fmt: skip
-    details = found.details or {}
+    details = decoded.details or {}
     if retry_after is None and isinstance(details.get("retryAfterSeconds"), int):
         retry_after = float(details["retryAfterSeconds"])
     return make(
-        status or found.code or 500,
-        found.message or f"HTTP {status}",
-        reason=found.reason,
+        status or decoded.code or 500,
+        decoded.message or f"HTTP {status}",
+        reason=decoded.reason,
         retry_after=retry_after,
         details=details,
         write=write,
@@ -262,7 +262,7 @@ _STATUS: Final = structs.decoder(_Status)
 
 def _decode_status(body: bytes) -> _Status | None:
     try:
-        found = _STATUS.decode(body)
+        status = _STATUS.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    return found if found.kind == "Status" else None
+    return status if status.kind == "Status" else None

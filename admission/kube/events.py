@@ -172,13 +172,13 @@ class EventRecorder(Events):
     def _handle(self, report: _Report) -> None:
         """Writes a report, or counts it where that is enough."""
         now = self._clock.monotonic()
-        known = self._known.pop(report, None)
+        known_report = self._known.pop(report, None)
         try:
-            if known is None or now - known.last > _SERIES_SECONDS:
+            if known_report is None or now - known_report.last > _SERIES_SECONDS:
                 name = self._create(report)
                 self._known[report] = _Known(name, 1, now, 1, now)
             else:
-                self._known[report] = self._counted(report, known, now)
+                self._known[report] = self._counted(report, known_report, now)
         except errors.KubeError as error:
             self.failed += 1
             warn(self._log, "event lost", error, reason=report.reason)
@@ -191,23 +191,25 @@ class EventRecorder(Events):
     def flush(self, *, everything: bool = False) -> None:
         """Write counts that the server does not know, and forget series that are over."""
         now = self._clock.monotonic()
-        for report, known in list(self._known.items()):
-            if known.count > known.written and (everything or self._is_due(known, now)):
+        for report, known_report in list(self._known.items()):
+            if known_report.count > known_report.written and (
+                everything or self._is_due(known_report, now)
+            ):
                 try:
-                    self._known[report] = self._write_series(report, known, now)
+                    self._known[report] = self._write_series(report, known_report, now)
                 except errors.KubeError:
                     self.failed += 1
-            elif now - known.last > _SERIES_SECONDS:
+            elif now - known_report.last > _SERIES_SECONDS:
                 del self._known[report]
 
-    def _counted(self, report: _Report, known: _Known, now: float) -> _Known:
-        counted = replace(known, count=known.count + 1, last=now)
+    def _counted(self, report: _Report, report_state: _Known, now: float) -> _Known:
+        counted = replace(report_state, count=report_state.count + 1, last=now)
         if counted.written > 1 and not self._is_due(counted, now):
             return counted
         return self._write_series(report, counted, now)
 
-    def _is_due(self, known: _Known, now: float) -> bool:
-        return now - known.written_at >= _FLUSH_SECONDS
+    def _is_due(self, report_state: _Known, now: float) -> bool:
+        return now - report_state.written_at >= _FLUSH_SECONDS
 
     def _create(self, report: _Report) -> str:
         regarding = msgspec.json.decode(report.regarding)
@@ -226,16 +228,20 @@ class EventRecorder(Events):
         self._api.create(resources.EVENTS, document, report.namespace, into=_Nothing)
         return name
 
-    def _write_series(self, report: _Report, known: _Known, now: float) -> _Known:
+    def _write_series(self, report: _Report, report_state: _Known, now: float) -> _Known:
         last = clocks.to_wire_micro(self._clock.now())
-        series = {"series": {"count": known.count, "lastObservedTime": last}}
+        series = {"series": {"count": report_state.count, "lastObservedTime": last}}
         patch = patches.merge(series)
         try:
-            self._api.patch(resources.EVENTS, known.name, patch, report.namespace, into=_Nothing)
+            self._api.patch(
+                resources.EVENTS, report_state.name, patch, report.namespace, into=_Nothing
+            )
         except errors.NotFoundError:
             # Events live an hour on the server.
-            return replace(known, name=self._create(report), count=1, written=1, written_at=now)
-        return replace(known, written=known.count, written_at=now)
+            return replace(
+                report_state, name=self._create(report), count=1, written=1, written_at=now
+            )
+        return replace(report_state, written=report_state.count, written_at=now)
 
 
 def _cut(note: str) -> str:

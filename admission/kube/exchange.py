@@ -138,8 +138,8 @@ class Connection:
             if len(self._received) > _LONGEST_HEAD:
                 raise BrokenAnswerError("the head of the answer is too long")
             self._received += self._more()
-        found, self._received = self._received[:at], self._received[at + len(mark) :]
-        return found
+        head_, self._received = self._received[:at], self._received[at + len(mark) :]
+        return head_
 
     def _exactly(self, size: int) -> bytes:
         if len(self._received) < size:
@@ -148,8 +148,8 @@ class Connection:
                 parts.append(self._more())
                 missing -= len(parts[-1])
             self._received = b"".join(parts)
-        found, self._received = self._received[:size], self._received[size:]
-        return found
+        content, self._received = self._received[:size], self._received[size:]
+        return content
 
     def _more(self) -> bytes:
         chunk = self._receive()
@@ -165,7 +165,7 @@ class Connection:
         return self._socket.recv(_RECEIVED)
 
 
-class Pool:
+class ConnectionPool:
     """Connections to one server that wait for their next request; shared by threads."""
 
     def __init__(self, size: int) -> None:
@@ -180,10 +180,10 @@ class Pool:
 
     def take(self, connect: Callable[[], Connection]) -> Connection:
         """Return the last used connection if the server still holds it, else a new one."""
-        while (found := self._pop()) is not None:
-            if found.is_idle():
-                return found
-            found.close()
+        while (connection := self._pop()) is not None:
+            if connection.is_idle():
+                return connection
+            connection.close()
         return connect()
 
     def put(self, connection: Connection) -> None:
@@ -196,8 +196,8 @@ class Pool:
 
     def close(self) -> None:
         """Close the connections that wait."""
-        while (found := self._pop()) is not None:
-            found.close()
+        while (connection := self._pop()) is not None:
+            connection.close()
 
     def _pop(self) -> Connection | None:
         with self._lock:

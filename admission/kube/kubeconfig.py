@@ -91,8 +91,8 @@ def read(paths: str | None, context: str | None) -> Plain | None:
     Raises:
         ConfigurationError: whoever it describes must not be taken for somebody else.
     """
-    found = _read(paths, context)
-    return None if isinstance(found, str) else found
+    merged = _read(paths, context)
+    return None if isinstance(merged, str) else merged
 
 
 def problem(paths: str | None, context: str | None) -> str:
@@ -105,8 +105,8 @@ def problem(paths: str | None, context: str | None) -> str:
     Raises:
         ConfigurationError: as for `read`.
     """
-    found = _read(paths, context)
-    return found if isinstance(found, str) else ""
+    merged = _read(paths, context)
+    return merged if isinstance(merged, str) else ""
 
 
 def _read(paths: str | None, context: str | None) -> Plain | str:
@@ -156,12 +156,12 @@ def _files(paths: str | None) -> list[Path]:
     Raises:
         _UnreadError: none does.
     """
-    given = paths or os.environ.get(_PATHS_VARIABLE) or _DEFAULT_PATH
-    every = [Path(path).expanduser() for path in given.split(os.pathsep) if path]
-    there = [path for path in every if path.exists()]
-    if not there:
+    paths_given = paths or os.environ.get(_PATHS_VARIABLE) or _DEFAULT_PATH
+    every = [Path(path).expanduser() for path in paths_given.split(os.pathsep) if path]
+    existing = [path for path in every if path.exists()]
+    if not existing:
         raise _UnreadError(missing(paths) or f"{_DEFAULT_PATH} does not exist")
-    return there
+    return existing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,8 +197,8 @@ def _merged(paths: Iterable[Path]) -> _Merged:
         for kind in ("cluster", "user", "context"):
             listed = document.get(f"{kind}s") or []
             every: dict[str, _Item] = getattr(merged, f"{kind}s")
-            here = _items(listed, kind, path.absolute().parent)
-            every.update({name: item for name, item in here.items() if name not in every})
+            items_here = _items(listed, kind, path.absolute().parent)
+            every.update({name: item for name, item in items_here.items() if name not in every})
     return merged
 
 
@@ -223,13 +223,13 @@ def _plain(merged: _Merged, name: str | None) -> Plain:
     )
     if impersonated := _IMPERSONATION & user.members.keys():
         # The package reads such a user without it, and would act with the rights of another.
-        raise errors.ConfigurationError(
+        raise errors.KubeConfigurationError(
             f"the user {context['user']} of the kubeconfig has {min(impersonated)}, and we cannot"
             " act as somebody else: use a user without it"
         )
     for members, ours in ((cluster.members, _CLUSTER_MEMBERS), (user.members, _USER_MEMBERS)):
-        if others := members.keys() - ours:
-            raise _UnreadError(f"it has {min(map(str, others))}, which is not supported")
+        if unknown := members.keys() - ours:
+            raise _UnreadError(f"it has {min(map(str, unknown))}, which is not supported")
     server = _text(cluster.members, "server")
     if not server or not server.startswith(("https://", "http://")):
         raise _UnreadError(f"the cluster {context['cluster']} has no http or https server")
@@ -289,27 +289,27 @@ def _plugin(cluster: _Item, user: _Item) -> Plugin:
 def _told(cluster: _Item) -> Mapping[str, Any]:
     """Return what a plugin is told of the cluster."""
     names = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url")
-    told = {name: cluster.members[name] for name in names if name in cluster.members}
+    members = {name: cluster.members[name] for name in names if name in cluster.members}
     if authority := _file(cluster, "certificate-authority"):
         content = base64.standard_b64encode(Path(authority).read_bytes())
-        told["certificate-authority-data"] = content.decode("ascii")
+        members["certificate-authority-data"] = content.decode("ascii")
     for entry in map(_mapping, cluster.members.get("extensions") or []):
         if entry.get("name") == _EXEC_EXTENSION:
-            told["config"] = entry.get("extension")
-    return told
+            members["config"] = entry.get("extension")
+    return members
 
 
-def _mapping(found: object) -> Mapping[str, Any]:
-    if not isinstance(found, dict):
+def _mapping(mapping: object) -> Mapping[str, Any]:
+    if not isinstance(mapping, dict):
         raise _UnreadError("it is no kubeconfig")
-    return found
+    return mapping
 
 
-def _text(found: Mapping[str, Any], member: str) -> str | None:
+def _text(mapping: Mapping[str, Any], member: str) -> str | None:
     """Return a text that is not empty; None if the member is not there."""
-    if member not in found:
+    if member not in mapping:
         return None
-    text = found[member]
+    text = mapping[member]
     if not isinstance(text, str) or not text:
         raise _UnreadError(f"{member} is empty or no text")
     return text

@@ -246,21 +246,21 @@ class Election:
 
     def _attempt(self, started: float) -> None:
         try:
-            found = self._api.get(resources.LEASES, self._name, self._namespace, into=_Lease)
+            lease = self._api.get(resources.LEASES, self._name, self._namespace, into=_Lease)
         except errors.NotFoundError:
             self._answered()
             self._lead_anew(started)
             return
         self._answered()
-        self._observe(found)
-        if not self._may_take(found.spec):
+        self._observe(lease)
+        if not self._may_take(lease.spec):
             self._give_up()
             return
-        spec = self._renewed(found.spec)
-        is_new = found.spec.holder_identity != self.identity
-        self._lead(started, self._write(spec, found.metadata.resource_version))
+        spec = self._renewed(lease.spec)
+        is_new = lease.spec.holder_identity != self.identity
+        self._lead(started, self._write(spec, lease.metadata.resource_version))
         if is_new:
-            self.begins_at_once = _is_drained(found)
+            self.begins_at_once = _is_drained(lease)
 
     def _give_up(self) -> None:
         self._leader_until = float("-inf")
@@ -276,10 +276,10 @@ class Election:
         self._lead(started, self._create())
         self.begins_at_once = seen is None
 
-    def _observe(self, found: _Lease) -> None:
+    def _observe(self, lease: _Lease) -> None:
         """Counts a Lease from when *we* saw it change: the clocks of candidates may differ."""
-        if self._seen is None or found != self._seen:
-            self._seen, self._seen_at = found, self._clock.monotonic()
+        if self._seen is None or lease != self._seen:
+            self._seen, self._seen_at = lease, self._clock.monotonic()
 
     def _may_take(self, spec: _Spec) -> bool:
         if spec.holder_identity == self.identity:

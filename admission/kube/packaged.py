@@ -39,7 +39,7 @@ def from_kubeconfig(kubeconfig: str | None, context: str | None) -> Configuratio
         )
     except _UNUSABLE as error:
         source = kubeconfig or "the default kubeconfig"
-        raise errors.ConfigurationError(
+        raise errors.KubeConfigurationError(
             f"no access to an API server from {source}: {_in_one_line(error)}"
         ) from error
     return configuration
@@ -60,8 +60,8 @@ def namespace(kubeconfig: str | None, context: str | None) -> str:
     Raises:
         ConfigurationError: there is no kubeconfig, or it cannot be used.
     """
-    found = _context(kubeconfig, context).get("context") or {}
-    return str(found.get("namespace") or "")
+    context_ = _context(kubeconfig, context).get("context") or {}
+    return str(context_.get("namespace") or "")
 
 
 def context_name(kubeconfig: str | None, context: str | None) -> str:
@@ -85,9 +85,11 @@ def _context(kubeconfig: str | None, context: str | None) -> dict[str, Any]:
             config_file=kubeconfig
         )
     except _UNUSABLE as error:
-        raise errors.ConfigurationError(f"no kubeconfig: {_in_one_line(error)}") from error
-    found: dict[str, Any] = next((one for one in contexts if one["name"] == context), current)
-    return found
+        raise errors.KubeConfigurationError(f"no kubeconfig: {_in_one_line(error)}") from error
+    context_: dict[str, Any] = next(
+        (context_item for context_item in contexts if context_item["name"] == context), current
+    )
+    return context_
 
 
 def _require_file(kubeconfig: str | None) -> None:
@@ -100,7 +102,7 @@ def _in_one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-class Authorization:
+class PackagedAuthorization:
     """The ``Authorization`` header, asked of the package at most every few seconds.
 
     Asking costs more than a request's encoding: the package sets the whole configuration anew.
@@ -123,7 +125,7 @@ class Authorization:
 
     def _current(self) -> str | None:
         try:
-            found = self._configuration.get_api_key_with_prefix(
+            token = self._configuration.get_api_key_with_prefix(
                 "BearerToken", alias="authorization"
             )
         except (ConfigException, OSError, ValueError) as error:
@@ -131,4 +133,4 @@ class Authorization:
             kind = type(error).__name__
             raise errors.TransportError(f"the credentials cannot be refreshed ({kind})") from None
         # The package keeps the line end of a token file.
-        return found.strip() if found else None
+        return token.strip() if token else None

@@ -208,7 +208,9 @@ def versions(resource: Resource) -> tuple[Resource, ...]:
 
 
 _BY_KIND: Final = {
-    (one.api_version, one.kind): one for known in BUILT_IN + CUSTOM for one in versions(known)
+    (version.api_version, version.kind): version
+    for resource in BUILT_IN + CUSTOM
+    for version in versions(resource)
 }
 
 

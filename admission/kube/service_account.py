@@ -58,7 +58,7 @@ def namespace() -> str:
     return ""
 
 
-class Authorization:
+class TokenFileAuthorization:
     """The ``Authorization`` header with a token of a file, which is read again as it ages."""
 
     def __init__(self, clock: Clock, path: Path | None = None, source: str = _SOURCE) -> None:
@@ -83,7 +83,7 @@ class Authorization:
         """Return the current header; while the file cannot be read, the last one."""
         with self._lock:
             if self._clock.monotonic() >= self._good_until:
-                with suppress(errors.ConfigurationError):
+                with suppress(errors.KubeConfigurationError):
                     self._header = self._current()
                     self._good_until = self._clock.monotonic() + _READ_AGAIN_SECONDS
             return self._header
@@ -104,5 +104,5 @@ def _text_of(path: Path, source: str = _SOURCE) -> str:
     return text
 
 
-def _unusable(reason: str, source: str = _SOURCE) -> errors.ConfigurationError:
-    return errors.ConfigurationError(f"no access to an API server from {source}: {reason}")
+def _unusable(reason: str, source: str = _SOURCE) -> errors.KubeConfigurationError:
+    return errors.KubeConfigurationError(f"no access to an API server from {source}: {reason}")

@@ -52,7 +52,7 @@ _SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """The server's response.
 
     Attributes:
@@ -79,7 +79,7 @@ class Transport:
         self._endpoint = endpoint
         self._headers = {"User-Agent": user_agent, "Accept": "application/json"}
         self._clock = SystemClock()
-        self._idle = exchange.Pool(endpoint.connections)
+        self._idle = exchange.ConnectionPool(endpoint.connections)
         self._host = _host(endpoint.pool)
         self._common: tuple[str | None, bytes] = ("", b"")
 
@@ -91,7 +91,7 @@ class Transport:
         body: bytes | None = None,
         content_type: str = "application/json",
         timeout_seconds: float,
-    ) -> Answer:
+    ) -> Response:
         """Send one request and return the answer, whatever its status.
 
         Raises:
@@ -107,7 +107,7 @@ class Transport:
         timeout = urllib3.Timeout(total=timeout_seconds, connect=connect)
         try:
             answer = self._open(method, path, headers, body, timeout)
-            return Answer(answer.status, _lowered(answer.headers), answer.data)
+            return Response(answer.status, _lowered(answer.headers), answer.data)
         except (HTTPError, OSError, ValueError) as error:
             raise _translated(error, method, self._host) from _quotable(error)
 
@@ -117,7 +117,7 @@ class Transport:
         method: str,
         request: bytes,
         seconds: float,
-    ) -> Answer:
+    ) -> Response:
         """Sends a request over a connection that waited, or over a new one."""
         deadline = self._clock.monotonic() + seconds
         try:
@@ -138,7 +138,7 @@ class Transport:
             self._idle.put(connection)
         else:
             connection.close()
-        return Answer(reply.status, reply.headers, reply.body)
+        return Response(reply.status, reply.headers, reply.body)
 
     def _encoded(self, method: str, path: str, body: bytes | None, content_type: str) -> bytes:
         """A request as it is sent."""
@@ -153,8 +153,8 @@ class Transport:
     def _common_headers(self) -> bytes:
         """The headers of every request; rebuilt when the credentials change."""
         authorization = self._endpoint.authorization()
-        known, encoded = self._common
-        if encoded and known == authorization:
+        common, encoded = self._common
+        if encoded and common == authorization:
             return encoded
         lines = {"Host": self._host, "Accept-Encoding": "identity", **self._headers}
         if authorization is not None:
@@ -182,7 +182,7 @@ class Transport:
             answer = self._open("GET", path, self._request_headers(), None, timeout, preload=False)
             if answer.status == 200:  # noqa: PLR2004  # OK
                 return LineStream(answer, self._host)
-            refused = Answer(answer.status, _lowered(answer.headers), answer.data)
+            refused = Response(answer.status, _lowered(answer.headers), answer.data)
         except (HTTPError, OSError, ValueError) as error:
             raise _translated(error, "GET", self._host) from _quotable(error)
         raise errors.from_body(refused.status, refused.body, retry_after=refused.retry_after)
@@ -314,9 +314,11 @@ def _cause(error: BaseException) -> BaseException:
         error, NewConnectionError
     ):
         return error
-    found = next((one for one in error.args if isinstance(one, OSError)), error.__cause__)
-    if isinstance(error, HTTPError) and isinstance(found, HTTPError | OSError):
-        return _cause(found)
+    cause = next(
+        (argument for argument in error.args if isinstance(argument, OSError)), error.__cause__
+    )
+    if isinstance(error, HTTPError) and isinstance(cause, HTTPError | OSError):
+        return _cause(cause)
     return error
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from admission.base import names, syntax
 from admission.base.fielderrors import ErrorType, FieldError, FieldPath
 from admission.objects import rule_checks
-from admission.objects.rule_checks import Finding, Row, Rule, Syntax
+from admission.objects.rule_checks import Row, Rule, RuleBreach, Syntax
 
 PATH: Final = FieldPath.of("metadata", "annotations").key(names.ADMISSION_GATED_BY)
 NAME_MAX: Final = 63
@@ -28,36 +28,36 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class GateListChange:
     """The list before and after an update."""
 
     old: str
     new: str
 
 
-def _unnamed(gate: Gate) -> Iterable[Finding]:
-    return [] if gate.name else [Finding(PATH, gate.value)]
+def _unnamed(gate: Gate) -> Iterable[RuleBreach]:
+    return [] if gate.name else [RuleBreach(PATH, gate.value)]
 
 
-def _repeated(gate: Gate) -> Iterable[Finding]:
-    return [Finding(PATH, gate.value, {"name": gate.name})] if gate.is_repeated else []
+def _repeated(gate: Gate) -> Iterable[RuleBreach]:
+    return [RuleBreach(PATH, gate.value, {"name": gate.name})] if gate.is_repeated else []
 
 
 def _path(gate: Gate) -> Iterable[FieldError]:
     return syntax.domain_prefixed_path(PATH, gate.name) if gate.name else []
 
 
-def _long(gate: Gate) -> Iterable[Finding]:
-    return [Finding(PATH)] if len(gate.name.encode()) > NAME_MAX else []
+def _long(gate: Gate) -> Iterable[RuleBreach]:
+    return [RuleBreach(PATH)] if len(gate.name.encode()) > NAME_MAX else []
 
 
-def _first(change: Change) -> Iterable[Finding]:
-    return [Finding(PATH)] if change.new and not change.old else []
+def _first(change: GateListChange) -> Iterable[RuleBreach]:
+    return [RuleBreach(PATH)] if change.new and not change.old else []
 
 
-def _further(change: Change) -> Iterable[Finding]:
+def _further(change: GateListChange) -> Iterable[RuleBreach]:
     added = set(_split(change.new)) - set(_split(change.old)) - {""}
-    return [Finding(PATH)] if change.old and added else []
+    return [RuleBreach(PATH)] if change.old and added else []
 
 
 GATES: Final[tuple[Row[Gate], ...]] = (
@@ -68,7 +68,7 @@ GATES: Final[tuple[Row[Gate], ...]] = (
 )
 """Each name."""
 
-CHANGES: Final[tuple[Row[Change], ...]] = (
+CHANGES: Final[tuple[Row[GateListChange], ...]] = (
     Rule("gate 5", ErrorType.FORBIDDEN, "cannot add admission gate after creation", _first),
     Rule("gate 6", ErrorType.FORBIDDEN, "can only remove gates, not add new ones", _further),
 )
@@ -84,7 +84,7 @@ def errors(value: str) -> list[FieldError]:
 
 def update_errors(old: str, new: str) -> list[FieldError]:
     """Return the rules that a change of the value breaks."""
-    return [] if old == new else rule_checks.errors(CHANGES, Change(old, new))
+    return [] if old == new else rule_checks.errors(CHANGES, GateListChange(old, new))
 
 
 def _gates(value: str) -> Iterator[Gate]:

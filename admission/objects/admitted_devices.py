@@ -22,10 +22,10 @@ def read(value: str) -> dict[str, int]:
     Raises:
         InvalidValueError: the value has another form.
     """
-    found: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     for part in () if value == _NONE else value.split(","):
         name, separator, amount = part.partition("=")
         if not (name and separator and amount.isdecimal()):
             raise InvalidValueError(value, "must be NAME=AMOUNT, joined by commas, or none")
-        found[name] = int(amount)
-    return found
+        amounts[name] = int(amount)
+    return amounts

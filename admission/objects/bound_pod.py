@@ -117,9 +117,16 @@ def outside(pod: BoundPodDocument, counted: BoundPod | None) -> Outside | None:
 
 def _claims(pod: BoundPodDocument) -> frozenset[ObjectKey]:
     """Return the ResourceClaims of a pod: those it names, and those that were made for it."""
-    made = (*(pod.status.resource_claim_statuses or ()), pod.status.extended_resource_claim_status)
-    found = {one.resource_claim_name for one in (*(pod.spec.resource_claims or ()), *made) if one}
-    return frozenset((pod.metadata.namespace, name) for name in found if name)
+    claim_statuses = (
+        *(pod.status.resource_claim_statuses or ()),
+        pod.status.extended_resource_claim_status,
+    )
+    claim_names = {
+        claim.resource_claim_name
+        for claim in (*(pod.spec.resource_claims or ()), *claim_statuses)
+        if claim
+    }
+    return frozenset((pod.metadata.namespace, name) for name in claim_names if name)
 
 
 def _asked(spec: BoundSpec) -> bytes:
@@ -130,8 +137,8 @@ def _asked(spec: BoundSpec) -> bytes:
 
 
 @lru_cache(maxsize=4096)
-def _requests(asked: bytes) -> Mapping[str, int]:
-    return requests_of(structs.decoder(BoundSpec).decode(asked))
+def _requests(raw: bytes) -> Mapping[str, int]:
+    return requests_of(structs.decoder(BoundSpec).decode(raw))
 
 
 def requests_of(spec: BoundSpec | views.PodSpec) -> dict[str, int]:

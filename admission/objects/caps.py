@@ -48,7 +48,7 @@ def problem(metadata: views.ObjectMeta) -> str:
 
 
 def _entries(text: str) -> list[str]:
-    return [one.strip() for one in text.split(",")] if text else []
+    return [entry.strip() for entry in text.split(",")] if text else []
 
 
 def _entry(entry: str) -> tuple[str, int]:
@@ -134,10 +134,10 @@ def cluster_queue_errors(
         new: as it would be.
         covered: resources that it has quota of.
     """
-    found = rule_checks.annotation_errors(_OF_CLUSTER_QUEUES, old, new)
+    found_errors = rule_checks.annotation_errors(_OF_CLUSTER_QUEUES, old, new)
     text = new.metadata.annotation(names.MAX_PER_USER)
-    if found or (old is not None and old.metadata.annotation(names.MAX_PER_USER) == text):
-        return found  # a resource that the spec lists no more is held by nobody
+    if found_errors or (old is not None and old.metadata.annotation(names.MAX_PER_USER) == text):
+        return found_errors  # a resource that the spec lists no more is held by nobody
     path = _ANNOTATIONS.key(names.MAX_PER_USER)
     return [
         fielderrors.invalid(path, entry, f"spec.resourceGroups has no quota for {resource}")

@@ -27,10 +27,10 @@ from admission.objects.fields import (
     one_of,
     text,
 )
-from admission.objects.markers import Rule
+from admission.objects.markers import CelRule
 from admission.objects.queue_status import FairSharingStatus, QueueStatus
-from admission.objects.resource_group import FairSharing, ResourceGroup, ResourceGroups
-from admission.objects.rule_checks import Finding, Row, Syntax
+from admission.objects.resource_group import FairSharingWeight, ResourceGroups, ResourceGroupSpec
+from admission.objects.rule_checks import Row, RuleBreach, Syntax
 from admission.objects.viewbase import Object, View
 from admission.scheduling import model
 
@@ -40,11 +40,11 @@ CHECK_NAME = text(at_least=1, at_most=316)
 FungibilityPolicy = Annotated[str, one_of("MayStopSearch", "TryNextFlavor")]
 
 
-class FlavorFungibility(View, frozen=True, kw_only=True):
+class FlavorFungibilitySpec(View, frozen=True, kw_only=True):
     """Whether to try further flavors after one that fits by borrowing or preemption."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    rules: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
             "!has(self.preference) || (self.whenCanBorrow == 'TryNextFlavor'"
             " && self.whenCanPreempt == 'TryNextFlavor')",
             "preference can only be set when both whenCanBorrow and whenCanPreempt are"
@@ -74,11 +74,11 @@ class BorrowWithinCohort(View, frozen=True, kw_only=True):
     """Highest priority that may be preempted; absent means every lower priority."""
 
 
-class Preemption(View, frozen=True, kw_only=True):
+class PreemptionSpec(View, frozen=True, kw_only=True):
     """Which workloads a pending workload may preempt."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    rules: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
             "!(self.reclaimWithinCohort == 'Never' && has(self.borrowWithinCohort)"
             " && self.borrowWithinCohort.policy != 'Never')",
             "reclaimWithinCohort=Never and borrowWithinCohort.Policy!=Never",
@@ -99,7 +99,7 @@ class Preemption(View, frozen=True, kw_only=True):
     """Which workloads of the same queue may be preempted."""
 
 
-class AdmissionCheckRule(View, frozen=True, kw_only=True):
+class QueueAdmissionCheck(View, frozen=True, kw_only=True):
     """One admission check of the queue."""
 
     name: Annotated[str, CHECK_NAME]
@@ -115,7 +115,7 @@ class AdmissionChecksStrategy(View, frozen=True, kw_only=True):
     """Admission checks and the flavors that they belong to."""
 
     admission_checks: Annotated[
-        tuple[AdmissionCheckRule, ...] | None,
+        tuple[QueueAdmissionCheck, ...] | None,
         REQUIRED,
         markers.list_map("name", at_least=1, at_most=64),
     ] = None
@@ -158,9 +158,9 @@ class ConcurrentAdmissionPolicy(View, frozen=True, kw_only=True):
     """What happens once one flavor has admitted the workload."""
 
 
-def no_borrowing_limit_without(cohort: str) -> Rule:
+def no_borrowing_limit_without(cohort: str) -> CelRule:
     """Without the field ``cohort`` there is nobody to borrow from."""
-    return Rule(
+    return CelRule(
         f"has(self.{cohort}) || !has(self.resourceGroups)"
         " || self.resourceGroups.all(group, group.flavors.all(flavor,"
         " flavor.resources.all(resource, !has(resource.borrowingLimit))))",
@@ -171,7 +171,7 @@ def no_borrowing_limit_without(cohort: str) -> Rule:
 class ClusterQueueSpec(View, frozen=True, kw_only=True):
     """Quota and the rules by which it is granted."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (no_borrowing_limit_without("cohortName"),)
+    rules: ClassVar[tuple[CelRule, ...]] = (no_borrowing_limit_without("cohortName"),)
 
     resource_groups: ResourceGroups | None = None
     """The quota."""
@@ -187,10 +187,10 @@ class ClusterQueueSpec(View, frozen=True, kw_only=True):
     namespace_selector: Annotated[views.LabelSelector, markers.map_atomic()] | None = None
     """Namespaces whose workloads may use the queue: absent means none, an empty selector all."""
 
-    flavor_fungibility: Annotated[FlavorFungibility | None, api_default({})] = None
+    flavor_fungibility: Annotated[FlavorFungibilitySpec | None, api_default({})] = None
     """How a flavor is chosen."""
 
-    preemption: Annotated[Preemption | None, api_default({})] = None
+    preemption: Annotated[PreemptionSpec | None, api_default({})] = None
     """Which workloads a pending workload may preempt."""
 
     admission_checks_strategy: AdmissionChecksStrategy | None = None
@@ -199,7 +199,7 @@ class ClusterQueueSpec(View, frozen=True, kw_only=True):
     stop_policy: StopPolicy = "None"
     """Hold grants no more quota; HoldAndDrain also evicts admitted workloads."""
 
-    fair_sharing: FairSharing | None = None
+    fair_sharing: FairSharingWeight | None = None
     """The queue's weight in its cohort."""
 
     admission_scope: AdmissionScope | None = None
@@ -314,8 +314,8 @@ def scheduling_value(view: ClusterQueue) -> model.ClusterQueue:
         queueing_strategy=values.choice(
             model.QueueingStrategy, spec.queueing_strategy, "spec.queueingStrategy"
         ),
-        fungibility=_fungibility(spec.flavor_fungibility or FlavorFungibility()),
-        preemption=_preemption(spec.preemption or Preemption()),
+        fungibility=_fungibility(spec.flavor_fungibility or FlavorFungibilitySpec()),
+        preemption=_preemption(spec.preemption or PreemptionSpec()),
         fair_weight=resource_group.scheduling_weight(spec.fair_sharing),
         stop_policy=values.stop_policy(spec.stop_policy),
         namespace_selector=values.selector(spec.namespace_selector),
@@ -330,19 +330,19 @@ def scheduling_value(view: ClusterQueue) -> model.ClusterQueue:
 
 def surge_quota(view: ClusterQueue) -> dict[FlavorResource, int]:
     """Return the surge quota of each flavor and resource; nothing for what cannot be read."""
-    found: dict[FlavorResource, int] = {}
+    quotas: dict[FlavorResource, int] = {}
     for entry in _surge_entries(view):
         try:
             flavor, resource, value = _surge_entry(entry)
         except InvalidValueError:
             continue
-        found[FlavorResource(FlavorName(flavor), ResourceName(resource))] = value
-    return found
+        quotas[FlavorResource(FlavorName(flavor), ResourceName(resource))] = value
+    return quotas
 
 
 def _surge_entries(view: ClusterQueue) -> list[str]:
-    found = view.metadata.annotation(names.SURGE_QUOTA)
-    return [one.strip() for one in found.split(",")] if found else []
+    text = view.metadata.annotation(names.SURGE_QUOTA)
+    return [entry.strip() for entry in text.split(",")] if text else []
 
 
 def _surge_entry(entry: str) -> tuple[str, str, int]:
@@ -377,10 +377,10 @@ def _surge_errors(old: ClusterQueue | None, new: ClusterQueue) -> Iterator[Field
         return  # quota that the spec lists no more gives nothing
     path = FieldPath.of("metadata", "annotations").key(names.SURGE_QUOTA)
     quotas = {
-        (flavor.name, one.name)
+        (flavor.name, resource.name)
         for group in new.spec.resource_groups or ()
         for flavor in group.flavors
-        for one in flavor.resources
+        for resource in flavor.resources
     }
     seen: set[tuple[str, str]] = set()
     for entry in _surge_entries(new):
@@ -396,7 +396,7 @@ def _surge_errors(old: ClusterQueue | None, new: ClusterQueue) -> Iterator[Field
         seen.add((flavor, resource))
 
 
-def _fungibility(view: FlavorFungibility) -> model.FlavorFungibility:
+def _fungibility(view: FlavorFungibilitySpec) -> model.FlavorFungibility:
     path = "spec.flavorFungibility"
     preference = view.preference or model.Preference.BORROWING_OVER_PREEMPTION
     return model.FlavorFungibility(
@@ -410,7 +410,7 @@ def _fungibility(view: FlavorFungibility) -> model.FlavorFungibility:
     )
 
 
-def _preemption(view: Preemption) -> model.Preemption:
+def _preemption(view: PreemptionSpec) -> model.Preemption:
     path = "spec.preemption"
     borrow = view.borrow_within_cohort or BorrowWithinCohort()
     policy = model.PreemptionPolicy
@@ -431,12 +431,13 @@ def _preemption(view: Preemption) -> model.Preemption:
 def _checks(
     view: AdmissionChecksStrategy | None,
 ) -> tuple[model.AdmissionCheckRule, ...]:
-    found = () if view is None else view.admission_checks or ()
+    rules = () if view is None else view.admission_checks or ()
     return tuple(
         model.AdmissionCheckRule(
-            name=one.name, on_flavors=frozenset(FlavorName(name) for name in one.on_flavors or ())
+            name=rule.name,
+            on_flavors=frozenset(FlavorName(name) for name in rule.on_flavors or ()),
         )
-        for one in found
+        for rule in rules
     )
 
 
@@ -455,18 +456,18 @@ _CHECKS: Final = _SPEC.child("admissionChecksStrategy").child("admissionChecks")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Review:
+class _QueueReview:
     """A ClusterQueue as it would be, and as it is; None on creation."""
 
     new: ClusterQueue
     old: ClusterQueue | None = None
 
 
-def _resource_groups(review: _Review) -> tuple[ResourceGroup, ...]:
+def _resource_groups(review: _QueueReview) -> tuple[ResourceGroupSpec, ...]:
     return review.new.spec.resource_groups or ()
 
 
-def _quota_rules(review: _Review) -> Iterator[FieldError]:
+def _quota_rules(review: _QueueReview) -> Iterator[FieldError]:
     spec = review.new.spec
     return resource_group.errors(
         spec.resource_groups,
@@ -475,77 +476,77 @@ def _quota_rules(review: _Review) -> Iterator[FieldError]:
     )
 
 
-def _selector_rule(review: _Review) -> Iterator[FieldError]:
+def _selector_rule(review: _QueueReview) -> Iterator[FieldError]:
     path = _SPEC.child("namespaceSelector")
     return rule_checks.selector(path, review.new.spec.namespace_selector)
 
 
-def _preemption_rule(review: _Review) -> Iterable[Finding]:
-    found = review.new.spec.preemption
-    if found is None or found.reclaim_within_cohort != "Never":
+def _preemption_rule(review: _QueueReview) -> Iterable[RuleBreach]:
+    preemption = review.new.spec.preemption
+    if preemption is None or preemption.reclaim_within_cohort != "Never":
         return
-    borrow = found.borrow_within_cohort
+    borrow = preemption.borrow_within_cohort
     if borrow is not None and borrow.policy != "Never":
-        yield Finding(_SPEC.child("preemption"), _shown(found, borrow))
+        yield RuleBreach(_SPEC.child("preemption"), _shown(preemption, borrow))
 
 
-def _shown(found: Preemption, borrow: BorrowWithinCohort) -> dict[str, Any]:
+def _shown(preemption: PreemptionSpec, borrow: BorrowWithinCohort) -> dict[str, Any]:
     threshold = borrow.max_priority_threshold
     bound = {} if threshold is None else {"maxPriorityThreshold": threshold}
     return {
-        "reclaimWithinCohort": found.reclaim_within_cohort,
+        "reclaimWithinCohort": preemption.reclaim_within_cohort,
         "borrowWithinCohort": {"policy": borrow.policy, **bound},
-        "withinClusterQueue": found.within_cluster_queue,
+        "withinClusterQueue": preemption.within_cluster_queue,
     }
 
 
-def _preference_rule(review: _Review) -> Iterable[Finding]:
-    found = review.new.spec.flavor_fungibility
-    if found is None or found.preference is None:
+def _preference_rule(review: _QueueReview) -> Iterable[RuleBreach]:
+    fungibility = review.new.spec.flavor_fungibility
+    if fungibility is None or fungibility.preference is None:
         return
-    if {found.when_can_borrow, found.when_can_preempt} != {"TryNextFlavor"}:
+    if {fungibility.when_can_borrow, fungibility.when_can_preempt} != {"TryNextFlavor"}:
         path = _SPEC.child("flavorFungibility").child("preference")
-        yield Finding(path, found.preference, {"preference": found.preference})
+        yield RuleBreach(path, fungibility.preference, {"preference": fungibility.preference})
 
 
-def _weight_rule(review: _Review) -> Iterable[FieldError]:
+def _weight_rule(review: _QueueReview) -> Iterable[FieldError]:
     return rule_checks.errors(resource_group.WEIGHTS, review.new.spec.fair_sharing)
 
 
-def _too_many_flavors(review: _Review) -> Iterable[Finding]:
+def _too_many_flavors(review: _QueueReview) -> Iterable[RuleBreach]:
     total = sum(len(group.flavors) for group in _resource_groups(review))
     if total > FLAVORS_MAX:
-        yield Finding(resource_group.GROUPS, total, {"total": total})
+        yield RuleBreach(resource_group.GROUPS, total, {"total": total})
 
 
-def _too_many_resources(review: _Review) -> Iterable[Finding]:
+def _too_many_resources(review: _QueueReview) -> Iterable[RuleBreach]:
     total = sum(len(group.covered_resources) for group in _resource_groups(review))
     if total > RESOURCES_MAX:
-        yield Finding(resource_group.GROUPS, total, {"total": total})
+        yield RuleBreach(resource_group.GROUPS, total, {"total": total})
 
 
-def _too_many_pairs(review: _Review) -> Iterable[Finding]:
+def _too_many_pairs(review: _QueueReview) -> Iterable[RuleBreach]:
     for index, group in enumerate(_resource_groups(review)):
         total = sum(len(flavor.resources) for flavor in group.flavors)
         if total > PAIRS_MAX:
-            yield Finding(resource_group.GROUPS.index(index), total, {"total": total})
+            yield RuleBreach(resource_group.GROUPS.index(index), total, {"total": total})
 
 
-def _unknown_flavors(review: _Review) -> Iterable[Finding]:
-    known = _flavor_names(review.new)
-    supported = {"supported": ", ".join(f'"{name}"' for name in known)}
+def _unknown_flavors(review: _QueueReview) -> Iterable[RuleBreach]:
+    flavors = _flavor_names(review.new)
+    supported = {"supported": ", ".join(f'"{name}"' for name in flavors)}
     untouched = _untouched(review)
     for index, check in enumerate(_check_rules(review.new)):
-        wanted = check.on_flavors or ()
-        if untouched.get(check.name) == frozenset(wanted):
+        checked_flavors = check.on_flavors or ()
+        if untouched.get(check.name) == frozenset(checked_flavors):
             continue
         path = _CHECKS.index(index).child("onFlavors")
-        for place, flavor in enumerate(wanted):
-            if flavor not in known:
-                yield Finding(path.index(place), flavor, supported)
+        for place, flavor in enumerate(checked_flavors):
+            if flavor not in flavors:
+                yield RuleBreach(path.index(place), flavor, supported)
 
 
-def _untouched(review: _Review) -> Mapping[str, frozenset[str]]:
+def _untouched(review: _QueueReview) -> Mapping[str, frozenset[str]]:
     """The stored onFlavors by check, which an update may keep; none once flavors change."""
     if review.old is None or _flavor_names(review.old).keys() != _flavor_names(review.new).keys():
         return {}
@@ -557,21 +558,21 @@ def _flavor_names(queue: ClusterQueue) -> dict[str, None]:
     return dict.fromkeys(flavor.name for group in groups for flavor in group.flavors)
 
 
-def _check_rules(queue: ClusterQueue) -> tuple[AdmissionCheckRule, ...]:
+def _check_rules(queue: ClusterQueue) -> tuple[QueueAdmissionCheck, ...]:
     strategy = queue.spec.admission_checks_strategy
     return (strategy.admission_checks if strategy else None) or ()
 
 
-def _changed_policy(review: _Review) -> Iterable[Finding]:
+def _changed_policy(review: _QueueReview) -> Iterable[RuleBreach]:
     if review.old is None:
         return
     before = review.old.spec.concurrent_admission_policy
     after = review.new.spec.concurrent_admission_policy
     if not rule_checks.same(before, after):
-        yield Finding(_POLICY, after)
+        yield RuleBreach(_POLICY, after)
 
 
-RULES: Final[tuple[Row[_Review], ...]] = (
+RULES: Final[tuple[Row[_QueueReview], ...]] = (
     Syntax("ClusterQueue 1-7", _quota_rules),  # the rows of `resource_group`
     Syntax("ClusterQueue 8", _selector_rule),
     rule_checks.Rule(
@@ -616,8 +617,8 @@ _ANNOTATIONS: Final[Mapping[str, rule_checks.Check]] = {
 
 def errors(old: ClusterQueue | None, new: ClusterQueue) -> list[FieldError]:
     """Errors of a ClusterQueue; ``old`` is None on creation."""
-    found = rule_checks.errors(RULES, _Review(new=new, old=old))
-    found += rule_checks.annotation_errors(_ANNOTATIONS, old, new)
+    found_errors = rule_checks.errors(RULES, _QueueReview(new=new, old=old))
+    found_errors += rule_checks.annotation_errors(_ANNOTATIONS, old, new)
     covered = {r for group in new.spec.resource_groups or () for r in group.covered_resources}
-    found += caps.cluster_queue_errors(old, new, covered)
-    return found + list(_surge_errors(old, new)) + run_times.queue_errors(old, new)
+    found_errors += caps.cluster_queue_errors(old, new, covered)
+    return found_errors + list(_surge_errors(old, new)) + run_times.queue_errors(old, new)

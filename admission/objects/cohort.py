@@ -9,7 +9,7 @@ from admission.base.names import CohortName
 from admission.objects import caps, resource_group, rule_checks
 from admission.objects.fields import SUBDOMAIN
 from admission.objects.queue_status import FairSharingStatus
-from admission.objects.resource_group import FairSharing, ResourceGroups
+from admission.objects.resource_group import FairSharingWeight, ResourceGroups
 from admission.objects.rule_checks import Row, Syntax
 from admission.objects.viewbase import Object, View
 from admission.scheduling import model
@@ -24,7 +24,7 @@ class CohortSpec(View, frozen=True, kw_only=True):
     resource_groups: ResourceGroups | None = None
     """Quota in addition to that of the members; all members may borrow it."""
 
-    fair_sharing: FairSharing | None = None
+    fair_sharing: FairSharingWeight | None = None
     """The weight under the parent."""
 
 

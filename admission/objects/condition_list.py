@@ -87,16 +87,18 @@ def merged(
         changes: set over them.
         without: type of a condition that is taken out.
     """
-    kept = [found for found in workload.status.conditions or () if found.type != without]
+    kept = [
+        condition for condition in workload.status.conditions or () if condition.type != without
+    ]
     return to_wire(merge(kept, *changes))
 
 
 def said(workload: Workload, kind: str, text: Text, now: datetime) -> dict[str, Any] | None:
     """Return the status with which a Workload says something by a condition; None if it does."""
     condition = make(kind, text, status=True, now=now, generation=workload.metadata.generation)
-    known = workload.status.condition(kind)
-    wanted = condition.status, condition.reason, condition.message
-    if known is not None and (known.status, known.reason, known.message) == wanted:
+    present = workload.status.condition(kind)
+    texts = condition.status, condition.reason, condition.message
+    if present is not None and (present.status, present.reason, present.message) == texts:
         return None
     return {"conditions": merged(workload, condition)}
 

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from admission.base import names
 from admission.objects import kinds
-from admission.objects.kinds import Kind, Version
+from admission.objects.kinds import KueueKind, Version
 from admission.objects.schema import Schema
 
 _WARNING: Final = "This version is deprecated. Use v1beta2 instead."
@@ -63,7 +63,7 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def _document(kind: Kind, conversion: ConversionConfig | None) -> dict[str, Any]:
+def _document(kind: KueueKind, conversion: ConversionConfig | None) -> dict[str, Any]:
     webhook = kind.converted and conversion is not None
     versions = kind.versions if webhook or not kind.converted else _stored(kind)
     spec: dict[str, Any] = {"group": names.KUEUE_GROUP}
@@ -86,7 +86,7 @@ def _document(kind: Kind, conversion: ConversionConfig | None) -> dict[str, Any]
     }
 
 
-def _stored(kind: Kind) -> tuple[Version, ...]:
+def _stored(kind: KueueKind) -> tuple[Version, ...]:
     return tuple(version for version in kind.versions if version.name == kinds.STORED)
 
 
@@ -100,7 +100,7 @@ def _strategy(conversion: ConversionConfig) -> dict[str, Any]:
     }
 
 
-def _version(kind: Kind, version: Version) -> dict[str, Any]:
+def _version(kind: KueueKind, version: Version) -> dict[str, Any]:
     stored = version.name == kinds.STORED
     out: dict[str, Any] = {"name": version.name, "served": True, "storage": stored}
     if not stored:

@@ -71,8 +71,8 @@ def text(
     pattern: str = "", *, at_least: int | None = None, at_most: int | None = None
 ) -> Keywords:
     """Return the mark of a text with a pattern or limits of its length."""
-    found: dict[str, Any] = {"minLength": at_least, "maxLength": at_most, "pattern": pattern}
-    return Keywords({key: value for key, value in found.items() if value})
+    schema_: dict[str, Any] = {"minLength": at_least, "maxLength": at_most, "pattern": pattern}
+    return Keywords({key: value for key, value in schema_.items() if value})
 
 
 SUBDOMAIN: Final = text(SUBDOMAIN_PATTERN, at_most=253)

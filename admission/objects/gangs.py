@@ -60,12 +60,12 @@ class GangKind:
             metadata: of the pod.
             field: its ``spec.schedulingGroup.podGroupName``; empty for none.
         """
-        found = (
+        kinds_named = (
             field if self.has_field else "",
             *map(metadata.annotation, self.annotations),
             *map(metadata.label, self.labels),
         )
-        return next(filter(None, found), "")
+        return next(filter(None, kinds_named), "")
 
 
 VOLCANO: Final = GangKind(
@@ -96,7 +96,7 @@ TRAINING: Final = frozenset(
 )
 """API groups of controllers of training: a pod of one of them is of no use without the others."""
 
-_BY_RESOURCE: Final = {one.qualified: one for one in KINDS}
+_BY_RESOURCE: Final = {kind.qualified: kind for kind in KINDS}
 
 
 class Reference(NamedTuple):
@@ -110,7 +110,7 @@ class Reference(NamedTuple):
         return f"{self.kind.qualified}/{self.name}"
 
 
-class PodGroup(views.Object, frozen=True, kw_only=True):
+class GangPodGroup(views.Object, frozen=True, kw_only=True):
     """A PodGroup of any kind."""
 
     spec: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -139,8 +139,8 @@ def named(metadata: views.ObjectMeta, field: str = "") -> Reference | None:
         metadata: of the pod.
         field: its ``spec.schedulingGroup.podGroupName``; empty for none.
     """
-    found = ((kind, kind.named_by(metadata, field)) for kind in KINDS)
-    return next((Reference(kind, name) for kind, name in found if name), None)
+    pairs = ((kind, kind.named_by(metadata, field)) for kind in KINDS)
+    return next((Reference(kind, name) for kind, name in pairs if name), None)
 
 
 def of_controller(metadata: views.ObjectMeta) -> Reference | None:
@@ -168,22 +168,22 @@ def marked(metadata: views.ObjectMeta, key: str = names.POD_GROUP_OBJECT) -> Ref
     """
     resource, _, name = metadata.annotation(key).partition("/")
     kind = _BY_RESOURCE.get(resource)
-    of, _, group = resource.partition(".")
+    plural, _, group = resource.partition(".")
     if kind is None and group in TRAINING:
-        kind = _controller(of, group)
+        kind = _controller(plural, group)
     return None if kind is None or not name else Reference(kind, name)
 
 
-def read(kind: GangKind, found: PodGroup) -> Gang:
+def read(kind: GangKind, pod_group: GangPodGroup) -> Gang:
     """Return the minimum number of pods and the queue of a PodGroup.
 
     Raises:
         msgspec.ValidationError: the number is none, or something on the way is no object.
     """
-    document = {"spec": found.spec}
+    document = {"spec": pod_group.spec}
     queue = owner_rows.value_at(document, kind.queue)
     return Gang(
-        metadata=found.metadata,
+        metadata=pod_group.metadata,
         minimum=max(1, owner_rows.number_at(document, kind.minimum, 1)),
         queue=queue if isinstance(queue, str) else "",
         is_single=owner_rows.value_at(document, kind.single) is not None,

@@ -145,18 +145,18 @@ class GpuTransformation:
                 unsuited[flavor] = f"flavor {flavor}: {error}"
                 continue
             by_flavor[flavor] = {name: amounts[name] for name in self.counted[flavor]}
-        most: dict[ResourceName, int] = {}
-        for name in dict.fromkeys(n for known in self.counted.values() for n in known):
-            most[name] = max(
+        highest: dict[ResourceName, int] = {}
+        for name in dict.fromkeys(n for names_ in self.counted.values() for n in names_):
+            highest[name] = max(
                 (cost[name] for f, cost in by_flavor.items() if name in cost and not unsuited[f]),
                 default=0,
             )
         return CostByFlavor(
-            most=most,
+            most=highest,
             by_flavor={
                 flavor: cost
                 for flavor, cost in by_flavor.items()
-                if not unsuited[flavor] and any(cost[name] != most[name] for name in cost)
+                if not unsuited[flavor] and any(cost[name] != highest[name] for name in cost)
             },
             unsuited={flavor: why for flavor, why in unsuited.items() if why},
         )
@@ -192,8 +192,8 @@ def pricing(
     if not tariffs:
         return None
     hides = costs.counts_devices(covered)
-    known = present or {}
-    held_to = {flavor: known[flavor] for flavor in tariffs if flavor in known}
+    prices_present = present or {}
+    held_to = {flavor: prices_present[flavor] for flavor in tariffs if flavor in prices_present}
     return GpuTransformation(
         tariffs=tariffs, counted=counted, hides_devices=hides, present=held_to
     )
@@ -211,13 +211,15 @@ def priced(workload: model.Workload, prices: GpuTransformation | None) -> model.
     """
     if prices is None:
         return workload
-    pod_sets = tuple([_pod_set(one, prices) for one in workload.pod_sets])
-    held = workload.reservation
-    if held is not None:
-        held = replace(held, pod_sets=tuple(_held(one, prices) for one in held.pod_sets))
+    pod_sets = tuple([_pod_set(pod_set, prices) for pod_set in workload.pod_sets])
+    reservation = workload.reservation
+    if reservation is not None:
+        reservation = replace(
+            reservation, pod_sets=tuple(_held(pod_set, prices) for pod_set in reservation.pod_sets)
+        )
     elif all(map(operator.is_, pod_sets, workload.pod_sets)):
         return workload
-    return changed(workload, pod_sets=pod_sets, reservation=held)
+    return changed(workload, pod_sets=pod_sets, reservation=reservation)
 
 
 def _held(assigned: model.PodSetAssignment, prices: GpuTransformation) -> model.PodSetAssignment:
@@ -242,14 +244,14 @@ def _cost_of_held(
 
     Pod by pod, and what remains.
     """
-    held = {
+    costs = {
         name: assigned.usage.get(name, 0)
-        for name, given in assigned.flavors.items()
-        if given == flavor and resources.is_device(name)
+        for name, flavor_assigned in assigned.flavors.items()
+        if flavor_assigned == flavor and resources.is_device(name)
     }
     count = max(assigned.count, 1)
-    each: dict[str, int] = {name: total // count for name, total in held.items()}
-    rest: dict[str, int] = {name: total % count for name, total in held.items()}
+    each: dict[str, int] = {name: total // count for name, total in costs.items()}
+    rest: dict[str, int] = {name: total % count for name, total in costs.items()}
     total: dict[ResourceName, int] = {}
     for devices, times in ((each, assigned.count), (rest, 1)):
         if any(devices.values()):
@@ -273,22 +275,24 @@ def _pod_set(pod_set: model.PodSet, prices: GpuTransformation) -> model.PodSet:
 
 
 def _sharing(
-    pod_set: model.PodSet, own: TransformedRequests, prices: GpuTransformation
+    pod_set: model.PodSet, own_requests: TransformedRequests, prices: GpuTransformation
 ) -> model.PodSet:
     """A pod set whose pods need something together, which has a price as well."""
-    bills = [own, *(prices.bill(one.requests) for one in pod_set.together)]
-    quotes = [one.quote for one in bills if one.quote is not None]
+    bills = [own_requests, *(prices.bill(member.requests) for member in pod_set.together)]
+    quotes = [bill_.quote for bill_ in bills if bill_.quote is not None]
     if not quotes:
         return pod_set
     return replace(
         pod_set,
-        requests=own.requests,
-        requests_by_flavor=_by_flavor(own),
+        requests=own_requests.requests,
+        requests_by_flavor=_by_flavor(own_requests),
         together=tuple(
-            replace(one, requests=bill.requests, requests_by_flavor=_by_flavor(bill))
-            for one, bill in zip(pod_set.together, bills[1:], strict=True)
+            replace(pod_set_, requests=bill.requests, requests_by_flavor=_by_flavor(bill))
+            for pod_set_, bill in zip(pod_set.together, bills[1:], strict=True)
         ),
-        unsuited={flavor: why for one in reversed(quotes) for flavor, why in one.unsuited.items()},
+        unsuited={
+            flavor: why for quote_ in reversed(quotes) for flavor, why in quote_.unsuited.items()
+        },
     )
 
 
@@ -310,10 +314,10 @@ def changed(value: Value, **changes: object) -> Value:
         AttributeError: no field has that name.
     """
     slots: Any = value
-    made = object.__new__(type(value))
+    copy = object.__new__(type(value))
     put = object.__setattr__
     for name in slots.__slots__:
-        put(made, name, getattr(value, name))
+        put(copy, name, getattr(value, name))
     for name, new in changes.items():
-        put(made, name, new)
-    return made
+        put(copy, name, new)
+    return copy

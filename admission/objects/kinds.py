@@ -25,7 +25,7 @@ DEPRECATED: Final = "v1beta1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class PrinterColumn:
     """A column of ``kubectl get``; ``priority`` 1 shows it in wide output only."""
 
     name: str
@@ -51,12 +51,12 @@ class Version:
 
     name: str
     schema: Callable[[], Schema]
-    columns: tuple[Column, ...] = ()
+    columns: tuple[PrinterColumn, ...] = ()
     selectable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class KueueKind:
     """A kind of the group.
 
     Attributes:
@@ -73,10 +73,10 @@ class Kind:
     versions: tuple[Version, ...]
 
 
-def _pending(admitted_priority: int) -> tuple[Column, ...]:
+def _pending(admitted_priority: int) -> tuple[PrinterColumn, ...]:
     return (
-        Column(name="Pending Workloads", path=".status.pendingWorkloads", type="integer"),
-        Column(
+        PrinterColumn(name="Pending Workloads", path=".status.pendingWorkloads", type="integer"),
+        PrinterColumn(
             name="Admitted Workloads",
             path=".status.admittedWorkloads",
             type="integer",
@@ -85,39 +85,39 @@ def _pending(admitted_priority: int) -> tuple[Column, ...]:
     )
 
 
-def _of_condition(name: str, kind: str, part: str, priority: int = 1) -> Column:
+def _of_condition(name: str, kind: str, part: str, priority: int = 1) -> PrinterColumn:
     """A column that Kueue does not have."""
     path = f".status.conditions[?(@.type=='{kind}')].{part}"
-    return Column(name=name, path=path, priority=priority)
+    return PrinterColumn(name=name, path=path, priority=priority)
 
 
-def _cluster_queue_columns(cohort: str) -> tuple[Column, ...]:
+def _cluster_queue_columns(cohort: str) -> tuple[PrinterColumn, ...]:
     return (
-        Column(name="Cohort", path=f".spec.{cohort}"),
-        Column(name="Strategy", path=".spec.queueingStrategy", priority=1),
+        PrinterColumn(name="Cohort", path=f".spec.{cohort}"),
+        PrinterColumn(name="Strategy", path=".spec.queueingStrategy", priority=1),
         *_pending(1),
-        Column(name="GPUs", path=".status.gpus"),
+        PrinterColumn(name="GPUs", path=".status.gpus"),
         _of_condition("Active", conditions.ACTIVE, "status", priority=0),
     )
 
 
 _LOCAL_QUEUE_COLUMNS = (
-    Column(name="ClusterQueue", path=".spec.clusterQueue"),
+    PrinterColumn(name="ClusterQueue", path=".spec.clusterQueue"),
     *_pending(0),
     _of_condition("Active", conditions.ACTIVE, "status"),
 )
 _WORKLOAD_COLUMNS = (
-    Column(name="Queue", path=".spec.queueName"),
-    Column(name="Reserved in", path=".status.admission.clusterQueue"),
-    Column(name="Admitted", path=".status.conditions[?(@.type=='Admitted')].status"),
-    Column(name="Finished", path=".status.conditions[?(@.type=='Finished')].status"),
-    Column(name="Age", path=".metadata.creationTimestamp", type="date"),
+    PrinterColumn(name="Queue", path=".spec.queueName"),
+    PrinterColumn(name="Reserved in", path=".status.admission.clusterQueue"),
+    PrinterColumn(name="Admitted", path=".status.conditions[?(@.type=='Admitted')].status"),
+    PrinterColumn(name="Finished", path=".status.conditions[?(@.type=='Finished')].status"),
+    PrinterColumn(name="Age", path=".metadata.creationTimestamp", type="date"),
     _of_condition("Reason", conditions.QUOTA_RESERVED, "reason"),
 )
-_PRIORITY_CLASS_COLUMNS = (Column(name="Value", path=".value", type="integer"),)
+_PRIORITY_CLASS_COLUMNS = (PrinterColumn(name="Value", path=".value", type="integer"),)
 
 KINDS: Final = (
-    Kind(
+    KueueKind(
         name="AdmissionCheck",
         plural="admissionchecks",
         short_names=("ac",),
@@ -127,7 +127,7 @@ KINDS: Final = (
             Version(name=STORED, schema=partial(schema.of_kind, AdmissionCheck)),
         ),
     ),
-    Kind(
+    KueueKind(
         name="ClusterQueue",
         plural="clusterqueues",
         short_names=("cq",),
@@ -146,7 +146,7 @@ KINDS: Final = (
             ),
         ),
     ),
-    Kind(
+    KueueKind(
         name="Cohort",
         plural="cohorts",
         short_names=("co",),
@@ -157,7 +157,7 @@ KINDS: Final = (
             Version(name=STORED, schema=partial(schema.of_kind, Cohort)),
         ),
     ),
-    Kind(
+    KueueKind(
         name="LocalQueue",
         plural="localqueues",
         short_names=("queue", "queues", "lq"),
@@ -177,7 +177,7 @@ KINDS: Final = (
             ),
         ),
     ),
-    Kind(
+    KueueKind(
         name="ResourceFlavor",
         plural="resourceflavors",
         short_names=("flavor", "flavors", "rf"),
@@ -186,7 +186,7 @@ KINDS: Final = (
             Version(name=STORED, schema=partial(schema.of_kind, ResourceFlavor)),
         ),
     ),
-    Kind(
+    KueueKind(
         name="Topology",
         plural="topologies",
         short_names=("topo",),
@@ -195,7 +195,7 @@ KINDS: Final = (
             Version(name=STORED, schema=partial(schema.of_kind, Topology)),
         ),
     ),
-    Kind(
+    KueueKind(
         name="WorkloadPriorityClass",
         plural="workloadpriorityclasses",
         short_names=("wpc",),
@@ -212,7 +212,7 @@ KINDS: Final = (
             ),
         ),
     ),
-    Kind(
+    KueueKind(
         name="Workload",
         plural="workloads",
         short_names=("kwl", "kueueworkload", "kueueworkloads"),

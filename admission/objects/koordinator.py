@@ -33,33 +33,33 @@ class DeviceSpec(View, frozen=True, kw_only=True):
     devices: tuple[DeviceInfo, ...] | None = None
 
 
-class Device(Object, frozen=True, kw_only=True):
+class KoordinatorDevice(Object, frozen=True, kw_only=True):
     """scheduling.koordinator.sh/v1alpha1 Device, named as its node."""
 
     spec: DeviceSpec = DeviceSpec()
 
 
-def readings(view: Device) -> tuple[DeviceReading, ...]:
+def readings(view: KoordinatorDevice) -> tuple[DeviceReading, ...]:
     """The GPUs that a node agent lists."""
     model = view.metadata.label(names.KOORDINATOR_MODEL_LABEL)
     return tuple(
         DeviceReading(
-            id=one.id,
-            minor=one.minor or 0,
-            healthy=one.health,
-            reason=_reason(one.conditions or ()),
+            id=device.id,
+            minor=device.minor or 0,
+            healthy=device.health,
+            reason=_reason(device.conditions or ()),
             memory_bytes=values.amount_or_zero(
-                names.KOORDINATOR_MEMORY, (one.resources or {}).get(names.KOORDINATOR_MEMORY, 0)
+                names.KOORDINATOR_MEMORY, (device.resources or {}).get(names.KOORDINATOR_MEMORY, 0)
             ),
-            model=(one.labels or {}).get(names.KOORDINATOR_MODEL_LABEL, model),
+            model=(device.labels or {}).get(names.KOORDINATOR_MODEL_LABEL, model),
         )
-        for one in view.spec.devices or ()
-        if one.type == _GPU
+        for device in view.spec.devices or ()
+        if device.type == _GPU
     )
 
 
 def _reason(conditions: Iterable[Condition]) -> str:
-    for one in conditions:
-        if one.type == _HEALTHY and one.status != "True":
-            return one.reason
+    for condition in conditions:
+        if condition.type == _HEALTHY and condition.status != "True":
+            return condition.reason
     return ""

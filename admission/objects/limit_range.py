@@ -67,7 +67,7 @@ class LimitItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LimitRange:
+class ParsedLimitRange:
     """A LimitRange.
 
     Attributes:
@@ -105,7 +105,7 @@ def item(
     )
 
 
-def read(ranges: Iterable[views.LimitRange]) -> tuple[LimitRange, ...]:
+def read(ranges: Iterable[views.LimitRange]) -> tuple[ParsedLimitRange, ...]:
     """LimitRanges as stored, that is with the API server's defaults in their items.
 
     Raises:
@@ -114,19 +114,19 @@ def read(ranges: Iterable[views.LimitRange]) -> tuple[LimitRange, ...]:
     return tuple(_limit_range(view) for view in ranges)
 
 
-def _limit_range(view: views.LimitRange) -> LimitRange:
-    return LimitRange(
+def _limit_range(view: views.LimitRange) -> ParsedLimitRange:
+    return ParsedLimitRange(
         name=view.metadata.name,
         items=tuple(
             item(
-                one.type,
-                min_=one.min,
-                max_=one.max,
-                default=one.default,
-                default_request=one.default_request,
-                ratio=one.max_limit_request_ratio,
+                limit.type,
+                min_=limit.min,
+                max_=limit.max,
+                default=limit.default,
+                default_request=limit.default_request,
+                ratio=limit.max_limit_request_ratio,
             )
-            for one in view.spec.limits or ()
+            for limit in view.spec.limits or ()
         ),
         annotations=view.metadata.annotations or {},
     )
@@ -147,7 +147,7 @@ def defaulted(limit: LimitItem) -> LimitItem:
     )
 
 
-def as_written(stored: LimitRange) -> LimitRange:
+def as_written(stored: ParsedLimitRange) -> ParsedLimitRange:
     """The LimitRange without what the API server made of a ``max`` or ``min`` on its own."""
     return replace(stored, items=tuple(map(_as_written, stored.items)))
 
@@ -185,7 +185,7 @@ class Violations:
         return self.reasons[0] if len(self.reasons) == 1 else f"[{', '.join(self.reasons)}]"
 
 
-def fill(pod: Pod[Quantity], limit_range: LimitRange) -> tuple[Pod[Quantity], str]:
+def fill(pod: Pod[Quantity], limit_range: ParsedLimitRange) -> tuple[Pod[Quantity], str]:
     """The pod with a LimitRange's defaults where keys are missing, and the annotation's text.
 
     A key with the amount 0 is not missing. The text is empty if nothing was filled in; the last
@@ -214,7 +214,7 @@ def fill(pod: Pod[Quantity], limit_range: LimitRange) -> tuple[Pod[Quantity], st
     return replace(pod, containers=tuple(filled)), text
 
 
-def fill_all(pod: Pod[Quantity], ranges: Iterable[LimitRange]) -> tuple[Pod[Quantity], str]:
+def fill_all(pod: Pod[Quantity], ranges: Iterable[ParsedLimitRange]) -> tuple[Pod[Quantity], str]:
     """Return the result of `fill` for several LimitRanges; the first with a default wins."""
     annotation = ""
     for limit_range in ranges:
@@ -223,7 +223,7 @@ def fill_all(pod: Pod[Quantity], ranges: Iterable[LimitRange]) -> tuple[Pod[Quan
     return pod, annotation
 
 
-def check(pod: Pod[Quantity], limit_range: LimitRange) -> tuple[str, ...]:
+def check(pod: Pod[Quantity], limit_range: ParsedLimitRange) -> tuple[str, ...]:
     """All reasons why one LimitRange forbids the pod, each once, sorted; empty = allowed."""
     reasons: set[str] = set()
     for limit in limit_range.items:
@@ -235,19 +235,22 @@ def check(pod: Pod[Quantity], limit_range: LimitRange) -> tuple[str, ...]:
                 pod_resources.without_overhead(
                     pod, amounts, pod_resources.is_pod_level_for_limit_range
                 )
-                for amounts in (lambda one: one.requests, lambda one: one.limits)
+                for amounts in (
+                    lambda amounts_of: amounts_of.requests,
+                    lambda amounts_of: amounts_of.limits,
+                )
             )
             reasons.update(_against(limit, requests, limits))
     return tuple(sorted(reasons))
 
 
-def check_all(pod: Pod[Quantity], ranges: Iterable[LimitRange]) -> tuple[Violations, ...]:
+def check_all(pod: Pod[Quantity], ranges: Iterable[ParsedLimitRange]) -> tuple[Violations, ...]:
     """Return the rules that the pod breaks, for each LimitRange that it does not satisfy."""
-    found = (
+    findings = (
         Violations(limit_range=limit_range.name, reasons=check(pod, limit_range))
         for limit_range in sorted(ranges, key=lambda limit_range: limit_range.name)
     )
-    return tuple(violations for violations in found if violations.reasons)
+    return tuple(violations for violations in findings if violations.reasons)
 
 
 def _notes(
@@ -255,13 +258,13 @@ def _notes(
 ) -> list[str]:
     kind = "init container" if container.is_init else "container"
     notes = []
-    for what, defaults, present in (
+    for member, defaults, present in (
         ("request", requests, container.requests),
         ("limit", limits, container.limits),
     ):
         added = sorted(set(defaults) - set(present))
         if added:
-            notes.append(f"{', '.join(added)} {what} for {kind} {container.name}")
+            notes.append(f"{', '.join(added)} {member} for {kind} {container.name}")
     return notes
 
 
@@ -291,13 +294,13 @@ def _comparable(
 def _min(
     kind: str, resource: str, bound: Quantity, request: Quantity | None, limit: Quantity | None
 ) -> str:
-    asked, limited, least = _comparable(request, limit, bound)
+    requested, limited, lowest = _comparable(request, limit, bound)
     text = f"minimum {resource} usage per {kind} is {bound.text}"
     if request is None:
         return f"{text}.  No request is specified"
-    if asked < least:
+    if requested < lowest:
         return f"{text}, but request is {request.text}"
-    if limit is not None and limited < least:
+    if limit is not None and limited < lowest:
         return f"{text}, but limit is {limit.text}"
     return ""
 
@@ -305,13 +308,13 @@ def _min(
 def _max(
     kind: str, resource: str, bound: Quantity, request: Quantity | None, limit: Quantity | None
 ) -> str:
-    asked, limited, most = _comparable(request, limit, bound)
+    requested, limited, highest = _comparable(request, limit, bound)
     text = f"maximum {resource} usage per {kind} is {bound.text}"
     if limit is None:
         return f"{text}.  No limit is specified"
-    if limited > most:
+    if limited > highest:
         return f"{text}, but limit is {limit.text}"
-    if request is not None and asked > most:
+    if request is not None and requested > highest:
         return f"{text}, but request is {request.text}"
     return ""
 
@@ -319,19 +322,19 @@ def _max(
 def _ratio(
     kind: str, resource: str, bound: Quantity, request: Quantity | None, limit: Quantity | None
 ) -> str:
-    asked, limited, _ = _comparable(request, limit, bound)
+    requested, limited, _ = _comparable(request, limit, bound)
     text = f"{resource} max limit to request ratio per {kind} is {bound.text}"
-    if request is None or asked == 0:
+    if request is None or requested == 0:
         return f"{text}, but no request is specified or request is 0"
     if limit is None or limited == 0:
         return f"{text}, but no limit is specified or limit is 0"
     # In floating point like the API server's, whose verdict this must equal to the last bit.
-    provided = limited / asked
-    most = float(bound.value)
+    provided = limited / requested
+    highest = float(bound.value)
     observed = provided
     if bound.value <= _MAX_MILLI:
-        observed, most = provided * 1000, float(bound.milli)
-    return f"{text}, but provided ratio is {provided:.6f}" if observed > most else ""
+        observed, highest = provided * 1000, float(bound.milli)
+    return f"{text}, but provided ratio is {provided:.6f}" if observed > highest else ""
 
 
 # ------------------------------------------------------------- what Kueue demands of Workloads
@@ -358,21 +361,21 @@ class Summary:
 NO_LIMITS: Final = Summary()
 
 
-def summarize(found: Iterable[views.LimitRange]) -> Summary:
+def summarize(limit_ranges: Iterable[views.LimitRange]) -> Summary:
     """Return the LimitRanges of a namespace as one: the tightest bounds, the first defaults.
 
     Args:
-        found: the LimitRanges, in the order that decides which default counts.
+        limit_ranges: the LimitRanges, in the order that decides which default counts.
 
     Raises:
         InvalidValueError: a quantity cannot be read; the rule names the field.
     """
-    items = [one for limit_range in found for one in limit_range.spec.limits or ()]
+    items = [limit for limit_range in limit_ranges for limit in limit_range.spec.limits or ()]
     if not items:
         return NO_LIMITS
     return Summary(
-        container=_summary(one for one in items if one.type == CONTAINER),
-        pod=_summary(one for one in items if one.type == POD),
+        container=_summary(limit for limit in items if limit.type == CONTAINER),
+        pod=_summary(limit for limit in items if limit.type == POD),
     )
 
 
@@ -381,13 +384,13 @@ def _summary(items: Iterable[views.LimitRangeItem]) -> ItemSummary:
     minimum: dict[str, int] = {}
     limit: dict[str, int] = {}
     request: dict[str, int] = {}
-    for one in items:
-        for resource, value in pods.nanos(one.max, "spec.limits.max").items():
+    for item in items:
+        for resource, value in pods.nanos(item.max, "spec.limits.max").items():
             maximum[resource] = min(value, maximum.get(resource, value))
-        for resource, value in pods.nanos(one.min, "spec.limits.min").items():
+        for resource, value in pods.nanos(item.min, "spec.limits.min").items():
             minimum[resource] = max(value, minimum.get(resource, value))
-        limit = {**pods.nanos(one.default, "spec.limits.default"), **limit}
-        request = {**pods.nanos(one.default_request, "spec.limits.defaultRequest"), **request}
+        limit = {**pods.nanos(item.default, "spec.limits.default"), **limit}
+        request = {**pods.nanos(item.default_request, "spec.limits.defaultRequest"), **request}
     return ItemSummary(maximum=maximum, minimum=minimum, limit=limit, request=request)
 
 
@@ -406,11 +409,11 @@ def with_defaults(template: Pod[int], summary: Summary = NO_LIMITS) -> Pod[int]:
         pod,
         containers=tuple(
             replace(
-                one,
-                requests={**bounds.request, **one.requests},
-                limits={**bounds.limit, **one.limits},
+                container,
+                requests={**bounds.request, **container.requests},
+                limits={**bounds.limit, **container.limits},
             )
-            for one in pod.containers
+            for container in pod.containers
         ),
     )
 
@@ -425,8 +428,8 @@ def requests_above_limits(pod: Pod[int], path: str) -> tuple[str, ...]:
     rule = "requests must not exceed its limits"
     return tuple(
         _invalid(place, names, rule)
-        for place, one in _places(pod, path, pod_level=True)
-        if (names := _above(one.requests, one.limits))
+        for place, item_ in _places(pod, path, pod_level=True)
+        if (names := _above(item_.requests, item_.limits))
     )
 
 
@@ -434,12 +437,12 @@ def out_of_bounds(pod: Pod[int], summary: Summary, path: str) -> tuple[str, ...]
     """Requests outside the bounds of the namespace; arguments as in ``requests_above_limits``."""
     if summary is NO_LIMITS:
         return ()
-    found: list[str] = []
-    for place, one in _places(pod, path, pod_level=False):
-        largest, smallest = _either(max, one), _either(min, one)
-        found += _bounded(place, largest, smallest, summary.container)
+    messages: list[str] = []
+    for place, item_ in _places(pod, path, pod_level=False):
+        largest, smallest = _either(max, item_), _either(min, item_)
+        messages += _bounded(place, largest, smallest, summary.container)
     total = pod_resources.requests(pod)
-    return (*found, *_bounded(path, total, total, summary.pod))
+    return (*messages, *_bounded(path, total, total, summary.pod))
 
 
 def _bounded(place: str, largest: Nanos, smallest: Nanos, bounds: ItemSummary) -> Iterator[str]:
@@ -449,17 +452,17 @@ def _bounded(place: str, largest: Nanos, smallest: Nanos, bounds: ItemSummary) -
         yield _invalid(place, names, "requests must not be below the limitRange min")
 
 
-def _either(choose: Callable[[int, int], int], one: Container[int]) -> dict[str, int]:
+def _either(choose: Callable[[int, int], int], item_: Container[int]) -> dict[str, int]:
     """Of request and limit the larger or smaller, where there are both."""
-    both = {**one.limits, **one.requests}
-    return {r: choose(v, one.limits.get(r, v)) for r, v in both.items()}
+    both = {**item_.limits, **item_.requests}
+    return {r: choose(v, item_.limits.get(r, v)) for r, v in both.items()}
 
 
 def _places(pod: Pod[int], path: str, *, pod_level: bool) -> Iterator[tuple[str, Container[int]]]:
     counts = {"initContainers": 0, "containers": 0}
-    for one in pod.containers:
-        member = "initContainers" if one.is_init else "containers"
-        yield f"{path}.{member}[{counts[member]}]", one
+    for container in pod.containers:
+        member = "initContainers" if container.is_init else "containers"
+        yield f"{path}.{member}[{counts[member]}]", container
         counts[member] += 1
     if pod_level and pod.pod_level is not None:
         yield f"{path}.resources", pod.pod_level
@@ -478,36 +481,36 @@ def _invalid(place: str, names: list[str], rule: str) -> str:
 # ------------------------------------------------------------------------ faults and traps
 
 
-def invalid(limit_range: LimitRange) -> tuple[Finding, ...]:
+def invalid(limit_range: ParsedLimitRange) -> tuple[Finding, ...]:
     """Return why the API server refuses the object, in its words; sorted by field.
 
     Items are to be given as written; they are defaulted here as the API server does first.
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     seen: set[str] = set()
     for index, raw in enumerate(limit_range.items):
         path = f"spec.limits[{index}]"
         if raw.type in seen:
-            found.append(Finding(rule="T9", field=f"{path}.type", text=_duplicate(raw.type)))
+            findings.append(Finding(rule="T9", field=f"{path}.type", text=_duplicate(raw.type)))
         seen.add(raw.type)
         if raw.type == POD:
-            found += _pod_defaults(path, raw)
-        found += _order(path, defaulted(raw))
-    return tuple(sorted(found, key=lambda finding: (finding.field, finding.text)))
+            findings += _pod_defaults(path, raw)
+        findings += _order(path, defaulted(raw))
+    return tuple(sorted(findings, key=lambda finding: (finding.field, finding.text)))
 
 
-def traps(limit_range: LimitRange) -> tuple[Finding, ...]:
+def traps(limit_range: ParsedLimitRange) -> tuple[Finding, ...]:
     """Return the effects of a valid LimitRange on containers without GPUs; items as written."""
-    found = []
+    traps_ = []
     for index, raw in enumerate(limit_range.items):
         for resource in _gpu_names(raw):
             finding = _trap(f"spec.limits[{index}]", raw, resource)
             if finding is not None:
-                found.append(finding)
-    return tuple(found)
+                traps_.append(finding)
+    return tuple(traps_)
 
 
-def limited_names(ranges: Iterable[LimitRange]) -> LimitedNames:
+def limited_names(ranges: Iterable[ParsedLimitRange]) -> LimitedNames:
     """The GPU names that a rewrite must keep at 0, and those it must not take away.
 
     A ``min`` or a ratio fails on a container (or pod) without the name, and on 0.
@@ -520,9 +523,9 @@ def limited_names(ranges: Iterable[LimitRange]) -> LimitedNames:
                 continue
             stored = defaulted(raw)
             named.update(stored.max, stored.default, stored.default_request)
-            for what, bounds in (("min", stored.min), ("maxLimitRequestRatio", stored.ratio)):
+            for member, bounds in (("min", stored.min), ("maxLimitRequestRatio", stored.ratio)):
                 for name, bound in bounds.items():
-                    floors.setdefault(name, f"{what} {bound.text} in {limit_range.name}")
+                    floors.setdefault(name, f"{member} {bound.text} in {limit_range.name}")
     return LimitedNames(
         named=frozenset(filter(resources.is_device, named)), floors=_only_gpu(floors)
     )
@@ -595,11 +598,11 @@ def _ratios(path: str, limit: LimitItem) -> Iterator[Finding]:
                 yield Finding(rule="ratio", field=field, text=text)
 
 
-def _above_span(ratio: Quantity, least: Quantity, most: Quantity) -> str:
+def _above_span(ratio: Quantity, lowest: Quantity, highest: Quantity) -> str:
     """In floating point, as the API server computes it; a min of 0 gives no bound."""
-    small = all(part.value < _MAX_MILLI for part in (ratio, least, most))
+    small = all(part.value < _MAX_MILLI for part in (ratio, lowest, highest))
     value = ratio.milli / 1000 if small else float(ratio.value)
-    low, high = (least.milli, most.milli) if small else (least.value, most.value)
+    low, high = (lowest.milli, highest.milli) if small else (lowest.value, highest.value)
     if low == 0 or value <= high / low:
         return ""
     return f"ratio {ratio.text} is greater than max/min = {high / low:.6f}"
@@ -710,7 +713,9 @@ class VirtualLimits:
     count_absent: bool = False
 
 
-def virtual_limits(ranges: Iterable[LimitRange], *, count_absent: bool = False) -> VirtualLimits:
+def virtual_limits(
+    ranges: Iterable[ParsedLimitRange], *, count_absent: bool = False
+) -> VirtualLimits:
     """The virtual limits that a namespace's LimitRanges carry."""
     bounds: list[VirtualLimit] = []
     problems: list[Finding] = []
@@ -730,8 +735,8 @@ def default_memory(bounds: VirtualLimits) -> int:
 
     The first LimitRange by name that has one wins.
     """
-    found = (b for b in bounds.bounds if b.kind == "default" and b.resource == names.GPU_MEMORY)
-    return next((bound.amount for bound in found), 0)
+    defaults = (b for b in bounds.bounds if b.kind == "default" and b.resource == names.GPU_MEMORY)
+    return next((bound.amount for bound in defaults), 0)
 
 
 def check_virtual(
@@ -763,7 +768,7 @@ def _virtual_limit(limit_range: str, key: str, text: str) -> VirtualLimit:
     )
 
 
-def _broken_virtual(cost: Cost, bounds: VirtualLimits, who: str, prefix: str) -> Iterator[str]:
+def _broken_virtual(cost: Cost, bounds: VirtualLimits, subject: str, prefix: str) -> Iterator[str]:
     amounts = {names.GPU_MEMORY: cost.memory_bytes, names.GPU_SLICES: cost.slices}
     if not any(amounts.values()) and not bounds.count_absent:
         return
@@ -776,7 +781,7 @@ def _broken_virtual(cost: Cost, bounds: VirtualLimits, who: str, prefix: str) ->
         else:
             continue
         yield (
-            f"{who}: {word} {bound.resource} is {show(bound.resource, bound.amount)}"
+            f"{subject}: {word} {bound.resource} is {show(bound.resource, bound.amount)}"
             f" (LimitRange {bound.limit_range}, annotation {bound.key}),"
             f" but its GPUs are {show(bound.resource, used)}"
         )

@@ -8,7 +8,7 @@ from admission.base.names import ClusterQueueName, LocalQueueKey
 from admission.objects import caps, markers, resource_group, run_times, values
 from admission.objects.fields import REQUIRED, SUBDOMAIN, Quantity, Shape, StopPolicy, Timestamp
 from admission.objects.queue_status import FairSharingStatus, QueueStatus
-from admission.objects.resource_group import FairSharing
+from admission.objects.resource_group import FairSharingWeight
 from admission.objects.viewbase import Object, View
 from admission.scheduling import model
 
@@ -22,7 +22,7 @@ class LocalQueueSpec(View, frozen=True, kw_only=True):
     stop_policy: StopPolicy = "None"
     """Hold grants no more quota; HoldAndDrain also evicts admitted workloads."""
 
-    fair_sharing: FairSharing | None = None
+    fair_sharing: FairSharingWeight | None = None
     """The queue's weight in admission fair sharing."""
 
 

@@ -14,7 +14,7 @@ INT_OR_STRING = "x-kubernetes-int-or-string"
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CelRule:
     """A CEL rule: ``expression`` must be true, else the object is refused with ``message``.
 
     An expression that names ``oldSelf`` is a transition rule: it runs only where the value
@@ -29,7 +29,7 @@ class Rule:
         return {"message": self.message, "rule": self.expression}
 
 
-IMMUTABLE = Rule("self == oldSelf", "field is immutable")
+IMMUTABLE = CelRule("self == oldSelf", "field is immutable")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +65,7 @@ def map_atomic(*, at_most: int | None = None) -> Keywords:
     return Keywords({**size, MAP_TYPE: "atomic"})
 
 
-def rules(*members: Rule) -> Keywords:
+def rules(*members: CelRule) -> Keywords:
     """CEL rules on a field, beside those of its type."""
     return Keywords({VALIDATIONS: [rule.to_wire() for rule in members]})
 

@@ -25,8 +25,10 @@ _CLOUDS: Final = frozenset({"aws", "azure", "gce"})
 
 def has_gpus(facts: NodeFacts) -> bool:
     """Return whether a node offers GPUs, or has some that nobody can use now."""
-    found = facts.published
-    return bool(facts.allocatable or facts.capacity or (found is not None and found.devices))
+    published_ = facts.published
+    return bool(
+        facts.allocatable or facts.capacity or (published_ is not None and published_.devices)
+    )
 
 
 def node_facts(
@@ -39,7 +41,8 @@ def node_facts(
     Texts are shared between nodes: thousands of them say the same.
     """
     conditions = tuple(
-        (sys.intern(one.type), sys.intern(one.status)) for one in view.status.conditions or ()
+        (sys.intern(condition.type), sys.intern(condition.status))
+        for condition in view.status.conditions or ()
     )
     labels = view.metadata.labels or {}
     return NodeFacts(
@@ -64,7 +67,10 @@ def place_node(view: views.Node) -> Node:
     taints = list(values.taints(view.spec.taints or ()))
     if view.spec.unschedulable:
         taints.append(CORDONED)
-    if any(one.type == "Ready" and one.status != "True" for one in status.conditions or ()):
+    if any(
+        condition.type == "Ready" and condition.status != "True"
+        for condition in status.conditions or ()
+    ):
         taints.append(NOT_READY)
     return Node(
         name=view.metadata.name,

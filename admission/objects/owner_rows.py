@@ -60,7 +60,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Container:
+class AddedContainer:
     """A container that the framework's controller makes, and no template has.
 
     Attributes:
@@ -132,8 +132,8 @@ class PodSets:
     replica: int = 1
     put: tuple[tuple[str, str], ...] = ()
     only: Check | None = None
-    default: Container | None = None
-    beside: tuple[tuple[Check, Container], ...] = ()
+    default: AddedContainer | None = None
+    beside: tuple[tuple[Check, AddedContainer], ...] = ()
     given: "Given | None" = None
     is_fixed: bool = False
     numbers: NumberLabels | None = None
@@ -185,9 +185,9 @@ class Components:
 
     def kind_of(self, component: Any) -> "Row | None":
         """Return the kind of a component; None for one that is not counted."""
-        named = tuple(value_at(component, f"{self.template}.{one}") for one in _NAMES)
-        found = next((one for one in self.kinds if (one.api_version, one.kind) == named), None)
-        return found if self.has_pods(component) else None
+        named = tuple(value_at(component, f"{self.template}.{name_}") for name_ in _NAMES)
+        kind = next((kind for kind in self.kinds if (kind.api_version, kind.kind) == named), None)
+        return kind if self.has_pods(component) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,8 +312,8 @@ def find(document: Any, path: str, at: FieldPath | None = None) -> Iterator[Memb
         return
     if value is not None and not isinstance(value, list):
         raise msgspec.ValidationError(f"{below.text}: must be a list")
-    for position, one in enumerate(value or ()):
-        yield from find(one, rest, below.index(position))
+    for position, item in enumerate(value or ()):
+        yield from find(item, rest, below.index(position))
 
 
 def value_at(document: Any, path: str) -> Any:
@@ -322,15 +322,15 @@ def value_at(document: Any, path: str) -> Any:
     Raises:
         msgspec.ValidationError: something on the way is no object, or no list.
     """
-    return next((found.value for found in find(document, path)), None) if path else None
+    return next((match.value for match in find(document, path)), None) if path else None
 
 
 def without(document: Any, paths: Iterable[str]) -> Any:
     """Return a value without the members at some paths in it."""
-    found = document
+    result = document
     for path in paths:
-        found = _without(found, path)
-    return found
+        result = _without(result, path)
+    return result
 
 
 def _without(document: Any, path: str) -> Any:
@@ -340,11 +340,11 @@ def _without(document: Any, path: str) -> Any:
         return document
     value = document[name]
     if not rest:
-        return {key: one for key, one in document.items() if key != name}
+        return {key: value for key, value in document.items() if key != name}
     if name == step:
         return {**document, name: _without(value, rest)}
     items = value if isinstance(value, list) else ()
-    return {**document, name: [_without(one, rest) for one in items]}
+    return {**document, name: [_without(item, rest) for item in items]}
 
 
 def number_at(document: Any, path: str, default: int, at: FieldPath | None = None) -> int:
@@ -353,12 +353,12 @@ def number_at(document: Any, path: str, default: int, at: FieldPath | None = Non
     Raises:
         msgspec.ValidationError: what stands there is no whole number from 0 on.
     """
-    found = next(find(document, path, at), None) if path else None
-    if found is None:
+    match = next(find(document, path, at), None) if path else None
+    if match is None:
         return default
-    if not isinstance(found.value, int) or isinstance(found.value, bool) or found.value < 0:
-        raise msgspec.ValidationError(f"{found.path.text}: must be a whole number, 0 or more")
-    return found.value
+    if not isinstance(match.value, int) or isinstance(match.value, bool) or match.value < 0:
+        raise msgspec.ValidationError(f"{match.path.text}: must be a whole number, 0 or more")
+    return match.value
 
 
 def said(document: Mapping[str, Any], check: Check) -> str | None:
@@ -379,21 +379,24 @@ def said(document: Mapping[str, Any], check: Check) -> str | None:
 
 def _said_alone(document: Mapping[str, Any], check: Check) -> str | None:
     if check.condition:
-        found = condition_of(document, check.condition)
-        return None if found is None else str(found.get("message") or "")
-    values = [one.value for one in find(document, check.path)]
+        condition = condition_of(document, check.condition)
+        return None if condition is None else str(condition.get("message") or "")
+    values = [match.value for match in find(document, check.path)]
     if not check.values:
-        is_some = any(isinstance(one, int) and one > 0 for one in values)
+        is_some = any(isinstance(value, int) and value > 0 for value in values)
     else:
-        is_some = any(one in check.values for one in values or ("",))
+        is_some = any(value in check.values for value in values or ("",))
     return "" if is_some else None
 
 
 def condition_of(document: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
     """Return a condition of an owner that is True; None where there is none."""
-    for one in (document.get("status") or {}).get("conditions") or ():
-        if isinstance(one, dict) and (one.get("type"), one.get("status")) == (kind, "True"):
-            return one
+    for condition in (document.get("status") or {}).get("conditions") or ():
+        if isinstance(condition, dict) and (condition.get("type"), condition.get("status")) == (
+            kind,
+            "True",
+        ):
+            return condition
     return None
 
 
@@ -438,13 +441,13 @@ def _kubeflow(
         suspend="spec.runPolicy.suspend",
         pod_sets=tuple(
             PodSets(
-                at=f"spec.{replicas}.{one}",
-                name=one,
+                at=f"spec.{replicas}.{type_}",
+                name=type_,
                 counts=(Count(path="replicas"),),
-                least="spec.elasticPolicy.minReplicas" if may_grow and one == "Worker" else "",
-                numbers=(numbers or {}).get(one, _OF_KUBEFLOW),
+                least="spec.elasticPolicy.minReplicas" if may_grow and type_ == "Worker" else "",
+                numbers=(numbers or {}).get(type_, _OF_KUBEFLOW),
             )
-            for one in types
+            for type_ in types
         ),
         makers=frozenset(makers),
         priority_class="spec.runPolicy.schedulingPolicy.priorityClass",
@@ -471,7 +474,7 @@ _KUBERAY: Final = frozenset(
     }
 )
 _DEPLOYMENT: Final = "status.jobDeploymentStatus"
-_SUBMITTER: Final = Container(
+_SUBMITTER: Final = AddedContainer(
     name="ray-job-submitter",
     requests=(("cpu", "500m"), ("memory", "200Mi")),
     limits=(("cpu", "1"), ("memory", "1Gi")),
@@ -479,7 +482,7 @@ _SUBMITTER: Final = Container(
 """Source: kuberay ray-operator/controllers/ray/common/job.go (GetDefaultSubmitterContainer)."""
 
 
-_AUTOSCALER: Final = Container(
+_AUTOSCALER: Final = AddedContainer(
     name="autoscaler",
     requests=(("cpu", "500m"), ("memory", "512Mi")),
     limits=(("cpu", "500m"), ("memory", "512Mi")),
@@ -489,7 +492,7 @@ _SCALES: Final = "enableInTreeAutoscaling"
 
 
 def _ray_pod_sets(
-    cluster: str, beside: tuple[tuple[Check, Container], ...] = ()
+    cluster: str, beside: tuple[tuple[Check, AddedContainer], ...] = ()
 ) -> tuple[PodSets, ...]:
     """Return the pod sets of the RayCluster spec at a path.
 
@@ -555,12 +558,12 @@ _BUILT_IN: Final = (
 def with_components(served: Iterable[Row]) -> tuple[Row, ...]:
     """Return rows with the kinds of components that are counted: those that are served."""
     listed = tuple(served)
-    counted = (*_BUILT_IN, *(one for one in listed if one.components is None))
+    counted = (*_BUILT_IN, *(row for row in listed if row.components is None))
     return tuple(
-        one
-        if one.components is None
-        else replace(one, components=replace(one.components, kinds=counted))
-        for one in listed
+        row
+        if row.components is None
+        else replace(row, components=replace(row.components, kinds=counted))
+        for row in listed
     )
 
 
@@ -703,13 +706,13 @@ _ROWS: Final[tuple[Row, ...]] = (
         kept=(
             "upgradeStrategy",
             *(
-                f"workerGroupSpecs[*].{one}"
-                for one in ("replicas", "minReplicas", "maxReplicas", "scaleStrategy")
+                f"workerGroupSpecs[*].{field}"
+                for field in ("replicas", "minReplicas", "maxReplicas", "scaleStrategy")
             ),
             *(
-                f"{group}.template.spec.{one}"
+                f"{group}.template.spec.{field}"
                 for group in ("headGroupSpec", "workerGroupSpecs[*]")
-                for one in ("tolerations", "schedulingGates")
+                for field in ("tolerations", "schedulingGates")
             ),
         ),  # kuberay controllers/ray/utils (GenerateHashWithoutReplicasAndWorkersToDelete)
     ),

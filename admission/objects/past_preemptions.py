@@ -44,9 +44,9 @@ def read(metadata: ObjectMeta, evictions: Iterable[Counted]) -> PastPreemptions:
         metadata: of the Workload.
         evictions: the evictions that its status counts.
     """
-    told = [(cause, count) for reason, cause, count in evictions if reason == names.PREEMPTED_BY]
-    if told:
-        return _past(told)
+    counts = [(cause, count) for reason, cause, count in evictions if reason == names.PREEMPTED_BY]
+    if counts:
+        return _past(counts)
     inherited = _inherited(metadata)
     return NEVER_PREEMPTED if inherited is None else _past(inherited.by)
 
@@ -65,14 +65,14 @@ def document(past: PastPreemptions) -> list[dict[str, Any]]:
     ]
 
 
-def annotation(of: str, past: PastPreemptions) -> str:
+def annotation(preempted: str, past: PastPreemptions) -> str:
     """Return the annotation of a Workload that comes in the place of another one.
 
     Args:
-        of: UID of that.
+        preempted: UID of that.
         past: past preemptions of that Workload.
     """
-    return _ENCODER.encode(_Inherited(of, tuple(_pairs(past)))).decode()
+    return _ENCODER.encode(_Inherited(preempted, tuple(_pairs(past)))).decode()
 
 
 def _pairs(past: PastPreemptions) -> list[tuple[str, int]]:
@@ -80,9 +80,9 @@ def _pairs(past: PastPreemptions) -> list[tuple[str, int]]:
 
 
 def _past(pairs: Iterable[tuple[str, int]]) -> PastPreemptions:
-    found = dict(pairs)
-    others = found.pop("", 0)
-    return PastPreemptions(tuple(found.items()), others)
+    by_cause = dict(pairs)
+    other_count = by_cause.pop("", 0)
+    return PastPreemptions(tuple(by_cause.items()), other_count)
 
 
 def _inherited(metadata: ObjectMeta) -> _Inherited | None:

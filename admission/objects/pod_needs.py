@@ -29,10 +29,12 @@ def of_template(
         priority: by which the scheduler lets the pods preempt others; None where it does not.
         volumes: where the nodes are from which its volumes can be reached, of each volume.
     """
-    asked = tuple(sorted((str(name), amount) for name, amount in requests.items() if amount > 0))
+    requests_ = tuple(
+        sorted((str(name), amount) for name, amount in requests.items() if amount > 0)
+    )
     return PodNeeds(
-        requests=asked,
-        devices=tuple(name for name, _ in asked if resources.is_device(name)),
+        requests=requests_,
+        devices=tuple(name for name, _ in requests_ if resources.is_device(name)),
         terms=_terms(spec.affinity),
         volumes=tuple(dict.fromkeys(volumes)),
         apart=tuple(sorted(set(_apart(spec.affinity, labels)))),

@@ -42,23 +42,23 @@ def with_text(template: dict[str, Any], paths: Sequence[str] = _QUANTITIES) -> d
     return changed
 
 
-def write_text(found: Member, paths: Sequence[str] = _QUANTITIES) -> Iterator[Operation]:
+def write_text(member: Member, paths: Sequence[str] = _QUANTITIES) -> Iterator[Operation]:
     """Yield the operations after which a pod template has no numbers that have a fraction.
 
     Args:
-        found: the template, or another object, with its path.
+        member: the template, or another object, with its path.
         paths: paths of its quantities.
 
     Raises:
         msgspec.ValidationError: something on the way is no object, or no list.
     """
-    for path, text in _fractions(found, paths):
+    for path, text in _fractions(member, paths):
         yield {"op": "replace", "path": path.pointer(), "value": text}
 
 
-def _fractions(found: Member, paths: Sequence[str]) -> Iterator[tuple[FieldPath, str]]:
+def _fractions(member: Member, paths: Sequence[str]) -> Iterator[tuple[FieldPath, str]]:
     for path in paths:
-        for amounts in rows.find(found.value, path, found.path):
+        for amounts in rows.find(member.value, path, member.path):
             for name, text in _as_text(amounts.value).items():
                 yield amounts.path.key(name), text
 

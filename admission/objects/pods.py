@@ -83,24 +83,25 @@ def read(
     """
 
     def amounts(
-        found: views.ResourceRequirements | None, where: str
+        requirements: views.ResourceRequirements | None, where: str
     ) -> tuple[Mapping[str, A], Mapping[str, A]]:
-        if found is None:
+        if requirements is None:
             return {}, {}
         return (
-            parse(found.requests, f"{where}.resources.requests"),
-            parse(found.limits, f"{where}.resources.limits"),
+            parse(requirements.requests, f"{where}.resources.requests"),
+            parse(requirements.limits, f"{where}.resources.limits"),
         )
 
     def containers(listed: Iterable[ContainerView], field: str) -> Iterator[Container[A]]:
         is_init = field == "initContainers"
-        for index, one in enumerate(listed):
-            stated = (instead or {}).get(one.name, one.resources)
+        for index, view_ in enumerate(listed):
+            stated = (instead or {}).get(view_.name, view_.resources)
             requests, limits = amounts(stated, f"{path}.{field}[{index}]")
             yield Container(
-                name=one.name,
+                name=view_.name,
                 is_init=is_init,
-                is_sidecar=is_init and one.restart_policy == pod_resources.SIDECAR_RESTART_POLICY,
+                is_sidecar=is_init
+                and view_.restart_policy == pod_resources.SIDECAR_RESTART_POLICY,
                 requests=requests,
                 limits=limits,
             )
@@ -117,14 +118,14 @@ def read(
     )
 
 
-def nanos(found: Amounts | None, path: str) -> dict[str, int]:
+def nanos(quantities: Amounts | None, path: str) -> dict[str, int]:
     """Return the amounts of a resource list in units of 1e-9.
 
     Raises:
         InvalidValueError: one cannot be read; the rule names the field.
     """
     amounts: dict[str, int] = {}
-    for resource, value in (found or {}).items():
+    for resource, value in (quantities or {}).items():
         try:
             amounts[resource] = quantity.parse_nano(str(value))
         except InvalidValueError as error:
@@ -132,13 +133,13 @@ def nanos(found: Amounts | None, path: str) -> dict[str, int]:
     return amounts
 
 
-def overhead(found: views.RuntimeClass) -> dict[str, int]:
+def overhead(runtime_class: views.RuntimeClass) -> dict[str, int]:
     """Return the overhead of pods of a RuntimeClass, in units of 1e-9.
 
     Raises:
         InvalidValueError: a quantity cannot be read; the rule names the field.
     """
-    fixed = None if found.overhead is None else found.overhead.pod_fixed
+    fixed = None if runtime_class.overhead is None else runtime_class.overhead.pod_fixed
     return nanos(fixed, "overhead.podFixed")
 
 
@@ -165,7 +166,7 @@ def gpus_of(spec: views.PodSpec) -> dict[str, int]:
         InvalidValueError: a quantity cannot be read.
     """
     containers = (*spec.containers, *(spec.init_containers or ()))
-    if not any(_names_gpu(one.resources) for one in containers):
+    if not any(_names_gpu(container.resources) for container in containers):
         return {}
     pod = pod_resources.with_default_requests(read(spec, "spec", nanos))
     return {
@@ -175,9 +176,9 @@ def gpus_of(spec: views.PodSpec) -> dict[str, int]:
     }
 
 
-def _names_gpu(found: views.ResourceRequirements) -> bool:
+def _names_gpu(requirements: views.ResourceRequirements) -> bool:
     return any(
         resources.is_device(name)
-        for listed in (found.requests, found.limits)
+        for listed in (requirements.requests, requirements.limits)
         for name in listed or ()
     )

@@ -49,29 +49,32 @@ class StatedWithoutNode(NamedTuple):
     since: str
 
 
-def without_node(found: Iterable[Any] | None) -> dict[FlavorResource, StatedWithoutNode]:
+def without_node(entries: Iterable[Any] | None) -> dict[FlavorResource, StatedWithoutNode]:
     """Return what the status of a ClusterQueue says that pods without a node hold.
 
     What cannot be read counts as 0.
     """
     return {
-        FlavorResource(FlavorName(flavor["name"]), ResourceName(one["name"])): StatedWithoutNode(
-            values.amount_or_zero(one["name"], one.get("total") or "0"), one.get("since") or ""
+        FlavorResource(
+            FlavorName(flavor["name"]), ResourceName(resource["name"])
+        ): StatedWithoutNode(
+            values.amount_or_zero(resource["name"], resource.get("total") or "0"),
+            resource.get("since") or "",
         )
-        for flavor in msgspec.to_builtins(found or ())
-        for one in flavor.get("resources") or ()
+        for flavor in msgspec.to_builtins(entries or ())
+        for resource in flavor.get("resources") or ()
     }
 
 
-def reserved(found: Iterable[Any] | None) -> dict[FlavorResource, int]:
+def reserved(entries: Iterable[Any] | None) -> dict[FlavorResource, int]:
     """Return what the status of a ClusterQueue or LocalQueue says is reserved.
 
     What cannot be read counts as 0.
     """
     return {
         FlavorResource(
-            FlavorName(flavor["name"]), ResourceName(one["name"])
-        ): values.amount_or_zero(one["name"], one.get("total") or "0")
-        for flavor in msgspec.to_builtins(found or ())
-        for one in flavor.get("resources") or ()
+            FlavorName(flavor["name"]), ResourceName(resource["name"])
+        ): values.amount_or_zero(resource["name"], resource.get("total") or "0")
+        for flavor in msgspec.to_builtins(entries or ())
+        for resource in flavor.get("resources") or ()
     }

@@ -165,7 +165,7 @@ class Devices:
         allocated: GPUs that each claim was given, by resource.
     """
 
-    classes: Mapping[str, claims.DeviceClass] = field(default_factory=lambda: claims.BUILT_IN)
+    classes: Mapping[str, claims.GpuDeviceClass] = field(default_factory=lambda: claims.BUILT_IN)
     others: Container[str] = ()
     claims: Mapping[ObjectKey, ClaimSpec] = field(default_factory=dict)
     templates: Mapping[ObjectKey, ClaimSpec] = field(default_factory=dict)
@@ -191,14 +191,14 @@ class Claimed:
     problem: str = ""
 
 
-def device_class(view: DeviceClass, mappings: Mapping[str, str]) -> claims.DeviceClass | None:
+def device_class(view: DeviceClass, mappings: Mapping[str, str]) -> claims.GpuDeviceClass | None:
     """Return how a DeviceClass is counted; None if it is not about GPUs, and not mapped.
 
     Args:
         view: the class.
         mappings: resources by the name of the class that is counted as such.
     """
-    expressions = (one.cel.expression for one in view.spec.selectors or ())
+    expressions = (selector.cel.expression for selector in view.spec.selectors or ())
     answers = view.spec.extended_resource_name or ""
     name = view.metadata.name
     return claims.device_class(name, expressions, answers, mappings.get(name, ""))
@@ -211,24 +211,24 @@ def concerned(spec: views.PodSpec) -> bool:
 
 def _resources_in(spec: views.PodSpec) -> Iterator[str]:
     """Names of the resources that containers ask for; an amount of zero asks for nothing."""
-    for one in (*spec.containers, *(spec.init_containers or ())):
-        for listed in (one.resources.requests, one.resources.limits):
+    for container in (*spec.containers, *(spec.init_containers or ())):
+        for listed in (container.resources.requests, container.resources.limits):
             yield from (name for name, value in (listed or {}).items() if str(value) != "0")
 
 
 def names_in(spec: views.PodSpec) -> frozenset[str]:
     """Names of the claims and templates that pods name."""
     named = (
-        one.resource_claim_template_name or one.resource_claim_name
-        for one in spec.resource_claims or ()
+        claim.resource_claim_template_name or claim.resource_claim_name
+        for claim in spec.resource_claims or ()
     )
     return frozenset(name for name in named if name)
 
 
 def named(spec: views.PodSpec) -> tuple[str, ...]:
     """ResourceClaims that pods name, sorted; all pods of the spec share them."""
-    found = {one.resource_claim_name for one in spec.resource_claims or ()}
-    return tuple(sorted(name for name in found if name))
+    claim_names = {claim.resource_claim_name for claim in spec.resource_claims or ()}
+    return tuple(sorted(name for name in claim_names if name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +245,7 @@ class Sought:
 
 
 def sought(
-    spec: views.PodSpec, namespace: str, known: Devices, managed: ManagedResources
+    spec: views.PodSpec, namespace: str, devices: Devices, managed: ManagedResources
 ) -> Sought:
     """Return whether pods ask for anything that is counted: by name, by claim or by class.
 
@@ -255,60 +255,60 @@ def sought(
     Args:
         spec: of the pods.
         namespace: of the pods.
-        known: claims and classes.
+        devices: claims and classes.
         managed: names of resources that are counted, whatever class answers them.
     """
-    found, problem = False, ""
+    is_sought, problem = False, ""
     for name in _resources_in(spec):
         try:
-            found |= managed.matches(name) or _is_answered(name, known)
+            is_sought |= managed.matches(name) or _is_answered(name, devices)
         except InvalidValueError as error:
             problem = problem or f"{error.value} {error.rule}"
-    for one in spec.resource_claims or ():
+    for claim in spec.resource_claims or ():
         try:
-            asked = _spec_of(one, namespace, known)
-            found |= any(_is_counted(each, known) for each in _classes_in(asked))
+            spec_of_claim = _spec_of(claim, namespace, devices)
+            is_sought |= any(_is_counted(each, devices) for each in _classes_in(spec_of_claim))
         except InvalidValueError as error:
             problem = problem or f"{error.value} {error.rule}"
-    return Sought(found, "" if found else problem)
+    return Sought(is_sought, "" if is_sought else problem)
 
 
-def _spec_of(one: views.PodResourceClaim, namespace: str, known: Devices) -> ClaimSpec | None:
-    if one.resource_claim_template_name is not None:
-        template = one.resource_claim_template_name
-        return _find(known.templates, namespace, "ResourceClaimTemplate", template)
-    if one.resource_claim_name is not None:
-        return _find(known.claims, namespace, "ResourceClaim", one.resource_claim_name)
+def _spec_of(claim: views.PodResourceClaim, namespace: str, devices: Devices) -> ClaimSpec | None:
+    if claim.resource_claim_template_name is not None:
+        template = claim.resource_claim_template_name
+        return _find(devices.templates, namespace, "ResourceClaimTemplate", template)
+    if claim.resource_claim_name is not None:
+        return _find(devices.claims, namespace, "ResourceClaim", claim.resource_claim_name)
     return None
 
 
 def _classes_in(spec: ClaimSpec | None) -> tuple[str, ...]:
     return tuple(
         each.device_class_name
-        for one in (spec.devices.requests or () if spec is not None else ())
-        for each in (one.first_available or (one.exactly or one,))
+        for request in (spec.devices.requests or () if spec is not None else ())
+        for each in (request.first_available or (request.exactly or request,))
     )
 
 
-def _is_answered(resource: str, known: Devices) -> bool:
+def _is_answered(resource: str, devices: Devices) -> bool:
     """Whether a class that is counted answers a resource name."""
     if resource.startswith(resources.IMPLICIT_CLASS_PREFIX):
-        return _is_counted(resource.removeprefix(resources.IMPLICIT_CLASS_PREFIX), known)
+        return _is_counted(resource.removeprefix(resources.IMPLICIT_CLASS_PREFIX), devices)
     is_of_class = resources.is_of_class(resource)
-    return is_of_class and bool(claims.answered_by(resource, known.classes))
+    return is_of_class and bool(claims.answered_by(resource, devices.classes))
 
 
-def _is_counted(name: str, known: Devices) -> bool:
-    if name not in known.classes and name not in known.others:
+def _is_counted(name: str, devices: Devices) -> bool:
+    if name not in devices.classes and name not in devices.others:
         raise InvalidValueError(f"DeviceClass {name}", "not found")
-    return name in known.classes
+    return name in devices.classes
 
 
 def claimed(
     requests: Amounts,
     spec: views.PodSpec,
     namespace: str,
-    known: Devices,
+    devices: Devices,
     path: str,
     pods: Collection[str] = (),
 ) -> Claimed:
@@ -320,7 +320,7 @@ def claimed(
         requests: of the containers of one pod.
         spec: of the pods.
         namespace: of the pods.
-        known: claims and classes.
+        devices: claims and classes.
         path: of the spec, for problems.
         pods: UIDs of the pods, as far as they are there.
 
@@ -333,20 +333,20 @@ def claimed(
     for resource, count in requests.items():
         counted = str(resource)
         try:
-            counted = claims.counted_name(resource, known.classes)
+            counted = claims.counted_name(resource, devices.classes)
         except InvalidValueError as error:
             problem = problem or f"{path}.containers: {error.value} {error.rule}"
         _add(total, {counted: count})
-    for index, one in enumerate(spec.resource_claims or ()):
+    for index, claim in enumerate(spec.resource_claims or ()):
         taken: Mapping[str, int] = {}
         try:
-            found = _spec_of(one, namespace, known)
-            taken = {} if found is None else amounts(found, known.classes)
+            spec_of_claim = _spec_of(claim, namespace, devices)
+            taken = {} if spec_of_claim is None else amounts(spec_of_claim, devices.classes)
         except InvalidValueError as error:
-            taken = _allocated(one, namespace, known, pods)
+            taken = _allocated(claim, namespace, devices, pods)
             if not taken:
                 problem = problem or f"{path}.resourceClaims[{index}]: {error.value} {error.rule}"
-        name = one.resource_claim_name
+        name = claim.resource_claim_name
         if name is None:
             _add(total, taken)
         else:
@@ -355,55 +355,55 @@ def claimed(
 
 
 def _allocated(
-    one: views.PodResourceClaim, namespace: str, known: Devices, pods: Collection[str]
+    claim: views.PodResourceClaim, namespace: str, devices: Devices, pods: Collection[str]
 ) -> Mapping[str, int]:
     """The GPUs that a claim of pods was given, by resource."""
-    if one.resource_claim_name is not None:
-        return known.allocated.get((namespace, one.resource_claim_name), {})
+    if claim.resource_claim_name is not None:
+        return devices.allocated.get((namespace, claim.resource_claim_name), {})
     total: dict[str, int] = {}
     for uid in pods:
-        for key, generated in known.generated.get(uid, {}).items():
-            if generated.name == one.name:
-                for resource, count in known.allocated.get(key, {}).items():
+        for key, generated in devices.generated.get(uid, {}).items():
+            if generated.name == claim.name:
+                for resource, count in devices.allocated.get(key, {}).items():
                     total[resource] = total.get(resource, 0) + count
     return total
 
 
-def outgrown(workload: ObjectMeta, spec: views.PodSpec, known: Devices) -> str:
+def outgrown(workload: ObjectMeta, spec: views.PodSpec, devices: Devices) -> str:
     """Return a claim of a Workload's pod that costs more than its template; empty for none.
 
     Args:
         workload: metadata of the Workload that the pod owns.
         spec: of the pod.
-        known: claims and classes.
+        devices: claims and classes.
 
     Returns:
         The name of the claim in the pod's spec; empty for none, and while a template is unknown.
     """
     for owner in workload.owner_references or ():
-        generated = known.generated.get(owner.uid, {})
-        for one in spec.resource_claims or () if generated else ():
-            key = workload.namespace, one.resource_claim_template_name or ""
-            offered = known.templates.get(key)
+        generated = devices.generated.get(owner.uid, {})
+        for claim in spec.resource_claims or () if generated else ():
+            key = workload.namespace, claim.resource_claim_template_name or ""
+            offered = devices.templates.get(key)
             if offered is None:
                 continue
-            made = (each.spec for each in generated.values() if each.name == one.name)
-            if any(_costs_more(each, offered, known) for each in made):
-                return one.name
+            specs = (each.spec for each in generated.values() if each.name == claim.name)
+            if any(_costs_more(each, offered, devices) for each in specs):
+                return claim.name
     return ""
 
 
-def _costs_more(claim: ClaimSpec, template: ClaimSpec, known: Devices) -> bool:
+def _costs_more(claim: ClaimSpec, template: ClaimSpec, devices: Devices) -> bool:
     if claim == template:
         return False
     try:
-        asked, offered = (amounts(one, known.classes) for one in (claim, template))
+        charged, offered = (amounts(spec_, devices.classes) for spec_ in (claim, template))
     except InvalidValueError:
         return True
-    return any(count > offered.get(name, 0) for name, count in asked.items())
+    return any(count > offered.get(name, 0) for name, count in charged.items())
 
 
-def amounts(spec: ClaimSpec, classes: Mapping[str, claims.DeviceClass]) -> dict[str, int]:
+def amounts(spec: ClaimSpec, classes: Mapping[str, claims.GpuDeviceClass]) -> dict[str, int]:
     """Return the devices that a claim uses, by resource.
 
     Raises:
@@ -411,49 +411,51 @@ def amounts(spec: ClaimSpec, classes: Mapping[str, claims.DeviceClass]) -> dict[
             not counted.
     """
     total: dict[str, int] = {}
-    for one in spec.devices.requests or ():
-        for resource, count in _request(one, classes).items():
+    for request in spec.devices.requests or ():
+        for resource, count in _request(request, classes).items():
             total[resource] = total.get(resource, 0) + count
     return total
 
 
-def _request(one: DeviceRequest, classes: Mapping[str, claims.DeviceClass]) -> dict[str, int]:
-    if not one.first_available:
-        return claims.amounts((_exact(one.exactly or one, one.name),), classes)
+def _request(
+    request: DeviceRequest, classes: Mapping[str, claims.GpuDeviceClass]
+) -> dict[str, int]:
+    if not request.first_available:
+        return claims.amounts((_exact(request.exactly or request, request.name),), classes)
     alternatives = [
-        claims.amounts((_exact(each, one.name),), classes) for each in one.first_available
+        claims.amounts((_exact(each, request.name),), classes) for each in request.first_available
     ]
     if any(other != alternatives[0] for other in alternatives):
         rule = "has alternatives with different costs; which one it gets is not known in advance"
-        raise InvalidValueError(f"request {one.name}", rule)
+        raise InvalidValueError(f"request {request.name}", rule)
     return alternatives[0]
 
 
-def _exact(one: Demanded, name: str) -> claims.DeviceRequest:
-    if one.allocation_mode != _EXACT and not one.admin_access:
-        rule = f"asks for allocationMode {one.allocation_mode}; only {_EXACT} can be counted"
+def _exact(request: Demanded, name: str) -> claims.GpuDeviceRequest:
+    if request.allocation_mode != _EXACT and not request.admin_access:
+        rule = f"asks for allocationMode {request.allocation_mode}; only {_EXACT} can be counted"
         raise InvalidValueError(f"request {name}", rule)
-    return claims.DeviceRequest(
-        device_class=one.device_class_name,
-        count=one.count,
-        selectors=tuple(each.cel.expression for each in one.selectors or ()),
-        admin_access=bool(one.admin_access),
+    return claims.GpuDeviceRequest(
+        device_class=request.device_class_name,
+        count=request.count,
+        selectors=tuple(each.cel.expression for each in request.selectors or ()),
+        admin_access=bool(request.admin_access),
     )
 
 
-def _find(known: Mapping[ObjectKey, ClaimSpec], namespace: str, kind: str, name: str) -> ClaimSpec:
-    found = known.get((namespace, name))
-    if found is None:
+def _find(specs: Mapping[ObjectKey, ClaimSpec], namespace: str, kind: str, name: str) -> ClaimSpec:
+    spec = specs.get((namespace, name))
+    if spec is None:
         raise InvalidValueError(f"{kind} {name}", f"not found in namespace {namespace}")
-    return found
+    return spec
 
 
-def _named(found: Mapping[str, int]) -> Amounts:
-    return {ResourceName(name): count for name, count in found.items()}
+def _named(counts: Mapping[str, int]) -> Amounts:
+    return {ResourceName(name): count for name, count in counts.items()}
 
 
-def _add(total: dict[ResourceName, int], more: Mapping[str, int]) -> None:
-    for name, count in more.items():
+def _add(total: dict[ResourceName, int], amounts_added: Mapping[str, int]) -> None:
+    for name, count in amounts_added.items():
         resource = ResourceName(name)
         total[resource] = total.get(resource, 0) + count
 
@@ -461,7 +463,11 @@ def _add(total: dict[ResourceName, int], more: Mapping[str, int]) -> None:
 def pods_of(claim: ResourceClaim) -> dict[str, str]:
     """Return the names of the pods for which a claim is reserved, by UID."""
     listed = claim.status.reserved_for or ()
-    return {one.uid: one.name for one in listed if (one.api_group, one.resource) == _PODS}
+    return {
+        reference.uid: reference.name
+        for reference in listed
+        if (reference.api_group, reference.resource) == _PODS
+    }
 
 
 def given(claim: ResourceClaim) -> tuple[tuple[str, str], ...]:
@@ -469,7 +475,7 @@ def given(claim: ResourceClaim) -> tuple[tuple[str, str], ...]:
     allocation = claim.status.allocation
     results = () if allocation is None else allocation.devices.results or ()
     return tuple(
-        (one.pool, one.device)
-        for one in results
-        if one.driver == names.DRA_DRIVER and not one.admin_access
+        (result.pool, result.device)
+        for result in results
+        if result.driver == names.DRA_DRIVER and not result.admin_access
     )

@@ -12,35 +12,37 @@ from admission.gpu import names as profile_names
 from admission.gpu.capabilities import FlavorCapabilities
 from admission.objects import markers, rule_checks, values, views
 from admission.objects.fields import SUBDOMAIN, Timestamp
-from admission.objects.markers import Rule
-from admission.objects.rule_checks import Finding, Row, Syntax
+from admission.objects.markers import CelRule
+from admission.objects.rule_checks import Row, RuleBreach, Syntax
 from admission.objects.viewbase import Object, View
 from admission.scheduling import model
 
 _EFFECTS = "['NoSchedule', 'PreferNoSchedule', 'NoExecute']"
 _EFFECT_MESSAGE = "supported taint effect values: 'NoSchedule', 'PreferNoSchedule', 'NoExecute'"
-_TAINT_RULES = markers.rules(Rule(f"self.all(taint, taint.effect in {_EFFECTS})", _EFFECT_MESSAGE))
+_TAINT_RULES = markers.rules(
+    CelRule(f"self.all(taint, taint.effect in {_EFFECTS})", _EFFECT_MESSAGE)
+)
 """Rule ``Taint 1`` of docs/reference/rules.md."""
 
 
 TOLERATION_RULES = markers.rules(
-    Rule(
+    CelRule(
         "self.all(t, has(t.key) || (has(t.operator) && t.operator == 'Exists'))",
         "operator must be Exists when 'key' is empty, which means 'match all values and all keys'",
     ),
-    Rule(
+    CelRule(
         "self.all(t, !has(t.tolerationSeconds) || (has(t.effect) && t.effect == 'NoExecute'))",
         "effect must be 'NoExecute' when 'tolerationSeconds' is set",
     ),
-    Rule(
+    CelRule(
         "self.all(t, !has(t.operator) || t.operator in ['Equal', 'Exists'])",
         "supported toleration values: 'Equal'(default), 'Exists'",
     ),
-    Rule(
+    CelRule(
         "self.all(t, !has(t.operator) || t.operator != 'Exists' || !has(t.value))",
         "a value must be empty when 'operator' is 'Exists'",
     ),
-    Rule(f"self.all(t, !has(t.effect) || t.effect in {_EFFECTS})", _EFFECT_MESSAGE),
+    CelRule(f"self.all(t, !has(t.effect) || t.effect in {_EFFECTS})", _EFFECT_MESSAGE),
 )
 """Rules ``Toleration 1`` to ``Toleration 5`` of docs/reference/rules.md, in that order.
 
@@ -59,12 +61,12 @@ class FlavorTaint(views.Taint, frozen=True, kw_only=True):
 class ResourceFlavorSpec(View, frozen=True, kw_only=True):
     """Which nodes belong to the flavor."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    rules: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
             "!has(self.topologyName) || (has(self.nodeLabels) && size(self.nodeLabels) >= 1)",
             "at least one nodeLabel is required when topology is set",
         ),
-        Rule(
+        CelRule(
             "!has(oldSelf.topologyName)"
             " || (has(self.topologyName) && self.topologyName == oldSelf.topologyName)",
             "topologyName is immutable when topologyName is set",
@@ -111,7 +113,7 @@ def scheduling_value(view: ResourceFlavor) -> model.ResourceFlavor:
 
 def _placement(text: str) -> model.Enforcement | None:
     """Return what an annotation says; None where it says nothing that is known."""
-    return next((one for one in model.Enforcement if one == text), None)
+    return next((enforcement for enforcement in model.Enforcement if enforcement == text), None)
 
 
 def capabilities(
@@ -175,7 +177,7 @@ _ANNOTATIONS: Final[Mapping[str, rule_checks.Check]] = {
     names.FLAVOR_SHARING: rule_checks.word(*capabilities_of_gpus.SHARING_NAMES),
     names.FLAVOR_REPLICAS: _whole_number,
     names.FAIL_ABOVE_ONE: rule_checks.word("true", "false"),
-    names.PLACEMENT: rule_checks.word(*(str(one) for one in model.Enforcement)),
+    names.PLACEMENT: rule_checks.word(*(str(enforcement) for enforcement in model.Enforcement)),
 }
 """Annotations of a ResourceFlavor, each with its rule."""
 
@@ -187,21 +189,21 @@ CheckedTaint = tuple[FieldPath, views.Taint, bool]
 
 
 def _taint_key(taint: CheckedTaint) -> Iterable[FieldError]:
-    path, found, _ = taint
-    return syntax.label_key(path.child("key"), found.key)
+    path, view, _ = taint
+    return syntax.label_key(path.child("key"), view.key)
 
 
-def _taint_value(taint: CheckedTaint) -> Iterable[Finding]:
-    path, found, _ = taint
-    errors = rule_checks.label_value_errors(found.value)
+def _taint_value(taint: CheckedTaint) -> Iterable[RuleBreach]:
+    path, view, _ = taint
+    errors = rule_checks.label_value_errors(view.value)
     if errors:
-        yield Finding(path.child("value"), found.value, {"errors": ";".join(errors)})
+        yield RuleBreach(path.child("value"), view.value, {"errors": ";".join(errors)})
 
 
-def _repeated_taint(taint: CheckedTaint) -> Iterable[Finding]:
-    path, found, is_repeated = taint
+def _repeated_taint(taint: CheckedTaint) -> Iterable[RuleBreach]:
+    path, view, is_repeated = taint
     if is_repeated:
-        yield Finding(path, _shown(found))
+        yield RuleBreach(path, _shown(view))
 
 
 def _shown(taint: views.Taint) -> dict[str, Any]:

@@ -11,13 +11,13 @@ from admission.base.names import FlavorName, ResourceName
 from admission.gpu import units
 from admission.objects import markers, rule_checks, values
 from admission.objects.fields import REQUIRED, SUBDOMAIN, Quantity, api_default
-from admission.objects.markers import Rule
-from admission.objects.rule_checks import Finding, Row, Syntax
+from admission.objects.markers import CelRule
+from admission.objects.rule_checks import Row, RuleBreach, Syntax
 from admission.objects.viewbase import View
 from admission.scheduling import model
 
 
-class ResourceQuota(View, frozen=True, kw_only=True):
+class ResourceQuotaSpec(View, frozen=True, kw_only=True):
     """Quota of one resource in one flavor."""
 
     name: str
@@ -33,23 +33,23 @@ class ResourceQuota(View, frozen=True, kw_only=True):
     """How much of the nominal quota the cohort may borrow while it is unused; absent means all."""
 
 
-class FlavorQuotas(View, frozen=True, kw_only=True):
+class FlavorQuotasSpec(View, frozen=True, kw_only=True):
     """Quota of one flavor."""
 
     name: Annotated[str, SUBDOMAIN]
     """The ResourceFlavor. It need not exist yet; the queue is inactive until it does."""
 
     resources: Annotated[
-        tuple[ResourceQuota, ...], REQUIRED, markers.list_map("name", at_least=1, at_most=64)
+        tuple[ResourceQuotaSpec, ...], REQUIRED, markers.list_map("name", at_least=1, at_most=64)
     ] = ()
     """One quota per covered resource, in the same order."""
 
 
-class ResourceGroup(View, frozen=True, kw_only=True):
+class ResourceGroupSpec(View, frozen=True, kw_only=True):
     """Resources that a pod set takes from one and the same flavor."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    rules: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
             "self.flavors.all(flavor, size(flavor.resources) == size(self.coveredResources))",
             "flavors must have the same number of resources as the coveredResources",
         ),
@@ -61,22 +61,22 @@ class ResourceGroup(View, frozen=True, kw_only=True):
     """The resources. A resource may be in one group only."""
 
     flavors: Annotated[
-        tuple[FlavorQuotas, ...], REQUIRED, markers.list_map("name", at_least=1, at_most=64)
+        tuple[FlavorQuotasSpec, ...], REQUIRED, markers.list_map("name", at_least=1, at_most=64)
     ] = ()
     """The flavors, in the order in which they are tried."""
 
 
-ResourceGroups = Annotated[tuple[ResourceGroup, ...], markers.list_atomic(at_most=16)]
+ResourceGroups = Annotated[tuple[ResourceGroupSpec, ...], markers.list_atomic(at_most=16)]
 
 
-class FairSharing(View, frozen=True, kw_only=True):
+class FairSharingWeight(View, frozen=True, kw_only=True):
     """Place in fair sharing."""
 
     weight: Annotated[Quantity | None, api_default(1)] = None
     """Share relative to the others; 0 means last. Without fair sharing it has no effect."""
 
 
-def scheduling_groups(found: Iterable[ResourceGroup]) -> tuple[model.ResourceGroup, ...]:
+def scheduling_groups(groups: Iterable[ResourceGroupSpec]) -> tuple[model.ResourceGroup, ...]:
     """Return resource groups as values of scheduling.
 
     Raises:
@@ -87,18 +87,20 @@ def scheduling_groups(found: Iterable[ResourceGroup]) -> tuple[model.ResourceGro
             covered_resources=tuple(ResourceName(name) for name in group.covered_resources),
             flavors=tuple(_flavor_quotas(flavor) for flavor in group.flavors),
         )
-        for group in found
+        for group in groups
     )
 
 
-def _flavor_quotas(view: FlavorQuotas) -> model.FlavorQuotas:
+def _flavor_quotas(view: FlavorQuotasSpec) -> model.FlavorQuotas:
     return model.FlavorQuotas(
         name=FlavorName(view.name),
-        resources={ResourceName(one.name): _quota(one, view.name) for one in view.resources},
+        resources={
+            ResourceName(resource.name): _quota(resource, view.name) for resource in view.resources
+        },
     )
 
 
-def _quota(view: ResourceQuota, flavor: str) -> model.ResourceQuota:
+def _quota(view: ResourceQuotaSpec, flavor: str) -> model.ResourceQuota:
     def read(value: str | int | None, field: str) -> int | None:
         return (
             None
@@ -113,7 +115,7 @@ def _quota(view: ResourceQuota, flavor: str) -> model.ResourceQuota:
     )
 
 
-def scheduling_weight(view: FairSharing | None) -> int:
+def scheduling_weight(view: FairSharingWeight | None) -> int:
     """Return the weight in fair sharing, in units of 1e-9.
 
     Raises:
@@ -140,7 +142,7 @@ _LEAST_WEIGHT_NANO: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class ListedName:
     """A name in a list, and whether it stood before, in this or an earlier group."""
 
     path: FieldPath
@@ -160,12 +162,12 @@ class Quota:
     """
 
     path: FieldPath
-    view: ResourceQuota
+    view: ResourceQuotaSpec
     covered: str
     has_parent: bool
 
 
-def doubts(groups: Sequence[ResourceGroup]) -> Iterator[str]:
+def doubts(groups: Sequence[ResourceGroupSpec]) -> Iterator[str]:
     """Yield a warning for each amount that is hardly meant as it is written."""
     for group in groups:
         for flavor in group.flavors:
@@ -176,27 +178,27 @@ def doubts(groups: Sequence[ResourceGroup]) -> Iterator[str]:
                         yield f"Check the unit: {member} of flavor {flavor.name}: {why}"
 
 
-def _repeated(one: Named) -> Iterable[Finding]:
-    return [Finding(one.path, one.name)] if one.is_repeated else []
+def _repeated(named: ListedName) -> Iterable[RuleBreach]:
+    return [RuleBreach(named.path, named.name)] if named.is_repeated else []
 
 
-def _misplaced(quota: Quota) -> Iterable[Finding]:
+def _misplaced(quota: Quota) -> Iterable[RuleBreach]:
     if quota.view.name != quota.covered:
-        yield Finding(quota.path.child("name"), quota.view.name)
+        yield RuleBreach(quota.path.child("name"), quota.view.name)
 
 
-_Limit = Callable[[ResourceQuota], str | int | None]
+_Limit = Callable[[ResourceQuotaSpec], str | int | None]
 
 
-def _nominal(view: ResourceQuota) -> str | int | None:
+def _nominal(view: ResourceQuotaSpec) -> str | int | None:
     return view.nominal_quota
 
 
-def _borrowing(view: ResourceQuota) -> str | int | None:
+def _borrowing(view: ResourceQuotaSpec) -> str | int | None:
     return view.borrowing_limit
 
 
-def _lending(view: ResourceQuota) -> str | int | None:
+def _lending(view: ResourceQuotaSpec) -> str | int | None:
     return view.lending_limit
 
 
@@ -207,52 +209,52 @@ _MEMBERS: Final[dict[str, _Limit]] = {
 }
 
 
-def _negative(member: str, read: _Limit) -> Callable[[Quota], Iterable[Finding]]:
-    def find(quota: Quota) -> Iterable[Finding]:
+def _negative(member: str, read: _Limit) -> Callable[[Quota], Iterable[RuleBreach]]:
+    def find(quota: Quota) -> Iterable[RuleBreach]:
         value = read(quota.view)
         if value is not None and rule_checks.is_negative(value):
-            yield Finding(quota.path.child(member), rule_checks.quantity_text(value))
+            yield RuleBreach(quota.path.child(member), rule_checks.quantity_text(value))
 
     return find
 
 
-def _orphaned(member: str, read: _Limit) -> Callable[[Quota], Iterable[Finding]]:
-    def find(quota: Quota) -> Iterable[Finding]:
+def _orphaned(member: str, read: _Limit) -> Callable[[Quota], Iterable[RuleBreach]]:
+    def find(quota: Quota) -> Iterable[RuleBreach]:
         value = read(quota.view)
         if value is not None and not quota.has_parent:
-            yield Finding(quota.path.child(member), rule_checks.quantity_text(value))
+            yield RuleBreach(quota.path.child(member), rule_checks.quantity_text(value))
 
     return find
 
 
-def _lends_too_much(quota: Quota) -> Iterable[Finding]:
+def _lends_too_much(quota: Quota) -> Iterable[RuleBreach]:
     lending = quota.view.lending_limit
     if lending is not None and rule_checks.nano(lending) > rule_checks.nano(
         quota.view.nominal_quota
     ):
-        yield Finding(quota.path.child("lendingLimit"), rule_checks.quantity_text(lending))
+        yield RuleBreach(quota.path.child("lendingLimit"), rule_checks.quantity_text(lending))
 
 
-def _weight(sharing: FairSharing | None) -> str | int | None:
+def _weight(sharing: FairSharingWeight | None) -> str | int | None:
     return sharing.weight if sharing else None
 
 
-def _negative_weight(sharing: FairSharing | None) -> Iterable[Finding]:
+def _negative_weight(sharing: FairSharingWeight | None) -> Iterable[RuleBreach]:
     weight = _weight(sharing)
     if weight is not None and rule_checks.is_negative(weight):
-        yield Finding(WEIGHT, rule_checks.quantity_text(weight))
+        yield RuleBreach(WEIGHT, rule_checks.quantity_text(weight))
 
 
-def _vanishing_weight(sharing: FairSharing | None) -> Iterable[Finding]:
+def _vanishing_weight(sharing: FairSharingWeight | None) -> Iterable[RuleBreach]:
     weight = _weight(sharing)
     if weight is not None and 0 < rule_checks.nano(weight) <= _LEAST_WEIGHT_NANO:
-        yield Finding(WEIGHT, rule_checks.quantity_text(weight))
+        yield RuleBreach(WEIGHT, rule_checks.quantity_text(weight))
 
 
 _INVALID: Final = ErrorType.INVALID
 
-RESOURCES: Final[tuple[Row[Named], ...]] = (
-    Syntax("quota 1", lambda one: syntax.label_key(one.path, one.name)),
+RESOURCES: Final[tuple[Row[ListedName], ...]] = (
+    Syntax("quota 1", lambda named: syntax.label_key(named.path, named.name)),
     rule_checks.Rule("quota 2", ErrorType.DUPLICATE, "", _repeated),
 )
 """Each name in coveredResources."""
@@ -293,12 +295,12 @@ COHORT_QUOTAS: Final[tuple[Row[Quota], ...]] = (
 )  # fmt: skip
 """Each quota of a Cohort, which may lend more than its nominal quota: its members' too."""
 
-FLAVORS: Final[tuple[Row[Named], ...]] = (
+FLAVORS: Final[tuple[Row[ListedName], ...]] = (
     rule_checks.Rule("quota 7", ErrorType.DUPLICATE, "", _repeated),
 )
 """Each flavor of a group."""
 
-WEIGHTS: Final[tuple[Row[FairSharing | None], ...]] = (
+WEIGHTS: Final[tuple[Row[FairSharingWeight | None], ...]] = (
     rule_checks.Rule("weight 1", _INVALID, NOT_NEGATIVE, _negative_weight),
     # Copied: the text says ten times the bound that holds.
     rule_checks.Rule(
@@ -309,7 +311,7 @@ WEIGHTS: Final[tuple[Row[FairSharing | None], ...]] = (
 
 
 def errors(
-    groups: Sequence[ResourceGroup] | None,
+    groups: Sequence[ResourceGroupSpec] | None,
     quota_rules: tuple[Row[Quota], ...],
     *,
     has_parent: bool,
@@ -325,26 +327,30 @@ def errors(
     flavors: set[str] = set()
     for number, group in enumerate(groups or ()):
         path = GROUPS.index(number)
-        for one in _named(path.child("coveredResources"), group.covered_resources, resources):
-            yield from rule_checks.errors(RESOURCES, one)
+        for resource in _named(path.child("coveredResources"), group.covered_resources, resources):
+            yield from rule_checks.errors(RESOURCES, resource)
         for place, flavor in enumerate(group.flavors):
-            here = path.child("flavors").index(place)
-            for quota in _quotas(here, flavor, group.covered_resources, has_parent=has_parent):
+            place_path = path.child("flavors").index(place)
+            for quota in _quotas(
+                place_path, flavor, group.covered_resources, has_parent=has_parent
+            ):
                 yield from rule_checks.errors(quota_rules, quota)
             repeated = flavor.name in flavors
             flavors.add(flavor.name)
-            named = Named(path=here.child("name"), name=flavor.name, is_repeated=repeated)
+            named = ListedName(
+                path=place_path.child("name"), name=flavor.name, is_repeated=repeated
+            )
             yield from rule_checks.errors(FLAVORS, named)
 
 
-def _named(path: FieldPath, found: Iterable[str], seen: set[str]) -> Iterator[Named]:
-    for index, name in enumerate(found):
-        yield Named(path=path.index(index), name=name, is_repeated=name in seen)
+def _named(path: FieldPath, listed: Iterable[str], seen: set[str]) -> Iterator[ListedName]:
+    for index, name in enumerate(listed):
+        yield ListedName(path=path.index(index), name=name, is_repeated=name in seen)
         seen.add(name)
 
 
 def _quotas(
-    path: FieldPath, flavor: FlavorQuotas, covered: Sequence[str], *, has_parent: bool
+    path: FieldPath, flavor: FlavorQuotasSpec, covered: Sequence[str], *, has_parent: bool
 ) -> Iterator[Quota]:
     # The schema demands as many resources as coveredResources; what is beyond has no counterpart.
     for index, (view, name) in enumerate(zip(flavor.resources, covered, strict=False)):

@@ -12,7 +12,7 @@ from typing import Final
 from admission.base import names
 from admission.base.errors import InvalidValueError
 from admission.gpu import names as profiles
-from admission.gpu.published import Counters, Device, Published
+from admission.gpu.published import Counters, Published, PublishedDevice
 from admission.objects import values
 from admission.objects.views import Object, View
 
@@ -23,7 +23,7 @@ class Attribute(View, frozen=True, kw_only=True):
     string: str | None = None
 
 
-class Amount(View, frozen=True, kw_only=True):
+class QuantityText(View, frozen=True, kw_only=True):
     """A quantity as text."""
 
     value: str | int = 0
@@ -33,7 +33,7 @@ class CounterConsumption(View, frozen=True, kw_only=True):
     """What a device takes of the counters of a set."""
 
     counter_set: str = ""
-    counters: dict[str, Amount] | None = None
+    counters: dict[str, QuantityText] | None = None
 
 
 class DeviceTaint(View, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class DeviceFacts(View, frozen=True, kw_only=True):
     """What a driver says of a device."""
 
     attributes: dict[str, Attribute] | None = None
-    capacity: dict[str, Amount] | None = None
+    capacity: dict[str, QuantityText] | None = None
     consumes_counters: tuple[CounterConsumption, ...] | None = None
     taints: tuple[DeviceTaint, ...] | None = None
 
@@ -64,7 +64,7 @@ class CounterSet(View, frozen=True, kw_only=True):
     """What devices share that cannot all be used at once."""
 
     name: str = ""
-    counters: dict[str, Amount] | None = None
+    counters: dict[str, QuantityText] | None = None
 
 
 class Pool(View, frozen=True, kw_only=True):
@@ -97,7 +97,7 @@ _MEMORY: Final = "memory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class SliceContent:
     """What one slice publishes.
 
     Attributes:
@@ -113,17 +113,19 @@ class Part:
     content: Published
 
 
-def part(view: ResourceSlice) -> Part | None:
+def part(view: ResourceSlice) -> SliceContent | None:
     """Return the GPUs of a ResourceSlice, or None if another driver wrote it."""
     spec = view.spec
     if spec.driver != names.DRA_DRIVER:
         return None
-    gpus = [gpu for one in spec.devices or () if (gpu := _device(one)) is not None]
+    gpus = [gpu for device in spec.devices or () if (gpu := _device(device)) is not None]
     content = Published(
-        devices=tuple(sorted(gpus, key=lambda one: one.name)),
-        budgets=_counters((one.name, one.counters) for one in spec.shared_counters or ()),
+        devices=tuple(sorted(gpus, key=lambda gpu: gpu.name)),
+        budgets=_counters(
+            (counter_set.name, counter_set.counters) for counter_set in spec.shared_counters or ()
+        ),
     )
-    return Part(
+    return SliceContent(
         pool=spec.pool.name,
         generation=spec.pool.generation,
         parts=spec.pool.resource_slice_count,
@@ -131,53 +133,59 @@ def part(view: ResourceSlice) -> Part | None:
     )
 
 
-def published(found: Iterable[Part]) -> Published | None:
+def published(parts: Iterable[SliceContent]) -> Published | None:
     """The GPUs of a node; None while a slice of them is missing."""
-    pools: dict[str, list[Part]] = {}
-    for one in found:
-        pools.setdefault(one.pool, []).append(one)
+    pools: dict[str, list[SliceContent]] = {}
+    for part_ in parts:
+        pools.setdefault(part_.pool, []).append(part_)
     contents: list[Published] = []
     for pool in sorted(pools):
-        newest = max(one.generation for one in pools[pool])
-        current = [one for one in pools[pool] if one.generation == newest]
+        newest = max(part_.generation for part_ in pools[pool])
+        current = [part_ for part_ in pools[pool] if part_.generation == newest]
         if len(current) < current[0].parts:
             return None
-        contents += [one.content for one in current]
+        contents += [part_.content for part_ in current]
     if len(contents) == 1:
         return contents[0]
-    gpus = (one for content in contents for one in content.devices)
+    gpus = (device for content in contents for device in content.devices)
     return Published(
-        devices=tuple(sorted(gpus, key=lambda one: one.name)),
+        devices=tuple(sorted(gpus, key=lambda gpu: gpu.name)),
         budgets=tuple(sorted(pair for content in contents for pair in content.budgets)),
     )
 
 
-def _device(view: SliceDevice) -> Device | None:
+def _device(view: SliceDevice) -> PublishedDevice | None:
     """A GPU or a slice of one; None for other devices, such as the same GPU for passthrough."""
     facts = view.basic or view
     attributes = {
-        name.rpartition("/")[2]: one.string or "" for name, one in (facts.attributes or {}).items()
+        name.rpartition("/")[2]: attribute.string or ""
+        for name, attribute in (facts.attributes or {}).items()
     }
     kind, profile = attributes.get("type", ""), attributes.get("profile", "")
     if kind not in {_WHOLE, _SLICE} or (kind == _SLICE and not _is_profile(profile)):
         return None
     taints = [
-        f"taint {one.key}={one.value}" for one in facts.taints or () if one.effect in _FORBIDDING
+        f"taint {taint.key}={taint.value}"
+        for taint in facts.taints or ()
+        if taint.effect in _FORBIDDING
     ]
-    capacity = {name.rpartition("/")[2]: one for name, one in (facts.capacity or {}).items()}
-    return Device(
+    capacity = {name.rpartition("/")[2]: value for name, value in (facts.capacity or {}).items()}
+    return PublishedDevice(
         name=view.name,
         profile=profile if kind == _SLICE else "",
         product=attributes.get("productName", ""),
         memory_bytes=values.amount_or_zero("", capacity[_MEMORY].value)
         if _MEMORY in capacity
         else 0,
-        takes=_counters((one.counter_set, one.counters) for one in facts.consumes_counters or ()),
+        takes=_counters(
+            (counter_set.counter_set, counter_set.counters)
+            for counter_set in facts.consumes_counters or ()
+        ),
         sick=taints[0] if taints else "",
     )
 
 
-def _counters(sets: Iterable[tuple[str, Mapping[str, Amount] | None]]) -> Counters:
+def _counters(sets: Iterable[tuple[str, Mapping[str, QuantityText] | None]]) -> Counters:
     """Amounts above 0, sorted; texts are shared, as all GPUs have the same counters."""
     return tuple(
         sorted(

@@ -19,7 +19,7 @@ from admission.objects.views import View
 Quantities = Mapping[str, str | int]
 
 
-class Container(View, frozen=True, kw_only=True):
+class ReviewedContainer(View, frozen=True, kw_only=True):
     """A container, init container or sidecar; ``resources`` None where the object has none."""
 
     name: str = ""
@@ -44,11 +44,11 @@ class SchedulingGroup(View, frozen=True, kw_only=True):
     pod_group_name: str = ""
 
 
-class PodSpec(View, frozen=True, kw_only=True):
+class ReviewedPodSpec(View, frozen=True, kw_only=True):
     """Spec of a pod under review; untyped parts keep the order of their keys."""
 
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] | None = None
+    containers: tuple[ReviewedContainer, ...] = ()
+    init_containers: tuple[ReviewedContainer, ...] | None = None
     node_selector: dict[str, str] | None = None
     affinity: dict[str, Any] | None = None
     tolerations: tuple[views.Toleration, ...] | None = None
@@ -63,18 +63,18 @@ class PodSpec(View, frozen=True, kw_only=True):
     scheduling_group: SchedulingGroup | None = None
 
 
-class PodStatus(View, frozen=True, kw_only=True):
+class ReviewedPodStatus(View, frozen=True, kw_only=True):
     """Status of a pod under review."""
 
     phase: str = ""
 
 
-class Pod(View, frozen=True, kw_only=True):
+class ReviewedPod(View, frozen=True, kw_only=True):
     """v1 Pod under review."""
 
     metadata: views.ObjectMeta = views.ObjectMeta()
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
+    spec: ReviewedPodSpec = ReviewedPodSpec()
+    status: ReviewedPodStatus = ReviewedPodStatus()
 
     def gang(self) -> Reference | None:
         """Return the PodGroup of another scheduler that it names, or None."""
@@ -85,7 +85,7 @@ class Pod(View, frozen=True, kw_only=True):
         """Return whether the scheduling gate is there."""
         return any(gate.name == name for gate in self.spec.scheduling_gates or ())
 
-    def located_containers(self) -> Iterator[tuple[str, int, Container]]:
+    def located_containers(self) -> Iterator[tuple[str, int, ReviewedContainer]]:
         """Member of the spec, position and container: first init containers, then containers."""
         for index, container in enumerate(self.spec.init_containers or ()):
             yield "initContainers", index, container
@@ -93,10 +93,10 @@ class Pod(View, frozen=True, kw_only=True):
             yield "containers", index, container
 
 
-_AS_POD: Final = structs.converter(Pod)
+_AS_POD: Final = structs.converter(ReviewedPod)
 
 
-def from_dict(document: Mapping[str, Any]) -> Pod:
+def from_dict(document: Mapping[str, Any]) -> ReviewedPod:
     """Reads a pod that is already decoded.
 
     Raises:
@@ -105,15 +105,17 @@ def from_dict(document: Mapping[str, Any]) -> Pod:
     return _AS_POD(document)
 
 
-def devices_digest(pod: Pod) -> str:
+def devices_digest(pod: ReviewedPod) -> str:
     """Return a digest that tells pods apart by the devices that they ask for, by name or claim."""
-    asked = sorted(
+    requests_ = sorted(
         f"{name}={quantity.to_canonical(name, str(amount))}"
         for _, _, container in pod.located_containers()
         for name, amount in {**container.requests, **container.limits}.items()
         if "/" in name  # extended resources; the others have no domain
     )
-    content = msgspec.json.encode([asked, pod.spec.resource_claims or ()], order="deterministic")
+    content = msgspec.json.encode(
+        [requests_, pod.spec.resource_claims or ()], order="deterministic"
+    )
     return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 

@@ -11,13 +11,13 @@ from typing import Any, Final
 import msgspec
 
 from admission.objects import views
-from admission.objects.reviewed_pod import Container, PodSpec, Quantities
+from admission.objects.reviewed_pod import Quantities, ReviewedContainer, ReviewedPodSpec
 
 _LENGTH: Final = 8
 _GO_ESCAPES: Final = ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026"))
 
 
-def of(spec: PodSpec) -> str:
+def of(spec: ReviewedPodSpec) -> str:
     """Return the role hash of a pod spec, 8 hex digits; equal specs have equal hashes.
 
     Image, command, names, volumes and limits do not matter.
@@ -28,7 +28,7 @@ def of(spec: PodSpec) -> str:
     return hashlib.sha256(text).hexdigest()[:_LENGTH]
 
 
-def fields(spec: PodSpec) -> dict[str, Any]:
+def fields(spec: ReviewedPodSpec) -> dict[str, Any]:
     """Return what the role of a pod depends on, by the member of its spec."""
     shape: dict[str, Any] = {
         "affinity": spec.affinity,
@@ -48,7 +48,7 @@ def fields(spec: PodSpec) -> dict[str, Any]:
     }
 
 
-def _containers(containers: Sequence[Container] | None) -> list[dict[str, Any]] | None:
+def _containers(containers: Sequence[ReviewedContainer] | None) -> list[dict[str, Any]] | None:
     return [
         {
             "ports": [_port(port) for port in container.ports or ()] or None,

@@ -23,7 +23,7 @@ Subject = TypeVar("Subject")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class RuleBreach:
     """A place that breaks a rule.
 
     Attributes:
@@ -52,13 +52,15 @@ class Rule(Generic[Subject]):
     id: str
     type: ErrorType
     message: str
-    find: Callable[[Subject], Iterable[Finding]]
+    find: Callable[[Subject], Iterable[RuleBreach]]
 
     def errors(self, subject: Subject) -> list[FieldError]:
         """The errors of a subject."""
         return [
-            FieldError(self.type, one.path, one.value, self.message.format(**one.words))
-            for one in self.find(subject)
+            FieldError(
+                self.type, problem.path, problem.value, self.message.format(**problem.words)
+            )
+            for problem in self.find(subject)
         ]
 
 
@@ -87,12 +89,12 @@ def errors(table: Iterable[Row[Subject]], subject: Subject) -> list[FieldError]:
     return [error for row in table for error in row.errors(subject)]
 
 
-def text(found: Iterable[FieldError]) -> str:
+def text(field_errors: Iterable[FieldError]) -> str:
     """One text for all errors in their order: that of a single one, else ``[first, second]``.
 
     Equal texts are told once. Source: k8s.io/apimachinery pkg/util/errors (aggregate).
     """
-    texts = list(dict.fromkeys(error.text() for error in found))
+    texts = list(dict.fromkeys(error.text() for error in field_errors))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
@@ -124,9 +126,9 @@ _ROOT: Final = FieldPath()
 _STATUSES: Final = ("False", "True", "Unknown")
 
 
-def labels(path: FieldPath, found: Mapping[str, str] | None) -> Iterator[FieldError]:
+def labels(path: FieldPath, mapping: Mapping[str, str] | None) -> Iterator[FieldError]:
     """Errors of keys and values; they stand at the path of the map, not of the key."""
-    for key, value in (found or {}).items():
+    for key, value in (mapping or {}).items():
         if not _is_label(key, value):
             yield from syntax.label_key(path, key)
             yield from label_value(path, value)
@@ -162,10 +164,10 @@ def label_value_errors(value: str) -> list[str]:
     return errors
 
 
-def annotations(path: FieldPath, found: Mapping[str, str] | None) -> Iterator[FieldError]:
+def annotations(path: FieldPath, mapping: Mapping[str, str] | None) -> Iterator[FieldError]:
     """Errors of keys, whose case does not matter, and of the size of all together."""
     size = 0
-    for key, value in (found or {}).items():
+    for key, value in (mapping or {}).items():
         size += len(key.encode()) + len(value.encode())
         if _is_label(key.lower()):
             continue
@@ -175,18 +177,20 @@ def annotations(path: FieldPath, found: Mapping[str, str] | None) -> Iterator[Fi
         yield fielderrors.too_long(path, ANNOTATIONS_MAX)
 
 
-def selector(path: FieldPath, found: views.LabelSelector | None) -> Iterator[FieldError]:
+def selector(path: FieldPath, label_selector: views.LabelSelector | None) -> Iterator[FieldError]:
     """Errors of a label selector; none has none."""
-    if found is None:
+    if label_selector is None:
         return
-    yield from labels(path.child("matchLabels"), found.match_labels)
-    for index, requirement in enumerate(found.match_expressions or ()):
+    yield from labels(path.child("matchLabels"), label_selector.match_labels)
+    for index, requirement in enumerate(label_selector.match_expressions or ()):
         yield from _requirement(path.child("matchExpressions").index(index), requirement)
 
 
-def _requirement(path: FieldPath, found: views.LabelSelectorRequirement) -> Iterator[FieldError]:
-    values = found.values or ()
-    match found.operator:
+def _requirement(
+    path: FieldPath, requirement: views.LabelSelectorRequirement
+) -> Iterator[FieldError]:
+    values = requirement.values or ()
+    match requirement.operator:
         case "In" | "NotIn" if not values:
             rule = "must be specified when `operator` is 'In' or 'NotIn'"
             yield fielderrors.required(path.child("values"), rule)
@@ -198,24 +202,24 @@ def _requirement(path: FieldPath, found: views.LabelSelectorRequirement) -> Iter
         case operator:
             rule = "not a valid selector operator"
             yield fielderrors.invalid(path.child("operator"), operator, rule)
-    yield from syntax.label_key(path.child("key"), found.key)
+    yield from syntax.label_key(path.child("key"), requirement.key)
     for index, value in enumerate(values):
         yield from label_value(path.child("values").index(index), value)
 
 
 def toleration_keys(
-    path: FieldPath, found: Iterable[views.Toleration] | None
+    path: FieldPath, tolerations: Iterable[views.Toleration] | None
 ) -> Iterator[FieldError]:
     """Errors of the keys of tolerations; an empty key tolerates all."""
-    for index, one in enumerate(found or ()):
-        if one.key:
-            yield from syntax.label_key(path.index(index).child("key"), one.key)
+    for index, toleration in enumerate(tolerations or ()):
+        if toleration.key:
+            yield from syntax.label_key(path.index(index).child("key"), toleration.key)
 
 
-def conditions(path: FieldPath, found: Iterable[views.Condition]) -> Iterator[FieldError]:
+def conditions(path: FieldPath, conditions_: Iterable[views.Condition]) -> Iterator[FieldError]:
     """Errors of conditions; a type may stand once."""
     seen: set[str] = set()
-    for index, condition in enumerate(found):
+    for index, condition in enumerate(conditions_):
         if condition.type in seen:
             yield fielderrors.duplicate(path.index(index).child("type"), condition.type)
         seen.add(condition.type)
@@ -223,37 +227,37 @@ def conditions(path: FieldPath, found: Iterable[views.Condition]) -> Iterator[Fi
             yield from _condition(path.index(index), condition)
 
 
-def _is_condition(found: views.Condition) -> bool:
+def _is_condition(condition: views.Condition) -> bool:
     """Return whether `_condition` would find nothing; makes no paths."""
     return (
-        found.status in _STATUSES
-        and found.observed_generation >= 0
-        and bool(found.last_transition_time)
-        and len(found.message) * _UTF8_MAX <= MESSAGE_MAX
-        and len(found.reason) <= REASON_MAX
-        and _REASON_RE.fullmatch(found.reason) is not None
-        and _is_label(found.type)
+        condition.status in _STATUSES
+        and condition.observed_generation >= 0
+        and bool(condition.last_transition_time)
+        and len(condition.message) * _UTF8_MAX <= MESSAGE_MAX
+        and len(condition.reason) <= REASON_MAX
+        and _REASON_RE.fullmatch(condition.reason) is not None
+        and _is_label(condition.type)
     )
 
 
-def _condition(path: FieldPath, found: views.Condition) -> Iterator[FieldError]:
-    yield from syntax.label_key(path.child("type"), found.type)
-    if found.status not in _STATUSES:
-        yield fielderrors.not_supported(path.child("status"), found.status, _STATUSES)
-    if found.observed_generation < 0:
+def _condition(path: FieldPath, condition: views.Condition) -> Iterator[FieldError]:
+    yield from syntax.label_key(path.child("type"), condition.type)
+    if condition.status not in _STATUSES:
+        yield fielderrors.not_supported(path.child("status"), condition.status, _STATUSES)
+    if condition.observed_generation < 0:
         rule = "must be greater than or equal to zero"
         yield fielderrors.invalid(
-            path.child("observedGeneration"), found.observed_generation, rule
+            path.child("observedGeneration"), condition.observed_generation, rule
         )
-    if not found.last_transition_time:
+    if not condition.last_transition_time:
         yield fielderrors.required(path.child("lastTransitionTime"))
-    if not found.reason:
+    if not condition.reason:
         yield fielderrors.required(path.child("reason"))
-    elif not _REASON_RE.fullmatch(found.reason):
-        yield fielderrors.invalid(path.child("reason"), found.reason, _REASON_RULE)
-    if len(found.reason.encode()) > REASON_MAX:
+    elif not _REASON_RE.fullmatch(condition.reason):
+        yield fielderrors.invalid(path.child("reason"), condition.reason, _REASON_RULE)
+    if len(condition.reason.encode()) > REASON_MAX:
         yield fielderrors.too_long(path.child("reason"), REASON_MAX)
-    if len(found.message.encode()) > MESSAGE_MAX:
+    if len(condition.message.encode()) > MESSAGE_MAX:
         yield fielderrors.too_long(path.child("message"), MESSAGE_MAX)
 
 
@@ -291,13 +295,15 @@ def annotation_errors(
     before = (old.metadata.annotations if old else None) or {}
     labelled = (old.metadata.labels if old else None) or {}
     annotations, labels = new.metadata.annotations or {}, new.metadata.labels or {}
-    found: list[FieldError] = []
+    field_errors: list[FieldError] = []
     for key, check in checks.items():
         if key in annotations and annotations[key] != before.get(key):
-            found += check(_METADATA.child("annotations").key(key), annotations[key])
+            field_errors += check(_METADATA.child("annotations").key(key), annotations[key])
         if key in labels and key not in labelled:
-            found.append(fielderrors.forbidden(_METADATA.child("labels").key(key), _NO_LABEL))
-    return found
+            field_errors.append(
+                fielderrors.forbidden(_METADATA.child("labels").key(key), _NO_LABEL)
+            )
+    return field_errors
 
 
 # ------------------------------------------------------------------------------ quantities
@@ -384,7 +390,7 @@ def _same(left: Any, right: Any) -> bool:
         return all(_same_member(key, left.get(key), right.get(key)) for key in left | right)
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(
-            same(one, other) for one, other in zip(left, right, strict=True)
+            same(item, other) for item, other in zip(left, right, strict=True)
         )
     return bool(left == right)
 

@@ -111,20 +111,20 @@ def limit(
         for kind, metadata in (("ClusterQueue", cluster_queue), ("LocalQueue", local_queue))
         if metadata is not None
     ]
-    found = [
-        Limit(said.maximum, names.MAXIMUM_RUN_TIME, kind, name)
-        for kind, name, said in queues
-        if said.maximum is not None
+    limits = [
+        Limit(run_times.maximum, names.MAXIMUM_RUN_TIME, kind, name)
+        for kind, name, run_times in queues
+        if run_times.maximum is not None
     ]
     if seconds is not None:
-        found.append(Limit(seconds * SECOND_US))
+        limits.append(Limit(seconds * SECOND_US))
     else:
-        found += [
-            Limit(said.default, names.DEFAULT_RUN_TIME, kind, name)
-            for kind, name, said in queues
-            if said.default is not None
+        limits += [
+            Limit(run_times.default, names.DEFAULT_RUN_TIME, kind, name)
+            for kind, name, run_times in queues
+            if run_times.default is not None
         ]
-    return min(found, default=None)
+    return min(limits, default=None)
 
 
 def notice(
@@ -139,11 +139,11 @@ def notice(
         local_queue: metadata of its LocalQueue, which may shorten it; None likewise.
         workload: its own metadata, likewise.
     """
-    given, *narrowing = (
-        None if one is None else readable(one).notice
-        for one in (cluster_queue, local_queue, workload)
+    notice_given, *narrowing = (
+        None if metadata is None else readable(metadata).notice
+        for metadata in (cluster_queue, local_queue, workload)
     )
-    return durations.narrowed(given, *narrowing)
+    return durations.narrowed(notice_given, *narrowing)
 
 
 def _read(metadata: views.ObjectMeta, key: str) -> int | None:
@@ -170,14 +170,14 @@ def _parsed(text: str) -> int:
 def _broken(text: str, key: str) -> str:
     """Return the rule that the text of an annotation breaks; empty if none."""
     try:
-        found = durations.parse(text)
+        duration = durations.parse(text)
     except InvalidValueError as error:
         return error.rule
-    if found < 0:
+    if duration < 0:
         return _NEGATIVE
-    if key in {names.DEFAULT_RUN_TIME, names.MAXIMUM_RUN_TIME} and found < SECOND_US:
+    if key in {names.DEFAULT_RUN_TIME, names.MAXIMUM_RUN_TIME} and duration < SECOND_US:
         return _TOO_SHORT
-    return _TOO_LONG if found > MOST_US else ""
+    return _TOO_LONG if duration > MOST_US else ""
 
 
 # ------------------------------------------------------------------------------- validation
@@ -217,15 +217,20 @@ OF_QUEUED: Final[Mapping[str, Check]] = {
 
 def queue_errors(old: views.Object | None, new: views.Object) -> list[FieldError]:
     """Errors of the annotations of a queue; ``old`` is None on creation."""
-    found = rule_checks.annotation_errors(OF_QUEUES, old, new)
-    said, before = readable(new.metadata), readable(old.metadata) if old else RunTimes()
-    is_new = (said.default, said.maximum) != (before.default, before.maximum)
-    if is_new and said.default and said.maximum and said.default > said.maximum:
+    field_errors = rule_checks.annotation_errors(OF_QUEUES, old, new)
+    run_times, before = readable(new.metadata), readable(old.metadata) if old else RunTimes()
+    is_new = (run_times.default, run_times.maximum) != (before.default, before.maximum)
+    if (
+        is_new
+        and run_times.default
+        and run_times.maximum
+        and run_times.default > run_times.maximum
+    ):
         path = _ANNOTATIONS.key(names.DEFAULT_RUN_TIME)
         value = (new.metadata.annotations or {})[names.DEFAULT_RUN_TIME]
         rule = f"must not be more than {names.MAXIMUM_RUN_TIME}"
-        found.append(fielderrors.invalid(path, value, rule))
-    return found
+        field_errors.append(fielderrors.invalid(path, value, rule))
+    return field_errors
 
 
 def queued_errors(old: views.ObjectMeta | None, new: views.ObjectMeta) -> list[FieldError]:

@@ -38,9 +38,9 @@ def of_kind(kind: type[Object]) -> Schema:
     Raises:
         InternalError: a field has a type that a structural schema cannot say.
     """
-    found = of_struct(kind)
-    own = {key: value for key, value in found["properties"].items() if key != "metadata"}
-    return {**found, "properties": {**_ROOT, **own}}
+    schema_ = of_struct(kind)
+    properties = {key: value for key, value in schema_["properties"].items() if key != "metadata"}
+    return {**schema_, "properties": {**_ROOT, **properties}}
 
 
 def of_struct(struct: type[msgspec.Struct]) -> Schema:
@@ -56,27 +56,27 @@ def of_struct(struct: type[msgspec.Struct]) -> Schema:
         is_unread = get_origin(hint) is ClassVar
         if is_unread and UNREAD not in get_args(get_args(hint)[0]):
             continue  # not a field
-        known, is_required = _of(get_args(hint)[0] if is_unread else hint, f"{struct}.{name}")
+        property_, is_required = _of(get_args(hint)[0] if is_unread else hint, f"{struct}.{name}")
         if name in texts:
-            known = {**known, "description": texts[name]}
+            property_ = {**property_, "description": texts[name]}
         wire = _camel(name) if is_unread else read[name].encode_name
-        properties[wire] = ordered(known)
+        properties[wire] = ordered(property_)
         if is_required or (not is_unread and read[name].required):
             required.append(wire)
-    found: Schema = {"type": "object", "properties": properties}
+    schema_: Schema = {"type": "object", "properties": properties}
     if struct.__doc__:
-        found["description"] = inspect.cleandoc(struct.__doc__)
+        schema_["description"] = inspect.cleandoc(struct.__doc__)
     if required:
-        found["required"] = required
-    rules: tuple[markers.Rule, ...] = getattr(struct, "rules", ())
+        schema_["required"] = required
+    rules: tuple[markers.CelRule, ...] = getattr(struct, "rules", ())
     if rules:
-        found[markers.VALIDATIONS] = markers.rules(*rules).values[markers.VALIDATIONS]
-    return ordered(found)
+        schema_[markers.VALIDATIONS] = markers.rules(*rules).values[markers.VALIDATIONS]
+    return ordered(schema_)
 
 
 def _camel(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(one.capitalize() for one in others)
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
 
 
 def _of(hint: Any, where: str) -> tuple[Schema, bool]:
@@ -84,27 +84,27 @@ def _of(hint: Any, where: str) -> tuple[Schema, bool]:
     if get_origin(hint) is not Annotated:
         return _of_plain(hint, where), False
     inner, *marks = get_args(hint)
-    shapes = [one.hint for one in marks if isinstance(one, Shape)]
-    found, is_required = _of(shapes[-1] if shapes else inner, where)
+    shapes = [mark.hint for mark in marks if isinstance(mark, Shape)]
+    schema_, is_required = _of(shapes[-1] if shapes else inner, where)
     for mark in marks:
         if isinstance(mark, Keywords):
             rules = [
-                *found.get(markers.VALIDATIONS, ()),
+                *schema_.get(markers.VALIDATIONS, ()),
                 *mark.values.get(markers.VALIDATIONS, ()),
             ]
-            found = {**found, **mark.values, **({markers.VALIDATIONS: rules} if rules else {})}
-    return found, is_required or any(isinstance(one, Required) for one in marks)
+            schema_ = {**schema_, **mark.values, **({markers.VALIDATIONS: rules} if rules else {})}
+    return schema_, is_required or any(isinstance(mark, Required) for mark in marks)
 
 
 def _of_plain(hint: Any, where: str) -> Schema:
     origin, arguments = get_origin(hint), get_args(hint)
     if inspect.isfunction(hint):
-        found: Schema = hint()
-        return found
+        schema_: Schema = hint()
+        return schema_
     if hint in _SCALARS:
         return {"type": _SCALARS[hint]}
     if origin in {Union, UnionType}:
-        some = [one for one in arguments if one is not NoneType]
+        some = [argument for argument in arguments if argument is not NoneType]
         if set(some) == {int, str}:  # a quantity; its marks say so
             return {}
         if len(some) == 1:

@@ -31,44 +31,44 @@ _TIME: Final = re.compile(
 
 def violations(schema: Schema, document: Any, path: str = "") -> Iterator[str]:
     """Every broken type or limit below ``path``, in the order of the schema."""
-    found = _type_of(document)
-    wrong = tuple(_wrong_type(schema, document, found, path))
+    type_ = _type_of(document)
+    wrong = tuple(_wrong_type(schema, document, type_, path))
     yield from wrong
-    if found in _NUMBER:
+    if type_ in _NUMBER:
         yield from _number(schema, document, path)
-    elif found == "string" and not wrong:
+    elif type_ == "string" and not wrong:
         yield from _text(schema, document, path)
-    elif found == "array" and not wrong:
+    elif type_ == "array" and not wrong:
         yield from _array(schema, document, path)
     if "enum" in schema and document not in schema["enum"]:
         supported = ", ".join(_shown(member) for member in schema["enum"])
         yield _line(path, "Unsupported value", _shown(document), f"supported values: {supported}")
-    if found == "object" and not wrong:
+    if type_ == "object" and not wrong:
         yield from _object(schema, document, path)
 
 
-def _wrong_type(schema: Schema, value: Any, found: str, path: str) -> Iterator[str]:
+def _wrong_type(schema: Schema, value: Any, type_: str, path: str) -> Iterator[str]:
     if schema.get(markers.INT_OR_STRING):
-        if found not in {"integer", "string"}:
-            yield _type_line(path, "integer,string", found)
+        if type_ not in {"integer", "string"}:
+            yield _type_line(path, "integer,string", type_)
             yield f'<nil>: Invalid value: "": "{path}" must validate at least one schema (anyOf)'
-            yield _type_line(path, "integer", found)
+            yield _type_line(path, "integer", type_)
         return
-    wanted = schema.get("type", found)
-    if found == wanted or (found == "number" and wanted == "integer" and value.is_integer()):
+    expected = schema.get("type", type_)
+    if type_ == expected or (type_ == "number" and expected == "integer" and value.is_integer()):
         return
-    if found == "integer" and wanted == "number":
+    if type_ == "integer" and expected == "number":
         return
-    if "format" in schema and found in _GO_FORMATS:
-        yield _type_line(path, schema["format"], _GO_FORMATS[found])
+    if "format" in schema and type_ in _GO_FORMATS:
+        yield _type_line(path, schema["format"], _GO_FORMATS[type_])
     else:
-        yield _type_line(path, wanted, found)
+        yield _type_line(path, expected, type_)
 
 
-def _type_line(path: str, wanted: str, found: str) -> str:
-    shown = _shown(found)
+def _type_line(path: str, expected: str, type_: str) -> str:
+    shown = _shown(type_)
     return _line(
-        path, "Invalid value", shown, f"{_in_body(path)}must be of type {wanted}: {shown}"
+        path, "Invalid value", shown, f"{_in_body(path)}must be of type {expected}: {shown}"
     )
 
 
@@ -91,14 +91,16 @@ def _type_of(value: Any) -> str:  # one line per JSON type
 
 
 def _text(schema: Schema, text: str, path: str) -> Iterator[str]:
-    most, least = schema.get("maxLength"), schema.get("minLength", 0)
+    longest, shortest = schema.get("maxLength"), schema.get("minLength", 0)
     pattern = schema.get("pattern")
     shown, where = _shown(text), _in_body(path)
-    if most is not None and len(text) > most:
-        detail = f"may not be more than {most} {'byte' if most == 1 else 'bytes'}"
+    if longest is not None and len(text) > longest:
+        detail = f"may not be more than {longest} {'byte' if longest == 1 else 'bytes'}"
         yield f"{path or '<nil>'}: Too long: {detail}"
-    elif len(text) < least:
-        yield _line(path, "Invalid value", shown, f"{where}should be at least {least} chars long")
+    elif len(text) < shortest:
+        yield _line(
+            path, "Invalid value", shown, f"{where}should be at least {shortest} chars long"
+        )
     elif pattern is not None and not _compiled(pattern).search(text):
         yield _line(path, "Invalid value", shown, f"{where}should match '{pattern}'")
     if schema.get("format") == "date-time" and not _is_time(text):
@@ -115,33 +117,33 @@ def _number(schema: Schema, number: float, path: str) -> Iterator[str]:
             # The server reads it as a float, which is no integer in its eyes.
             yield _type_line(path, schema["format"], "float64")
     shown, where = _shown(number), _in_body(path)
-    least, most = schema.get("minimum"), schema.get("maximum")
-    if most is not None and number > most:
-        detail = f"{where}should be less than or equal to {most}"
+    lowest, highest = schema.get("minimum"), schema.get("maximum")
+    if highest is not None and number > highest:
+        detail = f"{where}should be less than or equal to {highest}"
         yield _line(path, "Invalid value", shown, detail)
-    if least is not None and number < least:
-        detail = f"{where}should be greater than or equal to {least}"
+    if lowest is not None and number < lowest:
+        detail = f"{where}should be greater than or equal to {lowest}"
         yield _line(path, "Invalid value", shown, detail)
 
 
 def _array(schema: Schema, items: list[Any], path: str) -> Iterator[str]:
     for index, item in enumerate(items):
         yield from violations(schema.get("items", {}), item, f"{path}[{index}]")
-    least = schema.get("minItems", 0)
-    if len(items) < least:
-        detail = f"{_in_body(path)}should have at least {least} items"
+    fewest = schema.get("minItems", 0)
+    if len(items) < fewest:
+        detail = f"{_in_body(path)}should have at least {fewest} items"
         yield _line(path, "Invalid value", str(len(items)), detail)
     yield from _too_many(len(items), schema.get("maxItems"), path)
 
 
 def _object(schema: Schema, members: Mapping[str, Any], path: str) -> Iterator[str]:
     yield from _too_many(len(members), schema.get("maxProperties"), path)
-    known = schema.get("properties", {})
+    properties = schema.get("properties", {})
     open_to = schema.get("additionalProperties")
     if isinstance(open_to, Mapping):
-        for key in sorted(members.keys() - known.keys()):
+        for key in sorted(members.keys() - properties.keys()):
             yield from violations(open_to, members[key], f"{path}.{key}")
-    for key, child in known.items():
+    for key, child in properties.items():
         if key in members:
             yield from violations(child, members[key], f"{path}.{key}" if path else key)
     for key in schema.get("required", ()):
@@ -149,9 +151,9 @@ def _object(schema: Schema, members: Mapping[str, Any], path: str) -> Iterator[s
             yield f"{path}.{key}: Required value".removeprefix(".")
 
 
-def _too_many(count: int, most: int | None, path: str) -> Iterator[str]:
-    if most is not None and count > most:
-        detail = f"must have at most {most} {'item' if most == 1 else 'items'}"
+def _too_many(count: int, limit: int | None, path: str) -> Iterator[str]:
+    if limit is not None and count > limit:
+        detail = f"must have at most {limit} {'item' if limit == 1 else 'items'}"
         yield _line(path, "Too many", str(count), detail)
 
 
@@ -204,10 +206,10 @@ def prune(schema: Schema, document: dict[str, Any]) -> None:
 
     ``apiVersion``, ``kind`` and the whole ``metadata`` of the object itself stay.
     """
-    known = schema.get("properties", {})
+    properties = schema.get("properties", {})
     for key in document.keys() - _META:
-        if key in known:
-            _prune(known[key], document[key])
+        if key in properties:
+            _prune(properties[key], document[key])
         elif not _is_open(schema):
             del document[key]
 
@@ -223,8 +225,8 @@ def errors(schema: Schema, document: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _child(schema: Schema, key: str) -> Schema | None:
     """The schema of a member of an object; None if the object cannot have it."""
-    found = schema.get("properties", {}).get(key, schema.get("additionalProperties"))
-    return found if isinstance(found, dict) else None
+    child_schema = schema.get("properties", {}).get(key, schema.get("additionalProperties"))
+    return child_schema if isinstance(child_schema, dict) else None
 
 
 def _drop_nulls(schema: Schema, value: Any) -> None:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from admission.objects import markers
 from admission.objects.fields import QUALIFIED_NAME, REQUIRED
-from admission.objects.markers import Rule
+from admission.objects.markers import CelRule
 from admission.objects.viewbase import Object, View
 
 _HOSTNAME = "kubernetes.io/hostname"
@@ -18,17 +18,17 @@ class TopologyLevel(View, frozen=True, kw_only=True):
 
 
 LEVEL_RULES = (
-    Rule(
+    CelRule(
         "size(self.filter(a, size(self.filter(b, b == a)) > 1)) == 0",
         "must be unique",
     ),
-    Rule(
+    CelRule(
         f"size(self.filter(level, level.nodeLabel == '{_HOSTNAME}')) == 0"
         f" || self[size(self) - 1].nodeLabel == '{_HOSTNAME}'",
         f"the {_HOSTNAME} label can only be used at the lowest level of topology",
     ),
 )
-_MUTABLE = Rule(
+_MUTABLE = CelRule(
     f"self == oldSelf || (self[size(self) - 1].nodeLabel == '{_HOSTNAME}'"
     f" && oldSelf[size(oldSelf) - 1].nodeLabel == '{_HOSTNAME}')",
     f"levels are mutable only when {_HOSTNAME} is the lowest level both before and after the"

@@ -55,7 +55,7 @@ class Account(NamedTuple):
     resource: str
 
 
-class Owner(NamedTuple):
+class RecordedOwner(NamedTuple):
     """What a Workload was made for; without a name, all of the kind that have no row."""
 
     namespace: str
@@ -90,11 +90,11 @@ class Record:
     begin: int
     until: int
     usage: Mapping[Account, int] = field(default_factory=dict)
-    runs: Mapping[Owner, Runs] = field(default_factory=dict)
+    runs: Mapping[RecordedOwner, Runs] = field(default_factory=dict)
     holes: tuple[Hole, ...] = ()
 
 
-class _Wire(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
+class _RecordWire(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     format: Literal[1]
     begin: str
     until: str
@@ -104,7 +104,7 @@ class _Wire(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
 
 
 _ENCODER: Final = msgspec.json.Encoder()
-_DECODER: Final = structs.decoder(_Wire)
+_DECODER: Final = structs.decoder(_RecordWire)
 
 
 def merged(records: Iterable[Record]) -> Record:
@@ -113,37 +113,40 @@ def merged(records: Iterable[Record]) -> Record:
     Raises:
         ValueError: there is none.
     """
-    ordered = sorted(records, key=lambda one: (one.begin, one.until))
+    ordered = sorted(records, key=lambda record: (record.begin, record.until))
     usage: dict[Account, int] = {}
-    runs: dict[Owner, Runs] = {}
+    runs: dict[RecordedOwner, Runs] = {}
     holes: list[Hole] = []
     if not ordered:
         raise ValueError("no record to merge")
     until = ordered[0].begin
-    for one in ordered:
-        for account, amount in one.usage.items():
+    for record in ordered:
+        for account, amount in record.usage.items():
             usage[account] = usage.get(account, 0) + amount
-        for owner, found in one.runs.items():
-            runs[owner] = _more(runs.get(owner), found)
-        if one.begin > until:
-            holes.append((until, one.begin))
-        holes += one.holes
-        until = max(until, one.until)
+        for owner, runs_ in record.runs.items():
+            runs[owner] = _more(runs.get(owner), runs_)
+        if record.begin > until:
+            holes.append((until, record.begin))
+        holes += record.holes
+        until = max(until, record.until)
     return Record(begin=ordered[0].begin, until=until, usage=usage, runs=runs, holes=joined(holes))
 
 
 def joined(holes: Iterable[Hole]) -> tuple[Hole, ...]:
     """Return holes in order, those that touch as one; of too many, the closest become one."""
-    found: list[Hole] = []
-    for begin, end in sorted(one for one in holes if one[0] < one[1]):
-        if found and begin <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], end))
+    holes_joined: list[Hole] = []
+    for begin, end in sorted(hole for hole in holes if hole[0] < hole[1]):
+        if holes_joined and begin <= holes_joined[-1][1]:
+            holes_joined[-1] = (holes_joined[-1][0], max(holes_joined[-1][1], end))
         else:
-            found.append((begin, end))
-    while len(found) > _HOLES:
-        at = min(range(1, len(found)), key=lambda i: (found[i][0] - found[i - 1][1], i))
-        found[at - 1 : at + 1] = [(found[at - 1][0], found[at][1])]
-    return tuple(found)
+            holes_joined.append((begin, end))
+    while len(holes_joined) > _HOLES:
+        at = min(
+            range(1, len(holes_joined)),
+            key=lambda i: (holes_joined[i][0] - holes_joined[i - 1][1], i),
+        )
+        holes_joined[at - 1 : at + 1] = [(holes_joined[at - 1][0], holes_joined[at][1])]
+    return tuple(holes_joined)
 
 
 def bounded(
@@ -157,43 +160,46 @@ def bounded(
     )
 
 
-def _bounded_usage(usage: Mapping[Account, int], most: int) -> Mapping[Account, int]:
-    sizes = {one: _size(*one, amount) for one, amount in usage.items()}
-    if sum(sizes.values()) <= most:
+def _bounded_usage(usage: Mapping[Account, int], limit: int) -> Mapping[Account, int]:
+    sizes = {account: _size(*account, amount) for account, amount in usage.items()}
+    if sum(sizes.values()) <= limit:
         return usage
     totals: dict[str, int] = {}
     for account, amount in usage.items():
         totals[account.resource] = totals.get(account.resource, 0) + amount
     rests = {_rest(account) for account in usage}
-    has_flavors = sum(_size(*one, totals[one.resource]) for one in rests) <= most // 2
+    has_flavors = sum(_size(*account, totals[account.resource]) for account in rests) <= limit // 2
     if not has_flavors:
-        rests = {one._replace(flavor="") for one in rests}
-    room = most - sum(_size(*one, totals[one.resource]) for one in rests)
-    found: dict[Account, int] = {}
-    order = sorted(usage, key=lambda one: (-(usage[one] * _PARTS // totals[one.resource]), one))
+        rests = {account._replace(flavor="") for account in rests}
+    room = limit - sum(_size(*account, totals[account.resource]) for account in rests)
+    bounded: dict[Account, int] = {}
+    order = sorted(
+        usage,
+        key=lambda account: (-(usage[account] * _PARTS // totals[account.resource]), account),
+    )
     for account in order:
         row = account
         if not account.namespace or sizes[account] > room:
             row = _rest(account) if has_flavors else _rest(account)._replace(flavor="")
         else:
             room -= sizes[account]
-        found[row] = found.get(row, 0) + usage[account]
-    return found
+        bounded[row] = bounded.get(row, 0) + usage[account]
+    return bounded
 
 
 def _rest(account: Account) -> Account:
     return Account("", "", "", "", account.flavor, account.resource)
 
 
-def _bounded_runs(runs: Mapping[Owner, Runs], most: int) -> Mapping[Owner, Runs]:
+def _bounded_runs(runs: Mapping[RecordedOwner, Runs], limit: int) -> Mapping[RecordedOwner, Runs]:
     """Add up by namespace and kind, and where that is still too much, by kind."""
     for has_namespace in (True, False):
-        if sum(_size(*owner, *found) for owner, found in runs.items()) <= most:
+        if sum(_size(*owner, *runs_of_owner) for owner, runs_of_owner in runs.items()) <= limit:
             break
-        room, kept = most // 2, dict[Owner, Runs]()
-        for owner in sorted(runs, key=lambda one: (-runs[one].seconds, one)):
+        room, kept = limit // 2, dict[RecordedOwner, Runs]()
+        for owner in sorted(runs, key=lambda owner_: (-runs[owner_].seconds, owner_)):
             size = _size(*owner, *runs[owner])
-            row = Owner(owner.namespace if has_namespace else "", owner.kind, "")
+            row = RecordedOwner(owner.namespace if has_namespace else "", owner.kind, "")
             if owner.name and size <= room:
                 row, room = owner, room - size
             kept[row] = _more(kept.get(row), runs[owner])
@@ -201,13 +207,13 @@ def _bounded_runs(runs: Mapping[Owner, Runs], most: int) -> Mapping[Owner, Runs]
     return runs
 
 
-def _more(known: Runs | None, found: Runs) -> Runs:
-    if known is None:
-        return found
+def _more(before: Runs | None, added: Runs) -> Runs:
+    if before is None:
+        return added
     return Runs(
-        known.number + found.number,
-        known.seconds + found.seconds,
-        max(known.longest, found.longest),
+        before.number + added.number,
+        before.seconds + added.seconds,
+        max(before.longest, added.longest),
     )
 
 
@@ -229,13 +235,13 @@ def document(
     record: Record, period: Period, namespace: str, resource_version: str = ""
 ) -> dict[str, Any]:
     """Return the object of a record; with a version, as it is to replace that one."""
-    wire = _Wire(
+    wire = _RecordWire(
         format=1,
         begin=text_of(record.begin),
         until=text_of(record.until),
         holes=tuple((text_of(begin), text_of(end)) for begin, end in record.holes),
-        usage=tuple((*one, str(record.usage[one])) for one in sorted(record.usage)),
-        runs=tuple((*one, *record.runs[one]) for one in sorted(record.runs)),
+        usage=tuple((*account, str(record.usage[account])) for account in sorted(record.usage)),
+        runs=tuple((*owner, *record.runs[owner]) for owner in sorted(record.runs)),
     )
     metadata: dict[str, Any] = {
         "name": name_of(period, record.begin),
@@ -252,29 +258,29 @@ def document(
     }
 
 
-def read(found: Mapping[str, Any]) -> Record:
+def read(document_: Mapping[str, Any]) -> Record:
     """Return the record of an object.
 
     Raises:
         InvalidValueError: it holds none.
     """
-    name = str((found.get("metadata") or {}).get("name", ""))
+    name = str((document_.get("metadata") or {}).get("name", ""))
     try:
-        wire = _DECODER.decode((found.get("data") or {}).get(_DATA, ""))
+        wire = _DECODER.decode((document_.get("data") or {}).get(_DATA, ""))
         return Record(
             begin=_second(wire.begin),
             until=_second(wire.until),
             holes=joined((_second(begin), _second(end)) for begin, end in wire.holes),
             usage={Account(*row[:-1]): int(row[-1]) for row in wire.usage},
-            runs={Owner(*row[:3]): Runs(*row[3:]) for row in wire.runs},
+            runs={RecordedOwner(*row[:3]): Runs(*row[3:]) for row in wire.runs},
         )
     except ValueError as error:
         raise InvalidValueError(name, f"{_RULE}: {error}") from error
 
 
-def period_of(found: Mapping[str, Any]) -> Period | None:
+def period_of(document_: Mapping[str, Any]) -> Period | None:
     """Return what an object is the record of, by its label; None for another object."""
-    label = ((found.get("metadata") or {}).get("labels") or {}).get(names.USAGE_LABEL)
+    label = ((document_.get("metadata") or {}).get("labels") or {}).get(names.USAGE_LABEL)
     return Period(label) if label in set(Period) else None
 
 

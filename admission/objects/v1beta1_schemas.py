@@ -25,7 +25,7 @@ from admission.objects.fields import (
     text,
 )
 from admission.objects.local_queue import AdmissionFairSharingStatus, LocalQueue
-from admission.objects.markers import Rule
+from admission.objects.markers import CelRule
 from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import FlavorTaint, ResourceFlavor
 from admission.objects.schema import Schema
@@ -39,10 +39,10 @@ _Change = Callable[[Schema], None]
 
 def of_kind(kind: type[Object]) -> Schema:
     """Return the structural schema of whole v1beta1 objects of a kind."""
-    found = copy.deepcopy(schema.of_kind(kind))
+    schema_ = copy.deepcopy(schema.of_kind(kind))
     for change in _CHANGES[kind]:
-        change(found)
-    return found
+        change(schema_)
+    return schema_
 
 
 # ---------------------------------------------------------------------------------- changes
@@ -71,7 +71,7 @@ def _keywords(path: str, *gone: str, **now: object) -> _Change:
     return change
 
 
-def _rules(path: str, *rules: Rule) -> _Change:
+def _rules(path: str, *rules: CelRule) -> _Change:
     """Give a field or object other CEL rules."""
     return _keywords(path, **markers.rules(*rules).values)
 
@@ -90,8 +90,8 @@ def _rename(path: str, old: str, new: str) -> _Change:
 
     def change(root: Schema) -> None:
         node = _at(root, path)
-        known: Schema = node["properties"]
-        node["properties"] = {(new if key == old else key): known[key] for key in known}
+        properties: Schema = node["properties"]
+        node["properties"] = {(new if key == old else key): properties[key] for key in properties}
 
     return change
 
@@ -227,12 +227,12 @@ _NAME: Final = "priorityClassName"
 _SOURCE: Final = "priorityClassSource"
 _WORKLOAD_RULES: Final = (
     workload_rules.SAME_NUMBER_OF_POD_SETS,
-    Rule(
+    CelRule(
         f"{NEVER_HELD} || {_missing(_SOURCE)}"
         f" || self.spec.{_SOURCE} == oldSelf.spec.{_SOURCE} || !{WAS_RESERVED}",
         f"{_SOURCE} {WHILE}",
     ),
-    Rule(
+    CelRule(
         f"{NEVER_HELD} || {_missing(_SOURCE)} || {_missing(_NAME)}"
         f" || self.spec.{_SOURCE} == '{WORKLOAD_CLASS_SOURCE}'"
         f" || self.spec.{_NAME} == oldSelf.spec.{_NAME} || !{WAS_RESERVED}",
@@ -254,8 +254,8 @@ _CHANGES: Final[dict[type[Object], tuple[_Change, ...]]] = {
     AdmissionCheck: (
         _keywords("spec.controllerName", "minLength", "maxLength"),
         *(
-            _keywords(f"spec.parameters.{one}", "minLength")
-            for one in ("apiGroup", "kind", "name")
+            _keywords(f"spec.parameters.{field}", "minLength")
+            for field in ("apiGroup", "kind", "name")
         ),
         _add("spec", _AdmissionCheckSpec, after="parameters"),
         _NO_LIMIT,
@@ -309,7 +309,7 @@ _CHANGES: Final[dict[type[Object], tuple[_Change, ...]]] = {
         _rules("", *_WORKLOAD_RULES),
         _rules(
             "spec",
-            Rule(
+            CelRule(
                 "!has(self.priorityClassName) || has(self.priority)",
                 "priority should not be nil when priorityClassName is set",
             ),
@@ -317,8 +317,8 @@ _CHANGES: Final[dict[type[Object], tuple[_Change, ...]]] = {
         _keywords("spec", required=["podSets"]),
         _keywords("spec.podSets[]", required=["template", "count"]),
         *(
-            _keywords(f"spec.podSets[].topologyRequest.{one}", "maxLength")
-            for one in (
+            _keywords(f"spec.podSets[].topologyRequest.{field}", "maxLength")
+            for field in (
                 "required",
                 "preferred",
                 "podIndexLabel",

@@ -16,17 +16,24 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
-def tolerations(found: Iterable[views.Toleration]) -> tuple[model.Toleration, ...]:
+def tolerations(tolerations_: Iterable[views.Toleration]) -> tuple[model.Toleration, ...]:
     """Tolerations of a flavor or pod."""
     return tuple(
-        model.Toleration(key=one.key, operator=one.operator, value=one.value, effect=one.effect)
-        for one in found
+        model.Toleration(
+            key=toleration.key,
+            operator=toleration.operator,
+            value=toleration.value,
+            effect=toleration.effect,
+        )
+        for toleration in tolerations_
     )
 
 
-def taints(found: Iterable[views.Taint]) -> tuple[model.Taint, ...]:
+def taints(taints_: Iterable[views.Taint]) -> tuple[model.Taint, ...]:
     """Taints of a flavor or node."""
-    return tuple(model.Taint(key=one.key, value=one.value, effect=one.effect) for one in found)
+    return tuple(
+        model.Taint(key=taint.key, value=taint.value, effect=taint.effect) for taint in taints_
+    )
 
 
 def selector(view: views.LabelSelector | None) -> model.Selector | None:
@@ -38,9 +45,14 @@ def selector(view: views.LabelSelector | None) -> model.Selector | None:
     )
 
 
-def requirements(found: Iterable[views.LabelSelectorRequirement]) -> tuple[Requirement, ...]:
+def requirements(
+    requirements_: Iterable[views.LabelSelectorRequirement],
+) -> tuple[Requirement, ...]:
     """Expressions of a label or node selector."""
-    return tuple(Requirement(one.key, one.operator, tuple(one.values or ())) for one in found)
+    return tuple(
+        Requirement(requirement.key, requirement.operator, tuple(requirement.values or ()))
+        for requirement in requirements_
+    )
 
 
 def amount_of(resource: str, value: str | int, field: str) -> int:

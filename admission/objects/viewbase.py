@@ -35,8 +35,8 @@ class OwnerReference(View, frozen=True, kw_only=True):
 
 def _ours(members: dict[str, str] | None) -> dict[str, str]:
     """Return the labels or annotations below our domain or Kueue's."""
-    found = (members or {}).items()
-    return {key: value for key, value in found if key.partition("/")[0].endswith(_OUR_DOMAINS)}
+    entries = (members or {}).items()
+    return {key: value for key, value in entries if key.partition("/")[0].endswith(_OUR_DOMAINS)}
 
 
 class ObjectMeta(View, frozen=True, kw_only=True):

@@ -203,7 +203,9 @@ class PodSpec(View, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.volumes is not None:
-            claims = tuple(one for one in self.volumes if one.persistent_volume_claim is not None)
+            claims = tuple(
+                volume for volume in self.volumes if volume.persistent_volume_claim is not None
+            )
             msgspec.structs.force_setattr(self, "volumes", claims or None)
         shared.share_members(self, "containers", "tolerations", "node_selector")
         shared.share_texts(self, "node_name", "scheduler_name", "preemption_policy")

@@ -55,7 +55,7 @@ from admission.objects.fields import (
     text,
 )
 from admission.objects.limit_range import NO_LIMITS, Summary
-from admission.objects.markers import Rule
+from admission.objects.markers import CelRule
 from admission.objects.queue_status import Conditions
 from admission.objects.resource_claim import NO_DEVICES, Claimed, Devices
 from admission.objects.resource_flavor import TOLERATION_RULES
@@ -65,7 +65,7 @@ from admission.scheduling import decisions, model, transformation
 from admission.scheduling.model import NodeTerm
 from admission.scheduling.topology import request
 
-_ONE_OF = Rule(
+_ONE_OF = CelRule(
     "has(self.universal) != has(self.individual)",
     "exactly one of the fields in [universal individual] must be set",
 )
@@ -92,7 +92,7 @@ class IndividualValues(View, frozen=True, kw_only=True):
 class LevelValues(View, frozen=True, kw_only=True):
     """Values of one level for all domains of a slice."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (_ONE_OF,)
+    rules: ClassVar[tuple[CelRule, ...]] = (_ONE_OF,)
 
     universal: Value | None = None
     """The value that all domains have."""
@@ -104,7 +104,7 @@ class LevelValues(View, frozen=True, kw_only=True):
 class PodCounts(View, frozen=True, kw_only=True):
     """Pods per domain of a slice."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (_ONE_OF,)
+    rules: ClassVar[tuple[CelRule, ...]] = (_ONE_OF,)
 
     universal: Annotated[Int32, POSITIVE] | None = None
     """The number that all domains have."""
@@ -122,13 +122,13 @@ class PodCounts(View, frozen=True, kw_only=True):
 class TopologyAssignmentSlice(View, frozen=True, kw_only=True):
     """A run of domains."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    rules: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
             "!has(self.podCounts.individual)"
             " || size(self.podCounts.individual) == self.domainCount",
             "podCounts.individual must have length equal to domainCount",
         ),
-        Rule(
+        CelRule(
             "self.valuesPerLevel.all(level, !has(level.individual)"
             " || size(level.individual.roots) == self.domainCount)",
             "valuesPerLevel.individual, if set, must have roots of length equal to domainCount"
@@ -151,8 +151,8 @@ class TopologyAssignmentSlice(View, frozen=True, kw_only=True):
 class TopologyAssignment(View, frozen=True, kw_only=True):
     """Domains on which the pods are placed, and how many on each."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    rules: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
             "self.slices.all(slice, size(slice.valuesPerLevel) == size(self.levels))",
             "valuesPerLevel must have the same length as the number of levels in this"
             " TopologyAssignment",
@@ -200,7 +200,7 @@ class SliceConstraint(View, frozen=True, kw_only=True):
     """Pods per slice."""
 
 
-class TopologyRequest(View, frozen=True, kw_only=True):
+class TopologyRequestSpec(View, frozen=True, kw_only=True):
     """How close to each other the pods must run."""
 
     required: Annotated[str, _LEVEL] | None = None
@@ -239,8 +239,8 @@ class TopologyRequest(View, frozen=True, kw_only=True):
 class PodSet(View, frozen=True, kw_only=True):
     """A set of equal pods."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    rules: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
             "!has(self.minCount) || self.minCount <= self.count",
             "minCount should be positive and less or equal to count",
         ),
@@ -258,19 +258,19 @@ class PodSet(View, frozen=True, kw_only=True):
     min_count: Annotated[Int32, POSITIVE] | None = None
     """Smallest number of pods with which the workload may start; absent means all."""
 
-    topology_request: TopologyRequest | None = None
+    topology_request: TopologyRequestSpec | None = None
     """How close to each other the pods must run."""
 
 
 class PriorityClassRef(View, frozen=True, kw_only=True):
     """Where the priority comes from."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    rules: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
             "self.group != 'scheduling.k8s.io' || self.kind == 'PriorityClass'",
             "only the PriorityClass kind is allowed for the scheduling.k8s.io group",
         ),
-        Rule(
+        CelRule(
             f"self.group != '{names.KUEUE_GROUP}' || self.kind == 'WorkloadPriorityClass'",
             f"only the WorkloadPriorityClass kind is allowed for the {names.KUEUE_GROUP} group",
         ),
@@ -296,8 +296,8 @@ class PreemptionGate(View, frozen=True, kw_only=True):
 class WorkloadSpec(View, frozen=True, kw_only=True):
     """What the workload asks for."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    rules: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
             "!has(self.priorityClassRef) || has(self.priority)",
             "priority should not be nil when priorityClassRef is set",
         ),
@@ -334,7 +334,7 @@ class WorkloadSpec(View, frozen=True, kw_only=True):
         shared.share_texts(self, "queue_name")
 
 
-class PodSetAssignment(View, frozen=True, kw_only=True):
+class PodSetAssignmentStatus(View, frozen=True, kw_only=True):
     """Quota of one pod set."""
 
     name: Annotated[str, LABEL, api_default("main")] = "main"
@@ -368,7 +368,7 @@ class Admission(View, frozen=True, kw_only=True):
     """The ClusterQueue that holds the quota."""
 
     pod_set_assignments: (
-        Annotated[tuple[PodSetAssignment, ...], markers.list_map("name", at_most=18)] | None
+        Annotated[tuple[PodSetAssignmentStatus, ...], markers.list_map("name", at_most=18)] | None
     ) = None
     """Quota per pod set."""
 
@@ -499,13 +499,13 @@ class PreemptionGateState(View, frozen=True, kw_only=True):
 class WorkloadStatus(View, frozen=True, kw_only=True):
     """What the workload was granted, and why it waits."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    rules: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
             "!has(oldSelf.clusterName) || !has(self.clusterName)"
             " || oldSelf.clusterName == self.clusterName",
             "clusterName is immutable once set",
         ),
-        Rule(
+        CelRule(
             "!has(self.clusterName) || !has(self.nominatedClusterNames)"
             " || size(self.nominatedClusterNames) == 0",
             "clusterName and nominatedClusterNames are mutually exclusive",
@@ -566,15 +566,15 @@ class WorkloadStatus(View, frozen=True, kw_only=True):
 
     def condition(self, kind: str) -> Condition | None:
         """Return the condition of that type, if any."""
-        for one in self.conditions or ():
-            if one.type == kind:
-                return one
+        for condition in self.conditions or ():
+            if condition.type == kind:
+                return condition
         return None
 
     def is_true(self, kind: str) -> bool:
         """Return whether the condition of that type exists and is True."""
-        found = self.condition(kind)
-        return found is not None and found.status == "True"
+        condition = self.condition(kind)
+        return condition is not None and condition.status == "True"
 
 
 _STATUS_MEMBERS: Final = tuple(
@@ -585,7 +585,7 @@ _STATUS_MEMBERS: Final = tuple(
 class Workload(Object, frozen=True, kw_only=True):
     """One request for quota."""
 
-    rules: ClassVar[tuple[Rule, ...]] = workload_rules.ROOT
+    rules: ClassVar[tuple[CelRule, ...]] = workload_rules.ROOT
 
     spec: WorkloadSpec = WorkloadSpec()
     """What the workload asks for."""
@@ -628,7 +628,11 @@ class Workload(Object, frozen=True, kw_only=True):
         stats = self.status.scheduling_stats
         counted = (stats.evictions if stats is not None else None) or ()
         return past_preemptions.read(
-            self.metadata, ((one.reason, one.underlying_cause, one.count) for one in counted)
+            self.metadata,
+            (
+                (preemption.reason, preemption.underlying_cause, preemption.count)
+                for preemption in counted
+            ),
         )
 
     def is_pending(self) -> bool:
@@ -646,7 +650,7 @@ _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class ChargeContext:
     """What besides a Workload decides what it is charged for.
 
     Attributes:
@@ -661,7 +665,7 @@ class Surroundings:
             can be reached from everywhere, or are not bound, are missing.
     """
 
-    rules: transformation.Rules = transformation.NO_RULES
+    rules: transformation.TransformationRules = transformation.NO_RULES
     limits: Summary = NO_LIMITS
     overheads: Mapping[str, pods.Nanos] = field(default_factory=dict)
     placements: Mapping[str, RuntimePlacement] = field(default_factory=dict)
@@ -670,25 +674,27 @@ class Surroundings:
     volumes: Mapping[tuple[str, str], tuple[NodeTerm, ...]] = field(default_factory=dict)
 
 
-PLAIN: Final = Surroundings()
+PLAIN: Final = ChargeContext()
 
 
 def scheduling_value(
-    view: Workload, around: Surroundings = PLAIN, known: model.Workload | None = None
+    view: Workload, around: ChargeContext = PLAIN, previous: model.Workload | None = None
 ) -> model.Workload:
     """Return a Workload as a value of scheduling.
 
     Args:
         view: as the API server sent it.
         around: settings and objects that change what it is charged for.
-        known: an earlier version, translated in the same surroundings. While the generation is
+        previous: an earlier version, translated in the same context. While the generation is
             the same, so is the spec, and what it asks for is taken from there.
 
     Raises:
         InvalidValueError: a quantity, time or selector cannot be read; the rule names the field.
     """
     meta, spec, status = view.metadata, view.spec, view.status
-    asked = _asked(view, around) if known is None or _is_newer(meta, known) else _said(known)
+    requested = (
+        _asked(view, around) if previous is None or _is_newer(meta, previous) else _said(previous)
+    )
     requeue = status.requeue_state
     requeued = status.condition(conditions.REQUEUED)
     return model.Workload(
@@ -697,7 +703,7 @@ def scheduling_value(
         queue=LocalQueueKey(meta.namespace, spec.queue_name),
         priority=spec.priority or 0,
         created_us=values.microseconds(meta.creation_timestamp, "metadata.creationTimestamp") or 0,
-        pod_sets=_reclaimed(asked.pod_sets, status.reclaimable_pods or ()),
+        pod_sets=_reclaimed(requested.pod_sets, status.reclaimable_pods or ()),
         active=spec.active is not False,
         finished=status.is_true(conditions.FINISHED),
         held=_is_held(view),
@@ -710,11 +716,11 @@ def scheduling_value(
             None if requeue is None else requeue.requeue_at, "status.requeueState.requeueAt"
         ),
         job_uid=meta.label(names.JOB_UID_LABEL),
-        failed_checks=any(one.state in _FAILED for one in status.admission_checks or ()),
-        invalid=asked.invalid,
+        failed_checks=any(check.state in _FAILED for check in status.admission_checks or ()),
+        invalid=requested.invalid,
         pods_ready=status.is_true(conditions.PODS_READY),
         generation=meta.generation,
-        owner="" if (by := meta.controller()) is None else by.uid,
+        owner="" if (controller := meta.controller()) is None else controller.uid,
         pod_controller=meta.annotation(names.POD_CONTROLLER),
         replaces=view.replaces(),
         minimum_run_us=run_times.readable(meta).minimum,
@@ -724,7 +730,7 @@ def scheduling_value(
     )
 
 
-def _never_preempts(view: Workload, around: Surroundings) -> bool:
+def _never_preempts(view: Workload, around: ChargeContext) -> bool:
     """Return whether the PriorityClass by which it is ordered lets its pods preempt nobody.
 
     A WorkloadPriorityClass says nothing of it, and wins over the class of the pods.
@@ -732,7 +738,7 @@ def _never_preempts(view: Workload, around: Surroundings) -> bool:
     reference = view.spec.priority_class_ref
     if reference is not None and reference.group == names.KUEUE_GROUP:
         return False
-    specs = [one.template.spec for one in view.spec.pod_sets or ()]
+    specs = [pod_set.template.spec for pod_set in view.spec.pod_sets or ()]
     return bool(specs) and all(
         spec.preemption_policy == NEVER
         if spec.preemption_policy
@@ -741,7 +747,7 @@ def _never_preempts(view: Workload, around: Surroundings) -> bool:
     )
 
 
-def _preempting_priority(pod_set: PodSet, view: Workload, around: Surroundings) -> int | None:
+def _preempting_priority(pod_set: PodSet, view: Workload, around: ChargeContext) -> int | None:
     """Return the priority by which pods preempt others on nodes; None where they do not.
 
     It is that of their PriorityClass. A WorkloadPriorityClass says nothing of it.
@@ -768,7 +774,7 @@ def scheduling_value_of_held(view: Workload, *, stays: bool) -> model.Workload |
         InvalidValueError: what it holds cannot be read either; the rule names the field.
     """
     meta, spec, status = view.metadata, view.spec, view.status
-    found = model.Workload(
+    workload = model.Workload(
         key=WorkloadKey(meta.namespace, meta.name),
         uid=Uid(meta.uid),
         queue=LocalQueueKey(meta.namespace, spec.queue_name),
@@ -780,23 +786,23 @@ def scheduling_value_of_held(view: Workload, *, stays: bool) -> model.Workload |
         eviction=_eviction(status),
         stays=stays,
         requester=meta.annotation(names.REQUESTER),
-        owner="" if (by := meta.controller()) is None else by.uid,
+        owner="" if (controller := meta.controller()) is None else controller.uid,
         pod_controller=meta.annotation(names.POD_CONTROLLER),
         preempted_by=view.past_preemptions(),
     )
-    return found if found.counts else None
+    return workload if workload.counts else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What follows from a spec and its surroundings alone."""
+    """What follows from a spec and its context alone."""
 
     pod_sets: tuple[model.PodSet, ...]
     invalid: str
 
 
 class _Remembered(NamedTuple):
-    """What was computed, and in which surroundings: while they are kept, so is their identity."""
+    """What was computed, and in which context: while they are kept, so is their identity."""
 
     asked: _Asked
     beside: tuple[object, ...]
@@ -805,106 +811,111 @@ class _Remembered(NamedTuple):
 _ASKED: Final = Memo[_Remembered](_DIFFERENT)
 
 
-def _asked(view: Workload, around: Surroundings) -> _Asked:
+def _asked(view: Workload, around: ChargeContext) -> _Asked:
     """Return what a Workload asks for; computed once for equal pod sets.
 
-    Surroundings are replaced and never changed, so they are told apart by identity.
+    Contexts are replaced and never changed, so they are told apart by identity.
     """
-    found = view.spec.pod_sets or ()
-    if any(resource_claim.concerned(one.template.spec) for one in found):
+    pod_sets = view.spec.pod_sets or ()
+    if any(resource_claim.concerned(pod_set.template.spec) for pod_set in pod_sets):
         return _computed(view, around)  # it depends on the claims of this one
     beside = around.rules, around.limits, around.overheads, around.placements
-    priorities = tuple(_preempting_priority(one, view, around) for one in found)
-    volumes = tuple(_volumes(one.template.spec, view, around) for one in found)
-    key = _ENCODER.encode(found), priorities, volumes, *map(id, beside)
+    priorities = tuple(_preempting_priority(pod_set, view, around) for pod_set in pod_sets)
+    volumes = tuple(_volumes(pod_set.template.spec, view, around) for pod_set in pod_sets)
+    key = _ENCODER.encode(pod_sets), priorities, volumes, *map(id, beside)
     return _ASKED.get(key, lambda: _Remembered(_computed(view, around), beside)).asked
 
 
-def _computed(view: Workload, around: Surroundings) -> _Asked:
-    found = view.spec.pod_sets or ()
-    adjusted = [_adjusted(one.template.spec, around, _path(i)) for i, one in enumerate(found)]
+def _computed(view: Workload, around: ChargeContext) -> _Asked:
+    pod_sets = view.spec.pod_sets or ()
+    adjusted = [
+        _adjusted(pod_set.template.spec, around, _path(i)) for i, pod_set in enumerate(pod_sets)
+    ]
     taken = _taken(view, adjusted, around)
     return _Asked(
         tuple(
             _pod_set(
-                _placed(one, around),
-                what,
+                _placed(pod_set, around),
+                claimed,
                 group,
                 _path(index),
                 pod,
-                _preempting_priority(one, view, around),
-                _volumes(one.template.spec, view, around),
+                _preempting_priority(pod_set, view, around),
+                _volumes(pod_set.template.spec, view, around),
             )
-            for index, (one, what, group, pod) in enumerate(
-                zip(found, taken, _groups(found), adjusted, strict=True)
+            for index, (pod_set, claimed, group, pod) in enumerate(
+                zip(pod_sets, taken, _groups(pod_sets), adjusted, strict=True)
             )
         ),
-        next((one.problem for one in taken if one.problem), "")
+        next((claimed.problem for claimed in taken if claimed.problem), "")
         or _invalid(adjusted, around.limits),
     )
 
 
 def _volumes(
-    spec: PodSpec, view: Workload, around: Surroundings
+    spec: PodSpec, view: Workload, around: ChargeContext
 ) -> tuple[tuple[NodeTerm, ...], ...]:
     """Return where the bound volumes of pods are, of those that are on certain nodes."""
     namespace = view.metadata.namespace
-    found = (around.volumes.get((namespace, name)) for name in claim_names(spec))
-    return tuple(terms for terms in found if terms is not None)
+    volumes = (around.volumes.get((namespace, name)) for name in claim_names(spec))
+    return tuple(terms for terms in volumes if terms is not None)
 
 
 def claim_names(spec: PodSpec) -> Iterator[str]:
     """Yield the names of the PersistentVolumeClaims of a pod."""
-    for one in spec.volumes or ():
-        if one.persistent_volume_claim is not None:
-            yield one.persistent_volume_claim.claim_name
+    for volume in spec.volumes or ():
+        if volume.persistent_volume_claim is not None:
+            yield volume.persistent_volume_claim.claim_name
 
 
-def _said(known: model.Workload) -> _Asked:
-    return _Asked(known.pod_sets, known.invalid)
+def _said(previous: model.Workload) -> _Asked:
+    return _Asked(previous.pod_sets, previous.invalid)
 
 
-def _is_newer(meta: ObjectMeta, known: model.Workload) -> bool:
+def _is_newer(meta: ObjectMeta, previous: model.Workload) -> bool:
     """Return whether the spec may be another one.
 
     Where nobody counts generations it always may.
     """
-    return not meta.generation or (meta.uid, meta.generation) != (known.uid, known.generation)
-
-
-def _reclaimed(
-    found: tuple[model.PodSet, ...], given_back: tuple[ReclaimablePod, ...]
-) -> tuple[model.PodSet, ...]:
-    counts = {one.name: one.count for one in given_back}
-    return tuple(
-        one
-        if one.reclaimable == counts.get(one.name, 0)
-        else replace(one, reclaimable=counts.get(one.name, 0))
-        for one in found
+    return not meta.generation or (meta.uid, meta.generation) != (
+        previous.uid,
+        previous.generation,
     )
 
 
-def _placed(one: PodSet, around: Surroundings) -> PodSet:
+def _reclaimed(
+    pod_sets: tuple[model.PodSet, ...], given_back: tuple[ReclaimablePod, ...]
+) -> tuple[model.PodSet, ...]:
+    counts = {reclaimable.name: reclaimable.count for reclaimable in given_back}
+    return tuple(
+        pod_set
+        if pod_set.reclaimable == counts.get(pod_set.name, 0)
+        else replace(pod_set, reclaimable=counts.get(pod_set.name, 0))
+        for pod_set in pod_sets
+    )
+
+
+def _placed(pod_set: PodSet, around: ChargeContext) -> PodSet:
     """Return a pod set whose pods go where their RuntimeClass is.
 
     The API server adds that to pods, and not to the templates of their owners.
     """
-    spec = one.template.spec
-    found = around.placements.get(spec.runtime_class_name or "")
-    if found is None:
-        return one
-    selector = {**(found.node_selector or {}), **(spec.node_selector or {})}
-    tolerations = dict.fromkeys((*(spec.tolerations or ()), *(found.tolerations or ())))
+    spec = pod_set.template.spec
+    placement = around.placements.get(spec.runtime_class_name or "")
+    if placement is None:
+        return pod_set
+    selector = {**(placement.node_selector or {}), **(spec.node_selector or {})}
+    tolerations = dict.fromkeys((*(spec.tolerations or ()), *(placement.tolerations or ())))
     placed = msgspec.structs.replace(spec, node_selector=selector, tolerations=tuple(tolerations))
-    template = msgspec.structs.replace(one.template, spec=placed)
-    return msgspec.structs.replace(one, template=template)
+    template = msgspec.structs.replace(pod_set.template, spec=placed)
+    return msgspec.structs.replace(pod_set, template=template)
 
 
 def _path(index: int) -> str:
     return f"spec.podSets[{index}].template.spec"
 
 
-def _adjusted(spec: PodSpec, around: Surroundings, path: str) -> Pod[int]:
+def _adjusted(spec: PodSpec, around: ChargeContext, path: str) -> Pod[int]:
     """Return the requests of a pod, with overhead and the defaults of LimitRanges."""
     pod = pods.read(spec, path, pods.nanos)
     if spec.runtime_class_name and not pod.overhead:
@@ -923,7 +934,7 @@ def requests_of(template: PodTemplate) -> dict[str, int]:
     return {str(name): amount for name, amount in amounts.items()}
 
 
-def devices(view: Workload, around: Surroundings = PLAIN) -> dict[str, dict[str, int]]:
+def devices(view: Workload, around: ChargeContext = PLAIN) -> dict[str, dict[str, int]]:
     """Return how much of each extended resource one pod asks for, by the name of its pod set.
 
     Defaults of LimitRanges are part of it.
@@ -932,31 +943,31 @@ def devices(view: Workload, around: Surroundings = PLAIN) -> dict[str, dict[str,
         InvalidValueError: a quantity cannot be read; the rule names the field.
     """
     return {
-        one.name: {
+        pod_set.name: {
             name: amount
             for name, amount in transformation.counted(
-                pod_resources.requests(_adjusted(one.template.spec, around, _path(index)))
+                pod_resources.requests(_adjusted(pod_set.template.spec, around, _path(index)))
             ).items()
             if "/" in name and amount  # the others have no domain
         }
-        for index, one in enumerate(view.spec.pod_sets or ())
+        for index, pod_set in enumerate(view.spec.pod_sets or ())
     }
 
 
-def _taken(view: Workload, adjusted: Iterable[Pod[int]], around: Surroundings) -> list[Claimed]:
+def _taken(view: Workload, adjusted: Iterable[Pod[int]], around: ChargeContext) -> list[Claimed]:
     """Return the requests of the pods of each pod set.
 
     A ResourceClaim counts in the first that names it.
     """
-    found: list[Claimed] = []
+    claimed_by_pod_set: list[Claimed] = []
     counted: set[str] = set()
     owners = view.metadata.owner_references or ()
     made_for = (view.metadata.uid, *(owner.uid for owner in owners))
-    for index, (one, pod) in enumerate(zip(view.spec.pod_sets or (), adjusted, strict=True)):
+    for index, (pod_set, pod) in enumerate(zip(view.spec.pod_sets or (), adjusted, strict=True)):
         amounts = transformation.counted(pod_resources.requests(pod), around.rules)
-        spec = one.template.spec
+        spec = pod_set.template.spec
         if not resource_claim.concerned(spec):
-            found.append(Claimed(requests=amounts))
+            claimed_by_pod_set.append(Claimed(requests=amounts))
             continue
         taken = resource_claim.claimed(
             amounts, spec, view.metadata.namespace, around.devices, _path(index), made_for
@@ -968,9 +979,11 @@ def _taken(view: Workload, adjusted: Iterable[Pod[int]], around: Surroundings) -
                 f"{name}: the ResourceClaim that was made for it asks for more than its template"
             )
             taken = replace(taken, problem=f"{_path(index)}.resourceClaims: {rule}")
-        found.append(replace(taken, shared=tuple(s for s in taken.shared if s.key not in counted)))
-        counted |= {one.key for one in taken.shared}
-    return found
+        claimed_by_pod_set.append(
+            replace(taken, shared=tuple(s for s in taken.shared if s.key not in counted))
+        )
+        counted |= {claim.key for claim in taken.shared}
+    return claimed_by_pod_set
 
 
 def _groups(pod_sets: Sequence[PodSet]) -> list[str]:
@@ -978,20 +991,20 @@ def _groups(pod_sets: Sequence[PodSet]) -> list[str]:
 
     The devices of a claim are in one place, so all its pods need the same flavors.
     """
-    named = [resource_claim.named(one.template.spec) for one in pod_sets]
-    counts = Counter(name for one in named for name in one)
+    named = [resource_claim.named(pod_set.template.spec) for pod_set in pod_sets]
+    counts = Counter(name for claim_names_ in named for name in claim_names_)
     groups: dict[str, str] = {}
-    found = []
-    for one, listed in zip(pod_sets, named, strict=True):
+    named_groups = []
+    for pod_set, listed in zip(pod_sets, named, strict=True):
         shared = [name for name in listed if counts[name] > 1]
-        topology = one.topology_request
+        topology = pod_set.topology_request
         group = "" if topology is None else topology.pod_set_group_name or ""
         if shared and not group:
             group = groups.get(shared[0], f"ResourceClaim {shared[0]}")
         for name in shared:
             groups.setdefault(name, group)
-        found.append(group)
-    return found
+        named_groups.append(group)
+    return named_groups
 
 
 def _invalid(adjusted: list[Pod[int]], bounds: Summary) -> str:
@@ -1013,8 +1026,8 @@ def _invalid(adjusted: list[Pod[int]], bounds: Summary) -> str:
     return ""
 
 
-def _joined(found: list[str]) -> str:
-    return found[0] if len(found) == 1 else f"[{', '.join(found)}]"
+def _joined(problems: list[str]) -> str:
+    return problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
 
 
 def _is_held(view: Workload) -> bool:
@@ -1033,8 +1046,12 @@ def _is_held(view: Workload) -> bool:
 
 
 def _is_on_hold(status: WorkloadStatus) -> bool:
-    found = status.condition(conditions.QUOTA_RESERVED)
-    return found is not None and found.status != "True" and found.reason == conditions.ON_HOLD
+    reserved = status.condition(conditions.QUOTA_RESERVED)
+    return (
+        reserved is not None
+        and reserved.status != "True"
+        and reserved.reason == conditions.ON_HOLD
+    )
 
 
 def _reservation(status: WorkloadStatus) -> model.Reservation | None:
@@ -1048,7 +1065,9 @@ def _reservation(status: WorkloadStatus) -> model.Reservation | None:
     since = admitted.last_transition_time if admitted is not None and is_admitted else None
     return model.Reservation(
         cluster_queue=ClusterQueueName(admission.cluster_queue),
-        pod_sets=tuple(_assigned(one) for one in admission.pod_set_assignments or ()),
+        pod_sets=tuple(
+            _assigned(assignment) for assignment in admission.pod_set_assignments or ()
+        ),
         reserved_us=values.microseconds(reserved.last_transition_time, field) or 0,
         admitted=is_admitted,
         admitted_us=values.microseconds(since, "status.conditions[Admitted].lastTransitionTime")
@@ -1057,7 +1076,7 @@ def _reservation(status: WorkloadStatus) -> model.Reservation | None:
     )
 
 
-def _assigned(view: PodSetAssignment) -> model.PodSetAssignment:
+def _assigned(view: PodSetAssignmentStatus) -> model.PodSetAssignment:
     field = f"status.admission.podSetAssignments[{view.name}].resourceUsage"
     usage = view.resource_usage or {}
     return model.PodSetAssignment(
@@ -1110,12 +1129,12 @@ def has_domains(view: Workload) -> bool:
 
 
 def _eviction(status: WorkloadStatus) -> model.Eviction | None:
-    found = status.condition(conditions.EVICTED)
-    if found is None or found.status != "True":
+    evicted = status.condition(conditions.EVICTED)
+    if evicted is None or evicted.status != "True":
         return None
     field = "status.conditions[Evicted].lastTransitionTime"
-    since_us = values.microseconds(found.last_transition_time, field) or 0
-    return model.Eviction(reason=found.reason, since_us=since_us)
+    since_us = values.microseconds(evicted.last_transition_time, field) or 0
+    return model.Eviction(reason=evicted.reason, since_us=since_us)
 
 
 def _pod_set(
@@ -1147,25 +1166,25 @@ def _pod_set(
     )
 
 
-def _topology(view: TopologyRequest | None) -> request.TopologyRequest | None:
+def _topology(view: TopologyRequestSpec | None) -> request.TopologyRequest | None:
     """Return how close to each other pods must be; None where nothing is asked."""
     if view is None:
         return None
     layers = tuple(
-        request.Layer(one.topology, one.size)
-        for one in view.podset_slice_required_topology_constraints or ()
+        request.Layer(layer.topology, layer.size)
+        for layer in view.podset_slice_required_topology_constraints or ()
     )
     if not layers and view.pod_set_slice_required_topology:
         size = view.pod_set_slice_size or 1
         layers = (request.Layer(view.pod_set_slice_required_topology, size),)
-    asked = request.TopologyRequest(
+    topology_request = request.TopologyRequest(
         required=view.required or "",
         preferred=view.preferred or "",
         unconstrained=bool(view.unconstrained),
         layers=layers,
         group=view.pod_set_group_name or "",
     )
-    return asked if asked.is_explicit or asked.group else None
+    return topology_request if topology_request.is_explicit or topology_request.group else None
 
 
 def _affinity(spec: PodSpec, path: str) -> tuple[tuple[Requirement, ...], ...] | None:
@@ -1178,10 +1197,10 @@ def _affinity(spec: PodSpec, path: str) -> tuple[tuple[Requirement, ...], ...] |
         for term in node.required.node_selector_terms
     )
     for term in terms:
-        for one in term:
-            if one.operator not in {"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"}:
+        for requirement in term:
+            if requirement.operator not in {"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"}:
                 rule = f"{path}.affinity: not a valid selector operator"
-                raise InvalidValueError(one.operator, rule)
+                raise InvalidValueError(requirement.operator, rule)
     return terms
 
 
@@ -1201,9 +1220,11 @@ def _shape(spec: PodSpec) -> str:
 def _nameless(containers: Iterable[views.Container]) -> tuple[views.Container, ...]:
     return tuple(
         msgspec.structs.replace(
-            one, name="", resources=views.ResourceRequirements(requests=one.resources.requests)
+            container,
+            name="",
+            resources=views.ResourceRequirements(requests=container.resources.requests),
         )
-        for one in containers
+        for container in containers
     )
 
 
@@ -1211,21 +1232,21 @@ def admission_document(admit: decisions.Admit) -> dict[str, Any]:
     """Return ``status.admission`` of a Workload that is admitted."""
     return {
         "clusterQueue": admit.cluster_queue,
-        "podSetAssignments": [_assignment_document(one) for one in admit.pod_sets],
+        "podSetAssignments": [_assignment_document(pod_set) for pod_set in admit.pod_sets],
     }
 
 
-def _assignment_document(one: decisions.PodSetAssignment) -> dict[str, Any]:
-    document: dict[str, Any] = {"name": one.name}
-    if one.flavors:
-        document["flavors"] = dict(one.flavors)
+def _assignment_document(pod_set: decisions.PodSetAssignment) -> dict[str, Any]:
+    document: dict[str, Any] = {"name": pod_set.name}
+    if pod_set.flavors:
+        document["flavors"] = dict(pod_set.flavors)
         document["resourceUsage"] = {
             resource: quantity.from_canonical(resource, value)
-            for resource, value in one.usage.items()
+            for resource, value in pod_set.usage.items()
         }
-    if one.domains is not None:
-        document["topologyAssignment"] = topology_document(one.domains)
-    return document | {"count": one.count}
+    if pod_set.domains is not None:
+        document["topologyAssignment"] = topology_document(pod_set.domains)
+    return document | {"count": pod_set.count}
 
 
 def topology_document(assigned: model.PodDomains) -> dict[str, Any]:

@@ -14,7 +14,7 @@ at the conditions last; it stops at the first part that is true. ``.?`` takes a 
 from typing import Final
 
 from admission.base import conditions
-from admission.objects.markers import Rule
+from admission.objects.markers import CelRule
 
 
 def holds(subject: str, condition: str) -> str:
@@ -63,19 +63,19 @@ _IS_POD_PRIORITY = (
     f"self.spec.{_REF}.group == 'scheduling.k8s.io' && self.spec.{_REF}.kind == 'PriorityClass'"
 )
 
-SAME_NUMBER_OF_POD_SETS: Final = Rule(
+SAME_NUMBER_OF_POD_SETS: Final = CelRule(
     "self.?status.?admission.optMap(given, size(given.?podSetAssignments.orValue([]))"
     f" == size({of_spec('self', 'podSets')}.orValue([]))).orValue(true) || !{RESERVED}",
     "podSetAssignments must have the same number of podSets as the spec",
 )
-SAME_QUEUE: Final = Rule(
+SAME_QUEUE: Final = CelRule(
     f"{NEVER_HELD} || ({has('self', _QUEUE)}"
     f" ? self.spec.{_QUEUE} == {of_spec('oldSelf', _QUEUE)}.orValue('')"
     f" : !{has('oldSelf', _QUEUE)})"
     f" || !{RESERVED} || !{WAS_RESERVED}",
     f"{_QUEUE} {WHILE}",
 )
-SAME_EXECUTION_TIME: Final = Rule(
+SAME_EXECUTION_TIME: Final = CelRule(
     f"{NEVER_HELD} || {_seconds('self')} == {_seconds('oldSelf')}"
     f" || !{_ADMITTED} || !{_WAS_ADMITTED}",
     f"maximumExecutionTimeSeconds {WHILE}",
@@ -83,13 +83,13 @@ SAME_EXECUTION_TIME: Final = Rule(
 
 ROOT: Final = (
     SAME_NUMBER_OF_POD_SETS,
-    Rule(
+    CelRule(
         f"{NEVER_HELD} || {has('self', _REF)} == {has('oldSelf', _REF)} || !{WAS_RESERVED}",
         f"priorityClassRef {WHILE}",
     ),
-    Rule(_reference_part("group"), f"priorityClassRef.group {WHILE}"),
-    Rule(_reference_part("kind"), f"priorityClassRef.kind {WHILE}"),
-    Rule(
+    CelRule(_reference_part("group"), f"priorityClassRef.group {WHILE}"),
+    CelRule(_reference_part("kind"), f"priorityClassRef.kind {WHILE}"),
+    CelRule(
         _reference_part("name", _IS_POD_PRIORITY),
         "priorityClassRef.name is immutable for scheduling.k8s.io/priorityclass"
         " while workload quota reserved",

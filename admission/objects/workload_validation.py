@@ -27,15 +27,20 @@ from admission.base import conditions, fielderrors, names, quantity, structs
 from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import ErrorType, FieldError, FieldPath
 from admission.objects import admission_gates, rule_checks, run_times, views
-from admission.objects.rule_checks import Finding, Row, Rule, Syntax
+from admission.objects.rule_checks import Row, Rule, RuleBreach, Syntax
 from admission.objects.views import View
-from admission.objects.workload import Admission, PodSetAssignment, PodSetUpdate, ReclaimablePod
+from admission.objects.workload import (
+    Admission,
+    PodSetAssignmentStatus,
+    PodSetUpdate,
+    ReclaimablePod,
+)
 
 _INVALID: Final = ErrorType.INVALID
 _NOTHING: Final = msgspec.Raw(b"null")
 
 
-class Container(View, frozen=True, kw_only=True):
+class ReviewedPodContainer(View, frozen=True, kw_only=True):
     """A container or init container."""
 
     resources: views.ResourceRequirements | None = None
@@ -48,47 +53,47 @@ class TemplateMetadata(View, frozen=True, kw_only=True):
     annotations: dict[str, str] | None = None
 
 
-class TemplateSpec(View, frozen=True, kw_only=True):
+class ReviewedTemplateSpec(View, frozen=True, kw_only=True):
     """Spec of a pod template."""
 
-    init_containers: tuple[Container, ...] | None = None
-    containers: tuple[Container, ...] | None = None
+    init_containers: tuple[ReviewedPodContainer, ...] | None = None
+    containers: tuple[ReviewedPodContainer, ...] | None = None
     resources: views.ResourceRequirements | None = None
 
 
-class Template(View, frozen=True, kw_only=True):
+class ReviewedTemplate(View, frozen=True, kw_only=True):
     """A pod template."""
 
     metadata: TemplateMetadata | None = None
-    spec: TemplateSpec | None = None
+    spec: ReviewedTemplateSpec | None = None
 
 
-class Layer(View, frozen=True, kw_only=True):
+class ReviewedLayer(View, frozen=True, kw_only=True):
     """One layer of sliced topology constraints."""
 
     topology: str = ""
     size: int = 0
 
 
-class TopologyRequest(View, frozen=True, kw_only=True):
+class ReviewedTopologyRequest(View, frozen=True, kw_only=True):
     """Topology request of a pod set, as far as it is about slices."""
 
     pod_set_slice_required_topology: str | None = None
     pod_set_slice_size: int | None = None
-    podset_slice_required_topology_constraints: tuple[Layer, ...] | None = None
+    podset_slice_required_topology_constraints: tuple[ReviewedLayer, ...] | None = None
 
 
-class PodSet(View, frozen=True, kw_only=True):
+class ReviewedPodSet(View, frozen=True, kw_only=True):
     """A set of equal pods."""
 
     name: str = "main"
     count: int = 1
     min_count: int | None = None
-    template: Template = Template()
-    topology_request: TopologyRequest | None = None
+    template: ReviewedTemplate = ReviewedTemplate()
+    topology_request: ReviewedTopologyRequest | None = None
 
 
-class WorkloadSpec(View, frozen=True, kw_only=True):
+class ReviewedWorkloadSpec(View, frozen=True, kw_only=True):
     """Spec of a Workload; its pod sets as sent, to be compared without reading them."""
 
     pod_sets: msgspec.Raw = _NOTHING
@@ -102,7 +107,7 @@ class CheckState(View, frozen=True, kw_only=True):
     pod_set_updates: list[dict[str, Any]] | None = None
 
 
-class WorkloadStatus(View, frozen=True, kw_only=True):
+class ReviewedWorkloadStatus(View, frozen=True, kw_only=True):
     """Status of a Workload."""
 
     conditions: tuple[views.Condition, ...] | None = None
@@ -117,21 +122,21 @@ class WorkloadStatus(View, frozen=True, kw_only=True):
         return any(c.type == kind and c.status == "True" for c in self.conditions or ())
 
 
-class Workload(views.Object, frozen=True, kw_only=True):
+class ReviewedWorkload(views.Object, frozen=True, kw_only=True):
     """A Workload under review."""
 
-    spec: WorkloadSpec = WorkloadSpec()
-    status: WorkloadStatus = WorkloadStatus()
+    spec: ReviewedWorkloadSpec = ReviewedWorkloadSpec()
+    status: ReviewedWorkloadStatus = ReviewedWorkloadStatus()
 
 
-_POD_SETS: Final[msgspec.json.Decoder[tuple[PodSet, ...] | None]] = structs.decoder(
-    tuple[PodSet, ...] | None
+_POD_SETS: Final[msgspec.json.Decoder[tuple[ReviewedPodSet, ...] | None]] = structs.decoder(
+    tuple[ReviewedPodSet, ...] | None
 )
 _ADMISSION: Final[msgspec.json.Decoder[Admission | None]] = structs.decoder(Admission | None)
 _DOCUMENT: Final = structs.decoder(Any)
 
 
-class Review:
+class WorkloadReview:
     """What the rules of one Workload read; parts are decoded once.
 
     Attributes:
@@ -148,7 +153,7 @@ class Review:
         "admission", "is_elastic", "is_reserved", "new", "old", "pod_sets", "was_reserved",
     )  # fmt: skip
 
-    def __init__(self, old: Workload | None, new: Workload) -> None:
+    def __init__(self, old: ReviewedWorkload | None, new: ReviewedWorkload) -> None:
         """Decodes the parts.
 
         Raises:
@@ -156,17 +161,17 @@ class Review:
         """
         self.new = new
         self.old = old
-        self.pod_sets: tuple[PodSet, ...] = _POD_SETS.decode(new.spec.pod_sets) or ()
+        self.pod_sets: tuple[ReviewedPodSet, ...] = _POD_SETS.decode(new.spec.pod_sets) or ()
         self.admission: Admission | None = _ADMISSION.decode(new.status.admission)
         self.is_reserved = new.status.is_true(conditions.QUOTA_RESERVED)
         self.was_reserved = old is not None and old.status.is_true(conditions.QUOTA_RESERVED)
         self.is_elastic = new.metadata.annotation(names.ELASTIC_JOB) == "true"
 
-    def pod_set(self, name: str) -> PodSet | None:
+    def pod_set(self, name: str) -> ReviewedPodSet | None:
         """The pod set of that name."""
-        return next((one for one in self.pod_sets if one.name == name), None)
+        return next((pod_set for pod_set in self.pod_sets if pod_set.name == name), None)
 
-    def assignments(self) -> tuple[PodSetAssignment, ...]:
+    def assignments(self) -> tuple[PodSetAssignmentStatus, ...]:
         """Return the assignments of the pod sets; none without an admission."""
         return (self.admission.pod_set_assignments if self.admission else None) or ()
 
@@ -174,12 +179,15 @@ class Review:
         """Return whether a pod set of an elastic Workload has fewer pods than its quota is for."""
         if not self.is_elastic:
             return False
-        found = self.pod_set(name)
-        given = next((one.count for one in self.assignments() if one.name == name), None)
-        return found is not None and given is not None and found.count < given
+        pod_set = self.pod_set(name)
+        count_given = next(
+            (assignment.count for assignment in self.assignments() if assignment.name == name),
+            None,
+        )
+        return pod_set is not None and count_given is not None and pod_set.count < count_given
 
 
-def _has_admission(workload: Workload) -> bool:
+def _has_admission(workload: ReviewedWorkload) -> bool:
     """Return whether ``status.admission`` is set."""
     return bytes(workload.status.admission) != b"null"
 
@@ -199,13 +207,13 @@ def _template(index: int) -> FieldPath:
     return POD_SETS.index(index).child("template")
 
 
-def _template_metadata(review: Review) -> Iterator[FieldError]:
+def _template_metadata(review: WorkloadReview) -> Iterator[FieldError]:
     for index, pod_set in enumerate(review.pod_sets):
-        found = pod_set.template.metadata
-        if found is not None and (found.labels or found.annotations):
+        metadata = pod_set.template.metadata
+        if metadata is not None and (metadata.labels or metadata.annotations):
             path = _template(index).child("metadata")
-            yield from rule_checks.labels(path.child("labels"), found.labels)
-            yield from rule_checks.annotations(path.child("annotations"), found.annotations)
+            yield from rule_checks.labels(path.child("labels"), metadata.labels)
+            yield from rule_checks.annotations(path.child("annotations"), metadata.annotations)
 
 
 Place = tuple[int, str, int | None, str, Mapping[str, str | int]]
@@ -213,7 +221,7 @@ Place = tuple[int, str, int | None, str, Mapping[str, str | int]]
 the amounts. Paths are only made of what is broken."""
 
 
-def _amounts(pod_sets: Iterable[PodSet]) -> Iterator[Place]:
+def _amounts(pod_sets: Iterable[ReviewedPodSet]) -> Iterator[Place]:
     for index, pod_set in enumerate(pod_sets):
         spec = pod_set.template.spec
         if spec is None:
@@ -228,13 +236,13 @@ def _amounts(pod_sets: Iterable[PodSet]) -> Iterator[Place]:
 
 
 def _of_resources(
-    index: int, member: str, position: int | None, found: views.ResourceRequirements | None
+    index: int, member: str, position: int | None, requirements: views.ResourceRequirements | None
 ) -> Iterator[Place]:
-    if found is not None:
-        if found.requests:
-            yield index, member, position, "requests", found.requests
-        if found.limits:
-            yield index, member, position, "limits", found.limits
+    if requirements is not None:
+        if requirements.requests:
+            yield index, member, position, "requests", requirements.requests
+        if requirements.limits:
+            yield index, member, position, "limits", requirements.limits
 
 
 def _path(place: Place, resource: str) -> FieldPath:
@@ -245,74 +253,80 @@ def _path(place: Place, resource: str) -> FieldPath:
     return path.child(kind).key(resource)
 
 
-def _reserved_names(review: Review) -> Iterable[Finding]:
+def _reserved_names(review: WorkloadReview) -> Iterable[RuleBreach]:
     for place in _amounts(review.pod_sets):
         if RESERVED_RESOURCE in place[-1]:
-            yield Finding(_path(place, RESERVED_RESOURCE), RESERVED_RESOURCE)
+            yield RuleBreach(_path(place, RESERVED_RESOURCE), RESERVED_RESOURCE)
 
 
-def _negative_amounts(review: Review) -> Iterable[Finding]:
+def _negative_amounts(review: WorkloadReview) -> Iterable[RuleBreach]:
     for place in _amounts(review.pod_sets):
         for resource, amount in place[-1].items():
             if rule_checks.is_negative(amount):
-                yield Finding(_path(place, resource), rule_checks.quantity_text(amount))
+                yield RuleBreach(_path(place, resource), rule_checks.quantity_text(amount))
 
 
-def _requests(review: Review) -> Iterator[tuple[FieldPath, TopologyRequest]]:
+def _requests(review: WorkloadReview) -> Iterator[tuple[FieldPath, ReviewedTopologyRequest]]:
     for index, pod_set in enumerate(review.pod_sets):
         if pod_set.topology_request is not None:
             yield POD_SETS.index(index).child("topologyRequest"), pod_set.topology_request
 
 
-def _slices_without_size(review: Review) -> Iterable[Finding]:
-    for path, found in _requests(review):
-        if found.pod_set_slice_required_topology is not None and found.pod_set_slice_size is None:
-            yield Finding(path.child("podSetSliceSize"))
+def _slices_without_size(review: WorkloadReview) -> Iterable[RuleBreach]:
+    for path, request_ in _requests(review):
+        if (
+            request_.pod_set_slice_required_topology is not None
+            and request_.pod_set_slice_size is None
+        ):
+            yield RuleBreach(path.child("podSetSliceSize"))
 
 
-def _empty_slices(review: Review) -> Iterable[Finding]:
-    for path, found in _requests(review):
-        size = found.pod_set_slice_size
+def _empty_slices(review: WorkloadReview) -> Iterable[RuleBreach]:
+    for path, request_ in _requests(review):
+        size = request_.pod_set_slice_size
         if size is not None and size <= 0:
-            yield Finding(path.child("podSetSliceSize"), size)
+            yield RuleBreach(path.child("podSetSliceSize"), size)
 
 
-def _size_without_slices(review: Review) -> Iterable[Finding]:
-    for path, found in _requests(review):
-        if found.pod_set_slice_size is not None and found.pod_set_slice_required_topology is None:
-            yield Finding(path.child("podSetSliceSize"))
+def _size_without_slices(review: WorkloadReview) -> Iterable[RuleBreach]:
+    for path, request_ in _requests(review):
+        if (
+            request_.pod_set_slice_size is not None
+            and request_.pod_set_slice_required_topology is None
+        ):
+            yield RuleBreach(path.child("podSetSliceSize"))
 
 
-def _empty_layers(review: Review) -> Iterable[Finding]:
-    for path, found in _requests(review):
-        layers = found.podset_slice_required_topology_constraints or ()
+def _empty_layers(review: WorkloadReview) -> Iterable[RuleBreach]:
+    for path, request_ in _requests(review):
+        layers = request_.podset_slice_required_topology_constraints or ()
         for index, layer in enumerate(layers):
             if layer.size <= 0:
                 place = path.child("podsetSliceRequiredTopologyConstraints").index(index)
-                yield Finding(place.child("size"), layer.size)
+                yield RuleBreach(place.child("size"), layer.size)
 
 
-def _variable(review: Review) -> int:
-    return sum(one.min_count is not None for one in review.pod_sets)
+def _variable(review: WorkloadReview) -> int:
+    return sum(pod_set.min_count is not None for pod_set in review.pod_sets)
 
 
-def _several_variable(review: Review) -> Iterable[Finding]:
+def _several_variable(review: WorkloadReview) -> Iterable[RuleBreach]:
     count = _variable(review)
     if count > 1:
-        yield Finding(POD_SETS, count)
+        yield RuleBreach(POD_SETS, count)
 
 
-def _variable_and_elastic(review: Review) -> Iterable[Finding]:
+def _variable_and_elastic(review: WorkloadReview) -> Iterable[RuleBreach]:
     count = _variable(review)
     if count and review.is_elastic:
-        yield Finding(POD_SETS, count)
+        yield RuleBreach(POD_SETS, count)
 
 
-def _gate_names(review: Review) -> Iterable[FieldError]:
+def _gate_names(review: WorkloadReview) -> Iterable[FieldError]:
     return admission_gates.errors(review.new.metadata.annotation(names.ADMISSION_GATED_BY))
 
 
-SPEC_RULES: Final[tuple[Row[Review], ...]] = (
+SPEC_RULES: Final[tuple[Row[WorkloadReview], ...]] = (
     Syntax("Workload 1", _template_metadata),
     Rule("Workload 2", _INVALID, "the key is reserved for internal kueue use", _reserved_names),
     Rule("Workload 3", _INVALID, "must be greater than or equal to 0", _negative_amounts),
@@ -348,32 +362,32 @@ _AS_UPDATE: Final = structs.converter(PodSetUpdate)
 _ASSIGNMENTS: Final = ADMISSION.child("podSetAssignments")
 
 
-def _reserved_without_admission(review: Review) -> Iterable[Finding]:
+def _reserved_without_admission(review: WorkloadReview) -> Iterable[RuleBreach]:
     if not review.is_reserved or _has_admission(review.new):
         return
     if review.old is None or not review.was_reserved or _has_admission(review.old):
-        yield Finding(ADMISSION)
+        yield RuleBreach(ADMISSION)
 
 
-def _assigned(review: Review) -> Iterator[tuple[int, PodSetAssignment]]:
+def _assigned(review: WorkloadReview) -> Iterator[tuple[int, PodSetAssignmentStatus]]:
     return enumerate(review.assignments() if review.is_reserved else ())
 
 
-def _unknown_assignments(review: Review) -> Iterable[Finding]:
-    for index, one in _assigned(review):
-        if review.pod_set(one.name) is None:
-            yield Finding(_ASSIGNMENTS.index(index).child("name"), one.name)
+def _unknown_assignments(review: WorkloadReview) -> Iterable[RuleBreach]:
+    for index, assignment in _assigned(review):
+        if review.pod_set(assignment.name) is None:
+            yield RuleBreach(_ASSIGNMENTS.index(index).child("name"), assignment.name)
 
 
-def _broken_usage(review: Review) -> Iterable[Finding]:
-    for index, one in _assigned(review):
-        count = one.count or 0
+def _broken_usage(review: WorkloadReview) -> Iterable[RuleBreach]:
+    for index, assignment in _assigned(review):
+        count = assignment.count or 0
         if count <= 0:
             continue
-        for resource, amount in (one.resource_usage or {}).items():
+        for resource, amount in (assignment.resource_usage or {}).items():
             if _canonical(resource, amount) % count:
                 place = _ASSIGNMENTS.index(index).child("resourceUsage").key(resource)
-                yield Finding(place, rule_checks.quantity_text(amount), {"count": count})
+                yield RuleBreach(place, rule_checks.quantity_text(amount), {"count": count})
 
 
 def _canonical(resource: str, amount: str | int) -> int:
@@ -383,65 +397,72 @@ def _canonical(resource: str, amount: str | int) -> int:
         return 0
 
 
-def _conditions(review: Review) -> Iterator[FieldError]:
+def _conditions(review: WorkloadReview) -> Iterator[FieldError]:
     return rule_checks.conditions(STATUS.child("conditions"), review.new.status.conditions or ())
 
 
-def _unknown_reclaimable(review: Review) -> Iterable[Finding]:
-    for one in review.new.status.reclaimable_pods or ():
-        if review.pod_set(one.name) is None:
-            path = RECLAIMABLE.key(one.name).child("name")
-            yield Finding(path, one.name, _supported(p.name for p in review.pod_sets))
+def _unknown_reclaimable(review: WorkloadReview) -> Iterable[RuleBreach]:
+    for reclaimable in review.new.status.reclaimable_pods or ():
+        if review.pod_set(reclaimable.name) is None:
+            path = RECLAIMABLE.key(reclaimable.name).child("name")
+            yield RuleBreach(path, reclaimable.name, _supported(p.name for p in review.pod_sets))
 
 
-def _too_many_reclaimable(review: Review) -> Iterable[Finding]:
+def _too_many_reclaimable(review: WorkloadReview) -> Iterable[RuleBreach]:
     kept = _kept(review)
-    for one in review.new.status.reclaimable_pods or ():
-        pod_set = review.pod_set(one.name)
-        if pod_set is None or one.count <= pod_set.count or (one.name, one.count) in kept:
+    for reclaimable in review.new.status.reclaimable_pods or ():
+        pod_set = review.pod_set(reclaimable.name)
+        if (
+            pod_set is None
+            or reclaimable.count <= pod_set.count
+            or (reclaimable.name, reclaimable.count) in kept
+        ):
             continue
-        path = RECLAIMABLE.key(one.name).child("count")
-        yield Finding(path, one.count, {"count": pod_set.count})
+        path = RECLAIMABLE.key(reclaimable.name).child("count")
+        yield RuleBreach(path, reclaimable.count, {"count": pod_set.count})
 
 
-def _kept(review: Review) -> frozenset[tuple[str, int]]:
+def _kept(review: WorkloadReview) -> frozenset[tuple[str, int]]:
     """Return what an elastic Workload had reclaimed before it was made smaller may stay."""
     if review.old is None or not review.is_elastic:
         return frozenset()
-    return frozenset((one.name, one.count) for one in review.old.status.reclaimable_pods or ())
+    return frozenset(
+        (reclaimable.name, reclaimable.count)
+        for reclaimable in review.old.status.reclaimable_pods or ()
+    )
 
 
-def _updates(review: Review) -> Iterator[tuple[FieldPath, PodSetUpdate]]:
+def _updates(review: WorkloadReview) -> Iterator[tuple[FieldPath, PodSetUpdate]]:
     for index, check in enumerate(review.new.status.admission_checks or ()):
-        for place, found in enumerate(check.pod_set_updates or ()):
+        for place, update in enumerate(check.pod_set_updates or ()):
             path = CHECKS.index(index).child("podSetUpdates").index(place)
-            yield path, _AS_UPDATE(found)
+            yield path, _AS_UPDATE(update)
 
 
-def _unknown_updates(review: Review) -> Iterable[Finding]:
-    for path, one in _updates(review):
-        if review.pod_set(one.name) is None:
+def _unknown_updates(review: WorkloadReview) -> Iterable[RuleBreach]:
+    for path, update in _updates(review):
+        if review.pod_set(update.name) is None:
             supported = _supported(sorted({p.name for p in review.pod_sets}))
-            yield Finding(path.child("name"), one.name, supported)
+            yield RuleBreach(path.child("name"), update.name, supported)
 
 
-def _update_tolerations(review: Review) -> Iterator[FieldError]:
-    for path, one in _updates(review):
-        yield from rule_checks.toleration_keys(path.child("tolerations"), one.tolerations)
+def _update_tolerations(review: WorkloadReview) -> Iterator[FieldError]:
+    for path, update in _updates(review):
+        yield from rule_checks.toleration_keys(path.child("tolerations"), update.tolerations)
 
 
-def _update_metadata(review: Review) -> Iterator[FieldError]:
-    for path, one in _updates(review):
-        yield from rule_checks.annotations(path.child("annotations"), one.annotations)
-        yield from rule_checks.labels(path.child("nodeSelector"), one.node_selector)
-        yield from rule_checks.labels(path.child("labels"), one.labels)
+def _update_metadata(review: WorkloadReview) -> Iterator[FieldError]:
+    for path, update in _updates(review):
+        yield from rule_checks.annotations(path.child("annotations"), update.annotations)
+        yield from rule_checks.labels(path.child("nodeSelector"), update.node_selector)
+        yield from rule_checks.labels(path.child("labels"), update.labels)
 
 
 def _supported(choices: Iterable[str]) -> dict[str, object]:
     return {"supported": ", ".join(f'"{choice}"' for choice in choices)}
 
 
-STATUS_RULES: Final[tuple[Row[Review], ...]] = (
+STATUS_RULES: Final[tuple[Row[WorkloadReview], ...]] = (
     Rule(
         "Workload 10", ErrorType.REQUIRED,
         "must be set while the QuotaReserved condition is true", _reserved_without_admission,
@@ -474,7 +495,7 @@ READY: Final = "Ready"
 _FREE: Final = ("topologyAssignment", "delayedTopologyRequest")
 
 
-def _pod_sets(review: Review) -> tuple[list[Any], list[Any]] | None:
+def _pod_sets(review: WorkloadReview) -> tuple[list[Any], list[Any]] | None:
     """Pod sets before and after where they may not change and are not the same bytes."""
     if review.old is None or not review.was_reserved:
         return None
@@ -484,20 +505,20 @@ def _pod_sets(review: Review) -> tuple[list[Any], list[Any]] | None:
     return _document(before) or [], _document(after) or []
 
 
-def _other_number(review: Review) -> Iterable[Finding]:
-    found = _pod_sets(review)
-    if found and len(found[0]) != len(found[1]):
-        yield Finding(POD_SETS, found[1])
+def _other_number(review: WorkloadReview) -> Iterable[RuleBreach]:
+    before_and_after = _pod_sets(review)
+    if before_and_after and len(before_and_after[0]) != len(before_and_after[1]):
+        yield RuleBreach(POD_SETS, before_and_after[1])
 
 
-def _changed_pod_sets(review: Review) -> Iterable[Finding]:
-    found = _pod_sets(review)
-    if not found or len(found[0]) != len(found[1]):
+def _changed_pod_sets(review: WorkloadReview) -> Iterable[RuleBreach]:
+    before_and_after = _pod_sets(review)
+    if not before_and_after or len(before_and_after[0]) != len(before_and_after[1]):
         return
-    for index, (before, after) in enumerate(zip(*found, strict=True)):
+    for index, (before, after) in enumerate(zip(*before_and_after, strict=True)):
         if not rule_checks.same(before, _at_least(before, after)):
             # Copied: the position stands behind a dot, not in brackets.
-            yield Finding(POD_SETS.child(str(index)), after)
+            yield RuleBreach(POD_SETS.child(str(index)), after)
 
 
 def _at_least(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
@@ -506,35 +527,41 @@ def _at_least(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     return {**after, "count": had} if after.get("count", 1) < had else after
 
 
-def _reclaimed(workload: Workload) -> dict[str, ReclaimablePod]:
-    return {one.name: one for one in workload.status.reclaimable_pods or ()}
+def _reclaimed(workload: ReviewedWorkload) -> dict[str, ReclaimablePod]:
+    return {
+        reclaimable.name: reclaimable for reclaimable in workload.status.reclaimable_pods or ()
+    }
 
 
-def _held(review: Review) -> Mapping[str, ReclaimablePod]:
+def _held(review: WorkloadReview) -> Mapping[str, ReclaimablePod]:
     """Return what was reclaimed before and must stay, because quota is held all along."""
     if review.old is None or not (review.was_reserved and review.is_reserved):
         return {}
     before = _reclaimed(review.old)
-    return {name: one for name, one in before.items() if not review.is_shrinking(name)}
+    return {
+        name: reclaimable for name, reclaimable in before.items() if not review.is_shrinking(name)
+    }
 
 
-def _less_reclaimed(review: Review) -> Iterable[Finding]:
+def _less_reclaimed(review: WorkloadReview) -> Iterable[RuleBreach]:
     before = _held(review)
-    for name, one in _reclaimed(review.new).items() if before else ():
-        if name in before and one.count < before[name].count:
-            yield Finding(
-                RECLAIMABLE.key(name).child("count"), one.count, {"count": before[name].count}
+    for name, reclaimable in _reclaimed(review.new).items() if before else ():
+        if name in before and reclaimable.count < before[name].count:
+            yield RuleBreach(
+                RECLAIMABLE.key(name).child("count"),
+                reclaimable.count,
+                {"count": before[name].count},
             )
 
 
-def _no_longer_reclaimed(review: Review) -> Iterable[Finding]:
+def _no_longer_reclaimed(review: WorkloadReview) -> Iterable[RuleBreach]:
     before = _held(review)
     if before:
         for name in sorted(before.keys() - _reclaimed(review.new).keys()):
-            yield Finding(RECLAIMABLE.key(name))
+            yield RuleBreach(RECLAIMABLE.key(name))
 
 
-def _changed_admission(review: Review) -> Iterable[Finding]:
+def _changed_admission(review: WorkloadReview) -> Iterable[RuleBreach]:
     if review.old is None:
         return
     before, after = review.old.status.admission, review.new.status.admission
@@ -544,22 +571,22 @@ def _changed_admission(review: Review) -> Iterable[Finding]:
     if was is None or will is None:
         return
     if not rule_checks.same(_without_topology(was), _without_topology(will)):
-        yield Finding(ADMISSION, will)
+        yield RuleBreach(ADMISSION, will)
 
 
 def _without_topology(admission: dict[str, Any]) -> dict[str, Any]:
     """The admission without what may change while it lasts."""
     kept = [
-        {key: value for key, value in one.items() if key not in _FREE}
-        for one in admission.get("podSetAssignments") or ()
+        {key: value for key, value in assignment.items() if key not in _FREE}
+        for assignment in admission.get("podSetAssignments") or ()
     ]
     return {**admission, "podSetAssignments": kept}
 
 
-def _changed_updates(review: Review) -> Iterable[Finding]:
+def _changed_updates(review: WorkloadReview) -> Iterable[RuleBreach]:
     if review.old is None:
         return
-    after = {one.name: one for one in _ready(review.new)}
+    after = {check.name: check for check in _ready(review.new)}
     for index, before in enumerate(review.old.status.admission_checks or ()):
         now = after.get(before.name)
         if now is None or before.state != READY:
@@ -567,33 +594,34 @@ def _changed_updates(review: Review) -> Iterable[Finding]:
         if not rule_checks.same(before.pod_set_updates, now.pod_set_updates):
             path = CHECKS.index(index).child("podSetUpdates")
             shown: list[object] = [*(now.pod_set_updates or ())]
-            yield Finding(path, shown)
+            yield RuleBreach(path, shown)
 
 
-def _ready(workload: Workload) -> Iterator[CheckState]:
-    return (one for one in workload.status.admission_checks or () if one.state == READY)
+def _ready(workload: ReviewedWorkload) -> Iterator[CheckState]:
+    return (check for check in workload.status.admission_checks or () if check.state == READY)
 
 
-def _unnominated_cluster(review: Review) -> Iterable[Finding]:
+def _unnominated_cluster(review: WorkloadReview) -> Iterable[RuleBreach]:
     name = review.new.status.cluster_name
     if review.old is None or name is None or review.old.status.cluster_name is not None:
         return
     if names.SLICE_REPLACEMENT in (review.new.metadata.annotations or {}):
         return
     if name not in (review.old.status.nominated_cluster_names or ()):
-        yield Finding(STATUS.child("clusterName"), name)
+        yield RuleBreach(STATUS.child("clusterName"), name)
 
 
-def _gate_changes(review: Review) -> Iterable[FieldError]:
+def _gate_changes(review: WorkloadReview) -> Iterable[FieldError]:
     if review.old is None:
         return []
     before, after = (
-        one.metadata.annotation(names.ADMISSION_GATED_BY) for one in (review.old, review.new)
+        workload.metadata.annotation(names.ADMISSION_GATED_BY)
+        for workload in (review.old, review.new)
     )
     return admission_gates.update_errors(before, after)
 
 
-UPDATE_RULES: Final[tuple[Row[Review], ...]] = (
+UPDATE_RULES: Final[tuple[Row[WorkloadReview], ...]] = (
     Rule("Workload 21", _INVALID, IMMUTABLE, _other_number),
     Rule("Workload 22", _INVALID, IMMUTABLE, _changed_pod_sets),
     Rule("Workload 23", _INVALID, "cannot be less than {count}", _less_reclaimed),
@@ -611,20 +639,20 @@ UPDATE_RULES: Final[tuple[Row[Review], ...]] = (
 
 # ------------------------------------------------------------------------------------------ all
 
-RULES: Final[tuple[Row[Review], ...]] = (
+RULES: Final[tuple[Row[WorkloadReview], ...]] = (
     *SPEC_RULES,
     *STATUS_RULES,
     *UPDATE_RULES,
 )
 
 
-def errors(old: Workload | None, new: Workload) -> list[FieldError]:
+def errors(old: ReviewedWorkload | None, new: ReviewedWorkload) -> list[FieldError]:
     """Errors of a Workload; ``old`` is None on creation.
 
     Raises:
         msgspec.ValidationError: a field has the wrong type.
     """
     before = None if old is None else old.metadata
-    found = rule_checks.errors(RULES, Review(old, new))
-    found += run_times.queued_errors(before, new.metadata)
-    return list(fielderrors.in_order(found))
+    field_errors = rule_checks.errors(RULES, WorkloadReview(old, new))
+    field_errors += run_times.queued_errors(before, new.metadata)
+    return list(fielderrors.in_order(field_errors))

@@ -146,26 +146,26 @@ class JobOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
         return kueue.WORKLOAD_MISSING
 
     @override
-    def start(self, of: Workload, given: Mapping[str, Injection]) -> patches.Patch:
-        injection = given[POD_SET]
+    def start(self, workload: Workload, injections: Mapping[str, Injection]) -> patches.Patch:
+        injection = injections[POD_SET]
         if self.grows() is not None:
             # Slices come and go, and pods keep the name that they were made with.
             first = KIND.key_of(self.view).name
             mark = {names.WORKLOAD_ANNOTATION: first, names.SLICE_NAME: first}
             injection = replace(injection, annotations={**injection.annotations, **mark})
         else:
-            injection = gated_for_domains(injection, of, POD_SET)
-        return start(self.view, of, injection)
+            injection = gated_for_domains(injection, workload, POD_SET)
+        return start(self.view, workload, injection)
 
     @override
-    def stands_for(self, of: Workload) -> bool:
+    def stands_for(self, workload: Workload) -> bool:
         """Return true, as it is unknown, until the template of a suspended Job is restored."""
-        job, limit = self.view, of.spec.maximum_execution_time_seconds
-        if pod_set(of) is None or limit != max_execution_seconds(job.metadata):
+        job, limit = self.view, workload.spec.maximum_execution_time_seconds
+        if pod_set(workload) is None or limit != max_execution_seconds(job.metadata):
             return False
         if not is_suspended(job):
-            return not self.has_other_count(of)
-        return is_injected(job) or not has_other_pods(job, of)
+            return not self.has_other_count(workload)
+        return is_injected(job) or not has_other_pods(job, workload)
 
     @override
     def reclaims(self) -> Reclaims:
@@ -212,8 +212,8 @@ class JobOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
         return let_go(self.view)
 
     @override
-    def reclaimable(self, of: Workload) -> Mapping[str, int]:
-        return {POD_SET: reclaimable(self.view, of)}
+    def reclaimable(self, workload: Workload) -> Mapping[str, int]:
+        return {POD_SET: reclaimable(self.view, workload)}
 
     @override
     def is_injected(self) -> bool:
@@ -234,24 +234,24 @@ class JobOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
         return reset(self.view) if self.view.status.start_time else None
 
     @override
-    def restore(self, of: Workload | None) -> patches.Patch:
-        return restore(self.view, of)
+    def restore(self, workload: Workload | None) -> patches.Patch:
+        return restore(self.view, workload)
 
     @override
-    def has_other_pods(self, of: Workload) -> bool:
-        return has_other_pods(self.view, of)
+    def has_other_pods(self, workload: Workload) -> bool:
+        return has_other_pods(self.view, workload)
 
     @override
-    def has_other_count(self, of: Workload) -> bool:
-        return not is_elastic(self.view) and has_other_count(self.view, of)
+    def has_other_count(self, workload: Workload) -> bool:
+        return not is_elastic(self.view) and has_other_count(self.view, workload)
 
     @override
-    def asks_otherwise(self, of: Workload) -> bool:
-        return asks_otherwise(self.view, of)
+    def asks_otherwise(self, workload: Workload) -> bool:
+        return asks_otherwise(self.view, workload)
 
     @override
-    def waits_otherwise(self, of: Workload) -> bool:
-        return waits_otherwise(self.view, of)
+    def waits_otherwise(self, workload: Workload) -> bool:
+        return waits_otherwise(self.view, workload)
 
 
 # ------------------------------------------------------------------------------ what a Job says
@@ -276,8 +276,8 @@ def let_go(job: batch.Job) -> Workload | None:
     owner = JobOwner(job)
     if not owner.was_admitted() or owner.finished() is not None or is_elastic(job):
         return None
-    wanted = parallelism(job) if job.spec.completions is None else job.spec.completions
-    left = max(0, min(count(job), wanted - _ended(job, wanted)))
+    total = parallelism(job) if job.spec.completions is None else job.spec.completions
+    left = max(0, min(count(job), total - _ended(job, total)))
     template = job.spec.template
     queue = template.metadata.label(names.LOCAL_QUEUE_NAME_LABEL)
     return Workload(
@@ -373,8 +373,8 @@ def digest(template: Mapping[str, Any]) -> str:
 
 def pod_set(workload: Workload) -> PodSet | None:
     """Return the one pod set of a Job's Workload, or None if somebody made it otherwise."""
-    found = workload.spec.pod_sets or ()
-    return found[0] if len(found) == 1 and found[0].name == POD_SET else None
+    pod_sets = workload.spec.pod_sets or ()
+    return pod_sets[0] if len(pod_sets) == 1 and pod_sets[0].name == POD_SET else None
 
 
 def admitted_count(workload: Workload) -> int | None:
@@ -388,20 +388,20 @@ def admitted_count(workload: Workload) -> int | None:
 
 def reclaimable(job: batch.Job, workload: Workload) -> int:
     """Return how many pods of the Workload's count will never run again."""
-    asked = pod_set(workload)
-    if asked is None or parallelism(job) <= 1:
+    pod_set_ = pod_set(workload)
+    if pod_set_ is None or parallelism(job) <= 1:
         return 0  # one pod at a time leaves nothing before the Job has ended
     completions = job.spec.completions
     # Without completions the Job is done when one pod has succeeded and the others have ended.
-    wanted = parallelism(job) if completions is None else completions
-    ended = _ended(job, wanted)
+    total = parallelism(job) if completions is None else completions
+    ended = _ended(job, total)
     if ended == 0:
         return 0
-    left = max(0, wanted - ended)
-    return asked.count - min(asked.count, left)
+    left = max(0, total - ended)
+    return pod_set_.count - min(pod_set_.count, left)
 
 
-def _ended(job: batch.Job, wanted: int) -> int:
+def _ended(job: batch.Job, total: int) -> int:
     """Return the number of completions for which no pod will run any more.
 
     Of an Indexed Job also those that have failed for good: their number is in no counter.
@@ -409,7 +409,7 @@ def _ended(job: batch.Job, wanted: int) -> int:
     if job.spec.completion_mode != INDEXED:
         return job.status.succeeded
     texts = (job.status.completed_indexes, job.status.failed_indexes or "")
-    return _count_indexes(texts, wanted)
+    return _count_indexes(texts, total)
 
 
 def _count_indexes(texts: Iterable[str], below: int) -> int:
@@ -433,7 +433,7 @@ def _span(text: str) -> tuple[int, int] | None:
     """Return first and last index of ``3`` or ``3-5``, or None for anything else."""
     first, dash, last = text.partition("-")
     numbers = (first, last if dash else first)
-    if not all(_is_number(one) for one in numbers):
+    if not all(_is_number(number) for number in numbers):
         return None
     return int(first), int(numbers[1])
 
@@ -442,18 +442,18 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
 
 
-def read(found: batch.JobDocument) -> batch.Job:
+def read(document: batch.JobDocument) -> batch.Job:
     """Return the parts of a Job that decisions depend on, with the digest of its pod template.
 
     Raises:
         msgspec.ValidationError: the spec is not a Job's.
     """
-    return found.view(digest(found.template))
+    return document.view(digest(document.template))
 
 
 def build(
     job: batch.Job,
-    found: batch.JobDocument,
+    document: batch.JobDocument,
     classes: PriorityClasses,
     copied: Iterable[str] = (),
 ) -> dict[str, Any]:
@@ -461,7 +461,7 @@ def build(
 
     Args:
         job: the Job.
-        found: the same, whole.
+        document: the same, whole.
         classes: the priority classes that it may name.
         copied: keys of labels that the Workload takes over.
 
@@ -469,33 +469,33 @@ def build(
         MissingPriorityClassError: the Job names a class that does not exist.
     """
     metadata = job.metadata
-    asked = _spec(job, found, classes)
+    pod_set_ = _spec(job, document, classes)
     key = KIND.key_of(job)
-    made = workload_document(key, metadata, KIND.reference(metadata), copied, asked)
-    more = {names.TEMPLATE_DIGEST: digest(found.template)}
+    workload = workload_document(key, metadata, KIND.reference(metadata), copied, pod_set_)
+    marks = {names.TEMPLATE_DIGEST: digest(document.template)}
     if is_elastic(job):
-        more[names.ELASTIC_JOB] = "true"
-    made["metadata"]["annotations"] = {**annotations(metadata), **more}
-    return made
+        marks[names.ELASTIC_JOB] = "true"
+    workload["metadata"]["annotations"] = {**annotations(metadata), **marks}
+    return workload
 
 
-def _spec(job: batch.Job, found: batch.JobDocument, classes: PriorityClasses) -> dict[str, Any]:
+def _spec(job: batch.Job, document: batch.JobDocument, classes: PriorityClasses) -> dict[str, Any]:
     """Return the spec of its Workload; members that the Job says nothing about are absent."""
-    content = _template(found.template)
+    content = _template(document.template)
     template: dict[str, Any] = {"spec": template_spec(content["spec"])}
     metadata = {field: content[field] for field in ("labels", "annotations") if field in content}
     if metadata:
         template["metadata"] = metadata
-    asked = {"name": POD_SET, "count": count(job), "template": template}
+    pod_set_ = {"name": POD_SET, "count": count(job), "template": template}
     near = topology_request(content.get("annotations"), COMPLETION_INDEX)
     if near is not None:
-        asked["topologyRequest"] = near
-    least = min_count(job)
-    if least is not None:
-        asked["minCount"] = min(least, count(job))
+        pod_set_["topologyRequest"] = near
+    fewest = min_count(job)
+    if fewest is not None:
+        pod_set_["minCount"] = min(fewest, count(job))
     return {
         "queueName": job.metadata.label(names.QUEUE_LABEL),
-        "podSets": [asked],
+        "podSets": [pod_set_],
         **_priority(job, classes),
         **time_limit(job.metadata),
     }
@@ -533,24 +533,24 @@ def has_other_count(job: batch.Job, workload: Workload) -> bool:
 
 def _expected_count(job: batch.Job, workload: Workload) -> int:
     """Return how many pods the running Job may have: with partial admission, those admitted."""
-    asked = pod_set(workload)
-    if asked is None:
+    pod_set_ = pod_set(workload)
+    if pod_set_ is None:
         return count(job)
     admitted = admitted_count(workload)
     partial = min_count(job) is not None and admitted is not None
-    return admitted if partial and admitted is not None else asked.count
+    return admitted if partial and admitted is not None else pod_set_.count
 
 
 def has_other_pods(job: batch.Job, workload: Workload) -> bool:
     """Return whether a Workload asks for other pods than its Job, or another number."""
-    asked = pod_set(workload)
-    if asked is None:
+    pod_set_ = pod_set(workload)
+    if pod_set_ is None:
         return False
-    least, pods = min_count(job), count(job)
+    fewest, pods = min_count(job), count(job)
     was = workload.metadata.annotation(names.TEMPLATE_DIGEST)
     return (
-        asked.count != pods
-        or asked.min_count != (None if least is None else min(least, pods))
+        pod_set_.count != pods
+        or pod_set_.min_count != (None if fewest is None else min(fewest, pods))
         or bool(was and was != job.digest)
     )
 
@@ -592,10 +592,10 @@ def adopt(
     """
     sets = workload["spec"].get("podSets") or [{}]
     template = sets[0].get("template") or {}
-    asked, spec = template.get("spec") or {}, document.template.get("spec") or {}
+    own_pod_spec, spec = template.get("spec") or {}, document.template.get("spec") or {}
     started = is_injected(job) or not is_suspended(job)
     annotations = {}
-    if not prebuilt.asks_alike(asked, template_spec(spec), started=started):
+    if not prebuilt.asks_alike(own_pod_spec, template_spec(spec), started=started):
         annotations = {names.TEMPLATE_DIGEST: digest(template)}
     elif not started:
         annotations = {names.TEMPLATE_DIGEST: job.digest}
@@ -606,14 +606,14 @@ def adopt(
 # -------------------------------------------------------------------------------- patches
 
 
-def start(job: batch.Job, workload: Workload, given: Injection) -> patches.Patch:
+def start(job: batch.Job, workload: Workload, injection_: Injection) -> patches.Patch:
     """Return the patch that lets the Job run, with the count that was admitted.
 
     Raises:
         InjectionConflictError: the template contradicts the injection.
     """
-    own = job.spec.template
-    added, changes = injection.into_template(given, own.metadata, own.spec)
+    job_template = job.spec.template
+    added, changes = injection.into_template(injection_, job_template.metadata, job_template.spec)
     template: dict[str, Any] = {"metadata": added}
     if changes:
         template["spec"] = changes
@@ -647,21 +647,21 @@ def restore(job: batch.Job, workload: Workload | None) -> patches.Patch:
     injected = _read_injected(job)
     if injected is not None:
         return _take_out(job, injected)
-    asked = pod_set(workload) if workload is not None else None
+    pod_set_ = pod_set(workload) if workload is not None else None
     metadata = job.spec.template.metadata
-    if asked is None:
+    if pod_set_ is None:
         labels = dict.fromkeys(key for key in _OUR_LABELS if key in (metadata.labels or {}))
         marks = dict.fromkeys((names.WORKLOAD_ANNOTATION, names.ADMITTED_DEVICES))
         ours = {"labels": labels, "annotations": marks}
         return _patch(job, {"spec": {"template": {"metadata": ours}}})
-    was = asked.template
-    own = {
+    was = pod_set_.template
+    job_template = {
         key: value
         for key, value in (metadata.labels or {}).items()
         if key not in SET_BY_JOB_CONTROLLER
     }
     changes = {
-        "labels": _back(own, was.metadata.labels),
+        "labels": _back(job_template, was.metadata.labels),
         "annotations": _back(metadata.annotations, was.metadata.annotations),
     }
     spec = {
@@ -669,11 +669,11 @@ def restore(job: batch.Job, workload: Workload | None) -> patches.Patch:
         "tolerations": [injection.toleration_to_wire(t) for t in was.spec.tolerations or ()]
         or None,
     }
-    counts = _counts(job, asked.count)
+    counts = _counts(job, pod_set_.count)
     return _patch(job, {"spec": {**counts, "template": {"metadata": changes, "spec": spec}}})
 
 
-class _Injected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class _InjectedJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """What an admission gave a Job, as an annotation of it.
 
     Attributes:
@@ -699,7 +699,7 @@ class _Injected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
     suspended_since: str = ""
 
 
-_AS_INJECTED: Final = structs.converter(_Injected)
+_AS_INJECTED: Final = structs.converter(_InjectedJob)
 
 
 def _injected(
@@ -707,13 +707,13 @@ def _injected(
     added: Mapping[str, Any],
     changes: Mapping[str, Any],
     counts: Iterable[str],
-) -> _Injected:
+) -> _InjectedJob:
     spec = job.spec.template.spec
     present = len(spec.tolerations or ())
     gates = len(spec.scheduling_gates or ())
     preferred, unaffine = injection.preferred_by(changes, spec.affinity)
     before = {"parallelism": job.spec.parallelism, "completions": job.spec.completions}
-    return _Injected(
+    return _InjectedJob(
         labels=tuple(sorted(added["labels"])),
         annotations=tuple(sorted(added["annotations"])),
         node_selector=tuple(sorted(changes.get("nodeSelector", ()))),
@@ -726,7 +726,7 @@ def _injected(
     )
 
 
-def _read_injected(job: batch.Job) -> _Injected | None:
+def _read_injected(job: batch.Job) -> _InjectedJob | None:
     """Return what the admission added to a Job, or None if the Job does not record it."""
     try:
         return _AS_INJECTED(msgspec.json.decode(job.metadata.annotation(names.INJECTED)))
@@ -734,26 +734,31 @@ def _read_injected(job: batch.Job) -> _Injected | None:
         return None
 
 
-def _take_out(job: batch.Job, injected: _Injected) -> patches.Patch:
+def _take_out(job: batch.Job, injected: _InjectedJob) -> patches.Patch:
     """Return the patch that takes out of a Job what an admission gave it."""
     template = job.spec.template
-    given = (
+    injected_before = (
         ("labels", template.metadata.labels, injected.labels),
         ("annotations", template.metadata.annotations, injected.annotations),
     )
-    metadata = {member: _without(present, keys) for member, present, keys in given}
-    kept = [injection.toleration_to_wire(one) for one in template.spec.tolerations or ()]
+    metadata = {member: _without(present, keys) for member, present, keys in injected_before}
+    kept = [
+        injection.toleration_to_wire(toleration) for toleration in template.spec.tolerations or ()
+    ]
     spec = {
         "nodeSelector": _without(template.spec.node_selector, injected.node_selector),
-        "tolerations": [one for one in kept if one not in injected.tolerations] or None,
+        "tolerations": [
+            toleration for toleration in kept if toleration not in injected.tolerations
+        ]
+        or None,
         **injection.without_preferred(
             template.spec.affinity, injected.preferred, injected.unaffine
         ),
     }
     if injected.gates:
         gates = template.spec.scheduling_gates or ()
-        others = [{"name": gate.name} for gate in gates if gate.name not in injected.gates]
-        spec["schedulingGates"] = others or None
+        gates_kept = [{"name": gate.name} for gate in gates if gate.name not in injected.gates]
+        spec["schedulingGates"] = gates_kept or None
     changes = {"spec": {**injected.counts, "template": {"metadata": metadata, "spec": spec}}}
     return _patch(job, changes, {"annotations": {names.INJECTED: None}})
 
@@ -774,10 +779,10 @@ def _counts(job: batch.Job, pods: int | None) -> dict[str, int]:
 
 
 def _back(
-    found: Mapping[str, str] | None, wanted: Mapping[str, str] | None
+    present: Mapping[str, str] | None, desired: Mapping[str, str] | None
 ) -> dict[str, str | None]:
     """Return the members of a merge patch that turn what is found into what is wanted."""
-    before, after = found or {}, wanted or {}
+    before, after = present or {}, desired or {}
     gone: dict[str, str | None] = dict.fromkeys(key for key in before if key not in after)
     return gone | {key: value for key, value in after.items() if before.get(key) != value}
 
@@ -786,8 +791,8 @@ def _patch(
     job: batch.Job, changes: dict[str, Any], metadata: Mapping[str, Any] | None = None
 ) -> patches.Patch:
     """Return a merge patch of exactly this version of the Job."""
-    own = job.metadata
-    precondition = {"resourceVersion": own.resource_version, "uid": own.uid}
+    own_metadata = job.metadata
+    precondition = {"resourceVersion": own_metadata.resource_version, "uid": own_metadata.uid}
     return patches.merge({"metadata": {**precondition, **(metadata or {})}, **changes})
 
 

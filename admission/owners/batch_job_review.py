@@ -9,7 +9,7 @@ from admission.base import fielderrors, names, syntax
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation
 from admission.objects import batch, views
-from admission.objects.reviewed_pod import Pod
+from admission.objects.reviewed_pod import ReviewedPod
 from admission.owners import batch_job, review
 from admission.owners.framework import Kind
 from admission.owners.review import HeldKind, Template
@@ -29,17 +29,17 @@ _REPLACE_ENDED: Final[Operation] = {
 }
 
 
-class JobSpec(batch.JobRun, frozen=True, kw_only=True):
+class ReviewedJobSpec(batch.JobRun, frozen=True, kw_only=True):
     """Spec of a Job under review."""
 
-    template: Pod = Pod()
+    template: ReviewedPod = ReviewedPod()
     pod_replacement_policy: str | None = None
 
 
-class Job(views.Object, frozen=True, kw_only=True):
+class ReviewedJob(views.Object, frozen=True, kw_only=True):
     """batch/v1 Job under review."""
 
-    spec: JobSpec = JobSpec()
+    spec: ReviewedJobSpec = ReviewedJobSpec()
 
     @property
     def kind(self) -> Kind:
@@ -82,10 +82,10 @@ class Job(views.Object, frozen=True, kw_only=True):
         )
         return (template,)
 
-    def remakes(self, old: "Job") -> None:
+    def remakes(self, old: "ReviewedJob") -> None:
         """Return None: its pods are made of the one template."""
 
-    def errors(self, old: "Job | None") -> list[FieldError]:
+    def errors(self, old: "ReviewedJob | None") -> list[FieldError]:
         """Return the broken rules of elastic Jobs, partial admission and synced completions."""
         return [
             *_completions(self),
@@ -97,7 +97,7 @@ class Job(views.Object, frozen=True, kw_only=True):
 
 HELD: Final = HeldKind(
     kind=batch_job.KIND,
-    document=Job,
+    document=ReviewedJob,
     templates=(_TEMPLATE.text,),
     makers=frozenset(
         {"system:serviceaccount:kube-system:job-controller", "system:kube-controller-manager"}
@@ -107,7 +107,7 @@ HELD: Final = HeldKind(
 )
 
 
-def _least(job: Job) -> list[FieldError]:
+def _least(job: ReviewedJob) -> list[FieldError]:
     """Partial admission: a number of pods below the whole."""
     annotations = job.metadata.annotations or {}
     if names.JOB_MIN_PARALLELISM not in annotations:
@@ -122,20 +122,20 @@ def _least(job: Job) -> list[FieldError]:
     return [fielderrors.invalid(MIN_PATH, number, f"should be between 0 and {count - 1}")]
 
 
-def _whole(job: Job) -> list[FieldError]:
+def _whole(job: ReviewedJob) -> list[FieldError]:
     """Return the error of an elastic Job with partial admission."""
     is_partial = names.JOB_MIN_PARALLELISM in (job.metadata.annotations or {})
     is_both = is_partial and review.is_elastic(job.metadata)
     return [fielderrors.forbidden(MIN_PATH, NOT_BOTH)] if is_both else []
 
 
-def _fewest(job: Job, count: int) -> int:
+def _fewest(job: ReviewedJob, count: int) -> int:
     text = job.metadata.annotation(names.JOB_MIN_PARALLELISM)
     number = syntax.parse_integer(text) if text else count
     return count if isinstance(number, str) or not 0 < number < count else number
 
 
-def _completions(job: Job) -> list[FieldError]:
+def _completions(job: ReviewedJob) -> list[FieldError]:
     """Completions that follow the parallelism: of Indexed Jobs, where both are equal."""
     text = (job.metadata.annotations or {}).get(names.JOB_SYNC_COMPLETIONS)
     syncs = False if text is None else syntax.parse_boolean(text)
@@ -155,7 +155,7 @@ def _completions(job: Job) -> list[FieldError]:
     return errors
 
 
-def _changes(old: Job, new: Job) -> list[FieldError]:
+def _changes(old: ReviewedJob, new: ReviewedJob) -> list[FieldError]:
     """Return the errors of changes that partial admission forbids."""
     before, after = (job.metadata.annotation(names.JOB_MIN_PARALLELISM) for job in (old, new))
     errors = _least(new) if before != after else []

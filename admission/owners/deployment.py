@@ -20,10 +20,10 @@ def of_pod(pod: views.Pod) -> str:
 
     It is that of its ReplicaSet without the hash.
     """
-    owner, own = pod.metadata.controller(), revision(pod)
-    if owner is None or (owner.api_version, owner.kind) != REPLICA_SET or not own:
+    owner, pod_revision = pod.metadata.controller(), revision(pod)
+    if owner is None or (owner.api_version, owner.kind) != REPLICA_SET or not pod_revision:
         return ""
-    name = owner.name.removesuffix(f"-{own}")
+    name = owner.name.removesuffix(f"-{pod_revision}")
     return name if name != owner.name else ""
 
 
@@ -34,8 +34,8 @@ def revision(pod: views.Pod) -> str:
 
 def replicas(spec: Mapping[str, Any]) -> int:
     """Return the number of replicas of a Deployment; 1 if it is not set."""
-    found = spec.get("replicas")
-    return max(0, found) if isinstance(found, int) else 1
+    replicas_ = spec.get("replicas")
+    return max(0, replicas_) if isinstance(replicas_, int) else 1
 
 
 def surge(spec: Mapping[str, Any]) -> int:
@@ -47,10 +47,10 @@ def surge(spec: Mapping[str, Any]) -> int:
     if not isinstance(strategy, dict) or strategy.get("type", "RollingUpdate") != "RollingUpdate":
         return 0
     rolling = strategy.get("rollingUpdate") or {}
-    found = rolling.get("maxSurge", _DEFAULT_SURGE) if isinstance(rolling, dict) else None
-    if isinstance(found, int):
-        return max(0, found)
-    if not isinstance(found, str) or not found.endswith("%"):
+    max_surge = rolling.get("maxSurge", _DEFAULT_SURGE) if isinstance(rolling, dict) else None
+    if isinstance(max_surge, int):
+        return max(0, max_surge)
+    if not isinstance(max_surge, str) or not max_surge.endswith("%"):
         return 0
-    percent = syntax.whole_number(found.removesuffix("%")) or 0
+    percent = syntax.whole_number(max_surge.removesuffix("%")) or 0
     return -(-percent * replicas(spec) // 100)

@@ -72,35 +72,35 @@ class Kind:
         named = prebuilt.key_of(owner)
         return None if named is None or named == self.key_of(owner) else named
 
-    def owner_key(self, of: Workload) -> WorkloadKey | None:
+    def owner_key(self, workload_: Workload) -> WorkloadKey | None:
         """Return the identity that we give to the Workload of the owner that controls this one.
 
         None if no owner of this kind controls it.
         """
-        by = of.metadata.controller()
-        if by is None or not self.is_of(by):
+        controller = workload_.metadata.controller()
+        if controller is None or not self.is_of(controller):
             return None
-        name = workload.name_for(self.name, self.group, by.name, by.uid)
-        return WorkloadKey(of.metadata.namespace, name)
+        name = workload.name_for(self.name, self.group, controller.name, controller.uid)
+        return WorkloadKey(workload_.metadata.namespace, name)
 
-    def has_beside(self, found: Workload, owner: views.Object) -> bool:
+    def has_beside(self, workload: Workload, owner: views.Object) -> bool:
         """Return whether a Workload that an owner controls is a second one.
 
         Somebody made it in the owner's name. It stands for no pods, and would hold quota for them.
         """
-        key = WorkloadKey(found.metadata.namespace, found.metadata.name)
+        key = WorkloadKey(workload.metadata.namespace, workload.metadata.name)
         is_its = key in {self.key_of(owner), self.prebuilt_key(owner)}
         return not self.is_deleted_to_stop and not is_its
 
-    def owns(self, found: Workload) -> bool:
+    def owns(self, workload: Workload) -> bool:
         """Return whether a Workload was made for its owner of this kind, or adopted by it.
 
         So were slices that replace another one.
         """
-        key = self.owner_key(found)
-        is_other = key is not None and key.name != found.metadata.name
+        key = self.owner_key(workload)
+        is_other = key is not None and key.name != workload.metadata.name
         return key is not None and (
-            not is_other or prebuilt.is_marked(found) or found.replaces() is not None
+            not is_other or prebuilt.is_marked(workload) or workload.replaces() is not None
         )
 
     def reference(self, metadata: views.ObjectMeta) -> dict[str, Any]:
@@ -178,23 +178,23 @@ class Owner(Protocol):
         """Return why it is stopped when it runs without ever having been admitted."""
         ...
 
-    def start(self, of: Workload, given: Mapping[str, Injection]) -> Patch:
+    def start(self, workload: Workload, injections: Mapping[str, Injection]) -> Patch:
         """Return the patch that lets it run with what its admission gives its pods.
 
         Args:
-            of: its Workload.
-            given: what the pods of each pod set get, by its name.
+            workload: its Workload.
+            injections: what the pods of each pod set get, by its name.
 
         Raises:
             InjectionConflictError: it contradicts what is given.
         """
         ...
 
-    def stands_for(self, of: Workload) -> bool:
+    def stands_for(self, workload: Workload) -> bool:
         """Return whether a Workload that it has adopted has its pod sets and time limit."""
         ...
 
-    def places_otherwise(self, of: Workload) -> bool:  # noqa: ARG002
+    def places_otherwise(self, workload: Workload) -> bool:  # noqa: ARG002
         """Return whether it asks for other nodes than a Workload that was made for it.
 
         Kubernetes lets people change where a pod may go as long as a gate holds it.
@@ -241,7 +241,7 @@ class Terminates(Protocol):
 class Reclaims(Protocol):
     """An owner with pods that will never run again, while others run."""
 
-    def reclaimable(self, of: Workload) -> Mapping[str, int]:
+    def reclaimable(self, workload: Workload) -> Mapping[str, int]:
         """Return how many pods of each pod set will never run again, by its name."""
         ...
 
@@ -271,7 +271,7 @@ class Restores(Protocol):
         """
         ...
 
-    def restore(self, of: Workload | None) -> Patch:
+    def restore(self, workload: Workload | None) -> Patch:
         """Return the patch that takes out what an admission gave it."""
         ...
 
@@ -279,19 +279,19 @@ class Restores(Protocol):
 class Resizes(Protocol):
     """An owner whose pod sets may change while it is held, or differ from those it asked for."""
 
-    def has_other_pods(self, of: Workload) -> bool:
+    def has_other_pods(self, workload: Workload) -> bool:
         """Return whether the Workload asks for other pods, or another number."""
         ...
 
-    def has_other_count(self, of: Workload) -> bool:
+    def has_other_count(self, workload: Workload) -> bool:
         """Return whether it runs with another number of pods than it may (partial admission)."""
         ...
 
-    def asks_otherwise(self, of: Workload) -> bool:
+    def asks_otherwise(self, workload: Workload) -> bool:
         """Return whether the Workload asks for other pods, or in another queue."""
         ...
 
-    def waits_otherwise(self, of: Workload) -> bool:
+    def waits_otherwise(self, workload: Workload) -> bool:
         """Return whether class, time limit or admission gates differ from the Workload's."""
         ...
 
@@ -321,7 +321,7 @@ class Gathers(Protocol):
     Its Workload stands for all of them.
     """
 
-    def refusal(self, of: Workload) -> Text | None:
+    def refusal(self, workload: Workload) -> Text | None:
         """Return why a Workload is not its own though it has the name, or None if it is."""
         ...
 
@@ -329,29 +329,29 @@ class Gathers(Protocol):
         """Return why its Workload cannot be made of the pods that are there, or None if it can."""
         ...
 
-    def asks_otherwise(self, of: Workload) -> bool:
+    def asks_otherwise(self, workload: Workload) -> bool:
         """Return whether the pods, which are complete, ask for something else."""
         ...
 
-    def excess(self, of: Workload | None) -> views.Pod | None:
+    def excess(self, workload: Workload | None) -> views.Pod | None:
         """Return a pod that waits and is one too many, or None."""
         ...
 
-    def unrecorded(self, of: Workload) -> Mapping[str, Any] | None:
+    def unrecorded(self, workload: Workload) -> Mapping[str, Any] | None:
         """Return the metadata of the Workload that are to change for its pods, or None.
 
         They say which pods there are, and remember those that may be gone.
         """
         ...
 
-    def waiting(self, of: Workload) -> tuple[Text, bool] | None:
+    def waiting(self, workload: Workload) -> tuple[Text, bool] | None:
         """Return the condition about missing pods for the Workload, and whether any are missing.
 
         None where it says so already, or has nothing to say.
         """
         ...
 
-    def is_short(self, of: Workload) -> bool:
+    def is_short(self, workload: Workload) -> bool:
         """Return whether it lacks pods before its first one was started."""
         ...
 
@@ -359,15 +359,15 @@ class Gathers(Protocol):
         """Return whether its Workload, where it has ended, gives way to one for pods that wait."""
         ...
 
-    def may_start(self, of: Workload) -> bool:
+    def may_start(self, workload: Workload) -> bool:
         """Return whether a pod waits for which the admitted Workload has room."""
         ...
 
-    def to_start(self, of: Workload) -> views.Pod:
+    def to_start(self, workload: Workload) -> views.Pod:
         """Return the first of them; `Owner.start` is its patch."""
         ...
 
-    def pod_set_to_start(self, of: Workload) -> str:
+    def pod_set_to_start(self, workload: Workload) -> str:
         """Return the name of the pod set to which the first of them belongs."""
         ...
 

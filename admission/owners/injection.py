@@ -105,7 +105,7 @@ def injection(
     """
     admission = workload.status.admission
     cluster_queue = admission.cluster_queue if admission else ""
-    given = Injection(
+    injection_ = Injection(
         node_selector={},
         tolerations=(),
         labels=labels_of(pod_set, workload.spec.queue_name, cluster_queue),
@@ -114,34 +114,34 @@ def injection(
     for name in _assigned_flavors(workload, pod_set):
         spec = flavors[name].spec
         update = PodSetUpdate(node_selector=spec.node_labels, tolerations=spec.tolerations)
-        given = _with(given, update)
+        injection_ = _with(injection_, update)
     for check in workload.status.admission_checks or ():
         for update in check.pod_set_updates or ():
             if update.name == pod_set:
-                given = _with_check(given, check.name, update)
-    return given
+                injection_ = _with_check(injection_, check.name, update)
+    return injection_
 
 
 def with_devices(
-    given: Mapping[str, Injection], devices: Mapping[str, Mapping[str, int]]
+    injections: Mapping[str, Injection], devices: Mapping[str, Mapping[str, int]]
 ) -> dict[str, Injection]:
     """Return what pod sets get, with how many devices were admitted for each of their pods.
 
     Their review compares them with that, because what others add to a pod is not in its template.
 
     Args:
-        given: what each pod set gets, by its name.
+        injections: what each pod set gets, by its name.
         devices: amounts by resource, by the name of the pod set.
     """
     return {
         name: replace(
-            one,
+            injection_,
             annotations={
-                **one.annotations,
+                **injection_.annotations,
                 names.ADMITTED_DEVICES: admitted_devices.text(devices.get(name, {})),
             },
         )
-        for name, one in given.items()
+        for name, injection_ in injections.items()
     }
 
 
@@ -151,30 +151,32 @@ def labels_of(pod_set: str, queue: str, cluster_queue: str) -> dict[str, str]:
     return {key: value for key, value in labels.items() if _is_label_value(value)}
 
 
-def _with_check(given: Injection, check: str, update: PodSetUpdate) -> Injection:
+def _with_check(injection_: Injection, check: str, update: PodSetUpdate) -> Injection:
     try:
-        return _with(given, update)
+        return _with(injection_, update)
     except InjectionConflictError as conflict:
         raise replace(conflict, check=check) from None
 
 
-def _with(given: Injection, update: PodSetUpdate) -> Injection:
+def _with(injection_: Injection, update: PodSetUpdate) -> Injection:
     """Return both together; what both give must be equal."""
-    present = given.tolerations
-    more = tuple(t for t in dict.fromkeys(update.tolerations or ()) if t not in present)
-    selector = additions("nodeSelector", update.node_selector or {}, given.node_selector)
-    labels = additions("labels", update.labels or {}, given.labels)
-    annotations = additions("annotations", update.annotations or {}, given.annotations)
+    present = injection_.tolerations
+    tolerations_added = tuple(
+        t for t in dict.fromkeys(update.tolerations or ()) if t not in present
+    )
+    selector = additions("nodeSelector", update.node_selector or {}, injection_.node_selector)
+    labels = additions("labels", update.labels or {}, injection_.labels)
+    annotations = additions("annotations", update.annotations or {}, injection_.annotations)
     return Injection(
-        node_selector={**given.node_selector, **selector},
-        tolerations=(*present, *more),
-        labels={**given.labels, **labels},
-        annotations={**given.annotations, **annotations},
+        node_selector={**injection_.node_selector, **selector},
+        tolerations=(*present, *tolerations_added),
+        labels={**injection_.labels, **labels},
+        annotations={**injection_.annotations, **annotations},
     )
 
 
 def into_template(
-    given: Injection, metadata: views.ObjectMeta, spec: views.PodSpec
+    injection_: Injection, metadata: views.ObjectMeta, spec: views.PodSpec
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what an injection adds to a pod or pod template: members of metadata and of spec.
 
@@ -184,23 +186,23 @@ def into_template(
         InjectionConflictError: the pod contradicts the injection.
     """
     changes: dict[str, Any] = {}
-    selector = additions("nodeSelector", given.node_selector, spec.node_selector)
+    selector = additions("nodeSelector", injection_.node_selector, spec.node_selector)
     if selector:
         changes["nodeSelector"] = selector
     present = spec.tolerations or ()
-    missing = [toleration for toleration in given.tolerations if toleration not in present]
+    missing = [toleration for toleration in injection_.tolerations if toleration not in present]
     if missing:
         changes["tolerations"] = [toleration_to_wire(t) for t in (*present, *missing)]
     gates = [gate.name for gate in spec.scheduling_gates or ()]
-    added_gates = [gate for gate in given.gates if gate not in gates]
+    added_gates = [gate for gate in injection_.gates if gate not in gates]
     if added_gates:
         changes["schedulingGates"] = [{"name": gate} for gate in (*gates, *added_gates)]
-    if given.hosts:
-        changes["affinity"] = _preferring(given.hosts, spec.affinity)
+    if injection_.hosts:
+        changes["affinity"] = _preferring(injection_.hosts, spec.affinity)
     added = {
-        "labels": _marked("labels", given.labels, metadata.labels, MARK_LABELS),
+        "labels": _marked("labels", injection_.labels, metadata.labels, MARK_LABELS),
         "annotations": _marked(
-            "annotations", given.annotations, metadata.annotations, MARK_ANNOTATIONS
+            "annotations", injection_.annotations, metadata.annotations, MARK_ANNOTATIONS
         ),
     }
     return added, changes
@@ -257,7 +259,7 @@ def without_preferred(
     node = None if affinity is None else affinity.node_affinity
     present = (node.preferred or ()) if node is not None else ()
     gone = list(preferred)
-    left = [one for one in present if one not in gone]
+    left = [preferred for preferred in present if preferred not in gone]
     if affinity is None or node is None or len(left) == len(present):
         return {}
     is_bare = not left and node.required is None
@@ -269,45 +271,48 @@ def without_preferred(
 
 
 def with_hosts(
-    given: Mapping[str, Injection], hosts: Mapping[str, tuple[str, ...]]
+    injections: Mapping[str, Injection], hosts: Mapping[str, tuple[str, ...]]
 ) -> dict[str, Injection]:
     """Return what pod sets get, with the nodes that their pods prefer, by hostname."""
-    return {name: replace(one, hosts=hosts.get(name, ())) for name, one in given.items()}
+    return {
+        name: replace(injection_, hosts=hosts.get(name, ()))
+        for name, injection_ in injections.items()
+    }
 
 
-def in_domain(given: Injection, workload: Workload, pod_set: str) -> Injection:
+def in_domain(injection_: Injection, workload: Workload, pod_set: str) -> Injection:
     """Return what the only pod of a pod set gets, with the node of its domain."""
     assigned = assigned_domains(workload, pod_set)
     if assigned is None or not assigned.counts:
-        return given
+        return injection_
     values, _ = assigned.counts[0]
-    return with_selector(given, dict(zip(assigned.levels, values, strict=True)))
+    return with_selector(injection_, dict(zip(assigned.levels, values, strict=True)))
 
 
-def with_selector(given: Injection, selector: Mapping[str, str]) -> Injection:
+def with_selector(injection_: Injection, selector: Mapping[str, str]) -> Injection:
     """Return what a pod gets that is told its domain; it prefers no other node then."""
     if not selector:
-        return given
-    return replace(given, node_selector={**given.node_selector, **selector}, hosts=())
+        return injection_
+    return replace(injection_, node_selector={**injection_.node_selector, **selector}, hosts=())
 
 
-def gated_for_domains(given: Injection, workload: Workload, pod_set: str) -> Injection:
+def gated_for_domains(injection_: Injection, workload: Workload, pod_set: str) -> Injection:
     """Return what a template gets whose pods have to wait until each is told its domain."""
     if assigned_domains(workload, pod_set) is None:
-        return given
-    return replace(given, gates=(names.TOPOLOGY_GATE,))
+        return injection_
+    return replace(injection_, gates=(names.TOPOLOGY_GATE,))
 
 
 def _marked(
     field: str,
-    wanted: Mapping[str, str],
-    found: Mapping[str, str] | None,
+    desired: Mapping[str, str],
+    present: Mapping[str, str] | None,
     marks: Iterable[str],
 ) -> dict[str, str]:
     """Return the members of ``wanted`` that are missing, or are marks with another value."""
-    others = {key: text for key, text in (found or {}).items() if key not in marks}
-    added = additions(field, wanted, others)
-    return {key: text for key, text in added.items() if (found or {}).get(key) != text}
+    unmarked = {key: text for key, text in (present or {}).items() if key not in marks}
+    added = additions(field, desired, unmarked)
+    return {key: text for key, text in added.items() if (present or {}).get(key) != text}
 
 
 def _assigned_flavors(workload: Workload, pod_set: str) -> Iterable[str]:
@@ -320,17 +325,17 @@ def _assigned_flavors(workload: Workload, pod_set: str) -> Iterable[str]:
 
 
 def additions(
-    field: str, wanted: Mapping[str, str], found: Mapping[str, str] | None
+    field: str, desired: Mapping[str, str], present: Mapping[str, str] | None
 ) -> dict[str, str]:
     """Return the members of ``wanted`` that are missing.
 
     Raises:
         InjectionConflictError: a key is there with another value.
     """
-    for key, value in sorted(wanted.items()):
-        if found and key in found and found[key] != value:
-            raise InjectionConflictError(field, key, value, found[key])
-    return {key: value for key, value in wanted.items() if not found or key not in found}
+    for key, value in sorted(desired.items()):
+        if present and key in present and present[key] != value:
+            raise InjectionConflictError(field, key, value, present[key])
+    return {key: value for key, value in desired.items() if not present or key not in present}
 
 
 def _is_label_value(value: str) -> bool:

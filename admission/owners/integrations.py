@@ -43,7 +43,7 @@ class Kinds:
 
     def owns(self, workload: Workload) -> bool:
         """Return whether a Workload was made for an owner of these kinds, or adopted by one."""
-        owned = any(one.kind.owns(workload) for one in self.integrations)
+        owned = any(integration.kind.owns(workload) for integration in self.integrations)
         return owned or pod_group.KIND.owns(workload)
 
     def of_controller(self, metadata: views.ObjectMeta) -> HeldKind | None:
@@ -54,7 +54,7 @@ class Kinds:
         owner = metadata.controller()
         if owner is None:
             return None
-        return next((one for one in self.held if one.kind.is_of(owner)), None)
+        return next((kind_ for kind_ in self.held if kind_.kind.is_of(owner)), None)
 
     def serving_of(self, metadata: views.ObjectMeta) -> ServingKind | None:
         """Return the kind of the owner that an object names as its controller, if it serves.
@@ -64,17 +64,17 @@ class Kinds:
         owner = metadata.controller()
         if owner is None:
             return None
-        return next((one for one in self.serving if one.kind.is_of(owner)), None)
+        return next((kind_ for kind_ in self.serving if kind_.kind.is_of(owner)), None)
 
     @property
     def checked(self) -> tuple[HeldKind, ...]:
         """The kinds whose owners reviews look up before they trust one of their makers."""
-        return tuple(one for one in self.held if one.is_checked)
+        return tuple(kind_ for kind_ in self.held if kind_.is_checked)
 
     @property
     def makers(self) -> tuple[str, ...]:
         """Users under which controllers of these kinds run, sorted."""
-        return tuple(sorted({user for one in self.held for user in one.makers}))
+        return tuple(sorted({user for kind_ in self.held for user in kind_.makers}))
 
 
 def kinds_of(settings: Settings) -> Kinds:
@@ -84,37 +84,39 @@ def kinds_of(settings: Settings) -> Kinds:
     """
     serves = settings.serves_framework
     serving_kinds = tuple(
-        one for one in serving.KINDS if not one.framework or serves(one.framework)
+        kind_ for kind_ in serving.KINDS if not kind_.framework or serves(kind_.framework)
     )
-    modules = (one for one in owner_rows.MODULES if not _is_replaced(one, settings))
+    modules = (module for module in owner_rows.MODULES if not _is_replaced(module, settings))
     makers = settings.gpu.owner_controllers
     chosen = tuple(
-        replace(one, makers=_makers(one, makers)) for one in modules if serves(one.framework)
+        replace(module, makers=_makers(module, makers))
+        for module in modules
+        if serves(module.framework)
     )
     return _kinds(rows_of(settings), chosen, serving_kinds)
 
 
 def _is_replaced(row: Row, settings: Settings) -> bool:
     """Return whether the installation describes a kind itself."""
-    return any((one.group, one.kind) == (row.group, row.kind) for one in settings.gpu.owners)
+    return any((owner.group, owner.kind) == (row.group, row.kind) for owner in settings.gpu.owners)
 
 
 def rows_of(settings: Settings) -> tuple[Row, ...]:
     """Return the rows that an installation serves: known ones, and those that it adds."""
-    added = [one.row() for one in settings.gpu.owners]
-    known = (
-        one
-        for one in owner_rows.ROWS
-        if settings.serves_framework(one.framework) and not _is_replaced(one, settings)
+    added = [owner.row() for owner in settings.gpu.owners]
+    row_list = (
+        row_
+        for row_ in owner_rows.ROWS
+        if settings.serves_framework(row_.framework) and not _is_replaced(row_, settings)
     )
     makers = settings.gpu.owner_controllers
     return owner_rows.with_components(
-        replace(one, makers=_makers(one, makers)) for one in (*known, *added)
+        replace(row_, makers=_makers(row_, makers)) for row_ in (*row_list, *added)
     )
 
 
-def _makers(row: Row, said: dict[str, list[str]]) -> frozenset[str]:
-    listed = said.get(row.framework)
+def _makers(row: Row, configured: dict[str, list[str]]) -> frozenset[str]:
+    listed = configured.get(row.framework)
     return row.makers if listed is None else frozenset(listed)
 
 
@@ -127,16 +129,16 @@ def _kinds(
         integrations=(
             batch_job.INTEGRATION,
             *(
-                ray.integration(one) if one.clusters else row_owner.integration(one)
-                for one in rows
+                ray.integration(row) if row.clusters else row_owner.integration(row)
+                for row in rows
             ),
-            *(_MODULES[one.kind].integration(one) for one in modules),
+            *(_MODULES[module.kind].integration(module) for module in modules),
             pod.INTEGRATION,
         ),
         held=(
             batch_job_review.HELD,
-            *(ray.held(one) if one.clusters else row_review.held(one) for one in rows),
-            *(_MODULES[one.kind].held(one) for one in modules),
+            *(ray.held(row) if row.clusters else row_review.held(row) for row in rows),
+            *(_MODULES[module.kind].held(module) for module in modules),
         ),
         serving=serving_kinds,
     )

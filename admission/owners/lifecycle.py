@@ -268,9 +268,9 @@ def _charge_outside(owner: Owner, workload: Workload) -> Next:
 
 
 def _has_more_reclaimable(reclaims: Reclaims, workload: Workload) -> bool:
-    known = _reclaimed(workload)
+    reclaimed = _reclaimed(workload)
     counts = reclaims.reclaimable(workload).items()
-    return any(count > known.get(name, 0) for name, count in counts)
+    return any(count > reclaimed.get(name, 0) for name, count in counts)
 
 
 def reclaims_less(reclaims: Reclaims, workload: Workload) -> bool:
@@ -278,8 +278,13 @@ def reclaims_less(reclaims: Reclaims, workload: Workload) -> bool:
     admission = workload.status.admission
     if admission is None:
         return False
-    given = {one.name: one.count or 0 for one in admission.pod_set_assignments or ()}
-    is_shrunk = any(one.count < given.get(one.name, 0) for one in workload.spec.pod_sets or ())
+    counts = {
+        assignment.name: assignment.count or 0
+        for assignment in admission.pod_set_assignments or ()
+    }
+    is_shrunk = any(
+        pod_set.count < counts.get(pod_set.name, 0) for pod_set in workload.spec.pod_sets or ()
+    )
     return is_shrunk and _reclaimable(reclaims, workload) != _reclaimed(workload)
 
 
@@ -356,7 +361,11 @@ def _reclaimable(owner: Reclaims, workload: Workload) -> dict[str, int]:
 
 def _reclaimed(workload: Workload) -> dict[str, int]:
     """Return how many pods of each pod set the Workload says are reclaimable, by its name."""
-    return {one.name: one.count for one in workload.status.reclaimable_pods or () if one.count}
+    return {
+        reclaimable.name: reclaimable.count
+        for reclaimable in workload.status.reclaimable_pods or ()
+        if reclaimable.count
+    }
 
 
 # ------------------------------------------------------------------ owners that consist of pods

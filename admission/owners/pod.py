@@ -105,23 +105,26 @@ class PodOwner(Owner, Terminates):
         return kueue.WORKLOAD_MISSING
 
     @override
-    def start(self, of: Workload, given: Mapping[str, Injection]) -> patches.Patch:
+    def start(self, workload: Workload, injections: Mapping[str, Injection]) -> patches.Patch:
         pod_set = names.DEFAULT_PODSET
-        return release(self.view, injection.in_domain(given[pod_set], of, pod_set))
+        return release(self.view, injection.in_domain(injections[pod_set], workload, pod_set))
 
     @override
-    def stands_for(self, of: Workload) -> bool:
-        asked = [(one.name, one.count, one.min_count) for one in of.spec.pod_sets or ()]
-        limit = of.spec.maximum_execution_time_seconds
+    def stands_for(self, workload: Workload) -> bool:
+        counts = [
+            (pod_set.name, pod_set.count, pod_set.min_count)
+            for pod_set in workload.spec.pod_sets or ()
+        ]
+        limit = workload.spec.maximum_execution_time_seconds
         seconds = max_execution_seconds(self.view.metadata)
-        return asked == [(names.DEFAULT_PODSET, 1, None)] and limit == seconds
+        return counts == [(names.DEFAULT_PODSET, 1, None)] and limit == seconds
 
     @override
-    def places_otherwise(self, of: Workload) -> bool:
-        (asked, *_) = of.spec.pod_sets or (None,)
-        if asked is None or not self.is_held():
+    def places_otherwise(self, workload: Workload) -> bool:
+        (first_pod_set, *_) = workload.spec.pod_sets or (None,)
+        if first_pod_set is None or not self.is_held():
             return False  # a pod that runs has the node selector of its flavor
-        return asks_for_other_nodes(self.view.spec, asked.template.spec)
+        return asks_for_other_nodes(self.view.spec, first_pod_set.template.spec)
 
     @override
     def terminates(self) -> Terminates:
@@ -197,21 +200,24 @@ def may_run_on(pod: views.Pod) -> bool:
 
 def is_ready(pod: views.Pod) -> bool:
     """Return whether all containers of the pod are ready."""
-    return any(one.type == _READY and one.status == "True" for one in pod.status.conditions or ())
+    return any(
+        condition.type == _READY and condition.status == "True"
+        for condition in pod.status.conditions or ()
+    )
 
 
-def read(found: views.PodDocument | views.Pod) -> views.Pod:
+def read(document_: views.PodDocument | views.Pod) -> views.Pod:
     """Return the parts of a pod that decisions depend on.
 
     Raises:
         msgspec.ValidationError: the spec is not a pod's.
     """
-    return found.view() if isinstance(found, views.PodDocument) else found
+    return document_.view() if isinstance(document_, views.PodDocument) else document_
 
 
 def build(
     pod: views.Pod,
-    found: views.PodDocument,
+    document_: views.PodDocument,
     classes: PriorityClasses,
     copied: Iterable[str] = (),
 ) -> dict[str, Any]:
@@ -219,7 +225,7 @@ def build(
 
     Args:
         pod: the pod.
-        found: the same, whole; its spec becomes the template of the one pod set.
+        document_: the same, whole; its spec becomes the template of the one pod set.
         classes: the priority classes that it may name.
         copied: keys of labels that the Workload takes over.
 
@@ -227,27 +233,29 @@ def build(
         MissingPriorityClassError: the pod names a class that is not among them.
     """
     metadata = pod.metadata
-    template = {"spec": template_spec(found.spec)}
+    template = {"spec": template_spec(document_.spec)}
     pod_set: dict[str, Any] = {
         "name": names.DEFAULT_PODSET, "count": 1, "template": template,
     }  # fmt: skip
     near = topology_request(metadata.annotations)
     if near is not None:
         pod_set["topologyRequest"] = near
-    asked = {
+    set_document = {
         "queueName": metadata.label(names.QUEUE_LABEL),
         "podSets": [pod_set],
         **_priority(pod, classes.workload),
         **time_limit(metadata),
     }
-    made = document(KIND.key_of(pod), metadata, KIND.reference(metadata), copied, asked)
+    workload_ = document(
+        KIND.key_of(pod), metadata, KIND.reference(metadata), copied, set_document
+    )
     taken_over = annotations(metadata)
     controller = metadata.controller()
     if controller is not None:
         taken_over = {**taken_over, names.POD_CONTROLLER: controller.uid}
     if taken_over:
-        made["metadata"]["annotations"] = taken_over
-    return made
+        workload_["metadata"]["annotations"] = taken_over
+    return workload_
 
 
 def _priority(pod: views.Pod, classes: Mapping[str, int]) -> dict[str, Any]:
@@ -261,7 +269,7 @@ def _priority(pod: views.Pod, classes: Mapping[str, int]) -> dict[str, Any]:
 
 
 def adopt(
-    pod: views.Pod, found: views.PodDocument, workload: Mapping[str, Any]
+    pod: views.Pod, document_: views.PodDocument, workload: Mapping[str, Any]
 ) -> dict[str, Any] | None:
     """Return the changes with which a Workload becomes the pod's, or None if it differs.
 
@@ -269,28 +277,28 @@ def adopt(
 
     Args:
         pod: the pod.
-        found: the same, whole.
+        document_: the same, whole.
         workload: the Workload, whole.
     """
     sets = workload["spec"].get("podSets") or [{}]
-    asked = (sets[0].get("template") or {}).get("spec") or {}
+    pod_spec = (sets[0].get("template") or {}).get("spec") or {}
     has_ended = any(
-        one["type"] == conditions.FINISHED and one["status"] == "True"
-        for one in (workload.get("status") or {}).get("conditions") or ()
+        condition["type"] == conditions.FINISHED and condition["status"] == "True"
+        for condition in (workload.get("status") or {}).get("conditions") or ()
     )
-    alike = prebuilt.asks_alike(asked, template_spec(found.spec), started=not is_gated(pod))
+    alike = prebuilt.asks_alike(pod_spec, template_spec(document_.spec), started=not is_gated(pod))
     if not alike and not has_ended:
         return None
     return prebuilt.adoption(workload, KIND.reference(pod.metadata), pod.metadata, {})
 
 
-def release(pod: views.Pod, given: Injection) -> patches.Patch:
+def release(pod: views.Pod, injection_: Injection) -> patches.Patch:
     """Return the merge patch that releases exactly this version of the pod.
 
     Raises:
         InjectionConflictError: the pod contradicts the injection.
     """
-    added, changes = injection.into_template(given, pod.metadata, pod.spec)
+    added, changes = injection.into_template(injection_, pod.metadata, pod.spec)
     return patches.merge(
         {
             "metadata": {**_precondition(pod), **added},
@@ -299,13 +307,13 @@ def release(pod: views.Pod, given: Injection) -> patches.Patch:
     )
 
 
-def release_into(pod: views.Pod, given: Injection) -> patches.Patch:
+def release_into(pod: views.Pod, injection_: Injection) -> patches.Patch:
     """Return the merge patch that releases this version of a pod as one of an admitted owner.
 
     Raises:
         InjectionConflictError: the pod contradicts the injection.
     """
-    added, changes = injection.into_template(given, pod.metadata, pod.spec)
+    added, changes = injection.into_template(injection_, pod.metadata, pod.spec)
     labels = {**added["labels"], names.MANAGED_LABEL: None}
     return patches.merge(
         {
@@ -366,25 +374,25 @@ def let_go(pod: views.Pod) -> patches.Patch:
     )
 
 
-def let_run(pod: views.Pod, since: str, given: Injection | None) -> patches.Patch:
+def let_run(pod: views.Pod, since: str, injection_: Injection | None) -> patches.Patch:
     """Return the merge patch that lets exactly this version of a pod run outside of quota.
 
     Args:
         pod: a pod that our gate holds, or that of an elastic owner.
         since: the present, for its mark.
-        given: what it is charged by; None for a pod that is in no queue, which is not ours then,
+        injection_: what it is charged by; None for a pod in no queue, which is not ours then,
             and for one that has its marks.
     """
     marks = {names.OUTSIDE_QUOTA: since}
     labels: dict[str, str | None] = {}
-    if given is not None:
-        added, _ = injection.into_template(given, pod.metadata, pod.spec)
+    if injection_ is not None:
+        added, _ = injection.into_template(injection_, pod.metadata, pod.spec)
         marks = {**marks, **added["annotations"]}
         labels = dict(added["labels"])
     elif pod.metadata.label(names.MANAGED_LABEL):
         labels = {names.MANAGED_LABEL: None}
     metadata = {**_precondition(pod), "labels": labels, "annotations": marks}
-    kept = [one for one in _foreign_gates(pod) if one["name"] != names.ELASTIC_JOB_GATE]
+    kept = [gate for gate in _foreign_gates(pod) if gate["name"] != names.ELASTIC_JOB_GATE]
     return patches.merge({"metadata": metadata, "spec": {"schedulingGates": kept}})
 
 
@@ -407,9 +415,9 @@ def charge_to(
         more_labels: what its Workload is to say, too.
         more_annotations: likewise.
     """
-    of = injection.labels_of(names.DEFAULT_PODSET, queue, cluster_queue)
+    labels_of_queue = injection.labels_of(names.DEFAULT_PODSET, queue, cluster_queue)
     marks = {names.QUEUE_LABEL: queue, names.MANAGED_LABEL: names.MANAGED_VALUE}
-    labels = {**of, **marks, **more_labels}
+    labels = {**labels_of_queue, **marks, **more_labels}
     annotations: dict[str, str | None] = {
         names.WORKLOAD_ANNOTATION: KIND.key_of(pod).name,
         names.RUNS_SINCE: None,  # its author may have written one while nobody counted the pod
@@ -439,8 +447,8 @@ def leave_podgroup(pod: views.Pod, labels: Mapping[str, str], *, is_beyond: bool
     if is_beyond:
         marks[names.BEYOND_POD_GROUP] = pod.metadata.annotation(names.POD_GROUP_OBJECT)
     changes: dict[str, Any] = {"annotations": marks}
-    own = pod.metadata.labels or {}
-    added = {key: value for key, value in labels.items() if key not in own}
+    labels_now = pod.metadata.labels or {}
+    added = {key: value for key, value in labels.items() if key not in labels_now}
     if added:
         changes["labels"] = added
     return patches.merge({"metadata": {**_precondition(pod), **changes}})
@@ -487,8 +495,8 @@ def tell(pod: views.Pod, text: Text, now: datetime, *, admitted: bool) -> patche
     Only the one condition of exactly this version of the pod is changed, so that conditions of
     others are never touched.
     """
-    said = people.fitted(text)
-    condition = _condition(pod, conditions.POD_ADMITTED, said, now, is_true=admitted)
+    answer = people.fitted(text)
+    condition = _condition(pod, conditions.POD_ADMITTED, answer, now, is_true=admitted)
     if condition is None:
         return None
     metadata = pod.metadata
@@ -515,7 +523,9 @@ def is_unreviewed(pod: views.Object) -> bool:
 
 def is_said_unreviewed(pod: views.Pod | views.PodDocument) -> bool:
     """Return whether a pod says that nobody reviewed it."""
-    return any(one.type == conditions.POD_REVIEWED for one in pod.status.conditions or ())
+    return any(
+        condition.type == conditions.POD_REVIEWED for condition in pod.status.conditions or ()
+    )
 
 
 def say_unreviewed(pod: views.Pod, text: Text, now: datetime) -> patches.Patch:
@@ -534,10 +544,12 @@ def _condition(
 ) -> dict[str, Any] | None:
     """Return a condition of the pod, or None if the pod has it already."""
     status, message = "True" if is_true else "False", condition_list.cut(text.message)
-    found, wanted = _find(pod, kind), (status, text.reason, message)
-    if found is not None and (found.status, found.reason, found.message) == wanted:
+    present, desired = _find(pod, kind), (status, text.reason, message)
+    if present is not None and (present.status, present.reason, present.message) == desired:
         return None
-    since = found.last_transition_time if found is not None and found.status == status else ""
+    since = (
+        present.last_transition_time if present is not None and present.status == status else ""
+    )
     return {
         "type": kind,
         "status": status,
@@ -548,7 +560,9 @@ def _condition(
 
 
 def _find(pod: views.Pod, kind: str) -> views.PodCondition | None:
-    return next((one for one in pod.status.conditions or () if one.type == kind), None)
+    return next(
+        (condition for condition in pod.status.conditions or () if condition.type == kind), None
+    )
 
 
 def _operation(pod: views.Pod, condition: dict[str, Any]) -> dict[str, Any]:

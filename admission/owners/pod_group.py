@@ -53,13 +53,13 @@ class GroupKind(Kind):
         return None
 
     @override
-    def owner_key(self, of: Workload) -> WorkloadKey | None:
+    def owner_key(self, workload: Workload) -> WorkloadKey | None:
         return None
 
     @override
-    def owns(self, found: Workload) -> bool:
-        is_remembering = bool(found.metadata.annotation(names.GROUP_MEMBERS))
-        return found.is_of_group() and (is_remembering or bool(_owner_uids(found)))
+    def owns(self, workload: Workload) -> bool:
+        is_remembering = bool(workload.metadata.annotation(names.GROUP_MEMBERS))
+        return workload.is_of_group() and (is_remembering or bool(_owner_uids(workload)))
 
 
 KIND: Final = GroupKind(
@@ -210,34 +210,34 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
 
     def _remember(self, departed: Mapping[str, Departed]) -> None:
         """Count what the Workload says of pods that are gone, and what was seen since."""
-        known = Memory() if self._workload is None else memory(self._workload)
-        self._not_retriable = known.not_retriable
-        for role, uids in known.succeeded.items():
+        remembered = Memory() if self._workload is None else memory(self._workload)
+        self._not_retriable = remembered.not_retriable
+        for role, uids in remembered.succeeded.items():
             self._role(role).succeeded.update(uids)
-        for uid, one in departed.items():
-            if one.has_succeeded:
-                self._role(one.role).succeeded.add(uid)
-            self._not_retriable |= not one.is_retriable
+        for uid, departed_pod in departed.items():
+            if departed_pod.has_succeeded:
+                self._role(departed_pod.role).succeeded.add(uid)
+            self._not_retriable |= not departed_pod.is_retriable
 
     def _role(self, name: str) -> _Role:
         return self._roles.setdefault(name, _Role())
 
     def _sort(self, pod: views.Pod, is_ending: Callable[[views.Pod], bool]) -> None:
-        one, metadata = self._role(role_of(pod)), pod.metadata
+        role, metadata = self._role(role_of(pod)), pod.metadata
         if single.is_terminal(pod):
             self._not_retriable |= not is_retriable(pod)
             if pod.status.phase == "Succeeded":
-                one.succeeded.add(metadata.uid)
-                one.present.append(pod)
+                role.succeeded.add(metadata.uid)
+                role.present.append(pod)
         elif metadata.deletion_timestamp:
             if is_ending(pod):
-                one.ending.append(pod)
+                role.ending.append(pod)
                 self._are_all_over = False
         elif single.is_gated(pod):
-            one.gated.append(pod)
+            role.gated.append(pod)
             self._are_all_over = False
         else:
-            one.running.append(pod)
+            role.running.append(pod)
             self._are_all_over = False
 
     # ----------------------------------------------------------------------------- as any owner
@@ -255,15 +255,15 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
     @property
     @override
     def pod_sets(self) -> tuple[str, ...]:
-        return tuple(sorted(name for name, one in self._roles.items() if one.gated))
+        return tuple(sorted(name for name, role in self._roles.items() if role.gated))
 
     @override
     def is_held(self) -> bool:
-        return not any(one.running for one in self._roles.values())
+        return not any(role.running for role in self._roles.values())
 
     @override
     def is_active(self) -> bool:
-        return any(one.ending for one in self._roles.values())
+        return any(role.ending for role in self._roles.values())
 
     @override
     def is_ready(self) -> bool:
@@ -286,12 +286,12 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
 
     def _is_over(self) -> bool:
         """Return whether no pod runs, and none waits that could start in the Workload."""
-        of = self._workload
+        workload = self._workload
         return not any(
-            one.running
-            or one.ending
-            or any(of is None or self._suits(pod, of) for pod in one.gated)
-            for one in self._roles.values()
+            role.running
+            or role.ending
+            or any(workload is None or self._suits(pod, workload) for pod in role.gated)
+            for role in self._roles.values()
         )
 
     def _is_failed_gang(self) -> bool:
@@ -309,7 +309,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         name = KIND.key_of(self._view).name
         running = list(self._running())
         return bool(running) and all(
-            one.metadata.annotation(names.WORKLOAD_ANNOTATION) == name for one in running
+            pod_.metadata.annotation(names.WORKLOAD_ANNOTATION) == name for pod_ in running
         )
 
     @override
@@ -317,89 +317,93 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         return kueue.WORKLOAD_MISSING
 
     @override
-    def stands_for(self, of: Workload) -> bool:
+    def stands_for(self, workload: Workload) -> bool:
         return True  # what a pod may start in is asked pod by pod
 
     @override
-    def pod_set_to_start(self, of: Workload) -> str:
-        return role_of(self.to_start(of))
+    def pod_set_to_start(self, workload: Workload) -> str:
+        return role_of(self.to_start(workload))
 
     @override
-    def start(self, of: Workload, given: Mapping[str, Injection]) -> patches.Patch:
+    def start(self, workload: Workload, injections: Mapping[str, Injection]) -> patches.Patch:
         """Return the patch that releases the pod that is next.
 
         Before the first one, the others are tried: a group that cannot start whole does not start.
         """
-        waiting = islice(self._startable(of), None if self.is_held() else 1)
-        first, *_ = [single.release(pod, self._given(pod, of, given)) for pod in waiting]
+        waiting = islice(self._startable(workload), None if self.is_held() else 1)
+        first, *_ = [
+            single.release(pod, self._given(pod, workload, injections)) for pod in waiting
+        ]
         return first
 
-    def _given(self, pod: views.Pod, of: Workload, given: Mapping[str, Injection]) -> Injection:
+    def _given(
+        self, pod: views.Pod, workload: Workload, injections: Mapping[str, Injection]
+    ) -> Injection:
         """Return what a pod gets at its start, with the node of its domain in a topology."""
         role = role_of(pod)
-        domains = assigned_domains(of, role)
+        domains = assigned_domains(workload, role)
         if domains is None:
-            return given[role]
-        one = self._roles[role]
+            return injections[role]
+        role_ = self._roles[role]
         count = sum(count for _, count in domains.counts)
-        placement = near.placement(domains, near.numbering(of, role, count))
-        there = (member.spec.node_selector or {} for member in (*one.running, *one.ending))
-        selector = placement.for_pod(pod, there)
-        return with_selector(given[role], selector)
+        placement = near.placement(domains, near.numbering(workload, role, count))
+        selectors = (member.spec.node_selector or {} for member in (*role_.running, *role_.ending))
+        selector = placement.for_pod(pod, selectors)
+        return with_selector(injections[role], selector)
 
     @override
     def reclaims(self) -> Reclaims | None:
         return None if serves(self._view.metadata) else self
 
     @override
-    def reclaimable(self, of: Workload) -> Mapping[str, int]:
+    def reclaimable(self, workload: Workload) -> Mapping[str, int]:
         if self._named is not None:
-            return self._free(of)
+            return self._free(workload)
         return {
             name: min(count, len(self._roles[name].succeeded))
-            for name, count in _counts(of).items()
+            for name, count in _counts(workload).items()
             if name in self._roles and self._roles[name].succeeded
         }
 
-    def _free(self, of: Workload) -> Mapping[str, int]:
+    def _free(self, workload: Workload) -> Mapping[str, int]:
         """Return how many pods of each role need no quota, of those that the Workload asks for.
 
         Pods of a PodGroup for which there was no quota are admitted by themselves. One that has
         ended gives quota back unless another takes its place; so does one that is gone and is not
         replaced, if it is beyond the least number.
         """
-        asked, given = _asked(of), _given_back(of)
-        if of.status.admission is None:
+        counts, given_back = _asked(workload), _given_back(workload)
+        if workload.status.admission is None:
             return {}
-        missing, found = self._missing(of), {}
-        spare = self._spare(missing) if any(missing.values()) and self._gives_up(of) else 0
-        for name, count in _counts(of).items():
-            one = self._roles.get(name, _Role())
-            left = count - self._active(name, of) + len(one.succeeded)
+        missing, free = self._missing(workload), {}
+        spare = self._spare(missing) if any(missing.values()) and self._gives_up(workload) else 0
+        for name, count in _counts(workload).items():
+            role = self._roles.get(name, _Role())
+            left = count - self._active(name, workload) + len(role.succeeded)
             over = min(missing[name], spare)
             spare -= over
-            back = max(given[name], min(max(0, left), len(one.succeeded)) + over)
+            back = max(given_back[name], min(max(0, left), len(role.succeeded)) + over)
             if back:
-                found[name] = asked[name] - count + min(count, back)
-        return found
+                free[name] = counts[name] - count + min(count, back)
+        return free
 
-    def _missing(self, of: Workload) -> dict[str, int]:
+    def _missing(self, workload: Workload) -> dict[str, int]:
         """Return how many pods of each role are gone, have not succeeded, and hold quota."""
-        given, found = _given_back(of), {}
-        for name, count in _counts(of).items():
+        given_back, missing_ = _given_back(workload), {}
+        for name, count in _counts(workload).items():
             succeeded = len(self._roles[name].succeeded) if name in self._roles else 0
-            alive = self._active(name, of) - succeeded
-            found[name] = max(0, count - max(succeeded, given[name]) - alive)
-        return found
+            alive = self._active(name, workload) - succeeded
+            missing_[name] = max(0, count - max(succeeded, given_back[name]) - alive)
+        return missing_
 
     def _spare(self, missing: Mapping[str, int]) -> int:
         """Return the number of deleted pods beyond the minimum of the PodGroup."""
         gang = self._view.gang
         if gang is None or gang.is_single or not self.is_of_podgroup():
             return 0
-        there = len(self._living()) + sum(1 for _ in self.ending())
-        gone = sum(len(one.succeeded) - len(one.present) for one in self._roles.values())
-        return max(0, sum(missing.values()) - max(0, gang.minimum - there - gone))
+        pods_present = len(self._living()) + sum(1 for _ in self.ending())
+        gone = sum(len(role.succeeded) - len(role.present) for role in self._roles.values())
+        return max(0, sum(missing.values()) - max(0, gang.minimum - pods_present - gone))
 
     @override
     def gathers(self) -> Gathers | None:
@@ -408,8 +412,8 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
     # -------------------------------------------------------------------------------- as a group
 
     @override
-    def refusal(self, of: Workload) -> Text | None:
-        if of.is_of_group():
+    def refusal(self, workload: Workload) -> Text | None:
+        if workload.is_of_group():
             return None
         return ours.group_name_taken(KIND.key_of(self._view).name)
 
@@ -417,7 +421,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
     def missing(self) -> Text | None:
         if self._names_workload():
             return kueue.prebuilt_not_found(KIND.key_of(self._view).text())
-        is_partly_gated = not self.is_held() and any(one.gated for one in self._roles.values())
+        is_partly_gated = not self.is_held() and any(role.gated for role in self._roles.values())
         if is_partly_gated and not serves(self._view.metadata):
             return ours.GROUP_RUNS_WITHOUT_WORKLOAD
         return self._contradiction() or self._incomplete() or self._gated_by_others()
@@ -430,183 +434,195 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         """Return how the pods contradict each other, or None."""
         living = self._living()
         for pod in living[1:] if self.serving is None else ():
-            found = _difference(living[0], pod, self._copied)
-            if found is not None:
-                return found
+            difference = _difference(living[0], pod, self._copied)
+            if difference is not None:
+                return difference
         for pod in living:
             index = pod.metadata.label(names.POD_GROUP_POD_INDEX_LABEL)
             if self._named is None and index and not _is_index(index, total_count(pod)):
                 return ours.group_index(pod.metadata.name, index, total_count(pod))
-        for name, one in sorted(self._roles.items()):
-            for pod in one.living[1:]:
-                first = one.living[0]
+        for name, role in sorted(self._roles.items()):
+            for pod in role.living[1:]:
+                first = role.living[0]
                 if not (_fits(pod.spec, first.spec) and _fits(first.spec, pod.spec)):
                     pair = first.metadata.name, pod.metadata.name
                     return ours.group_requests_differ(*pair, name)
-        for name in sorted(name for name, one in self._roles.items() if one.living):
+        for name in sorted(name for name, role in self._roles.items() if role.living):
             if len(name) > MOST_LETTERS or not re.match(LABEL_PATTERN, name):
                 return ours.group_role(self._roles[name].living[0].metadata.name, name)
-        if sum(bool(one.living) for one in self._roles.values()) > MOST_ROLES:
+        if sum(bool(role.living) for role in self._roles.values()) > MOST_ROLES:
             return kueue.GROUP_ROLES
         return None
 
     def _incomplete(self) -> Text | None:
         """Return how many pods are missing before the Workload can be made, or None."""
-        there, total = len(self._living()), self._announced()
+        pods_present, total = len(self._living()), self._announced()
         if self._named is not None and self._view.gang is None:
             return ours.gang_missing(self._named.kind.qualified, self._named.name)
-        if there >= (1 if self._is(names.POD_GROUP_FAST_ADMISSION) else total):
+        if pods_present >= (1 if self._is(names.POD_GROUP_FAST_ADMISSION) else total):
             return None
         if self._named is not None:
             gang = self._named
-            return ours.gang_incomplete(gang.kind.qualified, gang.name, there, total)
+            return ours.gang_incomplete(gang.kind.qualified, gang.name, pods_present, total)
         name = KIND.key_of(self._view).name
-        return ours.group_incomplete(name, there, total)
+        return ours.group_incomplete(name, pods_present, total)
 
     def _gated_by_others(self) -> Text | None:
         """Return which gates of other controllers its pods have, or None."""
-        held = (gate for pod in self._living() for gate in single.gates_of_others(pod))
-        gates = sorted(set(held)) if self._awaits_gates else ()
+        gates_of_others = (gate for pod in self._living() for gate in single.gates_of_others(pod))
+        gates = sorted(set(gates_of_others)) if self._awaits_gates else ()
         return ours.gated_by_others(gates) if gates else None
 
     @override
-    def excess(self, of: Workload | None) -> views.Pod | None:
+    def excess(self, workload: Workload | None) -> views.Pod | None:
         if self._named is not None:
             return None  # a PodGroup says the least number
         if self._view.metadata.annotation(names.POD_SUSPENDING_PARENT):
             return None  # its controller would make another one at once
-        if of is None:
+        if workload is None:
             living = sorted(self._living(), key=order)
-            more = living[self._announced() :]
-            return next((pod for pod in reversed(more) if single.is_gated(pod)), None)
+            beyond = living[self._announced() :]
+            return next((pod for pod in reversed(beyond) if single.is_gated(pod)), None)
         # One that serves may have been admitted with those that ran: the others are not too many.
-        counts = _asked(of) if serves(self._view.metadata) else _counts(of)
+        counts = _asked(workload) if serves(self._view.metadata) else _counts(workload)
         for name in sorted(counts.keys() & self._roles.keys()):
-            one = self._roles[name]
-            kept = max(0, counts[name] - len(one.succeeded) - len(one.running))
-            if len(one.gated) > kept:
-                return max(one.gated, key=lambda pod: (not self._suits(pod, of), order(pod)))
+            role = self._roles[name]
+            kept = max(0, counts[name] - len(role.succeeded) - len(role.running))
+            if len(role.gated) > kept:
+                return max(
+                    role.gated, key=lambda pod: (not self._suits(pod, workload), order(pod))
+                )
         return None
 
     @override
-    def unrecorded(self, of: Workload) -> dict[str, Any] | None:
+    def unrecorded(self, workload: Workload) -> dict[str, Any] | None:
         changes: dict[str, Any] = {}
-        told = self._memory(of)
-        if told != memory(of) or not of.metadata.annotation(names.GROUP_MEMBERS):
-            changes["annotations"] = {names.GROUP_MEMBERS: _encode(told)}
+        memory_ = self._memory(workload)
+        if memory_ != memory(workload) or not workload.metadata.annotation(names.GROUP_MEMBERS):
+            changes["annotations"] = {names.GROUP_MEMBERS: _encode(memory_)}
         requester = self._view.metadata.annotation(names.REQUESTER)
-        if self._names_workload() and requester and not of.metadata.annotation(names.REQUESTER):
+        if (
+            self._names_workload()
+            and requester
+            and not workload.metadata.annotation(names.REQUESTER)
+        ):
             changes.setdefault("annotations", {})[names.REQUESTER] = requester
-        references = of.metadata.owner_references or ()
-        there = {pod.metadata.uid for pod in self._view.members}
-        if of.status.is_true(conditions.EVICTED):
-            kept = [one for one in references if not _is_of_pod(one)]
-            if not kept and of.metadata.label(names.JOB_UID_LABEL):
+        references = workload.metadata.owner_references or ()
+        uids_present = {pod.metadata.uid for pod in self._view.members}
+        if workload.status.is_true(conditions.EVICTED):
+            kept = [reference for reference in references if not _is_of_pod(reference)]
+            if not kept and workload.metadata.label(names.JOB_UID_LABEL):
                 # the owner of its pods has left them: without any owner it would end before them
-                kept = [one for one in references if one.uid in there]
+                kept = [reference for reference in references if reference.uid in uids_present]
             missing = []
         else:
-            known, counts = {one.uid for one in references}, _counts(of)
+            uids, counts = {reference.uid for reference in references}, _counts(workload)
             kept = list(references)
             missing = [
                 pod
-                for name, one in sorted(self._roles.items())
-                for pod in (*one.living, *one.ending)
-                if name in counts and pod.metadata.uid not in known
+                for name, role in sorted(self._roles.items())
+                for pod in (*role.living, *role.ending)
+                if name in counts and pod.metadata.uid not in uids
             ]
         if missing or len(kept) < len(references):
-            kept = [one for one in kept if one.uid in there or not _is_of_pod(one)]
+            kept = [
+                reference
+                for reference in kept
+                if reference.uid in uids_present or not _is_of_pod(reference)
+            ]
             changes["ownerReferences"] = [
-                *(_rewritten(one) for one in kept),
+                *(_rewritten(reference) for reference in kept),
                 *(_reference(pod) for pod in missing),
             ]
         return changes or None
 
-    def _memory(self, of: Workload) -> Memory:
+    def _memory(self, workload: Workload) -> Memory:
         """Return the record of pods that the Workload keeps."""
-        counts = _counts(of)
+        counts = _counts(workload)
         succeeded = {
-            name: tuple(sorted(one.succeeded)[: counts.get(name, 0)])
-            for name, one in sorted(self._roles.items())
-            if one.succeeded and name in counts
+            name: tuple(sorted(role.succeeded)[: counts.get(name, 0)])
+            for name, role in sorted(self._roles.items())
+            if role.succeeded and name in counts
         }
         return Memory(succeeded=succeeded, not_retriable=self._not_retriable)
 
     @override
-    def waiting(self, of: Workload) -> tuple[Text, bool] | None:
-        known = of.status.condition(conditions.WAITING_FOR_REPLACEMENT_PODS)
-        if not self._lacks(of):
-            if known is None or known.status == "False":
+    def waiting(self, workload: Workload) -> tuple[Text, bool] | None:
+        condition = workload.status.condition(conditions.WAITING_FOR_REPLACEMENT_PODS)
+        if not self._lacks(workload):
+            if condition is None or condition.status == "False":
                 return None
             return kueue.NO_REPLACEMENT_NEEDED, False
         text = kueue.REPLACEMENT_NEEDED
-        evicted = of.status.condition(conditions.EVICTED)
+        evicted = workload.status.condition(conditions.EVICTED)
         if evicted is not None and evicted.status == "True":
             text = Text(evicted.reason, evicted.message)
-        told = None if known is None else (known.status, known.reason, known.message)
-        return None if told == ("True", *text) else (text, True)
+        told_before = (
+            None if condition is None else (condition.status, condition.reason, condition.message)
+        )
+        return None if told_before == ("True", *text) else (text, True)
 
-    def _lacks(self, of: Workload) -> int:
-        if self._view.gang is not None and of.is_pending():
+    def _lacks(self, workload: Workload) -> int:
+        if self._view.gang is not None and workload.is_pending():
             return max(0, self._announced() - len(self._living()))
         if self._named is not None:
-            return sum(self._missing(of).values())
-        active = {name: self._active(name, of) for name in _counts(of)}
+            return sum(self._missing(workload).values())
+        active = {name: self._active(name, workload) for name in _counts(workload)}
         if self._is(names.POD_GROUP_FAST_ADMISSION):
             return 0 if any(active.values()) else 1
-        return sum(max(0, count - active[name]) for name, count in _counts(of).items())
+        return sum(max(0, count - active[name]) for name, count in _counts(workload).items())
 
-    def _active(self, role: str, of: Workload) -> int:
-        one = self._roles.get(role)
-        if one is None:
+    def _active(self, role: str, workload: Workload) -> int:
+        role_ = self._roles.get(role)
+        if role_ is None:
             return 0
-        gated = sum(self._suits(pod, of) for pod in one.gated)
-        return len(one.succeeded) + len(one.running) + len(one.ending) + gated
+        gated = sum(self._suits(pod, workload) for pod in role_.gated)
+        return len(role_.succeeded) + len(role_.running) + len(role_.ending) + gated
 
-    def _suits(self, pod: views.Pod, of: Workload) -> bool:
+    def _suits(self, pod: views.Pod, workload: Workload) -> bool:
         """Return whether a pod asks for no more than its role was given."""
-        found = self._suiting.get(pod.metadata.uid)
-        if found is None or of is not self._workload:
-            pod_set = _pod_set(of, role_of(pod))
-            found = pod_set is not None and _fits(pod.spec, pod_set.template.spec)
-            self._suiting[pod.metadata.uid] = found
-        return found
+        suits_ = self._suiting.get(pod.metadata.uid)
+        if suits_ is None or workload is not self._workload:
+            pod_set = _pod_set(workload, role_of(pod))
+            suits_ = pod_set is not None and _fits(pod.spec, pod_set.template.spec)
+            self._suiting[pod.metadata.uid] = suits_
+        return suits_
 
     @override
-    def is_short(self, of: Workload) -> bool:
+    def is_short(self, workload: Workload) -> bool:
         is_early = (
             self._is(names.POD_GROUP_FAST_ADMISSION)
             or serves(self._view.metadata)
             or self._names_workload()  # somebody else made it, and says for how many pods
         )
         has_begun = any(
-            one.running or one.ending or one.succeeded for one in self._roles.values()
+            role.running or role.ending or role.succeeded for role in self._roles.values()
         ) or any(map(single.is_terminal, self._view.members))
-        return not is_early and not has_begun and self._lacks(of) > 0
+        return not is_early and not has_begun and self._lacks(workload) > 0
 
     @override
     def begins_anew(self) -> bool:
-        return self._named is not None and any(one.gated for one in self._roles.values())
+        return self._named is not None and any(role.gated for role in self._roles.values())
 
     @override
-    def may_start(self, of: Workload) -> bool:
-        return next(self._startable(of), None) is not None
+    def may_start(self, workload: Workload) -> bool:
+        return next(self._startable(workload), None) is not None
 
     @override
-    def to_start(self, of: Workload) -> views.Pod:
-        return next(self._startable(of))
+    def to_start(self, workload: Workload) -> views.Pod:
+        return next(self._startable(workload))
 
-    def _startable(self, of: Workload) -> Iterator[views.Pod]:
+    def _startable(self, workload: Workload) -> Iterator[views.Pod]:
         """Yield the gated pods for which there is room in their roles, in order."""
-        for name, count in sorted(_counts(of).items()):
-            one = self._roles.get(name)
-            if one is None:
+        for name, count in sorted(_counts(workload).items()):
+            role = self._roles.get(name)
+            if role is None:
                 continue
-            ended = len(one.succeeded)
+            ended = len(role.succeeded)
             if self._named is not None:  # what has not given its quota back is paid for
-                ended = _given_back(of)[name]
-            room = count - ended - len(one.running) - len(one.ending)
-            suiting = (pod for pod in one.gated if self._suits(pod, of))
+                ended = _given_back(workload)[name]
+            room = count - ended - len(role.running) - len(role.ending)
+            suiting = (pod for pod in role.gated if self._suits(pod, workload))
             yield from islice(suiting, max(0, room))
 
     @override
@@ -614,29 +630,32 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         return self._running()
 
     @override
-    def asks_otherwise(self, of: Workload) -> bool:
+    def asks_otherwise(self, workload: Workload) -> bool:
         living = self._living()
         if self._names_workload() or not living or self.missing() is not None:
             return False
         limit = max_execution_seconds(self._view.metadata)
-        if limit != of.spec.maximum_execution_time_seconds:
+        if limit != workload.spec.maximum_execution_time_seconds:
             return True
-        asked = {one.name: (one.count, one.least) for one in self._composition()}
-        made = {one.name: (one.count, one.min_count) for one in of.spec.pod_sets or ()}
-        if asked != made or not all(self._suits(pod, of) for pod in living):
+        composed = {part.name: (part.count, part.least) for part in self._composition()}
+        pod_sets = {
+            pod_set.name: (pod_set.count, pod_set.min_count)
+            for pod_set in workload.spec.pod_sets or ()
+        }
+        if composed != pod_sets or not all(self._suits(pod, workload) for pod in living):
             return True
-        sets = {one.name: one.template.spec for one in of.spec.pod_sets or ()}
+        sets = {pod_set.name: pod_set.template.spec for pod_set in workload.spec.pod_sets or ()}
         return any(
-            single.asks_for_other_nodes(one.pod.spec, sets[one.name])
-            for one in self._composition()
-            if single.is_gated(one.pod)
+            single.asks_for_other_nodes(part.pod.spec, sets[part.name])
+            for part in self._composition()
+            if single.is_gated(part.pod)
         )
 
     # ------------------------------------------------------------------------- making a Workload
 
     def roles(self) -> Mapping[str, views.Pod]:
         """Return a pod of each role from which the Workload is made, by the name of the role."""
-        return {one.name: one.pod for one in self._composition()}
+        return {part.name: part.pod for part in self._composition()}
 
     def build(
         self, documents: Mapping[str, views.PodDocument], classes: PriorityClasses
@@ -656,13 +675,13 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
             queue = self.serving.queue
         pod_sets = [
             {
-                "name": one.name,
-                "count": one.count,
-                **({} if one.least is None else {"minCount": one.least}),
-                "template": {"spec": workloads.template_spec(documents[one.name].spec)},
-                **self._topology_request(one.pod),
+                "name": part.name,
+                "count": part.count,
+                **({} if part.least is None else {"minCount": part.least}),
+                "template": {"spec": workloads.template_spec(documents[part.name].spec)},
+                **self._topology_request(part.pod),
             }
-            for one in self._composition()
+            for part in self._composition()
         ]
         taken_over = {
             label: pod.metadata.label(label)
@@ -703,16 +722,16 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         if self._is(names.POD_GROUP_FAST_ADMISSION) and living:
             return [_Part(role_of(living[0]), living[0], self._announced())]
         parts = [
-            _Part(name, one.living[0], len(one.living))
-            for name, one in sorted(self._roles.items())
-            if one.living
+            _Part(name, role.living[0], len(role.living))
+            for name, role in sorted(self._roles.items())
+            if role.living
         ]
-        more = 0 if self._view.gang is None else len(living) - self._announced()
-        if more <= 0:
+        surplus = 0 if self._view.gang is None else len(living) - self._announced()
+        if surplus <= 0:
             return parts
-        biggest = max(parts, key=lambda one: (one.count, one.name))
-        least = max(1, biggest.count - more)
-        return [replace(one, least=least) if one is biggest else one for one in parts]
+        biggest = max(parts, key=lambda part: (part.count, part.name))
+        fewest = max(1, biggest.count - surplus)
+        return [replace(part, least=fewest) if part is biggest else part for part in parts]
 
     def _topology_request(self, pod: views.Pod) -> dict[str, Any]:
         """Return the member of a pod set that tells what its pods ask for, and their numbers."""
@@ -725,8 +744,8 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         labelled = workloads.labelled_priority(self._view.metadata, classes.workload)
         if labelled:
             return labelled
-        specs = [one.pod.spec for one in self._composition()]
-        spec = next((one for one in specs if one.priority_class_name), specs[0])
+        specs = [part.pod.spec for part in self._composition()]
+        spec = next((spec_ for spec_ in specs if spec_.priority_class_name), specs[0])
         value, name = spec.priority or 0, spec.priority_class_name
         return workloads.pod_priority(name, value) if name else {"priority": value}
 
@@ -734,9 +753,9 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
 
     def gated(self) -> Iterator[views.Pod]:
         """Yield the pods that our gate holds, in order."""
-        return (pod for one in self._roles.values() for pod in one.gated)
+        return (pod for role in self._roles.values() for pod in role.gated)
 
-    def leaves(self, of: Workload) -> views.Pod | None:
+    def leaves(self, workload: Workload) -> views.Pod | None:
         """Return a pod for which there is no room among those that were admitted, or None.
 
         It is admitted by itself: the others are as many as must start at once; or, of pods of one
@@ -744,7 +763,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         """
         if self._named is None or self._view.gang is None or any(self.ending()):
             return None
-        if not goes_on(of) or self.may_start(of):
+        if not goes_on(workload) or self.may_start(workload):
             return None
         return next(self.gated(), None)
 
@@ -754,47 +773,47 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         is_gang = gang is not None and not gang.is_single
         return is_gang and named is not None and not named.kind.is_controller
 
-    def lacks(self, of: Workload) -> int:
+    def lacks(self, workload: Workload) -> int:
         """Return the number of pods that the Workload counts but that do not exist."""
-        return self._lacks(of)
+        return self._lacks(workload)
 
-    def suits(self, pod: views.Pod, of: Workload) -> bool:
+    def suits(self, pod: views.Pod, workload: Workload) -> bool:
         """Return whether a gated pod could start in a role of the Workload, if there was room."""
-        return self._suits(pod, of)
+        return self._suits(pod, workload)
 
-    def has_grown(self, of: Workload) -> bool:
+    def has_grown(self, workload: Workload) -> bool:
         """Return whether its owner wants more pods than its Workload asks for."""
-        return self.serving is not None and self.serving.size > sum(_asked(of).values())
+        return self.serving is not None and self.serving.size > sum(_asked(workload).values())
 
-    def admitted(self, of: Workload) -> int:
+    def admitted(self, workload: Workload) -> int:
         """Return the number of pods with which the Workload was admitted."""
-        return sum(_counts(of).values())
+        return sum(_counts(workload).values())
 
     def released_by_role(self) -> dict[str, int]:
         """Return how many pods of each role were released and may run."""
-        return {name: len(one.running) + len(one.ending) for name, one in self._roles.items()}
+        return {name: len(role.running) + len(role.ending) for name, role in self._roles.items()}
 
     def ending(self) -> Iterator[views.Pod]:
         """Yield the pods that are being deleted and may run."""
-        return (pod for one in self._roles.values() for pod in one.ending)
+        return (pod for role in self._roles.values() for pod in role.ending)
 
     def _running(self) -> Iterator[views.Pod]:
-        return (pod for one in self._roles.values() for pod in one.running)
+        return (pod for role in self._roles.values() for pod in role.running)
 
     def _living(self) -> list[views.Pod]:
         """Return the pods that count when a Workload is made, in order."""
-        uids = {pod.metadata.uid for one in self._roles.values() for pod in one.living}
+        uids = {pod.metadata.uid for role in self._roles.values() for pod in role.living}
         return [pod for pod in self._view.members if pod.metadata.uid in uids]
 
     def _succeeded(self) -> int:
-        return sum(len(one.succeeded) for one in self._roles.values())
+        return sum(len(role.succeeded) for role in self._roles.values())
 
     def _over(self) -> int:
         """Return how many pods have succeeded, or have given their quota back otherwise."""
         if self._named is None or self._workload is None:
             return self._succeeded()
         back = _given_back(self._workload)
-        succeeded = {name: len(one.succeeded) for name, one in self._roles.items()}
+        succeeded = {name: len(role.succeeded) for name, role in self._roles.items()}
         return sum(max(succeeded.get(name, 0), back.get(name, 0)) for name in {*succeeded, *back})
 
     def _announced(self) -> int:
@@ -808,8 +827,8 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
 
     def _total(self) -> int:
         """Return the size of the group, by its Workload if there is one."""
-        made = self._workload
-        return self._announced() if made is None else sum(_counts(made).values())
+        workload_ = self._workload
+        return self._announced() if workload_ is None else sum(_counts(workload_).values())
 
     def _is(self, annotation: str) -> bool:
         if self._named is not None and annotation == names.POD_GROUP_FAST_ADMISSION:
@@ -841,7 +860,7 @@ def gathered(members: Iterable[views.Pod]) -> Gang | None:
     """
     living = [pod for pod in members if pod.status.phase != "Failed"]
     named = {single.gang_of(pod.metadata) for pod in living}
-    if not any(one is not None and one.kind.is_controller for one in named):
+    if not any(owner_ is not None and owner_.kind.is_controller for owner_ in named):
         return None
     return Gang(metadata=views.ObjectMeta(), minimum=len(living))
 
@@ -857,9 +876,9 @@ def of_owner(group: PodGroup, serving: ServingGroup) -> PodGroup:
     )
 
 
-def empty(of: Workload) -> PodGroup:
+def empty(workload: Workload) -> PodGroup:
     """Return the group of a Workload none of whose pods are there."""
-    metadata = of.metadata
+    metadata = workload.metadata
     return PodGroup(
         metadata=views.ObjectMeta(
             name=metadata.name,
@@ -898,8 +917,8 @@ def total_count(pod: views.Pod) -> int:
     text = pod.metadata.annotation(names.POD_GROUP_TOTAL_COUNT).removeprefix("+")
     if not (text.isascii() and text.isdecimal()):
         return 0
-    found = syntax.whole_number(text)
-    return sys.maxsize if found is None else found
+    number = syntax.whole_number(text)
+    return sys.maxsize if number is None else number
 
 
 def _is_index(text: str, total: int) -> bool:
@@ -973,51 +992,61 @@ def is_owned_by_pods(workload: Workload) -> bool:
     """
     references = workload.metadata.owner_references or ()
     return KIND.owns(workload) and all(
-        _is_of_pod(one) or serving_group.is_owner(one) for one in references
+        _is_of_pod(reference) or serving_group.is_owner(reference) for reference in references
     )
 
 
-def memory(of: Workload) -> Memory:
+def memory(workload: Workload) -> Memory:
     """Return the record of pods in a Workload; empty if it cannot be read."""
-    text = of.metadata.annotation(names.GROUP_MEMBERS)
+    text = workload.metadata.annotation(names.GROUP_MEMBERS)
     try:
         return _MEMORY.decode(text) if text else Memory()
     except structs.UNREADABLE:
         return Memory()
 
 
-def _encode(told: Memory) -> str:
-    return msgspec.json.encode(told).decode()
+def _encode(memory_: Memory) -> str:
+    return msgspec.json.encode(memory_).decode()
 
 
-def _counts(of: Workload) -> dict[str, int]:
+def _counts(workload: Workload) -> dict[str, int]:
     """Return the number of pods of each role, by its name: as many as were admitted."""
-    admission = of.status.admission
+    admission = workload.status.admission
     listed = () if admission is None else admission.pod_set_assignments or ()
-    admitted = {one.name: one.count for one in listed if one.count is not None}
-    return {one.name: admitted.get(one.name, one.count) for one in of.spec.pod_sets or ()}
+    admitted = {
+        assignment.name: assignment.count for assignment in listed if assignment.count is not None
+    }
+    return {
+        pod_set.name: admitted.get(pod_set.name, pod_set.count)
+        for pod_set in workload.spec.pod_sets or ()
+    }
 
 
-def _asked(of: Workload) -> dict[str, int]:
+def _asked(workload: Workload) -> dict[str, int]:
     """Return the number of pods of each role, by its name: as many as are asked for."""
-    return {one.name: one.count for one in of.spec.pod_sets or ()}
+    return {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets or ()}
 
 
-def _given_back(of: Workload) -> dict[str, int]:
+def _given_back(workload: Workload) -> dict[str, int]:
     """Return the number of admitted pods of each role whose quota was given back.
 
     What is reclaimable is counted from the pods that were asked for.
     """
-    known = {one.name: one.count for one in of.status.reclaimable_pods or ()}
-    asked = _asked(of)
+    given_back = {
+        reclaimable.name: reclaimable.count
+        for reclaimable in workload.status.reclaimable_pods or ()
+    }
+    counts = _asked(workload)
     return {
-        name: max(0, count - (asked[name] - known.get(name, 0)))
-        for name, count in _counts(of).items()
+        name: max(0, count - (counts[name] - given_back.get(name, 0)))
+        for name, count in _counts(workload).items()
     }
 
 
-def _pod_set(of: Workload, role: str) -> PodSet | None:
-    return next((one for one in of.spec.pod_sets or () if one.name == role), None)
+def _pod_set(workload: Workload, role: str) -> PodSet | None:
+    return next(
+        (pod_set for pod_set in workload.spec.pod_sets or () if pod_set.name == role), None
+    )
 
 
 def _fits(spec: views.PodSpec, template: views.PodSpec) -> bool:
@@ -1027,10 +1056,12 @@ def _fits(spec: views.PodSpec, template: views.PodSpec) -> bool:
     if _asks(spec) == _asks(template):
         return True  # nearly always
     try:
-        asked, given = _requests(spec), _requests(template)
+        requests, template_requests = _requests(spec), _requests(template)
     except InvalidValueError:
         return False
-    return all(amount <= given.get(resource, 0) for resource, amount in asked.items())
+    return all(
+        amount <= template_requests.get(resource, 0) for resource, amount in requests.items()
+    )
 
 
 def _asks(spec: views.PodSpec) -> tuple[Any, ...]:
@@ -1043,19 +1074,19 @@ def _requests(spec: views.PodSpec) -> dict[str, int]:
     )
 
 
-def _difference(one: views.Pod, other: views.Pod, copied: Iterable[str]) -> Text | None:
+def _difference(first: views.Pod, other: views.Pod, copied: Iterable[str]) -> Text | None:
     """Return in what two pods of a group differ that must agree, or None."""
-    pair = one.metadata.name, other.metadata.name
-    if single.gang_of(one.metadata) != single.gang_of(other.metadata):
+    pair = first.metadata.name, other.metadata.name
+    if single.gang_of(first.metadata) != single.gang_of(other.metadata):
         return ours.groups_differ(*pair)
-    queues = [pod.metadata.label(names.QUEUE_LABEL) for pod in (one, other)]
+    queues = [pod.metadata.label(names.QUEUE_LABEL) for pod in (first, other)]
     if queues[0] != queues[1]:
         return kueue.group_queues_differ(*pair, *queues)
-    totals = [pod.metadata.annotation(names.POD_GROUP_TOTAL_COUNT) for pod in (one, other)]
+    totals = [pod.metadata.annotation(names.POD_GROUP_TOTAL_COUNT) for pod in (first, other)]
     if totals[0] != totals[1]:
         return kueue.group_counts_differ(*pair, *totals)
-    labels = (other.metadata.labels or {}).keys() & (one.metadata.labels or {}).keys()
-    if any(one.metadata.label(key) != other.metadata.label(key) for key in labels & {*copied}):
+    labels = (other.metadata.labels or {}).keys() & (first.metadata.labels or {}).keys()
+    if any(first.metadata.label(key) != other.metadata.label(key) for key in labels & {*copied}):
         return kueue.GROUP_LABELS_DIFFER
     return None
 
@@ -1063,7 +1094,11 @@ def _difference(one: views.Pod, other: views.Pod, copied: Iterable[str]) -> Text
 def _owner_uids(workload: Workload) -> set[str]:
     """Return the UIDs of the pods that a Workload names as its owners."""
     references = workload.metadata.owner_references or ()
-    return {one.uid for one in references if _is_of_pod(one) and not one.controller}
+    return {
+        reference.uid
+        for reference in references
+        if _is_of_pod(reference) and not reference.controller
+    }
 
 
 def _is_of_pod(reference: views.OwnerReference) -> bool:
@@ -1071,7 +1106,9 @@ def _is_of_pod(reference: views.OwnerReference) -> bool:
 
 
 def _rewritten(reference: views.OwnerReference) -> dict[str, Any]:
-    return {key: one for key, one in msgspec.to_builtins(reference).items() if one is not None}
+    return {
+        key: value for key, value in msgspec.to_builtins(reference).items() if value is not None
+    }
 
 
 def _reference(pod: views.Pod) -> dict[str, str]:

@@ -20,21 +20,21 @@ _CONTAINERS: Final = ("containers", "initContainers")
 _AMOUNTS: Final = frozenset({"requests", "limits"})
 
 
-class Named:
+class PrebuiltNames:
     """The prebuilt Workload of each owner, by the key that a Workload of ours would have."""
 
     def __init__(self) -> None:
         self._owners: dict[WorkloadKey, set[WorkloadKey]] = {}
 
-    def add(self, named: WorkloadKey | None, own: WorkloadKey) -> None:
+    def add(self, named: WorkloadKey | None, owner_key: WorkloadKey) -> None:
         """Record that an owner names a Workload, or none."""
         if named is not None:
-            self._owners.setdefault(named, set()).add(own)
+            self._owners.setdefault(named, set()).add(owner_key)
 
-    def remove(self, named: WorkloadKey | None, own: WorkloadKey) -> None:
+    def remove(self, named: WorkloadKey | None, owner_key: WorkloadKey) -> None:
         """Record that an owner is gone, or may name another Workload."""
         if named is not None and named in self._owners:
-            self._owners[named].discard(own)
+            self._owners[named].discard(owner_key)
             if not self._owners[named]:
                 del self._owners[named]
 
@@ -44,8 +44,8 @@ class Named:
 
     def owners(self, named: WorkloadKey) -> tuple[WorkloadKey, ...]:
         """Return all owners that name a Workload, sorted."""
-        found = self._owners.get(named)
-        return () if found is None else tuple(sorted(found))
+        owner_keys = self._owners.get(named)
+        return () if owner_keys is None else tuple(sorted(owner_keys))
 
 
 def key_of(owner: views.Object) -> WorkloadKey | None:
@@ -91,18 +91,20 @@ def _used(workload: Workload, owner: views.Object) -> Text | None:
     return ours.prebuilt_is_of_pods(key) if workload.is_of_group() else None
 
 
-def missing(key: WorkloadKey, found: Workload | None, owner: views.Object, pod: str = "") -> Text:
+def missing(
+    key: WorkloadKey, workload: Workload | None, owner: views.Object, pod: str = ""
+) -> Text:
     """Return why an owner has no Workload though it names one.
 
     Args:
         key: identity of the named one.
-        found: what is there under that name.
+        workload: what is there under that name.
         owner: the owner.
         pod: name of a pod that runs with the named one; empty for none.
     """
-    if found is None:
+    if workload is None:
         return kueue.prebuilt_not_found(key.text())
-    used = _used(found, owner)
+    used = _used(workload, owner)
     if used is not None:
         return used
     if pod:
@@ -113,7 +115,7 @@ def missing(key: WorkloadKey, found: Workload | None, owner: views.Object, pod: 
 def adoption(
     document: Mapping[str, Any],
     owner: Mapping[str, Any],
-    by: views.ObjectMeta,
+    metadata_: views.ObjectMeta,
     annotations: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return the changes with which a Workload gets its owner.
@@ -123,46 +125,49 @@ def adoption(
     Args:
         document: the Workload.
         owner: reference to the owner, as its controller.
-        by: metadata of the owner.
+        metadata_: metadata of the owner.
         annotations: what is recorded with it.
     """
-    metadata, requester = document["metadata"], by.annotation(names.REQUESTER)
+    metadata, requester = document["metadata"], metadata_.annotation(names.REQUESTER)
     if requester:
         annotations = {**annotations, names.REQUESTER: requester}
     references = metadata.get("ownerReferences") or ()
     changes: dict[str, Any] = {
         "labels": {names.JOB_UID_LABEL: owner["uid"]},
-        "ownerReferences": [*(one for one in references if one["uid"] != owner["uid"]), owner],
+        "ownerReferences": [
+            *(reference for reference in references if reference["uid"] != owner["uid"]),
+            owner,
+        ],
     }
     if annotations:
         changes["annotations"] = dict(annotations)
     return {"metadata": changes}
 
 
-def asks_alike(asked: Mapping[str, Any], spec: Mapping[str, Any], *, started: bool) -> bool:
+def asks_alike(document_: Mapping[str, Any], spec: Mapping[str, Any], *, started: bool) -> bool:
     """Return whether two pod specs have the same containers and tolerations.
 
     Args:
-        asked: of the Workload.
+        document_: of the Workload.
         spec: of its owner.
         started: the owner may have got tolerations since; they are passed over.
     """
     fields = _CONTAINERS if started else (*_CONTAINERS, "tolerations")
-    return all(_plain(asked.get(field)) == _plain(spec.get(field)) for field in fields)
+    return all(_plain(document_.get(field)) == _plain(spec.get(field)) for field in fields)
 
 
 def _plain(value: Any) -> Any:
     """Return a document without what is empty, and with amounts as numbers."""
     if isinstance(value, list):
-        return [_plain(one) for one in value] or None
+        return [_plain(member) for member in value] or None
     if not isinstance(value, dict):
         return None if value == "" else value  # 0 and False are something
     members = {
-        key: _amounts(one) if key in _AMOUNTS and isinstance(one, dict) else _plain(one)
-        for key, one in value.items()
+        key: _amounts(member) if key in _AMOUNTS and isinstance(member, dict) else _plain(member)
+        for key, member in value.items()
     }
-    return {key: one for key, one in members.items() if one is not None} or None
+    return {key: member for key, member in members.items() if member is not None} or None
 
 
-def _amounts(found: Mapping[str, Any]) -> dict[str, int] | None:
-    return {key: quantity.parse_nano(str(one)) for key, one in found.items()} or None
+def _amounts(amounts: Mapping[str, Any]) -> dict[str, int] | None:
+    return {key: quantity.parse_nano(str(amount)) for key, amount in amounts.items()} or None

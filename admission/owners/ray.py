@@ -51,13 +51,13 @@ class Cluster(views.Object, frozen=True, kw_only=True):
     sizes: dict[str, int]
 
 
-class Document(row_owner.Document, frozen=True, kw_only=True):
+class RayDocument(row_owner.Document, frozen=True, kw_only=True):
     """An owner whole, as it was watched, with the RayClusters that it controls."""
 
     clusters: tuple[Cluster, ...] = msgspec.field(name=names.MADE_FOR, default=())
 
 
-def cluster(found: row_owner.Document) -> Cluster:
+def cluster(document_: row_owner.Document) -> Cluster:
     """Return what is read of a RayCluster.
 
     Raises:
@@ -65,42 +65,43 @@ def cluster(found: row_owner.Document) -> Cluster:
     """
     sizes = {
         row_owner.name_of(listed, member): row_owner.product(row_owner.counts_of(listed, member))
-        for listed, member in row_owner.members(rows.RAY_CLUSTER, found.content)
+        for listed, member in row_owner.members(rows.RAY_CLUSTER, document_.content)
     }
-    return Cluster(metadata=found.metadata, sizes=sizes)
+    return Cluster(metadata=document_.metadata, sizes=sizes)
 
 
-def _in_use(row: Row, found: row_owner.Document) -> Iterator[Cluster]:
+def _in_use(row: Row, document_: row_owner.Document) -> Iterator[Cluster]:
     """Yield the RayClusters that count: anybody can make one that names an owner.
 
     That of which KubeRay does not tell in the status is none, or is about to be deleted.
     """
-    assert isinstance(found, Document)
-    named = [rows.value_at(found.content, path) for path in row.clusters]
-    for one in sorted(found.clusters, key=lambda cluster: cluster.metadata.name):
-        if one.metadata.name in named:
-            yield one
+    assert isinstance(document_, RayDocument)
+    named = [rows.value_at(document_.content, path) for path in row.clusters]
+    for cluster_ in sorted(document_.clusters, key=lambda cluster: cluster.metadata.name):
+        if cluster_.metadata.name in named:
+            yield cluster_
 
 
-def read(row: Row, found: Document | Held) -> Held:
+def read(row: Row, document_: RayDocument | Held) -> Held:
     """Return what decisions depend on of an owner.
 
     Raises:
         msgspec.ValidationError: it does not have what the row says.
     """
-    held = row_owner.read(row, found)
-    if isinstance(found, Held) or not row_owner.is_elastic(row, held):
-        return held
-    if RowOwner(row, held).is_held():
-        return held  # its next RayCluster begins with the numbers of the owner
+    held_owner = row_owner.read(row, document_)
+    if isinstance(document_, Held) or not row_owner.is_elastic(row, held_owner):
+        return held_owner
+    if RowOwner(row, held_owner).is_held():
+        return held_owner  # its next RayCluster begins with the numbers of the owner
     sizes: dict[str, int] = {}
-    for one in _in_use(row, found):
-        for name, count in one.sizes.items():
+    for cluster_ in _in_use(row, document_):
+        for name, count in cluster_.sizes.items():
             sizes[name] = sizes.get(name, 0) + count
-    asked = (
-        msgspec.structs.replace(one, count=sizes.get(one.name, one.count)) for one in held.asked
+    resized = (
+        msgspec.structs.replace(asked_, count=sizes.get(asked_.name, asked_.count))
+        for asked_ in held_owner.asked
     )
-    return msgspec.structs.replace(held, asked=tuple(asked))
+    return msgspec.structs.replace(held_owner, asked=tuple(resized))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,17 +114,17 @@ class RayOwner(RowOwner):
 
         Differs: Kueue takes the generation of the RayCluster alone, which begins anew with it.
         """
-        metadata = [one.metadata for one in _in_use(self.row, self.view.document)]
-        clusters = (f"{one.uid}_{one.generation}" for one in metadata)
+        metadata = [metadata_.metadata for metadata_ in _in_use(self.row, self.view.document)]
+        clusters = (f"{metadata_.uid}_{metadata_.generation}" for metadata_ in metadata)
         return "_".join((str(self.view.metadata.generation), *clusters))
 
 
-def integration(row: Row) -> Integration[Held, Document]:
+def integration(row: Row) -> Integration[Held, RayDocument]:
     """Return the kind of a row, as the controller serves it."""
     return Integration(
         kind=row_owner.kind_of(row),
-        document=Document,
-        answer=Document,
+        document=RayDocument,
+        answer=RayDocument,
         view=partial(read, row),
         owner=partial(RayOwner, row),
         build=partial(row_owner.build, row),

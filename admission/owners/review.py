@@ -16,7 +16,7 @@ from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation, PatchBuilder
 from admission.kube.resources import Resource
 from admission.objects import views
-from admission.objects.reviewed_pod import Pod
+from admission.objects.reviewed_pod import ReviewedPod
 from admission.owners import prebuilt
 from admission.owners.framework import Kind
 
@@ -42,22 +42,25 @@ class Mark(NamedTuple):
 
 def mark_of(labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None) -> Mark:
     """Return the mark in the metadata of a pod or pod template."""
-    said = annotations or {}
+    texts = annotations or {}
     return Mark(
-        workload=said.get(names.WORKLOAD_ANNOTATION, ""),
+        workload=texts.get(names.WORKLOAD_ANNOTATION, ""),
         pod_set=(labels or {}).get(names.PODSET_LABEL, ""),
-        devices=said.get(names.ADMITTED_DEVICES, ""),
+        devices=texts.get(names.ADMITTED_DEVICES, ""),
     )
 
 
-def marks_of(given: Iterable[Mapping[str, Any]]) -> tuple[Mark, ...]:
+def marks_of(metadata_list: Iterable[Mapping[str, Any]]) -> tuple[Mark, ...]:
     """Return the marks in what an admission gives beside pod templates.
 
     Args:
-        given: labels and annotations, by these names, for each.
+        metadata_list: labels and annotations, by these names, for each.
     """
-    found = (mark_of(_texts(one.get("labels")), _texts(one.get("annotations"))) for one in given)
-    return tuple(one for one in found if one.workload)
+    marks = (
+        mark_of(_texts(metadata_.get("labels")), _texts(metadata_.get("annotations")))
+        for metadata_ in metadata_list
+    )
+    return tuple(mark for mark in marks if mark.workload)
 
 
 def _texts(members: Any) -> dict[str, str]:
@@ -98,7 +101,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     name: str
     path: FieldPath
-    pod: Pod
+    pod: ReviewedPod
     count: int
     fewest: int
     has_metadata: bool = True
@@ -224,7 +227,7 @@ def is_elastic(metadata: views.ObjectMeta) -> bool:
     return metadata.annotation(names.ELASTIC_JOB) == "true"
 
 
-def elastic_gate(pod: Pod, pointer: str) -> Sequence[Operation]:
+def elastic_gate(pod: ReviewedPod, pointer: str) -> Sequence[Operation]:
     """Return the operations that give the pods of an elastic owner the gate of their slice.
 
     Args:

@@ -317,7 +317,7 @@ def default_of(listed: PodSets, member: rows.Member) -> dict[str, Any] | None:
     return {"spec": {"containers": [container], "restartPolicy": "Never"}}
 
 
-def _container(one: rows.Container, place: Any, content: Mapping[str, Any]) -> dict[str, Any]:
+def _container(one: rows.AddedContainer, place: Any, content: Mapping[str, Any]) -> dict[str, Any]:
     """Return a container that no template has.
 
     Args:

@@ -26,7 +26,7 @@ MOST: Final = 18
 """Pod sets of a Workload. Source: kueue jobframework (MaxPodSets)."""
 
 
-class Reviewed(views.Object, frozen=True, kw_only=True):
+class ReviewedRowOwner(views.Object, frozen=True, kw_only=True):
     """An owner under review; a subclass for each row."""
 
     row: ClassVar[Row]
@@ -52,20 +52,20 @@ class Reviewed(views.Object, frozen=True, kw_only=True):
 
         Quantities that are numbers with a fraction become text, as in Kueue.
         """
-        found = list(row_owner.hold(self.content, self.row.suspend))
+        operations = list(row_owner.hold(self.content, self.row.suspend))
         for listed, member in row_owner.members(self.row, self.content):
             for template in rows.find(member.value, listed.template, member.path):
-                found += pod_templates.write_text(template)
+                operations += pod_templates.write_text(template)
             for path, value in listed.put:
                 if rows.value_at(member.value, path) != value:
                     at = member.path
                     for step in path.split("."):
                         at = at.child(step)
-                    found.append({"op": "add", "path": at.pointer(), "value": value})
+                    operations.append({"op": "add", "path": at.pointer(), "value": value})
         if self.row.may_grow and review.is_elastic(self.metadata):
-            for one in self._growing():
-                found += review.elastic_gate(one.pod, one.path.pointer())
-        return tuple(found)
+            for grown in self._growing():
+                operations += review.elastic_gate(grown.pod, grown.path.pointer())
+        return tuple(operations)
 
     def spread(self, queue: str) -> tuple[Operation, ...]:
         """Return the operations that give a queue to what is in it and is not counted with it.
@@ -103,13 +103,15 @@ class Reviewed(views.Object, frozen=True, kw_only=True):
             if not listed.is_fixed:
                 yield _template(content, listed, member)
 
-    def remakes(self, old: "Reviewed") -> FieldPath | None:
+    def remakes(self, old: "ReviewedRowOwner") -> FieldPath | None:
         """Return where it differs so that its controller has all its pods a second time."""
         path, kept = self.row.remade, self.row.kept
-        was, now = (rows.without(rows.value_at(one.content, path), kept) for one in (old, self))
+        was, now = (
+            rows.without(rows.value_at(reviewed.content, path), kept) for reviewed in (old, self)
+        )
         return None if was == now else FieldPath.of(*path.split("."))
 
-    def errors(self, old: "Reviewed | None") -> list[FieldError]:
+    def errors(self, old: "ReviewedRowOwner | None") -> list[FieldError]:
         """Return what is wrong with its pod sets, and with switches, of one in a queue."""
         if not self.metadata.label(names.QUEUE_LABEL):
             return []
@@ -123,26 +125,26 @@ class Reviewed(views.Object, frozen=True, kw_only=True):
         ]
         if errors:
             return errors
-        found = self.templates()
+        templates = self.templates()
         above = () if row.components is None else (row.components.at,)
-        lists = [one.at for one in row.pod_sets if one.at.endswith(EACH)]
+        lists = [pod_set.at for pod_set in row.pod_sets if pod_set.at.endswith(EACH)]
         last = (lists or above or [row.pod_sets[-1].at])[-1]
         path = FieldPath.of(*last.removesuffix(EACH).split("."))
-        if len(found) > MOST:
+        if len(templates) > MOST:
             rule = f"must have at most {MOST} pod sets"
-            errors.append(fielderrors.invalid(path, len(found), rule))
+            errors.append(fielderrors.invalid(path, len(templates), rule))
         seen: set[str] = set()
-        for one in found:
-            if one.name in seen:
-                errors.append(fielderrors.duplicate(one.path, one.name))
-            seen.add(one.name)
+        for template in templates:
+            if template.name in seen:
+                errors.append(fielderrors.duplicate(template.path, template.name))
+            seen.add(template.name)
         errors += self._elastic(old)
         for kind, member in row_owner.components_of(row, content):
             if kind is not None:
                 errors += _refused(kind, member.value, member.path)
         return errors
 
-    def _elastic(self, old: "Reviewed | None") -> Iterator[FieldError]:
+    def _elastic(self, old: "ReviewedRowOwner | None") -> Iterator[FieldError]:
         """Yield what is wrong with its size, if it may change, and with switches otherwise."""
         if not review.is_elastic(self.metadata) or not self.row.may_grow:
             yield from _refused(self.row, self.content, FieldPath())
@@ -154,9 +156,9 @@ class Reviewed(views.Object, frozen=True, kw_only=True):
             )
             yield fielderrors.forbidden(review.ELASTIC_PATH, rule)
         if self.row.may_grow and review.is_elastic(self.metadata):
-            for one in self._growing():
-                if not one.pod.has_gate(names.ELASTIC_JOB_GATE):
-                    path = one.path.child("spec").child("schedulingGates")
+            for template in self._growing():
+                if not template.pod.has_gate(names.ELASTIC_JOB_GATE):
+                    path = template.path.child("spec").child("schedulingGates")
                     yield fielderrors.required(path, _GATE_STAYS)
 
     def _elsewhere(self) -> Iterator[FieldError]:
@@ -195,22 +197,27 @@ def _template(content: Mapping[str, Any], listed: PodSets, member: rows.Member) 
     )
 
 
-def _beside(given: rows.Given | None) -> Beside | None:
-    if given is None or not given.value:
+def _beside(beside_: rows.Given | None) -> Beside | None:
+    if beside_ is None or not beside_.value:
         return None
-    return Beside(given.at, review.marks_of((given.value,)))
+    return Beside(beside_.at, review.marks_of((beside_.value,)))
 
 
 def held(row: Row) -> HeldKind:
     """Return the kind of a row, as reviews serve it."""
     namespace: Mapping[str, Any] = {"row": row, "__doc__": f"{row.kind} under review."}
     document = msgspec.defstruct(
-        row.kind, (), bases=(Reviewed,), namespace=dict(namespace), frozen=True, kw_only=True
+        row.kind,
+        (),
+        bases=(ReviewedRowOwner,),
+        namespace=dict(namespace),
+        frozen=True,
+        kw_only=True,
     )
     return HeldKind(
         kind=row_owner.kind_of(row),
-        document=cast(type[Reviewed], document),
-        templates=tuple(f"{one.at}.{one.template}" for one in row.pod_sets),
+        document=cast(type[ReviewedRowOwner], document),
+        templates=tuple(f"{pod_set.at}.{pod_set.template}" for pod_set in row.pod_sets),
         makers=row.makers,
         framework=row.framework,
         changes=tuple(dict.fromkeys(_top(row))),
@@ -220,5 +227,9 @@ def held(row: Row) -> HeldKind:
 def _top(row: Row) -> list[str]:
     """Return the members of the spec in which the controller changes something."""
     inside = () if row.components is None else (row.components.at,)
-    paths = (row.suspend, *inside, *(f"{one.at}.{one.template}" for one in row.pod_sets))
+    paths = (
+        row.suspend,
+        *inside,
+        *(f"{pod_set.at}.{pod_set.template}" for pod_set in row.pod_sets),
+    )
     return [path.split(".")[1].removesuffix(EACH) for path in paths]

@@ -98,16 +98,16 @@ class Serving(views.Object, frozen=True, kw_only=True):
 
     def _templates(self) -> Iterator[Template]:
         for path in self.of.templates:
-            for found in rows.find({"spec": self.spec}, path):
-                if not isinstance(found.value, dict):
-                    raise msgspec.ValidationError(f"{found.path.text}: must be an object")
+            for member in rows.find({"spec": self.spec}, path):
+                if not isinstance(member.value, dict):
+                    raise msgspec.ValidationError(f"{member.path.text}: must be an object")
                 yield Template(
                     name=path,
-                    path=found.path,
-                    pod=reviewed_pod.from_dict(pod_templates.with_text(found.value)),
+                    path=member.path,
+                    pod=reviewed_pod.from_dict(pod_templates.with_text(member.value)),
                     count=1,
                     fewest=1,
-                    has_metadata=found.value.get("metadata") is not None,
+                    has_metadata=member.value.get("metadata") is not None,
                 )
 
     def written(self) -> tuple[Operation, ...]:
@@ -115,24 +115,24 @@ class Serving(views.Object, frozen=True, kw_only=True):
         return tuple(
             operation
             for path in self.of.templates
-            for found in rows.find({"spec": self.spec}, path)
-            for operation in pod_templates.write_text(found)
+            for member in rows.find({"spec": self.spec}, path)
+            for operation in pod_templates.write_text(member)
         )
 
     def labels(self) -> dict[str, str]:
         """Return the labels that its pods get, of one in a queue."""
-        found = {names.MANAGED_LABEL: names.MANAGED_VALUE}
+        labels_ = {names.MANAGED_LABEL: names.MANAGED_VALUE}
         for key in (names.QUEUE_LABEL, names.PRIORITY_CLASS_LABEL):
             if self.metadata.label(key):
-                found[key] = self.metadata.label(key)
-        return found
+                labels_[key] = self.metadata.label(key)
+        return labels_
 
     def annotations(self) -> dict[str, str]:
         """Return the annotations that its pods get, of one in a queue."""
-        found = {names.POD_SUSPENDING_PARENT: self.of.parent} if self.of.parent else {}
+        annotations_ = {names.POD_SUSPENDING_PARENT: self.of.parent} if self.of.parent else {}
         if self.of.makes_groups:
-            found[names.POD_GROUP_SERVING] = "true"
-        return found
+            annotations_[names.POD_GROUP_SERVING] = "true"
+        return annotations_
 
     def number(self, path: str, default: int) -> int:
         """Return a number of its spec.
@@ -152,8 +152,8 @@ class Serving(views.Object, frozen=True, kw_only=True):
         Raises:
             msgspec.ValidationError: it does not say it with a number.
         """
-        there = rows.number_at(self.status, "replicas", 0)
-        return self.number(REPLICAS, 1) > 0 or there > 0
+        replicas_now = rows.number_at(self.status, "replicas", 0)
+        return self.number(REPLICAS, 1) > 0 or replicas_now > 0
 
     def foreign_queue(self) -> str:
         """Return the queue of its own scheduler; empty for none.
@@ -161,17 +161,17 @@ class Serving(views.Object, frozen=True, kw_only=True):
         Raises:
             msgspec.ValidationError: something on the way is no object.
         """
-        found = rows.value_at({"spec": self.spec}, self.of.queue_at)
-        return found if isinstance(found, str) else ""
+        queue = rows.value_at({"spec": self.spec}, self.of.queue_at)
+        return queue if isinstance(queue, str) else ""
 
 
-def document(of: ServingKind) -> type[Serving]:
+def document(kind: ServingKind) -> type[Serving]:
     """Return what an object of the kind is decoded into when it is reviewed."""
-    namespace: Mapping[str, Any] = {"of": of, "__doc__": f"{of.kind.name} under review."}
-    found = msgspec.defstruct(
-        of.kind.name, (), bases=(Serving,), namespace=dict(namespace), frozen=True, kw_only=True
+    namespace: Mapping[str, Any] = {"of": kind, "__doc__": f"{kind.kind.name} under review."}
+    struct_ = msgspec.defstruct(
+        kind.kind.name, (), bases=(Serving,), namespace=dict(namespace), frozen=True, kw_only=True
     )
-    return cast(type[Serving], found)
+    return cast(type[Serving], struct_)
 
 
 def _kind(api_version: str, name: str, plural: str) -> Kind:

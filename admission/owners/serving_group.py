@@ -28,10 +28,10 @@ _AFTER_LEADER: Final = {names.POD_INDEX_OFFSET: "1"}
 """Workers are numbered from 1 on: the leader, which is another pod set, has the number 0."""
 _FAST: Final = {names.POD_GROUP_FAST_ADMISSION: "true"}
 
-GROUPED: Final = tuple(one for one in KINDS if one.makes_groups)
+GROUPED: Final = tuple(kind_ for kind_ in KINDS if kind_.makes_groups)
 
 
-class Document(views.Object, frozen=True, kw_only=True):
+class ServingDocument(views.Object, frozen=True, kw_only=True):
     """An owner of such groups, as it was watched."""
 
     spec: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -62,7 +62,7 @@ class ServingGroup:
     """
 
     of: ServingKind
-    owner: Document
+    owner: ServingDocument
     replica: int = 0
 
     @property
@@ -102,8 +102,8 @@ class ServingGroup:
 
         With it the Workload outlives a moment in which no pod is there.
         """
-        found = self.of.kind.reference(self.owner.metadata)
-        return {key: found[key] for key in ("apiVersion", "kind", "name", "uid")}
+        reference_ = self.of.kind.reference(self.owner.metadata)
+        return {key: reference_[key] for key in ("apiVersion", "kind", "name", "uid")}
 
     def marks(self) -> tuple[dict[str, str], dict[str, str]]:
         """Return the labels and annotations with which its Workload names the owner.
@@ -145,30 +145,30 @@ class ServingGroup:
         return _WORKER if pod.metadata.annotation(_LEADER) else "leader"
 
 
-def owner_of(of: ServingKind, pod: views.Pod) -> str:
+def owner_of(kind: ServingKind, pod: views.Pod) -> str:
     """Return the name of the owner whose pod it says that it is; empty for none."""
-    if of is not STATEFUL_SET:
+    if kind is not STATEFUL_SET:
         return pod.metadata.label(_SET_NAME)
     controller = pod.metadata.controller()
-    return controller.name if controller is not None and of.kind.is_of(controller) else ""
+    return controller.name if controller is not None and kind.kind.is_of(controller) else ""
 
 
-def of_pod(of: ServingKind, owner: Document, pod: views.Pod) -> ServingGroup | None:
+def of_pod(kind: ServingKind, owner: ServingDocument, pod: views.Pod) -> ServingGroup | None:
     """Return the group of an owner in which a pod of its name is, or None for another's pod."""
-    if of is STATEFUL_SET:
+    if kind is STATEFUL_SET:
         controller = pod.metadata.controller()
         is_its = controller is not None and controller.uid == owner.metadata.uid
-        return ServingGroup(of, owner) if is_its else None
+        return ServingGroup(kind, owner) if is_its else None
     replica = syntax.whole_number(pod.metadata.label(_REPLICA))
-    return None if replica is None else ServingGroup(of, owner, replica)
+    return None if replica is None else ServingGroup(kind, owner, replica)
 
 
-def groups(of: ServingKind, owner: Document) -> Iterator[ServingGroup]:
+def groups(kind: ServingKind, owner: ServingDocument) -> Iterator[ServingGroup]:
     """Yield the groups that an owner is to have."""
-    count = 1 if of is STATEFUL_SET else owner.number(REPLICAS, 1)
-    return (ServingGroup(of, owner, replica) for replica in range(count))
+    count = 1 if kind is STATEFUL_SET else owner.number(REPLICAS, 1)
+    return (ServingGroup(kind, owner, replica) for replica in range(count))
 
 
 def is_owner(reference: views.OwnerReference) -> bool:
     """Return whether a reference names an owner of such groups."""
-    return any(one.kind.is_of(reference) for one in GROUPED)
+    return any(kind_.kind.is_of(reference) for kind_ in GROUPED)

@@ -31,7 +31,7 @@ class Slicing(Enum):
 
 def counts(workload: Workload) -> dict[str, int]:
     """Return how many pods a Workload asks for, by the name of the pod set."""
-    return {one.name: one.count for one in workload.spec.pod_sets or ()}
+    return {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets or ()}
 
 
 def asked(owner: Owner) -> dict[str, int]:
@@ -71,23 +71,23 @@ def _goes_on(owner: Owner, workload: Workload) -> bool:
     )
 
 
-def is_alike(one: Workload, before: Workload) -> bool:
+def is_alike(workload: Workload, before: Workload) -> bool:
     """Return whether a slice differs from the one before it in the number of pods alone.
 
     Another one was not made by the controller: it would be counted for less than its pods take.
     """
-    asked, had = one.spec.pod_sets or (), before.spec.pod_sets or ()
-    pods = [(each.name, each.template) for each in asked]
+    pod_sets, had = workload.spec.pod_sets or (), before.spec.pod_sets or ()
+    pods = [(each.name, each.template) for each in pod_sets]
     return (
         pods == [(each.name, each.template) for each in had]
-        and one.spec.queue_name == before.spec.queue_name
-        and one.spec.priority == before.spec.priority
+        and workload.spec.queue_name == before.spec.queue_name
+        and workload.spec.priority == before.spec.priority
     )
 
 
-def in_order(found: Sequence[Workload]) -> tuple[Workload, ...]:
+def in_order(slices_: Sequence[Workload]) -> tuple[Workload, ...]:
     """Return the Workloads of one owner, each after the one that it replaces."""
-    known = {one.key(): one for one in found}
+    by_key = {workload.key(): workload for workload in slices_}
 
     def depth(workload: Workload) -> int:
         seen: set[WorkloadKey] = set()
@@ -95,26 +95,26 @@ def in_order(found: Sequence[Workload]) -> tuple[Workload, ...]:
         while at is not None and at.key() not in seen:
             seen.add(at.key())
             before = at.replaces()
-            at = None if before is None else known.get(before)
+            at = None if before is None else by_key.get(before)
         return len(seen)
 
-    def order(one: Workload) -> tuple[int, str, str]:
-        return depth(one), one.metadata.creation_timestamp or "", one.metadata.name
+    def order(workload: Workload) -> tuple[int, str, str]:
+        return depth(workload), workload.metadata.creation_timestamp or "", workload.metadata.name
 
-    return tuple(sorted(found, key=order))
+    return tuple(sorted(slices_, key=order))
 
 
-def current(found: Sequence[Workload]) -> Workload | None:
+def current(slices_: Sequence[Workload]) -> Workload | None:
     """Return the current Workload of an owner, or None if there is none.
 
     It is the last one that is admitted, else the first one that has not ended, else the last.
 
     Args:
-        found: see `in_order`.
+        slices_: see `in_order`.
     """
-    alive = [one for one in found if not one.status.is_true(conditions.FINISHED)]
-    admitted = [one for one in alive if one.status.is_true(conditions.ADMITTED)]
-    return next(iter((*reversed(admitted), *alive, *reversed(found))), None)
+    alive = [workload for workload in slices_ if not workload.status.is_true(conditions.FINISHED)]
+    admitted = [workload for workload in alive if workload.status.is_true(conditions.ADMITTED)]
+    return next(iter((*reversed(admitted), *alive, *reversed(slices_))), None)
 
 
 def document(kind: Kind, owner: Owner, grows: Grows, before: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,24 +126,28 @@ def document(kind: Kind, owner: Owner, grows: Grows, before: Mapping[str, Any]) 
         grows: the same.
         before: the Workload that it is to replace, whole.
     """
-    own, metadata, wants = before["metadata"], owner.view.metadata, grows.asked()
+    metadata_before, metadata, wants = before["metadata"], owner.view.metadata, grows.asked()
     name = name_for(kind.name, kind.group, metadata.name, metadata.uid, grows.revision())
-    annotations = {**(own.get("annotations") or {})}
+    annotations = {**(metadata_before.get("annotations") or {})}
     annotations.pop(names.MADE_FOR_RUNNING, None)
-    pod_sets = [{**one, "count": wants[one["name"]]} for one in before["spec"]["podSets"]]
+    pod_sets = [
+        {**pod_set, "count": wants[pod_set["name"]]} for pod_set in before["spec"]["podSets"]
+    ]
     return {
         "apiVersion": before["apiVersion"],
         "kind": before["kind"],
         "metadata": {
             "name": name,
-            "namespace": own["namespace"],
-            "labels": own.get("labels") or {},
+            "namespace": metadata_before["namespace"],
+            "labels": metadata_before.get("labels") or {},
             "annotations": {
                 **annotations,
                 names.ELASTIC_JOB: "true",
-                names.SLICE_REPLACEMENT: f"{own['namespace']}/{own['name']}",
+                names.SLICE_REPLACEMENT: (
+                    f"{metadata_before['namespace']}/{metadata_before['name']}"
+                ),
             },
-            "ownerReferences": own["ownerReferences"],
+            "ownerReferences": metadata_before["ownerReferences"],
         },
         "spec": {**before["spec"], "podSets": pod_sets},
     }

@@ -54,15 +54,15 @@ _NOT_JVM: Final = ("Python", "R")
 _OF_ADMISSION: Final = frozenset({names.WORKLOAD_ANNOTATION, names.PODSET_LABEL})
 
 
-class Document(row_owner.Document, frozen=True, kw_only=True):
+class SparkDocument(row_owner.Document, frozen=True, kw_only=True):
     """A SparkApplication whole, as it was watched."""
 
     @property
     @override
     def content(self) -> dict[str, Any]:
         name = {"name": self.metadata.name}
-        made = pods_of(self.spec)
-        return {"metadata": name, "spec": self.spec, "status": self.status, "made": made}
+        pods = pods_of(self.spec)
+        return {"metadata": name, "spec": self.spec, "status": self.status, "made": pods}
 
 
 # -------------------------------------------------------------------------- what its pods ask for
@@ -74,24 +74,24 @@ def pods_of(spec: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         msgspec.ValidationError: a field of it cannot be read.
     """
-    made = {role: {"template": _Role(spec, role).template()} for role in _ROLES}
-    said = rows.value_at(spec, "executor.instances")
+    roles = {role: {"template": _SparkRole(spec, role).template()} for role in _ROLES}
+    instances = rows.value_at(spec, "executor.instances")
     path = FieldPath.of("spec", "executor", "instances")
-    count = _whole(path, str(said)) if said is not None else _executors(spec)
-    return {**made, "executor": {**made["executor"], "instances": count}}
+    count = _whole(path, str(instances)) if instances is not None else _executors(spec)
+    return {**roles, "executor": {**roles["executor"], "instances": count}}
 
 
 def _executors(spec: Mapping[str, Any]) -> int:
     key = "spark.executor.instances"
-    said = str((spec.get("sparkConf") or {}).get(key, _DEFAULT_EXECUTORS))
-    return _whole(FieldPath.of("spec", "sparkConf").key(key), said)
+    instances = str((spec.get("sparkConf") or {}).get(key, _DEFAULT_EXECUTORS))
+    return _whole(FieldPath.of("spec", "sparkConf").key(key), instances)
 
 
 def _whole(path: FieldPath, text: str) -> int:
-    found = syntax.whole_number(text)
-    if found is None:
+    number = syntax.whole_number(text)
+    if number is None:
         raise msgspec.ValidationError(f"{path.text}: must be a whole number 0 or more")
-    return found
+    return number
 
 
 def memory_bytes(path: FieldPath, text: str, unit: int = _MIB) -> int:
@@ -105,9 +105,9 @@ def memory_bytes(path: FieldPath, text: str, unit: int = _MIB) -> int:
     Raises:
         msgspec.ValidationError: it is none.
     """
-    found = _MEMORY.fullmatch(text.strip().lower())
-    size = None if found is None else _UNITS.get(found[2], 0) if found[2] else unit
-    number = None if found is None else syntax.whole_number(found[1])
+    match = _MEMORY.fullmatch(text.strip().lower())
+    size = None if match is None else _UNITS.get(match[2], 0) if match[2] else unit
+    number = None if match is None else syntax.whole_number(match[1])
     if number is None or not size:
         raise msgspec.ValidationError(
             f"{path.text}: must be an amount of memory in Spark's format, such as 2g"
@@ -116,7 +116,7 @@ def memory_bytes(path: FieldPath, text: str, unit: int = _MIB) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Role:
+class _SparkRole:
     """The driver, or the executors, of an application.
 
     Attributes:
@@ -129,8 +129,8 @@ class _Role:
 
     @property
     def part(self) -> Mapping[str, Any]:
-        found = self.spec.get(self.name)
-        return found if isinstance(found, dict) else {}
+        part = self.spec.get(self.name)
+        return part if isinstance(part, dict) else {}
 
     @property
     def conf(self) -> Mapping[str, Any]:
@@ -148,24 +148,38 @@ class _Role:
         """Return the template of its pods, as far as quota and scheduling depend on it."""
         base = self.part.get("template") or {}
         metadata, spec = base.get("metadata") or {}, dict(base.get("spec") or {})
-        containers = [dict(one) for one in spec.get("containers") or ()] or [{}]
-        own = _CONTAINERS[self.name]
-        at = next((n for n, one in enumerate(containers) if one.get("name") == own), 0)
+        containers = [dict(container) for container in spec.get("containers") or ()] or [{}]
+        container_name = _CONTAINERS[self.name]
+        at = next(
+            (
+                n
+                for n, container_ in enumerate(containers)
+                if container_.get("name") == container_name
+            ),
+            0,
+        )
         containers[at] = self._container(containers[at])
         spec["containers"] = [*containers, *(self.part.get("sidecars") or ())]
-        more = [*(spec.get("initContainers") or ()), *(self.part.get("initContainers") or ())]
+        init_containers = [
+            *(spec.get("initContainers") or ()),
+            *(self.part.get("initContainers") or ()),
+        ]
         selector = {
             **(spec.get("nodeSelector") or {}),
             **(self.spec.get("nodeSelector") or {}),
             **(self.part.get("nodeSelector") or {}),
         }
         tolerations = [*(spec.get("tolerations") or ()), *(self.part.get("tolerations") or ())]
-        put = {"initContainers": more, "nodeSelector": selector, "tolerations": tolerations}
+        put = {
+            "initContainers": init_containers,
+            "nodeSelector": selector,
+            "tolerations": tolerations,
+        }
         spec |= {member: value for member, value in put.items() if value}
         for member in ("affinity", "priorityClassName", "schedulerName"):
             if self.part.get(member):
                 spec[member] = self.part[member]
-        found = {
+        template_spec = {
             member: {
                 key: text
                 for key, text in {
@@ -176,13 +190,17 @@ class _Role:
             }
             for member in ("labels", "annotations")
         }
-        return {"metadata": found, "spec": spec}
+        return {"metadata": template_spec, "spec": spec}
 
     def _container(self, base: Mapping[str, Any]) -> dict[str, Any]:
         resources = base.get("resources") or {}
-        asked = {**(resources.get("requests") or {}), "cpu": self._cpu(), "memory": self._memory()}
+        requests = {
+            **(resources.get("requests") or {}),
+            "cpu": self._cpu(),
+            "memory": self._memory(),
+        }
         limits = dict(resources.get("limits") or {})
-        limits["memory"] = asked["memory"]
+        limits["memory"] = requests["memory"]
         limit = self.said("coreLimit", f"spark.kubernetes.{self.name}.limit.cores")
         if limit is not None:
             limits["cpu"] = _amount(*limit)
@@ -193,7 +211,7 @@ class _Role:
         return {
             **base,
             "name": base.get("name") or _CONTAINERS[self.name],
-            "resources": {"requests": asked, "limits": limits},
+            "resources": {"requests": requests, "limits": limits},
         }
 
     def _devices(self) -> Iterator[tuple[str, str]]:
@@ -208,29 +226,29 @@ class _Role:
 
     def _cpu(self) -> str:
         key = f"spark.kubernetes.{self.name}.request.cores"
-        found = self.said("coreRequest", key) or self.said("cores", f"spark.{self.name}.cores")
-        return "1" if found is None else _amount(*found)
+        cores = self.said("coreRequest", key) or self.said("cores", f"spark.{self.name}.cores")
+        return "1" if cores is None else _amount(*cores)
 
     def _memory(self) -> str:
         """Return the memory that Spark asks for: that of its heap, and more beside it."""
         memory = self._bytes("memory", f"spark.{self.name}.memory", _DEFAULT_MEMORY) // _MIB
         overhead = self.said("memoryOverhead", f"spark.{self.name}.memoryOverhead")
         if overhead is None:
-            more = max(int(self._factor() * memory), _LEAST_OVERHEAD)
+            overhead_mib = max(int(self._factor() * memory), _LEAST_OVERHEAD)
         else:
-            more = memory_bytes(*overhead) // _MIB
+            overhead_mib = memory_bytes(*overhead) // _MIB
         if self.name == "executor":
-            more += self._beside_heap()
-        return f"{memory + more}Mi"
+            overhead_mib += self._beside_heap()
+        return f"{memory + overhead_mib}Mi"
 
     def _bytes(self, field: str, key: str, default: str) -> int:
-        found = self.said(field, key) or (FieldPath.of("spec", self.name, field), default)
-        return memory_bytes(*found)
+        path_and_text = self.said(field, key) or (FieldPath.of("spec", self.name, field), default)
+        return memory_bytes(*path_and_text)
 
     def _factor(self) -> Decimal:
         keys = (f"spark.{self.name}.memoryOverheadFactor", "spark.kubernetes.memoryOverheadFactor")
-        found = next((str(self.conf[key]) for key in keys if key in self.conf), None)
-        text = found or self.spec.get("memoryOverheadFactor")
+        configured = next((str(self.conf[key]) for key in keys if key in self.conf), None)
+        text = configured or self.spec.get("memoryOverheadFactor")
         if not text:
             return Decimal("0.4" if self.spec.get("type") in _NOT_JVM else "0.1")
         try:
@@ -244,14 +262,14 @@ class _Role:
 
     def _beside_heap(self) -> int:
         """Return the memory of executors for Python and outside the heap, in MiB."""
-        found, path = 0, FieldPath.of("spec", "sparkConf")
+        mib, path = 0, FieldPath.of("spec", "sparkConf")
         python, heap = "spark.executor.pyspark.memory", "spark.memory.offHeap.size"
         if self.spec.get("type") == "Python" and python in self.conf:
-            found += memory_bytes(path.key(python), str(self.conf[python])) // _MIB
+            mib += memory_bytes(path.key(python), str(self.conf[python])) // _MIB
         is_on = str(self.conf.get("spark.memory.offHeap.enabled", "")).lower() == "true"
         if is_on and heap in self.conf:
-            found += memory_bytes(path.key(heap), str(self.conf[heap]), 1) // _MIB
-        return found
+            mib += memory_bytes(path.key(heap), str(self.conf[heap]), 1) // _MIB
+        return mib
 
 
 def _mib(amount: int) -> str:
@@ -289,16 +307,16 @@ class SparkApplicationOwner(RowOwner):
         return False
 
     @override
-    def start(self, of: Workload, given: Mapping[str, Injection]) -> patches.Patch:
+    def start(self, workload: Workload, injections: Mapping[str, Injection]) -> patches.Patch:
         return row_owner.switch(self.row, self.view, value=False)
 
 
-def integration(row: Row) -> Integration[Held, Document]:
+def integration(row: Row) -> Integration[Held, SparkDocument]:
     """Return the kind, as the controller serves it."""
     return Integration(
         kind=KIND,
-        document=Document,
-        answer=Document,
+        document=SparkDocument,
+        answer=SparkDocument,
         view=partial(row_owner.read, row),
         owner=partial(SparkApplicationOwner, row),
         build=partial(row_owner.build, row),
@@ -324,13 +342,13 @@ def role_of(pod: views.Pod) -> str:
     return pod.metadata.label(_ROLE_LABEL)
 
 
-def has_other_devices(pod: views.Pod, of: PodSet) -> bool:
+def has_other_devices(pod: views.Pod, pod_set: PodSet) -> bool:
     """Return whether a pod asks for other devices than the pods that were admitted."""
-    return _devices(pod.spec) != _devices(of.template.spec)
+    return _devices(pod.spec) != _devices(pod_set.template.spec)
 
 
 def _devices(spec: views.PodSpec) -> tuple[object, ...]:
-    asked = sorted(
+    device_requests = sorted(
         (name, quantity.to_canonical(name, str(amount)))
         for container in (*(spec.init_containers or ()), *spec.containers)
         for name, amount in {
@@ -339,13 +357,13 @@ def _devices(spec: views.PodSpec) -> tuple[object, ...]:
         }.items()
         if "/" in name
     )
-    return (*asked, *(spec.resource_claims or ()))
+    return (*device_requests, *(spec.resource_claims or ()))
 
 
 # --------------------------------------------------------------------------------------- reviews
 
 
-class Reviewed(row_review.Reviewed, frozen=True, kw_only=True):
+class ReviewedSparkApplication(row_review.ReviewedRowOwner, frozen=True, kw_only=True):
     """A SparkApplication under review."""
 
     @property
@@ -370,46 +388,46 @@ class Reviewed(row_review.Reviewed, frozen=True, kw_only=True):
     def spread(self, queue: str) -> tuple[Operation, ...]:
         return self._on_pods("labels", {names.QUEUE_LABEL: queue})
 
-    def _on_pods(self, member: str, wanted: Mapping[str, str]) -> tuple[Operation, ...]:
+    def _on_pods(self, member: str, marks: Mapping[str, str]) -> tuple[Operation, ...]:
         """Return the operations that give labels or annotations to its pods."""
         patch = PatchBuilder()
         for role in _ROLES:
             present = rows.value_at(self.spec, f"{role}.{member}")
-            patch.merge(FieldPath.of("spec", role, member).pointer(), present, dict(wanted))
+            patch.merge(FieldPath.of("spec", role, member).pointer(), present, dict(marks))
         return patch.operations()
 
     @override
     def templates(self) -> tuple[Template, ...]:
-        made = pods_of(self.spec)
-        counts = {"driver": 1, "executor": made["executor"]["instances"]}
+        pods = pods_of(self.spec)
+        counts = {"driver": 1, "executor": pods["executor"]["instances"]}
         return tuple(
             Template(
                 name=role,
                 path=FieldPath.of("spec", role),
-                pod=reviewed_pod.from_dict(made[role]["template"]),
+                pod=reviewed_pod.from_dict(pods[role]["template"]),
                 count=counts[role],
                 fewest=counts[role],
-                raw=made[role]["template"],
+                raw=pods[role]["template"],
                 asks_at="gpu",
             )
             for role in _ROLES
         )
 
     @override
-    def errors(self, old: "row_review.Reviewed | None") -> list[FieldError]:
-        found = super().errors(old)
+    def errors(self, old: "row_review.ReviewedRowOwner | None") -> list[FieldError]:
+        errors_ = super().errors(old)
         if not self.metadata.label(names.QUEUE_LABEL):
-            return found
+            return errors_
         if self.spec.get("mode", "cluster") != "cluster":
             rule = "must be cluster in a queue: in other modes the driver is not a pod"
-            found.append(
+            errors_.append(
                 fielderrors.invalid(FieldPath.of("spec", "mode"), str(self.spec["mode"]), rule)
             )
         key = "spark.dynamicAllocation.enabled"
         if str((self.spec.get("sparkConf") or {}).get(key, "")).lower() == "true":
             path = FieldPath.of("spec", "sparkConf").key(key)
-            found.append(fielderrors.invalid(path, value="true", detail=rows.NOT_DYNAMIC))
-        return found
+            errors_.append(fielderrors.invalid(path, value="true", detail=rows.NOT_DYNAMIC))
+        return errors_
 
 
 def held(row: Row) -> HeldKind:
@@ -417,14 +435,14 @@ def held(row: Row) -> HeldKind:
     document = msgspec.defstruct(
         row.kind,
         (),
-        bases=(Reviewed,),
+        bases=(ReviewedSparkApplication,),
         namespace={"row": row, "__doc__": f"{row.kind} under review."},
         frozen=True,
         kw_only=True,
     )
     return HeldKind(
         kind=KIND,
-        document=cast(type[Reviewed], document),
+        document=cast(type[ReviewedSparkApplication], document),
         templates=(),
         makers=row.makers,
         framework=row.framework,

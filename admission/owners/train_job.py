@@ -40,7 +40,7 @@ _QUANTITIES: Final = ("resourcesPerNode.requests", "resourcesPerNode.limits")
 _MARK: Final = "template.spec.template.metadata.annotations"
 
 
-class Document(row_owner.Document, frozen=True, kw_only=True):
+class TrainJobDocument(row_owner.Document, frozen=True, kw_only=True):
     """A TrainJob whole, as it was watched, with the spec of its JobSet."""
 
     made: dict[str, Any] | None = msgspec.field(name=names.MADE_FOR, default=None)
@@ -57,15 +57,15 @@ class Document(row_owner.Document, frozen=True, kw_only=True):
 
 def _own_patch(spec: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]] | None:
     """Return the patch of the runtime that is ours, and its place among the others."""
-    for at, one in enumerate(spec.get("runtimePatches") or ()):
-        if isinstance(one, dict) and one.get("manager") == names.RUNTIME_PATCH_MANAGER:
-            return at, one
+    for at, patch_ in enumerate(spec.get("runtimePatches") or ()):
+        if isinstance(patch_, dict) and patch_.get("manager") == names.RUNTIME_PATCH_MANAGER:
+            return at, patch_
     return None
 
 
 def _with_patch(spec: Mapping[str, Any], jobs: list[dict[str, Any]]) -> Operation:
     """Return the operation that sets our patch: what it gives to each replicated Job."""
-    own = {
+    own_patch_ = {
         "manager": names.RUNTIME_PATCH_MANAGER,
         "trainingRuntimeSpec": {
             "template": {
@@ -74,31 +74,33 @@ def _with_patch(spec: Mapping[str, Any], jobs: list[dict[str, Any]]) -> Operatio
             }
         },
     }
-    listed, found = list(spec.get("runtimePatches") or ()), _own_patch(spec)
-    if found is None:
-        listed.append(own)
+    listed, patch_found = list(spec.get("runtimePatches") or ()), _own_patch(spec)
+    if patch_found is None:
+        listed.append(own_patch_)
     else:
-        listed[found[0]] = own
+        listed[patch_found[0]] = own_patch_
     return {"op": "add", "path": _PATCHES.pointer(), "value": listed}
 
 
 def _labels(spec: Mapping[str, Any]) -> bool:
     """Return whether our patch gives the JobSet the label by which we see it."""
-    found = _own_patch(spec)
-    labels = found and rows.value_at(found[1], "trainingRuntimeSpec.template.metadata.labels")
+    patch_found = _own_patch(spec)
+    labels = patch_found and rows.value_at(
+        patch_found[1], "trainingRuntimeSpec.template.metadata.labels"
+    )
     return names.MADE_FOR in (labels or {})
 
 
 def _given(spec: Mapping[str, Any]) -> dict[str, rows.Given]:
     """Return what an admission gives to each replicated Job, by its name."""
-    found = _own_patch(spec)
-    if found is None:
+    patch_found = _own_patch(spec)
+    if patch_found is None:
         return {}
-    at, patch = found
-    given = {}
-    for one in rows.find(patch, _REPLICATED_JOBS):
+    at, patch = patch_found
+    given_by_name = {}
+    for member_ in rows.find(patch, _REPLICATED_JOBS):
         metadata, pod = (
-            rows.value_at(one.value, f"template.spec.template.{member}") or {}
+            rows.value_at(member_.value, f"template.spec.template.{member}") or {}
             for member in ("metadata", "spec")
         )
         value = {
@@ -108,42 +110,42 @@ def _given(spec: Mapping[str, Any]) -> dict[str, rows.Given]:
             "tolerations": pod.get("tolerations") or [],
             "schedulingGates": pod.get("schedulingGates") or [],
         }
-        given[str(one.value.get("name"))] = rows.Given(_PATCHES, at, value)
-    return given
+        given_by_name[str(member_.value.get("name"))] = rows.Given(_PATCHES, at, value)
+    return given_by_name
 
 
 # ---------------------------------------------------------------------------- what the JobSet says
 
 
-def is_marked(made: Mapping[str, Any]) -> bool:
+def is_marked(job_set: Mapping[str, Any]) -> bool:
     """Return whether the spec of a JobSet has what an admission gave."""
     return any(
-        names.WORKLOAD_ANNOTATION in one.value
-        for one in rows.find(made, f"replicatedJobs[*].{_MARK}")
+        names.WORKLOAD_ANNOTATION in member_.value
+        for member_ in rows.find(job_set, f"replicatedJobs[*].{_MARK}")
     )
 
 
-def is_given(found: row_owner.Document) -> bool:
+def is_given(document_: row_owner.Document) -> bool:
     """Return whether a TrainJob has what an admission gives."""
-    return bool(_given(found.spec))
+    return bool(_given(document_.spec))
 
 
-def read(row: Row, found: Document | Held) -> Held:
+def read(row: Row, document_: TrainJobDocument | Held) -> Held:
     """Return what decisions depend on of a TrainJob; without its JobSet it has no pod sets.
 
     Raises:
         msgspec.ValidationError: the JobSet does not have what the row says.
     """
-    if isinstance(found, Held):
-        return found
-    content, given = found.content, _given(found.spec)
+    if isinstance(document_, Held):
+        return document_
+    content, given_back = document_.content, _given(document_.spec)
     nothing = rows.Given(_PATCHES, 0, {})
     return row_owner.held(
-        found,
+        document_,
         (
             row_owner.asked_at(
                 content,
-                replace(listed, given=given.get(row_owner.name_of(listed, member), nothing)),
+                replace(listed, given=given_back.get(row_owner.name_of(listed, member), nothing)),
                 member,
             )
             for listed, member in row_owner.members(row, content)
@@ -160,42 +162,42 @@ class TrainJobOwner(RowOwner):
         return _labels(self.view.document.spec)
 
     @override
-    def start(self, of: Workload, given: Mapping[str, Injection]) -> patches.Patch:
-        given = self.told_domains(of, given)
-        jobs = [_job(one, given[one.name]) for one in self.view.asked]
+    def start(self, workload: Workload, injections: Mapping[str, Injection]) -> patches.Patch:
+        injections = self.told_domains(workload, injections)
+        jobs = [_job(asked_, injections[asked_.name]) for asked_ in self.view.asked]
         beside = (_with_patch(self.view.document.spec, jobs),)
-        return row_owner.start(self.row, self.view, given, beside)
+        return row_owner.start(self.row, self.view, injections, beside)
 
     @override
-    def restore(self, of: Workload | None) -> patches.Patch:
+    def restore(self, workload: Workload | None) -> patches.Patch:
         beside = (_with_patch(self.view.document.spec, []),)
-        return row_owner.restore(self.view, of, beside)
+        return row_owner.restore(self.view, workload, beside)
 
 
-def _job(asked: Asked, given: Injection) -> dict[str, Any]:
+def _job(asked_: Asked, injection_: Injection) -> dict[str, Any]:
     """Return the patch of a replicated Job; its tolerations replace those of the template.
 
     Raises:
         InjectionConflictError: the template contradicts what is given.
     """
-    pod = reviewed_pod.from_dict(asked.raw)
-    own = row_owner.template_of(asked.raw)
-    added, changes = injection.into_template(given, own.metadata, own.spec)
+    pod = reviewed_pod.from_dict(asked_.raw)
+    template_ = row_owner.template_of(asked_.raw)
+    added, changes = injection.into_template(injection_, template_.metadata, template_.spec)
     digest = {names.ADMITTED_REQUESTS: reviewed_pod.devices_digest(pod)}
     metadata = {
         "labels": added["labels"],
         "annotations": {**added["annotations"], **digest},
     }
     template = {"metadata": metadata, "spec": changes}
-    return {"name": asked.name, "template": {"spec": {"template": template}}}
+    return {"name": asked_.name, "template": {"spec": {"template": template}}}
 
 
-def integration(row: Row) -> Integration[Held, Document]:
+def integration(row: Row) -> Integration[Held, TrainJobDocument]:
     """Return the kind, as the controller serves it."""
     return Integration(
         kind=KIND,
-        document=Document,
-        answer=Document,
+        document=TrainJobDocument,
+        answer=TrainJobDocument,
         view=partial(read, row),
         owner=partial(TrainJobOwner, row),
         build=partial(row_owner.build, row),
@@ -206,7 +208,7 @@ def integration(row: Row) -> Integration[Held, Document]:
 # --------------------------------------------------------------------------------------- reviews
 
 
-class Reviewed(row_review.Reviewed, frozen=True, kw_only=True):
+class ReviewedTrainJob(row_review.ReviewedRowOwner, frozen=True, kw_only=True):
     """A TrainJob under review: of its pods only what it says itself is known."""
 
     @override
@@ -223,13 +225,13 @@ class Reviewed(row_review.Reviewed, frozen=True, kw_only=True):
     @override
     def templates(self) -> tuple[Template, ...]:
         trainer = pod_templates.with_text(rows.value_at(self.spec, "trainer") or {}, _QUANTITIES)
-        asked = rows.value_at(trainer, "resourcesPerNode") or {}
+        requests = rows.value_at(trainer, "resourcesPerNode") or {}
         count = rows.number_at(trainer, "numNodes", 1, _TRAINER)
-        others = [
-            {member: value for member, value in one.value.items() if member != "time"}
-            for one in rows.find(self.spec, "runtimePatches[*]")
+        patches_of_others = [
+            {member: value for member, value in patch_.value.items() if member != "time"}
+            for patch_ in rows.find(self.spec, "runtimePatches[*]")
         ]
-        container = {"name": "node", "resources": asked}
+        container = {"name": "node", "resources": requests}
         return (
             Template(
                 name="node",
@@ -237,7 +239,7 @@ class Reviewed(row_review.Reviewed, frozen=True, kw_only=True):
                 pod=reviewed_pod.from_dict({"spec": {"containers": [container]}}),
                 count=count,
                 fewest=count,
-                raw={"trainer": trainer, "runtimePatches": others},
+                raw={"trainer": trainer, "runtimePatches": patches_of_others},
                 beside=self._beside(),
                 asks_at="resourcesPerNode",
             ),
@@ -245,11 +247,11 @@ class Reviewed(row_review.Reviewed, frozen=True, kw_only=True):
 
     def _beside(self) -> Beside | None:
         """Return what an admission added, with its path."""
-        given = tuple(_given(self.spec).values())
-        if not given:
+        given_templates = tuple(_given(self.spec).values())
+        if not given_templates:
             return None
-        marks = review.marks_of(one.value for one in given)
-        return Beside(given[0].at.index(given[0].index), marks)
+        marks = review.marks_of(template_.value for template_ in given_templates)
+        return Beside(given_templates[0].at.index(given_templates[0].index), marks)
 
 
 def held(row: Row) -> HeldKind:
@@ -257,14 +259,14 @@ def held(row: Row) -> HeldKind:
     document = msgspec.defstruct(
         row.kind,
         (),
-        bases=(Reviewed,),
+        bases=(ReviewedTrainJob,),
         namespace={"row": row, "__doc__": f"{row.kind} under review."},
         frozen=True,
         kw_only=True,
     )
     return HeldKind(
         kind=KIND,
-        document=cast(type[Reviewed], document),
+        document=cast(type[ReviewedTrainJob], document),
         templates=(),
         makers=row.makers,
         framework=row.framework,

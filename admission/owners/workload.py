@@ -97,10 +97,10 @@ def annotations(owner: views.ObjectMeta) -> dict[str, str]:
     Source: kueue pkg/util/admissioncheck/admissioncheck.go (FilterProvReqAnnotations).
     """
     present = owner.annotations or {}
-    found = {k: v for k, v in present.items() if k.startswith(names.PROVISIONING_PREFIX)}
-    found |= {key: present[key] for key in _TAKEN_OVER if key in present}
+    annotations_ = {k: v for k, v in present.items() if k.startswith(names.PROVISIONING_PREFIX)}
+    annotations_ |= {key: present[key] for key in _TAKEN_OVER if key in present}
     gated_by = owner.annotation(names.ADMISSION_GATED_BY)
-    return {**found, names.ADMISSION_GATED_BY: gated_by} if gated_by else found
+    return {**annotations_, names.ADMISSION_GATED_BY: gated_by} if gated_by else annotations_
 
 
 def labelled_priority(owner: views.ObjectMeta, classes: Mapping[str, int]) -> dict[str, Any]:
@@ -137,7 +137,11 @@ def pod_class_priority(name: str, classes: Mapping[str, views.PriorityClass]) ->
     Raises:
         MissingPriorityClassError: the class is not among them.
     """
-    defaults = [(one.value, key) for key, one in classes.items() if one.global_default]
+    defaults = [
+        (priority_class.value, key)
+        for key, priority_class in classes.items()
+        if priority_class.global_default
+    ]
     name = name or (min(defaults)[1] if defaults else "")
     if not name:
         return {"priority": 0}
@@ -208,7 +212,10 @@ def names_other_queue(owner: views.Object, workload: Workload) -> bool:
 
 def has_other_gates(owner: views.Object, workload: Workload) -> bool:
     """Return whether other admission gates are left on an owner than on its Workload."""
-    gates = [one.metadata.annotation(names.ADMISSION_GATED_BY) for one in (owner, workload)]
+    gates = [
+        metadata_holder.metadata.annotation(names.ADMISSION_GATED_BY)
+        for metadata_holder in (owner, workload)
+    ]
     return gates[0] != gates[1]
 
 
@@ -249,11 +256,11 @@ def changes_for(
     """
     changes: dict[str, Any] = {}
     spec: dict[str, Any] = {}
-    told: list[Event] = []
+    events_told: list[Event] = []
     label = owner.metadata.label(names.PRIORITY_CLASS_LABEL)
     if may_change_class(owner, workload) and label in classes:
         spec = _of_workload_class(label, classes[label])
-        told.append(class_changed(workload))
+        events_told.append(class_changed(workload))
     if workload.is_pending() and names_other_queue(owner, workload):
         spec["queueName"] = owner.metadata.label(names.QUEUE_LABEL)
     if spec:
@@ -261,8 +268,8 @@ def changes_for(
     if workload.is_pending() and has_other_gates(owner, workload):
         gates = {names.ADMISSION_GATED_BY: gates_of(owner) or None}
         changes["metadata"] = {"annotations": gates}
-        told.append(gates_changed(owner))
-    return changes, tuple(told)
+        events_told.append(gates_changed(owner))
+    return changes, tuple(events_told)
 
 
 def class_changed(workload: Workload) -> Event:

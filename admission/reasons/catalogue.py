@@ -74,7 +74,7 @@ class Code(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class CatalogueEntry:
     """An entry of the catalogue.
 
     Attributes:
@@ -88,202 +88,202 @@ class Reason:
     step: str
 
 
-CATALOGUE: Final[Mapping[Code, Reason]] = MappingProxyType(
+CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
     {
-        Code.WAITING_FOR_QUOTA: Reason(
+        Code.WAITING_FOR_QUOTA: CatalogueEntry(
             "It waits for quota",
             "wait, or ask for less; who holds it: kubectl gpu who {queue}{at}",
         ),
-        Code.HELD_BY_PREVIOUS_REVISION: Reason(
+        Code.HELD_BY_PREVIOUS_REVISION: CatalogueEntry(
             "The previous revision of its Deployment holds the quota",
             "set maxSurge: 0 and maxUnavailable: 1 in the strategy of the Deployment",
         ),
-        Code.CAPACITY_MISSING: Reason(
+        Code.CAPACITY_MISSING: CatalogueEntry(
             "GPUs that the quota promises are sick or missing",
             "ask an administrator to repair or add nodes; "
             "which are sick: kubectl gpu top {queue}{at}",
         ),
-        Code.CAPACITY_PROMISED: Reason(
+        Code.CAPACITY_PROMISED: CatalogueEntry(
             "GPUs of its quota are promised to other queues first",
             "ask an administrator to lower the quota of one of these queues, so that together "
             "they promise what exists; what each has: kubectl gpu top",
         ),
-        Code.WAITING_FOR_PREEMPTED: Reason(
+        Code.WAITING_FOR_PREEMPTED: CatalogueEntry(
             "It waits until others have left",
             "wait: the others were told to stop; "
             "who still holds quota: kubectl gpu who {queue}{at}",
         ),
-        Code.EXCEEDS_MAX_QUOTA: Reason(
+        Code.EXCEEDS_MAX_QUOTA: CatalogueEntry(
             "It is too big for its queue",
             "ask for less, or have the quota raised: it never starts as it is",
         ),
-        Code.CAP_REACHED: Reason(
+        Code.CAP_REACHED: CatalogueEntry(
             "Its user or its LocalQueue holds as much as it may",
             "end other work that counts, or wait until it ends; who holds what:"
             " kubectl gpu who {queue}{at}",
         ),
-        Code.EXCEEDS_CAP: Reason(
+        Code.EXCEEDS_CAP: CatalogueEntry(
             "It asks for more than its user or its LocalQueue may hold",
             "ask for less, or have the cap of the queue raised: it never starts as it is",
         ),
-        Code.EXCEEDS_LARGEST_NODE: Reason(
+        Code.EXCEEDS_LARGEST_NODE: CatalogueEntry(
             "One of its pods asks for more than any node has",
             "create it again with more pods that ask for less each, or have a larger node added",
         ),
-        Code.WAITING_FOR_NODE: Reason(
+        Code.WAITING_FOR_NODE: CatalogueEntry(
             "It has quota to take, and no node has room for it",
             "wait until pods on these nodes end, or ask for less on one node; what is free: "
             "kubectl gpu top{at}",
         ),
-        Code.NO_MATCHING_FLAVOR: Reason(
+        Code.NO_MATCHING_FLAVOR: CatalogueEntry(
             "No flavor of its queue matches",
             "create it again with another nodeSelector, affinity or tolerations: it never starts "
             "as it is; the flavors: an administrator, or kubectl gpu why clusterqueue/{queue}",
         ),
-        Code.RESOURCE_NOT_COVERED: Reason(
+        Code.RESOURCE_NOT_COVERED: CatalogueEntry(
             "Its queue has no quota for one of its resources",
             "remove the request, or have the resource added to coveredResources of the queue",
         ),
-        Code.PENDING_EVALUATION: Reason(
+        Code.PENDING_EVALUATION: CatalogueEntry(
             "It has not been tried yet",
             "wait; who is before it: kubectl gpu queue {queue}{at}",
         ),
-        Code.QUEUE_REQUIRED: Reason(
+        Code.QUEUE_REQUIRED: CatalogueEntry(
             "It has no queue, and needs one",
             f"create a LocalQueue named {names.DEFAULT_LOCAL_QUEUE}, or recreate it with the label"
             f" {names.QUEUE_LABEL}; those there are: kubectl get localqueues -n {{namespace}}",
         ),
-        Code.LOCAL_QUEUE_NOT_FOUND: Reason(
+        Code.LOCAL_QUEUE_NOT_FOUND: CatalogueEntry(
             "Its LocalQueue does not exist",
             f"create it, or change the label {names.QUEUE_LABEL}; "
             "those there are: kubectl get localqueues -n {namespace}",
         ),
-        Code.LOCAL_QUEUE_STOPPED: Reason(
+        Code.LOCAL_QUEUE_STOPPED: CatalogueEntry(
             "Its LocalQueue is stopped",
             "ask who runs the queue to set stopPolicy: None of LocalQueue {local}",
         ),
-        Code.CLUSTER_QUEUE_NOT_FOUND: Reason(
+        Code.CLUSTER_QUEUE_NOT_FOUND: CatalogueEntry(
             "Its ClusterQueue does not exist",
             "ask an administrator to create it, or use another LocalQueue: "
             "kubectl get localqueues -n {namespace}",
         ),
-        Code.CLUSTER_QUEUE_INACTIVE: Reason(
+        Code.CLUSTER_QUEUE_INACTIVE: CatalogueEntry(
             "Its ClusterQueue admits nothing",
             "ask an administrator, or see why: kubectl gpu why clusterqueue/{queue}",
         ),
-        Code.NAMESPACE_NOT_SELECTED: Reason(
+        Code.NAMESPACE_NOT_SELECTED: CatalogueEntry(
             "Its ClusterQueue does not serve its namespace",
             "ask an administrator to label namespace {namespace} as namespaceSelector of "
             "ClusterQueue {queue} says",
         ),
-        Code.MISCONFIGURED: Reason(
+        Code.MISCONFIGURED: CatalogueEntry(
             "It breaks a rule",
             "correct what the message names, and create it anew",
         ),
-        Code.ADMISSION_PAUSED: Reason(
+        Code.ADMISSION_PAUSED: CatalogueEntry(
             "Admission is paused",
             "wait: an administrator resumes it (admission: Active in GpuConfiguration)",
         ),
-        Code.ADMISSION_GATED: Reason(
+        Code.ADMISSION_GATED: CatalogueEntry(
             "An admission gate holds it",
             f"whoever set the annotation {names.ADMISSION_GATED_BY} has to remove it",
         ),
-        Code.ON_HOLD: Reason(
+        Code.ON_HOLD: CatalogueEntry(
             "Somebody keeps it out of the queue",
             "ask who set the reason OnHold on its Workload",
         ),
-        Code.DEACTIVATED: Reason(
+        Code.DEACTIVATED: CatalogueEntry(
             "It is deactivated",
             "correct what stopped it, then: kubectl patch workload {workload} -n {namespace} "
             '--type=merge -p \'{{"spec":{{"active":true}}}}\'',
         ),
-        Code.WAITING_FOR_PODS_READY: Reason(
+        Code.WAITING_FOR_PODS_READY: CatalogueEntry(
             "The pods of others are not ready",
             "wait until the pods of admitted workloads are ready, or delete those that never are",
         ),
-        Code.WAITING_FOR_CHECKS: Reason(
+        Code.WAITING_FOR_CHECKS: CatalogueEntry(
             "It waits for admission checks",
             "see what the check says: kubectl describe workload {workload} -n {namespace}",
         ),
-        Code.POD_GROUP_INCOMPLETE: Reason(
+        Code.POD_GROUP_INCOMPLETE: CatalogueEntry(
             "Its group lacks pods",
             "create the pods that are missing, or see why their owner does not",
         ),
-        Code.POD_GROUP_INVALID: Reason(
+        Code.POD_GROUP_INVALID: CatalogueEntry(
             "The pods of its group do not go together",
             "correct what the message names; the pods have to be created anew",
         ),
-        Code.WAITS_FOR_OWNER: Reason(
+        Code.WAITS_FOR_OWNER: CatalogueEntry(
             "It waits for its owner",
             "see what the owner waits for: kubectl gpu why KIND/NAME -n {namespace}",
         ),
-        Code.GATED_BY_OTHERS: Reason(
+        Code.GATED_BY_OTHERS: CatalogueEntry(
             "Another controller holds it",
             "wait for the controllers whose gates the message names; an administrator can set "
             "whileGatedByOthers: Admit in GpuConfiguration",
         ),
-        Code.REFERENCE_NOT_FOUND: Reason(
+        Code.REFERENCE_NOT_FOUND: CatalogueEntry(
             "Something that it names does not exist",
             "create what the message names, or create it anew with another name",
         ),
-        Code.NO_WORKLOAD: Reason(
+        Code.NO_WORKLOAD: CatalogueEntry(
             "The controller has not taken it up",
             "ask an administrator whether the controller runs: its /readyz and its log",
         ),
-        Code.START_REFUSED: Reason(
+        Code.START_REFUSED: CatalogueEntry(
             "It has quota, and the API server does not let it start",
             "correct what the message names; it is tried again by itself",
         ),
-        Code.PODS_NOT_RUNNING: Reason(
+        Code.PODS_NOT_RUNNING: CatalogueEntry(
             "It has quota, and its pods do not run",
             "see what keeps the pods: kubectl get events -n {namespace}",
         ),
-        Code.PREEMPTION_NOTICE: Reason(
+        Code.PREEMPTION_NOTICE: CatalogueEntry(
             "It is preempted, and runs on for a while",
             "save your work: it is stopped at the time that the message names, and waits again",
         ),
-        Code.STOP_HELD_BACK: Reason(
+        Code.STOP_HELD_BACK: CatalogueEntry(
             "It is to be stopped, and the stop is held back",
             "an administrator lets the stops go with: gpu-admission stops allow",
         ),
-        Code.EVICTED: Reason(
+        Code.EVICTED: CatalogueEntry(
             "It has lost its quota",
             "wait: it goes back to the queue by itself",
         ),
-        Code.WAITING_FOR_RETRY: Reason(
+        Code.WAITING_FOR_RETRY: CatalogueEntry(
             "It is tried again later",
             "wait until the time that the message names",
         ),
-        Code.ADMITTED: Reason("It is admitted", ""),
-        Code.CHARGED_RUNNING: Reason(
+        Code.ADMITTED: CatalogueEntry("It is admitted", ""),
+        Code.CHARGED_RUNNING: CatalogueEntry(
             "It runs, and its quota was charged afterwards",
             "nothing: it goes on running; new pods of its owner pass through the queue",
         ),
-        Code.FINISHED: Reason("It has finished", ""),
-        Code.NOT_MANAGED: Reason(
+        Code.FINISHED: CatalogueEntry("It has finished", ""),
+        Code.NOT_MANAGED: CatalogueEntry(
             "No quota is kept for it",
             f"to put it in a queue, create it anew with the label {names.QUEUE_LABEL}",
         ),
-        Code.QUEUE_READY: Reason(
+        Code.QUEUE_READY: CatalogueEntry(
             "The queue admits", "who waits in it: kubectl gpu queue {queue}{at}"
         ),
-        Code.QUEUE_STOPPED: Reason(
+        Code.QUEUE_STOPPED: CatalogueEntry(
             "The ClusterQueue is stopped",
             "set stopPolicy: None to let it admit again",
         ),
-        Code.QUEUE_REFERS_TO_MISSING: Reason(
+        Code.QUEUE_REFERS_TO_MISSING: CatalogueEntry(
             "The ClusterQueue refers to something that does not exist",
             "create what is missing, or take it out of the spec of the ClusterQueue",
         ),
-        Code.QUEUE_CHECKS_INACTIVE: Reason(
+        Code.QUEUE_CHECKS_INACTIVE: CatalogueEntry(
             "Nobody answers an admission check of the ClusterQueue",
             "see the condition Active of the check: kubectl describe admissionchecks",
         ),
-        Code.QUEUE_UNSUPPORTED: Reason(
+        Code.QUEUE_UNSUPPORTED: CatalogueEntry(
             "The spec of the ClusterQueue cannot be served",
             "correct what the message names in the spec of the ClusterQueue",
         ),
-        Code.QUEUE_IN_USE: Reason(
+        Code.QUEUE_IN_USE: CatalogueEntry(
             "The ClusterQueue is being deleted, and is in use",
             "it goes when the last workload with its quota has ended: kubectl gpu who {queue}{at}",
         ),

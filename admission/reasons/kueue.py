@@ -508,18 +508,18 @@ def group_finished(succeeded: int, total: int) -> Text:
     return Text("Succeeded", f"Pods succeeded: {succeeded}/{total}.")
 
 
-def group_queues_differ(pod: str, other: str, queue: str, others: str) -> Text:
+def group_queues_differ(pod: str, other: str, queue: str, queue_of_others: str) -> Text:
     """Return why a group waits: two of its pods name different queues."""
     return Text(
         GROUP_INVALID,
-        f"pods '{pod}' and '{other}' has different queue names: {queue}!={others}",
+        f"pods '{pod}' and '{other}' has different queue names: {queue}!={queue_of_others}",
     )
 
 
-def group_counts_differ(pod: str, other: str, count: str, others: str) -> Text:
+def group_counts_differ(pod: str, other: str, count: str, count_of_others: str) -> Text:
     """Return why a group waits: two of its pods state different sizes of the group."""
     return Text(
         GROUP_INVALID,
         f"pods '{pod}' and '{other}' has different '{names.POD_GROUP_TOTAL_COUNT}' values: "
-        f"{count}!={others}",
+        f"{count}!={count_of_others}",
     )

@@ -276,7 +276,7 @@ def shortage(
     healthy: str,
     sick: str,
     outside: str,
-    others: str,
+    other_holders: str,
     overlaps: Sequence[str] = (),
 ) -> str:
     """Return how many GPUs a quota promises and how many exist; amounts are for people.
@@ -289,7 +289,7 @@ def shortage(
         healthy: healthy amount.
         sick: amount that is not healthy; empty for none.
         outside: amount that pods without a queue hold, likewise.
-        others: amount that is promised to queues before this one, likewise.
+        other_holders: amount that is promised to queues before this one, likewise.
         overlaps: other flavors that select nodes of this one.
     """
     before = f"promised to queues{' and flavors' if overlaps else ''} before this one"
@@ -299,7 +299,7 @@ def shortage(
             (healthy, "healthy"),
             (sick, "sick"),
             (outside, "held by pods without a queue"),
-            (others, before),
+            (other_holders, before),
         )
         if value
     ]

@@ -289,8 +289,8 @@ def waits_for_node(
     if all(no_place.largest is not None for no_place in no_places):
         resource = too_small[0].resource
         return exceeds_largest_node([node for node in too_small if node.resource == resource])
-    head, *others = dict.fromkeys(map(placing.shortage, no_places))
-    clauses = (*others, _at(place, cluster_queue))
+    head, *other_reasons = dict.fromkeys(map(placing.shortage, no_places))
+    clauses = (*other_reasons, _at(place, cluster_queue))
     return Text(Code.WAITING_FOR_NODE, sentence(f"Waits for a node: {head}", *clauses))
 
 
@@ -477,7 +477,7 @@ def _lack(shortage: Shortage) -> Lack:
         free=quantity.in_words(resource, shortage.available),
         reach=_limited(resource, shortage.limit),
         withheld=_limited(resource, withheld) if withheld else "",
-        elsewhere=_limited(resource, least) if (least := min(withheld, promised.amount)) else "",
+        elsewhere=_limited(resource, lowest) if (lowest := min(withheld, promised.amount)) else "",
         is_all_elsewhere=0 < withheld <= promised.amount,
         promised_to=promised.owners,
         holders=tuple(

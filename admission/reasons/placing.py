@@ -34,11 +34,11 @@ def shortage(no_place: NoPlace) -> str:
     relief = f"; would fit if {no_place.relief} ended" if no_place.relief else ""
     if not no_place.free:
         return f"{needs}; nothing of it is free there{relief}"
-    free, most = (
+    free, highest = (
         quantity.in_words(resource, value) for value in (no_place.free, no_place.hole.amount)
     )
     verb = "is" if no_place.free == 1 else "are"
-    hole = f"at most {most} on one node ({no_place.hole.node})"
+    hole = f"at most {highest} on one node ({no_place.hole.node})"
     return f"{needs}; {free} {verb} free, {hole}{relief}"
 
 

@@ -51,8 +51,8 @@ def _check(option: str, address: Address) -> None:
     try:
         socket.create_server((address.host, address.port), family=family).close()
     except OSError as error:
-        known = "choose another address with {option}"
+        next_step = "choose another address with {option}"
         number = error.errno or 0  # negative where a name is not known
-        advice = _ADVICE.get(number, known).format(port=address.port, option=option)
-        what = os.strerror(number).lower() if number > 0 else str(error)
-        raise AddressError(f"cannot listen on {address.text()}: {what}", advice) from error
+        advice = _ADVICE.get(number, next_step).format(port=address.port, option=option)
+        reason = os.strerror(number).lower() if number > 0 else str(error)
+        raise AddressError(f"cannot listen on {address.text()}: {reason}", advice) from error

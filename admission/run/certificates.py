@@ -18,7 +18,7 @@ from admission.base import clock as clocks
 from admission.base import events, logs, metrics, patches
 from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
-from admission.base.rounds import Rounds
+from admission.base.periodic_thread import PeriodicThread
 from admission.config.derived import Settings
 from admission.install import cabundles, manifests, visibility_manifests, webhook_secret
 from admission.install.cabundles import Trusting
@@ -52,7 +52,7 @@ class RenewalError(AdmissionError):
 # ------------------------------------------------------------------------- where they are kept
 
 
-class Store(Protocol):
+class CertificateStore(Protocol):
     """Where certificates and keys are kept."""
 
     @property
@@ -90,11 +90,11 @@ class SecretStore:
     def read(self) -> Mapping[str, bytes]:
         """Return the content; nothing where there is no Secret."""
         try:
-            found = self._api.get(resources.SECRETS, manifests.TLS_SECRET, self._namespace)
+            secret = self._api.get(resources.SECRETS, manifests.TLS_SECRET, self._namespace)
         except errors.NotFoundError:
             raise RenewalError(f"{self.place} is gone; {_INSTALL}") from None
-        self._version = found["metadata"]["resourceVersion"]
-        return {key: base64.b64decode(value) for key, value in (found.get("data") or {}).items()}
+        self._version = secret["metadata"]["resourceVersion"]
+        return {key: base64.b64decode(value) for key, value in (secret.get("data") or {}).items()}
 
     def write(self, content: Mapping[str, bytes]) -> None:
         """Replace exactly the version that was read."""
@@ -173,7 +173,7 @@ class Rotation:
         self._end: datetime | None = None
         self._reminded: datetime | None = None
         self._log = logs.get("certificates")
-        self._rounds = Rounds("certificates", self._round, self._failed)
+        self._rounds = PeriodicThread("certificates", self._round, self._failed)
 
     def start(self) -> None:
         """Start to renew, in a thread of its own."""
@@ -217,18 +217,18 @@ class Rotation:
         content = store.read()
         self._show(content)
         self._check_ours(store, content)
-        held = rotation.read(content)
-        found = list(cabundles.trusting(self._api))
+        holding = rotation.read(content)
+        trusting = list(cabundles.trusting(self._api))
         renewed = rotation.renew(
-            held, self._hosts(configuration, held), self._clock.now(), self._lifetimes,
-            self._trusted(held, found),
+            holding, self._hosts(configuration, holding), self._clock.now(), self._lifetimes,
+            self._trusted(holding, trusting),
         )  # fmt: skip
-        if renewed != held:
+        if renewed != holding:
             content = rotation.write(renewed)
             store.write(content)
-            self._tell_renewed(held, renewed, store)
+            self._tell_renewed(holding, renewed, store)
             self._show(content)
-        self._have_trusted(found, renewed.bundle())
+        self._have_trusted(trusting, renewed.bundle())
 
     # ------------------------------------------------------------------------------ what there is
 
@@ -238,7 +238,7 @@ class Rotation:
         except errors.NotFoundError:
             return None
 
-    def _store(self, configuration: Document) -> Store:
+    def _store(self, configuration: Document) -> CertificateStore:
         """The Secret where the webhook runs in the cluster, else the directory."""
         if self._is_inside(configuration) and self._settings.kueue.internal_cert_management.enable:
             return SecretStore(self._api, self._settings.namespace)
@@ -249,7 +249,7 @@ class Rotation:
             )
         return DirectoryStore(self._directory)
 
-    def _check_ours(self, store: Store, content: Mapping[str, bytes]) -> None:
+    def _check_ours(self, store: CertificateStore, content: Mapping[str, bytes]) -> None:
         if not self._settings.kueue.internal_cert_management.enable:
             raise RenewalError(
                 "internalCertManagement.enable is false, so another program has to renew it; find "
@@ -265,44 +265,52 @@ class Rotation:
     @staticmethod
     def _is_inside(configuration: Document) -> bool:
         webhooks = configuration.get("webhooks") or ()
-        return any("service" in one["clientConfig"] for one in webhooks)
+        return any("service" in webhook["clientConfig"] for webhook in webhooks)
 
-    def _hosts(self, configuration: Document, held: Holding) -> list[str]:
+    def _hosts(self, configuration: Document, holding: Holding) -> list[str]:
         if self._is_inside(configuration):
             return manifests.service_hosts(self._settings)
         webhooks = configuration.get("webhooks") or ()
-        urls = (one["clientConfig"].get("url", "") for one in webhooks)
+        urls = (webhook["clientConfig"].get("url", "") for webhook in webhooks)
         named = dict.fromkeys(host for host in (urlsplit(url).hostname for url in urls) if host)
-        known = rotation.hosts_of(held)
-        return [*named, visibility_manifests.host(self._settings.namespace), *known]
+        hosts = rotation.hosts_of(holding)
+        return [*named, visibility_manifests.host(self._settings.namespace), *hosts]
 
     # ------------------------------------------------------------------------------------ trust
 
-    def _trusted(self, held: Holding, found: list[Trusting]) -> set[str]:
+    def _trusted(self, holding: Holding, trusting: list[Trusting]) -> set[str]:
         """Authorities that every object has held for a while, as seen by this process."""
         bundles = [
-            rotation.fingerprints(bundle) for one in found for bundle in one.bundles.values()
+            rotation.fingerprints(bundle)
+            for target in trusting
+            for bundle in target.bundles.values()
         ]
         now = self._clock.monotonic()
         everywhere = {
-            one.fingerprint
-            for one in held.authorities
-            if all(one.fingerprint in bundle for bundle in bundles)
+            authority.fingerprint
+            for authority in holding.authorities
+            if all(authority.fingerprint in bundle for bundle in bundles)
         }
         since = self._trusted_since
-        self._trusted_since = {one: since.get(one, now) for one in sorted(everywhere)}
-        least = min(
+        self._trusted_since = {
+            fingerprint: since.get(fingerprint, now) for fingerprint in sorted(everywhere)
+        }
+        seconds_trusted = min(
             self._lifetimes.authority.total_seconds() / _SETTLINGS_IN_A_LIFE,
             _LONGEST_SETTLING_SECONDS,
         )
-        return {one for one, start in self._trusted_since.items() if now - start >= least}
+        return {
+            fingerprint
+            for fingerprint, start in self._trusted_since.items()
+            if now - start >= seconds_trusted
+        }
 
-    def _have_trusted(self, found: list[Trusting], bundle: bytes) -> None:
+    def _have_trusted(self, trusting: list[Trusting], bundle: bytes) -> None:
         """Writes the bundle where it is another; one refusal does not keep it from the others."""
         refusals = []
-        for one in found:
+        for target in trusting:
             try:
-                self._trust(one, bundle)
+                self._trust(target, bundle)
             except errors.KubeError as error:
                 refusals.append(error)
         if refusals:
@@ -310,7 +318,11 @@ class Rotation:
 
     def _trust(self, target: Trusting, bundle: bytes) -> None:
         """Writes the bundle into exactly the version that was read, where it is another."""
-        stale = [pointer for pointer, known in target.bundles.items() if known != bundle]
+        stale = [
+            pointer
+            for pointer, trusted_bundle in target.bundles.items()
+            if trusted_bundle != bundle
+        ]
         if not stale or not self._may_write():
             return
         text = base64.b64encode(bundle).decode()
@@ -330,14 +342,14 @@ class Rotation:
             if end is not None:
                 metrics.CERTIFICATE_EXPIRY_TIMESTAMP_SECONDS.labels(name).set(end.timestamp())
 
-    def _tell_renewed(self, before: Holding, after: Holding, store: Store) -> None:
-        made = len({one.fingerprint for one in after.authorities}
-                   - {one.fingerprint for one in before.authorities})  # fmt: skip
+    def _tell_renewed(self, before: Holding, after: Holding, store: CertificateStore) -> None:
+        new_authorities = len({authority.fingerprint for authority in after.authorities}
+                   - {authority.fingerprint for authority in before.authorities})  # fmt: skip
         self._log.info(
             "certificates renewed",
             place=store.place,
             serving=after.serving is not before.serving,
-            new_authorities=made,
+            new_authorities=new_authorities,
             expires=clocks.to_wire(after.end() or self._clock.now()),
         )
 
@@ -414,7 +426,7 @@ class ServedCertificate:
         self._unusable = ""
         self._told = ""
         self._log = logs.get("certificates")
-        self._rounds = Rounds("served-certificate", self._round, self._failed)
+        self._rounds = PeriodicThread("served-certificate", self._round, self._failed)
 
     def start(self) -> None:
         """Look at once and then again and again, in a thread of its own."""
@@ -422,8 +434,8 @@ class ServedCertificate:
 
     def expiries(self) -> dict[str, float]:
         """Return when certificates expire, in seconds since 1970, by what they are."""
-        found = {SERVING: self._ends.serving, AUTHORITY: self._ends.authority}
-        return {name: end.timestamp() for name, end in found.items() if end is not None}
+        ends = {SERVING: self._ends.serving, AUTHORITY: self._ends.authority}
+        return {name: end.timestamp() for name, end in ends.items() if end is not None}
 
     def unready(self) -> str:
         """Return why the API server refuses what is served, and what to do.
@@ -464,10 +476,10 @@ class ServedCertificate:
         bundles: dict[str, bytes] = {}
         for resource, name in _CONFIGURATIONS:
             try:
-                found = self._api.get(resource, name)
+                configuration = self._api.get(resource, name)
             except errors.NotFoundError:
                 continue
-            for _, bundle in cabundles.bundles_of(resource, found):
+            for _, bundle in cabundles.bundles_of(resource, configuration):
                 # Without a bundle the API server trusts authorities that nobody here knows.
                 if bundle or rotation.is_private(content):
                     bundles.setdefault(f"{resource.kind} {name}", bundle)
@@ -478,9 +490,11 @@ class ServedCertificate:
 
         What was loaded before is served on then, so this alone does not make the webhook unready.
         """
-        found = files.CertificateFiles.of(self._directory)
+        certificate_files = files.CertificateFiles.of(self._directory)
         try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(found.certificate, found.key)
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+                certificate_files.certificate, certificate_files.key
+            )
         except OSError as error:  # also what the ssl module raises
             return f"{self._directory} holds no valid certificate and key ({error}): replace them"
         return ""

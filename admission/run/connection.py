@@ -7,7 +7,7 @@ from admission.kube.client import Client
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ApiServerTarget:
     """An API server to connect to.
 
     Attributes:

@@ -16,9 +16,9 @@ from admission.config.derived import Settings
 from admission.controller import core
 from admission.controller.audit import Auditor
 from admission.controller.core import Core, Message
-from admission.controller.journal import Counting, Journal
+from admission.controller.journal import Counting, UsageJournal
 from admission.controller.queries import Answer, Query, Reader
-from admission.controller.queues.accounting import Accounting
+from admission.controller.queues.accounting import KueueMetrics
 from admission.controller.writing.writer import Sender, WriterPool
 from admission.kube.api import Api
 from admission.kube.events import EventRecorder
@@ -32,8 +32,8 @@ from admission.run.metrics_access import MetricsAccess
 from admission.run.pages import PageServer, Wsgi
 from admission.run.queuemarks import QueueMarks
 from admission.run.tracing import Traces
-from admission.run.watches import Watches
-from admission.scheduling.state import State
+from admission.run.watches import ReflectorSet
+from admission.scheduling.state import SchedulerState
 from admission.visibility import probes
 from certs.files import CertificateFiles
 
@@ -65,10 +65,10 @@ class _View:
     """
 
     core: Core
-    watches: Watches
+    watches: ReflectorSet
     auditor: Auditor
     marks: QueueMarks
-    journal: Journal
+    journal: UsageJournal
     writers: WriterPool
     sender: Sender
     ending: threading.Event
@@ -85,7 +85,7 @@ class _Reverted:
     why: str = "the API server went back to an earlier state"
 
 
-class Controller:
+class ControllerThread:
     """One controller in this process.
 
     Where the API server went back to an earlier state (an etcd that was restored from a backup),
@@ -153,16 +153,16 @@ class Controller:
 
         marks = QueueMarks(self._api, may_write)
         kinds = integrations.kinds_of(settings)
-        watches = Watches(self._api, on_update, self._clock, lambda: put(_Reverted()), kinds)
+        watches = ReflectorSet(self._api, on_update, self._clock, lambda: put(_Reverted()), kinds)
         sender = Sender(self._api, self._clock, ending, may_write)
         writers = WriterPool(sender, put, threads=settings.gpu.controller.writers)
         decides = Core(
-            state=State(settings.scheduling()),
+            state=SchedulerState(settings.scheduling()),
             writer=writers,
             events=self._events,
             clock=self._clock,
             settings=settings,
-            accounting=Accounting("standalone" if self._leadership.at_once else "follower"),
+            accounting=KueueMetrics("standalone" if self._leadership.at_once else "follower"),
             products=settings.gpu.catalogue(),
             health=settings.gpu.health.policy,
             namespaces=settings.managed_namespaces,
@@ -188,7 +188,7 @@ class Controller:
         def ask_counting(question: Callable[[Counting], Answer]) -> Answer:
             return self.ask(lambda _: question(decides.counting), self._request_seconds)
 
-        journal = Journal(
+        journal = UsageJournal(
             self._api, ask_counting, settings.namespace, settings.gpu.journal, self._clock,
             lambda: self._leads and may_write(),
         )  # fmt: skip
@@ -199,7 +199,7 @@ class Controller:
         view = self._view
         view.writers.start()
         if self._leads:
-            view.core.receive(core.Lead())
+            view.core.receive(core.LeaderStarted())
         view.watches.start()
         if self._leads:
             view.auditor.start()
@@ -249,7 +249,7 @@ class Controller:
         """Lists everything again, so that no write of an earlier leader is missed, and decides."""
         with self._changing:
             self._leads = True
-            self._view.watches.restart(core.Lead())
+            self._view.watches.restart(core.LeaderStarted())
             self._view.auditor.start()
         self._rotation.start()
 
@@ -371,14 +371,14 @@ class Controller:
         except queue.Empty:
             return
 
-    def _take(self, found: tuple[int, Message | _Reverted] | None) -> None:
+    def _take(self, taken: tuple[int, Message | _Reverted] | None) -> None:
         """Takes a message, unless it tells of an earlier view."""
-        if found is None or found[0] not in (_ANY_VIEW, self._views):
+        if taken is None or taken[0] not in (_ANY_VIEW, self._views):
             return
-        if isinstance(found[1], _Reverted):
-            self._change_view(found[1].why)
+        if isinstance(taken[1], _Reverted):
+            self._change_view(taken[1].why)
         else:
-            self._view.core.receive(found[1])
+            self._view.core.receive(taken[1])
 
 
 def settle_memory() -> None:

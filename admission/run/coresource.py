@@ -29,7 +29,7 @@ class AskCore(Protocol):
 
 
 class CoreSource:
-    """What `admission.visibility.lists.Source` promises, from the core."""
+    """What `lists.PendingSource` promises, from the core."""
 
     def __init__(self, ask: AskCore) -> None:
         self._ask_core = ask
@@ -56,10 +56,10 @@ class CoreSource:
 
     def lines(self, queues: tuple[ClusterQueueName, ...]) -> tuple[PendingSnapshot | None, ...]:
         """Return copies of the pending Workloads of ClusterQueues, in slices."""
-        found: list[PendingSnapshot | None] = []
+        lines: list[PendingSnapshot | None] = []
         for start in range(0, len(queues), _QUEUES_AT_ONCE):
-            found += self._some_lines(queues[start : start + _QUEUES_AT_ONCE])
-        return tuple(found)
+            lines += self._some_lines(queues[start : start + _QUEUES_AT_ONCE])
+        return tuple(lines)
 
     def _some_lines(self, queues: tuple[ClusterQueueName, ...]) -> list[PendingSnapshot | None]:
         return self._synced(lambda reader: [reader.line(name) for name in queues])
@@ -78,10 +78,10 @@ class CoreSource:
 
     def workloads(self, keys: tuple[WorkloadKey, ...]) -> tuple[Workload | None, ...]:
         """Return Workloads by identity, in slices that do not hold the core up."""
-        found: list[Workload | None] = []
+        workloads: list[Workload | None] = []
         for start in range(0, len(keys), _SLICE):
-            found += self._some(keys[start : start + _SLICE])
-        return tuple(found)
+            workloads += self._some(keys[start : start + _SLICE])
+        return tuple(workloads)
 
     def _some(self, keys: tuple[WorkloadKey, ...]) -> tuple[Workload | None, ...]:
         return self._ask(lambda reader: reader.workloads(keys))
@@ -90,10 +90,10 @@ class CoreSource:
         def ask(reader: Reader) -> tuple[bool, Answer]:
             return reader.synced, question(reader)
 
-        synced, found = self._ask(ask)
+        synced, answer = self._ask(ask)
         if not synced:
             raise statuses.not_ready("the controller has not listed everything yet")
-        return found
+        return answer
 
     def _ask(self, question: Callable[[Reader], Answer]) -> Answer:
         try:

@@ -98,9 +98,9 @@ class SharedSource(CoreSource):
         return self._records.get()
 
     def _all_lines(self) -> Mapping[ClusterQueueName, PendingSnapshot]:
-        names = tuple(one.name for one in self.overview().queues if one.pending)
-        found = zip(names, self.lines(names), strict=True)
-        return {name: line for name, line in found if line is not None and line.members}
+        names = tuple(queue.name for queue in self.overview().queues if queue.pending)
+        lines = zip(names, self.lines(names), strict=True)
+        return {name: line for name, line in lines if line is not None and line.members}
 
 
 class DashboardServer:
@@ -135,13 +135,13 @@ class DashboardServer:
         if address.host not in LOOPBACK:
             assert directory is not None
             context = ContextCache(CertificateFiles.of(directory)).current
-        made = app.create_app(
+        flask_app = app.create_app(
             SharedSource(ask, clock, lambda: usage.read(api, namespace)[0]), api, clock, catalogue,
             self._ending.wait, namespace=namespace, is_secure=context is not None,
         )  # fmt: skip
         self._server = BoundedServer(
             (address.host, address.port),
-            made,
+            flask_app,
             context,
             QuietHandler,
             most_at_once=MOST_AT_ONCE,

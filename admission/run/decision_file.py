@@ -63,9 +63,9 @@ class DecisionFile:
 
     def take(self, line: Mapping[str, Any]) -> None:
         """Take a line; never blocks. Called by one thread: that which decides."""
-        more = {"left_out_before": self._left_out} if self._left_out else {}
+        fields = {"left_out_before": self._left_out} if self._left_out else {}
         try:
-            self._lines.put_nowait(f"{logs.to_json({**line, **more})}\n".encode())
+            self._lines.put_nowait(f"{logs.to_json({**line, **fields})}\n".encode())
         except queue.Full:
             self._left_out += 1
         else:

@@ -29,7 +29,7 @@ class UnreadableError(AdmissionError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class CheckedDocument:
     """One configuration and what is wrong with it.
 
     Attributes:
@@ -43,7 +43,9 @@ class Checked:
     findings: tuple[Finding, ...]
 
 
-def check(text: str, catalogue: Catalogue, product: Product | None = None) -> tuple[Checked, ...]:
+def check(
+    text: str, catalogue: Catalogue, product: Product | None = None
+) -> tuple[CheckedDocument, ...]:
     """Return every configuration of a text, in its order.
 
     Args:
@@ -69,14 +71,14 @@ def check(text: str, catalogue: Catalogue, product: Product | None = None) -> tu
 
 def check_documents(
     documents: Iterable[Any], catalogue: Catalogue, product: Product | None = None
-) -> tuple[Checked, ...]:
+) -> tuple[CheckedDocument, ...]:
     """Return every configuration in parsed documents, in order; other arguments as of `check`."""
     checker = _Checker(catalogue, product)
     return tuple(
-        one
+        problem
         for index, document in enumerate(documents)
         if isinstance(document, Mapping)
-        for one in checker.document(index, document)
+        for problem in checker.document(index, document)
     )
 
 
@@ -85,7 +87,7 @@ class _Checker:
     catalogue: Catalogue
     product: Product | None
 
-    def document(self, index: int, document: Mapping[str, Any]) -> Iterator[Checked]:
+    def document(self, index: int, document: Mapping[str, Any]) -> Iterator[CheckedDocument]:
         kind = str(document.get("kind", ""))
         if kind.endswith("List"):
             for item in document.get("items") or ():
@@ -95,13 +97,13 @@ class _Checker:
         if kind == "ConfigMap":
             yield from self._config_map(name, document)
         elif kind == "LimitRange":
-            yield Checked(name=name, kind=kind, findings=_limit_range(document))
+            yield CheckedDocument(name=name, kind=kind, findings=_limit_range(document))
         elif kind == "ResourceQuota":
-            yield Checked(name=name, kind=kind, findings=_quota(document))
+            yield CheckedDocument(name=name, kind=kind, findings=_quota(document))
         else:
             yield from self._config(name, document)
 
-    def _config_map(self, name: str, document: Mapping[str, Any]) -> Iterator[Checked]:
+    def _config_map(self, name: str, document: Mapping[str, Any]) -> Iterator[CheckedDocument]:
         data = document.get("data")
         for key, text in (data if isinstance(data, Mapping) else {}).items():
             where = f"{name} data[{key}]"
@@ -109,17 +111,19 @@ class _Checker:
                 config = yaml.safe_load(text) if isinstance(text, str) else None
             except yaml.YAMLError as error:
                 finding = Finding(rule="yaml", field=key, text=f"invalid YAML: {error}")
-                yield Checked(name=where, kind="unknown", findings=(finding,))
+                yield CheckedDocument(name=where, kind="unknown", findings=(finding,))
                 continue
             if isinstance(config, Mapping):
                 yield from self._config(where, config)
 
-    def _config(self, name: str, config: Mapping[str, Any]) -> Iterator[Checked]:
+    def _config(self, name: str, config: Mapping[str, Any]) -> Iterator[CheckedDocument]:
         if "mig-configs" in config:
             findings = migparted.check(config, self.catalogue, self.product)
-            yield Checked(name=name, kind="mig-parted", findings=findings)
+            yield CheckedDocument(name=name, kind="mig-parted", findings=findings)
         elif "sharing" in config or "flags" in config:
-            yield Checked(name=name, kind="device-plugin", findings=pluginconfig.check(config))
+            yield CheckedDocument(
+                name=name, kind="device-plugin", findings=pluginconfig.check(config)
+            )
 
 
 def _name(document: Mapping[str, Any]) -> str:
@@ -129,15 +133,18 @@ def _name(document: Mapping[str, Any]) -> str:
 
 def _limit_range(document: Mapping[str, Any]) -> tuple[Finding, ...]:
     try:
-        (found,) = limit_range.read([_AS_LIMIT_RANGE(document)])
+        (limit_range_,) = limit_range.read([_AS_LIMIT_RANGE(document)])
     except (msgspec.ValidationError, InvalidValueError) as error:
         return (Finding(rule="shape", field="spec.limits", text=str(error)),)
-    return (*limit_range.invalid(found), *limit_range.traps(limit_range.as_written(found)))
+    return (
+        *limit_range.invalid(limit_range_),
+        *limit_range.traps(limit_range.as_written(limit_range_)),
+    )
 
 
 def _quota(document: Mapping[str, Any]) -> tuple[Finding, ...]:
     try:
-        found = _AS_QUOTA(document)
+        quota = _AS_QUOTA(document)
     except msgspec.ValidationError as error:
         return (Finding(rule="shape", field="spec.hard", text=str(error)),)
-    return resource_quota.quota_traps(found.spec.hard or {})
+    return resource_quota.quota_traps(quota.spec.hard or {})

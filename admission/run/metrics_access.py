@@ -11,7 +11,7 @@ from admission.base import logs
 from admission.base.clock import Clock
 from admission.kube.errors import KubeError
 from admission.run.pages import Wsgi
-from admission.visibility.access import Access, Target
+from admission.visibility.access import Access, RequestTarget
 from admission.visibility.callers import Reviews, Tokens
 from admission.visibility.statuses import RefusedError
 
@@ -35,13 +35,15 @@ class MetricsAccess:
         """Answers a request."""
         if environ.get("PATH_INFO", "").rstrip("/") != PATH:
             return self._app(environ, start)
-        found = environ.get("HTTP_AUTHORIZATION")
+        authorization = environ.get("HTTP_AUTHORIZATION")
         try:
-            caller = self._tokens.caller([("authorization", found)] if found else [])
+            caller = self._tokens.caller(
+                [("authorization", authorization)] if authorization else []
+            )
             if caller is None:
                 headers = [("WWW-Authenticate", "Bearer")]
                 return _refused(start, "401 Unauthorized", f"Unauthorized: {_UNKNOWN}", headers)
-            self._access.check(caller, Target(verb="get", path=PATH))
+            self._access.check(caller, RequestTarget(verb="get", path=PATH))
         except RefusedError as refused:
             return _refused(start, "403 Forbidden", str(refused))
         except KubeError as error:

@@ -10,11 +10,11 @@ from admission.config.derived import Settings
 from admission.controller import watched
 from admission.owners import integrations
 from admission.run import signals
-from admission.run.connection import Target
-from admission.run.controller import Controller
+from admission.run.connection import ApiServerTarget
+from admission.run.controller import ControllerThread
 from admission.run.dashboard import DashboardServer
 from admission.run.leading import Alone, Elected
-from admission.run.visibility import VisibilityServer
+from admission.run.visibility import VisibilityApiServer
 from certs.files import CertificateFiles
 
 _CHECK_SECONDS: Final = 1.0
@@ -24,7 +24,7 @@ certificates, labels of namespaces."""
 
 
 def run_controller(
-    target: Target,
+    target: ApiServerTarget,
     address: Address | None,
     settings: Settings,
     *,
@@ -68,12 +68,12 @@ def run_controller(
     )
     clock = SystemClock()
     leadership = Elected(api, settings, clock) if leader_election else Alone()
-    controller = Controller(api, settings, clock, leadership, certificates)
+    controller = ControllerThread(api, settings, clock, leadership, certificates)
     serves: dict[str, list[str]] = {}
     for served in _addresses(address, settings):
         port = controller.serve_pages(served, _of_metrics(certificates, settings))
         serves.setdefault("pages", []).append(Address(host=served.host, port=port).text())
-    lists = VisibilityServer(controller.ask, api, clock)
+    lists = VisibilityApiServer(controller.ask, api, clock)
     if visibility is not None and certificates is not None:
         port = lists.start(visibility, certificates)
         serves["visibility"] = [Address(host=visibility.host, port=port).text()]
@@ -120,4 +120,4 @@ def _of_metrics(directory: Path | None, settings: Settings) -> CertificateFiles 
 
 
 def _addresses(address: Address | None, settings: Settings) -> list[Address]:
-    return [one for one in (address, settings.kueue.health.address) if one is not None]
+    return [address for address in (address, settings.kueue.health.address) if address is not None]

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 from admission.base import logs, names, patches
-from admission.base.rounds import Rounds
-from admission.controller.core import Message, Observed
+from admission.base.periodic_thread import PeriodicThread
+from admission.controller.core import Message, WatchMessage
 from admission.kube import errors, resources
 from admission.kube.api import Api
 from admission.kube.connectivity import warn
@@ -41,7 +41,7 @@ class QueueMarks:
         self._labels: dict[str, str | None] = {}
         self._listed: set[str] = set()
         self._is_settled = False
-        self._rounds = Rounds("namespace-labels", self._round, self._failed)
+        self._rounds = PeriodicThread("namespace-labels", self._round, self._failed)
 
     def start(self) -> None:
         """Begin to write, in a thread of its own."""
@@ -53,7 +53,7 @@ class QueueMarks:
 
     def on_update(self, message: Message) -> None:
         """Take what a watch saw, from any thread."""
-        if not isinstance(message, Observed):
+        if not isinstance(message, WatchMessage):
             return
         if message.resource == resources.LOCAL_QUEUES:
             self._see(message, self._see_queue, self._lose_queue, self._queues.clear)
@@ -108,7 +108,7 @@ class QueueMarks:
 
     def _see(
         self,
-        message: Observed,
+        message: WatchMessage,
         put: Callable[[views.Object], None],
         drop: Callable[[views.Object], None],
         clear: Callable[[], None],

@@ -170,17 +170,23 @@ class InlineWorker(ASGIWorker):  # type: ignore[misc]  # gunicorn has no types
         """
         if len(self.accepted) <= self.worker_connections:
             return
-        counts = Counter(one.source for one in self.accepted)
+        counts = Counter(connection.source for connection in self.accepted)
         at_most = max(counts.values())
         largest = {source for source, count in counts.items() if count == at_most}
         heaviest = newcomer.source if newcomer.source in largest else min(largest)
-        held = [one for one in self.accepted if one.source == heaviest and one is not newcomer]
-        idle = next((one for one in held if one.is_idle), None)
+        of_source = [
+            connection
+            for connection in self.accepted
+            if connection.source == heaviest and connection is not newcomer
+        ]
+        idle = next((connection for connection in of_source if connection.is_idle), None)
         if heaviest == newcomer.source:
-            unproven = next((one for one in held if not one.has_completed), None)
+            unproven = next(
+                (connection for connection in of_source if not connection.has_completed), None
+            )
             victim = unproven or idle or newcomer
         else:
-            victim = idle or held[0]
+            victim = idle or of_source[0]
         _log.warning(
             "connection_limit",
             connections=len(self.accepted) - 1,
@@ -335,9 +341,9 @@ class _Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no types
         end = self.transport.get_extra_info("socket")
         if end is None:
             return False
-        asked = select.poll()
-        asked.register(end.fileno(), select.POLLIN)
-        return bool(asked.poll(0))
+        poll = select.poll()
+        poll.register(end.fileno(), select.POLLIN)
+        return bool(poll.poll(0))
 
     def _close_if_unused(self) -> None:
         if self.req_count <= 1:

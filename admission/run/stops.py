@@ -38,22 +38,22 @@ def held_back(api: Api) -> list[HeldBack]:
     Raises:
         KubeError: the API server refused.
     """
-    told: dict[tuple[str, str, str], HeldBack] = {}
+    held_back_stops: dict[tuple[str, str, str], HeldBack] = {}
     with_workload: set[str] = set()
     for workload in every(api, resources.WORKLOADS):
         owner = _controller(workload["metadata"])
         with_workload.add(owner.get("uid", ""))
         if why := _why(workload):
-            one = HeldBack(
+            stop = HeldBack(
                 kind=owner.get("kind", resources.WORKLOADS.kind),
                 namespace=workload["metadata"]["namespace"],
                 name=owner.get("name", workload["metadata"]["name"]),
                 why=why,
             )
-            told[one.namespace, one.kind, one.name] = one
-    for one in _owners(api, with_workload):
-        told[one.namespace, one.kind, one.name] = one
-    return [told[key] for key in sorted(told)]
+            held_back_stops[stop.namespace, stop.kind, stop.name] = stop
+    for stop in _owners(api, with_workload):
+        held_back_stops[stop.namespace, stop.kind, stop.name] = stop
+    return [held_back_stops[key] for key in sorted(held_back_stops)]
 
 
 def allow(api: Api, namespace: str, seconds: float, clock: Clock) -> str:
@@ -76,20 +76,22 @@ def allow(api: Api, namespace: str, seconds: float, clock: Clock) -> str:
 
 def _why(workload: Document) -> str:
     """Return why the owner of a Workload is to be stopped; empty where nothing is held back."""
-    for one in (workload.get("status") or {}).get("conditions") or ():
-        if one["type"] == conditions.STOP_HELD_BACK and one["status"] == "True":
-            return str(one["message"])
+    for condition in (workload.get("status") or {}).get("conditions") or ():
+        if condition["type"] == conditions.STOP_HELD_BACK and condition["status"] == "True":
+            return str(condition["message"])
     return ""
 
 
 def _controller(metadata: dict[str, Any]) -> dict[str, Any]:
-    found = metadata.get("ownerReferences") or ()
-    return next((one for one in found if one.get("controller")), {})
+    owner_references = metadata.get("ownerReferences") or ()
+    return next((reference for reference in owner_references if reference.get("controller")), {})
 
 
 def _owners(api: Api, with_workload: Container[str]) -> Iterator[HeldBack]:
-    told = every(api, resources.EVENTS, field_selector=f"reason={events.STOP_HELD_BACK}")
-    for event in told:
+    event_documents = every(
+        api, resources.EVENTS, field_selector=f"reason={events.STOP_HELD_BACK}"
+    )
+    for event in event_documents:
         regarding = event.get("regarding") or {}
         resource = resources.of_kind(regarding.get("apiVersion", ""), regarding.get("kind", ""))
         if resource is None or regarding.get("uid") in with_workload:

@@ -223,7 +223,7 @@ class Traces:
         self._arrived.set()
 
     def _run(self) -> None:
-        is_last, told = False, 0
+        is_last, count_told = False, 0
         while not is_last:
             self._arrived.wait()
             self._stopping.wait(self._gather_seconds)
@@ -231,19 +231,19 @@ class Traces:
             self._arrived.clear()
             while batch := self._waiting():
                 self._exporter.send(batch)
-            if (left_out := self._left_out) > told:
-                self._log.warning("spans left out", spans=left_out - told)
-                told = left_out
+            if (left_out := self._left_out) > count_told:
+                self._log.warning("spans left out", spans=left_out - count_told)
+                count_told = left_out
 
     def _waiting(self) -> list[Span]:
         """Return spans that wait, as many as are sent at once."""
-        found: list[Span] = []
+        spans: list[Span] = []
         try:
-            while len(found) < _BATCH:
-                found.append(self._spans.get_nowait())
+            while len(spans) < _BATCH:
+                spans.append(self._spans.get_nowait())
         except queue.Empty:
             pass
-        return found
+        return spans
 
 
 def trace_id(uid: str) -> int:
@@ -305,15 +305,15 @@ def _otlp(endpoint: str, service: str) -> Exporter:
         flags = TraceFlags(TraceFlags.SAMPLED)
         return SpanContext(trace, span, is_remote=False, trace_flags=flags)
 
-    def readable(one: Span) -> Any:
+    def readable(span: Span) -> Any:
         return ReadableSpan(
-            one.name,
-            context=context(one.trace_id, one.span_id),
-            parent=None if one.parent_id is None else context(one.trace_id, one.parent_id),
+            span.name,
+            context=context(span.trace_id, span.span_id),
+            parent=None if span.parent_id is None else context(span.trace_id, span.parent_id),
             resource=resource,
-            attributes=dict(one.attributes),
-            start_time=one.start_ns,
-            end_time=one.end_ns,
+            attributes=dict(span.attributes),
+            start_time=span.start_ns,
+            end_time=span.end_ns,
         )
 
     class Otlp:
@@ -321,7 +321,7 @@ def _otlp(endpoint: str, service: str) -> Exporter:
 
         def send(self, spans: Sequence[Span]) -> None:
             try:
-                exporter.export([readable(one) for one in spans])
+                exporter.export([readable(span) for span in spans])
             except Exception as error:  # noqa: BLE001 - whatever it is, the thread goes on
                 log.warning("spans not sent", error=f"{type(error).__name__}: {error}")
 

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from admission.base import logs
 from admission.base.clock import Clock
-from admission.base.rounds import Rounds
+from admission.base.periodic_thread import PeriodicThread
 from admission.config.addresses import Address
 from admission.kube import resources
 from admission.kube.api import Api
@@ -39,7 +39,7 @@ class FrontProxies:
         self._api = api
         self._current: FrontProxy | None = None
         self._problem = ""
-        self._rounds = Rounds("front-proxy", self._round, self._failed)
+        self._rounds = PeriodicThread("front-proxy", self._round, self._failed)
 
     @property
     def current(self) -> FrontProxy | None:
@@ -62,8 +62,8 @@ class FrontProxies:
         """Read once; return false where it could not be read. What was known stays then."""
         name, namespace = callers.CONFIG_MAP, callers.CONFIG_MAP_NAMESPACE
         try:
-            found = self._api.get(resources.CONFIG_MAPS, name, namespace)
-            self._current = FrontProxy.of(found.get("data") or {})
+            config_map = self._api.get(resources.CONFIG_MAPS, name, namespace)
+            self._current = FrontProxy.of(config_map.get("data") or {})
         except (KubeError, msgspec.DecodeError) as error:
             self._tell(str(error))
             return False
@@ -85,7 +85,7 @@ class FrontProxies:
         return _FOLLOW_SECONDS
 
 
-class VisibilityServer:
+class VisibilityApiServer:
     """The visibility API on one address."""
 
     def __init__(self, ask: AskCore, api: Api, clock: Clock) -> None:
@@ -136,5 +136,5 @@ def _common_name(connection: Any) -> str | None:
     """Of the client's certificate, which was verified; None without one."""
     certificate = connection.getpeercert() or {}
     subject: Iterable[Iterable[tuple[str, str]]] = certificate.get("subject", ())
-    found = [value for part in subject for key, value in part if key == "commonName"]
-    return found[-1] if found else None
+    common_names = [value for part in subject for key, value in part if key == "commonName"]
+    return common_names[-1] if common_names else None

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from admission.base import logs, metrics
 from admission.base.clock import Clock
-from admission.base.rounds import Rounds
+from admission.base.periodic_thread import PeriodicThread
 from admission.controller import core, watched
 from admission.controller.core import Message
 from admission.controller.quarantine import Unreadable
@@ -53,7 +53,7 @@ class OptionalWatch:
         self.is_absent = False
         self._absent = absent
         name = f"optional-{self.reflector.resource.plural}"
-        self._rounds = Rounds(name, self._round, self._failed)
+        self._rounds = PeriodicThread(name, self._round, self._failed)
         self._log = logs.get("optional").bind(resource=self.reflector.resource.qualified)
 
     @property
@@ -68,21 +68,21 @@ class OptionalWatch:
     def stop(self) -> None:
         """Stop at once."""
         self._rounds.stop()
-        for one in self._versions:
-            one.stop()
+        for version in self._versions:
+            version.stop()
 
     def ask(self) -> float | None:
         """Ask whether the kind can be listed; return seconds to the next try, None if it can."""
         refusals = []
-        for one in self._versions:
+        for version in self._versions:
             try:
-                self._api.list(one.resource, limit=1)
+                self._api.list(version.resource, limit=1)
             except (errors.NotFoundError, errors.ForbiddenError) as error:
                 refusals.append(str(error))
             except errors.KubeError:
                 return _TRY_AGAIN_SECONDS
             else:
-                self.reflector = one
+                self.reflector = version
                 return None
         if not self.is_absent:
             self._log.info("kind not watched", error="; ".join(refusals))
@@ -108,7 +108,7 @@ SILENT_SECONDS: Final = 300.0
 """Longer than two watches and their retries take together."""
 
 
-class Watches:
+class ReflectorSet:
     """The reflectors of all kinds that the core follows."""
 
     def __init__(
@@ -142,7 +142,7 @@ class Watches:
         self._fields = watched.field_selectors()
         self._rows = watched.rows(kinds)
         self._owners: list[OptionalWatch] = []
-        self._others = [self._optional_watch(*one) for one in watched.OPTIONAL.items()]
+        self._others = [self._optional_watch(*arguments) for arguments in watched.OPTIONAL.items()]
 
     def start(self) -> None:
         """List and watch everything."""
@@ -180,15 +180,16 @@ class Watches:
 
         It may be after a connection broke, until a list tells.
         """
-        return not (self._is_reverted or any(one.is_unsure for one in self._needed))
+        return not (self._is_reverted or any(reflector.is_unsure for reflector in self._needed))
 
     def unready(self) -> str:
         """Return what is not known, or not known to be up to date; empty when all is well."""
         listed = [(r, r.has_synced) for r in self._needed]
         listed += [(o.reflector, o.is_settled) for o in self._optional]
         waiting = sorted(
-            f"{one.resource.plural}{f' ({one.listing:,} so far)' if one.listing else ''}"
-            for one, is_known in listed
+            reflector.resource.plural
+            + (f" ({reflector.listing:,} so far)" if reflector.listing else "")
+            for reflector, is_known in listed
             if not is_known
         )
         if self._is_reverted:
@@ -202,9 +203,9 @@ class Watches:
     def ages(self) -> Iterator[str]:
         """Yield for each kind whether it was listed, and when the server was last heard of."""
         now = self._clock.monotonic()
-        optional = [(one.reflector, one.is_absent) for one in self._optional]
-        followed = [*((one, False) for one in self._needed), *optional]
-        for reflector, is_absent in sorted(followed, key=lambda one: one[0].resource.qualified):
+        optional = [(reflector.reflector, reflector.is_absent) for reflector in self._optional]
+        followed = [*((reflector, False) for reflector in self._needed), *optional]
+        for reflector, is_absent in sorted(followed, key=lambda pair: pair[0].resource.qualified):
             age = f"heard of {max(0.0, now - reflector.last_activity):.1f} s ago"
             state = f"listed, {age}" if reflector.has_synced else f"not listed yet, {age}"
             shown = "not served, or not to be read" if is_absent else state
@@ -218,14 +219,14 @@ class Watches:
         return f"watches hang: {_named(hanging)}" if hanging else ""
 
     def _follow(self) -> None:
-        newest = {one.resource: one.newest for one in self._needed}
+        newest = {reflector.resource: reflector.newest for reflector in self._needed}
         self._needed = [
             self._reflector(resource, into, newest=newest.get(resource, 0))
             for resource, into in watched.WATCHED.items()
         ]
         for reflector in self._needed:
             reflector.start()
-        newest = {one.reflector.resource: one.reflector.newest for one in self._owners}
+        newest = {owner.reflector.resource: owner.reflector.newest for owner in self._owners}
         self._owners = [
             self._optional_watch(resource, into, newest=newest.get(resource, 0))
             for resource, into in self._rows.items()
@@ -248,10 +249,10 @@ class Watches:
         self, resource: Resource, into: type[Any], newest: int = 0
     ) -> OptionalWatch:
         def absent() -> None:
-            self._put(core.Observed(resource, Replaced(())))
+            self._put(core.WatchMessage(resource, Replaced(())))
 
         versions = resources.versions(resource)
-        reflectors = [self._reflector(resource, into, one, newest) for one in versions]
+        reflectors = [self._reflector(resource, into, version, newest) for version in versions]
         return OptionalWatch(self._api, reflectors, absent)
 
     def _reflector(
@@ -263,10 +264,10 @@ class Watches:
     ) -> Reflector[Any]:
         """Follows a resource, read in another version where one is given."""
 
-        def quarantine(found: Undecodable) -> None:
+        def quarantine(undecodable: Undecodable) -> None:
             metrics.UNDECODABLE_OBJECTS.labels(resource.kind).inc()
             if resource is resources.WORKLOADS:
-                self._put(Unreadable(found))
+                self._put(Unreadable(undecodable))
 
         def unserved() -> None:
             self._put(core.Unserved(resource))
@@ -275,7 +276,7 @@ class Watches:
             self._api,
             version or resource,
             into,
-            lambda change: self._put(core.Observed(resource, change)),
+            lambda change: self._put(core.WatchMessage(resource, change)),
             clock=self._clock,
             label_selector=self._selectors.get(resource, ""),
             field_selector=self._fields.get(resource, ""),
@@ -288,5 +289,5 @@ class Watches:
         )
 
 
-def _named(found: list[Resource]) -> str:
-    return ", ".join(sorted(resource.plural for resource in found))
+def _named(resource_list: list[Resource]) -> str:
+    return ", ".join(sorted(resource.plural for resource in resource_list))

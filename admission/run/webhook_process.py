@@ -1,4 +1,4 @@
-"""The webhook's process: reflectors fill its knowledge, gunicorn serves the reviews over TLS."""
+"""The webhook's process: reflectors fill its lister, gunicorn serves the reviews over TLS."""
 
 from functools import partial
 from pathlib import Path
@@ -17,15 +17,15 @@ from admission.owners import integrations
 from admission.owners.review import HeldKind, Reviewed
 from admission.run import metrics_access, serving
 from admission.run.certificates import ServedCertificate
-from admission.run.connection import Target
+from admission.run.connection import ApiServerTarget
 from admission.run.metrics_access import MetricsAccess
 from admission.run.pages import PageServer, Wsgi
 from admission.run.tracing import Traces
 from admission.run.watches import WATCH_SECONDS, OptionalWatch
 from admission.webhook import convert, owner_admissions, server
-from admission.webhook import knowledge as webhook_knowledge
+from admission.webhook import lister as webhook_lister
 from admission.webhook.asgi import Limits
-from admission.webhook.knowledge import ClusterKnowledge
+from admission.webhook.lister import ClusterLister
 from admission.webhook.metrics import WebhookMetrics
 from admission.webhook.owner_admissions import OwnerAdmissions
 from certs import files
@@ -35,7 +35,7 @@ _ANY = {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound
 
 
 def serve(
-    target: Target, address: Address, directory: Path, settings: Settings, log_level: str
+    target: ApiServerTarget, address: Address, directory: Path, settings: Settings, log_level: str
 ) -> None:
     """Serve until SIGTERM or SIGINT.
 
@@ -56,16 +56,16 @@ def serve(
     pair = certificate_files(directory, address.host, SystemClock(), lifetimes)
     checked = integrations.kinds_of(settings).checked
     api = target.connect(
-        connections=len(webhook_knowledge.WATCHED) + len(checked) + 3,
+        connections=len(webhook_lister.WATCHED) + len(checked) + 3,
         timeout_seconds=settings.gpu.controller.request_timeout.total_seconds(),
     )
-    asked = target.connect(connections=1, timeout_seconds=owner_admissions.ASK_SECONDS)
-    owners = OwnerAdmissions(SystemClock(), partial(read_owner, asked))
-    known = ClusterKnowledge(owners)
+    connection = target.connect(connections=1, timeout_seconds=owner_admissions.ASK_SECONDS)
+    owners = OwnerAdmissions(SystemClock(), partial(read_owner, connection))
+    lister = ClusterLister(owners)
     served = ServedCertificate(api, directory, SystemClock())
     traces = Traces.of(settings.gpu.tracing, "gpu-admission-webhook")
     app: Wsgi = server.create_app(
-        known,
+        lister,
         settings,
         WebhookMetrics(),
         certificate=served,
@@ -84,12 +84,12 @@ def serve(
         if traces is not None:
             traces.start()
         if health is not None:
-            PageServer(server.create_probes(known, served), health.host, health.port)
+            PageServer(server.create_probes(lister, served), health.host, health.port)
         connectivity = Connectivity(SystemClock())
-        for resource, into in webhook_knowledge.WATCHED.items():
-            reflector(api, resource, into, known, connectivity).start()
-        for held in checked:
-            owner_watch(api, held, owners, connectivity).start()
+        for resource, into in webhook_lister.WATCHED.items():
+            reflector(api, resource, into, lister, connectivity).start()
+        for checked_kind in checked:
+            owner_watch(api, checked_kind, owners, connectivity).start()
         served.start()
 
     logs.get("process").info(
@@ -127,7 +127,7 @@ def certificate_files(
     return files.ensure(directory, hosts, clock.now(), lifetimes)
 
 
-def read_owner(api: Api, held: HeldKind, namespace: str, name: str) -> Reviewed | None:
+def read_owner(api: Api, kind: HeldKind, namespace: str, name: str) -> Reviewed | None:
     """Return an owner; None where there is none of this name.
 
     It is listed by its name: the webhook may list owners, and needs no other right for this.
@@ -135,32 +135,32 @@ def read_owner(api: Api, held: HeldKind, namespace: str, name: str) -> Reviewed 
     Raises:
         KubeError: it cannot be read.
     """
-    resource = owner_admissions.resource_of(held)
+    resource = owner_admissions.resource_of(kind)
     by_name = f"metadata.name={name}"
-    found = api.list(resource, namespace, field_selector=by_name, limit=1, into=held.document)
-    return next(iter(found.items), None)
+    page = api.list(resource, namespace, field_selector=by_name, limit=1, into=kind.document)
+    return next(iter(page.items), None)
 
 
 def owner_watch(
-    api: Api, held: HeldKind, owners: OwnerAdmissions, connectivity: Connectivity
+    api: Api, kind: HeldKind, owners: OwnerAdmissions, connectivity: Connectivity
 ) -> OptionalWatch:
     """Return what keeps the owners of a kind current, once it is served."""
 
     def sink(change: Replaced[Any] | Upserted[Any] | Deleted[Any]) -> None:
         if isinstance(change, Replaced):
-            owners.replace(held, change.items)
+            owners.replace(kind, change.items)
         elif isinstance(change, Upserted):
-            owners.upsert(held, change.object)
+            owners.upsert(kind, change.object)
         else:
-            owners.delete(held, change.object)
+            owners.delete(kind, change.object)
 
     def absent() -> None:
-        owners.replace(held, ())
+        owners.replace(kind, ())
 
     follows: Reflector[Any] = Reflector(
         api,
-        owner_admissions.resource_of(held),
-        held.document,
+        owner_admissions.resource_of(kind),
+        kind.document,
         sink,
         clock=SystemClock(),
         watch_seconds=WATCH_SECONDS,
@@ -174,18 +174,18 @@ def reflector(
     api: Api,
     resource: Resource,
     into: type[Any],
-    known: ClusterKnowledge,
+    lister: ClusterLister,
     connectivity: Connectivity | None = None,
 ) -> Reflector[Any]:
-    """Return a reflector that keeps one kind of the knowledge current."""
+    """Return a reflector that keeps one kind of the lister current."""
 
     def sink(change: Replaced[Any] | Upserted[Any] | Deleted[Any]) -> None:
         if isinstance(change, Replaced):
-            known.replace(resource, change.items, change.version)
+            lister.replace(resource, change.items, change.version)
         elif isinstance(change, Upserted):
-            known.upsert(resource, change.object)
+            lister.upsert(resource, change.object)
         else:
-            known.delete(resource, change.object)
+            lister.delete(resource, change.object)
 
     return Reflector(
         api,
@@ -194,6 +194,6 @@ def reflector(
         sink,
         clock=SystemClock(),
         watch_seconds=WATCH_SECONDS,
-        on_unserved=lambda: known.unserved(resource),
+        on_unserved=lambda: lister.unserved(resource),
         connectivity=connectivity,
     )

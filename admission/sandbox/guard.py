@@ -12,15 +12,15 @@ from admission.base.namespaces import AUDIT, BYPASS_CHOICES, DENY, DENY_STRICT
 from admission.config.derived import Settings
 from admission.config.gpu_configuration import Modes
 from admission.gpu import bypass, resources
-from admission.gpu.bypass import Bypass, Severity
+from admission.gpu.bypass import Bypass, Certainty
 from admission.install import guard
 from admission.kube import errors
 from admission.kube import resources as kinds
 from admission.kube.api import Api
-from admission.sandbox.embedded.reviews import Operation, Reviewer
+from admission.sandbox.embedded.reviews import WebhookCaller, WriteOperation
 
 
-def reviewer(api: Api, settings: Settings) -> Reviewer:
+def reviewer(api: Api, settings: Settings) -> WebhookCaller:
     """Return a reviewer that judges new pods as their namespace's label says.
 
     Args:
@@ -39,15 +39,15 @@ def reviewer(api: Api, settings: Settings) -> Reviewer:
         if namespaces.leave_out(request["namespace"], labels):
             return {"response": _response(request["uid"], AUDIT, [], [])}
         choice = _choice(labels, settings.gpu.effective_modes)
-        found = bypass.of_pod(request["object"], managed)
-        sure = [one for one in found if _is_refused(one, choice)]
-        noticed = [one for one in found if one not in sure and _is_noticed(one)]
+        findings = bypass.of_pod(request["object"], managed)
+        sure = [finding for finding in findings if _is_refused(finding, choice)]
+        noticed = [finding for finding in findings if finding not in sure and _is_noticed(finding)]
         return {"response": _response(request["uid"], choice, sure, noticed)}
 
-    return Reviewer(
+    return WebhookCaller(
         name=guard.CREATE_POLICY,
         resource=kinds.PODS,
-        operations=frozenset({Operation.CREATE}),
+        operations=frozenset({WriteOperation.CREATE}),
         mutating=False,
         call=judge,
     )
@@ -55,10 +55,10 @@ def reviewer(api: Api, settings: Settings) -> Reviewer:
 
 def _labels(api: Api, namespace: str) -> Mapping[str, str]:
     try:
-        found = api.get(kinds.NAMESPACES, namespace)
+        namespace_document = api.get(kinds.NAMESPACES, namespace)
     except errors.NotFoundError:
         return {}
-    labels: Mapping[str, str] = found["metadata"].get("labels", {})
+    labels: Mapping[str, str] = namespace_document["metadata"].get("labels", {})
     return labels
 
 
@@ -69,23 +69,23 @@ def _choice(labels: Mapping[str, str], modes: Modes) -> str:
     return (modes.with_queue if names.HAS_QUEUE_LABEL in labels else modes.without_queue).bypass
 
 
-def _is_refused(found: Bypass, choice: str) -> bool:
+def _is_refused(finding: Bypass, choice: str) -> bool:
     """Return whether a namespace that makes this choice does more than notice it."""
-    if found.severity is Severity.SUSPICIOUS:
-        return choice == DENY_STRICT and found.rule in bypass.STRICT
-    return found.severity is Severity.BYPASS
+    if finding.severity is Certainty.SUSPICIOUS:
+        return choice == DENY_STRICT and finding.rule in bypass.STRICT
+    return finding.severity is Certainty.BYPASS
 
 
-def _is_noticed(found: Bypass) -> bool:
-    return found.rule in {"visible-devices", "hidden-devices"}
+def _is_noticed(finding: Bypass) -> bool:
+    return finding.rule in {"visible-devices", "hidden-devices"}
 
 
 def _response(
-    uid: str, choice: str, found: Iterable[Bypass], noticed: Iterable[Bypass]
+    uid: str, choice: str, findings: Iterable[Bypass], noticed: Iterable[Bypass]
 ) -> dict[str, Any]:
-    texts = [f"{one.field}: {one.text}" for one in found]
+    texts = [f"{finding.field}: {finding.text}" for finding in findings]
     if texts and choice in {DENY, DENY_STRICT}:
         status = {"code": HTTPStatus.FORBIDDEN, "message": "; ".join(texts)}
         return {"uid": uid, "allowed": False, "status": status}
-    texts += [f"{one.field}: {one.text}" for one in noticed]
+    texts += [f"{finding.field}: {finding.text}" for finding in noticed]
     return {"uid": uid, "allowed": True, "warnings": [] if choice == AUDIT else texts}

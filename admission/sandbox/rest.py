@@ -65,7 +65,7 @@ class StoreServer:
             for resource in (*stored, *answers)
         }
 
-        class Handler(_Handler):
+        class Handler(_ApiHandler):
             api = store
             kinds = table
             answered = answers
@@ -85,14 +85,14 @@ class StoreServer:
         self._server.server_close()
 
 
-class _Target(msgspec.Struct, frozen=True):
+class _RequestPath(msgspec.Struct, frozen=True):
     resource: Resource
     namespace: str
     name: str
     subresource: str
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _ApiHandler(BaseHTTPRequestHandler):
     """One connection. ``do_X`` are the names that the base class calls."""
 
     api: Api
@@ -104,10 +104,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
-        known = self.discovery.get(parts.path.rstrip("/"))
+        document = self.discovery.get(parts.path.rstrip("/"))
         query = parse_qs(parts.query)
-        if known is not None:
-            self._send(200, known)
+        if document is not None:
+            self._send(200, document)
         elif query.get("watch", [""])[0] in {"1", "true"}:
             self._watch(query)
         else:
@@ -139,14 +139,14 @@ class _Handler(BaseHTTPRequestHandler):
         Options in the body of a deletion stand for its query.
         """
         query = parse_qs(urlsplit(self.path).query, keep_blank_values=True)
-        asked = (options or query).get("dryRun") or ()
-        if any(one != "All" for one in asked):
-            raise errors.make(400, f"dryRun: Invalid value: {asked}: must be All")
-        return self.api.dry_run() if asked else self.api
+        dry_run = (options or query).get("dryRun") or ()
+        if any(directive != "All" for directive in dry_run):
+            raise errors.make(400, f"dryRun: Invalid value: {dry_run}: must be All")
+        return self.api.dry_run() if dry_run else self.api
 
     # -------------------------------------------------------------------------------- verbs
 
-    def _read(self, target: _Target, query: Mapping[str, list[str]]) -> dict[str, Any]:
+    def _read(self, target: _RequestPath, query: Mapping[str, list[str]]) -> dict[str, Any]:
         if target.name:
             return self.api.get(target.resource, target.name, target.namespace)
         page = self.api.list(
@@ -164,14 +164,14 @@ class _Handler(BaseHTTPRequestHandler):
             "items": page.items,
         }
 
-    def _create(self, target: _Target, body: bytes) -> dict[str, Any]:
+    def _create(self, target: _RequestPath, body: bytes) -> dict[str, Any]:
         document = msgspec.json.decode(body)
         answer = self.answered.get(target.resource)
         if answer is not None:
             return dict(answer(document))
         return self._writable().create(target.resource, document, target.namespace)
 
-    def _patch(self, target: _Target, body: bytes) -> dict[str, Any]:
+    def _patch(self, target: _RequestPath, body: bytes) -> dict[str, Any]:
         content_type = self.headers.get("Content-Type", "").partition(";")[0]
         return self._writable().patch(
             target.resource,
@@ -182,7 +182,7 @@ class _Handler(BaseHTTPRequestHandler):
             field_manager=patches.DEFAULT_FIELD_MANAGER,
         )
 
-    def _delete(self, target: _Target, body: bytes) -> dict[str, Any]:
+    def _delete(self, target: _RequestPath, body: bytes) -> dict[str, Any]:
         options = msgspec.json.decode(body) if body else {}
         preconditions = options.get("preconditions") or {}
         self._writable(options).delete(
@@ -248,7 +248,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(success, document)
 
-    def _target(self) -> _Target:
+    def _target(self) -> _RequestPath:
         path = urlsplit(self.path).path.rstrip("/")
         match = _PATH.fullmatch(path)
         if match is None:
@@ -257,7 +257,7 @@ class _Handler(BaseHTTPRequestHandler):
         resource = self.kinds.get(kind)
         if resource is None:
             raise errors.make(404, "the server could not find the requested resource")
-        return _Target(
+        return _RequestPath(
             resource,
             unquote(match["namespace"] or ""),
             unquote(match["name"] or ""),

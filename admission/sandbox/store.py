@@ -30,10 +30,10 @@ from admission.sandbox.embedded import (
     watching,
 )
 from admission.sandbox.embedded.garbage import ORPHAN
-from admission.sandbox.embedded.journal import Journal, Key, Stored
-from admission.sandbox.embedded.kinds import Kind
-from admission.sandbox.embedded.paging import Pages
-from admission.sandbox.embedded.reviews import Reviewer
+from admission.sandbox.embedded.journal import Key, ObjectJournal, Stored
+from admission.sandbox.embedded.kinds import ResourceTreatment
+from admission.sandbox.embedded.paging import ListPages
+from admission.sandbox.embedded.reviews import WebhookCaller
 from admission.sandbox.embedded.writes import Writes
 
 ADMIN: Final = "system:admin"
@@ -56,7 +56,7 @@ class Store(Api):
         self,
         *,
         crds: Iterable[Mapping[str, Any]] = (),
-        reviewers: Iterable[Reviewer] = (),
+        reviewers: Iterable[WebhookCaller] = (),
         clock: Clock | None = None,
         rng: random.Random | None = None,
         warn: Callable[[str], None] = _ignore,
@@ -76,8 +76,8 @@ class Store(Api):
         self.reviewers: Final = list(reviewers)
         self._clock = clock or SystemClock()
         self._kinds: Final = kinds.built_in() | kinds.custom(crds)
-        self._journal: Final = Journal(self._kinds, history)
-        self._pages: Final = Pages()
+        self._journal: Final = ObjectJournal(self._kinds, history)
+        self._pages: Final = ListPages()
         self._user = ADMIN
         self._is_dry = False
         # Uids and generated names are no secrets.
@@ -129,13 +129,13 @@ class Store(Api):
         into: type[T] = DOCUMENT,
     ) -> Page[T]:
         kind = self._kind(resource)
-        wanted = selection.wanted(label_selector, field_selector, kind.fields)
+        is_wanted = selection.wanted(label_selector, field_selector, kind.fields)
         if continue_:
-            found, version = self._pages.rest(continue_)
+            listed, version = self._pages.rest(continue_)
         else:
             everything, version = self._journal.snapshot(kind.resource, namespace)
-            found = tuple(stored for stored in everything if wanted(stored))
-        shown, token = self._pages.split(found, version, limit)
+            listed = tuple(stored for stored in everything if is_wanted(stored))
+        shown, token = self._pages.split(listed, version, limit)
         items, undecodable = decoding.many((stored.raw for stored in shown), into)
         return Page(
             items=items,
@@ -171,8 +171,8 @@ class Store(Api):
         into: type[T] = DOCUMENT,
     ) -> T:
         kind = self._kind(resource)
-        wanted = _own_copy(resource, obj)
-        meta = wanted["metadata"]
+        copy = _own_copy(resource, obj)
+        meta = copy["metadata"]
         key = _key(kind, meta.get("namespace", ""), meta.get("name", ""))
 
         def change(old: Document) -> Document:
@@ -188,7 +188,7 @@ class Store(Api):
                     "metadata.resourceVersion", 0, "must be specified for an update"
                 )
                 raise refusals.invalid(resource, key.name, (broken,))
-            return _own_copy(resource, wanted)
+            return _own_copy(resource, copy)
 
         stored = self._writes.update(
             kind, key, change, subresource, self._user, dry_run=self._is_dry
@@ -268,20 +268,20 @@ class Store(Api):
             kind.resource,
             version=version,
             initial=initial,
-            wanted=lambda it: namespace in {"", it.key.namespace} and selected(it),
+            selection=lambda stored: namespace in {"", stored.key.namespace} and selected(stored),
             timeout_seconds=timeout_seconds,
             bookmarks=bookmarks,
             into=into,
         )
 
-    def _kind(self, resource: Resource) -> Kind:
+    def _kind(self, resource: Resource) -> ResourceTreatment:
         kind = self._kinds.get(resource if not resource.part else replace(resource, part=""))
         if kind is None:
             raise refusals.not_served(resource)
         return kind
 
 
-def _key(kind: Kind, namespace: str, name: str) -> Key:
+def _key(kind: ResourceTreatment, namespace: str, name: str) -> Key:
     return Key(namespace if kind.resource.namespaced else "", name)
 
 

@@ -28,7 +28,7 @@ from admission.config.derived import Settings
 from admission.kube import resources
 from admission.objects import crds
 from admission.sandbox import callers, guard
-from admission.sandbox.embedded.reviews import Operation, Reviewer
+from admission.sandbox.embedded.reviews import WebhookCaller, WriteOperation
 from admission.sandbox.rest import StoreServer
 from admission.sandbox.store import Store
 from certs import files
@@ -140,17 +140,17 @@ class Sandbox:
             except subprocess.TimeoutExpired:
                 return
 
-    def _reviewers(self) -> list[Reviewer]:
+    def _reviewers(self) -> list[WebhookCaller]:
         caller = _WebhookCaller(self._webhook_port, str(self._certificates.ca))
         return [
-            Reviewer(
+            WebhookCaller(
                 name="mpod.kb.io",
                 resource=resources.PODS,
-                operations=frozenset({Operation.CREATE}),
+                operations=frozenset({WriteOperation.CREATE}),
                 mutating=True,
                 call=lambda review: caller.call("/mutate--v1-pod", review),
             ),
-            Reviewer(
+            WebhookCaller(
                 name="vpod.kb.io",
                 resource=resources.PODS,
                 mutating=False,

@@ -16,7 +16,7 @@ InactiveReasons = tuple[QueueBlocker, ...]
 """Why a ClusterQueue admits nothing."""
 
 
-class Check(NamedTuple):
+class CheckInfo(NamedTuple):
     """An admission check that exists.
 
     Attributes:
@@ -40,9 +40,9 @@ class Dependencies:
 
     def __init__(self) -> None:
         self._flavors: Table[FlavorName, ResourceFlavor] = Table()
-        self._of_topology = self._flavors.index(lambda _, one: (one.topology,))
+        self._of_topology = self._flavors.index(lambda _, flavor: (flavor.topology,))
         self.flavors = self._flavors.by_key
-        self.checks: dict[str, Check] = {}
+        self.checks: dict[str, CheckInfo] = {}
         self.topologies: set[str] = set()
         self._queues: Table[ClusterQueueName, ClusterQueue] = Table()
         self._listing = self._queues.index(lambda _, queue: _flavors(queue))
@@ -75,7 +75,7 @@ class Dependencies:
         if self._flavors.pop(name) is not None:
             self.in_doubt.update(self._listing.keys(name))
 
-    def set_check(self, name: str, check: Check) -> None:
+    def set_check(self, name: str, check: CheckInfo) -> None:
         """Add or replace an admission check."""
         if self.checks.get(name) != check:
             self.checks[name] = check
@@ -94,7 +94,9 @@ class Dependencies:
     def with_topology(self, name: str) -> tuple[ClusterQueueName, ...]:
         """Return the ClusterQueues that list a flavor with a Topology, each once."""
         flavors = self._of_topology.keys(name)
-        return tuple(dict.fromkeys(queue for one in flavors for queue in self._listing.keys(one)))
+        return tuple(
+            dict.fromkeys(queue for flavor in flavors for queue in self._listing.keys(flavor))
+        )
 
     def blockers(self, queue: ClusterQueue) -> InactiveReasons:
         """Return why a ClusterQueue admits nothing, the first one first; none if it does."""
@@ -144,8 +146,8 @@ class Dependencies:
         ]
 
     def _run_by(self, controller: str, checks: Iterable[str]) -> list[str]:
-        known = ((name, self.checks.get(name)) for name in checks)
-        return [name for name, check in known if check and check.controller == controller]
+        checks_listed = ((name, self.checks.get(name)) for name in checks)
+        return [name for name, check in checks_listed if check and check.controller == controller]
 
 
 def _flavors(queue: ClusterQueue) -> Iterable[FlavorName]:

@@ -7,8 +7,8 @@ from admission.base.names import LocalQueueKey, ResourceName, WorkloadKey
 from admission.scheduling import consumption
 from admission.scheduling.changes import Changes
 from admission.scheduling.consumption import Consumption, Rank
-from admission.scheduling.ledger import Ledger
 from admission.scheduling.model import AdmissionFairSharing, PodSetAssignment, Workload
+from admission.scheduling.quota_holders import QuotaHolders
 
 _Amounts = dict[ResourceName, int]
 
@@ -32,7 +32,7 @@ class FairUsage:
     """
 
     def __init__(
-        self, config: AdmissionFairSharing | None, ledger: Ledger, changes: Changes
+        self, config: AdmissionFairSharing | None, ledger: QuotaHolders, changes: Changes
     ) -> None:
         self._config = config
         self._ledger = ledger
@@ -50,14 +50,14 @@ class FairUsage:
         """
         if self._config is None:
             return None
-        known = self._known.get(key, Consumption())
-        consumed = known.consumed
+        consumption_ = self._known.get(key, Consumption())
+        consumed = consumption_.consumed
         for charge in self._charges.get(key, {}).values():
             if charge.granted and self._config.half_life_us:
                 consumed = consumption.added(consumed, charge.amounts)
-        return Consumption(consumed=_without_zeros(consumed), updated_us=known.updated_us)
+        return Consumption(consumed=_without_zeros(consumed), updated_us=consumption_.updated_us)
 
-    def restore(self, key: LocalQueueKey, known: Consumption | None, now_us: int) -> None:
+    def restore(self, key: LocalQueueKey, stored: Consumption | None, now_us: int) -> None:
         """Take over what a LocalQueue's status says.
 
         Without past usage it is reckoned from now on: a status that tells of none is not
@@ -65,11 +65,11 @@ class FairUsage:
         """
         if self._config is None:
             return
-        if known is None or not known.has_usage:
+        if stored is None or not stored.has_usage:
             self._known[key] = Consumption(updated_us=now_us)
         else:
-            updated_us = min(known.updated_us, now_us)
-            self._known[key] = Consumption(consumed=known.consumed, updated_us=updated_us)
+            updated_us = min(stored.updated_us, now_us)
+            self._known[key] = Consumption(consumed=stored.consumed, updated_us=updated_us)
         self._expect(self._known[key])
 
     def open(self) -> None:
@@ -92,14 +92,14 @@ class FairUsage:
         """Bring a LocalQueue up to date if its last sample is too old."""
         if self._config is None or not now_us:  # somebody does not know the time
             return
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = Consumption(updated_us=now_us)
+        sample = self._known.get(key)
+        if sample is None:
+            sample = self._known[key] = Consumption(updated_us=now_us)
             self._changes.local(key)
-        elif now_us - known.updated_us >= self._config.sampling_us:
-            known = self._known[key] = self._sampled(key, known, now_us)
+        elif now_us - sample.updated_us >= self._config.sampling_us:
+            sample = self._known[key] = self._sampled(key, sample, now_us)
             self._changes.local(key)
-        self._expect(known)
+        self._expect(sample)
 
     def sample_due(self, keys: Iterable[LocalQueueKey], now_us: int) -> None:
         """Bring all LocalQueues up to date whose last sample is too old."""
@@ -127,8 +127,8 @@ class FairUsage:
         if self._config is None:
             return
         total: Mapping[ResourceName, int] = {}
-        for one in pod_sets:
-            total = consumption.added(total, one.usage)
+        for pod_set in pod_sets:
+            total = consumption.added(total, pod_set.usage)
         charged = consumption.penalty(consumption.to_nanos(total), self._config)
         self._charges.setdefault(workload.queue, {})[workload.key] = _Charge(charged, granted)
 
@@ -139,9 +139,9 @@ class FairUsage:
         if self._config is None or charged is None or self._config.half_life_us == 0:
             return
         key = workload.queue
-        known = self._sampled(key, self._known.get(key, Consumption(updated_us=now_us)), now_us)
+        sample = self._sampled(key, self._known.get(key, Consumption(updated_us=now_us)), now_us)
         self._known[key] = Consumption(
-            consumed=consumption.added(known.consumed, charged), updated_us=now_us
+            consumed=consumption.added(sample.consumed, charged), updated_us=now_us
         )
         self._expect(self._known[key])
 
@@ -153,17 +153,17 @@ class FairUsage:
             del self._charges[workload.queue]
         return None if charged is None else charged.amounts
 
-    def _sampled(self, key: LocalQueueKey, known: Consumption, now_us: int) -> Consumption:
+    def _sampled(self, key: LocalQueueKey, sample: Consumption, now_us: int) -> Consumption:
         assert self._config is not None
         running: _Amounts = {}
         for fr, used in self._ledger.tally(key).usage.items():
             running[fr.resource] = running.get(fr.resource, 0) + used
-        return consumption.sampled(known, consumption.to_nanos(running), now_us, self._config)
+        return consumption.sampled(sample, consumption.to_nanos(running), now_us, self._config)
 
-    def _expect(self, known: Consumption) -> None:
+    def _expect(self, sample: Consumption) -> None:
         """Notes when this consumption is to be sampled again."""
         assert self._config is not None
-        due_us = known.updated_us + self._config.sampling_us
+        due_us = sample.updated_us + self._config.sampling_us
         self._due_us = due_us if self._due_us is None else min(self._due_us, due_us)
 
     def _is_in_use(self, key: LocalQueueKey) -> bool:

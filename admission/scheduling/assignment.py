@@ -77,7 +77,7 @@ OF_CAPS: Final = (WaitReason.CAP_REACHED, WaitReason.EXCEEDS_CAP)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class FlavorChoice:
     """A flavor for one resource of a pod set."""
 
     flavor: FlavorName
@@ -96,7 +96,7 @@ class PodSetResult:
     """
 
     demand: Demand
-    choices: Mapping[ResourceName, Choice]
+    choices: Mapping[ResourceName, FlavorChoice]
     refusals: Sequence[Refusal]
 
     @property
@@ -110,7 +110,7 @@ class PodSetResult:
 
 
 @dataclass(frozen=True, slots=True)
-class ScanMemory:
+class LastAssignment:
     """Where the search for flavors of a workload stopped; the next attempt continues there.
 
     Attributes:
@@ -136,7 +136,7 @@ class Assignment:
     Attributes:
         pod_sets: results in the order of the spec; stops after the first failure.
         usage: what it would take, per flavor and resource.
-        tried: see ``ScanMemory``.
+        tried: see ``LastAssignment``.
         refusal: the most hopeless reason met in the last pod set; None when it was refused no
             flavor.
         shortages: what was missing where.
@@ -153,7 +153,7 @@ class Assignment:
     @property
     def mode(self) -> Mode:
         """The worst of its pod sets."""
-        return min((one.mode for one in self.pod_sets), default=Mode.NO_FIT)
+        return min((pod_set.mode for pod_set in self.pod_sets), default=Mode.NO_FIT)
 
     @property
     def reason(self) -> WaitReason:
@@ -180,15 +180,17 @@ class Assignment:
     @property
     def borrowing(self) -> int:
         """The largest height it borrows from."""
-        return max((c.borrow for one in self.pod_sets for c in one.choices.values()), default=0)
+        return max(
+            (c.borrow for pod_set in self.pod_sets for c in pod_set.choices.values()), default=0
+        )
 
     @property
     def short(self) -> frozenset[FlavorResource]:
         """The flavors and resources in which victims must make room."""
         return frozenset(
             FlavorResource(choice.flavor, resource)
-            for one in self.pod_sets
-            for resource, choice in one.choices.items()
+            for pod_set in self.pod_sets
+            for resource, choice in pod_set.choices.items()
             if choice.mode == Mode.PREEMPT
         )
 
@@ -197,21 +199,21 @@ class Assignment:
 
         Source: kueue TotalRequestsFor; the pod count is added to the usage only.
         """
-        wanted: dict[FlavorResource, int] = {}
-        for one in self.pod_sets:
-            for resource, choice in one.choices.items():
-                value = one.demand.in_flavor(choice.flavor, resource)
-                if value > 0 and resource not in one.demand.counted:
+        requests: dict[FlavorResource, int] = {}
+        for pod_set in self.pod_sets:
+            for resource, choice in pod_set.choices.items():
+                value = pod_set.demand.in_flavor(choice.flavor, resource)
+                if value > 0 and resource not in pod_set.demand.counted:
                     fr = FlavorResource(choice.flavor, resource)
-                    wanted[fr] = wanted.get(fr, 0) + value
-        return wanted
+                    requests[fr] = requests.get(fr, 0) + value
+        return requests
 
     def refused(self) -> tuple[RefusedPodSet, ...]:
         """Return the pod sets that do not fit, and why; none when it fits."""
         return tuple(
-            RefusedPodSet(one.demand.pod_set.name, tuple(one.refusals))
-            for one in self.pod_sets
-            if one.refusals
+            RefusedPodSet(pod_set.demand.pod_set.name, tuple(pod_set.refusals))
+            for pod_set in self.pod_sets
+            if pod_set.refusals
         )
 
     def to_pod_sets(
@@ -222,15 +224,18 @@ class Assignment:
         Args:
             domains: where pods go, of pod sets whose flavor has a topology.
         """
-        return tuple(_assigned(one, domains.get(one.demand.pod_set.name)) for one in self.pod_sets)
+        return tuple(
+            _assigned(pod_set, domains.get(pod_set.demand.pod_set.name))
+            for pod_set in self.pod_sets
+        )
 
 
-def _assigned(one: PodSetResult, domains: PodDomains | None) -> PodSetAssignment:
-    flavors = {resource: choice.flavor for resource, choice in sorted(one.choices.items())}
-    usage = {r: one.demand.in_flavor(flavor, r) for r, flavor in flavors.items()}
+def _assigned(pod_set: PodSetResult, domains: PodDomains | None) -> PodSetAssignment:
+    flavors = {resource: choice.flavor for resource, choice in sorted(pod_set.choices.items())}
+    usage = {r: pod_set.demand.in_flavor(flavor, r) for r, flavor in flavors.items()}
     return PodSetAssignment(
-        name=one.demand.pod_set.name,
-        count=one.demand.count,
+        name=pod_set.demand.pod_set.name,
+        count=pod_set.demand.count,
         flavors=flavors,
         usage=usage,
         domains=domains,

@@ -37,15 +37,15 @@ def count(holdings: Holdings, workload: ReservingWorkload, sign: int) -> None:
     if workload.surges:
         return
     for scope in _scopes(workload):
-        held = holdings.get(scope)
-        if held is None:
-            held = holdings[scope] = {}
+        holding = holdings.get(scope)
+        if holding is None:
+            holding = holdings[scope] = {}
         for (_, resource), value in workload.usage.items():
-            if total := held.get(resource, 0) + sign * value:
-                held[resource] = total
+            if total := holding.get(resource, 0) + sign * value:
+                holding[resource] = total
             else:
-                held.pop(resource, None)
-        if not held:
+                holding.pop(resource, None)
+        if not holding:
             del holdings[scope]
 
 
@@ -83,7 +83,7 @@ class Cap:
         """Return what may still be taken; negative after the cap was lowered."""
         return self.most - self.held
 
-    def reason(self, asked: int) -> Capped:
+    def reason(self, requested: int) -> Capped:
         """Return why a workload that asks for this amount waits."""
         local, user = self.scope
         place = CapPlace(
@@ -92,9 +92,9 @@ class Cap:
             "" if user is None else user.name,
             "" if user is None else user.namespace,
         )
-        if asked > self.most:
-            return ExceedsCap(place, self.resource, asked, self.most)
-        return CapReached(place, self.resource, asked, self.most, self.held)
+        if requested > self.most:
+            return ExceedsCap(place, self.resource, requested, self.most)
+        return CapReached(place, self.resource, requested, self.most, self.held)
 
 
 Caps = Mapping[ResourceName, tuple[Cap, ...]]
@@ -126,32 +126,36 @@ def of(
     if not any(limits):
         return NONE
     by_scope = tuple(zip(_scopes(workload), limits, strict=False))
-    found: dict[ResourceName, tuple[Cap, ...]] = {}
+    caps_by_resource: dict[ResourceName, tuple[Cap, ...]] = {}
     for scope, caps in by_scope:
         leaving = without is not None and not without.surges and scope in _scopes(without)
         gone = _totals(without.usage) if leaving and without is not None else {}
-        for resource, most in caps.items():
-            held = holdings.get(scope, {}).get(resource, 0) - gone.get(resource, 0)
+        for resource, limit in caps.items():
+            amount_held = holdings.get(scope, {}).get(resource, 0) - gone.get(resource, 0)
             cap = Cap(
-                scope=scope, resource=resource, most=most, held=held, cluster_queue=queue.name
+                scope=scope,
+                resource=resource,
+                most=limit,
+                held=amount_held,
+                cluster_queue=queue.name,
             )
-            found[resource] = (*found.get(resource, ()), cap)
-    return found
+            caps_by_resource[resource] = (*caps_by_resource.get(resource, ()), cap)
+    return caps_by_resource
 
 
-def broken(caps: Caps, resource: ResourceName, asked: int) -> Capped | None:
+def broken(caps: Caps, resource: ResourceName, requested: int) -> Capped | None:
     """Return why this amount of a resource may not be held; None if it may.
 
     A cap that is too low for ever comes before one that others use up; of two such the one that
     leaves less.
     """
-    over = [cap for cap in caps.get(resource, ()) if asked > max(0, cap.left)]
-    if not over or asked <= 0:
+    over = [cap for cap in caps.get(resource, ()) if requested > max(0, cap.left)]
+    if not over or requested <= 0:
         return None
-    too_low = [cap for cap in over if asked > cap.most]
+    too_low = [cap for cap in over if requested > cap.most]
     if too_low:
-        return min(too_low, key=lambda cap: cap.most).reason(asked)
-    return min(over, key=lambda cap: cap.left).reason(asked)
+        return min(too_low, key=lambda cap: cap.most).reason(requested)
+    return min(over, key=lambda cap: cap.left).reason(requested)
 
 
 def broken_by(caps: Caps, usage: Mapping[FlavorResource, int]) -> bool:
@@ -172,13 +176,15 @@ def broken_in_every_flavor(
     """
     if not caps:
         return None
-    least = podsets.reduced(demands, podsets.partial_steps(demands))
+    fewest_pods = podsets.reduced(demands, podsets.partial_steps(demands))
     if PODS in group_of:
-        least = tuple(one.with_pods() for one in least)
+        fewest_pods = tuple(demand.with_pods() for demand in fewest_pods)
     for resource in sorted(caps):
         group = group_of.get(resource)
-        asked = 0 if group is None else sum(_least(one, resource, group) for one in least)
-        if (capped := broken(caps, resource, asked)) is not None:
+        requested = (
+            0 if group is None else sum(_least(demand, resource, group) for demand in fewest_pods)
+        )
+        if (capped := broken(caps, resource, requested)) is not None:
             return capped
     return None
 
@@ -186,7 +192,7 @@ def broken_in_every_flavor(
 def _least(demand: Demand, resource: ResourceName, group: ResourceGroup) -> int:
     if resource not in demand.requests:
         return 0
-    return min((demand.in_flavor(one.name, resource) for one in group.flavors), default=0)
+    return min((demand.in_flavor(flavor.name, resource) for flavor in group.flavors), default=0)
 
 
 def classes(workload: Workload, queue: ClusterQueue, local: LocalQueue) -> Iterable[object]:

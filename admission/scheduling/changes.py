@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from admission.base.names import ClusterQueueName, CohortName, LocalQueueKey
-from admission.scheduling.hierarchy import CohortNode, Node, QueueNode, members
+from admission.scheduling.hierarchy import CohortNode, QueueNode, QuotaNode, members
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Changes:
         self._queues: set[ClusterQueueName] = set()
         self._locals: set[LocalQueueKey] = set()
         self._cohorts: set[CohortName] = set()
-        self._edited: dict[int, Node] = {}
+        self._edited: dict[int, QuotaNode] = {}
 
     def queue(self, name: ClusterQueueName) -> None:
         """Note that a ClusterQueue changed."""
@@ -32,20 +32,20 @@ class Changes:
         """Note that a LocalQueue changed."""
         self._locals.add(key)
 
-    def tree(self, node: Node | None) -> None:
+    def tree(self, node: QuotaNode | None) -> None:
         """Note that what a node holds has changed, and so the sums of everything above."""
         self._node(node)
         for cohort in node.ancestors() if node is not None else ():
             self._cohorts.add(cohort.name)
 
-    def edited(self, node: Node | None) -> None:
+    def edited(self, node: QuotaNode | None) -> None:
         """Note that what a node promises, or its place, changes; call it before and after."""
         self.tree(node)
         if node is not None:
-            for one in (node, node.root()):
-                self._edited[id(one)] = one
+            for changed in (node, node.root()):
+                self._edited[id(changed)] = changed
 
-    def _node(self, node: Node | None) -> None:
+    def _node(self, node: QuotaNode | None) -> None:
         if isinstance(node, QueueNode):
             self._queues.add(node.name)
         elif isinstance(node, CohortNode):

@@ -58,15 +58,15 @@ def to_nanos(amounts: Mapping[ResourceName, int]) -> dict[ResourceName, int]:
 
 
 def sampled(
-    known: Consumption, running: Nanos, now_us: int, config: AdmissionFairSharing
+    sample: Consumption, running: Nanos, now_us: int, config: AdmissionFairSharing
 ) -> Consumption:
     """Return the consumption brought up to date, given what runs since the last time."""
     if config.half_life_us == 0:
         return Consumption(updated_us=now_us)
-    alpha = _alpha(max(0, now_us - known.updated_us), config.half_life_us)
+    alpha = _alpha(max(0, now_us - sample.updated_us), config.half_life_us)
     mixed = {
-        r: _floor(known.consumed.get(r, 0) * (1 - alpha) + running.get(r, 0) * alpha)
-        for r in {**known.consumed, **running}
+        r: _floor(sample.consumed.get(r, 0) * (1 - alpha) + running.get(r, 0) * alpha)
+        for r in {**sample.consumed, **running}
     }
     return Consumption(consumed=mixed, updated_us=now_us)
 

@@ -18,19 +18,19 @@ from admission.base.why import (
     Why,
 )
 from admission.scheduling import explain, nomination, ordering, quota
-from admission.scheduling.assignment import OF_CAPS, ScanMemory
+from admission.scheduling.assignment import OF_CAPS, LastAssignment
 from admission.scheduling.decisions import Admit, Evict, Mode, Recomputation, Requeue, Wait
-from admission.scheduling.heads import Head, Verdict
+from admission.scheduling.heads import Head, HeadResult
 from admission.scheduling.hierarchy import QueueNode
 from admission.scheduling.model import PreemptionPolicy
-from admission.scheduling.nomination import Nominee, nominate, renominate
+from admission.scheduling.nomination import NominatedHead, nominate, renominate
 from admission.scheduling.places.model import Place, Want
 from admission.scheduling.preemption.candidates import Target
 from admission.scheduling.reserving import ReservingWorkload
 from admission.scheduling.snapshot import Snapshot
 
 
-def run(snapshot: Snapshot, heads: Iterable[Head]) -> tuple[Verdict, ...]:
+def run(snapshot: Snapshot, heads: Iterable[Head]) -> tuple[HeadResult, ...]:
     """Decide about all heads; the snapshot is left as it was.
 
     1. Nominate each head against the untouched snapshot.
@@ -46,7 +46,7 @@ def run(snapshot: Snapshot, heads: Iterable[Head]) -> tuple[Verdict, ...]:
 
 
 def in_place_of(
-    snapshot: Snapshot, head: Head, held: ReservingWorkload, *, stays: bool = False
+    snapshot: Snapshot, head: Head, holder: ReservingWorkload, *, stays: bool = False
 ) -> Admit | None:
     """Return the admission of a head to what a workload holds that goes; None if it does not suit.
 
@@ -55,13 +55,13 @@ def in_place_of(
     Args:
         snapshot: what is decided on.
         head: the workload that gets it.
-        held: the workload that goes.
+        holder: the workload that goes.
         stays: whether the pods of that one are still on their nodes beside those of the head.
     """
-    nominee = nomination.in_place_of(snapshot, head, held)
+    nominee = nomination.in_place_of(snapshot, head, holder)
     if nominee is None:
         return None
-    with snapshot.without(() if stays else (held,)):
+    with snapshot.without(() if stays else (holder,)):
         places = snapshot.places.find(nominee.wants)
     if places is None and _asks_domains(nominee):
         return None
@@ -81,7 +81,7 @@ class _Cycle:
     claimed: dict[WorkloadKey, Target] = field(default_factory=dict)
     replaced: set[WorkloadKey] = field(default_factory=set)
 
-    def process(self, nominee: Nominee) -> Verdict:
+    def process(self, nominee: NominatedHead) -> HeadResult:
         """Decides about one nominee.
 
         1. Refused before nomination: say why.
@@ -97,14 +97,14 @@ class _Cycle:
         with self.snapshot.without_place_of(nominee.head.key):
             return self._process(nominee)
 
-    def _process(self, nominee: Nominee) -> Verdict:
+    def _process(self, nominee: NominatedHead) -> HeadResult:
         if not self._overlaps(nominee):
             return self._decide(nominee)
         nominee = renominate(self.snapshot, nominee, tuple(self.claimed.values()))
         outcome = self._outcome(nominee)
         return replace(self._decide(nominee), recomputed=outcome)
 
-    def _decide(self, nominee: Nominee) -> Verdict:
+    def _decide(self, nominee: NominatedHead) -> HeadResult:
         match nominee.mode:
             case Mode.NO_FIT:
                 verdict = self._no_fit(nominee)
@@ -124,19 +124,19 @@ class _Cycle:
                 verdict = self._admit(nominee)
         return verdict
 
-    def _outcome(self, nominee: Nominee) -> Recomputation:
+    def _outcome(self, nominee: NominatedHead) -> Recomputation:
         if nominee.mode is Mode.DEFERRED_FIT:
             return Recomputation.DEFERRED_FIT
-        found = nominee.mode is Mode.PREEMPT and nominee.targets and not self._overlaps(nominee)
-        return Recomputation.NEW_TARGETS if found else Recomputation.SKIPPED
+        preempts = nominee.mode is Mode.PREEMPT and nominee.targets and not self._overlaps(nominee)
+        return Recomputation.NEW_TARGETS if preempts else Recomputation.SKIPPED
 
-    def _overlaps(self, nominee: Nominee) -> bool:
+    def _overlaps(self, nominee: NominatedHead) -> bool:
         """Return whether it would preempt or replace what an entry before it has taken."""
         keys = [target.workload.key for target in nominee.targets]
         is_taken = any(key in self.claimed or key in self.replaced for key in keys)
         return is_taken or nominee.head.replaces in self.claimed
 
-    def _fits(self, nominee: Nominee) -> bool:
+    def _fits(self, nominee: NominatedHead) -> bool:
         """Return whether it fits once all claimed victims and its own are gone.
 
         Domains are given with the quota, so who needs no victims needs room in them now.
@@ -151,30 +151,30 @@ class _Cycle:
             ) and (is_given_domains or places.fits(wants))
         return fits and (not is_given_domains or places.fits(wants))
 
-    def _no_fit(self, nominee: Nominee) -> Verdict:
+    def _no_fit(self, nominee: NominatedHead) -> HeadResult:
         reason = nominee.assignment.reason
         capped = nominee.assignment.capped
         if reason in OF_CAPS and capped is not None:
             return _wait(self.snapshot, nominee, capped, Requeue.CAPPED)
         return _wait(self.snapshot, nominee, _no_flavor(nominee, reason), Requeue.NO_FIT)
 
-    def _no_candidates(self, nominee: Nominee) -> Verdict:
+    def _no_candidates(self, nominee: NominatedHead) -> HeadResult:
         self.snapshot.hold_back(nominee.queue, held_back(nominee))
         why = _no_flavor(nominee, WaitReason.WAITING_FOR_QUOTA)
         return _wait(self.snapshot, nominee, why, Requeue.PREEMPTION_NO_CANDIDATES)
 
-    def _deferred(self, nominee: Nominee) -> Verdict:
+    def _deferred(self, nominee: NominatedHead) -> HeadResult:
         self.snapshot.hold_back(nominee.queue, nominee.assignment.usage)
         return _wait(self.snapshot, nominee, Deferred(), Requeue.PENDING_PREEMPTION)
 
-    def _skipped(self, nominee: Nominee, why: Overtaken) -> Verdict:
+    def _skipped(self, nominee: NominatedHead, why: Overtaken) -> HeadResult:
         return _wait(self.snapshot, nominee, why, Requeue.FAILED_AFTER_NOMINATION)
 
-    def _not_yet(self, nominee: Nominee) -> Verdict:
+    def _not_yet(self, nominee: NominatedHead) -> HeadResult:
         why = PodsOfOthersNotReady()
         return _wait(self.snapshot, nominee, why, Requeue.FAILED_AFTER_NOMINATION)
 
-    def _preempt(self, nominee: Nominee) -> Verdict:
+    def _preempt(self, nominee: NominatedHead) -> HeadResult:
         self.claimed.update((target.workload.key, target) for target in nominee.targets)
         with self.snapshot.without(target.workload for target in self.claimed.values()):
             places = self.snapshot.places.find(nominee.wants)
@@ -190,7 +190,7 @@ class _Cycle:
             kept=(nominee.wants, places) if places else None,
         )
 
-    def _admit(self, nominee: Nominee) -> Verdict:
+    def _admit(self, nominee: NominatedHead) -> HeadResult:
         places = self.snapshot.places.find(nominee.wants)
         if places is None:
             if _asks_domains(nominee):
@@ -201,15 +201,17 @@ class _Cycle:
         self.snapshot.unready += 1
         if nominee.head.replaces is not None:
             self.replaced.add(nominee.head.replaces)
-        return Verdict(head=nominee.head, decision=_admission(self.snapshot, nominee, places))
+        return HeadResult(head=nominee.head, decision=_admission(self.snapshot, nominee, places))
 
 
-def _asks_domains(nominee: Nominee) -> bool:
+def _asks_domains(nominee: NominatedHead) -> bool:
     """Return whether any of its pods are placed in domains of a topology."""
     return any(want.request is not None for want in nominee.wants)
 
 
-def _admission(snapshot: Snapshot, nominee: Nominee, places: tuple[Place, ...] = ()) -> Admit:
+def _admission(
+    snapshot: Snapshot, nominee: NominatedHead, places: tuple[Place, ...] = ()
+) -> Admit:
     domains = snapshot.places.topologies.domains(nominee.wants, places) if places else {}
     return Admit(
         workload=nominee.head.key,
@@ -221,7 +223,7 @@ def _admission(snapshot: Snapshot, nominee: Nominee, places: tuple[Place, ...] =
     )
 
 
-def held_back(nominee: Nominee) -> dict[FlavorResource, int]:
+def held_back(nominee: NominatedHead) -> dict[FlavorResource, int]:
     """Return what a blocked preemptor withholds from the heads after it in this cycle.
 
     Nothing if the queue may reclaim from anybody: it can take the quota back later.
@@ -231,21 +233,21 @@ def held_back(nominee: Nominee) -> dict[FlavorResource, int]:
         return {}
     borrowing = nominee.borrowing > 0
     return {
-        fr: held
+        fr: amount_held
         for fr, value in nominee.assignment.usage.items()
-        if (held := _held_back(queue, fr, value, borrowing=borrowing)) > 0
+        if (amount_held := _held_back(queue, fr, value, borrowing=borrowing)) > 0
     }
 
 
 def _held_back(queue: QueueNode, fr: FlavorResource, value: int, *, borrowing: bool) -> int:
-    own = queue.quotas.get(fr)
-    nominal = 0 if own is None else own.nominal
+    own_quota = queue.quotas.get(fr)
+    nominal = 0 if own_quota is None else own_quota.nominal
     used = queue.usage.get(fr, 0)
     if not borrowing:
         return max(0, min(value, nominal - used))
-    if own is None or own.borrowing_limit is None:
+    if own_quota is None or own_quota.borrowing_limit is None:
         return value
-    return min(value, nominal + own.borrowing_limit - used)
+    return min(value, nominal + own_quota.borrowing_limit - used)
 
 
 def _checks(queue: QueueNode, usage: Mapping[FlavorResource, int]) -> tuple[str, ...]:
@@ -257,7 +259,7 @@ def _checks(queue: QueueNode, usage: Mapping[FlavorResource, int]) -> tuple[str,
     )
 
 
-def _evictions(snapshot: Snapshot, nominee: Nominee) -> tuple[Evict, ...]:
+def _evictions(snapshot: Snapshot, nominee: NominatedHead) -> tuple[Evict, ...]:
     """Victims that are not being evicted yet."""
     return tuple(
         Evict(
@@ -281,19 +283,19 @@ def _evictions(snapshot: Snapshot, nominee: Nominee) -> tuple[Evict, ...]:
 _FORGETFUL = (Requeue.PENDING_PREEMPTION, Requeue.CAPPED)
 
 
-def _no_flavor(nominee: Nominee, reason: WaitReason) -> NoFlavor:
+def _no_flavor(nominee: NominatedHead, reason: WaitReason) -> NoFlavor:
     return NoFlavor(reason, nominee.assignment.refused())
 
 
 def _wait(
     snapshot: Snapshot,
-    nominee: Nominee,
+    nominee: NominatedHead,
     why: Why,
     requeue: Requeue,
     *,
     evictions: Sequence[Evict] = (),
     kept: tuple[tuple[Want, ...], tuple[Place, ...]] | None = None,
-) -> Verdict:
+) -> HeadResult:
     decision = Wait(
         workload=nominee.head.key,
         cluster_queue=nominee.queue.name,
@@ -302,7 +304,7 @@ def _wait(
         shortages=explain.shortages(snapshot, nominee),
         preempting=tuple(target.workload.key for target in nominee.targets),
     )
-    return Verdict(
+    return HeadResult(
         head=nominee.head,
         decision=decision,
         evictions=tuple(evictions),
@@ -312,8 +314,8 @@ def _wait(
     )
 
 
-def _memory(snapshot: Snapshot, nominee: Nominee) -> ScanMemory | None:
+def _memory(snapshot: Snapshot, nominee: NominatedHead) -> LastAssignment | None:
     """Return where the scans stopped; nothing when none came to a flavor."""
     if not nominee.assignment.tried:
         return None
-    return ScanMemory(nominee.assignment.tried, snapshot.cycle, nominee.queue.generation)
+    return LastAssignment(nominee.assignment.tried, snapshot.cycle, nominee.queue.generation)

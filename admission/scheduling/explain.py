@@ -9,7 +9,7 @@ from admission.base.names import FlavorResource, PodSetName, ResourceName
 from admission.base.why import Shortage
 from admission.scheduling.heads import Head
 from admission.scheduling.hierarchy import CohortNode, QueueNode
-from admission.scheduling.nomination import Nominee
+from admission.scheduling.nomination import NominatedHead
 from admission.scheduling.snapshot import Holders, Snapshot
 
 MAX_HOLDERS: Final = 5
@@ -21,7 +21,7 @@ def requests(head: Head) -> tuple[tuple[PodSetName, Mapping[ResourceName, int]],
     return tuple((demand.pod_set.name, demand.requests) for demand in head.demands)
 
 
-def shortages(snapshot: Snapshot, nominee: Nominee) -> tuple[Shortage, ...]:
+def shortages(snapshot: Snapshot, nominee: NominatedHead) -> tuple[Shortage, ...]:
     """Return what was missing, with who holds it."""
     return tuple(
         replace(shortage, holders=_holders(snapshot, nominee.queue, shortage))

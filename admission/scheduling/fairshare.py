@@ -14,7 +14,7 @@ from typing import Final
 from admission.base import amount
 from admission.base.names import ResourceName
 from admission.scheduling import quota
-from admission.scheduling.hierarchy import Node
+from admission.scheduling.hierarchy import QuotaNode
 from admission.scheduling.model import DEFAULT_WEIGHT
 
 SCALE: Final = 1000.0
@@ -64,33 +64,33 @@ class Share:
 NOTHING: Final = Share()
 
 
-def of(node: Node) -> Share:
+def of(node: QuotaNode) -> Share:
     """Return the share of a node at its present usage; nothing for a root."""
     if node.parent is None:
         return NOTHING
     borrowed: dict[ResourceName, int] = {}
     for fr, used in node.usage.items():
-        own = node.subtree.get(fr)
-        if own is not None and used > own:
-            borrowed[fr.resource] = borrowed.get(fr.resource, 0) + used - own
+        own_quota = node.subtree.get(fr)
+        if own_quota is not None and used > own_quota:
+            borrowed[fr.resource] = borrowed.get(fr.resource, 0) + used - own_quota
     if not borrowed:
         return NOTHING
     lendable = lendable_of(node.parent)
     ratio, dominant = 0.0, ""
     for resource in sorted(borrowed) if len(borrowed) > 1 else borrowed:
         base = lendable.get(resource, 0)
-        found = float(amount.clamp(borrowed[resource])) * SCALE / float(base) if base > 0 else 0.0
-        if found > ratio:
-            ratio, dominant = found, resource
+        share = float(amount.clamp(borrowed[resource])) * SCALE / float(base) if base > 0 else 0.0
+        if share > ratio:
+            ratio, dominant = share, resource
     return Share(True, ratio, node.weight / DEFAULT_WEIGHT, dominant)
 
 
-def lendable_of(cohort: Node) -> dict[ResourceName, int]:
+def lendable_of(cohort: QuotaNode) -> dict[ResourceName, int]:
     """Return what a cohort could hand out per resource, over all flavors, were nothing in use."""
     if not cohort.lendable:
-        found: dict[ResourceName, int] = {}
+        lendable: dict[ResourceName, int] = {}
         for fr in cohort.root().subtree:
-            most = quota.potential(cohort, fr)
-            found[fr.resource] = amount.add(found.get(fr.resource, 0), most)
-        cohort.lendable = found
+            potential = quota.potential(cohort, fr)
+            lendable[fr.resource] = amount.add(lendable.get(fr.resource, 0), potential)
+        cohort.lendable = lendable
     return cohort.lendable

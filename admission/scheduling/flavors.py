@@ -17,10 +17,10 @@ from admission.scheduling.assignment import (
     SEVERITY,
     Assignment,
     Chance,
-    Choice,
+    FlavorChoice,
     Grade,
+    LastAssignment,
     PodSetResult,
-    ScanMemory,
     of_nodes,
 )
 from admission.scheduling.caps import Caps
@@ -72,7 +72,7 @@ class _Scan:
             reason why that flavor cannot be used then; None where none does.
     """
 
-    choices: dict[ResourceName, Choice] = field(default_factory=dict)
+    choices: dict[ResourceName, FlavorChoice] = field(default_factory=dict)
     contradicted: tuple[FlavorName, Refusal] | None = None
     stopped: int = -1
     refusals: list[Refusal] = field(default_factory=list)
@@ -102,7 +102,7 @@ class _Choosing:
     """
 
     excluded: Mapping[FlavorName, Refusal]
-    choices: dict[ResourceName, Choice] = field(default_factory=dict)
+    choices: dict[ResourceName, FlavorChoice] = field(default_factory=dict)
     tried: dict[ResourceName, int] = field(default_factory=dict)
     scans: list[_Scan] = field(default_factory=list)
 
@@ -134,7 +134,7 @@ class Assigner:
         self,
         snapshot: Snapshot,
         preemptor: Preemptor,
-        memory: ScanMemory | None = None,
+        memory: LastAssignment | None = None,
         pins: Pins | None = None,
         limits: Caps = caps.NONE,
         *,
@@ -153,7 +153,7 @@ class Assigner:
         """Return flavors for all pod sets; stops at the first that gets none."""
         result = Assignment()
         if PODS in self._queue.group_of:
-            demanded = tuple(one.with_pods() for one in demanded)
+            demanded = tuple(demand.with_pods() for demand in demanded)
         for group in podsets.groups(demanded):
             if not self._assign_group(result, group):
                 break
@@ -179,8 +179,8 @@ class Assigner:
             result.note_reason(scan.reason)
             result.capped = scan.capped or result.capped
         choices = chosen.choices if failed is None else {}
-        for one in group:
-            self._append(result, one, choices, chosen.refusals, chosen.tried)
+        for demand in group:
+            self._append(result, demand, choices, chosen.refusals, chosen.tried)
         return failed is None
 
     def _choose(
@@ -191,7 +191,7 @@ class Assigner:
     ) -> _Choosing:
         """Look for a flavor in each resource group, until there is none in one."""
         chosen = _Choosing(excluded)
-        requested = {resource for one in group for resource in one.requests}
+        requested = {resource for demand in group for resource in demand.requests}
         for resource in podsets.in_visiting_order(requested):
             if resource in chosen.choices or self._is_free(resource, group):
                 continue
@@ -222,23 +222,25 @@ class Assigner:
             return False
         if self._snapshot.config.ignore_undeclared:
             return True
-        return all(one.requests.get(resource, 0) == 0 for one in group)
+        return all(demand.requests.get(resource, 0) == 0 for demand in group)
 
     @staticmethod
     def _append(
         result: Assignment,
-        one: Demand,
-        choices: Mapping[ResourceName, Choice],
+        demand: Demand,
+        choices: Mapping[ResourceName, FlavorChoice],
         refusals: list[Refusal],
         tried: Mapping[ResourceName, int],
     ) -> None:
-        own = {resource: choices[resource] for resource in one.requests if resource in choices}
-        result.pod_sets.append(PodSetResult(one, own, refusals))
-        for resource, choice in own.items():
+        own_choices = {
+            resource: choices[resource] for resource in demand.requests if resource in choices
+        }
+        result.pod_sets.append(PodSetResult(demand, own_choices, refusals))
+        for resource, choice in own_choices.items():
             fr = FlavorResource(choice.flavor, resource)
-            value = one.in_flavor(choice.flavor, resource)
+            value = demand.in_flavor(choice.flavor, resource)
             result.usage[fr] = result.usage.get(fr, 0) + value
-            result.tried[one.pod_set.name, resource] = tried[resource]
+            result.tried[demand.pod_set.name, resource] = tried[resource]
 
     def _scan(
         self,
@@ -249,47 +251,50 @@ class Assigner:
         chosen: _Choosing,
     ) -> _Scan:
         """Goes through the flavors of a resource group, from where the last scan stopped."""
-        requested = {r for one in group for r in one.requests}
-        wanted = [r for r in covering.covered_resources if r in requested]
+        requested = {r for demand in group for r in demand.requests}
+        resources_wanted = [r for r in covering.covered_resources if r in requested]
         policy = self._queue.spec.fungibility
-        found = _Scan()
+        scan = _Scan()
         best = _WORST
         last = len(covering.flavors) - 1
         start = self._start(group[0], resource)
         for index in range(start, last + 1):
             flavor = covering.flavors[index].name
-            found.stopped = index if index < last else -1
+            scan.stopped = index if index < last else -1
             refusal = self._refusal(flavor, resource, group)
             if refusal is None:
-                refusal = self._contradiction(found, flavor, chosen)
+                refusal = self._contradiction(scan, flavor, chosen)
             if refusal is not None:
-                found.refusals.append(refusal)
-                found.note_refusal(WaitReason.NO_MATCHING_FLAVOR)
+                scan.refusals.append(refusal)
+                scan.note_refusal(WaitReason.NO_MATCHING_FLAVOR)
                 continue
             wants = self._wants(flavor, group, chosen)
             nowhere = self._snapshot.places.never(wants)
-            fits = {r: self._fit(flavor, r, group, assumed, is_tried=not nowhere) for r in wanted}
-            grade = _collect(found, fits.values(), policy)
+            fits = {
+                r: self._fit(flavor, r, group, assumed, is_tried=not nowhere)
+                for r in resources_wanted
+            }
+            grade = _collect(scan, fits.values(), policy)
             if nowhere and grade.chance == Chance.FIT:
-                found.note_no_places(nowhere)
+                scan.note_no_places(nowhere)
             if nowhere:
                 continue
             if wants:
-                grade, fits = self._on_nodes(found, flavor, group, assumed, wants, grade, fits)
+                grade, fits = self._on_nodes(scan, flavor, group, assumed, wants, grade, fits)
             stop = not try_next(grade, policy)
             if stop or is_preferred(grade, best, policy):
                 best = grade
-                found.choices = {
-                    r: Choice(flavor, fit.grade.chance.mode, fit.grade.borrow)
+                scan.choices = {
+                    r: FlavorChoice(flavor, fit.grade.chance.mode, fit.grade.borrow)
                     for r, fit in fits.items()
                 }
             if stop:
                 break
         if best.chance == Chance.FIT:
-            found.refusals, found.shortages = [], []
-        elif not found.choices:
-            self._tell_passed(found, covering, start, group, resource, wanted, assumed)
-        return found
+            scan.refusals, scan.shortages = [], []
+        elif not scan.choices:
+            self._tell_passed(scan, covering, start, group, resource, resources_wanted, assumed)
+        return scan
 
     def _wants(
         self, flavor: FlavorName, group: tuple[Demand, ...], chosen: _Choosing
@@ -299,16 +304,16 @@ class Assigner:
         if not places:
             return ()
         flavors = (flavor, *(choice.flavor for choice in chosen.choices.values()))
-        asked = (
-            places.want(one.pod_set, one.count, flavors, has_devices=self._has_devices)
-            for one in group
-            if one.count
+        wants = (
+            places.want(demand.pod_set, demand.count, flavors, has_devices=self._has_devices)
+            for demand in group
+            if demand.count
         )
-        return tuple(want for want in asked if want is not None)
+        return tuple(want for want in wants if want is not None)
 
     def _on_nodes(
         self,
-        found: _Scan,
+        scan: _Scan,
         flavor: FlavorName,
         group: tuple[Demand, ...],
         assumed: Mapping[FlavorResource, int],
@@ -339,16 +344,18 @@ class Assigner:
         refusals = self._snapshot.places.why(wants)
         is_in_domains = any(not isinstance(refusal, NoPlace) for _, refusal in refusals)
         if is_in_domains and grade.chance == Chance.FIT:
-            found.refusals += (refusal for _, refusal in refusals)
+            scan.refusals += (refusal for _, refusal in refusals)
         elif not is_in_domains and (grade.chance == Chance.FIT or not victims):
-            found.note_no_places(refusals)
+            scan.note_no_places(refusals)
         if not victims:
             lowered = Grade(Chance.NO_CANDIDATES if is_in_domains else Chance.NO_FIT, grade.borrow)
         elif without_quota:
             return grade, fits
         else:
-            own = any(victim.workload.cluster_queue == self._queue.name for victim in victims)
-            lowered = Grade(Chance.PREEMPT if own else Chance.RECLAIM, grade.borrow)
+            of_own_queue = any(
+                victim.workload.cluster_queue == self._queue.name for victim in victims
+            )
+            lowered = Grade(Chance.PREEMPT if of_own_queue else Chance.RECLAIM, grade.borrow)
         return lowered, {
             r: replace(fit, grade=Grade(min(fit.grade.chance, lowered.chance), fit.grade.borrow))
             if FlavorResource(flavor, r) in short
@@ -358,12 +365,12 @@ class Assigner:
 
     def _tell_passed(
         self,
-        found: _Scan,
+        scan: _Scan,
         covering: ResourceGroup,
         start: int,
         group: tuple[Demand, ...],
         resource: ResourceName,
-        wanted: Iterable[ResourceName],
+        resources: Iterable[ResourceName],
         assumed: Mapping[FlavorResource, int],
     ) -> None:
         """Note what is missing in flavors at which earlier scans stopped.
@@ -371,31 +378,36 @@ class Assigner:
         They are not tried again now, but it is they that what waits may get. The refusals are
         those of the last scan only, as in Kueue's message.
         """
-        for one in covering.flavors[:start]:
-            if self._refusal(one.name, resource, group) is not None:
+        for flavor_quotas in covering.flavors[:start]:
+            if self._refusal(flavor_quotas.name, resource, group) is not None:
                 continue
-            fits = (self._fit(one.name, r, group, assumed, is_tried=False) for r in wanted)
-            found.shortages += [fit.shortage for fit in fits if fit.shortage is not None]
+            fits = (
+                self._fit(flavor_quotas.name, r, group, assumed, is_tried=False) for r in resources
+            )
+            scan.shortages += [fit.shortage for fit in fits if fit.shortage is not None]
 
-    def _start(self, one: Demand, resource: ResourceName) -> int:
+    def _start(self, demand: Demand, resource: ResourceName) -> int:
         if self._memory is None:
             return 0
-        return self._memory.tried.get((one.pod_set.name, resource), -1) + 1
+        return self._memory.tried.get((demand.pod_set.name, resource), -1) + 1
 
     def _refusal(
         self, flavor: FlavorName, resource: ResourceName, group: tuple[Demand, ...]
     ) -> Refusal | None:
         """Return why the pod sets cannot run in a flavor whatever the quota; None if they can."""
-        for one in group:
-            if self._pins is not None and self._pins.get((one.pod_set.name, resource)) != flavor:
+        for demand in group:
+            if (
+                self._pins is not None
+                and self._pins.get((demand.pod_set.name, resource)) != flavor
+            ):
                 return why.NotNominated(flavor, resource)
-        known = self._snapshot.flavors.get(flavor)
-        if known is None:
+        flavor_ = self._snapshot.flavors.get(flavor)
+        if flavor_ is None:
             return why.FlavorMissing(flavor)
-        for one in group:
-            if (refusal := self._topology_misfit(one.pod_set, known, resource)) is not None:
+        for demand in group:
+            if (refusal := self._topology_misfit(demand.pod_set, flavor_, resource)) is not None:
                 return refusal
-            if (refusal := misfit(one.pod_set, known)) is not None:
+            if (refusal := misfit(demand.pod_set, flavor_)) is not None:
                 return refusal
         return None
 
@@ -431,21 +443,19 @@ class Assigner:
             for quotas in group.flavors
         )
 
-    def _contradiction(
-        self, found: _Scan, flavor: FlavorName, chosen: _Choosing
-    ) -> Refusal | None:
+    def _contradiction(self, scan: _Scan, flavor: FlavorName, chosen: _Choosing) -> Refusal | None:
         """Return why a flavor cannot be used beside those of other resource groups, or None."""
         if not self._snapshot.config.consistent_flavors:
             return None
         if flavor in chosen.excluded:
             return chosen.excluded[flavor]
-        known = self._snapshot.flavors[flavor]
-        for name in sorted({one.flavor for one in chosen.choices.values()} - {flavor}):
+        flavor_ = self._snapshot.flavors[flavor]
+        for name in sorted({choice.flavor for choice in chosen.choices.values()} - {flavor}):
             other = self._snapshot.flavors[name]
-            key = contradicting_label(known, other)
+            key = contradicting_label(flavor_, other)
             if key is not None:
-                found.contradicted = name, _contradict(other, known, key)
-                return _contradict(known, other, key)
+                scan.contradicted = name, _contradict(other, flavor_, key)
+                return _contradict(flavor_, other, key)
         return None
 
     def _fit(
@@ -518,12 +528,12 @@ class Assigner:
         """Return victims for a need; cached, as one resource alone often is the whole workload."""
         if self._preemptor.takes_none:
             return ()
-        for known, found in self._known:
-            if known == need:
-                return found
-        found = targets.choose(self._snapshot, self._preemptor, need)
-        self._known.append((need, found))
-        return found
+        for need_tried, targets_found in self._known:
+            if need_tried == need:
+                return targets_found
+        targets_found = targets.choose(self._snapshot, self._preemptor, need)
+        self._known.append((need, targets_found))
+        return targets_found
 
     def _after_preemption(self, fr: FlavorResource, value: int, borrow: int) -> Grade:
         """The grade if victims are taken for this one flavor and resource."""
@@ -533,20 +543,22 @@ class Assigner:
             return Grade(Chance.NO_CANDIDATES, borrow)
         with self._snapshot.without(victim.workload for victim in victims):
             borrow = quota.borrow_height(self._queue, fr, value)[0]
-        own = any(victim.workload.cluster_queue == self._queue.name for victim in victims)
-        return Grade(Chance.PREEMPT if own else Chance.RECLAIM, borrow)
+        of_own_queue = any(victim.workload.cluster_queue == self._queue.name for victim in victims)
+        return Grade(Chance.PREEMPT if of_own_queue else Chance.RECLAIM, borrow)
 
 
 def _requested(group: Iterable[Demand], flavor: FlavorName, resource: ResourceName) -> int:
-    return sum(one.in_flavor(flavor, resource) for one in group if resource in one.requests)
+    return sum(
+        demand.in_flavor(flavor, resource) for demand in group if resource in demand.requests
+    )
 
 
-def contradicting_label(one: ResourceFlavor, other: ResourceFlavor) -> str | None:
+def contradicting_label(first: ResourceFlavor, other: ResourceFlavor) -> str | None:
     """Return the first label that two flavors give different values, or None.
 
     No node has both, so no pod can run in both.
     """
-    labels = one.node_labels
+    labels = first.node_labels
     return min(
         (key for key, value in other.node_labels.items() if labels.get(key, value) != value),
         default=None,
@@ -558,7 +570,7 @@ def _contradict(flavor: ResourceFlavor, other: ResourceFlavor, key: str) -> Refu
     return why.Contradicts(flavor.name, other.name, key, *values)
 
 
-def _collect(found: _Scan, fits: Iterable[_Fit], policy: FlavorFungibility) -> Grade:
+def _collect(scan: _Scan, fits: Iterable[_Fit], policy: FlavorFungibility) -> Grade:
     """The least preferred grade of a flavor's resources; notes their refusals and reasons."""
     grade = Grade(Chance.FIT, 0)
     reason: WaitReason | None = None
@@ -566,15 +578,15 @@ def _collect(found: _Scan, fits: Iterable[_Fit], policy: FlavorFungibility) -> G
         if is_preferred(grade, fit.grade, policy):
             grade = fit.grade
         if fit.refusal is not None:
-            found.refusals.append(fit.refusal)
+            scan.refusals.append(fit.refusal)
         if isinstance(fit.refusal, Capped):
-            found.capped = fit.refusal
+            scan.capped = fit.refusal
         if fit.shortage is not None:
-            found.shortages.append(fit.shortage)
+            scan.shortages.append(fit.shortage)
         if fit.reason is not None and (reason is None or SEVERITY[fit.reason] > SEVERITY[reason]):
             reason = fit.reason
     if reason is not None:
-        found.note_refusal(reason)
+        scan.note_refusal(reason)
     return grade
 
 
@@ -627,8 +639,11 @@ def _selected(pod_set: PodSet, flavor: ResourceFlavor) -> bool:
     terms = [_known(term, flavor) for term in pod_set.affinity]
     if not all(terms):
         return True
-    return any(all(one.matches(labels) for one in term) for term in terms) or not terms
+    return (
+        any(all(requirement.matches(labels) for requirement in term) for term in terms)
+        or not terms
+    )
 
 
 def _known(term: Iterable[Requirement], flavor: ResourceFlavor) -> tuple[Requirement, ...]:
-    return tuple(one for one in term if one.key in flavor.node_labels)
+    return tuple(requirement for requirement in term if requirement.key in flavor.node_labels)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.scheduling import caps
-from admission.scheduling.assignment import ScanMemory
+from admission.scheduling.assignment import LastAssignment
 from admission.scheduling.caps import Caps
 from admission.scheduling.decisions import Admit, CycleResult, Evict, Recomputation, Requeue, Wait
 from admission.scheduling.model import Workload
@@ -35,7 +35,7 @@ class Head:
     cluster_queue: ClusterQueueName
     queue_us: int
     demands: tuple[Demand, ...]
-    memory: ScanMemory | None = None
+    memory: LastAssignment | None = None
     misconfigured: str = ""
     namespace_exists: bool = True
     namespace_matches: bool = True
@@ -51,7 +51,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class HeadResult:
     """What a cycle decided about one head.
 
     Attributes:
@@ -67,12 +67,12 @@ class Verdict:
     decision: Admit | Wait
     evictions: tuple[Evict, ...] = ()
     requeue: Requeue | None = None
-    memory: ScanMemory | None = None
+    memory: LastAssignment | None = None
     recomputed: Recomputation | None = None
     kept: tuple[tuple[Want, ...], tuple[Place, ...]] | None = None
 
 
-def result_of(verdicts: Iterable[Verdict]) -> CycleResult:
+def result_of(verdicts: Iterable[HeadResult]) -> CycleResult:
     """Return the verdicts of one cycle, by what was decided."""
     admitted: list[Admit] = []
     evicted: list[Evict] = []

@@ -29,7 +29,7 @@ from admission.scheduling.model import (
 from admission.scheduling.reserving import ReservingWorkload
 
 
-class Node:
+class QuotaNode:
     """The common part of ClusterQueues and cohorts.
 
     Attributes:
@@ -75,9 +75,9 @@ class Node:
             yield node
             node = node.parent
 
-    def root(self) -> "Node":
+    def root(self) -> "QuotaNode":
         """Return the top of the tree; the node itself when nothing is above."""
-        node: Node = self
+        node: QuotaNode = self
         while node.parent is not None:
             node = node.parent
         return node
@@ -86,15 +86,15 @@ class Node:
         """Set what is never lent: the subtree's quota above the lending limit."""
         self.guaranteed = {
             fr: kept
-            for fr, own in self.quotas.items()
-            if own.lending_limit is not None
-            and (kept := amount.subtract(self.subtree.get(fr, 0), own.lending_limit)) > 0
+            for fr, quota_ in self.quotas.items()
+            if quota_.lending_limit is not None
+            and (kept := amount.subtract(self.subtree.get(fr, 0), quota_.lending_limit)) > 0
         }
         self.potential = {}
         self.lendable = {}
 
 
-class QueueNode(Node):
+class QueueNode(QuotaNode):
     """A ClusterQueue in the tree.
 
     Attributes:
@@ -141,7 +141,7 @@ class QueueNode(Node):
         return "/" + "/".join(reversed(names))
 
 
-class CohortNode(Node):
+class CohortNode(QuotaNode):
     """A cohort in the tree.
 
     Attributes:
@@ -161,7 +161,7 @@ class CohortNode(Node):
         self.cohorts: dict[CohortName, CohortNode] = {}
         self.queues: dict[ClusterQueueName, QueueNode] = {}
 
-    def children(self) -> Iterator[Node]:
+    def children(self) -> Iterator[QuotaNode]:
         """Yield child cohorts, then child ClusterQueues."""
         yield from self.cohorts.values()
         yield from self.queues.values()
@@ -173,7 +173,7 @@ class CohortNode(Node):
             yield from cohort.leaves()
 
 
-class Forest:
+class CohortHierarchy:
     """All quota trees.
 
     Attributes:
@@ -190,7 +190,7 @@ class Forest:
         self.cyclic: set[ClusterQueueName] = set()
         self.turned: set[ClusterQueueName] = set()
         self._numbers = count()
-        self._touched: dict[int, Node] = {}
+        self._touched: dict[int, QuotaNode] = {}
 
     def set_queue(self, spec: ClusterQueue) -> QueueNode:
         """Add or replace a ClusterQueue; what it holds stays."""
@@ -232,7 +232,7 @@ class Forest:
         self._hang_cohort(node, None)
         self._prune(node)
 
-    def touch(self, node: Node) -> None:
+    def touch(self, node: QuotaNode) -> None:
         """Mark a node whose tree must be recomputed."""
         self._touched[id(node)] = node
 
@@ -245,9 +245,9 @@ class Forest:
         for node in touched.values():
             top, cyclic = _top(node)
             if id(top) not in done:
-                found = members(top)
-                done.update(id(member) for member in found)
-                self._recompute(top, found, cyclic=cyclic)
+                members_ = members(top)
+                done.update(id(member) for member in members_)
+                self._recompute(top, members_, cyclic=cyclic)
 
     def cycle_above(self, node: QueueNode) -> tuple[CohortName, ...]:
         """Return the Cohorts of the cycle above a ClusterQueue, the first by name first."""
@@ -260,18 +260,18 @@ class Forest:
             at = at.declared
         if at is None:
             return ()
-        found = [one.name for one in path[path.index(at) :]]
-        first = found.index(min(found))
-        return (*found[first:], *found[:first])
+        names_on_path = [node.name for node in path[path.index(at) :]]
+        first = names_on_path.index(min(names_on_path))
+        return (*names_on_path[first:], *names_on_path[:first])
 
-    def _recompute(self, top: Node, found: list[Node], *, cyclic: bool) -> None:
-        for node in found:
+    def _recompute(self, top: QuotaNode, member_nodes: list[QuotaNode], *, cyclic: bool) -> None:
+        for node in member_nodes:
             assert isinstance(node, QueueNode | CohortNode)
             node.parent = None if cyclic else node.declared
             if isinstance(node, QueueNode) and cyclic != (node.name in self.cyclic):
                 (self.cyclic.add if cyclic else self.cyclic.discard)(node.name)
                 self.turned.add(node.name)
-        for node in found if cyclic else (top,):
+        for node in member_nodes if cyclic else (top,):
             _derive(node, deep=not cyclic)
 
     def _cohort(self, name: CohortName) -> CohortNode:
@@ -317,14 +317,14 @@ class Forest:
 
 def _quotas(groups: Iterable[ResourceGroup]) -> dict[FlavorResource, ResourceQuota]:
     return {
-        FlavorResource(flavor.name, resource): own
+        FlavorResource(flavor.name, resource): quota_
         for group in groups
         for flavor in group.flavors
-        for resource, own in flavor.resources.items()
+        for resource, quota_ in flavor.resources.items()
     }
 
 
-def _top(node: Node) -> tuple[Node, bool]:
+def _top(node: QuotaNode) -> tuple[QuotaNode, bool]:
     """The root above a node, or a node of the cycle above it and True."""
     seen: set[int] = set()
     while True:
@@ -337,9 +337,9 @@ def _top(node: Node) -> tuple[Node, bool]:
         node = node.declared
 
 
-def _derive(node: Node, *, deep: bool) -> None:
+def _derive(node: QuotaNode, *, deep: bool) -> None:
     """Computes quota, usage and height of a node, below it first if ``deep``."""
-    node.subtree = {fr: own.nominal for fr, own in node.quotas.items()}
+    node.subtree = {fr: quota_.nominal for fr, quota_ in node.quotas.items()}
     if isinstance(node, CohortNode):
         usage: dict[FlavorResource, int] = {}
         height = 0
@@ -352,19 +352,19 @@ def _derive(node: Node, *, deep: bool) -> None:
     node.derive_guaranteed()
 
 
-def _merge_lent(subtree: dict[FlavorResource, int], child: Node) -> None:
+def _merge_lent(subtree: dict[FlavorResource, int], child: QuotaNode) -> None:
     for fr, total in child.subtree.items():
         lent = amount.subtract(total, child.guaranteed.get(fr, 0))
         subtree[fr] = amount.add(subtree.get(fr, 0), lent)
 
 
-def _merge_used(usage: dict[FlavorResource, int], child: Node) -> None:
+def _merge_used(usage: dict[FlavorResource, int], child: QuotaNode) -> None:
     for fr, used in child.usage.items():
         if (beyond := used - child.guaranteed.get(fr, 0)) > 0:
             usage[fr] = usage.get(fr, 0) + beyond
 
 
-def members(top: Node) -> list[Node]:
+def members(top: QuotaNode) -> list[QuotaNode]:
     """Return every node below and including the top; also where the tree is a cycle."""
     seen = {id(top): top}
     stack = [top]
@@ -377,7 +377,7 @@ def members(top: Node) -> list[Node]:
     return list(seen.values())
 
 
-def over_nominal(node: Node, pairs: Iterable[FlavorResource]) -> bool:
+def over_nominal(node: QuotaNode, pairs: Iterable[FlavorResource]) -> bool:
     """Return whether a node uses more than its subtree's quota in any of the pairs."""
     usage, subtree = node.usage, node.subtree
     return any(usage.get(fr, 0) > subtree.get(fr, 0) for fr in pairs)

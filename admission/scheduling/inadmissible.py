@@ -6,7 +6,7 @@ Source: kueue pkg/cache/queue/manager.go (QueueInadmissibleWorkloads, batched by
 from typing import TypeVar
 
 from admission.base.names import ClusterQueueName, CohortName
-from admission.scheduling.hierarchy import CohortNode, Forest
+from admission.scheduling.hierarchy import CohortHierarchy, CohortNode
 
 _Name = TypeVar("_Name", ClusterQueueName, CohortName)
 
@@ -61,7 +61,7 @@ class InadmissibleRequeues:
         """Return when the next one is due; None when there is none."""
         return self._first_us
 
-    def take(self, forest: Forest, now_us: int) -> set[ClusterQueueName]:
+    def take(self, forest: CohortHierarchy, now_us: int) -> set[ClusterQueueName]:
         """Return the names of the ClusterQueues whose retry is due."""
         first_us = self._first_us
         if first_us is None or (now_us < first_us and self._last_us <= now_us + self._edit_us):
@@ -91,7 +91,7 @@ class InadmissibleRequeues:
     def _due(self, times: dict[_Name, int], now_us: int) -> list[_Name]:
         """Takes out the names whose time has come."""
         latest_us = now_us + self._edit_us
-        found = [name for name, due_us in times.items() if not now_us < due_us <= latest_us]
-        for name in found:
+        due = [name for name, due_us in times.items() if not now_us < due_us <= latest_us]
+        for name in due:
             del times[name]
-        return found
+        return due

@@ -505,7 +505,7 @@ class PastPreemptions:
 
     def by(self, lineage: str) -> int:
         """Return how often preemptors of a lineage preempted it."""
-        return next((count for one, count in self.counts if one == lineage), self.others)
+        return next((count for key, count in self.counts if key == lineage), self.others)
 
 
 NEVER_PREEMPTED: Final = PastPreemptions()

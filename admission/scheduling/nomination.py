@@ -10,10 +10,10 @@ from admission.base import why
 from admission.base.names import FlavorName, FlavorResource, PodSetName, ResourceName
 from admission.base.why import Why
 from admission.scheduling import caps, podsets
-from admission.scheduling.assignment import Assignment, ScanMemory
+from admission.scheduling.assignment import Assignment, LastAssignment
 from admission.scheduling.decisions import Mode, Requeue, Wait
 from admission.scheduling.flavors import Assigner, Pins
-from admission.scheduling.heads import Head, Verdict
+from admission.scheduling.heads import Head, HeadResult
 from admission.scheduling.hierarchy import QueueNode
 from admission.scheduling.places.enforcement import asks_devices
 from admission.scheduling.places.model import Want
@@ -24,7 +24,7 @@ from admission.scheduling.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nominee:
+class NominatedHead:
     """A head with its assignment.
 
     Attributes:
@@ -42,12 +42,12 @@ class Nominee:
     mode: Mode
     borrowing: int = 0
     targets: tuple[Target, ...] = ()
-    refusal: Verdict | None = None
+    refusal: HeadResult | None = None
     recomputed: bool = False
     wants: tuple[Want, ...] = ()
 
 
-def nominate(snapshot: Snapshot, head: Head) -> Nominee:
+def nominate(snapshot: Snapshot, head: Head) -> NominatedHead:
     """Return the best assignment of a head in the snapshot as it is.
 
     1. Refuse what may not be admitted at all.
@@ -58,12 +58,16 @@ def nominate(snapshot: Snapshot, head: Head) -> Nominee:
     refusal = _refuse(queue, head)
     if refusal is not None:
         empty = Assignment()
-        return Nominee(head=head, queue=queue, assignment=empty, mode=Mode.NO_FIT, refusal=refusal)
+        return NominatedHead(
+            head=head, queue=queue, assignment=empty, mode=Mode.NO_FIT, refusal=refusal
+        )
     with snapshot.without_place_of(head.key):
         return _assign(snapshot, head, queue, memory=_valid_memory(snapshot, queue, head))
 
 
-def renominate(snapshot: Snapshot, nominee: Nominee, claimed: Sequence[Target]) -> Nominee:
+def renominate(
+    snapshot: Snapshot, nominee: NominatedHead, claimed: Sequence[Target]
+) -> NominatedHead:
     """Return the assignment again, in the same flavors, once the claimed victims are gone.
 
     A fit then is a deferred one: the victims are not gone yet.
@@ -75,7 +79,7 @@ def renominate(snapshot: Snapshot, nominee: Nominee, claimed: Sequence[Target]) 
     return replace(again, mode=mode, recomputed=True)
 
 
-def in_place_of(snapshot: Snapshot, head: Head, held: ReservingWorkload) -> Nominee | None:
+def in_place_of(snapshot: Snapshot, head: Head, holder: ReservingWorkload) -> NominatedHead | None:
     """Return what a head gets where a workload goes: no more than it holds, in its flavors.
 
     None if that does not suit the head, or does not fit the quota.
@@ -83,18 +87,18 @@ def in_place_of(snapshot: Snapshot, head: Head, held: ReservingWorkload) -> Nomi
     queue = snapshot.queue(head.cluster_queue)
     if _refuse(queue, head) is not None:
         return None
-    flavors = {fr.resource: fr.flavor for fr in held.usage}
+    flavors = {fr.resource: fr.flavor for fr in holder.usage}
     pins = {
         (demand.pod_set.name, resource): flavor
         for demand in head.demands
         for resource, flavor in flavors.items()
     }
-    with snapshot.without([held]):
-        found = _try(snapshot, head, queue, head.demands, pins=pins)
-    fits = found.mode == Mode.FIT and all(
-        value <= held.usage.get(fr, 0) for fr, value in found.assignment.usage.items()
+    with snapshot.without([holder]):
+        nominee = _try(snapshot, head, queue, head.demands, pins=pins)
+    fits = nominee.mode == Mode.FIT and all(
+        value <= holder.usage.get(fr, 0) for fr, value in nominee.assignment.usage.items()
     )
-    return found if fits else None
+    return nominee if fits else None
 
 
 def _assign(
@@ -102,9 +106,9 @@ def _assign(
     head: Head,
     queue: QueueNode,
     *,
-    memory: ScanMemory | None = None,
+    memory: LastAssignment | None = None,
     pins: Pins | None = None,
-) -> Nominee:
+) -> NominatedHead:
     """The full workload if it fits or has victims, else as many of its pods as possible."""
     full = _try(snapshot, head, queue, head.demands, memory=memory, pins=pins)
     if full.mode == Mode.FIT or full.targets:
@@ -113,11 +117,11 @@ def _assign(
 
 
 def _pins(assignment: Assignment) -> Pins:
-    found: dict[tuple[PodSetName, ResourceName], FlavorName] = {}
-    for one in assignment.pod_sets:
-        for resource, choice in one.choices.items():
-            found[one.demand.pod_set.name, resource] = choice.flavor
-    return found
+    pins: dict[tuple[PodSetName, ResourceName], FlavorName] = {}
+    for pod_set in assignment.pod_sets:
+        for resource, choice in pod_set.choices.items():
+            pins[pod_set.demand.pod_set.name, resource] = choice.flavor
+    return pins
 
 
 def _try(
@@ -126,9 +130,9 @@ def _try(
     queue: QueueNode,
     demanded: Sequence[Demand],
     *,
-    memory: ScanMemory | None = None,
+    memory: LastAssignment | None = None,
     pins: Pins | None = None,
-) -> Nominee:
+) -> NominatedHead:
     """Flavors for the demands and, where they do not fit, victims."""
     preemptor = preemptor_of(head, queue)
     has_devices = asks_devices(head.workload)
@@ -151,7 +155,7 @@ def _try(
         )  # fmt: skip
         if is_crowded and not victims and not _may_fit_later(snapshot, wants):
             mode = Mode.NO_FIT
-    return Nominee(
+    return NominatedHead(
         head=head,
         queue=queue,
         assignment=assignment,
@@ -165,17 +169,17 @@ def _try(
 def _wants(snapshot: Snapshot, assignment: Assignment, *, has_devices: bool) -> tuple[Want, ...]:
     """Return what all pods need of nodes in the flavors that they were assigned."""
     places = snapshot.places
-    asked = (
+    wants = (
         places.want(
-            one.demand.pod_set,
-            one.demand.count,
-            (choice.flavor for choice in one.choices.values()),
+            pod_set.demand.pod_set,
+            pod_set.demand.count,
+            (choice.flavor for choice in pod_set.choices.values()),
             has_devices=has_devices,
         )
-        for one in assignment.pod_sets
-        if places and one.demand.count
+        for pod_set in assignment.pod_sets
+        if places and pod_set.demand.count
     )
-    return tuple(want for want in asked if want is not None)
+    return tuple(want for want in wants if want is not None)
 
 
 def _may_fit_later(snapshot: Snapshot, wants: Sequence[Want]) -> bool:
@@ -216,27 +220,27 @@ def _partial(
     head: Head,
     queue: QueueNode,
     *,
-    memory: ScanMemory | None,
+    memory: LastAssignment | None,
     pins: Pins | None,
-) -> Nominee | None:
+) -> NominatedHead | None:
     """The assignment with the fewest pods left out that fits or has victims, by bisection."""
     steps = podsets.partial_steps(head.demands)
     if steps == 0:
         return None
     low, high = 0, steps + 1
-    best: Nominee | None = None
+    best: NominatedHead | None = None
     while low < high:
         step = (low + high) // 2
         demanded = podsets.reduced(head.demands, step)
-        found = _try(snapshot, head, queue, demanded, memory=memory, pins=pins)
-        if found.mode == Mode.FIT or found.targets:
-            best, high = found, step
+        nominee = _try(snapshot, head, queue, demanded, memory=memory, pins=pins)
+        if nominee.mode == Mode.FIT or nominee.targets:
+            best, high = nominee, step
         else:
             low = step + 1
     return best
 
 
-def _valid_memory(snapshot: Snapshot, queue: QueueNode, head: Head) -> ScanMemory | None:
+def _valid_memory(snapshot: Snapshot, queue: QueueNode, head: Head) -> LastAssignment | None:
     """The head's scan memory, unless quota changed since an older cycle."""
     memory = head.memory
     if memory is None:
@@ -246,7 +250,7 @@ def _valid_memory(snapshot: Snapshot, queue: QueueNode, head: Head) -> ScanMemor
     return memory
 
 
-def _refuse(queue: QueueNode, head: Head) -> Verdict | None:
+def _refuse(queue: QueueNode, head: Head) -> HeadResult | None:
     """Return why a head is not nominated, first reason first."""
     if head.workload.failed_checks:
         return _refusal(head, why.FailedChecks())
@@ -264,6 +268,6 @@ def _refuse(queue: QueueNode, head: Head) -> Verdict | None:
     return None
 
 
-def _refusal(head: Head, reason: Why, requeue: Requeue = Requeue.GENERIC) -> Verdict:
+def _refusal(head: Head, reason: Why, requeue: Requeue = Requeue.GENERIC) -> HeadResult:
     decision = Wait(workload=head.key, cluster_queue=head.cluster_queue, why=reason)
-    return Verdict(head=head, decision=decision, requeue=requeue, memory=head.memory)
+    return HeadResult(head=head, decision=decision, requeue=requeue, memory=head.memory)

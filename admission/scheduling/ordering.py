@@ -10,12 +10,12 @@ from functools import cmp_to_key
 from admission.base.names import WorkloadKey
 from admission.scheduling import fairshare, hierarchy, quota
 from admission.scheduling.decisions import Mode
-from admission.scheduling.hierarchy import CohortNode, Node
-from admission.scheduling.nomination import Nominee
+from admission.scheduling.hierarchy import CohortNode, QuotaNode
+from admission.scheduling.nomination import NominatedHead
 from admission.scheduling.snapshot import Snapshot
 
 
-def in_order(snapshot: Snapshot, nominees: Sequence[Nominee]) -> Iterator[Nominee]:
+def in_order(snapshot: Snapshot, nominees: Sequence[NominatedHead]) -> Iterator[NominatedHead]:
     """Return the nominees, the next one chosen after the one before it was processed.
 
     Before one that was preempted comes the one that it was preempted for, if that one fits, or
@@ -23,23 +23,23 @@ def in_order(snapshot: Snapshot, nominees: Sequence[Nominee]) -> Iterator[Nomine
     """
     preemptors: _Preemptors = {}
     if any(nominee.head.preempted_for is not None for nominee in nominees):
-        preemptors = {one.head.key: one for one in nominees if _will_fit(one)}
+        preemptors = {nominee.head.key: nominee for nominee in nominees if _will_fit(nominee)}
     if snapshot.config.fair_sharing is not None:
         return _tournaments(nominees, preemptors)
     return _classical(nominees, preemptors)
 
 
-_Preemptors = dict[WorkloadKey, Nominee]
+_Preemptors = dict[WorkloadKey, NominatedHead]
 """Nominees that come before their victims, until they are processed."""
 
 
-def _will_fit(nominee: Nominee) -> bool:
+def _will_fit(nominee: NominatedHead) -> bool:
     if nominee.mode is Mode.PREEMPT and nominee.targets:
         return all(target.workload.evicted for target in nominee.targets)
     return nominee.mode is Mode.FIT
 
 
-def _first(nominee: Nominee, preemptors: _Preemptors) -> Nominee:
+def _first(nominee: NominatedHead, preemptors: _Preemptors) -> NominatedHead:
     """The nominee, or the one that comes before it; that one is taken out of the preemptors."""
     seen = {nominee.head.key}
     while (before := nominee.head.preempted_for) in preemptors and before not in seen:
@@ -49,7 +49,9 @@ def _first(nominee: Nominee, preemptors: _Preemptors) -> Nominee:
     return nominee
 
 
-def _classical(nominees: Sequence[Nominee], preemptors: _Preemptors) -> Iterator[Nominee]:
+def _classical(
+    nominees: Sequence[NominatedHead], preemptors: _Preemptors
+) -> Iterator[NominatedHead]:
     ordered = sorted(nominees, key=_classical_key)
     if not preemptors:
         yield from ordered
@@ -60,7 +62,7 @@ def _classical(nominees: Sequence[Nominee], preemptors: _Preemptors) -> Iterator
             yield left.pop(_first(nominee, preemptors).head.key)
 
 
-def _classical_key(nominee: Nominee) -> tuple[int, int, int, str, str]:
+def _classical_key(nominee: NominatedHead) -> tuple[int, int, int, str, str]:
     """1. less borrowing, 2. higher priority, 3. earlier, 4. UID."""
     workload = nominee.head.workload
     return (
@@ -72,9 +74,11 @@ def _classical_key(nominee: Nominee) -> tuple[int, int, int, str, str]:
     )
 
 
-def _tournaments(nominees: Sequence[Nominee], preemptors: _Preemptors) -> Iterator[Nominee]:
+def _tournaments(
+    nominees: Sequence[NominatedHead], preemptors: _Preemptors
+) -> Iterator[NominatedHead]:
     """Tree by tree, the winner of a tournament first."""
-    trees: dict[int, list[Nominee]] = {}
+    trees: dict[int, list[NominatedHead]] = {}
     for nominee in sorted(nominees, key=lambda n: (n.queue.name, n.head.workload.uid)):
         trees.setdefault(id(nominee.queue.root()), []).append(nominee)
     for members in trees.values():
@@ -100,7 +104,7 @@ class _Contender:
         share: what sorts the share of the level, with the nominee.
     """
 
-    nominee: Nominee
+    nominee: NominatedHead
     borrows: bool
     share: fairshare.Order
 
@@ -117,14 +121,16 @@ def _compare(left: _Contender, right: _Contender) -> int:
     return -1 if left.beats(right) else 1
 
 
-def _contender(nominee: Nominee, level: Node) -> _Contender:
+def _contender(nominee: NominatedHead, level: QuotaNode) -> _Contender:
     """The nominee's standing at its queue or at a cohort above it."""
     usage = nominee.assignment.usage
-    wanted = [fr for fr, value in usage.items() if value > 0]
+    pairs = [fr for fr, value in usage.items() if value > 0]
     quota.add_all(nominee.queue, usage)
-    found = _Contender(nominee, hierarchy.over_nominal(level, wanted), fairshare.of(level).order)
+    contender = _Contender(
+        nominee, hierarchy.over_nominal(level, pairs), fairshare.of(level).order
+    )
     quota.remove_all(nominee.queue, usage)
-    return found
+    return contender
 
 
 class _Tournament:
@@ -135,26 +141,26 @@ class _Tournament:
     finalist is looked for again.
     """
 
-    def __init__(self, cohort: CohortNode, members: Sequence[Nominee]) -> None:
+    def __init__(self, cohort: CohortNode, members: Sequence[NominatedHead]) -> None:
         self._cohort = cohort
-        below: dict[int, tuple[CohortNode, list[Nominee]]] = {}
-        own: list[_Contender] = []
+        below: dict[int, tuple[CohortNode, list[NominatedHead]]] = {}
+        own_contenders: list[_Contender] = []
         for member in members:
             side = _side(cohort, member)
             if side is None:
-                own.append(_contender(member, member.queue))
+                own_contenders.append(_contender(member, member.queue))
             else:
                 below.setdefault(id(side), (side, []))[1].append(member)
-        self._own = sorted(own, key=cmp_to_key(_compare), reverse=True)
+        self._own = sorted(own_contenders, key=cmp_to_key(_compare), reverse=True)
         self._below = [_Tournament(side, some) for side, some in below.values()]
         self._finalists: list[_Contender | None] = [None] * len(self._below)
 
-    def best(self) -> Nominee | None:
+    def best(self) -> NominatedHead | None:
         """The nominee to be processed next; None when nobody is left."""
         winner, _ = self._winner()
         return None if winner is None else winner.nominee
 
-    def remove(self, nominee: Nominee) -> None:
+    def remove(self, nominee: NominatedHead) -> None:
         """Takes a nominee out, which is processed now."""
         side = _side(self._cohort, nominee)
         if side is None:
@@ -181,16 +187,16 @@ class _Tournament:
         return best, source
 
 
-def _side(cohort: CohortNode, member: Nominee) -> CohortNode | None:
+def _side(cohort: CohortNode, member: NominatedHead) -> CohortNode | None:
     """The child cohort on the way down to a nominee; None when its queue is a child itself."""
-    found: CohortNode | None = None
+    highest: CohortNode | None = None
     for node in member.queue.ancestors():
         if node is cohort:
-            return found
-        found = node
+            return highest
+        highest = node
     raise AssertionError("the nominee is below the cohort")
 
 
-def _tie_key(nominee: Nominee) -> tuple[int, int, str, str]:
+def _tie_key(nominee: NominatedHead) -> tuple[int, int, str, str]:
     workload = nominee.head.workload
     return (-workload.priority, nominee.head.queue_us, workload.uid, nominee.queue.name)

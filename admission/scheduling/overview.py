@@ -15,10 +15,10 @@ from admission.base.names import (
 )
 from admission.reasons import kueue
 from admission.scheduling.activity import InactiveReasons
-from admission.scheduling.hierarchy import Forest
-from admission.scheduling.ledger import Tally
+from admission.scheduling.hierarchy import CohortHierarchy
 from admission.scheduling.model import ResourceQuota
 from admission.scheduling.pending import PendingQueue
+from admission.scheduling.quota_holders import HolderCounts
 from admission.scheduling.without_node import WithoutNode
 
 Amounts = Mapping[FlavorResource, int]
@@ -108,9 +108,9 @@ class Overview:
 
 
 def take(
-    forest: Forest,
+    forest: CohortHierarchy,
     lines: Mapping[ClusterQueueName, PendingQueue],
-    tally_of: Callable[[ClusterQueueName], Tally],
+    tally_of: Callable[[ClusterQueueName], HolderCounts],
     without_node: Callable[[ClusterQueueName], Mapping[FlavorResource, WithoutNode]],
     blocked: Mapping[ClusterQueueName, InactiveReasons],
 ) -> Overview:

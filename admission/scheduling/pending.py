@@ -18,13 +18,13 @@ from typing import Any, Final, Generic, TypeVar
 
 from admission.base.names import ClusterQueueName, LocalQueueKey, ResourceName, WorkloadKey
 from admission.base.selectors import Labels
-from admission.scheduling.assignment import ScanMemory
+from admission.scheduling.assignment import LastAssignment
 from admission.scheduling.caps import Caps
 from admission.scheduling.changes import Changes
 from admission.scheduling.consumption import Rank
 from admission.scheduling.decisions import Requeue, Wait
 from admission.scheduling.heads import Head
-from admission.scheduling.hierarchy import Forest
+from admission.scheduling.hierarchy import CohortHierarchy
 from admission.scheduling.model import ClusterQueue, QueueingStrategy, Selector, Workload
 from admission.scheduling.podsets import Demand
 
@@ -44,16 +44,16 @@ _SLACK: Final = 16
 _What = TypeVar("_What")
 
 
-class _Entry(Generic[_What]):
+class _HeapEntry(Generic[_What]):
     """Something in a heap, sorted by its place in line."""
 
     __slots__ = ("order", "what")
 
-    def __init__(self, order: OrderKey, what: _What) -> None:
+    def __init__(self, order: OrderKey, subject: _What) -> None:
         self.order = order
-        self.what = what
+        self.what = subject
 
-    def __lt__(self, other: "_Entry[_What]") -> bool:
+    def __lt__(self, other: "_HeapEntry[_What]") -> bool:
         return self.order < other.order
 
 
@@ -72,7 +72,7 @@ class Pending:
     demands: tuple[Demand, ...]
     equivalence: Hashable
     replaces: WorkloadKey | None = None
-    memory: ScanMemory | None = None
+    memory: LastAssignment | None = None
     parked: bool = False
     told: bool = False
     order: OrderKey = field(init=False)
@@ -140,24 +140,28 @@ class _Class:
     is_parked: bool = False
     result: Wait | None = None
     untold: dict[WorkloadKey, None] = field(default_factory=dict)
-    entry: "_Entry[_Class] | None" = None
-    _heap: list[_Entry[WorkloadKey]] = field(default_factory=list)
+    entry: "_HeapEntry[_Class] | None" = None
+    _heap: list[_HeapEntry[WorkloadKey]] = field(default_factory=list)
 
     def enter(self, item: Pending) -> None:
         """Lets a member be tried; entries of those that left go when they are too many."""
         if len(self._heap) > 2 * len(self.members) + _SLACK:
-            others = [one for one in self.members.values() if not one.parked and one is not item]
-            self._heap = [_Entry(one.order, one.workload.key) for one in others]
+            rest = [
+                member
+                for member in self.members.values()
+                if not member.parked and member is not item
+            ]
+            self._heap = [_HeapEntry(member.order, member.workload.key) for member in rest]
             heapq.heapify(self._heap)
-        heapq.heappush(self._heap, _Entry(item.order, item.workload.key))
+        heapq.heappush(self._heap, _HeapEntry(item.order, item.workload.key))
 
     def first(self) -> Pending | None:
         """The first member that may be tried."""
         while self._heap:
             entry = self._heap[0]
-            found = self.members.get(entry.what)
-            if found is not None and not found.parked and found.order == entry.order:
-                return found
+            member = self.members.get(entry.what)
+            if member is not None and not member.parked and member.order == entry.order:
+                return member
             heapq.heappop(self._heap)
         return None
 
@@ -210,7 +214,7 @@ class PendingQueue:
         self._orders: dict[LocalQueueKey | None, list[OrderKey]] = {}
         """Sorted; by LocalQueue where there is a ranking, else of all under None."""
         self._classes: dict[Hashable, _Class] = {}
-        self._heap: list[_Entry[_Class]] = []
+        self._heap: list[_HeapEntry[_Class]] = []
         self._sticky: WorkloadKey | None = None
         self._parked_classes: dict[Hashable, None] = {}
         self._parked_items: dict[WorkloadKey, None] = {}
@@ -300,8 +304,8 @@ class PendingQueue:
 
     def _ranked_head(self) -> Pending | None:
         firsts = [group.first() for group in self._classes.values() if not group.is_parked]
-        found = [first for first in (*firsts, self._preemptor()) if first is not None]
-        return min(found, key=self._shown_order, default=None)
+        heads_found = [first for first in (*firsts, self._preemptor()) if first is not None]
+        return min(heads_found, key=self._shown_order, default=None)
 
     def _preemptor(self) -> Pending | None:
         """The workload that waits for its victims to leave, if it competes."""
@@ -348,13 +352,13 @@ class PendingQueue:
         is_same = group.result is not None and group.result.reason == result.reason
         concerned = group.untold if is_same else group.members
         group.is_parked, group.result = True, result
-        found = tuple(
+        told_members = tuple(
             key for key in concerned if key != item.workload.key and not self._items[key].parked
         )
-        for key in (item.workload.key, *found):
+        for key in (item.workload.key, *told_members):
             self._items[key].told = True
             group.untold.pop(key, None)
-        return found
+        return told_members
 
     def _stays(self, item: Pending, requeue: Requeue) -> bool:
         """Return whether it may be tried again without an event."""
@@ -408,7 +412,7 @@ class PendingQueue:
         self._push(item, group)
 
     def _push(self, item: Pending, group: _Class) -> None:
-        group.entry = _Entry(item.order, group)
+        group.entry = _HeapEntry(item.order, group)
         heapq.heappush(self._heap, group.entry)
 
     def wake(self, key: WorkloadKey, now_us: int) -> None:
@@ -421,13 +425,13 @@ class PendingQueue:
 
     def active(self) -> list[Pending]:
         """Return the workloads that may be tried, in order."""
-        found = [item for item in self._items.values() if self._is_active(item)]
-        return sorted(found, key=self._shown_order)
+        active_items = [item for item in self._items.values() if self._is_active(item)]
+        return sorted(active_items, key=self._shown_order)
 
     def parked(self) -> list[Pending]:
         """Return the workloads that wait for an event, in order."""
-        found = [item for item in self._items.values() if not self._is_active(item)]
-        return sorted(found, key=self._shown_order)
+        parked_items = [item for item in self._items.values() if not self._is_active(item)]
+        return sorted(parked_items, key=self._shown_order)
 
     def place(self, key: WorkloadKey) -> int | None:
         """Return the place of a workload among all that wait, from 1; None if it does not.
@@ -486,7 +490,7 @@ class PendingQueue:
         key = item.workload.key
         self._items[key] = item
         if len(self._by_age) > 2 * len(self._items) + _SLACK:
-            self._by_age = [(one.queue_us, name) for name, one in self._items.items()]
+            self._by_age = [(item.queue_us, name) for name, item in self._items.items()]
             heapq.heapify(self._by_age)
         else:
             heapq.heappush(self._by_age, (item.queue_us, key))
@@ -518,7 +522,7 @@ class PendingQueues:
         queues: one per ClusterQueue that exists.
     """
 
-    def __init__(self, forest: Forest, changes: Changes) -> None:
+    def __init__(self, forest: CohortHierarchy, changes: Changes) -> None:
         self.queues: dict[ClusterQueueName, PendingQueue] = {}
         self._forest = forest
         self._changes = changes
@@ -566,9 +570,9 @@ class PendingQueues:
 
     def take_moved(self) -> tuple[ClusterQueueName, ...]:
         """Return the queues that somebody has entered or left since the last call."""
-        found = tuple(self._moved)
+        moved = tuple(self._moved)
         self._moved.clear()
-        return found
+        return moved
 
     def put(self, item: Pending, name: ClusterQueueName, now_us: int) -> None:
         """Queue a workload, instead of an earlier form of it."""
@@ -597,7 +601,7 @@ class PendingQueues:
             self._moved[name] = None
             self._changes.queue(name)
 
-    def stir(self, name: ClusterQueueName) -> None:
+    def mark_active(self, name: ClusterQueueName) -> None:
         """Note that a queue may have a head again."""
         if name in self.queues:
             self._busy[name] = None
@@ -623,21 +627,21 @@ class PendingQueues:
         """Return whether some queue has a head."""
         return any(self._head(name) is not None for name in list(self._busy))
 
-    def heads(self, most: int | None) -> list[tuple[ClusterQueueName, Pending]]:
+    def heads(self, limit: int | None) -> list[tuple[ClusterQueueName, Pending]]:
         """Return the heads to be decided now: of whole trees, and about as many as asked.
 
         Trees that were served go to the end of the line.
         """
-        names = sorted(self._busy) if most is None else self._of_trees(most)
+        names = sorted(self._busy) if limit is None else self._of_trees(limit)
         return [(name, head) for name in names if (head := self._head(name)) is not None]
 
-    def _of_trees(self, most: int) -> list[ClusterQueueName]:
+    def _of_trees(self, limit: int) -> list[ClusterQueueName]:
         trees: dict[int, list[ClusterQueueName]] = {}
         for name in self._busy:
             trees.setdefault(id(self._forest.queues[name].root()), []).append(name)
         chosen: list[ClusterQueueName] = []
         for names in trees.values():
-            if chosen and len(chosen) + len(names) > most:
+            if chosen and len(chosen) + len(names) > limit:
                 break
             chosen += sorted(names)
         for name in chosen:

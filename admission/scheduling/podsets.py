@@ -47,8 +47,8 @@ class Demand:
         if each is None:
             each = pod_set.requests.get(resource, 0)
         total = amount.multiply(max(0, each), self.count)
-        for one in pod_set.together:
-            total = amount.add(total, one.in_flavor(flavor, resource))
+        for member in pod_set.together:
+            total = amount.add(total, member.in_flavor(flavor, resource))
         return total
 
     def scaled(self, count: int) -> "Demand":
@@ -75,9 +75,9 @@ def _demand(pod_set: PodSet) -> Demand:
 def demand_of(pod_set: PodSet, count: int) -> Demand:
     """Return the demand of so many of a pod set's pods."""
     requests = _total(pod_set.requests, count)
-    for one in pod_set.together:
-        for resource, most in one.requests.items():
-            requests[resource] = amount.add(requests.get(resource, 0), most)
+    for member in pod_set.together:
+        for resource, highest in member.requests.items():
+            requests[resource] = amount.add(requests.get(resource, 0), highest)
     return Demand(pod_set, count, requests)
 
 
@@ -90,20 +90,24 @@ def exceeds(workload: Workload) -> bool:
 
     One that holds none does not. What is not covered by its queue counts where all pods share it.
     """
-    held = workload.reservation
-    assigned = {} if held is None else {one.name: one for one in held.pod_sets}
+    reservation = workload.reservation
+    assigned = (
+        {}
+        if reservation is None
+        else {assignment.name: assignment for assignment in reservation.pod_sets}
+    )
     for pod_set in workload.pod_sets:
-        one = assigned.get(pod_set.name)
-        if one is None:
+        assignment = assigned.get(pod_set.name)
+        if assignment is None:
             continue
-        demand = demand_of(pod_set, one.count)
+        demand = demand_of(pod_set, assignment.count)
         shared = {resource for each in pod_set.together for resource in each.requests}
-        for resource, most in demand.requests.items():
-            flavor = one.flavors.get(resource)
+        for resource, highest in demand.requests.items():
+            flavor = assignment.flavors.get(resource)
             if flavor is None:
-                if resource in shared and most > 0:
+                if resource in shared and highest > 0:
                     return True
-            elif demand.in_flavor(flavor, resource) > one.usage.get(resource, 0):
+            elif demand.in_flavor(flavor, resource) > assignment.usage.get(resource, 0):
                 return True
     return False
 
@@ -115,10 +119,10 @@ def reduced(demanded: Sequence[Demand], step: int) -> tuple[Demand, ...]:
     """
     steps = partial_steps(demanded)
     return tuple(
-        one.scaled(_in_slices(one, one.count - _reducible(one) * step // steps))
-        if _reducible(one)
-        else one
-        for one in demanded
+        demand.scaled(_in_slices(demand, demand.count - _reducible(demand) * step // steps))
+        if _reducible(demand)
+        else demand
+        for demand in demanded
     )
 
 
@@ -126,27 +130,27 @@ def _in_slices(demanded: Demand, count: int) -> int:
     """So many pods or fewer that fill whole slices, as far as the minimum allows it."""
     request = demanded.pod_set.topology
     size = 1 if request is None else request.slice_size
-    least = demanded.pod_set.min_count or 0
-    whole = max(count - count % size, -(-least // size) * size)
+    minimum = demanded.pod_set.min_count or 0
+    whole = max(count - count % size, -(-minimum // size) * size)
     return whole if whole <= demanded.count else count
 
 
 def partial_steps(demanded: Sequence[Demand]) -> int:
     """Return how many pods may be left out at most."""
-    return sum(_reducible(one) for one in demanded)
+    return sum(_reducible(demand) for demand in demanded)
 
 
 def _reducible(demanded: Demand) -> int:
-    least = demanded.pod_set.min_count
-    return 0 if least is None else max(0, demanded.count - least)
+    minimum = demanded.pod_set.min_count
+    return 0 if minimum is None else max(0, demanded.count - minimum)
 
 
 def groups(demanded: Sequence[Demand]) -> tuple[tuple[Demand, ...], ...]:
     """Return pod sets that must get the same flavors, in the order of their first member."""
-    found: dict[Hashable, list[Demand]] = {}
-    for index, one in enumerate(demanded):
-        found.setdefault(one.pod_set.group or index, []).append(one)
-    return tuple(tuple(members) for members in found.values())
+    by_key: dict[Hashable, list[Demand]] = {}
+    for index, demand in enumerate(demanded):
+        by_key.setdefault(demand.pod_set.group or index, []).append(demand)
+    return tuple(tuple(members) for members in by_key.values())
 
 
 def queue_timestamp(workload: Workload, *, by_eviction: bool = True) -> int:
@@ -193,11 +197,11 @@ def _pod_set_key(pod_set: PodSet) -> Hashable:
         tuple(pod_set.unsuited),
         tuple(
             (
-                one.key,
-                _frozen(one.requests),
-                tuple((f, _frozen(amounts)) for f, amounts in one.requests_by_flavor.items()),
+                member.key,
+                _frozen(member.requests),
+                tuple((f, _frozen(amounts)) for f, amounts in member.requests_by_flavor.items()),
             )
-            for one in pod_set.together
+            for member in pod_set.together
         ),
     )
 

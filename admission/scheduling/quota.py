@@ -13,29 +13,29 @@ from admission.base.amount import UNLIMITED
 from admission.base.names import FlavorResource, WorkloadKey
 from admission.base.why import NOT_ELSEWHERE, Elsewhere
 from admission.scheduling import caps
-from admission.scheduling.hierarchy import Forest, Node, QueueNode
+from admission.scheduling.hierarchy import CohortHierarchy, QueueNode, QuotaNode
 from admission.scheduling.reserving import ReservingWorkload
 
 
-def nominal(node: Node, fr: FlavorResource) -> int:
+def nominal(node: QuotaNode, fr: FlavorResource) -> int:
     """Return the node's own nominal quota."""
-    own = node.quotas.get(fr)
-    return 0 if own is None else own.nominal
+    own_quota = node.quotas.get(fr)
+    return 0 if own_quota is None else own_quota.nominal
 
 
-def withheld(node: Node, fr: FlavorResource) -> int:
+def withheld(node: QuotaNode, fr: FlavorResource) -> int:
     """Return what the node is promised beyond its nominal quota and is not there for it."""
-    own = node.quotas.get(fr)
-    return 0 if own is None else own.withheld
+    own_quota = node.quotas.get(fr)
+    return 0 if own_quota is None else own_quota.withheld
 
 
-def elsewhere(node: Node, fr: FlavorResource) -> Elsewhere:
+def elsewhere(node: QuotaNode, fr: FlavorResource) -> Elsewhere:
     """Return what of that exists and is promised to others before."""
-    own = node.quotas.get(fr)
-    return NOT_ELSEWHERE if own is None else own.elsewhere
+    own_quota = node.quotas.get(fr)
+    return NOT_ELSEWHERE if own_quota is None else own_quota.elsewhere
 
 
-def local_available(node: Node, fr: FlavorResource) -> int:
+def local_available(node: QuotaNode, fr: FlavorResource) -> int:
     """Return what is left of the part of its quota that the node never lends; never negative."""
     kept = node.guaranteed.get(fr, 0)
     if kept == UNLIMITED:
@@ -43,9 +43,9 @@ def local_available(node: Node, fr: FlavorResource) -> int:
     return max(0, kept - node.usage.get(fr, 0))
 
 
-def add_usage(node: Node, fr: FlavorResource, value: int) -> None:
+def add_usage(node: QuotaNode, fr: FlavorResource, value: int) -> None:
     """Add usage here, and above as far as it exceeds what the node never lends."""
-    above: Node | None = node
+    above: QuotaNode | None = node
     while above is not None and value > 0:
         node, above = above, above.parent
         rest = value - local_available(node, fr)
@@ -53,9 +53,9 @@ def add_usage(node: Node, fr: FlavorResource, value: int) -> None:
         value = rest
 
 
-def remove_usage(node: Node, fr: FlavorResource, value: int) -> None:
+def remove_usage(node: QuotaNode, fr: FlavorResource, value: int) -> None:
     """Remove usage: the inverse of ``add_usage``."""
-    above: Node | None = node
+    above: QuotaNode | None = node
     while above is not None and value > 0:
         node, above = above, above.parent
         used = node.usage.get(fr, 0)
@@ -63,13 +63,13 @@ def remove_usage(node: Node, fr: FlavorResource, value: int) -> None:
         value = min(value, used - node.guaranteed.get(fr, 0))
 
 
-def add_all(node: Node, usage: Mapping[FlavorResource, int]) -> None:
+def add_all(node: QuotaNode, usage: Mapping[FlavorResource, int]) -> None:
     """Add a whole usage."""
     for fr, value in usage.items():
         add_usage(node, fr, value)
 
 
-def remove_all(node: Node, usage: Mapping[FlavorResource, int]) -> None:
+def remove_all(node: QuotaNode, usage: Mapping[FlavorResource, int]) -> None:
     """Remove a whole usage."""
     for fr, value in usage.items():
         remove_usage(node, fr, value)
@@ -112,13 +112,13 @@ def surge_left(queue: QueueNode, fr: FlavorResource) -> int:
     return queue.spec.surge_quota.get(fr, 0) - queue.surge_usage.get(fr, 0)
 
 
-def available(node: Node, fr: FlavorResource) -> int:
+def available(node: QuotaNode, fr: FlavorResource) -> int:
     """Return what the node could still take, borrowing included; negative after over-admission."""
     used = node.usage.get(fr, 0)
     parent = node.parent
     if parent is None:
-        own = node.subtree.get(fr, 0)
-        return own if own == UNLIMITED else own - used
+        subtree_quota = node.subtree.get(fr, 0)
+        return subtree_quota if subtree_quota == UNLIMITED else subtree_quota - used
     above = available(parent, fr)
     quota = node.quotas.get(fr)
     kept = node.guaranteed.get(fr, 0)
@@ -129,7 +129,7 @@ def available(node: Node, fr: FlavorResource) -> int:
     return amount.add(kept if kept == UNLIMITED else kept - used, above)
 
 
-def _borrowable(node: Node, fr: FlavorResource, limit: int) -> int:
+def _borrowable(node: QuotaNode, fr: FlavorResource, limit: int) -> int:
     """Return what the node may still take from its parent under its borrowing limit."""
     kept = node.guaranteed.get(fr, 0)
     lent = amount.subtract(node.subtree.get(fr, 0), kept)
@@ -137,26 +137,26 @@ def _borrowable(node: Node, fr: FlavorResource, limit: int) -> int:
     return amount.add(lent if lent == UNLIMITED else lent - taken, limit)
 
 
-def potential(node: Node, fr: FlavorResource) -> int:
+def potential(node: QuotaNode, fr: FlavorResource) -> int:
     """Return the most the node could ever take, were nothing in use."""
-    known = node.potential.get(fr)
-    if known is None:
-        known = node.potential[fr] = _potential(node, fr)
-    return known
+    potential_known = node.potential.get(fr)
+    if potential_known is None:
+        potential_known = node.potential[fr] = _potential(node, fr)
+    return potential_known
 
 
-def _potential(node: Node, fr: FlavorResource) -> int:
-    own = node.subtree.get(fr, 0)
+def _potential(node: QuotaNode, fr: FlavorResource) -> int:
+    subtree_quota = node.subtree.get(fr, 0)
     if node.parent is None:
-        return own
-    most = amount.add(node.guaranteed.get(fr, 0), potential(node.parent, fr))
+        return subtree_quota
+    highest = amount.add(node.guaranteed.get(fr, 0), potential(node.parent, fr))
     quota = node.quotas.get(fr)
     if quota is not None and quota.borrowing_limit is not None:
-        most = min(most, amount.add(own, quota.borrowing_limit))
-    return most
+        highest = min(highest, amount.add(subtree_quota, quota.borrowing_limit))
+    return highest
 
 
-def borrow_height(node: Node, fr: FlavorResource, value: int) -> tuple[int, bool]:
+def borrow_height(node: QuotaNode, fr: FlavorResource, value: int) -> tuple[int, bool]:
     """Return the height of the lowest subtree whose own quota holds usage and value together.
 
     Returns:
@@ -185,7 +185,7 @@ def borrow_height(node: Node, fr: FlavorResource, value: int) -> tuple[int, bool
 
 
 def to_take_back(
-    forest: Forest, may_take: Callable[[WorkloadKey], bool]
+    forest: CohortHierarchy, may_take: Callable[[WorkloadKey], bool]
 ) -> tuple[WorkloadKey, ...]:
     """Return the newest reservations first, queue by queue in order of their names.
 
@@ -201,8 +201,12 @@ def to_take_back(
         if not _is_over(node):
             continue
         candidates = sorted(
-            (one for one in node.workloads.values() if may_take(one.key) and not one.surges),
-            key=lambda one: (one.reserved_us, one.uid),
+            (
+                workload
+                for workload in node.workloads.values()
+                if may_take(workload.key) and not workload.surges
+            ),
+            key=lambda workload: (workload.reserved_us, workload.uid),
         )
         while candidates and _is_over(node):
             workload = candidates.pop()

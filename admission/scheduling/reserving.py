@@ -76,10 +76,10 @@ def of(
         waived: keys of what it shares with others and is not charged for.
         by_eviction: see ``Config.requeue_by_eviction``.
     """
-    known = {pod_set.name: pod_set for pod_set in workload.pod_sets}
+    pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
     usage: dict[FlavorResource, int] = {}
     for assigned in reservation.pod_sets:
-        _add(usage, assigned, known.get(assigned.name), waived)
+        _add(usage, assigned, pod_sets.get(assigned.name), waived)
     return ReservingWorkload(
         key=workload.key,
         uid=workload.uid,
@@ -111,8 +111,10 @@ def _add(
     shared = () if pod_set is None else pod_set.together
     for resource, flavor in assigned.flavors.items():
         used = assigned.usage.get(resource, 0)
-        together = min(sum(one.in_flavor(flavor, resource) for one in shared), used)
-        charged = sum(one.in_flavor(flavor, resource) for one in shared if one.key not in waived)
+        together = min(sum(demand.in_flavor(flavor, resource) for demand in shared), used)
+        charged = sum(
+            demand.in_flavor(flavor, resource) for demand in shared if demand.key not in waived
+        )
         used -= together
         if count < assigned.count:
             used = amount.scale_down(used, assigned.count, count)

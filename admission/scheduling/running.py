@@ -40,8 +40,8 @@ def charged(
     covered = {r for group in queue.resource_groups for r in group.covered_resources}
     demanded = podsets.demands(workload)
     if PODS in covered:
-        demanded = tuple(one.with_pods() for one in demanded)
-    assigned = tuple(_assigned(one, queue, flavors, node_labels) for one in demanded)
+        demanded = tuple(demand.with_pods() for demand in demanded)
+    assigned = tuple(_assigned(demand, queue, flavors, node_labels) for demand in demanded)
     reservation = Reservation(
         cluster_queue=queue.name, pod_sets=assigned, reserved_us=now_us, admitted_us=now_us
     )
@@ -54,18 +54,20 @@ def _assigned(
     flavors: Mapping[FlavorName, ResourceFlavor],
     node_labels: Mapping[str, str],
 ) -> PodSetAssignment:
-    given: dict[ResourceName, FlavorName] = {}
+    flavors_given: dict[ResourceName, FlavorName] = {}
     for group in queue.resource_groups:
-        asked = [r for r in group.covered_resources if demand.requests.get(r, 0) > 0]
-        flavor = _flavor(demand.pod_set, group, flavors, node_labels) if asked else None
+        resources_asked = [r for r in group.covered_resources if demand.requests.get(r, 0) > 0]
+        flavor = _flavor(demand.pod_set, group, flavors, node_labels) if resources_asked else None
         if flavor is not None:
-            given.update(dict.fromkeys(asked, flavor))
-    resources = sorted(given)
+            flavors_given.update(dict.fromkeys(resources_asked, flavor))
+    resources = sorted(flavors_given)
     return PodSetAssignment(
         name=demand.pod_set.name,
         count=demand.count,
-        flavors={resource: given[resource] for resource in resources},
-        usage={resource: demand.in_flavor(given[resource], resource) for resource in resources},
+        flavors={resource: flavors_given[resource] for resource in resources},
+        usage={
+            resource: demand.in_flavor(flavors_given[resource], resource) for resource in resources
+        },
     )
 
 
@@ -79,8 +81,8 @@ def _flavor(
     names = [quotas.name for quotas in group.flavors]
     for labels in (pod_set.node_selector, {**node_labels, **pod_set.node_selector}):
         for name in names:
-            wanted = flavors[name].node_labels if name in flavors else {}
-            if wanted and wanted.items() <= labels.items():
+            node_labels_wanted = flavors[name].node_labels if name in flavors else {}
+            if node_labels_wanted and node_labels_wanted.items() <= labels.items():
                 return name
     plain = (name for name in names if name in flavors and not flavors[name].node_labels)
     return next(plain, names[0] if names else None)

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 from admission.base import amount
 from admission.base.names import ClusterQueueName, FlavorName, ResourceName, Uid, WorkloadKey
 from admission.scheduling.decisions import Admit, PodSetAssignment, Wait
-from admission.scheduling.heads import Verdict
+from admission.scheduling.heads import HeadResult
 from admission.scheduling.hierarchy import QueueNode
 from admission.scheduling.model import PodSet, Reservation, ResourceGroup, Together, Workload
 from admission.scheduling.pending import Pending
@@ -52,24 +52,24 @@ _Value = TypeVar("_Value")
 
 def keys(workload: Workload) -> frozenset[str]:
     """Return what a workload shares with whoever names the same."""
-    return frozenset(one.key for pod_set in workload.pod_sets for one in pod_set.together)
+    return frozenset(shared.key for pod_set in workload.pod_sets for shared in pod_set.together)
 
 
 def flavor_of(key: str, workload: Workload, reservation: Reservation) -> FlavorName | None:
     """Return the flavor in which a shared claim is held; None if it is not known."""
-    assigned = {one.name: one for one in reservation.pod_sets}
+    assigned = {pod_set_.name: pod_set_ for pod_set_ in reservation.pod_sets}
     for pod_set in workload.pod_sets:
-        held = assigned.get(pod_set.name)
-        for one in pod_set.together if held is not None else ():
-            if one.key == key and held is not None:
-                found = (held.flavors.get(resource) for resource in one.requests)
-                return next((flavor for flavor in found if flavor is not None), None)
+        assignment = assigned.get(pod_set.name)
+        for shared in pod_set.together if assignment is not None else ():
+            if shared.key == key and assignment is not None:
+                flavors = (assignment.flavors.get(resource) for resource in shared.requests)
+                return next((flavor for flavor in flavors if flavor is not None), None)
     return None
 
 
 def relieved(
     workload: Workload,
-    held: Mapping[str, FlavorName | None],
+    flavors_of_shared: Mapping[str, FlavorName | None],
     waived: Collection[str],
     groups: Iterable[ResourceGroup],
 ) -> Workload:
@@ -77,77 +77,80 @@ def relieved(
 
     Args:
         workload: the workload with its own requests.
-        held: the flavor in which each thing is held that it shares with somebody who holds quota.
+        flavors_of_shared: the flavor in which each thing is held that it shares with somebody
+            who holds quota.
         waived: keys of those things that its ClusterQueue is charged for already.
         groups: of its ClusterQueue.
     """
     listed = [{flavor.name for flavor in group.flavors} for group in groups]
-    pod_sets = tuple(_relieved(one, held, waived, listed) for one in workload.pod_sets)
+    pod_sets = tuple(
+        _relieved(pod_set, flavors_of_shared, waived, listed) for pod_set in workload.pod_sets
+    )
     return replace(workload, pod_sets=pod_sets)
 
 
 def _relieved(
     pod_set: PodSet,
-    held: Mapping[str, FlavorName | None],
+    flavors_of_shared: Mapping[str, FlavorName | None],
     waived: Collection[str],
     groups: Iterable[Collection[FlavorName]],
 ) -> PodSet:
     unsuited = dict(pod_set.unsuited)
     together = []
-    for one in pod_set.together:
-        is_waived = one.key in waived
-        free = Together(key=one.key, requests=dict.fromkeys(one.requests, 0))
-        together.append(free if is_waived else one)
-        if one.key not in held:
+    for shared in pod_set.together:
+        is_waived = shared.key in waived
+        free = Together(key=shared.key, requests=dict.fromkeys(shared.requests, 0))
+        together.append(free if is_waived else shared)
+        if shared.key not in flavors_of_shared:
             continue
-        place = held[one.key]
-        why = f"ResourceClaim {one.key} is held in flavor {place}"
-        others = (flavor for group in groups if place in group for flavor in sorted(group))
-        unsuited |= {flavor: why for flavor in others if flavor != place}
+        place = flavors_of_shared[shared.key]
+        why = f"ResourceClaim {shared.key} is held in flavor {place}"
+        other_flavors = (flavor for group in groups if place in group for flavor in sorted(group))
+        unsuited |= {flavor: why for flavor in other_flavors if flavor != place}
     return replace(pod_set, together=tuple(together), unsuited=unsuited)
 
 
-def in_full(verdict: Verdict, asked: Workload) -> Verdict:
+def in_full(verdict: HeadResult, whole: Workload) -> HeadResult:
     """Return an admission that states what the pods use, where it was decided without a charge.
 
     Args:
         verdict: verdict about the workload without what it shares.
-        asked: the workload as it asks.
+        whole: the workload as it asks.
     """
     decision = verdict.decision
     if isinstance(decision, Wait):
         return verdict
-    return replace(verdict, decision=_admit_in_full(decision, verdict.head.workload, asked))
+    return replace(verdict, decision=_admit_in_full(decision, verdict.head.workload, whole))
 
 
-def _admit_in_full(admit: Admit, decided: Workload, asked: Workload) -> Admit:
-    if decided.pod_sets == asked.pod_sets:
+def _admit_in_full(admit: Admit, decided: Workload, whole: Workload) -> Admit:
+    if decided.pod_sets == whole.pod_sets:
         return admit
-    before = {one.name: one for one in decided.pod_sets}
-    after = {one.name: one for one in asked.pod_sets}
+    before = {pod_set.name: pod_set for pod_set in decided.pod_sets}
+    after = {pod_set.name: pod_set for pod_set in whole.pod_sets}
     return replace(
         admit,
         pod_sets=tuple(
-            _in_full(one, before[one.name].together, after[one.name].together)
-            for one in admit.pod_sets
+            _in_full(pod_set, before[pod_set.name].together, after[pod_set.name].together)
+            for pod_set in admit.pod_sets
         ),
     )
 
 
 def _in_full(
-    assigned: PodSetAssignment, decided: Iterable[Together], asked: Iterable[Together]
+    assigned: PodSetAssignment, decided: Iterable[Together], whole: Iterable[Together]
 ) -> PodSetAssignment:
     usage: dict[ResourceName, int] = dict(assigned.usage)
-    for one, other in zip(asked, decided, strict=True):
-        for resource in one.requests:
+    for member, other in zip(whole, decided, strict=True):
+        for resource in member.requests:
             flavor = assigned.flavors.get(resource)
             if flavor is not None:
-                more = one.in_flavor(flavor, resource) - other.in_flavor(flavor, resource)
-                usage[resource] = amount.add(usage.get(resource, 0), more)
+                excess = member.in_flavor(flavor, resource) - other.in_flavor(flavor, resource)
+                usage[resource] = amount.add(usage.get(resource, 0), excess)
     return replace(assigned, usage=usage)
 
 
-class Sharing:
+class SharedClaims:
     """Users and holders of what is shared, by its key."""
 
     def __init__(self) -> None:
@@ -167,52 +170,52 @@ class Sharing:
         if not shared and key not in self._keys:
             return
         concerned = shared | self._keys.get(key, frozenset())
-        before = {one: self._standing(one) for one in concerned}
+        before = {shared_key: self._standing(shared_key) for shared_key in concerned}
         self._forget(key)
         if shared:
             self._keys[key] = shared
-        for one in shared:
-            self._users.setdefault(one, {})[key] = None
+        for shared_ in shared:
+            self._users.setdefault(shared_, {})[key] = None
             if reservation is not None:
-                self._holders.setdefault(one, {})[key] = _Holder(
+                self._holders.setdefault(shared_, {})[key] = _Holder(
                     (reservation.reserved_us, workload.uid),
                     reservation.cluster_queue,
-                    flavor_of(one, workload, reservation),
+                    flavor_of(shared_, workload, reservation),
                 )
         self._concern_others(before, key)
 
     def drop(self, key: WorkloadKey) -> None:
         """Forget a workload."""
-        before = {one: self._standing(one) for one in self._keys.get(key, ())}
+        before = {shared_key: self._standing(shared_key) for shared_key in self._keys.get(key, ())}
         self._forget(key)
         self._concerned.pop(key, None)
         self._concern_others(before, key)
 
     def take_concerned(self) -> tuple[WorkloadKey, ...]:
         """Return workloads that are counted otherwise for what was noted since the last call."""
-        found = tuple(self._concerned)
+        concerned = tuple(self._concerned)
         self._concerned.clear()
-        return found
+        return concerned
 
     def waived(self, key: WorkloadKey, queue: ClusterQueueName) -> frozenset[str]:
         """Return what a workload is not charged for in a ClusterQueue, as another one there is."""
         return frozenset(
-            one
-            for one in self._keys.get(key, ())
-            if self._standing(one).charged.get(queue, key) != key
+            shared_key
+            for shared_key in self._keys.get(key, ())
+            if self._standing(shared_key).charged.get(queue, key) != key
         )
 
     def relieved(self, workload: Workload, queue: QueueNode) -> Workload:
         """Return a waiting workload as it is counted in a ClusterQueue."""
-        held = {}
-        for one in self._keys.get(workload.key, ()):
-            first = self._standing(one).first
+        flavors_of_shared = {}
+        for shared_key in self._keys.get(workload.key, ()):
+            first = self._standing(shared_key).first
             if first is not None and first != workload.key:
-                held[one] = self._holders[one][first].flavor
-        if not held:
+                flavors_of_shared[shared_key] = self._holders[shared_key][first].flavor
+        if not flavors_of_shared:
             return workload
         waived = self.waived(workload.key, queue.spec.name)
-        return relieved(workload, held, waived, queue.spec.resource_groups)
+        return relieved(workload, flavors_of_shared, waived, queue.spec.resource_groups)
 
     def apart(
         self, chosen: Iterable[tuple[ClusterQueueName, Pending]]
@@ -221,14 +224,14 @@ class Sharing:
 
         Where one of two is given quota, the other has to go where that is.
         """
-        found: list[tuple[ClusterQueueName, Pending]] = []
+        apart: list[tuple[ClusterQueueName, Pending]] = []
         taken: set[str] = set()
         for name, item in chosen:
             shared = self._keys.get(item.workload.key, frozenset())
             if taken.isdisjoint(shared):
-                found.append((name, item))
+                apart.append((name, item))
                 taken |= shared
-        return found
+        return apart
 
     def _standing(self, key: str) -> _Standing:
         """Who holds what is shared now, and who is charged for it."""
@@ -238,19 +241,23 @@ class Sharing:
             other = charged.get(holder.queue)
             if other is None or holder.rank < holders[other].rank:
                 charged[holder.queue] = member
-        first = min(charged.values(), key=lambda one: holders[one].rank, default=None)
+        first = min(charged.values(), key=lambda holder: holders[holder].rank, default=None)
         return _Standing(first, charged)
 
     def _concern_others(self, before: Mapping[str, _Standing], key: WorkloadKey) -> None:
-        changed = (one for one in sorted(before) if self._standing(one) != before[one])
-        for user in (user for one in changed for user in self._users.get(one, ())):
+        changed = (
+            shared_key
+            for shared_key in sorted(before)
+            if self._standing(shared_key) != before[shared_key]
+        )
+        for user in (user for shared_key in changed for user in self._users.get(shared_key, ())):
             if user != key:
                 self._concerned[user] = None
 
     def _forget(self, key: WorkloadKey) -> None:
-        for one in self._keys.pop(key, ()):
-            _remove(self._users, one, key)
-            _remove(self._holders, one, key)
+        for shared_key in self._keys.pop(key, ()):
+            _remove(self._users, shared_key, key)
+            _remove(self._holders, shared_key, key)
 
 
 def _remove(index: dict[str, dict[WorkloadKey, _Value]], key: str, member: WorkloadKey) -> None:

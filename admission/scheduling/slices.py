@@ -14,7 +14,7 @@ from admission.base import amount
 from admission.base.names import FlavorName, ResourceName
 from admission.scheduling import podsets
 from admission.scheduling.decisions import Admit
-from admission.scheduling.heads import Verdict
+from admission.scheduling.heads import HeadResult
 from admission.scheduling.model import (
     PodSet,
     PodSetAssignment,
@@ -25,7 +25,7 @@ from admission.scheduling.model import (
 
 
 def relieved(
-    new: Workload, old: Workload, held: Reservation, groups: Iterable[ResourceGroup]
+    new: Workload, old: Workload, reservation: Reservation, groups: Iterable[ResourceGroup]
 ) -> Workload | None:
     """Return a waiting slice as it is counted: with the pods that it has more than the old one.
 
@@ -34,42 +34,48 @@ def relieved(
     Args:
         new: the slice that waits.
         old: the one that it replaces.
-        held: what the old one holds.
+        reservation: what the old one holds.
         groups: of the ClusterQueue.
     """
     listed = [{flavor.name for flavor in group.flavors} for group in groups]
-    before = {one.name: one for one in old.pod_sets}
-    assigned = {one.name: one for one in held.pod_sets}
-    if [one.name for one in new.pod_sets] != list(before) or assigned.keys() != before.keys():
+    before = {pod_set.name: pod_set for pod_set in old.pod_sets}
+    assigned = {pod_set.name: pod_set for pod_set in reservation.pod_sets}
+    if [pod_set.name for pod_set in new.pod_sets] != list(
+        before
+    ) or assigned.keys() != before.keys():
         return None
     pod_sets = []
-    for one in new.pod_sets:
-        given = assigned[one.name]
-        if not _is_alike(one, given):
+    for pod_set in new.pod_sets:
+        assignment = assigned[pod_set.name]
+        if not _is_alike(pod_set, assignment):
             return None
-        pods = one.effective_count - min(before[one.name].effective_count, given.count)
-        elsewhere = _elsewhere(given.flavors.values(), listed)
+        pods = pod_set.effective_count - min(
+            before[pod_set.name].effective_count, assignment.count
+        )
+        elsewhere = _elsewhere(assignment.flavors.values(), listed)
         pod_sets.append(
             replace(
-                one,
+                pod_set,
                 count=max(0, pods),
-                min_count=None if one.min_count is None else min(one.min_count, max(0, pods)),
+                min_count=None
+                if pod_set.min_count is None
+                else min(pod_set.min_count, max(0, pods)),
                 reclaimable=0,
-                unsuited={**one.unsuited, **elsewhere},
+                unsuited={**pod_set.unsuited, **elsewhere},
             )
         )
     return replace(new, pod_sets=tuple(pod_sets))
 
 
-def _is_alike(asked: PodSet, given: PodSetAssignment) -> bool:
+def _is_alike(pod_set: PodSet, assignment: PodSetAssignment) -> bool:
     """Return whether a pod asks for what each pod of an assignment was given."""
-    if asked.together:
+    if pod_set.together:
         return False
-    demand = podsets.demand_of(asked, given.count).with_pods()
+    demand = podsets.demand_of(pod_set, assignment.count).with_pods()
     return all(
         resource in demand.requests
-        and demand.in_flavor(flavor, resource) == given.usage.get(resource, 0)
-        for resource, flavor in given.flavors.items()
+        and demand.in_flavor(flavor, resource) == assignment.usage.get(resource, 0)
+        for resource, flavor in assignment.flavors.items()
     )
 
 
@@ -86,29 +92,29 @@ def _elsewhere(
     }
 
 
-def in_full(verdict: Verdict, asked: Workload) -> Verdict:
+def in_full(verdict: HeadResult, whole: Workload) -> HeadResult:
     """Return an admission that states what all pods of a slice use.
 
     Args:
         verdict: verdict about the slice without what its predecessor holds.
-        asked: the slice as it asks.
+        whole: the slice as it asks.
     """
     admit, decided = verdict.decision, verdict.head.workload
     if not isinstance(admit, Admit) or verdict.head.replaces is None:
         return verdict
-    before = {one.name: one for one in decided.pod_sets}
-    after = {one.name: one for one in asked.pod_sets}
+    before = {pod_set.name: pod_set for pod_set in decided.pod_sets}
+    after = {pod_set.name: pod_set for pod_set in whole.pod_sets}
     pod_sets = tuple(
-        _in_full(one, after[one.name], one.count - before[one.name].count)
-        for one in admit.pod_sets
+        _in_full(pod_set, after[pod_set.name], pod_set.count - before[pod_set.name].count)
+        for pod_set in admit.pod_sets
     )
     return replace(verdict, decision=replace(admit, pod_sets=pod_sets))
 
 
-def _in_full(assigned: PodSetAssignment, asked: PodSet, left_out: int) -> PodSetAssignment:
+def _in_full(assigned: PodSetAssignment, pod_set: PodSet, left_out: int) -> PodSetAssignment:
     """Return the assignment of all pods of a pod set but some that were left out."""
-    count = amount.add(asked.effective_count, left_out)
-    demand = podsets.demand_of(asked, count).with_pods()
+    count = amount.add(pod_set.effective_count, left_out)
+    demand = podsets.demand_of(pod_set, count).with_pods()
     usage: dict[ResourceName, int] = {
         resource: demand.in_flavor(flavor, resource)
         for resource, flavor in assigned.flavors.items()

@@ -17,7 +17,7 @@ from admission.base.names import (
 )
 from admission.scheduling import quota
 from admission.scheduling.consumption import Rank
-from admission.scheduling.hierarchy import Forest, QueueNode
+from admission.scheduling.hierarchy import CohortHierarchy, QueueNode
 from admission.scheduling.model import Config, LocalQueue, ResourceFlavor
 from admission.scheduling.places.enforcement import PodPlaces
 from admission.scheduling.places.model import Place, Want
@@ -45,7 +45,7 @@ class Snapshot:
         places: nodes, and what is free there; it follows what is removed and added here.
     """
 
-    forest: Forest
+    forest: CohortHierarchy
     flavors: Mapping[FlavorName, ResourceFlavor]
     config: Config
     cycle: int

@@ -34,15 +34,14 @@ from admission.scheduling import (
     slices,
     status,
 )
-from admission.scheduling.activity import Check, Dependencies, InactiveReasons
+from admission.scheduling.activity import CheckInfo, Dependencies, InactiveReasons
 from admission.scheduling.admission_fair_sharing import FairUsage
 from admission.scheduling.changes import Changed, Changes
 from admission.scheduling.consumption import Consumption, Rank
 from admission.scheduling.decisions import Admit, CycleResult, Wait
-from admission.scheduling.heads import Head, Verdict, result_of
-from admission.scheduling.hierarchy import CohortNode, Forest, QueueNode
+from admission.scheduling.heads import Head, HeadResult, result_of
+from admission.scheduling.hierarchy import CohortHierarchy, CohortNode, QueueNode
 from admission.scheduling.inadmissible import InadmissibleRequeues
-from admission.scheduling.ledger import Ledger
 from admission.scheduling.model import (
     DEFAULT_WEIGHT,
     ClusterQueue,
@@ -60,14 +59,15 @@ from admission.scheduling.places.enforcement import PodPlaces, asks_devices
 from admission.scheduling.places.model import Place
 from admission.scheduling.preemption import history, relief
 from admission.scheduling.preemption.history import PreemptionHistory
+from admission.scheduling.quota_holders import QuotaHolders
 from admission.scheduling.reserving import ReservingWorkload
 from admission.scheduling.snapshot import Snapshot
 from admission.scheduling.without_node import QuotaWithoutNode
 
-__all__ = ["Changed", "ClusterQueueStatus", "LocalQueueStatus", "State"]
+__all__ = ["Changed", "ClusterQueueStatus", "LocalQueueStatus", "SchedulerState"]
 
-ClusterQueueStatus = status.QueueStatus
-LocalQueueStatus = status.QueueStatus
+ClusterQueueStatus = status.QueueReport
+LocalQueueStatus = status.QueueReport
 
 
 _KEPT_US: Final = 60_000_000
@@ -75,7 +75,7 @@ _KEPT_US: Final = 60_000_000
 stopped or it has moved. While its victims end it is decided again and again."""
 
 
-class State:
+class SchedulerState:
     """Objects, usage and queues; decides who gets quota next.
 
     Attributes:
@@ -87,7 +87,7 @@ class State:
 
     def __init__(self, config: Config | None = None) -> None:
         self.config = config or Config()
-        self.forest = Forest()
+        self.forest = CohortHierarchy()
         self.cycles = 0
         self._supplies = Dependencies()
         self._namespaces: dict[str, Mapping[str, str]] = {}
@@ -105,7 +105,7 @@ class State:
         )
         self._changes = Changes()
         self._queues = PendingQueues(self.forest, self._changes)
-        self._ledger = Ledger(self.forest, self._changes, self._requeues)
+        self._ledger = QuotaHolders(self.forest, self._changes, self._requeues)
         self._fair_usage = FairUsage(
             self.config.admission_fair_sharing, self._ledger, self._changes
         )
@@ -118,7 +118,7 @@ class State:
         self._kept: dict[ClusterQueueName, tuple[WorkloadKey, int]] = {}
         """The workload of a ClusterQueue for which places are kept until its victims left, and
         when they are given up if nobody decides about it any more."""
-        self._sharing = sharing.Sharing()
+        self._sharing = sharing.SharedClaims()
         self._turned: dict[ClusterQueueName, None] = {}
         self._blockers: dict[ClusterQueueName, InactiveReasons] = {}
 
@@ -142,7 +142,7 @@ class State:
 
     def set_admission_check(self, name: str, *, active: bool, controller: str = "") -> None:
         """Add or replace an admission check."""
-        self._supplies.set_check(name, Check(active, controller))
+        self._supplies.set_check(name, CheckInfo(active, controller))
 
     def drop_admission_check(self, name: str) -> None:
         """Forget an admission check; ClusterQueues that need it become inactive."""
@@ -174,7 +174,7 @@ class State:
         if node is not None and node.spec == queue:
             return
         self._leaves(node, now_us)
-        known = node is not None
+        is_known = node is not None
         regrouped = node is not None and bool(node.spec.max_per_user) != bool(queue.max_per_user)
         node = self.forest.set_queue(queue)
         self._changes.edited(node)
@@ -182,11 +182,11 @@ class State:
         self._supplies.set_queue(queue)
         ranked = queue.usage_based and self.config.admission_fair_sharing is not None
         self._queues.open(queue, self._rank if ranked else None, now_us)
-        if not known:
+        if not is_known:
             self._ledger.attach(node)
         for local in self._locals_of(queue.name):
             self._changes.local(local.key)
-            if not known or regrouped:
+            if not is_known or regrouped:
                 self._place_all(local.key, now_us)
         self._requeues.tree(queue.name, now_us, edited=True)
 
@@ -369,8 +369,8 @@ class State:
 
     def take_touched(self) -> set[WorkloadKey]:
         """Return whose charge may be another one than at the last call."""
-        found, self._ledger.touched = self._ledger.touched, set()
-        return found
+        touched, self._ledger.touched = self._ledger.touched, set()
+        return touched
 
     def written_charge(self, key: WorkloadKey) -> ReservingWorkload | None:
         """Return what a workload is charged; None also while its admission is not written."""
@@ -422,13 +422,13 @@ class State:
         asking = replace(workload, on_hold=False)
         if blockers.find(asking, local, node, labels, unready=unready, paused=paused) is not None:
             return False
-        more: dict[FlavorResource, int] = {}
+        excess: dict[FlavorResource, int] = {}
         for whole, charged in zip(admit.pod_sets, part.pod_sets, strict=True):
             for name, amount in whole.usage.items():
                 fr = FlavorResource(whole.flavors[name], name)
-                more[fr] = more.get(fr, 0) + amount - charged.usage[name]
+                excess[fr] = excess.get(fr, 0) + amount - charged.usage[name]
         limits = caps.of(workload, node.spec, local, node.holdings)
-        if not quota.fits(node, more) or caps.broken_by(limits, more):
+        if not quota.fits(node, excess) or caps.broken_by(limits, excess):
             return False
         self._assume(admit, now_us)
         return True
@@ -450,9 +450,9 @@ class State:
     def _stand_slices(self, workload: Workload, now_us: int) -> None:
         """Put the workload that one replaces, and those that replace it, where they belong."""
         for key in (workload.replaces, *self._slices.get(workload.key, ())):
-            found = None if key is None else self._workloads.get(key)
-            if found is not None and found.owner == workload.owner:
-                self._stand(found, now_us)
+            predecessor = None if key is None else self._workloads.get(key)
+            if predecessor is not None and predecessor.owner == workload.owner:
+                self._stand(predecessor, now_us)
 
     def _is_replaced(self, workload: Workload) -> bool:
         """Return whether another workload of its owner holds quota in its place."""
@@ -485,11 +485,11 @@ class State:
         old = None if workload.replaces is None else self._workloads.get(workload.replaces)
         if old is None or not workload.owner or old.owner != workload.owner:
             return None
-        held = self._held_by(old)
-        is_here = held is not None and held.cluster_queue == local.cluster_queue
-        if held is None or not is_here or old.eviction is not None or self._is_replaced(old):
+        holder = self._held_by(old)
+        is_here = holder is not None and holder.cluster_queue == local.cluster_queue
+        if holder is None or not is_here or old.eviction is not None or self._is_replaced(old):
             return None
-        return None if self._leads_back(old, workload.key) else (old, held)
+        return None if self._leads_back(old, workload.key) else (old, holder)
 
     def _held_by(self, workload: Workload) -> Reservation | None:
         """The reservation that counts as usage."""
@@ -535,15 +535,17 @@ class State:
         if workload.eviction is not None or workload.is_pod or workload.replaces is not None:
             self.places.release(workload.key)
             return
-        known = {one.name: one for one in workload.pod_sets}
+        pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
         counts = {
-            one.name: min(known[one.name].effective_count, one.count)
-            for one in reservation.pod_sets
-            if one.name in known
+            pod_set.name: min(pod_sets[pod_set.name].effective_count, pod_set.count)
+            for pod_set in reservation.pod_sets
+            if pod_set.name in pod_sets
         }
-        flavors = {one.name: one.flavors.values() for one in reservation.pod_sets}
+        flavors = {pod_set.name: pod_set.flavors.values() for pod_set in reservation.pod_sets}
         domains = {
-            one.name: one.domains for one in reservation.pod_sets if one.domains is not None
+            pod_set.name: pod_set.domains
+            for pod_set in reservation.pod_sets
+            if pod_set.domains is not None
         }
         self.places.promise(workload, counts, flavors, places, domains)
 
@@ -554,13 +556,13 @@ class State:
                 node = self.forest.queues.get(name)
                 for key in tuple(node.workloads) if node is not None else ():
                     workload = self._workloads.get(key)
-                    held = None if workload is None else self._held_by(workload)
-                    if workload is not None and held is not None:
-                        self._promise(workload, held)
+                    holder = None if workload is None else self._held_by(workload)
+                    if workload is not None and holder is not None:
+                        self._promise(workload, holder)
 
     def _look_at_nodes(self, now_us: int) -> None:
         """Keep promises that nodes could not keep elsewhere, and try again who waits for room."""
-        for name in [one for one, (_, until_us) in self._kept.items() if until_us <= now_us]:
+        for name in [key_ for key_, (_, until_us) in self._kept.items() if until_us <= now_us]:
             self._give_up_places(name)
         self._promise_again()
         self.places.ledger.settle()
@@ -580,10 +582,10 @@ class State:
         """Counts a reservation as usage."""
         by_eviction = self.config.requeue_by_eviction
         waived = self._sharing.waived(workload.key, reservation.cluster_queue)
-        found = reserving.of(workload, reservation, by_eviction=by_eviction, waived=waived)
-        self._ledger.hold(found, now_us)
+        holder = reserving.of(workload, reservation, by_eviction=by_eviction, waived=waived)
+        self._ledger.hold(holder, now_us)
         bound = self.places.ledger.bound(workload.key)
-        self._without_node.hold(workload, reservation, found, bound)
+        self._without_node.hold(workload, reservation, holder, bound)
         self._promise(workload, reservation, places)
         if workload.reservation is None:
             return
@@ -606,11 +608,11 @@ class State:
         """Count again what pods hold without a node, of workloads whose pods came or left."""
         rebound, self._rebound = self._rebound, {}
         for key in rebound:
-            held, workload = self._ledger.get(key), self._workloads.get(key)
+            holder, workload = self._ledger.get(key), self._workloads.get(key)
             reservation = None if workload is None else self._held_by(workload)
-            if held is not None and workload is not None and reservation is not None:
+            if holder is not None and workload is not None and reservation is not None:
                 bound = self.places.ledger.bound(key)
-                self._without_node.hold(workload, reservation, held, bound)
+                self._without_node.hold(workload, reservation, holder, bound)
 
     def _note_left(self, workload: Workload, now_us: int) -> None:
         """A workload left its queue for good: others may try again."""
@@ -683,8 +685,8 @@ class State:
     def next_wakeup_us(self) -> int | None:
         """Return the earliest end of a backoff, retry batch or sample; None if none is timed."""
         kept_us = min((until_us for _, until_us in self._kept.values()), default=None)
-        others = self._queues.next_backoff_us(), self._fair_usage.next_us(), kept_us
-        times = (self._requeues.next_us(), *others)
+        moments = self._queues.next_backoff_us(), self._fair_usage.next_us(), kept_us
+        times = (self._requeues.next_us(), *moments)
         return min((time_us for time_us in times if time_us is not None), default=None)
 
     def run_cycle(self, now_us: int) -> CycleResult:
@@ -697,11 +699,11 @@ class State:
         snapshot = self._snapshot(now_us)
         heads = [self._head(name, item) for name, item in self._sharing.apart(chosen)]
         decided = cycle.run(snapshot, heads)
-        verdicts = [self._remembered(self._in_full(one)) for one in decided]
-        told = [wait for verdict in verdicts for wait in self._apply(verdict, now_us)]
+        verdicts = [self._remembered(self._in_full(verdict_)) for verdict_ in decided]
+        waits = [wait for verdict in verdicts for wait in self._apply(verdict, now_us)]
         self._stand_sharers(now_us)
         self.places.ledger.settle()  # where nodes only tell, nobody has looked for places yet
-        return replace(result_of(verdicts), bypassed=tuple(told))
+        return replace(result_of(verdicts), bypassed=tuple(waits))
 
     def _snapshot(self, now_us: int) -> Snapshot:
         return Snapshot(
@@ -728,22 +730,22 @@ class State:
             The admission, which counts as usage from now on; None if it does not suit.
         """
         self._settle(now_us)
-        held = self._ledger.get(predecessor)
-        queue = None if held is None else self._queues.queues.get(held.cluster_queue)
+        holder = self._ledger.get(predecessor)
+        queue = None if holder is None else self._queues.queues.get(holder.cluster_queue)
         item = None if queue is None else queue.get(key)
-        if held is None or item is None or item.workload.queue != held.local_queue:
+        if holder is None or item is None or item.workload.queue != holder.local_queue:
             return None
         ready_us = item.ready_at_us()
         if self.config.paused or self._blocked_by_pods() or ready_us is None or ready_us > now_us:
             return None
-        if any(one.together for one in item.workload.pod_sets):
+        if any(pod_set.together for pod_set in item.workload.pod_sets):
             return None  # what it shares may be charged to others
-        node = self.forest.queues[held.cluster_queue]
-        is_left = any(quota.surge_left(node, fr) > 0 for fr in held.usage)
-        if surges and (held.surges or not is_left):
+        node = self.forest.queues[holder.cluster_queue]
+        is_left = any(quota.surge_left(node, fr) > 0 for fr in holder.usage)
+        if surges and (holder.surges or not is_left):
             return None
-        head = self._head(held.cluster_queue, item, without=held)
-        admit = cycle.in_place_of(self._snapshot(now_us), head, held, stays=surges)
+        head = self._head(holder.cluster_queue, item, without=holder)
+        admit = cycle.in_place_of(self._snapshot(now_us), head, holder, stays=surges)
         if admit is None:
             return None
         if not surges:
@@ -757,15 +759,15 @@ class State:
 
     def uses_surge_quota(self, key: WorkloadKey) -> bool:
         """Return whether a workload holds surge quota."""
-        held = self._ledger.get(key)
-        return held is not None and held.surges
+        holder = self._ledger.get(key)
+        return holder is not None and holder.surges
 
     def surge_amounts(self, name: ClusterQueueName) -> dict[FlavorResource, tuple[int, int]]:
         """Return what is used of the surge quota of a ClusterQueue, and what there is."""
         node = self.forest.queues.get(name)
         used = {} if node is None else node.surge_usage
-        there = {} if node is None else node.spec.surge_quota
-        return {fr: (value, there.get(fr, 0)) for fr, value in sorted(used.items())}
+        amounts = {} if node is None else node.spec.surge_quota
+        return {fr: (value, amounts.get(fr, 0)) for fr, value in sorted(used.items())}
 
     def has_surge_quota(self, key: WorkloadKey) -> bool:
         """Return whether the ClusterQueue in which a workload waits has surge quota."""
@@ -777,33 +779,33 @@ class State:
     def fits_quota(self, key: WorkloadKey) -> bool:
         """Return whether the quota has room for a workload that holds surge quota."""
         self.forest.refresh()
-        held = self._ledger.get(key)
-        node = None if held is None else self.forest.queues.get(held.cluster_queue)
-        if held is None or node is None or not quota.fits(node, held.usage):
+        holder = self._ledger.get(key)
+        node = None if holder is None else self.forest.queues.get(holder.cluster_queue)
+        if holder is None or node is None or not quota.fits(node, holder.usage):
             return False
         workload = self._workloads[key]
         local = self._local_queues.get(workload.queue)
         limits = caps.of(workload, node.spec, local, node.holdings)
-        return not caps.broken_by(limits, held.usage)
+        return not caps.broken_by(limits, holder.usage)
 
-    def _in_full(self, verdict: Verdict) -> Verdict:
+    def _in_full(self, verdict: HeadResult) -> HeadResult:
         """Return a verdict that states what the pods of its workload use in full."""
-        asked = self._workloads[verdict.head.key]
-        return slices.in_full(sharing.in_full(verdict, asked), asked)
+        whole = self._workloads[verdict.head.key]
+        return slices.in_full(sharing.in_full(verdict, whole), whole)
 
-    def _remembered(self, verdict: Verdict) -> Verdict:
+    def _remembered(self, verdict: HeadResult) -> HeadResult:
         """Return a verdict whose victims remember it."""
         if not verdict.evictions:
             return verdict
-        by = self._workloads[verdict.head.key].lineage
+        lineage = self._workloads[verdict.head.key].lineage
         remembered = tuple(
             replace(
-                one,
+                eviction,
                 preempted_by=history.with_one(
-                    self._workloads[one.workload].preempted_by, by, self._lineages
+                    self._workloads[eviction.workload].preempted_by, lineage, self._lineages
                 ),
             )
-            for one in verdict.evictions
+            for eviction in verdict.evictions
         )
         return replace(verdict, evictions=remembered)
 
@@ -820,13 +822,15 @@ class State:
             self._queues.retry(name, now_us)
 
     def _update_activity(self, now_us: int) -> None:
-        found = self._supplies.in_doubt | self.forest.turned
-        if not found:
+        queues_changed = self._supplies.in_doubt | self.forest.turned
+        if not queues_changed:
             return
         self._supplies.in_doubt.clear()
         self.forest.turned.clear()
         queues = self.forest.queues
-        in_doubt = sorted((queues[name] for name in found if name in queues), key=_created)
+        in_doubt = sorted(
+            (queues[name] for name in queues_changed if name in queues), key=_created
+        )
         for node in in_doubt:
             name = node.name
             blocked = self._blocked(node)
@@ -841,7 +845,7 @@ class State:
                 for local in self._locals_of(name):
                     self._changes.local(local.key)
                 if active:
-                    self._queues.stir(name)
+                    self._queues.mark_active(name)
                     self._requeues.queue(name, now_us)
 
     def take_turned(self, now_us: int) -> tuple[WorkloadKey, ...]:
@@ -864,8 +868,8 @@ class State:
         key, node = item.workload.key, self.forest.queues[name]
         selector = node.spec.namespace_selector
         labels = self._namespaces.get(key.namespace)
-        known = self._preemption_history
-        spared, preempted_for = known.spared(item.workload.lineage), known.preemptor_of(key)
+        history_ = self._preemption_history
+        spared, preempted_for = history_.spared(item.workload.lineage), history_.preemptor_of(key)
         local = self._local_queues.get(item.workload.queue)
         return item.head(
             name,
@@ -876,7 +880,7 @@ class State:
             limits=caps.of(item.workload, node.spec, local, node.holdings, without=without),
         )
 
-    def _apply(self, verdict: Verdict, now_us: int) -> list[Wait]:
+    def _apply(self, verdict: HeadResult, now_us: int) -> list[Wait]:
         """Assumes a winner; puts a loser back, and returns what holds for its equals, too."""
         decision = verdict.decision
         self._keep_places(verdict, now_us)
@@ -893,8 +897,8 @@ class State:
         assert item is not None
         item.memory = verdict.memory
         spares = self._preemption_history.spared(item.workload.lineage)
-        told = queue.settle(item, verdict.requeue, decision, now_us, for_equals=not spares)
-        return [replace(decision, workload=key) for key in told]
+        waits = queue.settle(item, verdict.requeue, decision, now_us, for_equals=not spares)
+        return [replace(decision, workload=key) for key in waits]
 
     def _await_nodes(self, name: ClusterQueueName, key: WorkloadKey, reason: NoFlavor) -> None:
         """Note that a workload is to be tried again when nodes have room for it."""
@@ -905,7 +909,7 @@ class State:
             flavors = (flavor.name for group in groups for flavor in group.flavors)
             self.places.await_domains(name, workload, flavors)
 
-    def _keep_places(self, verdict: Verdict, now_us: int) -> None:
+    def _keep_places(self, verdict: HeadResult, now_us: int) -> None:
         """Keep places for a head whose victims have to leave; those of the head before it end."""
         if not self.places:
             return
@@ -965,10 +969,12 @@ class State:
             None where no single one makes room, or where there is room by now.
         """
         workload = self._workloads.get(key)
-        known = {} if workload is None else {one.name: one for one in workload.pod_sets}
+        pod_sets = (
+            {} if workload is None else {pod_set.name: pod_set for pod_set in workload.pod_sets}
+        )
         wants = []
         for no_place in no_places:
-            pod_set = known.get(PodSetName(no_place.pod_set))
+            pod_set = pod_sets.get(PodSetName(no_place.pod_set))
             if workload is None or pod_set is None or no_place.hole is None:
                 return None
             want = self.places.want(
@@ -1056,34 +1062,35 @@ class State:
         )
 
     def _blocked(self, node: QueueNode) -> InactiveReasons:
-        found, cycle = self._supplies.blockers(node.spec), self.forest.cycle_above(node)
-        return (*found, why.CohortCycle(tuple(cycle))) if cycle else found
+        blockers_found, cycle = self._supplies.blockers(node.spec), self.forest.cycle_above(node)
+        return (*blockers_found, why.CohortCycle(tuple(cycle))) if cycle else blockers_found
 
     def consumption(self, key: LocalQueueKey) -> Consumption | None:
         """Return a LocalQueue's past usage for its status; None without admission fair sharing.
 
         Every resource of its ClusterQueue is listed, also with 0.
         """
-        known = self._fair_usage.consumption(key)
+        consumption_ = self._fair_usage.consumption(key)
         local = self._local_queues.get(key)
         node = None if local is None else self.forest.queues.get(local.cluster_queue)
-        if known is None or node is None:
-            return known
+        if consumption_ is None or node is None:
+            return consumption_
         return replace(
-            known, consumed={**{fr.resource: 0 for fr in node.quotas}, **known.consumed}
+            consumption_,
+            consumed={**{fr.resource: 0 for fr in node.quotas}, **consumption_.consumed},
         )
 
     def restore_consumption(
-        self, key: LocalQueueKey, known: Consumption | None, now_us: int
+        self, key: LocalQueueKey, stored: Consumption | None, now_us: int
     ) -> None:
         """Take over past usage from a LocalQueue's status, which may tell of none."""
-        self._fair_usage.restore(key, known, now_us)
+        self._fair_usage.restore(key, stored, now_us)
 
     @property
     def sampling_us(self) -> int:
         """Microseconds between two samples of past usage; 0 without admission fair sharing."""
-        found = self.config.admission_fair_sharing
-        return 0 if found is None else found.sampling_us
+        fair_sharing = self.config.admission_fair_sharing
+        return 0 if fair_sharing is None else fair_sharing.sampling_us
 
     def cohorts_of(self, name: str) -> tuple[CohortName, ...]:
         """Return the names of all cohorts above a ClusterQueue, nearest first."""
@@ -1096,7 +1103,7 @@ class State:
         endless, value = self._rank(key)
         return math.inf if endless else float(value)
 
-    def cohort_status(self, name: CohortName) -> status.CohortStatus | None:
+    def cohort_status(self, name: CohortName) -> status.CohortReport | None:
         """Return the status of a cohort, also of one without an object; None if there is none."""
         self.forest.refresh()
         node = self.forest.cohorts.get(name)
@@ -1119,10 +1126,10 @@ class State:
 
     def local_overview(self) -> tuple[LocalOverview, ...]:
         """Return the LocalQueues and what their Workloads hold, by namespace and name."""
-        found = []
+        overviews = []
         for key, local in sorted(self._local_queues.by_key.items()):
             tally = self._ledger.tally(key)
-            found.append(
+            overviews.append(
                 LocalOverview(
                     key=key,
                     cluster_queue=local.cluster_queue,
@@ -1132,7 +1139,7 @@ class State:
                     pending=self._queues.pending_of(local.cluster_queue, key),
                 )
             )
-        return tuple(found)
+        return tuple(overviews)
 
     def holders(self, name: ClusterQueueName) -> tuple[ReservingWorkload, ...]:
         """Return the Workloads that hold quota of a ClusterQueue, in no order."""
@@ -1156,10 +1163,10 @@ class State:
             local = self._local_queues.get(queue)
             if local is None or local.stop_policy != StopPolicy.NONE:
                 return None
-            found = self._queues.queues.get(local.cluster_queue)
-            return PendingSnapshot(members=()) if found is None else found.line()
-        found = self._queues.queues.get(queue)
-        return None if found is None else found.line()
+            pending_queue = self._queues.queues.get(local.cluster_queue)
+            return PendingSnapshot(members=()) if pending_queue is None else pending_queue.line()
+        pending_queue = self._queues.queues.get(queue)
+        return None if pending_queue is None else pending_queue.line()
 
     def active_order(self, name: ClusterQueueName, now_us: int) -> tuple[WorkloadKey, ...]:
         """Return those of ``pending_order`` that are not inadmissible."""
@@ -1176,9 +1183,9 @@ class State:
 def _fits_surge(node: QueueNode, admit: Admit) -> bool:
     """Return whether the surge quota has room for an admission."""
     usage: dict[FlavorResource, int] = {}
-    for one in admit.pod_sets:
-        for resource, value in one.usage.items():
-            fr = FlavorResource(one.flavors[resource], resource)
+    for pod_set in admit.pod_sets:
+        for resource, value in pod_set.usage.items():
+            fr = FlavorResource(pod_set.flavors[resource], resource)
             usage[fr] = usage.get(fr, 0) + value
     return all(value <= quota.surge_left(node, fr) for fr, value in usage.items() if value)
 

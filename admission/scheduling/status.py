@@ -12,17 +12,17 @@ from admission.reasons import kueue
 from admission.scheduling import fairshare, quota
 from admission.scheduling.activity import InactiveReasons
 from admission.scheduling.fairshare import Share
-from admission.scheduling.hierarchy import CohortNode, Node, QueueNode, members
-from admission.scheduling.ledger import Tally
+from admission.scheduling.hierarchy import CohortNode, QueueNode, QuotaNode, members
 from admission.scheduling.model import LocalQueue, StopPolicy
 from admission.scheduling.pending import PendingQueue
+from admission.scheduling.quota_holders import HolderCounts
 from admission.scheduling.without_node import WithoutNode
 
 Amounts = Mapping[FlavorResource, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueStatus:
+class QueueReport:
     """Status of a ClusterQueue or LocalQueue.
 
     Attributes:
@@ -68,7 +68,7 @@ class QueueStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CohortStatus:
+class CohortReport:
     """Status of a cohort, and what its metrics show.
 
     Attributes:
@@ -90,19 +90,19 @@ class CohortStatus:
 
 def of_cluster_queue(
     node: QueueNode,
-    tally: Tally,
+    tally: HolderCounts,
     *,
     without_node: Mapping[FlavorResource, WithoutNode],
     line: PendingQueue,
     blocked: InactiveReasons,
     fair: bool,
-) -> QueueStatus:
+) -> QueueReport:
     """Return the status of a ClusterQueue; ``blocked`` as `Dependencies` gave it."""
     text = kueue.admits_nothing(blocked) if blocked else kueue.CAN_ADMIT
     active_classes, parked_classes = line.count_classes()
     reservation = _laid_out(node, tally.reservation)
     usage = _laid_out(node, tally.usage)
-    return QueueStatus(
+    return QueueReport(
         active=not blocked,
         reason=text.reason,
         message=text.message,
@@ -125,15 +125,15 @@ def of_cluster_queue(
 
 
 def of_local_queue(
-    local: LocalQueue, node: QueueNode | None, tally: Tally, *, pending: int, blocked: bool
-) -> QueueStatus:
+    local: LocalQueue, node: QueueNode | None, tally: HolderCounts, *, pending: int, blocked: bool
+) -> QueueReport:
     """Return the status of a LocalQueue whose ClusterQueue may be missing or ``blocked``."""
     stopped = local.stop_policy != StopPolicy.NONE
     text = _of_local(stopped=stopped, missing=node is None, blocked=blocked)
     active = text is kueue.CAN_SUBMIT
     if node is None:
-        return QueueStatus(active=active, reason=text.reason, message=text.message)
-    return QueueStatus(
+        return QueueReport(active=active, reason=text.reason, message=text.message)
+    return QueueReport(
         active=active,
         reason=text.reason,
         message=text.message,
@@ -159,8 +159,8 @@ def _requested(node: QueueNode, line: PendingQueue) -> Mapping[ResourceName, int
     Each covered resource, and others that somebody asks for.
     """
     covered = (r for group in node.spec.resource_groups for r in group.covered_resources)
-    asked = {resource: value for resource, value in line.requested.items() if value}
-    return dict.fromkeys(covered, 0) | asked
+    requested = {resource: value for resource, value in line.requested.items() if value}
+    return dict.fromkeys(covered, 0) | requested
 
 
 def _laid_out(node: QueueNode, amounts: Amounts) -> Amounts:
@@ -193,7 +193,7 @@ def queues_of(cohort: CohortNode) -> Iterator[ClusterQueueName]:
     return (node.name for node in members(cohort) if isinstance(node, QueueNode))
 
 
-def of_cohort(node: CohortNode, tallies: Iterable[Tally], *, fair: bool) -> CohortStatus:
+def of_cohort(node: CohortNode, tallies: Iterable[HolderCounts], *, fair: bool) -> CohortReport:
     """Return the status of a cohort, given the sums of the ClusterQueues of its subtree."""
     reservation: dict[FlavorResource, int] = {}
     admitted = 0
@@ -202,7 +202,7 @@ def of_cohort(node: CohortNode, tallies: Iterable[Tally], *, fair: bool) -> Coho
         for fr, value in tally.reservation.items():
             reservation[fr] = reservation.get(fr, 0) + value
     root = node.root()
-    return CohortStatus(
+    return CohortReport(
         parent="" if node.parent is None else node.parent.name,
         root=root.name if isinstance(root, CohortNode) else "",
         quota=dict(node.subtree),
@@ -212,6 +212,6 @@ def of_cohort(node: CohortNode, tallies: Iterable[Tally], *, fair: bool) -> Coho
     )
 
 
-def share_of(node: Node, *, fair: bool) -> Share | None:
+def share_of(node: QuotaNode, *, fair: bool) -> Share | None:
     """Return the weighted share of a node; None unless fair sharing is on."""
     return fairshare.of(node) if fair else None

@@ -11,9 +11,11 @@ BLOCKING: Final = frozenset({"NoSchedule", "NoExecute"})
 
 def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
     """Return the first taint that keeps pods away and that no toleration covers, or None."""
-    held = tuple(tolerations)
+    listed = tuple(tolerations)
     for taint in taints:
-        if taint.effect in BLOCKING and not any(tolerates(one, taint) for one in held):
+        if taint.effect in BLOCKING and not any(
+            tolerates(toleration, taint) for toleration in listed
+        ):
             return taint
     return None
 

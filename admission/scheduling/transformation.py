@@ -38,7 +38,7 @@ class Transformation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class TransformationRules:
     """Settings that change what is counted.
 
     Attributes:
@@ -52,10 +52,10 @@ class Rules:
     device_classes: Mapping[str, str] = field(default_factory=dict)
 
 
-NO_RULES: Final = Rules()
+NO_RULES: Final = TransformationRules()
 
 
-def counted(requests: Nanos, rules: Rules = NO_RULES) -> dict[ResourceName, int]:
+def counted(requests: Nanos, rules: TransformationRules = NO_RULES) -> dict[ResourceName, int]:
     """Return what quota is charged for one pod, in canonical units, negatives floored to 0.
 
     Args:
@@ -84,8 +84,8 @@ def _transformed(
             factor = Fraction(value * requests.get(rule.multiply_by, NANO), NANO)
             for output, per_unit in rule.outputs.items():
                 generated[output] = generated.get(output, Fraction(0)) + factor * per_unit / NANO
-    for output, made in generated.items():
-        retained[output] = retained.get(output, Fraction(0)) + max(made, Fraction(0))
+    for output, amount_made in generated.items():
+        retained[output] = retained.get(output, Fraction(0)) + max(amount_made, Fraction(0))
     return retained
 
 

@@ -55,7 +55,7 @@ class _PairSum:
         self.since_us[key] = since_us
         heapq.heappush(self.oldest, (since_us, key))
         if len(self.oldest) > 2 * len(self.since_us) + _SPARE:
-            self.oldest = [(at_us, one) for one, at_us in self.since_us.items()]
+            self.oldest = [(at_us, key) for key, at_us in self.since_us.items()]
             heapq.heapify(self.oldest)
 
     def remove(self, key: WorkloadKey, value: int) -> None:
@@ -85,7 +85,7 @@ class QuotaWithoutNode:
         self,
         workload: Workload,
         reservation: Reservation,
-        held: ReservingWorkload,
+        holder: ReservingWorkload,
         bound: Mapping[str, int],
     ) -> None:
         """Count a workload that holds quota as it is now.
@@ -93,17 +93,17 @@ class QuotaWithoutNode:
         Args:
             workload: the workload.
             reservation: what it was given.
-            held: what of it is charged.
+            holder: what of it is charged.
             bound: how many pods of each pod set are on nodes.
         """
         amounts: dict[FlavorResource, int] = {}
-        if held.admitted and not (held.evicted or held.is_pod) and workload.replaces is None:
+        if holder.admitted and not (holder.evicted or holder.is_pod) and workload.replaces is None:
             for pair, value in _without_node(workload, reservation, bound):
                 amounts[pair] = amounts.get(pair, 0) + value
-        charged = {pair: min(n, held.usage.get(pair, 0)) for pair, n in amounts.items()}
+        charged = {pair: min(n, holder.usage.get(pair, 0)) for pair, n in amounts.items()}
         some = {pair: value for pair, value in charged.items() if value}
-        part = _HeldPart(held.cluster_queue, held.admitted_us, some) if some else None
-        self._replace(held.key, part)
+        part = _HeldPart(holder.cluster_queue, holder.admitted_us, some) if some else None
+        self._replace(holder.key, part)
 
     def release(self, key: WorkloadKey) -> None:
         """Forget a workload that holds no quota any more."""
@@ -111,7 +111,9 @@ class QuotaWithoutNode:
 
     def of(self, name: ClusterQueueName) -> dict[FlavorResource, WithoutNode]:
         """Return what a ClusterQueue's workloads hold without a node; missing: nothing."""
-        return {pair: one.told() for pair, one in sorted(self._sums.get(name, {}).items())}
+        return {
+            pair: pair_sum.told() for pair, pair_sum in sorted(self._sums.get(name, {}).items())
+        }
 
     def _replace(self, key: WorkloadKey, part: _HeldPart | None) -> None:
         before = self._parts.pop(key, None)
@@ -139,9 +141,9 @@ def _without_node(
     workload: Workload, reservation: Reservation, bound: Mapping[str, int]
 ) -> Iterator[tuple[FlavorResource, int]]:
     """Yield what the pods of each pod set hold that are on no node."""
-    known = {one.name: one for one in workload.pod_sets}
+    pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
     for assigned in reservation.pod_sets:
-        pod_set = known.get(assigned.name)
+        pod_set = pod_sets.get(assigned.name)
         count = assigned.count
         if pod_set is not None:
             count = min(count, pod_set.effective_count)

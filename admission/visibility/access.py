@@ -12,14 +12,14 @@ from admission.base.clock import Clock
 from admission.kube import resources
 from admission.visibility import statuses
 from admission.visibility.callers import Caller, Reviews
-from admission.visibility.memory import Memory
+from admission.visibility.memory import ExpiringCache
 
 _REMEMBERED_SECONDS: Final = 10.0
 _MASTERS: Final = "system:masters"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class RequestTarget:
     """What a request is about: a path, or an object, a collection of them or a subresource.
 
     Attributes:
@@ -46,7 +46,7 @@ class Target:
         """Return part of the spec of a SubjectAccessReview."""
         if self.path:
             return {"nonResourceAttributes": {"path": self.path, "verb": self.verb}}
-        found = {
+        attributes = {
             "verb": self.verb,
             "group": self.group,
             "version": self.version,
@@ -55,7 +55,7 @@ class Target:
             "namespace": self.namespace,
             "name": self.name,
         }
-        return {"resourceAttributes": {key: value for key, value in found.items() if value}}
+        return {"resourceAttributes": {key: value for key, value in attributes.items() if value}}
 
 
 class Access:
@@ -63,11 +63,11 @@ class Access:
 
     def __init__(self, api: Reviews, clock: Clock) -> None:
         self._api = api
-        self._known: Memory[tuple[Caller, Target], tuple[bool, str]] = Memory(
+        self._known: ExpiringCache[tuple[Caller, RequestTarget], tuple[bool, str]] = ExpiringCache(
             clock, _REMEMBERED_SECONDS
         )
 
-    def check(self, caller: Caller, target: Target) -> None:
+    def check(self, caller: Caller, target: RequestTarget) -> None:
         """Return if the user may; raise if not.
 
         Raises:
@@ -80,7 +80,7 @@ class Access:
         if not allowed:
             raise _forbidden(caller, target, reason)
 
-    def _review(self, caller: Caller, target: Target) -> tuple[bool, str]:
+    def _review(self, caller: Caller, target: RequestTarget) -> tuple[bool, str]:
         resource = resources.SUBJECT_ACCESS_REVIEWS
         spec = {
             "user": caller.name,
@@ -89,14 +89,14 @@ class Access:
             **({"extra": {k: list(v) for k, v in caller.extra}} if caller.extra else {}),
             **target.attributes(),
         }
-        asked = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": spec}
-        status = self._api.create(resource, asked).get("status", {})
+        review = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": spec}
+        status = self._api.create(resource, review).get("status", {})
         # "denied" is stronger than "allowed", which is then false; both are looked at.
         allowed = bool(status.get("allowed")) and not status.get("denied")
         return allowed, str(status.get("reason", ""))
 
 
-def _forbidden(caller: Caller, target: Target, reason: str) -> statuses.RefusedError:
+def _forbidden(caller: Caller, target: RequestTarget, reason: str) -> statuses.RefusedError:
     tail = f": {reason}" if reason else ""
     if target.path:
         text = f'User "{caller.name}" cannot {target.verb} path "{target.path}"'

@@ -15,7 +15,7 @@ from admission.base.clock import Clock
 from admission.kube import resources
 from admission.kube.api import Document
 from admission.kube.resources import Resource
-from admission.visibility.memory import Memory
+from admission.visibility.memory import ExpiringCache
 
 CONFIG_MAP: Final = "extension-apiserver-authentication"
 CONFIG_MAP_NAMESPACE: Final = "kube-system"
@@ -97,28 +97,28 @@ class FrontProxy:
         if peer is None or (self.names and peer not in self.names):
             return None
         try:
-            known = [(name.lower(), _decoded(value)) for name, value in headers]
+            lowered = [(name.lower(), _decoded(value)) for name, value in headers]
         except UnicodeError:
             return None
-        name = _first(self.user_headers, known)
+        name = _first(self.user_headers, lowered)
         if not name:
             return None
-        groups = [v for header in self.group_headers for v in _values(header, known) if v]
+        groups = [v for header in self.group_headers for v in _values(header, lowered) if v]
         return Caller(
             name=name,
-            uid=_first(self.uid_headers, known),
+            uid=_first(self.uid_headers, lowered),
             groups=_with_everybody(name, groups),
-            extra=self._extra(known),
+            extra=self._extra(lowered),
         )
 
     def _extra(self, headers: Headers) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        found: dict[str, list[str]] = {}
+        extra: dict[str, list[str]] = {}
         for prefix in self.extra_prefixes:
             for name, value in headers:
                 if name.startswith(prefix.lower()):
                     key = unquote(name[len(prefix) :]).lower()
-                    found.setdefault(key, []).append(value)
-        return tuple((key, tuple(found[key])) for key in sorted(found))
+                    extra.setdefault(key, []).append(value)
+        return tuple((key, tuple(extra[key])) for key in sorted(extra))
 
 
 class Reviews(Protocol):
@@ -134,7 +134,9 @@ class Tokens:
 
     def __init__(self, api: Reviews, clock: Clock) -> None:
         self._api = api
-        self._known: Memory[bytes, Caller | None] = Memory(clock, _REMEMBERED_SECONDS)
+        self._known: ExpiringCache[bytes, Caller | None] = ExpiringCache(
+            clock, _REMEMBERED_SECONDS
+        )
 
     def caller(self, headers: Headers) -> Caller | None:
         """Return the owner of the request's token; None if it has none that is good.
@@ -142,10 +144,10 @@ class Tokens:
         Raises:
             KubeError: the API server refused or did not answer.
         """
-        found = [value for name, value in headers if name.lower() == "authorization"]
-        if len(found) != 1 or not found[0].lower().startswith(_BEARER):
+        values = [value for name, value in headers if name.lower() == "authorization"]
+        if len(values) != 1 or not values[0].lower().startswith(_BEARER):
             return None
-        token = found[0][len(_BEARER) :].strip()
+        token = values[0][len(_BEARER) :].strip()
         if not token:
             return None
         digest = hashlib.sha256(token.encode()).digest()
@@ -153,10 +155,10 @@ class Tokens:
 
     def _review(self, token: str) -> Caller | None:
         resource = resources.TOKEN_REVIEWS
-        asked = {
+        review = {
             "apiVersion": resource.api_version, "kind": resource.kind, "spec": {"token": token},
         }  # fmt: skip
-        status = self._api.create(resource, asked).get("status", {})
+        status = self._api.create(resource, review).get("status", {})
         return _user(status.get("user") or {}) if status.get("authenticated") else None
 
 
@@ -170,12 +172,12 @@ def _with_everybody(name: str, groups: Sequence[str]) -> tuple[str, ...]:
     return (*groups, _KNOWN)
 
 
-def _user(found: Mapping[str, Any]) -> Caller:
-    extra = found.get("extra") or {}
+def _user(user: Mapping[str, Any]) -> Caller:
+    extra = user.get("extra") or {}
     return Caller(
-        name=found.get("username", ""),
-        uid=found.get("uid", ""),
-        groups=tuple(found.get("groups") or ()),
+        name=user.get("username", ""),
+        uid=user.get("uid", ""),
+        groups=tuple(user.get("groups") or ()),
         extra=tuple((key, tuple(extra[key])) for key in sorted(extra)),
     )
 
@@ -193,6 +195,6 @@ def _values(header: str, headers: Headers) -> Iterable[str]:
     return (value for name, value in headers if name == header.lower())
 
 
-def _first(wanted: Iterable[str], headers: Headers) -> str:
-    found = (value for header in wanted for value in _values(header, headers))
-    return next((value for value in found if value), "")
+def _first(header_names: Iterable[str], headers: Headers) -> str:
+    values = (value for header in header_names for value in _values(header, headers))
+    return next((value for value in values if value), "")

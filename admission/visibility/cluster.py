@@ -22,7 +22,7 @@ from admission.objects.queue_status import reserved
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.workload import Workload
 from admission.scheduling import model, reserving
-from admission.scheduling.hierarchy import Forest
+from admission.scheduling.hierarchy import CohortHierarchy
 from admission.scheduling.reserving import ReservingWorkload
 
 _T = TypeVar("_T", bound=views.Object)
@@ -81,7 +81,7 @@ def is_whole(missing: Iterable[str], kind: str) -> bool:
         missing: sentences about what could not be read.
         kind: of the objects, as ``Workload``.
     """
-    return not any(one.startswith(f"{kind}s are not shown") for one in missing)
+    return not any(note.startswith(f"{kind}s are not shown") for note in missing)
 
 
 RELEASED: Final = names.PODSET_LABEL
@@ -98,18 +98,18 @@ def not_listed(resource: Resource) -> str:
     return f"{resource.kind}s are not shown: you may not list them{how}"
 
 
-def read(api: Api, wanted: Wanted) -> Objects:
+def read(api: Api, selection: Wanted) -> Objects:
     """Read what the caller may read.
 
     Raises:
         KubeError: the API server did not answer, or does not serve Kueue's kinds.
     """
     missing: list[str] = []
-    lists = _Lists(api, wanted.namespace, missing)
-    of_workloads = lists.of if wanted.workloads else _nothing
+    lists = _Lists(api, selection.namespace, missing)
+    of_workloads = lists.of if selection.workloads else _nothing
     queues = lists.of(resources.CLUSTER_QUEUES, ClusterQueue)
-    in_cohort = not wanted.tree_of or any(
-        queue.spec.cohort_name for queue in queues if queue.metadata.name == wanted.tree_of
+    in_cohort = not selection.tree_of or any(
+        queue.spec.cohort_name for queue in queues if queue.metadata.name == selection.tree_of
     )
     return Objects(
         cluster_queues=queues,
@@ -118,9 +118,9 @@ def read(api: Api, wanted: Wanted) -> Objects:
         flavors=of_workloads(resources.RESOURCE_FLAVORS, ResourceFlavor),
         workloads=of_workloads(resources.WORKLOADS, Workload),
         pods=()
-        if wanted.pods is None
-        else lists.of(resources.PODS, views.Pod, wanted.pods, wanted.pod_fields),
-        nodes=lists.of(resources.NODES, views.Node) if wanted.nodes else (),
+        if selection.pods is None
+        else lists.of(resources.PODS, views.Pod, selection.pods, selection.pod_fields),
+        nodes=lists.of(resources.NODES, views.Node) if selection.nodes else (),
         missing=tuple(missing),
     )
 
@@ -166,7 +166,7 @@ class _Lists:
             self._missing.append(not_listed(resource))
             return ()
         try:
-            found = tuple(self._pages(resource, kind, self._namespace, labels, fields))
+            objects_read = tuple(self._pages(resource, kind, self._namespace, labels, fields))
         except errors.ForbiddenError:
             self._missing.append(
                 f"{plural} are not shown: you may not list them, nor those of namespace "
@@ -176,7 +176,7 @@ class _Lists:
         self._missing.append(
             f"{plural} are not shown outside namespace {self._namespace}: you may not list them"
         )
-        return found
+        return objects_read
 
     def _pages(
         self, resource: Resource, kind: type[_T], namespace: str, labels: str, fields: str
@@ -193,9 +193,11 @@ class _Lists:
                 into=kind,
             )
             yield from page.items
-            for one in page.undecodable:
-                what = "/".join(filter(None, (one.namespace, one.name)))
-                self._missing.append(f"{resource.kind} {what} is left out: {one.error}")
+            for undecodable in page.undecodable:
+                name_shown = "/".join(filter(None, (undecodable.namespace, undecodable.name)))
+                self._missing.append(
+                    f"{resource.kind} {name_shown} is left out: {undecodable.error}"
+                )
             token = page.continue_
             if not token:
                 return
@@ -216,7 +218,7 @@ class Read:
     """
 
     objects: Objects
-    forest: Forest
+    forest: CohortHierarchy
     queues: Mapping[str, ClusterQueue]
     locals_: Mapping[tuple[str, str], LocalQueue]
     workloads: Mapping[WorkloadKey, Workload]
@@ -233,12 +235,14 @@ class Read:
     @property
     def known_queues(self) -> AbstractSet[str]:
         """Return the names of the ClusterQueues that can be read, or that a LocalQueue names."""
-        return {one.spec.cluster_queue for one in self.objects.local_queues} | self.queues.keys()
+        return {
+            local_queue.spec.cluster_queue for local_queue in self.objects.local_queues
+        } | self.queues.keys()
 
     def cluster_queue_of(self, namespace: str, local_queue: str) -> str:
         """Return the ClusterQueue behind a LocalQueue; empty where that is not known."""
-        found = self.locals_.get((namespace, local_queue))
-        return found.spec.cluster_queue if found is not None else ""
+        local_queue_ = self.locals_.get((namespace, local_queue))
+        return local_queue_.spec.cluster_queue if local_queue_ is not None else ""
 
     def is_releasing(self, key: WorkloadKey) -> bool:
         """Return whether a Workload that holds quota is about to give it back.
@@ -251,25 +255,30 @@ class Read:
         if view.metadata.deletion_timestamp or view.status.is_true(conditions.EVICTED):
             return True
         pods = self.pods_of.get(key, ())
-        return bool(pods) and all(one.metadata.deletion_timestamp for one in pods)
+        return bool(pods) and all(pod.metadata.deletion_timestamp for pod in pods)
 
 
 def relate(objects: Objects) -> Read:
     """Put objects in relation to each other; those that break a rule are left out."""
     unreadable: list[str] = []
     readable = _each(objects.workloads, workloads.scheduling_value, unreadable)
-    by_key = {one.key: one for _, one in readable}
+    by_key = {workload.key: workload for _, workload in readable}
     holding = {
-        key: reserving.of(one, one.reservation)
-        for key, one in by_key.items()
-        if one.counts and one.reservation is not None
+        key: reserving.of(workload, workload.reservation)
+        for key, workload in by_key.items()
+        if workload.counts and workload.reservation is not None
     }
     return Read(
         objects=objects,
         forest=_forest(objects, holding, unreadable),
-        queues={one.metadata.name: one for one in objects.cluster_queues},
-        locals_={(one.metadata.namespace, one.metadata.name): one for one in objects.local_queues},
-        workloads={one.key(): one for one in objects.workloads},
+        queues={
+            cluster_queue.metadata.name: cluster_queue for cluster_queue in objects.cluster_queues
+        },
+        locals_={
+            (local_queue.metadata.namespace, local_queue.metadata.name): local_queue
+            for local_queue in objects.local_queues
+        },
+        workloads={workload.key(): workload for workload in objects.workloads},
         values=by_key,
         holding=holding,
         pods_of=_pods_of(objects.pods),
@@ -282,31 +291,33 @@ _Value = TypeVar("_Value")
 
 
 def _each(
-    found: tuple[_View, ...], value_of: Callable[[_View], _Value], unreadable: list[str]
+    views_: tuple[_View, ...], value_of: Callable[[_View], _Value], unreadable: list[str]
 ) -> Iterator[tuple[str, _Value]]:
-    for one in found:
-        name = "/".join(filter(None, (one.metadata.namespace, one.metadata.name)))
+    for view in views_:
+        name = "/".join(filter(None, (view.metadata.namespace, view.metadata.name)))
         try:
-            yield name, value_of(one)
+            yield name, value_of(view)
         except InvalidValueError as error:
-            unreadable.append(f"{type(one).__name__} {name} is left out: {error}")
+            unreadable.append(f"{type(view).__name__} {name} is left out: {error}")
 
 
 def _forest(
     objects: Objects,
     holding: Mapping[WorkloadKey, ReservingWorkload],
     unreadable: list[str],
-) -> Forest:
-    forest = Forest()
+) -> CohortHierarchy:
+    forest = CohortHierarchy()
     for _, cohort in _each(objects.cohorts, cohorts.scheduling_value, unreadable):
         forest.set_cohort(cohort)
-    views_ = {one.metadata.name: one for one in objects.cluster_queues}
+    views_ = {
+        cluster_queue.metadata.name: cluster_queue for cluster_queue in objects.cluster_queues
+    }
     for name, queue in _each(objects.cluster_queues, cluster_queues.scheduling_value, unreadable):
         forest.set_queue(queue).usage = reserved(views_[name].status.flavors_reservation)
-    for one in holding.values():
-        node = forest.queues.get(one.cluster_queue)
-        if node is not None and one.surges:
-            for pair, value in one.usage.items():
+    for workload in holding.values():
+        node = forest.queues.get(workload.cluster_queue)
+        if node is not None and workload.surges:
+            for pair, value in workload.usage.items():
                 node.surge_usage[pair] = node.surge_usage.get(pair, 0) + value
     for node in forest.queues.values():
         for pair, surge in node.surge_usage.items():
@@ -315,9 +326,9 @@ def _forest(
     return forest
 
 
-def _pods_of(found: tuple[views.Pod, ...]) -> dict[WorkloadKey, tuple[views.Pod, ...]]:
+def _pods_of(pods: tuple[views.Pod, ...]) -> dict[WorkloadKey, tuple[views.Pod, ...]]:
     by_workload: dict[WorkloadKey, list[views.Pod]] = {}
-    for pod in found:
+    for pod in pods:
         named = pod.metadata.annotation(names.WORKLOAD_ANNOTATION)
         if named and pod.status.phase not in {"Succeeded", "Failed"}:
             by_workload.setdefault(WorkloadKey(pod.metadata.namespace, named), []).append(pod)

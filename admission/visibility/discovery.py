@@ -34,10 +34,10 @@ def group() -> dict[str, Any]:
 
 def resources(version: str) -> dict[str, Any]:
     """Return the document of ``/apis/GROUP/VERSION``."""
-    found: list[dict[str, Any]] = []
+    listed: list[dict[str, Any]] = []
     for plural, singular, namespaced in _QUEUES:
         common = {"namespaced": namespaced, "kind": lists.KIND}
-        found += (
+        listed += (
             {"name": plural, "singularName": singular, **common, "verbs": []},
             {"name": f"{plural}/{SUBRESOURCE}", "singularName": "", **common, "verbs": ["get"]},
         )
@@ -45,7 +45,7 @@ def resources(version: str) -> dict[str, Any]:
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": f"{GROUP}/{version}",
-        "resources": found,
+        "resources": listed,
     }
 
 
@@ -65,10 +65,8 @@ def aggregated() -> dict[str, Any]:
 
 def accepts_aggregated(accept: str) -> bool:
     """Return whether a header ``Accept`` names the aggregated form in its version v2."""
-    wanted = set(AGGREGATED.split(";"))
-    return any(
-        wanted <= {part.strip() for part in media.split(";")} for media in accept.split(",")
-    )
+    parts = set(AGGREGATED.split(";"))
+    return any(parts <= {part.strip() for part in media.split(";")} for media in accept.split(","))
 
 
 def openapi_v2() -> dict[str, Any]:
@@ -110,7 +108,9 @@ def openapi_v3_of(version: str) -> dict[str, Any]:
 
 
 def _group() -> dict[str, Any]:
-    versions = [{"groupVersion": f"{GROUP}/{one}", "version": one} for one in lists.VERSIONS]
+    versions = [
+        {"groupVersion": f"{GROUP}/{version}", "version": version} for version in lists.VERSIONS
+    ]
     return {"name": GROUP, "versions": versions, "preferredVersion": versions[0]}
 
 
@@ -132,13 +132,13 @@ def _aggregated_resources(version: str) -> list[dict[str, Any]]:
 
 
 def _paths(version: str, operation: Any) -> dict[str, Any]:
-    found = {}
+    paths = {}
     for plural, singular, namespaced in _QUEUES:
         scope = "namespaces/{namespace}/" if namespaced else ""
         parameters = ["namespace", "name"] if namespaced else ["name"]
         path = f"/apis/{GROUP}/{version}/{scope}{plural}/{{name}}/{SUBRESOURCE}"
-        found[path] = {"get": operation(version, singular, parameters)}
-    return found
+        paths[path] = {"get": operation(version, singular, parameters)}
+    return paths
 
 
 def _common(version: str, singular: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ _NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldQuota:
     """Quota of a Workload in one flavor.
 
     Attributes:
@@ -88,7 +88,7 @@ class Holder:
     priority: int
     since: str
     state: str
-    held: tuple[Held, ...]
+    held: tuple[HeldQuota, ...]
     pods: tuple[Running, ...]
     taken_back_by: tuple[str, ...]
     not_before: str = ""
@@ -97,43 +97,51 @@ class Holder:
 def of(read: Read) -> tuple[Holder, ...]:
     """Return every holder, sorted by ClusterQueue, namespace and name."""
     borrowed = _borrowed(read)
-    found = [_of_workload(read, one, borrowed) for one in read.holding.values()]
-    found += [
+    holders = [_of_workload(read, workload, borrowed) for workload in read.holding.values()]
+    holders += [
         _of_pod(pod)
         for pod in read.objects.pods
         if _workload_of(pod) not in read.holding and pods.held_gpus(pod)
     ]
     return tuple(
-        sorted(found, key=lambda one: (one.cluster_queue, one.namespace, one.workload, one.owner))
-    )
-
-
-def on_node(found: Iterable[Holder], node: str) -> tuple[Holder, ...]:
-    """Return those with pods on a node, with these pods only."""
-    return tuple(
-        replace(one, pods=here)
-        for one in found
-        if (here := tuple(pod for pod in one.pods if pod.node == node))
-    )
-
-
-def in_queue(found: Iterable[Holder], queue: str) -> tuple[Holder, ...]:
-    """Return those of a ClusterQueue, or of a LocalQueue as ``namespace/name``."""
-    namespace, _, local = queue.rpartition("/")
-    return tuple(
-        one
-        for one in found
-        if (
-            (one.namespace, one.local_queue) == (namespace, local)
-            if namespace
-            else one.cluster_queue == queue
+        sorted(
+            holders,
+            key=lambda holder: (
+                holder.cluster_queue,
+                holder.namespace,
+                holder.workload,
+                holder.owner,
+            ),
         )
     )
 
 
-def of_user(found: Iterable[Holder], user: str) -> tuple[Holder, ...]:
+def on_node(holders: Iterable[Holder], node: str) -> tuple[Holder, ...]:
+    """Return those with pods on a node, with these pods only."""
+    return tuple(
+        replace(holder, pods=pods_here)
+        for holder in holders
+        if (pods_here := tuple(pod for pod in holder.pods if pod.node == node))
+    )
+
+
+def in_queue(holders: Iterable[Holder], queue: str) -> tuple[Holder, ...]:
+    """Return those of a ClusterQueue, or of a LocalQueue as ``namespace/name``."""
+    namespace, _, local = queue.rpartition("/")
+    return tuple(
+        holder
+        for holder in holders
+        if (
+            (holder.namespace, holder.local_queue) == (namespace, local)
+            if namespace
+            else holder.cluster_queue == queue
+        )
+    )
+
+
+def of_user(holders: Iterable[Holder], user: str) -> tuple[Holder, ...]:
     """Return what a user has asked for."""
-    return tuple(one for one in found if one.requester == user)
+    return tuple(holder for holder in holders if holder.requester == user)
 
 
 def _workload_of(pod: views.Pod) -> WorkloadKey:
@@ -144,19 +152,19 @@ def _workload_of(pod: views.Pod) -> WorkloadKey:
 def _borrowed(read: Read) -> dict[WorkloadKey, dict[FlavorResource, int]]:
     """What each Workload holds of that which its ClusterQueue has borrowed."""
     by_queue: dict[str, list[ReservingWorkload]] = {}
-    for one in read.holding.values():
-        if not one.surges:
-            by_queue.setdefault(one.cluster_queue, []).append(one)
-    found: dict[WorkloadKey, dict[FlavorResource, int]] = {}
+    for workload in read.holding.values():
+        if not workload.surges:
+            by_queue.setdefault(workload.cluster_queue, []).append(workload)
+    borrowed: dict[WorkloadKey, dict[FlavorResource, int]] = {}
     for name, node in read.forest.queues.items():
         left = _borrowing(node)
-        for one in sorted(by_queue.get(name, ()), key=_taken_first):
-            for pair in one.usage.keys() & left.keys():
-                part = min(left[pair], one.usage[pair])
+        for workload in sorted(by_queue.get(name, ()), key=_taken_first):
+            for pair in workload.usage.keys() & left.keys():
+                part = min(left[pair], workload.usage[pair])
                 left[pair] -= part
                 if part:
-                    found.setdefault(one.key, {})[pair] = part
-    return found
+                    borrowed.setdefault(workload.key, {})[pair] = part
+    return borrowed
 
 
 def _borrowing(node: QueueNode) -> dict[FlavorResource, int]:
@@ -169,54 +177,56 @@ def _borrowing(node: QueueNode) -> dict[FlavorResource, int]:
     }
 
 
-def _unknown(read: Read, one: ReservingWorkload) -> AbstractSet[FlavorResource]:
+def _unknown(read: Read, workload: ReservingWorkload) -> AbstractSet[FlavorResource]:
     """Return of what it is not known how much of it a Workload has borrowed."""
-    node = read.forest.queues.get(one.cluster_queue)
+    node = read.forest.queues.get(workload.cluster_queue)
     if node is None:
-        return one.usage.keys()
+        return workload.usage.keys()
     is_whole = cluster.is_whole(read.missing, "Workload")
     return frozenset() if is_whole else _borrowing(node).keys()
 
 
-def _taken_first(one: ReservingWorkload) -> tuple[bool, int, int, str]:
+def _taken_first(workload: ReservingWorkload) -> tuple[bool, int, int, str]:
     """As `scheduling.preemption.candidates` orders the Workloads of one ClusterQueue."""
-    return not one.evicted, one.priority, -one.reserved_us, one.uid
+    return not workload.evicted, workload.priority, -workload.reserved_us, workload.uid
 
 
 def _of_workload(
     read: Read,
-    one: ReservingWorkload,
+    workload: ReservingWorkload,
     borrowed: Mapping[WorkloadKey, Mapping[FlavorResource, int]],
 ) -> Holder:
-    view = read.workloads[one.key]
-    leaves = read.is_releasing(one.key)
-    state = "releasing" if leaves else "admitted" if one.admitted else "reserved"
-    own = borrowed.get(one.key, {})
-    unknown = _unknown(read, one)
-    pairs = sorted(one.usage, key=lambda pair: (quota_use.order_of(pair.resource), pair.flavor))
+    view = read.workloads[workload.key]
+    leaves = read.is_releasing(workload.key)
+    state = "releasing" if leaves else "admitted" if workload.admitted else "reserved"
+    borrowed_here = borrowed.get(workload.key, {})
+    unknown = _unknown(read, workload)
+    pairs = sorted(
+        workload.usage, key=lambda pair: (quota_use.order_of(pair.resource), pair.flavor)
+    )
     return Holder(
-        namespace=one.key.namespace,
-        workload=one.key.name,
+        namespace=workload.key.namespace,
+        workload=workload.key.name,
         owner=owning.owner_of(view),
         requester=owning.requester_of(view.metadata),
-        cluster_queue=one.cluster_queue,
-        local_queue=one.local_queue.name,
-        priority=one.priority,
-        since=_time(one.reserved_us),
+        cluster_queue=workload.cluster_queue,
+        local_queue=workload.local_queue.name,
+        priority=workload.priority,
+        since=_time(workload.reserved_us),
         state=state,
         held=tuple(
-            Held(
+            HeldQuota(
                 flavor=pair.flavor,
                 resource=pair.resource,
-                amount=one.usage[pair],
-                borrowed=None if pair in unknown else own.get(pair, 0),
+                amount=workload.usage[pair],
+                borrowed=None if pair in unknown else borrowed_here.get(pair, 0),
             )
             for pair in pairs
-            if one.usage[pair]
+            if workload.usage[pair]
         ),
-        pods=tuple(_running(pod) for pod in read.pods_of.get(one.key, ())),
-        taken_back_by=() if leaves else tuple(_takers(read, one)),
-        not_before="" if leaves else _not_before(read, one),
+        pods=tuple(_running(pod) for pod in read.pods_of.get(workload.key, ())),
+        taken_back_by=() if leaves else tuple(_takers(read, workload)),
+        not_before="" if leaves else _not_before(read, workload),
     )
 
 
@@ -248,12 +258,12 @@ def _running(pod: views.Pod) -> Running:
     )
 
 
-def _takers(read: Read, one: ReservingWorkload) -> Iterator[str]:
+def _takers(read: Read, workload: ReservingWorkload) -> Iterator[str]:
     """Who may preempt a Workload, by the policies of the ClusterQueues; phrases."""
-    node = read.forest.queues.get(one.cluster_queue)
-    if node is None or one.stays or one.surges:
+    node = read.forest.queues.get(workload.cluster_queue)
+    if node is None or workload.stays or workload.surges:
         return
-    above = f"a priority above {one.priority}"
+    above = f"a priority above {workload.priority}"
     match node.spec.preemption.within_cluster_queue:
         case PreemptionPolicy.LOWER_PRIORITY:
             yield f"Workloads of queue {node.name} with {above}"
@@ -264,16 +274,16 @@ def _takers(read: Read, one: ReservingWorkload) -> Iterator[str]:
         case PreemptionPolicy.NEVER:
             pass
     borrowing = _borrowing(node)
-    if borrowing.keys().isdisjoint(pair for pair, n in one.usage.items() if n):
+    if borrowing.keys().isdisjoint(pair for pair, n in workload.usage.items() if n):
         return
-    whoever, higher = _reclaimers(node, one)
+    whoever, higher = _reclaimers(node, workload)
     if whoever:
         yield f"{_names(whoever)} when it needs its own quota"
     if higher:
         yield f"{_names(higher)} when it needs its own quota, for Workloads with {above}"
 
 
-def _reclaimers(node: QueueNode, one: ReservingWorkload) -> tuple[list[str], list[str]]:
+def _reclaimers(node: QueueNode, workload: ReservingWorkload) -> tuple[list[str], list[str]]:
     """ClusterQueues that reclaim from any workload, and those that do from lower priorities."""
     whoever: list[str] = []
     higher: list[str] = []
@@ -281,7 +291,7 @@ def _reclaimers(node: QueueNode, one: ReservingWorkload) -> tuple[list[str], lis
         (other for other in members(node.root()) if isinstance(other, QueueNode)),
         key=lambda other: other.name,
     ):
-        has_quota = any(quota.nominal(other, pair) for pair, n in one.usage.items() if n)
+        has_quota = any(quota.nominal(other, pair) for pair, n in workload.usage.items() if n)
         if other is node or not has_quota:
             continue
         policy = other.spec.preemption.reclaim_within_cohort
@@ -292,23 +302,25 @@ def _reclaimers(node: QueueNode, one: ReservingWorkload) -> tuple[list[str], lis
     return whoever, higher
 
 
-def _names(found: list[str]) -> str:
-    if len(found) == 1:
-        return f"queue {found[0]}"
-    if len(found) <= _NAMED:
-        return f"one of the queues {', '.join(found)}"
-    return f"one of the queues {', '.join(found[:_NAMED])} and {len(found) - _NAMED} more"
+def _names(listed: list[str]) -> str:
+    if len(listed) == 1:
+        return f"queue {listed[0]}"
+    if len(listed) <= _NAMED:
+        return f"one of the queues {', '.join(listed)}"
+    return f"one of the queues {', '.join(listed[:_NAMED])} and {len(listed) - _NAMED} more"
 
 
-def _not_before(read: Read, one: ReservingWorkload) -> str:
+def _not_before(read: Read, workload: ReservingWorkload) -> str:
     """Until when others are preempted first, whether or not that time is over."""
-    node = read.forest.queues.get(one.cluster_queue)
-    given = node.spec.minimum_run_us if node is not None else 0
-    if not given or not one.admitted:
+    node = read.forest.queues.get(workload.cluster_queue)
+    minimum_us = node.spec.minimum_run_us if node is not None else 0
+    if not minimum_us or not workload.admitted:
         return ""
-    local = read.locals_.get((one.local_queue.namespace, one.local_queue.name))
+    local = read.locals_.get((workload.local_queue.namespace, workload.local_queue.name))
     of_local = None if local is None else run_time_limits.readable(local.metadata).minimum
-    return _time(one.admitted_us + durations.narrowed(given, of_local, one.minimum_run_us))
+    return _time(
+        workload.admitted_us + durations.narrowed(minimum_us, of_local, workload.minimum_run_us)
+    )
 
 
 def _time(microseconds: int) -> str:
@@ -317,30 +329,32 @@ def _time(microseconds: int) -> str:
     return clock.to_wire(datetime.fromtimestamp(microseconds // 1_000_000, UTC))
 
 
-def document(found: Iterable[Holder], missing: Iterable[str]) -> dict[str, Any]:
+def document(holders: Iterable[Holder], missing: Iterable[str]) -> dict[str, Any]:
     """Return the answer as JSON."""
     return {
         "apiVersion": quota_use.API_VERSION,
         "kind": "Holders",
         "holders": [
             {
-                "namespace": one.namespace,
-                "workload": one.workload,
-                "owner": one.owner,
-                "requester": one.requester,
-                "clusterQueue": one.cluster_queue,
-                "localQueue": one.local_queue,
-                "priority": one.priority,
-                "since": one.since,
-                "state": one.state,
+                "namespace": holder.namespace,
+                "workload": holder.workload,
+                "owner": holder.owner,
+                "requester": holder.requester,
+                "clusterQueue": holder.cluster_queue,
+                "localQueue": holder.local_queue,
+                "priority": holder.priority,
+                "since": holder.since,
+                "state": holder.state,
                 "held": [
                     {
-                        "flavor": held.flavor,
-                        "resource": held.resource,
-                        "amount": quota_use.amount_text(held.resource, held.amount),
-                        "borrowed": quota_use.amount_text(held.resource, held.borrowed),
+                        "flavor": amount_held.flavor,
+                        "resource": amount_held.resource,
+                        "amount": quota_use.amount_text(amount_held.resource, amount_held.amount),
+                        "borrowed": quota_use.amount_text(
+                            amount_held.resource, amount_held.borrowed
+                        ),
                     }
-                    for held in one.held
+                    for amount_held in holder.held
                 ],
                 "pods": [
                     {
@@ -349,12 +363,12 @@ def document(found: Iterable[Holder], missing: Iterable[str]) -> dict[str, Any]:
                         "gpus": quota_use.amounts_document(pod.gpus),
                         "ending": pod.ending,
                     }
-                    for pod in one.pods
+                    for pod in holder.pods
                 ],
-                "takenBackBy": list(one.taken_back_by),
-                "notBefore": one.not_before,
+                "takenBackBy": list(holder.taken_back_by),
+                "notBefore": holder.not_before,
             }
-            for one in found
+            for holder in holders
         ],
         "missing": list(missing),
     }

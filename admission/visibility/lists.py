@@ -24,7 +24,7 @@ MOST: Final = 100_000
 _INT64: Final = 2**63
 
 
-class Source(Protocol):
+class PendingSource(Protocol):
     """The source of lists of pending Workloads."""
 
     def line(self, queue: ClusterQueueName | LocalQueueKey) -> PendingSnapshot | None:
@@ -51,7 +51,7 @@ class Window(NamedTuple):
     limit: int = DEFAULT_LIMIT
 
 
-class Place(NamedTuple):
+class LinePosition(NamedTuple):
     """The position of a Workload, counted from 0."""
 
     workload: WorkloadKey
@@ -66,8 +66,8 @@ def window(offset: str | None, limit: str | None) -> Window:
     Raises:
         RefusedError: one of them is no number of 64 bits.
     """
-    wanted = _number(limit) or DEFAULT_LIMIT
-    return Window(max(_number(offset), 0), min(max(wanted, 0), MOST))
+    count = _number(limit) or DEFAULT_LIMIT
+    return Window(max(_number(offset), 0), min(max(count, 0), MOST))
 
 
 def _number(text: str | None) -> int:
@@ -84,7 +84,9 @@ def _number(text: str | None) -> int:
     return value
 
 
-def of_cluster_queue(source: Source, name: str, wanted: Window, version: str) -> dict[str, Any]:
+def of_cluster_queue(
+    source: PendingSource, name: str, window: Window, version: str
+) -> dict[str, Any]:
     """Return the Workloads that wait in a ClusterQueue.
 
     Raises:
@@ -93,11 +95,11 @@ def of_cluster_queue(source: Source, name: str, wanted: Window, version: str) ->
     line = source.line(ClusterQueueName(name))
     if line is None:
         raise statuses.unknown_queue("clusterqueue", name)
-    return _summary(source, _cut(places(line), wanted), version)
+    return _summary(source, _cut(places(line), window), version)
 
 
 def of_local_queue(
-    source: Source, key: LocalQueueKey, wanted: Window, version: str
+    source: PendingSource, key: LocalQueueKey, window: Window, version: str
 ) -> dict[str, Any]:
     """Return the waiting Workloads of a LocalQueue, also with their places in the ClusterQueue.
 
@@ -107,42 +109,49 @@ def of_local_queue(
     line = source.line(key)
     if line is None:
         raise statuses.unknown_queue("localqueue", key.name)
-    own = (place for place in places(line) if place.queue == key)
-    return _summary(source, _cut(own, wanted), version)
+    own_places = (place for place in places(line) if place.queue == key)
+    return _summary(source, _cut(own_places, window), version)
 
 
-def places(line: PendingSnapshot) -> Iterator[Place]:
+def places(line: PendingSnapshot) -> Iterator[LinePosition]:
     """Return all pending Workloads in the order in which they are tried."""
     seen: Counter[LocalQueueKey] = Counter()
     for position, item in enumerate(sorted(line.members, key=line.sort_key())):
         queue = item.workload.queue
-        yield Place(item.workload.key, queue, position, seen[queue])
+        yield LinePosition(item.workload.key, queue, position, seen[queue])
         seen[queue] += 1
 
 
-def _cut(found: Iterable[Place], wanted: Window) -> tuple[Place, ...]:
-    return tuple(itertools.islice(found, wanted.offset, wanted.offset + wanted.limit))
+def _cut(line: Iterable[LinePosition], window: Window) -> tuple[LinePosition, ...]:
+    return tuple(itertools.islice(line, window.offset, window.offset + window.limit))
 
 
-def _summary(source: Source, page: tuple[Place, ...], version: str) -> dict[str, Any]:
-    found = source.workloads(tuple(place.workload for place in page)) if page else ()
+def _summary(
+    source: PendingSource, page: tuple[LinePosition, ...], version: str
+) -> dict[str, Any]:
+    workloads = source.workloads(tuple(place.workload for place in page)) if page else ()
     return {
         "kind": KIND,
         "apiVersion": f"{names.VISIBILITY_GROUP}/{version}",
         "metadata": {},
         "items": [
             _item(place, workload)
-            for place, workload in zip(page, found, strict=True)
+            for place, workload in zip(page, workloads, strict=True)
             if workload is not None
         ],
     }
 
 
-def _item(place: Place, workload: Workload) -> dict[str, Any]:
+def _item(place: LinePosition, workload: Workload) -> dict[str, Any]:
     metadata = workload.metadata
     owners = [
-        {"apiVersion": one.api_version, "kind": one.kind, "name": one.name, "uid": one.uid}
-        for one in metadata.owner_references or ()
+        {
+            "apiVersion": reference.api_version,
+            "kind": reference.kind,
+            "name": reference.name,
+            "uid": reference.uid,
+        }
+        for reference in metadata.owner_references or ()
     ]
     return {
         "metadata": {

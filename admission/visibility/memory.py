@@ -13,7 +13,7 @@ Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 
-class Memory(Generic[Key, Value]):
+class ExpiringCache(Generic[Key, Value]):
     """A bounded cache whose entries expire; any thread may use it.
 
     An answer that another thread is waiting for may be fetched twice.
@@ -28,9 +28,9 @@ class Memory(Generic[Key, Value]):
     def get(self, key: Key, fetch: Callable[[], Value]) -> Value:
         """Return the remembered answer, or a new one; what ``fetch`` raises is not remembered."""
         with self._lock:
-            known = self._known.get(key)
-            if known is not None and self._clock.monotonic() < known[0]:
-                return known[1]
+            entry = self._known.get(key)
+            if entry is not None and self._clock.monotonic() < entry[0]:
+                return entry[1]
         value = fetch()
         with self._lock:
             self._known[key] = (self._clock.monotonic() + self._seconds, value)

@@ -13,11 +13,11 @@ UNKNOWN: Final = names.UNKNOWN_REQUESTER
 def owner_of(workload: Workload) -> str:
     """Return the kind and name of what a Workload was made for; empty where nothing owns it."""
     owners = workload.metadata.owner_references or ()
-    found = workload.metadata.controller() or next(iter(owners), None)
-    if found is None:
+    owner = workload.metadata.controller() or next(iter(owners), None)
+    if owner is None:
         return ""
-    more = f" and {len(owners) - 1} more" if len(owners) > 1 else ""
-    return f"{found.kind} {found.name}{more}"
+    others_text = f" and {len(owners) - 1} more" if len(owners) > 1 else ""
+    return f"{owner.kind} {owner.name}{others_text}"
 
 
 def requester_of(metadata: views.ObjectMeta) -> str:

@@ -15,9 +15,9 @@ from admission.base.clock import Clock
 from admission.base.names import LocalQueueKey
 from admission.kube.errors import KubeError
 from admission.visibility import discovery, lists, statuses
-from admission.visibility.access import Access, Target
+from admission.visibility.access import Access, RequestTarget
 from admission.visibility.callers import Caller, FrontProxy, Reviews, Tokens
-from admission.visibility.lists import Source
+from admission.visibility.lists import PendingSource
 from admission.visibility.statuses import RefusedError
 
 PEER: Final = "gpu_admission.peer"
@@ -40,7 +40,7 @@ _LOCAL_QUEUES: Final = "localqueues"
 
 
 def create_app(
-    source: Source, api: Reviews, clock: Clock, front_proxy: Callable[[], FrontProxy | None]
+    source: PendingSource, api: Reviews, clock: Clock, front_proxy: Callable[[], FrontProxy | None]
 ) -> flask.Flask:
     """Return the API as a WSGI application behind TLS, which fills in `PEER` and `HEADERS`.
 
@@ -52,7 +52,7 @@ def create_app(
     """
     app = flask.Flask("gpu-admission-visibility", static_folder=None)
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
-    gate = _Gate(front_proxy, Tokens(api, clock), Access(api, clock))
+    gate = _CallerGate(front_proxy, Tokens(api, clock), Access(api, clock))
     app.before_request(gate.check)
     app.register_error_handler(RefusedError, _refused)
     app.register_error_handler(HTTPException, _failed)
@@ -75,7 +75,7 @@ def create_app(
     return app
 
 
-def add_lists(app: flask.Flask, source: Source) -> None:
+def add_lists(app: flask.Flask, source: PendingSource) -> None:
     """Add the same lists to our own pages, ``/api/...``, for everybody who can reach them."""
     version = lists.VERSIONS[0]
     app.register_error_handler(RefusedError, _refused)
@@ -93,21 +93,21 @@ def add_lists(app: flask.Flask, source: Source) -> None:
 class _Shown:
     """Answers with lists; makes one at a time, so that many who ask leave the core its share."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: PendingSource) -> None:
         self._source = source
         self._making = threading.Lock()
 
     def of_cluster_queue(self, name: str, version: str) -> flask.Response:
         """The list of a ClusterQueue, as the request's parameters say."""
-        wanted = _window()
+        window_ = _window()
         with self._turn():
-            return _answer(lists.of_cluster_queue(self._source, name, wanted, version))
+            return _answer(lists.of_cluster_queue(self._source, name, window_, version))
 
     def of_local_queue(self, key: LocalQueueKey, version: str) -> flask.Response:
         """The list of a LocalQueue, as the request's parameters say."""
-        wanted = _window()
+        window_ = _window()
         with self._turn():
-            return _answer(lists.of_local_queue(self._source, key, wanted, version))
+            return _answer(lists.of_local_queue(self._source, key, window_, version))
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -119,7 +119,7 @@ class _Shown:
             self._making.release()
 
 
-class _Gate:
+class _CallerGate:
     """Lets pass who is known and may; before anything else is looked at."""
 
     def __init__(
@@ -146,16 +146,16 @@ class _Gate:
     def _caller(self, environ: dict[str, Any]) -> Caller | None:
         headers = environ.get(HEADERS, ())
         proxy = self._front_proxy()
-        found = proxy and proxy.caller(environ.get(PEER), headers)
-        return found or self._tokens.caller(headers)
+        caller = proxy and proxy.caller(environ.get(PEER), headers)
+        return caller or self._tokens.caller(headers)
 
 
-def _target(request: flask.Request) -> Target:
+def _target(request: flask.Request) -> RequestTarget:
     """Return what is asked for: a list, or for everything else just the path."""
     arguments = request.view_args or {}
     if request.endpoint not in {_CLUSTER_QUEUES, _LOCAL_QUEUES}:
-        return Target(verb=request.method.lower(), path=request.path)
-    return Target(
+        return RequestTarget(verb=request.method.lower(), path=request.path)
+    return RequestTarget(
         verb=_VERBS[request.method],
         version=arguments["version"],
         plural=request.endpoint,

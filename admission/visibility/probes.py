@@ -6,7 +6,7 @@ import flask
 import prometheus_client
 
 from admission.visibility import pages as visibility
-from admission.visibility.lists import Source
+from admission.visibility.lists import PendingSource
 
 Probe = Callable[[], str]
 """Says what is wrong, in a few words; empty when all is well."""
@@ -22,7 +22,7 @@ def create_app(
     ready: Probe,
     note: str = "",
     details: Details = tuple,
-    lists: Source | None = None,
+    lists: PendingSource | None = None,
 ) -> flask.Flask:
     """Return the pages as a WSGI application.
 
@@ -41,8 +41,8 @@ def create_app(
 
     @app.get("/readyz")
     def readyz() -> flask.Response:
-        told = details() if "verbose" in flask.request.args else ()
-        return _probed(ready, note, told)
+        details_shown = details() if "verbose" in flask.request.args else ()
+        return _probed(ready, note, details_shown)
 
     if lists is not None:
         visibility.add_lists(app, lists)

@@ -18,7 +18,7 @@ from admission.objects.local_queue import LocalQueue
 from admission.objects.queue_status import StatedWithoutNode, reserved
 from admission.objects.workload import Workload
 from admission.scheduling import model, quota
-from admission.scheduling.hierarchy import CohortNode, Node, QueueNode, members
+from admission.scheduling.hierarchy import CohortNode, QueueNode, QuotaNode, members
 from admission.scheduling.overview import Overview, QueueOverview
 from admission.scheduling.places import predicate
 from admission.visibility import cluster
@@ -222,22 +222,26 @@ def of(read: Read) -> Use:
             _cohort(forest.cohorts[name], queues, waiting) for name in sorted(forest.cohorts)
         ),
         flavors=_flavors(read, queues),
-        local_queues=tuple(_local(one, waiting) for one in read.objects.local_queues),
+        local_queues=tuple(
+            _local(local_queue, waiting) for local_queue in read.objects.local_queues
+        ),
         missing=read.missing,
     )
 
 
-def of_overview(found: Overview) -> Use:
+def of_overview(overview: Overview) -> Use:
     """Return quota and its use as the controller counts it; LocalQueues and nodes are left out.
 
     What is lent is not looked for.
     """
-    queues = tuple(_of_queue_overview(one) for one in found.queues)
-    own = ((pair, q.nominal) for cohort in found.cohorts for pair, q in cohort.quotas.items())
-    sums = _flavor_sums((), own, queues)
+    queues = tuple(_of_queue_overview(queue) for queue in overview.queues)
+    cohort_quotas = (
+        (pair, q.nominal) for cohort in overview.cohorts for pair, q in cohort.quotas.items()
+    )
+    sums = _flavor_sums((), cohort_quotas, queues)
     return Use(
         queues=queues,
-        cohorts=_cohorts_of_overview(found, queues),
+        cohorts=_cohorts_of_overview(overview, queues),
         flavors=tuple(
             _flavor(name, sums[name], None, knows_releasing=True) for name in sorted(sums)
         ),
@@ -245,9 +249,9 @@ def of_overview(found: Overview) -> Use:
     )
 
 
-def _cohorts_of_overview(found: Overview, queues: Iterable[QueueUse]) -> tuple[CohortUse, ...]:
+def _cohorts_of_overview(overview: Overview, queues: Iterable[QueueUse]) -> tuple[CohortUse, ...]:
     """Return the Cohorts with the sums of everything below; on a cycle, each has all of it."""
-    above: dict[str, str] = {cohort.name: cohort.parent for cohort in found.cohorts}
+    above: dict[str, str] = {cohort.name: cohort.parent for cohort in overview.cohorts}
     sums: dict[str, dict[FlavorResource, list[int]]] = {name: {} for name in above}
     waiting: dict[str, list[QueueUse]] = {name: [] for name in above}
 
@@ -265,9 +269,9 @@ def _cohorts_of_overview(found: Overview, queues: Iterable[QueueUse]) -> tuple[C
             for index, value in enumerate(parts, 1):
                 amounts[index] += value
 
-    for cohort in found.cohorts:
-        for pair, own in cohort.quotas.items():
-            add(cohort.name, pair, own.nominal)
+    for cohort in overview.cohorts:
+        for pair, cohort_quota in cohort.quotas.items():
+            add(cohort.name, pair, cohort_quota.nominal)
     for queue in queues:
         for name in chain(queue.cohort):
             waiting[name].append(queue)
@@ -297,49 +301,49 @@ def _cohorts_of_overview(found: Overview, queues: Iterable[QueueUse]) -> tuple[C
 
 
 def _waiting_below(queues: Sequence[QueueUse]) -> Waiting:
-    asked: dict[str, int] = {}
+    requested: dict[str, int] = {}
     for queue in queues:
         for resource, n in (queue.pending.resources or {}).items():
-            asked[resource] = asked.get(resource, 0) + n
-    return Waiting(workloads=sum(queue.pending.workloads for queue in queues), resources=asked)
+            requested[resource] = requested.get(resource, 0) + n
+    return Waiting(workloads=sum(queue.pending.workloads for queue in queues), resources=requested)
 
 
-def _of_queue_overview(found: QueueOverview) -> QueueUse:
-    pairs = dict.fromkeys(found.quotas)
-    pairs |= dict.fromkeys(sorted(pair for pair, n in found.used.items() if n))
+def _of_queue_overview(queue: QueueOverview) -> QueueUse:
+    pairs = dict.fromkeys(queue.quotas)
+    pairs |= dict.fromkeys(sorted(pair for pair, n in queue.used.items() if n))
     lines = []
     for pair in pairs:
-        own = found.quotas.get(pair)
-        promised = 0 if own is None else amount.add(own.nominal, own.withheld)
-        surge = found.surge.get(pair, 0)
-        used = found.used.get(pair, 0) - surge
+        quota = queue.quotas.get(pair)
+        promised = 0 if quota is None else amount.add(quota.nominal, quota.withheld)
+        surge = queue.surge.get(pair, 0)
+        used = queue.used.get(pair, 0) - surge
         lines.append(
             Line(
                 flavor=pair.flavor,
                 resource=pair.resource,
                 nominal=promised,
                 used=used + surge,
-                borrowed=_borrowed(used, promised, has_parent=bool(found.cohort)),
-                releasing=found.leaving.get(pair, 0),
-                without_node=_without_node(found, pair),
+                borrowed=_borrowed(used, promised, has_parent=bool(queue.cohort)),
+                releasing=queue.leaving.get(pair, 0),
+                without_node=_without_node(queue, pair),
             )
         )
-    asked = {str(name): value for name, value in found.requested.items() if value}
+    requested = {str(name): value for name, value in queue.requested.items() if value}
     return QueueUse(
-        name=found.name,
-        cohort=found.cohort,
-        active=found.active,
-        message=found.problem,
+        name=queue.name,
+        cohort=queue.cohort,
+        active=queue.active,
+        message=queue.problem,
         lines=tuple(lines),
-        pending=Waiting(workloads=found.pending, resources=asked),
-        reserving=found.holding,
-        admitted=found.admitted,
+        pending=Waiting(workloads=queue.pending, resources=requested),
+        reserving=queue.holding,
+        admitted=queue.admitted,
     )
 
 
-def _without_node(found: QueueOverview, pair: FlavorResource) -> int:
-    held = found.without_node.get(pair)
-    return held.amount if held is not None and is_gpu(pair.resource) else 0
+def _without_node(queue: QueueOverview, pair: FlavorResource) -> int:
+    without = queue.without_node.get(pair)
+    return without.amount if without is not None and is_gpu(pair.resource) else 0
 
 
 def _borrowed(used: int, nominal: int, *, has_parent: bool) -> int:
@@ -373,22 +377,22 @@ class Total:
 
 def total(use: Use, resource: str) -> Total:
     """Return the sums of a resource, as `kubectl gpu top` and the dashboard show them."""
-    lines = [x for one in use.queues for x in one.lines if x.resource == resource]
+    lines = [x for queue in use.queues for x in queue.lines if x.resource == resource]
     nominal = 0
     for line in _top_lines(use):
         nominal = amount.add(nominal, line.nominal if line.resource == resource else 0)
     real = [
         line.real for flavor in use.flavors for line in flavor.lines if line.resource == resource
     ]
-    asked, unread = asked_for((one.pending for one in use.queues), resource)
+    requested, unread = asked_for((queue.pending for queue in use.queues), resource)
     return Total(
         resource=resource,
         nominal=nominal,
-        used=sum(one.used for one in lines),
+        used=sum(line.used for line in lines),
         exists=sum_of_known(real),
-        releasing=sum_of_known(one.releasing for one in lines),
-        without_node=sum(one.without_node for one in lines),
-        asked=asked,
+        releasing=sum_of_known(line.releasing for line in lines),
+        without_node=sum(line.without_node for line in lines),
+        asked=requested,
         unread=unread,
     )
 
@@ -410,21 +414,21 @@ def _top_lines(use: Use) -> Iterator[Line]:
             yield from queue.lines
 
 
-def asked_for(found: Iterable[Waiting], resource: str) -> tuple[int, int]:
+def asked_for(waiting: Iterable[Waiting], resource: str) -> tuple[int, int]:
     """Return what waiting Workloads ask for, and how many wait of which it may not be read."""
-    every = list(found)
+    every = list(waiting)
     return (
-        sum((one.resources or {}).get(resource, 0) for one in every),
-        sum(one.workloads for one in every if one.resources is None),
+        sum((each.resources or {}).get(resource, 0) for each in every),
+        sum(each.workloads for each in every if each.resources is None),
     )
 
 
 def resources_of(use: Use) -> list[str]:
     """Return the resources that ClusterQueues and Cohorts have, GPUs first."""
-    found = {line.resource for one in use.queues for line in one.lines}
-    found |= {line.resource for one in use.cohorts for line in one.lines}
-    found |= {line.resource for one in use.flavors for line in one.lines}
-    return sorted(found, key=order_of)
+    names_ = {line.resource for queue in use.queues for line in queue.lines}
+    names_ |= {line.resource for cohort in use.cohorts for line in cohort.lines}
+    names_ |= {line.resource for flavor in use.flavors for line in flavor.lines}
+    return sorted(names_, key=order_of)
 
 
 def _knows_releasing(read: Read) -> bool:
@@ -447,16 +451,16 @@ def asks(view: Workload, value: model.Workload | None) -> dict[str, int]:
     The controller says it while the Workload waits; else it is what the pod templates say, before
     resource transformations.
     """
-    found: dict[str, int] = {}
-    for one in view.status.resource_requests or ():
-        for resource, text in (one.get("resources") or {}).items():
-            found[resource] = found.get(resource, 0) + values.amount_or_zero(resource, text)
-    if found or value is None:
-        return found
+    amounts: dict[str, int] = {}
+    for request in view.status.resource_requests or ():
+        for resource, text in (request.get("resources") or {}).items():
+            amounts[resource] = amounts.get(resource, 0) + values.amount_or_zero(resource, text)
+    if amounts or value is None:
+        return amounts
     for pod_set in value.pod_sets:
         for resource, each in pod_set.requests.items():
-            found[resource] = found.get(resource, 0) + each * pod_set.effective_count
-    return found
+            amounts[resource] = amounts.get(resource, 0) + each * pod_set.effective_count
+    return amounts
 
 
 class _Waiting:
@@ -480,25 +484,25 @@ class _Waiting:
                     sums[resource] = sums.get(resource, 0) + n
 
     def of_queue(self, view_pending: int | None, name: str) -> Waiting:
-        found = self._resources.get(name, {}) if self._knows else None
-        return Waiting(workloads=view_pending or 0, resources=found)
+        resources = self._resources.get(name, {}) if self._knows else None
+        return Waiting(workloads=view_pending or 0, resources=resources)
 
     def of_local(self, view: LocalQueue) -> Waiting:
         key = view.metadata.namespace, view.metadata.name
         pending = view.status.pending_workloads or 0
         is_seen = self._listed is None or key[0] in self._listed or not pending
-        found = self._of_local.get(key, {}) if is_seen else None
-        return Waiting(workloads=pending, resources=found)
+        resources = self._of_local.get(key, {}) if is_seen else None
+        return Waiting(workloads=pending, resources=resources)
 
     def of_cohort(self, queues: Iterable[QueueUse]) -> Waiting:
         below = tuple(queues)
         if not self._knows:
-            return Waiting(workloads=sum(one.pending.workloads for one in below))
+            return Waiting(workloads=sum(queue.pending.workloads for queue in below))
         sums: dict[str, int] = {}
-        for one in below:
-            for resource, n in (one.pending.resources or {}).items():
+        for queue in below:
+            for resource, n in (queue.pending.resources or {}).items():
                 sums[resource] = sums.get(resource, 0) + n
-        return Waiting(workloads=sum(one.pending.workloads for one in below), resources=sums)
+        return Waiting(workloads=sum(queue.pending.workloads for queue in below), resources=sums)
 
 
 _Pairs = Mapping[str, Mapping[FlavorResource, int]]
@@ -510,31 +514,31 @@ def _releasing(read: Read) -> _Pairs:
     Pods of which no Workload holds the quota any more are charged one by one; those of them that
     are being deleted count as far as the ClusterQueue holds more than its Workloads say.
     """
-    found: dict[str, dict[FlavorResource, int]] = {}
+    releasing: dict[str, dict[FlavorResource, int]] = {}
     beyond = {name: dict(node.usage) for name, node in read.forest.queues.items()}
-    for key, one in read.holding.items():
-        left = beyond.get(one.cluster_queue, {})
-        sums = found.setdefault(one.cluster_queue, {})
+    for key, workload in read.holding.items():
+        left = beyond.get(workload.cluster_queue, {})
+        sums = releasing.setdefault(workload.cluster_queue, {})
         leaves = read.is_releasing(key)
-        for pair, value in one.usage.items():
-            if not one.surges:
+        for pair, value in workload.usage.items():
+            if not workload.surges:
                 left[pair] = left.get(pair, 0) - value
             if leaves:
                 sums[pair] = sums.get(pair, 0) + value
     for queue, resource, value in _leaving_alone(read):
-        sums, left = found.setdefault(queue, {}), beyond.get(names.ClusterQueueName(queue), {})
+        sums, left = releasing.setdefault(queue, {}), beyond.get(names.ClusterQueueName(queue), {})
         rest = value
         for pair in sorted(pair for pair in left if pair.resource == resource):
             taken = min(rest, max(0, left[pair]))
             left[pair] -= taken
             rest -= taken
             sums[pair] = sums.get(pair, 0) + taken
-    return found
+    return releasing
 
 
 def _leaving_alone(read: Read) -> Iterable[tuple[str, str, int]]:
-    for key, found in read.pods_of.items():
-        for pod in found if key not in read.holding else ():
+    for key, pods_of_workload in read.pods_of.items():
+        for pod in pods_of_workload if key not in read.holding else ():
             queue = pod.metadata.label(names.CLUSTER_QUEUE_NAME_LABEL)
             if queue and pod.metadata.deletion_timestamp:
                 for resource, value in pods.gpus_of(pod.spec).items():
@@ -578,7 +582,7 @@ def _line(
     unbound: Mapping[FlavorResource, StatedWithoutNode],
 ) -> Line:
     nominal, used = quota.nominal(node, pair), node.usage.get(pair, 0)
-    held = unbound.get(pair)
+    without = unbound.get(pair)
     return Line(
         flavor=pair.flavor,
         resource=pair.resource,
@@ -587,11 +591,11 @@ def _line(
         borrowed=_borrowed(used, nominal, has_parent=node.parent is not None),
         lent=_lent(node, pair, nominal, used),
         releasing=None if leaving is None else leaving.get(pair, 0),
-        without_node=0 if held is None else held.amount,
+        without_node=0 if without is None else without.amount,
     )
 
 
-def _lent(node: Node, pair: FlavorResource, nominal: int, used: int) -> int:
+def _lent(node: QuotaNode, pair: FlavorResource, nominal: int, used: int) -> int:
     """The part of the own unused quota that others use."""
     if node.parent is None or nominal == amount.UNLIMITED:
         return 0
@@ -600,23 +604,23 @@ def _lent(node: Node, pair: FlavorResource, nominal: int, used: int) -> int:
 
 def _cohort(node: CohortNode, queues: tuple[QueueUse, ...], waiting: _Waiting) -> CohortUse:
     within = members(node)
-    names_ = {one.name for one in within if isinstance(one, QueueNode)}
-    below = [one for one in queues if one.name in names_]
+    names_ = {node.name for node in within if isinstance(node, QueueNode)}
+    below = [queue for queue in queues if queue.name in names_]
     sums: dict[FlavorResource, list[int]] = {}
     for member in within:
-        for pair, own in member.quotas.items() if isinstance(member, CohortNode) else ():
-            found = sums.setdefault(pair, [0, 0, 0, 0])
-            found[0] = amount.add(found[0], own.nominal)
+        for pair, own_quota in member.quotas.items() if isinstance(member, CohortNode) else ():
+            sums_of_pair = sums.setdefault(pair, [0, 0, 0, 0])
+            sums_of_pair[0] = amount.add(sums_of_pair[0], own_quota.nominal)
     for queue in below:
         for line in queue.lines:
-            found = sums.setdefault(
+            sums_of_pair = sums.setdefault(
                 FlavorResource(FlavorName(line.flavor), ResourceName(line.resource)), [0, 0, 0, 0]
             )
-            found[0] = amount.add(found[0], line.nominal)
-            found[1] += line.used
-            found[2] += line.releasing or 0
-            found[3] += line.without_node
-    is_known = all(line.releasing is not None for one in below for line in one.lines)
+            sums_of_pair[0] = amount.add(sums_of_pair[0], line.nominal)
+            sums_of_pair[1] += line.used
+            sums_of_pair[2] += line.releasing or 0
+            sums_of_pair[3] += line.without_node
+    is_known = all(line.releasing is not None for queue in below for line in queue.lines)
     return CohortUse(
         name=node.name,
         parent=node.declared.name if node.declared is not None else "",
@@ -636,29 +640,32 @@ def _cohort_line(
     releasing: int | None,
     unbound: int,
 ) -> Line:
-    own, here = node.subtree.get(pair, 0), node.usage.get(pair, 0)
+    subtree_quota, usage = node.subtree.get(pair, 0), node.usage.get(pair, 0)
     return Line(
         flavor=pair.flavor,
         resource=pair.resource,
         nominal=nominal,
         used=used,
-        borrowed=max(0, here - own) if node.parent is not None else 0,
-        lent=_lent(node, pair, own, here),
+        borrowed=max(0, usage - subtree_quota) if node.parent is not None else 0,
+        lent=_lent(node, pair, subtree_quota, usage),
         releasing=releasing,
         without_node=unbound,
     )
 
 
 def _flavors(read: Read, queues: tuple[QueueUse, ...]) -> tuple[FlavorUse, ...]:
-    own = (
+    cohort_quotas = (
         (pair, quotas.nominal)
         for name in sorted(read.forest.cohorts)
         for pair, quotas in read.forest.cohorts[name].quotas.items()
     )
-    sums = _flavor_sums((one.metadata.name for one in read.objects.flavors), own, queues)
-    is_known = all(line.releasing is not None for one in queues for line in one.lines)
+    sums = _flavor_sums(
+        (flavor.metadata.name for flavor in read.objects.flavors), cohort_quotas, queues
+    )
+    is_known = all(line.releasing is not None for queue in queues for line in queue.lines)
     selecting = {
-        one.metadata.name: resource_flavor.scheduling_value(one) for one in read.objects.flavors
+        flavor.metadata.name: resource_flavor.scheduling_value(flavor)
+        for flavor in read.objects.flavors
     }
     parts = capacities(read.objects.nodes)
     knows = bool(read.objects.nodes)
@@ -681,15 +688,17 @@ def _flavor_sums(
     """Return nominal quota, use and what is about to be free, by flavor and resource."""
     sums: dict[str, dict[str, list[int]]] = {name: {} for name in flavors}
     for pair, nominal in of_cohorts:
-        found = sums.setdefault(pair.flavor, {}).setdefault(pair.resource, [0, 0, 0, 0])
-        found[0] = amount.add(found[0], nominal)
+        sums_of_resource = sums.setdefault(pair.flavor, {}).setdefault(pair.resource, [0, 0, 0, 0])
+        sums_of_resource[0] = amount.add(sums_of_resource[0], nominal)
     for queue in queues:
         for line in queue.lines:
-            found = sums.setdefault(line.flavor, {}).setdefault(line.resource, [0, 0, 0, 0])
-            found[0] = amount.add(found[0], line.nominal)
-            found[1] += line.used
-            found[2] += line.releasing or 0
-            found[3] += line.without_node
+            sums_of_resource = sums.setdefault(line.flavor, {}).setdefault(
+                line.resource, [0, 0, 0, 0]
+            )
+            sums_of_resource[0] = amount.add(sums_of_resource[0], line.nominal)
+            sums_of_resource[1] += line.used
+            sums_of_resource[2] += line.releasing or 0
+            sums_of_resource[3] += line.without_node
     return sums
 
 
@@ -716,10 +725,10 @@ class NodeGpus:
     reasons: tuple[str, ...]
 
 
-def capacities(found: Iterable[views.Node]) -> tuple[NodeGpus, ...]:
+def capacities(nodes: Iterable[views.Node]) -> tuple[NodeGpus, ...]:
     """Return what each node has of GPUs, by its labels and what its device plugin offers."""
     models, policy = catalogue.load(), HealthPolicy()
-    return tuple(_node_gpus(node, models, policy) for node in found)
+    return tuple(_node_gpus(node, models, policy) for node in nodes)
 
 
 def _node_gpus(view: views.Node, models: catalogue.Catalogue, policy: HealthPolicy) -> NodeGpus:
@@ -738,17 +747,17 @@ def _node_gpus(view: views.Node, models: catalogue.Catalogue, policy: HealthPoli
 
 
 def _selected(
-    found: Iterable[NodeGpus], wanted: model.ResourceFlavor | None
+    nodes: Iterable[NodeGpus], flavor: model.ResourceFlavor | None
 ) -> tuple[NodeGpus, ...]:
     """Return the nodes of a flavor that its pods can be on."""
-    if wanted is None:
+    if flavor is None:
         return ()
-    tolerations = predicate.tolerated_in(wanted, names.GPU_TAINT_KEY)
+    tolerations = predicate.tolerated_in(flavor, names.GPU_TAINT_KEY)
     return tuple(
-        one
-        for one in found
-        if all(one.labels.get(key) == v for key, v in wanted.node_labels.items())
-        and predicate.repelling(one.taints, tolerations) is None
+        node
+        for node in nodes
+        if all(node.labels.get(key) == v for key, v in flavor.node_labels.items())
+        and predicate.repelling(node.taints, tolerations) is None
     )
 
 
@@ -762,14 +771,16 @@ def _flavor(
     def exists(resource: str, part: str) -> int | None:
         if selected is None or not is_gpu(resource):
             return None
-        amounts = (one.sick if part == "sick" else one.healthy for one in selected)
-        return sum(found.get(resource, 0) for found in amounts)
+        amounts = (node.sick if part == "sick" else node.healthy for node in selected)
+        return sum(amounts_of_node.get(resource, 0) for amounts_of_node in amounts)
 
-    own = {one for one, (nominal, used, *_) in sums.items() if is_gpu(one) and (nominal or used)}
+    gpu_names = {
+        name_ for name_, (nominal, used, *_) in sums.items() if is_gpu(name_) and (nominal or used)
+    }
     having = [
-        one
-        for one in selected or ()
-        if not own or any(one.healthy.get(r, 0) + one.sick.get(r, 0) for r in own)
+        node
+        for node in selected or ()
+        if not gpu_names or any(node.healthy.get(r, 0) + node.sick.get(r, 0) for r in gpu_names)
     ]
     return FlavorUse(
         name=name,
@@ -838,30 +849,30 @@ def document(use: Use) -> dict[str, Any]:
         "kind": "QuotaUse",
         "clusterQueues": [
             {
-                "name": one.name,
-                "cohort": one.cohort,
-                "active": one.active,
-                "message": one.message,
-                "quota": [_line_document(line) for line in one.lines],
-                "pending": _waiting_document(one.pending),
-                "reservingWorkloads": one.reserving,
-                "admittedWorkloads": one.admitted,
+                "name": queue.name,
+                "cohort": queue.cohort,
+                "active": queue.active,
+                "message": queue.message,
+                "quota": [_line_document(line) for line in queue.lines],
+                "pending": _waiting_document(queue.pending),
+                "reservingWorkloads": queue.reserving,
+                "admittedWorkloads": queue.admitted,
             }
-            for one in use.queues
+            for queue in use.queues
         ],
         "cohorts": [
             {
-                "name": one.name,
-                "parent": one.parent,
-                "quota": [_line_document(line) for line in one.lines],
-                "pending": _waiting_document(one.pending),
+                "name": cohort.name,
+                "parent": cohort.parent,
+                "quota": [_line_document(line) for line in cohort.lines],
+                "pending": _waiting_document(cohort.pending),
             }
-            for one in use.cohorts
+            for cohort in use.cohorts
         ],
         "flavors": [
             {
-                "name": one.name,
-                "nodes": one.nodes,
+                "name": flavor.name,
+                "nodes": flavor.nodes,
                 "quota": [
                     {
                         "resource": line.resource,
@@ -870,16 +881,16 @@ def document(use: Use) -> dict[str, Any]:
                             for part in ("nominal", "used", "releasing", "real", "sick")
                         },
                     }
-                    for line in one.lines
+                    for line in flavor.lines
                 ],
             }
-            for one in use.flavors
+            for flavor in use.flavors
         ],
         "localQueues": [
             {
-                "namespace": one.namespace,
-                "name": one.name,
-                "clusterQueue": one.cluster_queue,
+                "namespace": local_queue.namespace,
+                "name": local_queue.name,
+                "clusterQueue": local_queue.cluster_queue,
                 "used": [
                     {
                         "flavor": line.flavor,
@@ -887,12 +898,12 @@ def document(use: Use) -> dict[str, Any]:
                         "used": amount_text(line.resource, line.used),
                         "admitted": amount_text(line.resource, line.admitted),
                     }
-                    for line in one.lines
+                    for line in local_queue.lines
                 ],
-                "pending": _waiting_document(one.pending),
-                "admittedWorkloads": one.admitted,
+                "pending": _waiting_document(local_queue.pending),
+                "admittedWorkloads": local_queue.admitted,
             }
-            for one in use.local_queues
+            for local_queue in use.local_queues
         ],
         "missing": list(use.missing),
     }
@@ -905,9 +916,12 @@ def amount_text(resource: str, value: int | None) -> str | None:
     return quantity.from_canonical(resource, value)
 
 
-def amounts_document(found: Mapping[str, int]) -> dict[str, str | None]:
+def amounts_document(amounts: Mapping[str, int]) -> dict[str, str | None]:
     """Return amounts by resource as quantities, GPUs first."""
-    return {one: amount_text(one, found[one]) for one in sorted(found, key=order_of)}
+    return {
+        resource: amount_text(resource, amounts[resource])
+        for resource in sorted(amounts, key=order_of)
+    }
 
 
 def _line_document(line: Line) -> dict[str, Any]:
@@ -921,8 +935,8 @@ def _line_document(line: Line) -> dict[str, Any]:
     }
 
 
-def _waiting_document(found: Waiting) -> dict[str, Any]:
+def _waiting_document(waiting: Waiting) -> dict[str, Any]:
     return {
-        "workloads": found.workloads,
-        "resources": None if found.resources is None else amounts_document(found.resources),
+        "workloads": waiting.workloads,
+        "resources": None if waiting.resources is None else amounts_document(waiting.resources),
     }

@@ -57,14 +57,14 @@ def of_workload(node: QueueNode, workload: Workload) -> list[Shortage]:
 
 def asked(workload: Workload) -> dict[str, Mapping[str, int]]:
     """Return what each pod set asks for: as the controller says it, else as its template does."""
-    told = workload.status.resource_requests
-    if told:
+    requests = workload.status.resource_requests
+    if requests:
         return {
             requests.get("name", ""): {
                 resource: values.amount_or_zero(resource, text)
                 for resource, text in (requests.get("resources") or {}).items()
             }
-            for requests in told
+            for requests in requests
         }
     try:
         value = workloads.scheduling_value(workload)

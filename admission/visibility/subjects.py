@@ -46,7 +46,7 @@ class SubjectError(AdmissionError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class ExplainedObject:
     """An object that is asked about.
 
     Attributes:
@@ -60,31 +60,31 @@ class Subject:
     @property
     def name(self) -> str:
         """Return its name."""
-        found: str = self.document["metadata"]["name"]
-        return found
+        name: str = self.document["metadata"]["name"]
+        return name
 
     @property
     def namespace(self) -> str:
         """Return its namespace; empty for none."""
-        found: str = self.document["metadata"].get("namespace", "")
-        return found
+        name: str = self.document["metadata"].get("namespace", "")
+        return name
 
 
 @cache
 def kinds() -> tuple[Resource, ...]:
     """Return every kind that may be asked about: pods, owners that are served, Kueue's."""
     rows = (*owner_rows.ROWS, *owner_rows.MODULES)
-    found = [
+    kinds_ = [
         resources.PODS,
         resources.JOBS,
-        *(Resource(one.group, one.version, one.plural, one.kind) for one in rows),
+        *(Resource(row.group, row.version, row.plural, row.kind) for row in rows),
         *map(_serving, serving.KINDS),
         resources.REPLICA_SETS,
         resources.WORKLOADS,
         resources.CLUSTER_QUEUES,
         resources.LOCAL_QUEUES,
     ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(kinds_))
 
 
 _ELSEWHERE: Final = {
@@ -98,9 +98,9 @@ _ELSEWHERE: Final = {
 """Kinds that neither wait nor admit, and where they are shown."""
 
 
-def _serving(one: ServingKind) -> Resource:
-    group, _, version = one.kind.api_version.rpartition("/")
-    return Resource(group, version, one.kind.plural, one.kind.name)
+def _serving(kind: ServingKind) -> Resource:
+    group, _, version = kind.kind.api_version.rpartition("/")
+    return Resource(group, version, kind.kind.plural, kind.kind.name)
 
 
 def serves(resource: Resource) -> bool:
@@ -108,7 +108,7 @@ def serves(resource: Resource) -> bool:
     return resource == resources.REPLICA_SETS or resource in map(_serving, serving.KINDS)
 
 
-def find(api: Api, namespace: str, what: str) -> Subject:
+def find(api: Api, namespace: str, subject: str) -> ExplainedObject:
     """Return the object that ``[KIND/]NAME`` names.
 
     A name alone is that of a pod or, if there is no such pod, of the only other object of the
@@ -119,10 +119,10 @@ def find(api: Api, namespace: str, what: str) -> Subject:
         SubjectError: the kind is not known, or several objects have the name.
         KubeError: the API server refused or did not answer.
     """
-    kind, _, name = what.rpartition("/")
+    kind, _, name = subject.rpartition("/")
     if not name:
         raise SubjectError(
-            f"{what!r} has no name", "say KIND/NAME, such as job/train, or the name alone",
+            f"{subject!r} has no name", "say KIND/NAME, such as job/train, or the name alone",
             ErrorCode.UNKNOWN_KIND,
         )  # fmt: skip
     if kind:
@@ -133,11 +133,13 @@ def find(api: Api, namespace: str, what: str) -> Subject:
     try:
         return _get(api, resources.PODS, namespace, name)
     except errors.NotFoundError:
-        others = tuple(one for one in kinds() if one.namespaced and one not in _LAST_OF_NAME)
-    found = list(_named(api, namespace, others, name))
-    if not found:  # a LocalQueue is often called as what is in it
-        found = list(_named(api, namespace, (resources.LOCAL_QUEUES,), name))
-    return _only(api, name, found, others, namespace)
+        other_kinds = tuple(
+            kind for kind in kinds() if kind.namespaced and kind not in _LAST_OF_NAME
+        )
+    subjects = list(_named(api, namespace, other_kinds, name))
+    if not subjects:  # a LocalQueue is often called as what is in it
+        subjects = list(_named(api, namespace, (resources.LOCAL_QUEUES,), name))
+    return _only(api, name, subjects, other_kinds, namespace)
 
 
 _LAST_OF_NAME: Final = (resources.PODS, resources.LOCAL_QUEUES)
@@ -150,10 +152,10 @@ def of_kind(typed: str) -> tuple[Resource, ...]:
 
 def _called(typed: str, among: Iterable[Resource]) -> tuple[Resource, ...]:
     word = _SHORT.get(typed.lower(), typed.lower())
-    return tuple(one for one in among if word in _words(one))
+    return tuple(resource for resource in among if word in _words(resource))
 
 
-def _of_other_kind(api: Api, namespace: str, typed: str, name: str) -> Subject:
+def _of_other_kind(api: Api, namespace: str, typed: str, name: str) -> ExplainedObject:
     """Return the Workload of an owner of a kind that an installation has added.
 
     Raises:
@@ -166,32 +168,34 @@ def _of_other_kind(api: Api, namespace: str, typed: str, name: str) -> Subject:
             f"a {other.kind} neither waits nor admits", advice, ErrorCode.UNKNOWN_KIND
         )
     word = typed.lower().partition(".")[0]
-    for one in api.list(resources.WORKLOADS, namespace).items:
-        for owner in one["metadata"].get("ownerReferences", []):
+    for workload in api.list(resources.WORKLOADS, namespace).items:
+        for owner in workload["metadata"].get("ownerReferences", []):
             kind = owner["kind"].lower()
             if owner["name"] == name and word in (kind, f"{kind}s", f"{kind}es"):
-                return Subject(resource=resources.WORKLOADS, document=one)
-    known = ", ".join(sorted({one.kind.lower() for one in kinds()}))
+                return ExplainedObject(resource=resources.WORKLOADS, document=workload)
+    kind_names = ", ".join(sorted({kind.kind.lower() for kind in kinds()}))
     raise SubjectError(
         f"kind {typed!r} is not known, and no Workload of namespace {namespace} has such an owner "
         f"named {name!r}",
-        f"kinds that are known: {known}",
+        f"kinds that are known: {kind_names}",
         ErrorCode.UNKNOWN_KIND,
     )
 
 
-def _words(one: Resource) -> Iterator[str]:
-    for word in (one.kind.lower(), one.plural):
+def _words(resource: Resource) -> Iterator[str]:
+    for word in (resource.kind.lower(), resource.plural):
         yield word
-        yield f"{word}.{one.group}"
-        yield f"{word}.{one.version}.{one.group}"
+        yield f"{word}.{resource.group}"
+        yield f"{word}.{resource.version}.{resource.group}"
 
 
-def _named(api: Api, namespace: str, among: tuple[Resource, ...], name: str) -> Iterator[Subject]:
+def _named(
+    api: Api, namespace: str, among: tuple[Resource, ...], name: str
+) -> Iterator[ExplainedObject]:
     """Yield the objects of that name; a kind that is not served, or may not be read, has none."""
-    for one in among:
+    for resource in among:
         try:
-            yield _get(api, one, namespace, name)
+            yield _get(api, resource, namespace, name)
         except errors.NotFoundError:
             continue
         except errors.ForbiddenError:
@@ -199,23 +203,27 @@ def _named(api: Api, namespace: str, among: tuple[Resource, ...], name: str) -> 
                 raise
 
 
-def _get(api: Api, resource: Resource, namespace: str, name: str) -> Subject:
-    found = api.get(resource, name, namespace if resource.namespaced else "")
-    return Subject(resource=resource, document=found)
+def _get(api: Api, resource: Resource, namespace: str, name: str) -> ExplainedObject:
+    document = api.get(resource, name, namespace if resource.namespaced else "")
+    return ExplainedObject(resource=resource, document=document)
 
 
 def _only(
-    api: Api, name: str, found: list[Subject], among: tuple[Resource, ...], namespace: str
-) -> Subject:
-    if len(found) == 1:
-        return found[0]
-    if found:
-        listed = ", ".join(f"{_typed(one.resource)}/{one.name}" for one in found)
+    api: Api,
+    name: str,
+    subjects: list[ExplainedObject],
+    among: tuple[Resource, ...],
+    namespace: str,
+) -> ExplainedObject:
+    if len(subjects) == 1:
+        return subjects[0]
+    if subjects:
+        listed = ", ".join(f"{_typed(subject.resource)}/{subject.name}" for subject in subjects)
         raise SubjectError(
             f"{name!r} may be any of {listed}", "say which one", ErrorCode.AMBIGUOUS
         )
-    of, is_one_word = among[0], len({one.kind for one in among}) == 1
-    where = f" in namespace {namespace}" if of.namespaced else ""
+    resource, is_one_word = among[0], len({resource_.kind for resource_ in among}) == 1
+    where = f" in namespace {namespace}" if resource.namespaced else ""
     if not is_one_word:
         meant = similar(name, _listed(api, namespace, _LIKELY))
         raise SubjectError(
@@ -223,8 +231,8 @@ def _only(
             f"{meant}see those there are: kubectl get pods,jobs,workloads -n {namespace}",
             ErrorCode.NOT_FOUND,
         )
-    plural = of.qualified if len(among) == 1 else of.plural
-    option = f" -n {namespace}" if of.namespaced else ""
+    plural = resource.qualified if len(among) == 1 else resource.plural
+    option = f" -n {namespace}" if resource.namespaced else ""
     meant = similar(name, _listed(api, namespace, among))
     raise SubjectError(
         f'{plural} "{name}" not found{where}',
@@ -244,22 +252,22 @@ _MOST_SIMILAR: Final = 3
 
 def _listed(api: Api, namespace: str, among: Iterable[Resource]) -> Iterator[str]:
     """Yield the names of objects that may be listed, some of each kind."""
-    for one in among:
-        at = namespace if one.namespaced else ""
+    for resource in among:
+        at = namespace if resource.namespaced else ""
         try:
-            found = api.list(one, at, limit=_MOST_NAMES).items
+            items = api.list(resource, at, limit=_MOST_NAMES).items
         except errors.ApiError:
             continue  # it is not served, or may not be listed
-        yield from (each["metadata"]["name"] for each in found)
+        yield from (each["metadata"]["name"] for each in items)
 
 
-def similar(name: str, known: Iterable[str]) -> str:
+def similar(name: str, candidates: Iterable[str]) -> str:
     """Return ``did you mean train or train-2? ``; empty where no name is similar."""
-    found = difflib.get_close_matches(name, sorted(set(known)), n=_MOST_SIMILAR)
-    return f"did you mean {' or '.join(found)}? " if found else ""
+    matches = difflib.get_close_matches(name, sorted(set(candidates)), n=_MOST_SIMILAR)
+    return f"did you mean {' or '.join(matches)}? " if matches else ""
 
 
-def _typed(one: Resource) -> str:
-    is_unique = sum(other.kind == one.kind for other in kinds()) == 1
-    word = one.kind.lower()
-    return word if is_unique else f"{word}.{one.group}"
+def _typed(resource: Resource) -> str:
+    is_unique = sum(other.kind == resource.kind for other in kinds()) == 1
+    word = resource.kind.lower()
+    return word if is_unique else f"{word}.{resource.group}"

@@ -12,7 +12,7 @@ from admission.base import names
 from admission.kube import resources
 from admission.kube.api import PAGE, Api, Document
 from admission.objects import usage_record
-from admission.objects.usage_record import Account, Hole, Owner, Period, Record, Runs
+from admission.objects.usage_record import Account, Hole, Period, Record, RecordedOwner, Runs
 from admission.visibility import quota_use
 
 FIELDS: Final = {
@@ -33,7 +33,7 @@ _ATTRIBUTES: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class UsageRow:
     """A sum.
 
     Attributes:
@@ -61,8 +61,8 @@ class Usage:
 
     record: Record
     by: tuple[str, ...]
-    rows: tuple[Row, ...]
-    runs: tuple[tuple[Owner, Runs], ...]
+    rows: tuple[UsageRow, ...]
+    runs: tuple[tuple[RecordedOwner, Runs], ...]
     unreadable: tuple[str, ...] = ()
 
     @property
@@ -82,21 +82,21 @@ def read(api: Api, namespace: str) -> tuple[tuple[Record, ...], tuple[str, ...]]
     days: dict[int, Record] = {}
     hours: list[Record] = []
     unreadable: list[str] = []
-    for found in _pages(api, namespace):
-        period = usage_record.period_of(found)
+    for page in _pages(api, namespace):
+        period = usage_record.period_of(page)
         if period is None:
             continue
         try:
-            one = usage_record.read(found)
+            record = usage_record.read(page)
         except ValueError as error:
             unreadable.append(f"a record is left out: {error}")
             continue
         if period is Period.DAY:
-            days[Period.DAY.start_of(one.begin)] = one
+            days[Period.DAY.start_of(record.begin)] = record
         else:
-            hours.append(one)
-    left = [one for one in hours if Period.DAY.start_of(one.begin) not in days]
-    every = sorted((*days.values(), *left), key=lambda one: one.begin)
+            hours.append(record)
+    left = [hour for hour in hours if Period.DAY.start_of(hour.begin) not in days]
+    every = sorted((*days.values(), *left), key=lambda record: record.begin)
     return tuple(every), tuple(unreadable)
 
 
@@ -117,7 +117,7 @@ def summed(
     records: Sequence[Record],
     since: int,
     *,
-    by: Sequence[str] = ("namespace",),
+    dimensions: Sequence[str] = ("namespace",),
     namespace: str = "",
     unreadable: Iterable[str] = (),
 ) -> Usage | None:
@@ -128,11 +128,11 @@ def summed(
     Args:
         records: in order of time.
         since: the moment.
-        by: fields of `FIELDS` by which is summed.
+        dimensions: fields of `FIELDS` by which is summed.
         namespace: the only one that is of interest; empty for all.
         unreadable: what could not be read.
     """
-    chosen = [one for one in records if one.until > since]
+    chosen = [record for record in records if record.until > since]
     if not chosen:
         return None
     whole = usage_record.merged(chosen)
@@ -140,26 +140,26 @@ def summed(
     for account, amount in whole.usage.items():
         if namespace and account.namespace != namespace:
             continue
-        key = tuple(_value(account, one) for one in by), account.resource
+        key = tuple(_value(account, dimension) for dimension in dimensions), account.resource
         sums[key] = sums.get(key, 0) + amount
-    rows = [Row(values=key[0], resource=key[1], seconds=n) for key, n in sums.items()]
-    runs = [one for one in whole.runs.items() if not namespace or one[0].namespace == namespace]
+    rows = [UsageRow(values=key[0], resource=key[1], seconds=n) for key, n in sums.items()]
+    runs = [run for run in whole.runs.items() if not namespace or run[0].namespace == namespace]
     return Usage(
         record=whole,
-        by=tuple(by),
+        by=tuple(dimensions),
         rows=tuple(
             sorted(
                 rows,
-                key=lambda one: (quota_use.order_of(one.resource), -one.seconds, one.values),
+                key=lambda row: (quota_use.order_of(row.resource), -row.seconds, row.values),
             )
         ),
-        runs=tuple(sorted(runs, key=lambda one: (-one[1].seconds, one[0]))),
+        runs=tuple(sorted(runs, key=lambda run: (-run[1].seconds, run[0]))),
         unreadable=tuple(unreadable),
     )
 
 
-def _value(account: Account, by: str) -> str:
-    return str(getattr(account, _ATTRIBUTES[by]))
+def _value(account: Account, dimension: str) -> str:
+    return str(getattr(account, _ATTRIBUTES[dimension]))
 
 
 def document(usage: Usage) -> dict[str, Any]:
@@ -170,10 +170,13 @@ def document(usage: Usage) -> dict[str, Any]:
         "from": usage_record.text_of(usage.record.begin),
         "until": usage_record.text_of(usage.record.until),
         "completeSince": usage_record.text_of(usage.complete_since),
-        "holes": [_hole(one) for one in usage.record.holes],
+        "holes": [_hole(hole) for hole in usage.record.holes],
         "usage": [
             {
-                **{FIELDS[by]: value for by, value in zip(usage.by, row.values, strict=True)},
+                **{
+                    FIELDS[dimension]: value
+                    for dimension, value in zip(usage.by, row.values, strict=True)
+                },
                 "resource": row.resource,
                 "seconds": str(row.seconds),
             }

@@ -36,8 +36,8 @@ from admission.visibility import (
     without_queues,
 )
 from admission.visibility.cluster import Wanted
-from admission.visibility.subjects import Subject
-from admission.visibility.without_queues import Asked, LastEvent
+from admission.visibility.subjects import ExplainedObject
+from admission.visibility.without_queues import FlavorRequest, LastEvent
 
 _AS_LOCAL_QUEUE: Final = structs.converter(LocalQueue)
 _AS_OBJECT: Final = structs.converter(views.Object)
@@ -86,7 +86,7 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class ExplainedPart:
     """A pod of an owner whose pods are admitted one by one, or a Workload that holds a queue.
 
     Attributes:
@@ -148,7 +148,7 @@ class Answer:
     is_about: bool = False
     waiting: int | None = None
     numbers: tuple[Numbers, ...] = ()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ExplainedPart, ...] = ()
     notes: tuple[str, ...] = ()
     said: Text = _NOTHING_SAID
     missing: tuple[str, ...] = ()
@@ -176,7 +176,7 @@ def explain(api: Api, namespace: str, typed: str) -> Answer:
 # -------------------------------------------------------------------------------------- pods
 
 
-def _of_pod(api: Api, subject: Subject, *, in_full: bool = True) -> Answer:
+def _of_pod(api: Api, subject: ExplainedObject, *, in_full: bool = True) -> Answer:
     """Return where a pod stands, and whether it was created without a review."""
     answer = _of_reviewed_pod(api, subject, in_full=in_full)
     reviewed = _condition(subject.document, conditions.POD_REVIEWED)
@@ -186,7 +186,7 @@ def _of_pod(api: Api, subject: Subject, *, in_full: bool = True) -> Answer:
     return replace(answer, notes=(*answer.notes, note))
 
 
-def _of_reviewed_pod(api: Api, subject: Subject, *, in_full: bool) -> Answer:
+def _of_reviewed_pod(api: Api, subject: ExplainedObject, *, in_full: bool) -> Answer:
     pod = subject.document
     named = pod["metadata"].get("annotations", {}).get(names.WORKLOAD_ANNOTATION)
     labels = pod["metadata"].get("labels", {})
@@ -204,20 +204,20 @@ def _of_reviewed_pod(api: Api, subject: Subject, *, in_full: bool) -> Answer:
     return replace(answer, nodes={node: 1}) if node else answer
 
 
-def _workload_of_pod(api: Api, subject: Subject, named: str | None) -> Document | None:
+def _workload_of_pod(api: Api, subject: ExplainedObject, named: str | None) -> Document | None:
     """The Workload that a released pod names, or that its group has; else the pod's own."""
     named = named or pod_owner.group_name(_AS_OBJECT(subject.document))
     return _named(api, subject, named) if named else _made_for(api, subject)
 
 
-def _named(api: Api, subject: Subject, name: str) -> Document | None:
+def _named(api: Api, subject: ExplainedObject, name: str) -> Document | None:
     try:
         return api.get(resources.WORKLOADS, name, subject.namespace)
     except errors.NotFoundError:
         return None
 
 
-def _made_for(api: Api, subject: Subject) -> Document | None:
+def _made_for(api: Api, subject: ExplainedObject) -> Document | None:
     """Return the Workload that was made for an object; of several, the newest that goes on."""
     uid = subject.document["metadata"]["uid"]
     selector = f"{names.JOB_UID_LABEL}={uid}"
@@ -233,7 +233,7 @@ def _made_for(api: Api, subject: Subject) -> Document | None:
     return in_order[-1] if in_order else None
 
 
-def _without_workload(subject: Subject, our_condition: Mapping[str, Any]) -> Answer:
+def _without_workload(subject: ExplainedObject, our_condition: Mapping[str, Any]) -> Answer:
     text = people.no_workload()
     if our_condition.get("status") == "False":
         text = people.text(
@@ -252,7 +252,7 @@ _SERVING_LABELS: Final = {
 """Labels that tell the pods of owners without a selector in their spec."""
 
 
-def _of_owner(api: Api, subject: Subject) -> Answer:
+def _of_owner(api: Api, subject: ExplainedObject) -> Answer:
     view = _AS_OBJECT(subject.document)
     our_condition = _condition(subject.document, conditions.POD_ADMITTED)
     selector = _pods_of(subject)
@@ -274,7 +274,7 @@ def _of_owner(api: Api, subject: Subject) -> Answer:
     return _without_workload(subject, our_condition)
 
 
-def _pods_of(subject: Subject) -> str | None:
+def _pods_of(subject: ExplainedObject) -> str | None:
     """Return what selects the pods of an owner whose pods are admitted, or None for another."""
     resource = subject.resource
     if not subjects.serves(resource):
@@ -286,7 +286,9 @@ def _pods_of(subject: Subject) -> str | None:
     return f"{label}={subject.name}"
 
 
-def _own(api: Api, subject: Subject, selector: str) -> tuple[Sequence[Document], tuple[str, ...]]:
+def _own(
+    api: Api, subject: ExplainedObject, selector: str
+) -> tuple[Sequence[Document], tuple[str, ...]]:
     """Return the pods of an owner, and what could not be read.
 
     Others may have the same labels: the selector finds candidates, the controller decides. Who
@@ -317,14 +319,14 @@ def _controller(document: Document) -> str:
     return controller.uid if controller is not None else ""
 
 
-def _of_pods(api: Api, subject: Subject, pods: Sequence[Document]) -> Answer:
+def _of_pods(api: Api, subject: ExplainedObject, pods: Sequence[Document]) -> Answer:
     """Return where an owner stands whose pods are admitted, each by itself or in groups."""
     answers = [
-        _of_pod(api, Subject(resource=resources.PODS, document=pod), in_full=False)
+        _of_pod(api, ExplainedObject(resource=resources.PODS, document=pod), in_full=False)
         for pod in sorted(pods, key=lambda pod: pod["metadata"]["name"])[:_FEW]
     ]
     parts = tuple(
-        Part(
+        ExplainedPart(
             name=f"pod/{pod_answer.name}",
             state=pod_answer.state,
             reason=pod_answer.reason,
@@ -351,7 +353,7 @@ def _of_pods(api: Api, subject: Subject, pods: Sequence[Document]) -> Answer:
                          local=first.queue, cluster_queue=first.cluster_queue)  # fmt: skip
         return replace(answer, parts=parts, nodes=nodes)
     document = next(pod for pod in pods if pod["metadata"]["name"] == worst.name)
-    first_waiting = _of_pod(api, Subject(resource=resources.PODS, document=document))
+    first_waiting = _of_pod(api, ExplainedObject(resource=resources.PODS, document=document))
     count = sum(pod_answer.state not in _FINE for pod_answer in answers)
     text = people.of_pods(Text(first_waiting.reason, first_waiting.message), count, len(answers))
     return replace(
@@ -369,7 +371,9 @@ _RUNNING: Final = frozenset({Code.ADMITTED, Code.CHARGED_RUNNING, Code.FINISHED,
 """Reasons of pods that need no step."""
 
 
-def _counts(subject: Subject, pods: Sequence[Document], answers: Sequence[Answer]) -> MemberCounts:
+def _counts(
+    subject: ExplainedObject, pods: Sequence[Document], answers: Sequence[Answer]
+) -> MemberCounts:
     """Return how many pods of an owner there are, and what keeps the others.
 
     Args:
@@ -418,7 +422,7 @@ def _ended(document: Document) -> Text | None:
 
 def _of_workload(
     api: Api,
-    subject: Subject,
+    subject: ExplainedObject,
     workload: Document,
     our_condition: Mapping[str, Any],
     *,
@@ -590,7 +594,7 @@ _OF_QUOTA: Final = frozenset(
 def _with_numbers(
     api: Api,
     answer: Answer,
-    subject: Subject,
+    subject: ExplainedObject,
     workload: Document,
     our_condition: Mapping[str, Any],
 ) -> Answer:
@@ -674,7 +678,7 @@ def place_text(answer: Answer) -> str:
 
 
 def _last_event(
-    api: Api, answer: Answer, subject: Subject, workload: Document
+    api: Api, answer: Answer, subject: ExplainedObject, workload: Document
 ) -> LastEvent | None:
     """Return what the last event said of what the Workload stands for, since it waits."""
     regarding = subject.document["metadata"]
@@ -748,7 +752,7 @@ def _without_queues(
     return _saying(answer, people.waits_for_quota(lacks, queue_name, place=at))
 
 
-def _lack(amount: Asked, free: int) -> people.Lack:
+def _lack(amount: FlavorRequest, free: int) -> people.Lack:
     return people.Lack(
         resource=amount.resource,
         flavor=amount.flavor,
@@ -823,31 +827,33 @@ def _releasing(conditions_of_queue: Iterable[Any] | None) -> Iterator[str]:
 
 
 def _without_node(
-    node: QueueNode, read: cluster.Read, asked: Iterable[Mapping[str, int]]
+    node: QueueNode, read: cluster.Read, requests: Iterable[Mapping[str, int]]
 ) -> Iterator[str]:
     """Yield what pods without a node hold of what a Workload waits for, by ClusterQueue.
 
     Args:
         node: the ClusterQueue in which it waits.
         read: queues.
-        asked: what its pod sets ask for.
+        requests: what its pod sets ask for.
     """
-    resources_ = {resource for amounts in asked for resource in amounts}
+    resources_ = {resource for amounts in requests for resource in amounts}
     root = node.root()
     leaves = root.leaves() if isinstance(root, CohortNode) else (node,)
     for name in sorted(leaf.name for leaf in leaves if leaf.name in read.queues):
         listed = read.queues[name].status.without_node
-        for pair, held in queue_status.without_node(listed).items():
+        for pair, amount_held in queue_status.without_node(listed).items():
             if pair in node.quotas and pair.resource in resources_:
                 yield placing.without_node(
-                    pair.resource, pair.flavor, held.amount, name, held.since
+                    pair.resource, pair.flavor, amount_held.amount, name, amount_held.since
                 )
 
 
 def _told_without_node(name: str, listed: Iterable[Any] | None) -> Iterator[str]:
     """Yield what pods without a node hold of a ClusterQueue, by what its status lists."""
-    for pair, held in queue_status.without_node(listed).items():
-        yield placing.without_node(pair.resource, pair.flavor, held.amount, name, held.since)
+    for pair, amount_held in queue_status.without_node(listed).items():
+        yield placing.without_node(
+            pair.resource, pair.flavor, amount_held.amount, name, amount_held.since
+        )
 
 
 def _sick(conditions_of_queue: Iterable[Any] | None, flavors: AbstractSet[str]) -> Iterator[str]:
@@ -875,7 +881,7 @@ _ALSO: Final = (
 """Conditions of a ClusterQueue that are told besides, and the status that is bad news."""
 
 
-def _of_cluster_queue(api: Api, namespace: str, subject: Subject) -> Answer:
+def _of_cluster_queue(api: Api, namespace: str, subject: ExplainedObject) -> Answer:
     queue = subject.document
     active = _condition(queue, conditions.ACTIVE)
     text = people.cluster_queue(Text(active.get("reason", ""), active.get("message", "")))
@@ -901,7 +907,7 @@ def _of_cluster_queue(api: Api, namespace: str, subject: Subject) -> Answer:
     return _of_ending(api, namespace, answer, queue)
 
 
-def _of_local_queue(api: Api, subject: Subject) -> Answer:
+def _of_local_queue(api: Api, subject: ExplainedObject) -> Answer:
     """Return whether a LocalQueue admits, through which ClusterQueue, what it holds, who waits."""
     queue = _AS_LOCAL_QUEUE(subject.document)
     active = _condition(subject.document, conditions.ACTIVE)
@@ -944,7 +950,7 @@ def _of_ending(api: Api, namespace: str, answer: Answer, queue: Document) -> Ans
     names_of_holders = [f"{key.namespace}/{key.name}" for key in holding]
     text = people.cluster_queue_in_use(count, names_of_holders)
     parts = tuple(
-        Part(name=name, state=State.ENDING if read.is_releasing(key) else State.ADMITTED)
+        ExplainedPart(name=name, state=State.ENDING if read.is_releasing(key) else State.ADMITTED)
         for name, key in zip(names_of_holders, holding, strict=True)
     )
     since = queue["metadata"]["deletionTimestamp"]
@@ -956,7 +962,7 @@ def _of_ending(api: Api, namespace: str, answer: Answer, queue: Document) -> Ans
 
 
 def _answer(
-    subject: Subject,
+    subject: ExplainedObject,
     state: State,
     text: Text,
     *,

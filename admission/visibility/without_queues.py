@@ -24,7 +24,7 @@ _MOST: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class FlavorRequest:
     """What is asked for in one flavor, and what is known of it; canonical units.
 
     Attributes:
@@ -65,7 +65,7 @@ def local_queue(api: Api, namespace: str, name: str) -> LocalQueue | None:
 
 def amounts(
     requested: Mapping[str, Mapping[str, int]], message: str, queue: LocalQueue | None
-) -> Iterator[Asked]:
+) -> Iterator[FlavorRequest]:
     """Yield what a Workload asks for by flavor, with what its own condition says of it.
 
     The condition says how much more of a flavor would have to be free. What is free follows from
@@ -87,21 +87,21 @@ def amounts(
         for flavor, resource in pairs:
             if resource not in requests:
                 continue
-            asks, told = requests[resource], told_by_pair.get((flavor, resource))
-            is_only = len(requested) == 1 and told is not None
-            yield Asked(
+            asks, held_back = requests[resource], told_by_pair.get((flavor, resource))
+            is_only = len(requested) == 1 and held_back is not None
+            yield FlavorRequest(
                 flavor=flavor,
                 resource=resource,
                 asks=asks,
-                free=_free(asks, told) if is_only else None,
-                reach=told.reach if told is not None else None,
+                free=_free(asks, held_back) if is_only else None,
+                reach=held_back.reach if held_back is not None else None,
             )
 
 
-def _free(asks: int, told: Told | None) -> int | None:
-    if told is None or told.more is None:
+def _free(asks: int, held_back: Told | None) -> int | None:
+    if held_back is None or held_back.more is None:
         return None
-    return max(0, asks - told.more)
+    return max(0, asks - held_back.more)
 
 
 def _pairs(queue: LocalQueue | None) -> tuple[FlavorResource, ...]:

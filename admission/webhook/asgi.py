@@ -158,7 +158,7 @@ class InlineAdapter:
         self._app = app
         self._limits = limits
         self._paths = paths
-        largest = max(one.max_bytes for one in (limits, *paths.values()))
+        largest = max(limit.max_bytes for limit in (limits, *paths.values()))
         total = max(bytes_in_flight, largest)
         self._budget = Budget(total, max(total // 2, largest))
         # Apart: a slow API server must not hold up long reviews, nor these a scrape.
@@ -243,9 +243,9 @@ class _Body:
         What exceeds a limit is still read, and dropped: to close before that would reset the
         connection, and the sender would not see the answer.
         """
-        most = self.limits.max_bytes
-        if (self._declared or 0) > most:
-            self._refuse(TOO_LARGE, f"request body is larger than {most} bytes")
+        max_bytes = self.limits.max_bytes
+        if (self._declared or 0) > max_bytes:
+            self._refuse(TOO_LARGE, f"request body is larger than {max_bytes} bytes")
         try:
             async with asyncio.timeout_at(deadline):
                 while True:
@@ -295,8 +295,8 @@ class _Body:
         job.add_done_callback(lambda _: self._budget.give(self._client, taken))
 
     async def _take(self) -> None:
-        most = self.limits.max_bytes
-        size = most if self._declared is None else min(self._declared, most)
+        max_bytes = self.limits.max_bytes
+        size = max_bytes if self._declared is None else min(self._declared, max_bytes)
         await self._budget.take(self._client, size)
         self._taken = size
 

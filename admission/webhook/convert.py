@@ -35,12 +35,12 @@ class _Request(msgspec.Struct, frozen=True, rename="camel"):
     objects: tuple[msgspec.Raw, ...] = ()
 
 
-class _Review(msgspec.Struct, frozen=True, rename="camel"):
+class _ConversionReview(msgspec.Struct, frozen=True, rename="camel"):
     kind: str = ""
     request: _Request | None = None
 
 
-_REVIEW: Final = structs.decoder(_Review)
+_REVIEW: Final = structs.decoder(_ConversionReview)
 _OBJECT: Final = structs.decoder(Any)
 
 
@@ -93,21 +93,21 @@ class Converter:
         )
 
 
-def _answer(review: _Review) -> dict[str, Any]:
+def _answer(review: _ConversionReview) -> dict[str, Any]:
     """The answer, made object by object: decoded, a long list would take ten times its size."""
     request = review.request or _Request()
     answer = _review_of(review, [])
     converted: list[msgspec.Raw] = []
     for raw in request.objects:
-        one = _review_of(review, [_OBJECT.decode(raw)])
-        if one["response"]["result"]["status"] != "Success":
-            return one
-        converted.append(msgspec.Raw(_ENCODER.encode(one["response"]["convertedObjects"][0])))
+        single = _review_of(review, [_OBJECT.decode(raw)])
+        if single["response"]["result"]["status"] != "Success":
+            return single
+        converted.append(msgspec.Raw(_ENCODER.encode(single["response"]["convertedObjects"][0])))
     answer["response"]["convertedObjects"] = converted
     return answer
 
 
-def _review_of(review: _Review, objects: list[Any]) -> dict[str, Any]:
+def _review_of(review: _ConversionReview, objects: list[Any]) -> dict[str, Any]:
     request = review.request and {
         "uid": review.request.uid,
         "desiredAPIVersion": review.request.desired_api_version,

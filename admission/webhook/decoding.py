@@ -131,14 +131,14 @@ class Review(msgspec.Struct, Generic[Object], frozen=True, rename="camel"):
     request: Request[Object] | None = None
 
 
-class _Identity(msgspec.Struct, frozen=True):
+class _ObjectIdentity(msgspec.Struct, frozen=True):
     uid: str = ""
 
 
 class _Envelope(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str = ""
     kind: str = ""
-    request: _Identity = _Identity()
+    request: _ObjectIdentity = _ObjectIdentity()
 
 
 UNREADABLE: Final = structs.UNREADABLE
@@ -217,8 +217,10 @@ def check_envelope(api_version: str, kind: str, request: Identified | None) -> N
     """
     uid = request.uid if request else ""
     if (api_version, kind) != (API_VERSION, KIND):
-        found = f"{api_version or 'no version'} {kind or 'without a kind'}"
-        raise MalformedError(BAD_REQUEST, f"body is {found}, expected {API_VERSION} {KIND}", uid)
+        kind_text = f"{api_version or 'no version'} {kind or 'without a kind'}"
+        raise MalformedError(
+            BAD_REQUEST, f"body is {kind_text}, expected {API_VERSION} {KIND}", uid
+        )
     if request is None:
         raise MalformedError(BAD_REQUEST, "review has no request")
     if not request.uid:
@@ -266,8 +268,8 @@ def _text(quoted: str) -> str:
 
 def describe(request: Request[Object]) -> dict[str, Any]:
     """Return fields that identify a review in a log line."""
-    found = request.object or request.old_object
-    metadata = found.metadata if found is not None else views.ObjectMeta()
+    object_ = request.object or request.old_object
+    metadata = object_.metadata if object_ is not None else views.ObjectMeta()
     return {
         "request_uid": request.uid,
         "operation": request.operation,

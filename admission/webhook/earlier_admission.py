@@ -14,7 +14,7 @@ import msgspec
 from admission.base import names, patches, structs
 from admission.base.patches import Operation, PatchBuilder
 from admission.objects import views
-from admission.objects.reviewed_pod import Pod
+from admission.objects.reviewed_pod import ReviewedPod
 from admission.owners import injection
 
 _ANNOTATIONS: Final = frozenset(
@@ -62,8 +62,8 @@ _AS_RECORD: Final = structs.converter(_Record)
 
 
 def pod_without_injected(
-    owner: views.ObjectMeta, pod_set: str, pod: Pod
-) -> tuple[Pod, tuple[Operation, ...]]:
+    owner: views.ObjectMeta, pod_set: str, pod: ReviewedPod
+) -> tuple[ReviewedPod, tuple[Operation, ...]]:
     """Return a template without what an earlier admission gave its pods, and the operations.
 
     That is where its pods may run, and the gates that only the controller takes off: in another
@@ -157,7 +157,7 @@ def _without_preferred(
     return cleaned
 
 
-def pod_without_marks(pod: Pod) -> tuple[Pod, tuple[Operation, ...]]:
+def pod_without_marks(pod: ReviewedPod) -> tuple[ReviewedPod, tuple[Operation, ...]]:
     """Return a new pod without the marks of an earlier admission, and the operations for that.
 
     Kueue's finalizer goes, too: where Kueue does not run, nobody else takes it off.
@@ -193,7 +193,9 @@ def metadata_without_marks(
     return cleaned, operations
 
 
-def kept_marks(old: Pod, new: Pod) -> tuple[tuple[Operation, ...], tuple[str, ...]]:
+def kept_marks(
+    old: ReviewedPod, new: ReviewedPod
+) -> tuple[tuple[Operation, ...], tuple[str, ...]]:
     """Return the operations that undo what an update does unknowingly to marks, and to which.
 
     Who replaces all labels, or applies a manifest with what an earlier admission left, does not
@@ -209,14 +211,14 @@ def kept_marks(old: Pod, new: Pod) -> tuple[tuple[Operation, ...], tuple[str, ..
     elif _is_marked_anew(old, new):
         _without(patch, "labels", new.metadata.labels, {names.MANAGED_LABEL})
         kept.append(f"no label {names.MANAGED_LABEL}")
-    gates, wanted = _gates(new), _gates(new)
+    gates, gates_kept = _gates(new), _gates(new)
     if is_replaced:
-        wanted = [gate for gate in _gates(old) if gate in gates or gate in _OUR_GATES]
+        gates_kept = [gate for gate in _gates(old) if gate in gates or gate in _OUR_GATES]
     elif names.ADMISSION_GATE not in _gates(old):
-        wanted = [gate for gate in gates if gate != names.ADMISSION_GATE]
-    if wanted != gates:
+        gates_kept = [gate for gate in gates if gate != names.ADMISSION_GATE]
+    if gates_kept != gates:
         path = patches.pointer("spec", "schedulingGates")
-        patch.put(path, [{"name": gate} for gate in wanted])
+        patch.put(path, [{"name": gate} for gate in gates_kept])
         kept.append("scheduling gates")
     finalizers = new.metadata.finalizers or ()
     mark = names.KUEUE_POD_FINALIZER
@@ -227,16 +229,16 @@ def kept_marks(old: Pod, new: Pod) -> tuple[tuple[Operation, ...], tuple[str, ..
     return patch.operations(), tuple(kept)
 
 
-def _gates(pod: Pod) -> list[str]:
+def _gates(pod: ReviewedPod) -> list[str]:
     return [gate.name for gate in pod.spec.scheduling_gates or ()]
 
 
-def _is_counted(pod: Pod) -> bool:
+def _is_counted(pod: ReviewedPod) -> bool:
     labels = pod.metadata.labels or {}
     return names.MANAGED_LABEL in labels or names.PODSET_LABEL in labels
 
 
-def _is_marked_anew(old: Pod, new: Pod) -> bool:
+def _is_marked_anew(old: ReviewedPod, new: ReviewedPod) -> bool:
     """Return whether a pod that was not held is said to be, as by a manifest of Kueue.
 
     An administrator who puts a running pod into a queue says where it was admitted.
@@ -271,7 +273,7 @@ def _put_back(
     return [f"{field.removesuffix('s')} {key}" for key in sorted(lost)]
 
 
-def never_held(pod: Pod) -> tuple[Operation, ...]:
+def never_held(pod: ReviewedPod) -> tuple[Operation, ...]:
     """Return the operations that take our gate and label off a new pod that needs no quota.
 
     A label with a value that no admission writes stays, so that a rule tells its author.

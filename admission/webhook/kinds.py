@@ -41,7 +41,7 @@ Defaults = Callable[[tuple[str, ...] | None], tuple[Operation, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Rules(Generic[Object]):
+class KindRules(Generic[Object]):
     """How objects of a kind are read and judged.
 
     Attributes:
@@ -59,12 +59,14 @@ def _doubts(queue: ClusterQueue | Cohort) -> Iterable[str]:
     return resource_group.doubts(queue.spec.resource_groups or ())
 
 
-VALIDATED: Final[Mapping[str, Rules[Any]]] = {
-    "ClusterQueue": Rules(structs.decoder(ClusterQueue), cluster_queue.errors, _doubts),
-    "LocalQueue": Rules(structs.decoder(LocalQueue), local_queue.errors),
-    "Cohort": Rules(structs.decoder(Cohort), cohort.errors, _doubts),
-    "ResourceFlavor": Rules(structs.decoder(ResourceFlavor), resource_flavor.errors),
-    "Workload": Rules(structs.decoder(workload_validation.Workload), workload_validation.errors),
+VALIDATED: Final[Mapping[str, KindRules[Any]]] = {
+    "ClusterQueue": KindRules(structs.decoder(ClusterQueue), cluster_queue.errors, _doubts),
+    "LocalQueue": KindRules(structs.decoder(LocalQueue), local_queue.errors),
+    "Cohort": KindRules(structs.decoder(Cohort), cohort.errors, _doubts),
+    "ResourceFlavor": KindRules(structs.decoder(ResourceFlavor), resource_flavor.errors),
+    "Workload": KindRules(
+        structs.decoder(workload_validation.ReviewedWorkload), workload_validation.errors
+    ),
 }
 """Kinds with rules."""
 
@@ -100,7 +102,7 @@ def named(kind: str) -> GroupVersionKind:
     return GroupVersionKind(names.KUEUE_GROUP, VERSION, kind)
 
 
-class Request(msgspec.Struct, frozen=True, rename="camel"):
+class RawRequest(msgspec.Struct, frozen=True, rename="camel"):
     """The question of a review; objects as sent, ``null`` where there is none."""
 
     uid: str
@@ -117,7 +119,7 @@ class Request(msgspec.Struct, frozen=True, rename="camel"):
 class _Review(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str = ""
     kind: str = ""
-    request: Request | None = None
+    request: RawRequest | None = None
 
 
 _REVIEW: Final = structs.decoder(_Review)
@@ -163,19 +165,19 @@ class KindReviewer:
         return responses.errored(error.uid, error.code, error.message)
 
 
-def _decode(body: bytes, content_type: str, kind: str, max_bytes: int) -> Request:
+def _decode(body: bytes, content_type: str, kind: str, max_bytes: int) -> RawRequest:
     review = decoding.read(_REVIEW, body, content_type, max_bytes=max_bytes)
     decoding.check_envelope(review.api_version, review.kind, review.request)
     request = review.request
     assert request is not None
     if request.kind != named(kind):
-        found = f"{request.kind.group}/{request.kind.version} {request.kind.kind}"
-        rule = f"request is about {found}, expected {names.KUEUE_GROUP}/{VERSION} {kind}"
+        kind_text = f"{request.kind.group}/{request.kind.version} {request.kind.kind}"
+        rule = f"request is about {kind_text}, expected {names.KUEUE_GROUP}/{VERSION} {kind}"
         raise MalformedError(decoding.BAD_REQUEST, rule, request.uid)
     return request
 
 
-def _decided(path: str, kind: str, request: Request, *, is_mutating: bool) -> tuple[bytes, str]:
+def _decided(path: str, kind: str, request: RawRequest, *, is_mutating: bool) -> tuple[bytes, str]:
     try:
         if is_mutating:
             return _defaulted(kind, request)
@@ -190,7 +192,7 @@ def _decided(path: str, kind: str, request: Request, *, is_mutating: bool) -> tu
         return responses.errored(request.uid, INTERNAL_ERROR, message), "failed"
 
 
-def _defaulted(kind: str, request: Request) -> tuple[bytes, str]:
+def _defaulted(kind: str, request: RawRequest) -> tuple[bytes, str]:
     if request.operation != "CREATE" or request.sub_resource:
         return responses.allowed(request.uid), "allowed"
     # The schema judges the object only after this review, so nothing else of it is read here.
@@ -200,7 +202,7 @@ def _defaulted(kind: str, request: Request) -> tuple[bytes, str]:
     return answer, "patched" if operations else "allowed"
 
 
-def _judged(kind: str, request: Request) -> tuple[bytes, str]:
+def _judged(kind: str, request: RawRequest) -> tuple[bytes, str]:
     if request.operation not in {"CREATE", "UPDATE"}:
         return responses.allowed(request.uid), "allowed"
     judge = VALIDATED[kind]
@@ -208,14 +210,14 @@ def _judged(kind: str, request: Request) -> tuple[bytes, str]:
     new = judge.decoder.decode(request.object)
     errors = judge.errors(old, new)
     if not errors:
-        told = () if request.sub_resource else judge.warnings(new)
-        return responses.allowed(request.uid, told), "allowed"
+        warnings = () if request.sub_resource else judge.warnings(new)
+        return responses.allowed(request.uid, warnings), "allowed"
     message = rule_checks.text(errors)
     _log.info("review_denied", message=message, **_describe(request))
     return responses.denied(request.uid, message), "denied"
 
 
-def _describe(request: Request) -> dict[str, Any]:
+def _describe(request: RawRequest) -> dict[str, Any]:
     return {
         "request_uid": request.uid,
         "operation": request.operation,

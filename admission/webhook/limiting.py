@@ -18,9 +18,9 @@ from admission.gpu.catalogue import Catalogue
 from admission.gpu.findings import Finding
 from admission.gpu.quantities import Quantity
 from admission.objects import limit_range, pods, resource_quota
-from admission.objects.limit_range import LimitItem, LimitRange, VirtualLimits
+from admission.objects.limit_range import LimitItem, ParsedLimitRange, VirtualLimits
 from admission.objects.resource_quota import NamespaceQuota
-from admission.objects.reviewed_pod import Pod
+from admission.objects.reviewed_pod import ReviewedPod
 from admission.webhook import originals
 from admission.webhook.originals import Stated
 from admission.webhook.rewriting import Rewritten
@@ -33,7 +33,7 @@ Devices = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class LimitVerdict:
     """The result of checking a pod against the limits of its namespace.
 
     Attributes:
@@ -46,12 +46,12 @@ class Verdict:
 
 
 def judge(
-    reviewed: Pod,
+    reviewed: ReviewedPod,
     rewritten: Rewritten,
-    ranges: Sequence[LimitRange],
+    ranges: Sequence[ParsedLimitRange],
     quotas: Sequence[NamespaceQuota],
     catalogue: Catalogue,
-) -> Verdict:
+) -> LimitVerdict:
     """Return every limit of the namespace that the pod breaks, and warnings about limits.
 
     The texts about LimitRanges are the API server's. Its plugin stops at the first LimitRange
@@ -68,8 +68,8 @@ def judge(
         InvalidValueError: an amount is no quantity; the API server stores none such.
     """
     if not ranges and not quotas:
-        return Verdict()
-    after = _View.of(rewritten.pod, {})
+        return LimitVerdict()
+    after = _PodView.of(rewritten.pod, {})
     firsts = _firsts(reviewed, rewritten, after)
     errors = [
         *_broken(after.judged, ranges),
@@ -82,7 +82,7 @@ def judge(
     virtual = _virtual(after, rewritten, limit_range.virtual_limits(ranges), catalogue)
     escaped = _escaped(firsts, after, quotas)
     traps = _traps(rewritten.pod, after, ranges, quotas)
-    return Verdict(
+    return LimitVerdict(
         errors=fielderrors.in_order((*errors, *virtual.errors, *escaped.errors)),
         warnings=tuple(dict.fromkeys((*virtual.warnings, *escaped.warnings, *traps))),
     )
@@ -92,7 +92,7 @@ def judge(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _View:
+class _PodView:
     """A pod by the names it has in one view.
 
     Attributes:
@@ -106,7 +106,7 @@ class _View:
     total: Devices
 
     @classmethod
-    def of(cls, pod: Pod, stated: Mapping[str, Stated]) -> Self:
+    def of(cls, pod: ReviewedPod, stated: Mapping[str, Stated]) -> Self:
         """Return what LimitRanges judge of the pod, with other resources in some containers."""
         judged = as_limit_ranger_sees(pod, stated)
         amounts = {
@@ -128,12 +128,12 @@ class _First:
         taken: names that the rewrite took away.
     """
 
-    view: _View
+    view: _PodView
     taken: frozenset[str]
 
 
 def as_limit_ranger_sees(
-    pod: Pod, stated: Mapping[str, Stated] | None = None
+    pod: ReviewedPod, stated: Mapping[str, Stated] | None = None
 ) -> pod_resources.Pod[Quantity]:
     """Return the resources of a pod as LimitRanger sees them, with the API server's defaults.
 
@@ -145,11 +145,11 @@ def as_limit_ranger_sees(
         InvalidValueError: an amount is no quantity.
     """
     return pod_resources.with_default_requests(
-        pods.read(pod.spec, "spec", lambda found, _: quantities.parse_list(found), stated)
+        pods.read(pod.spec, "spec", lambda amounts_, _: quantities.parse_list(amounts_), stated)
     )
 
 
-def _firsts(reviewed: Pod, rewritten: Rewritten, after: _View) -> tuple[_First, ...]:
+def _firsts(reviewed: ReviewedPod, rewritten: Rewritten, after: _PodView) -> tuple[_First, ...]:
     """The pod as reviewed and as an earlier review kept it, where names were taken away.
 
     What was kept may be forged, so it never stands in for what the pod asks for now.
@@ -165,8 +165,8 @@ def _firsts(reviewed: Pod, rewritten: Rewritten, after: _View) -> tuple[_First, 
     )
 
 
-def _first(reviewed: Pod, stated: Mapping[str, Stated], after: _View) -> _First:
-    before = _View.of(reviewed, stated)
+def _first(reviewed: ReviewedPod, stated: Mapping[str, Stated], after: _PodView) -> _First:
+    before = _PodView.of(reviewed, stated)
     taken = {
         name
         for container, amounts in before.containers.items()
@@ -176,7 +176,9 @@ def _first(reviewed: Pod, stated: Mapping[str, Stated], after: _View) -> _First:
     return _First(view=before, taken=frozenset(taken))
 
 
-def _only(ranges: Iterable[LimitRange], names: frozenset[str]) -> tuple[LimitRange, ...]:
+def _only(
+    ranges: Iterable[ParsedLimitRange], names: frozenset[str]
+) -> tuple[ParsedLimitRange, ...]:
     """Return what the LimitRanges say about some resources."""
 
     def kept(amounts: quantities.ResourceList) -> quantities.ResourceList:
@@ -192,11 +194,14 @@ def _only(ranges: Iterable[LimitRange], names: frozenset[str]) -> tuple[LimitRan
             ratio=kept(item.ratio),
         )
 
-    return tuple(replace(one, items=tuple(map(narrowed, one.items))) for one in ranges)
+    return tuple(
+        replace(limit_range, items=tuple(map(narrowed, limit_range.items)))
+        for limit_range in ranges
+    )
 
 
 def _broken(
-    pod: pod_resources.Pod[Quantity], ranges: Sequence[LimitRange]
+    pod: pod_resources.Pod[Quantity], ranges: Sequence[ParsedLimitRange]
 ) -> Iterator[FieldError]:
     filled, _ = limit_range.fill_all(pod, ranges)
     for broken in limit_range.check_all(filled, ranges):
@@ -208,26 +213,26 @@ def _broken(
 
 
 def _virtual(
-    devices: _View, rewritten: Rewritten, bounds: VirtualLimits, catalogue: Catalogue
-) -> Verdict:
+    devices: _PodView, rewritten: Rewritten, bounds: VirtualLimits, catalogue: Catalogue
+) -> LimitVerdict:
     """The flavor whose names the pod has decides; others that could hold it are warned about."""
     problems = tuple(finding.text for finding in bounds.problems)
     if not bounds.bounds or not (devices.total or bounds.count_absent):
-        return Verdict(warnings=problems)
+        return LimitVerdict(warnings=problems)
     if rewritten.flavor is None:
-        return Verdict(warnings=(*problems, _unchecked(bounds, "no flavor offers them")))
+        return LimitVerdict(warnings=(*problems, _unchecked(bounds, "no flavor offers them")))
     try:
         reasons = _too_much(devices, rewritten.flavor, bounds, catalogue)
     except InvalidValueError as error:
-        return Verdict(warnings=(*problems, _unchecked(bounds, str(error))))
-    return Verdict(
+        return LimitVerdict(warnings=(*problems, _unchecked(bounds, str(error))))
+    return LimitVerdict(
         errors=tuple(fielderrors.forbidden(_SPEC, reason) for reason in reasons),
         warnings=(*problems, *_elsewhere(devices, rewritten, bounds, catalogue)),
     )
 
 
 def _too_much(
-    devices: _View, flavor: FlavorCapabilities, bounds: VirtualLimits, catalogue: Catalogue
+    devices: _PodView, flavor: FlavorCapabilities, bounds: VirtualLimits, catalogue: Catalogue
 ) -> tuple[str, ...]:
     prices = costs.tariff(flavor, catalogue)
     each = {name: prices.demand(amounts) for name, amounts in devices.containers.items()}
@@ -235,7 +240,7 @@ def _too_much(
 
 
 def _elsewhere(
-    devices: _View, rewritten: Rewritten, bounds: VirtualLimits, catalogue: Catalogue
+    devices: _PodView, rewritten: Rewritten, bounds: VirtualLimits, catalogue: Catalogue
 ) -> Iterator[str]:
     """Limits that the pod would break in another flavor of the queue, which it may get."""
     for flavor in rewritten.others:
@@ -261,7 +266,9 @@ def _unchecked(bounds: VirtualLimits, why: str) -> str:
 # ----------------------------------------------------------------------------- ResourceQuotas
 
 
-def _escaped(firsts: Iterable[_First], after: _View, quotas: Sequence[NamespaceQuota]) -> Verdict:
+def _escaped(
+    firsts: Iterable[_First], after: _PodView, quotas: Sequence[NamespaceQuota]
+) -> LimitVerdict:
     """ResourceQuotas on names that a rewrite took away, which the API server will not count."""
     refusals: dict[str, None] = {}
     warnings: dict[str, None] = {}
@@ -276,7 +283,7 @@ def _escaped(firsts: Iterable[_First], after: _View, quotas: Sequence[NamespaceQ
             elif warning:
                 warnings[f"ResourceQuota {quota.metadata.name}: {warning}"] = None
     errors = tuple(fielderrors.forbidden(_SPEC, text) for text in refusals)
-    return Verdict(errors=errors, warnings=tuple(warnings))
+    return LimitVerdict(errors=errors, warnings=tuple(warnings))
 
 
 def _counts_all(quota: NamespaceQuota) -> bool:
@@ -298,36 +305,36 @@ def _amounts(stated: Mapping[str, str | int] | None) -> dict[str, int]:
 
 
 def _traps(
-    pod: Pod,
-    devices: _View,
-    ranges: Iterable[LimitRange],
+    pod: ReviewedPod,
+    devices: _PodView,
+    ranges: Iterable[ParsedLimitRange],
     quotas: Iterable[NamespaceQuota],
 ) -> Iterator[str]:
     """Limits that do not do what they seem to, where they touch this pod."""
     if pod.metadata.annotation(limit_range.ANNOTATION):
-        for one in ranges:
-            yield from _told("LimitRange", one.name, _harm(one, devices))
+        for range_ in ranges:
+            yield from _told("LimitRange", range_.name, _harm(range_, devices))
     for quota in quotas:
-        found = (
+        findings = (
             finding
             for finding in resource_quota.quota_traps(quota.spec.hard or {})
             if _key_of(finding).removeprefix(_LIMITS) in devices.total
         )
-        yield from _told("ResourceQuota", quota.metadata.name, found)
+        yield from _told("ResourceQuota", quota.metadata.name, findings)
 
 
-def _harm(found: LimitRange, devices: _View) -> Iterator[Finding]:
+def _harm(range_: ParsedLimitRange, devices: _PodView) -> Iterator[Finding]:
     """What the LimitRange's defaults do, where a container has just that amount."""
     filled = {
         name
-        for item in found.items
+        for item in range_.items
         for amounts in devices.containers.values()
         for name, count in amounts.items()
         if item.type == limit_range.CONTAINER
         and name in item.default
         and item.default[name].value == count
     }
-    for finding in limit_range.traps(limit_range.as_written(found)):
+    for finding in limit_range.traps(limit_range.as_written(range_)):
         if _key_of(finding) in filled:
             yield finding
 

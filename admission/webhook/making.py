@@ -3,7 +3,7 @@
 from admission.objects import views
 from admission.owners import review
 from admission.owners.review import Mark
-from admission.webhook.review_context import Context, Knowledge, Rules
+from admission.webhook.review_context import Context, Lister, Rules
 
 
 def is_by_controller(
@@ -11,7 +11,7 @@ def is_by_controller(
     marks: frozenset[Mark],
     context: Context,
     rules: Rules,
-    knowledge: Knowledge,
+    lister: Lister,
 ) -> bool:
     """Return whether the controller of the owner that an object names makes or changes it.
 
@@ -25,12 +25,12 @@ def is_by_controller(
             how many devices for each pod. Its pods are counted by these.
         context: what the review says besides the objects.
         rules: what the installation chose.
-        knowledge: what was last seen of the cluster.
+        lister: what was last seen of the cluster.
     """
-    owner, held = metadata.controller(), rules.kinds.of_controller(metadata)
-    if owner is None or held is None or context.user not in held.makers:
+    owner, held_kind = metadata.controller(), rules.kinds.of_controller(metadata)
+    if owner is None or held_kind is None or context.user not in held_kind.makers:
         return False
     if review.is_of_control_plane(context.user):
         return True
-    admitted = knowledge.admissions(held, context.namespace, owner, marks)
+    admitted = lister.admissions(held_kind, context.namespace, owner, marks)
     return admitted is not None and marks <= admitted

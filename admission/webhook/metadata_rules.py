@@ -11,8 +11,8 @@ from typing import Final
 from admission.base import fielderrors, names, syntax
 from admission.base.fielderrors import ErrorType, FieldError, FieldPath
 from admission.objects import admission_gates, gangs, rule_checks, run_times, views
-from admission.objects.reviewed_pod import Pod
-from admission.objects.rule_checks import Finding, Row, Rule, Syntax
+from admission.objects.reviewed_pod import ReviewedPod
+from admission.objects.rule_checks import Row, Rule, RuleBreach, Syntax
 from admission.webhook import topology
 
 LABELS: Final = FieldPath.of("metadata", "labels")
@@ -35,7 +35,7 @@ _TERMINAL: Final = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class PodUpdate:
     """An update of a pod.
 
     Attributes:
@@ -44,8 +44,8 @@ class Change:
         has_default_queue: whether the namespace has a LocalQueue named ``default``.
     """
 
-    old: Pod
-    new: Pod
+    old: ReviewedPod
+    new: ReviewedPod
     has_default_queue: bool
 
     def labels(self, key: str) -> tuple[str, str]:
@@ -57,17 +57,17 @@ class Change:
         return self.old.metadata.annotation(key), self.new.metadata.annotation(key)
 
 
-def is_suspended(pod: Pod) -> bool:
+def is_suspended(pod: ReviewedPod) -> bool:
     """Return whether the pod does not run: terminal, or held by the admission gate."""
     return pod.status.phase in _TERMINAL or pod.has_gate(names.ADMISSION_GATE)
 
 
-def group_name(pod: Pod) -> tuple[FieldPath, str]:
+def group_name(pod: ReviewedPod) -> tuple[FieldPath, str]:
     """Name of the pod group and its field: the annotation wins over the label."""
     return _annotation_or_label(pod, names.POD_GROUP_NAME)
 
 
-def _annotation_or_label(pod: Pod, key: str) -> tuple[FieldPath, str]:
+def _annotation_or_label(pod: ReviewedPod, key: str) -> tuple[FieldPath, str]:
     annotation = pod.metadata.annotation(key)
     if annotation:
         return ANNOTATIONS.key(key), annotation
@@ -77,165 +77,165 @@ def _annotation_or_label(pod: Pod, key: str) -> tuple[FieldPath, str]:
 # ------------------------------------------------------------------------------------ a new pod
 
 
-def _queue_name(pod: Pod) -> Iterable[FieldError]:
+def _queue_name(pod: ReviewedPod) -> Iterable[FieldError]:
     labels = pod.metadata.labels or {}
     if names.QUEUE_LABEL not in labels:
         return []
     return syntax.subdomain(QUEUE_PATH, labels[names.QUEUE_LABEL])
 
 
-def _prebuilt_name(pod: Pod) -> Iterable[FieldError]:
+def _prebuilt_name(pod: ReviewedPod) -> Iterable[FieldError]:
     path, name = _annotation_or_label(pod, names.PREBUILT_WORKLOAD)
     present = name or names.PREBUILT_WORKLOAD in (pod.metadata.labels or {})
     return syntax.subdomain(path, name) if present else []
 
 
-def _seconds(pod: Pod) -> tuple[str, int | str] | None:
+def _seconds(pod: ReviewedPod) -> tuple[str, int | str] | None:
     """The label's text, and its number or what is wrong with it; None where it is absent."""
     text = (pod.metadata.labels or {}).get(names.MAX_EXEC_TIME_LABEL)
     return None if text is None else (text, syntax.parse_integer(text))
 
 
-def _no_seconds(pod: Pod) -> Iterable[FieldError]:
-    found = _seconds(pod)
-    if found and isinstance(found[1], str):
-        yield fielderrors.invalid(_MAX_EXEC_TIME_PATH, found[0], found[1])
+def _no_seconds(pod: ReviewedPod) -> Iterable[FieldError]:
+    seconds = _seconds(pod)
+    if seconds and isinstance(seconds[1], str):
+        yield fielderrors.invalid(_MAX_EXEC_TIME_PATH, seconds[0], seconds[1])
 
 
-def _no_time(pod: Pod) -> Iterable[Finding]:
-    found = _seconds(pod)
-    if found and isinstance(found[1], int) and found[1] <= 0:
-        yield Finding(_MAX_EXEC_TIME_PATH, found[1])
+def _no_time(pod: ReviewedPod) -> Iterable[RuleBreach]:
+    seconds = _seconds(pod)
+    if seconds and isinstance(seconds[1], int) and seconds[1] <= 0:
+        yield RuleBreach(_MAX_EXEC_TIME_PATH, seconds[1])
 
 
-def _elastic(pod: Pod) -> Iterable[Finding]:
-    return [Finding(_ELASTIC_PATH)] if _is_elastic(pod) else []
+def _elastic(pod: ReviewedPod) -> Iterable[RuleBreach]:
+    return [RuleBreach(_ELASTIC_PATH)] if _is_elastic(pod) else []
 
 
-def _is_elastic(pod: Pod) -> bool:
+def _is_elastic(pod: ReviewedPod) -> bool:
     return pod.metadata.annotation(names.ELASTIC_JOB) == "true"
 
 
-def _run_times(pod: Pod) -> Iterable[FieldError]:
+def _run_times(pod: ReviewedPod) -> Iterable[FieldError]:
     return run_times.queued_errors(None, pod.metadata)
 
 
 # ------------------------------------------------------------------------------------- any pod
 
 
-def _gates(pod: Pod) -> Iterable[FieldError]:
+def _gates(pod: ReviewedPod) -> Iterable[FieldError]:
     return admission_gates.errors(pod.metadata.annotation(names.ADMISSION_GATED_BY))
 
 
-def _mismarked(pod: Pod) -> Iterable[Finding]:
+def _mismarked(pod: ReviewedPod) -> Iterable[RuleBreach]:
     value = (pod.metadata.labels or {}).get(names.MANAGED_LABEL, names.MANAGED_VALUE)
-    return [] if value == names.MANAGED_VALUE else [Finding(_MANAGED_PATH)]
+    return [] if value == names.MANAGED_VALUE else [RuleBreach(_MANAGED_PATH)]
 
 
-def _total(pod: Pod) -> str | None:
+def _total(pod: ReviewedPod) -> str | None:
     return (pod.metadata.annotations or {}).get(names.POD_GROUP_TOTAL_COUNT)
 
 
-def _total_without_group(pod: Pod) -> Iterable[Finding]:
+def _total_without_group(pod: ReviewedPod) -> Iterable[RuleBreach]:
     path, name = group_name(pod)
     if not name and _total(pod) is not None:
-        yield Finding(path, words={"where": "label"})
+        yield RuleBreach(path, words={"where": "label"})
 
 
-def _group_name(pod: Pod) -> Iterable[FieldError]:
+def _group_name(pod: ReviewedPod) -> Iterable[FieldError]:
     path, name = group_name(pod)
     return syntax.subdomain(path, name) if name else []
 
 
-def _group_without_total(pod: Pod) -> Iterable[Finding]:
+def _group_without_total(pod: ReviewedPod) -> Iterable[RuleBreach]:
     _, name = group_name(pod)
     if name and _total(pod) is None:
         in_annotation = pod.metadata.annotation(names.POD_GROUP_NAME)
         where = "annotation" if in_annotation else "label"
-        yield Finding(_TOTAL_COUNT_PATH, words={"where": where})
+        yield RuleBreach(_TOTAL_COUNT_PATH, words={"where": where})
 
 
-def _no_total(pod: Pod) -> Iterable[FieldError]:
+def _no_total(pod: ReviewedPod) -> Iterable[FieldError]:
     text = _total_of_group(pod)
     count = None if text is None else syntax.parse_integer(text)
     if text is not None and isinstance(count, str):
         yield fielderrors.invalid(_TOTAL_COUNT_PATH, text, count)
 
 
-def _total_of_none(pod: Pod) -> Iterable[Finding]:
+def _total_of_none(pod: ReviewedPod) -> Iterable[RuleBreach]:
     text = _total_of_group(pod)
     count = None if text is None else syntax.parse_integer(text)
     if text is not None and isinstance(count, int) and count < 1:
-        yield Finding(_TOTAL_COUNT_PATH, text, {"text": text})
+        yield RuleBreach(_TOTAL_COUNT_PATH, text, {"text": text})
 
 
-def _total_of_group(pod: Pod) -> str | None:
+def _total_of_group(pod: ReviewedPod) -> str | None:
     """The total count of a pod that names a group; None where either is missing."""
     return _total(pod) if group_name(pod)[1] else None
 
 
-def _topology(pod: Pod) -> Iterable[FieldError]:
+def _topology(pod: ReviewedPod) -> Iterable[FieldError]:
     return topology.errors(pod.metadata.annotations or {})
 
 
-def _prebuilt_of_another(pod: Pod) -> Iterable[Finding]:
+def _prebuilt_of_another(pod: ReviewedPod) -> Iterable[RuleBreach]:
     path, prebuilt = _annotation_or_label(pod, names.PREBUILT_WORKLOAD)
     _, group = group_name(pod)
     if prebuilt and group and prebuilt != group:
-        yield Finding(path, prebuilt)
+        yield RuleBreach(path, prebuilt)
 
 
-def _pod_group_name(pod: Pod) -> Iterable[FieldError]:
-    found = pod.gang()
-    if found is None or found.kind.has_field:
+def _pod_group_name(pod: ReviewedPod) -> Iterable[FieldError]:
+    gang = pod.gang()
+    if gang is None or gang.kind.has_field:
         return []  # the API server judges its own field
-    by_annotation = found.kind.named_by(views.ObjectMeta(annotations=pod.metadata.annotations))
-    keys = found.kind.annotations if by_annotation else found.kind.labels
+    by_annotation = gang.kind.named_by(views.ObjectMeta(annotations=pod.metadata.annotations))
+    keys = gang.kind.annotations if by_annotation else gang.kind.labels
     where = ANNOTATIONS if by_annotation else LABELS
     members = (pod.metadata.annotations if by_annotation else pod.metadata.labels) or {}
-    return syntax.subdomain(where.key(next(key for key in keys if members.get(key))), found.name)
+    return syntax.subdomain(where.key(next(key for key in keys if members.get(key))), gang.name)
 
 
-def _other_pod_group(pod: Pod) -> Iterable[Finding]:
+def _other_pod_group(pod: ReviewedPod) -> Iterable[RuleBreach]:
     mark = pod.metadata.annotation(names.POD_GROUP_OBJECT)
     named = pod.gang() or gangs.of_controller(pod.metadata)
     if mark and (named is None or mark != named.text()):
-        yield Finding(ANNOTATIONS.key(names.POD_GROUP_OBJECT), mark)
+        yield RuleBreach(ANNOTATIONS.key(names.POD_GROUP_OBJECT), mark)
 
 
-def _beyond_pod_group(pod: Pod) -> Iterable[Finding]:
+def _beyond_pod_group(pod: ReviewedPod) -> Iterable[RuleBreach]:
     mark = pod.metadata.annotation(names.BEYOND_POD_GROUP)
-    return [Finding(ANNOTATIONS.key(names.BEYOND_POD_GROUP), mark)] if mark else []
+    return [RuleBreach(ANNOTATIONS.key(names.BEYOND_POD_GROUP), mark)] if mark else []
 
 
 # ----------------------------------------------------------------------------------- an update
 
 
-def _changed_prebuilt_name(change: Change) -> Iterable[FieldError]:
+def _changed_prebuilt_name(change: PodUpdate) -> Iterable[FieldError]:
     return _prebuilt_name(change.new) if is_suspended(change.new) else []
 
 
-def _other_prebuilt(change: Change) -> Iterable[Finding]:
+def _other_prebuilt(change: PodUpdate) -> Iterable[RuleBreach]:
     _, before = _annotation_or_label(change.old, names.PREBUILT_WORKLOAD)
     path, after = _annotation_or_label(change.new, names.PREBUILT_WORKLOAD)
     if before != after and not is_suspended(change.new):
-        yield Finding(path, after)
+        yield RuleBreach(path, after)
 
 
-def _other_time(change: Change) -> Iterable[Finding]:
+def _other_time(change: PodUpdate) -> Iterable[RuleBreach]:
     before, after = change.labels(names.MAX_EXEC_TIME_LABEL)
     if before != after and not (is_suspended(change.new) and is_suspended(change.old)):
-        yield Finding(_MAX_EXEC_TIME_PATH, after)
+        yield RuleBreach(_MAX_EXEC_TIME_PATH, after)
 
 
-def _other_queue(change: Change) -> Iterable[Finding]:
+def _other_queue(change: PodUpdate) -> Iterable[RuleBreach]:
     before, after = change.labels(names.QUEUE_LABEL)
     is_first = not before and _is_charged_first(change)
     if before != after and not is_suspended(change.new) and not is_first:
-        yield Finding(QUEUE_PATH, after)
+        yield RuleBreach(QUEUE_PATH, after)
 
 
-def _is_charged_first(change: Change) -> bool:
+def _is_charged_first(change: PodUpdate) -> bool:
     """Return whether a pod that runs gets the mark by which it is charged to a queue.
 
     Policies in the API server say who may write the mark: cluster administrators (ADR 0193).
@@ -245,53 +245,53 @@ def _is_charged_first(change: Change) -> bool:
     return bool(new.annotation(key)) and not old.annotation(key)
 
 
-def _no_queue(change: Change) -> Iterable[Finding]:
+def _no_queue(change: PodUpdate) -> Iterable[RuleBreach]:
     before, after = change.labels(names.QUEUE_LABEL)
     if before and not after and change.has_default_queue:
-        yield Finding(QUEUE_PATH, "")
+        yield RuleBreach(QUEUE_PATH, "")
 
 
-def _first_class(change: Change) -> Iterable[Finding]:
+def _first_class(change: PodUpdate) -> Iterable[RuleBreach]:
     before, after = change.labels(names.PRIORITY_CLASS_LABEL)
     if after and not before and not is_suspended(change.new):
-        yield Finding(_PRIORITY_CLASS_PATH, after)
+        yield RuleBreach(_PRIORITY_CLASS_PATH, after)
 
 
-def _no_class(change: Change) -> Iterable[Finding]:
+def _no_class(change: PodUpdate) -> Iterable[RuleBreach]:
     before, after = change.labels(names.PRIORITY_CLASS_LABEL)
     if before and not after:
-        yield Finding(_PRIORITY_CLASS_PATH, after)
+        yield RuleBreach(_PRIORITY_CLASS_PATH, after)
 
 
-def _turned_elastic(change: Change) -> Iterable[Finding]:
+def _turned_elastic(change: PodUpdate) -> Iterable[RuleBreach]:
     if _is_elastic(change.old) != _is_elastic(change.new):
-        yield Finding(_ELASTIC_PATH, change.new.metadata.annotation(names.ELASTIC_JOB))
+        yield RuleBreach(_ELASTIC_PATH, change.new.metadata.annotation(names.ELASTIC_JOB))
 
 
-def _other_gates(change: Change) -> Iterable[FieldError]:
+def _other_gates(change: PodUpdate) -> Iterable[FieldError]:
     return admission_gates.update_errors(*change.annotations(names.ADMISSION_GATED_BY))
 
 
-def _made_retriable(change: Change) -> Iterable[Finding]:
+def _made_retriable(change: PodUpdate) -> Iterable[RuleBreach]:
     before, after = change.annotations(names.RETRIABLE_IN_GROUP)
     if group_name(change.new)[1] and before == "false" != after:
-        yield Finding(_RETRIABLE_PATH)
+        yield RuleBreach(_RETRIABLE_PATH)
 
 
-def _other_group(change: Change) -> Iterable[Finding]:
+def _other_group(change: PodUpdate) -> Iterable[RuleBreach]:
     _, before = group_name(change.old)
     path, after = group_name(change.new)
     if before and before != after:
-        yield Finding(path, after)
+        yield RuleBreach(path, after)
 
 
-def _other_run_times(change: Change) -> Iterable[FieldError]:
+def _other_run_times(change: PodUpdate) -> Iterable[FieldError]:
     return run_times.queued_errors(change.old.metadata, change.new.metadata)
 
 
 _INVALID: Final = ErrorType.INVALID
 
-ALWAYS: Final[tuple[Row[Pod], ...]] = (
+ALWAYS: Final[tuple[Row[ReviewedPod], ...]] = (
     Syntax("Pod 12", _gates),  # the rows of `admission_gates.GATES`
     Rule(
         "Pod 13", ErrorType.FORBIDDEN, "managed label value can only be 'true'", _mismarked
@@ -313,7 +313,7 @@ ALWAYS: Final[tuple[Row[Pod], ...]] = (
 )  # fmt: skip
 """Each pod."""
 
-CREATED: Final[tuple[Row[Pod], ...]] = (
+CREATED: Final[tuple[Row[ReviewedPod], ...]] = (
     Syntax("Pod 1", _queue_name),
     Syntax("Pod 2", _prebuilt_name),
     Syntax("Pod 4 number", _no_seconds),
@@ -336,7 +336,7 @@ CREATED: Final[tuple[Row[Pod], ...]] = (
 )  # fmt: skip
 """Each new pod, besides."""
 
-CHANGED: Final[tuple[Row[Change], ...]] = (
+CHANGED: Final[tuple[Row[PodUpdate], ...]] = (
     Syntax("Pod 2 changed", _changed_prebuilt_name),
     Rule("Pod 3", _INVALID, _IMMUTABLE, _other_prebuilt),
     Rule("Pod 5", _INVALID, _IMMUTABLE, _other_time),
@@ -364,12 +364,14 @@ CHANGED: Final[tuple[Row[Change], ...]] = (
 """Each update of a pod, besides."""
 
 
-def create_errors(pod: Pod) -> list[FieldError]:
+def create_errors(pod: ReviewedPod) -> list[FieldError]:
     """Return the broken rules of a new pod."""
     return [*rule_checks.errors(CREATED, pod), *rule_checks.errors(ALWAYS, pod)]
 
 
-def update_errors(old: Pod, new: Pod, *, has_default_queue: bool) -> list[FieldError]:
+def update_errors(
+    old: ReviewedPod, new: ReviewedPod, *, has_default_queue: bool
+) -> list[FieldError]:
     """Return the broken rules of a changed pod.
 
     Args:
@@ -377,5 +379,5 @@ def update_errors(old: Pod, new: Pod, *, has_default_queue: bool) -> list[FieldE
         new: as it would be stored.
         has_default_queue: whether the namespace has a LocalQueue named ``default``.
     """
-    change = Change(old=old, new=new, has_default_queue=has_default_queue)
+    change = PodUpdate(old=old, new=new, has_default_queue=has_default_queue)
     return [*rule_checks.errors(CHANGED, change), *rule_checks.errors(ALWAYS, new)]

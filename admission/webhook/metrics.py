@@ -17,7 +17,7 @@ class WebhookMetrics:
     """Counts what one process does."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        self._metrics = metrics.Webhook(registry)
+        self._metrics = metrics.WebhookProcessMetrics(registry)
 
     @property
     def registry(self) -> CollectorRegistry:

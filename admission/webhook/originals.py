@@ -14,14 +14,14 @@ from admission.base import names, quantity, structs
 from admission.base.errors import InvalidValueError
 from admission.gpu import resources
 from admission.objects import views
-from admission.objects.reviewed_pod import Container, Pod, Quantities
+from admission.objects.reviewed_pod import Quantities, ReviewedContainer, ReviewedPod
 
 Stated = views.ResourceRequirements
 _WHOLE: Final = frozenset({names.GPU_RESOURCE, names.GPU_SHARED_RESOURCE})
 _DECODER: Final = structs.decoder(dict[str, Stated])
 
 
-def read(pod: Pod) -> dict[str, Stated]:
+def read(pod: ReviewedPod) -> dict[str, Stated]:
     """Return the credible records by container name; empty where there are none, or garbage."""
     text = pod.metadata.annotation(names.ORIGINAL_RESOURCES)
     if not text:
@@ -37,7 +37,7 @@ def read(pod: Pod) -> dict[str, Stated]:
     }
 
 
-def write(pod: Pod, changed: Iterable[Container]) -> dict[str, str]:
+def write(pod: ReviewedPod, changed: Iterable[ReviewedContainer]) -> dict[str, str]:
     """Return the annotation after a rewrite: what was recorded before, and what changes now.
 
     Args:
@@ -51,7 +51,7 @@ def write(pod: Pod, changed: Iterable[Container]) -> dict[str, str]:
     return {names.ORIGINAL_RESOURCES: text}
 
 
-def whole(container: Container, recorded: Stated) -> Stated:
+def whole(container: ReviewedContainer, recorded: Stated) -> Stated:
     """Return all resources of a container as they were first: GPUs as recorded, the rest as is."""
     return Stated(
         requests={**_rest(container.requests), **(recorded.requests or {})},
@@ -59,27 +59,27 @@ def whole(container: Container, recorded: Stated) -> Stated:
     )
 
 
-def returned(container: Container, recorded: Stated) -> tuple[str, ...]:
+def returned(container: ReviewedContainer, recorded: Stated) -> tuple[str, ...]:
     """Return names of whole GPUs that a rewrite removed and that are there again, sorted.
 
     The API server's LimitRanger fills in defaults again after a webhook changed a pod.
     """
-    asked, before = _asked(container), _recorded(recorded)
-    return tuple(sorted(asked & before & _WHOLE)) if asked - before else ()
+    requested, before = _asked(container), _recorded(recorded)
+    return tuple(sorted(requested & before & _WHOLE)) if requested - before else ()
 
 
 def devices(stated: Stated) -> dict[str, int]:
     """Return GPU amounts that are not 0, by name; a missing request equals the limit."""
     amounts = {**(stated.limits or {}), **(stated.requests or {})}
-    found = {
+    devices_ = {
         name: quantity.to_canonical(name, str(text))
         for name, text in amounts.items()
         if resources.is_device(name)
     }
-    return {name: count for name, count in found.items() if count}
+    return {name: count for name, count in devices_.items() if count}
 
 
-def _is_credible(container: Container, recorded: Stated) -> bool:
+def _is_credible(container: ReviewedContainer, recorded: Stated) -> bool:
     """Return whether the record may be of a rewrite that gave the container its present names."""
     lists = (recorded.requests or {}, recorded.limits or {})
     if not all(resources.is_device(name) for amounts in lists for name in amounts):
@@ -95,11 +95,11 @@ def _recorded(recorded: Stated) -> set[str]:
     return set(devices(recorded))
 
 
-def _asked(container: Container) -> set[str]:
+def _asked(container: ReviewedContainer) -> set[str]:
     return set(devices(container.resources or Stated()))
 
 
-def _gpu_part(container: Container) -> Mapping[str, Mapping[str, str]]:
+def _gpu_part(container: ReviewedContainer) -> Mapping[str, Mapping[str, str]]:
     return _wire_one(Stated(requests=_gpus(container.requests), limits=_gpus(container.limits)))
 
 

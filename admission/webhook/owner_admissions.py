@@ -31,16 +31,16 @@ _NONE: Final[frozenset[Mark]] = frozenset()
 _log = logs.get("owners")
 
 
-def resource_of(held: HeldKind) -> Resource:
+def resource_of(held_kind: HeldKind) -> Resource:
     """Return where the objects of a kind are."""
-    kind = held.kind
+    kind = held_kind.kind
     return Resource(kind.group, kind.version, kind.plural, kind.name)
 
 
 def of_templates(owner: Reviewed) -> frozenset[Mark]:
     """Return what the pod templates of an owner say that was admitted."""
     try:
-        return frozenset(mark for one in owner.templates() for mark in one.marks)
+        return frozenset(mark for template in owner.templates() for mark in template.marks)
     except msgspec.ValidationError:
         return _NONE  # a field that no schema holds: its pods are held one by one
 
@@ -68,56 +68,58 @@ class OwnerAdmissions:
 
     # ------------------------------------------------------------------------------- writers
 
-    def replace(self, held: HeldKind, owners: Iterable[views.Object]) -> None:
+    def replace(self, kind: HeldKind, owners: Iterable[views.Object]) -> None:
         """Take a complete list of the owners of a kind."""
-        listed = {one.metadata.uid: of_templates(one) for one in owners}  # type: ignore[arg-type]
+        listed = {owner.metadata.uid: of_templates(owner) for owner in owners}  # type: ignore[arg-type]
         with self._write:
-            self._known[held.framework] = listed
+            self._known[kind.framework] = listed
 
-    def upsert(self, held: HeldKind, owner: views.Object) -> None:
+    def upsert(self, kind: HeldKind, owner: views.Object) -> None:
         """Take one owner as it is now."""
-        uid, found = owner.metadata.uid, of_templates(owner)  # type: ignore[arg-type]
+        uid, marks = owner.metadata.uid, of_templates(owner)  # type: ignore[arg-type]
         with self._write:
-            known = self._known.get(held.framework, {})
-            if known.get(uid) != found:
-                self._known[held.framework] = {**known, uid: found}
+            owners_known = self._known.get(kind.framework, {})
+            if owners_known.get(uid) != marks:
+                self._known[kind.framework] = {**owners_known, uid: marks}
 
-    def delete(self, held: HeldKind, owner: views.Object) -> None:
+    def delete(self, kind: HeldKind, owner: views.Object) -> None:
         """Take the deletion of one owner."""
         uid = owner.metadata.uid
         with self._write:
-            known = self._known.get(held.framework, {})
-            self._known[held.framework] = {one: m for one, m in known.items() if one != uid}
+            owners_known = self._known.get(kind.framework, {})
+            self._known[kind.framework] = {
+                owner_uid: m for owner_uid, m in owners_known.items() if owner_uid != uid
+            }
 
     # ------------------------------------------------------------------------------- readers
 
     def of(
-        self, held: HeldKind, namespace: str, owner: views.OwnerReference, marks: frozenset[Mark]
+        self, kind: HeldKind, namespace: str, owner: views.OwnerReference, marks: frozenset[Mark]
     ) -> frozenset[Mark] | None:
         """Return the admissions of an owner; None where there is no such owner, as far as known.
 
         Args:
-            held: the kind of the owner.
+            kind: the kind of the owner.
             namespace: of the owner.
             owner: names it.
             marks: those that are sought. The API server is asked where one is not known.
         """
-        known = self._known.get(held.framework, {}).get(owner.uid)
-        if known is not None and marks <= known:
-            return known
+        marks_known = self._known.get(kind.framework, {}).get(owner.uid)
+        if marks_known is not None and marks <= marks_known:
+            return marks_known
         now = self._clock.monotonic()
         gathered = self._left + _SHARE * (now - self._left_at)
         self._left, self._left_at = min(_MOST_SECONDS, gathered), now
         if self._ask is None or self._left <= 0:
-            return known
+            return marks_known
         try:
-            found = self._ask(held, namespace, owner.name)
+            owner_read = self._ask(kind, namespace, owner.name)
         except errors.KubeError as error:
-            _log.warning("owner not read", kind=held.kind.name, error=str(error))
-            return known
+            _log.warning("owner not read", kind=kind.kind.name, error=str(error))
+            return marks_known
         finally:
             self._left_at = self._clock.monotonic()
             self._left -= self._left_at - now
-        if found is None or found.metadata.uid != owner.uid:
+        if owner_read is None or owner_read.metadata.uid != owner.uid:
             return None
-        return of_templates(found)
+        return of_templates(owner_read)

@@ -18,12 +18,12 @@ from admission.base import fielderrors, names, patches
 from admission.base.fielderrors import FieldError, FieldPath
 from admission.base.patches import Operation, PatchBuilder
 from admission.objects import limit_range, views
-from admission.objects.limit_range import LimitRange
-from admission.objects.reviewed_pod import Pod, PodSpec
+from admission.objects.limit_range import ParsedLimitRange
+from admission.objects.reviewed_pod import ReviewedPod, ReviewedPodSpec
 from admission.owners.review import Reviewed, Template
 from admission.webhook import (
+    admission_warnings,
     earlier_admission,
-    hints,
     limiting,
     making,
     metadata_rules,
@@ -36,9 +36,9 @@ from admission.webhook import (
     topology,
     unserved,
 )
-from admission.webhook.pod_review import Outcome
-from admission.webhook.queueing import Placement, Standing
-from admission.webhook.review_context import Context, Knowledge, Rules
+from admission.webhook.pod_review import ReviewOutcome
+from admission.webhook.queueing import ManagementState, QueueingResult
+from admission.webhook.review_context import Context, Lister, Rules
 from admission.webhook.rewriting import Rewritten
 
 _ADMITTED_PATH: Final = FieldPath.of("metadata", "annotations").key(names.WORKLOAD_ANNOTATION)
@@ -51,18 +51,18 @@ class _Prepared:
     """A pod template as its queue wants it, or why it cannot be."""
 
     template: Template
-    pod: Pod
+    pod: ReviewedPod
     operations: tuple[Operation, ...] = ()
     errors: tuple[FieldError, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
-def mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge) -> Outcome:
+def mutate(owner: Reviewed, context: Context, rules: Rules, lister: Lister) -> ReviewOutcome:
     """Prepare an owner that is being created: queue, suspension, GPU resource names.
 
     Doing it twice equals doing it once, so the API server may ask again.
     """
-    outcome = _mutate(owner, context, rules, knowledge)
+    outcome = _mutate(owner, context, rules, lister)
     if outcome.errors:
         return outcome
     patch = PatchBuilder()
@@ -70,7 +70,7 @@ def mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
         # that it was suspended for want of a review stays right (ADR 0195)
         patch.remove(patches.pointer("metadata", "annotations", names.UNREVIEWED))
     dropped: tuple[Operation, ...] = ()
-    if outcome.standing is not Standing.OF_JOB:
+    if outcome.standing is not ManagementState.OF_JOB:
         _, dropped = earlier_admission.metadata_without_marks(owner.metadata)
     operations = (*patch.operations(), *dropped, *outcome.operations)
     return replace(outcome, operations=operations)
@@ -81,44 +81,46 @@ _KNOWINGLY: Final = (names.INJECTED, names.OUTSIDE_QUOTA)
 
 
 def keep_waiting(
-    old: Reviewed, new: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
-) -> Outcome:
+    old: Reviewed, new: Reviewed, context: Context, rules: Rules, lister: Lister
+) -> ReviewOutcome:
     """Undo the start of an owner that waits for quota (ADR 0230).
 
     A manifest that says that it runs, and is applied again, does not mean that it should start
     without quota.
     """
     queue = new.metadata.label(names.QUEUE_LABEL)
-    is_its_own = is_child(new, rules) or is_made_for_owner(new, context, rules, knowledge)
+    is_its_own = is_child(new, rules) or is_made_for_owner(new, context, rules, lister)
     is_meant = any(
         new.metadata.annotation(key) != old.metadata.annotation(key) for key in _KNOWINGLY
     ) or bool(new.metadata.annotation(names.OUTSIDE_QUOTA))
     starts = old.is_held() and not new.is_held()
     if not starts or not queue or queue != old.metadata.label(names.QUEUE_LABEL):
-        return Outcome(standing=Standing.FREE)
+        return ReviewOutcome(standing=ManagementState.FREE)
     if is_its_own or is_meant:
-        return Outcome(standing=Standing.FREE)
-    return Outcome(
-        standing=Standing.QUEUED,
+        return ReviewOutcome(standing=ManagementState.FREE)
+    return ReviewOutcome(
+        standing=ManagementState.QUEUED,
         operations=tuple(new.hold()),
-        warnings=(hints.kept_waiting(new.kind.name, queue),),
+        warnings=(admission_warnings.kept_waiting(new.kind.name, queue),),
     )
 
 
-def _mutate(owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge) -> Outcome:
-    if is_made_for_owner(owner, context, rules, knowledge):
-        return Outcome(standing=Standing.OF_JOB, operations=_of_parent(owner))
+def _mutate(owner: Reviewed, context: Context, rules: Rules, lister: Lister) -> ReviewOutcome:
+    if is_made_for_owner(owner, context, rules, lister):
+        return ReviewOutcome(standing=ManagementState.OF_JOB, operations=_of_parent(owner))
     try:
         templates = owner.templates()
     except msgspec.ValidationError as broken:
         return unreadable(broken)
     cleaned: list[Template] = []
     taken_out: list[Operation] = []
-    for one in templates:
-        pod, operations = earlier_admission.pod_without_injected(owner.metadata, one.name, one.pod)
-        cleaned.append(msgspec.structs.replace(one, pod=pod) if operations else one)
-        taken_out += at_template(one, operations)
-    outcome = _mutate_templates(owner, cleaned, context, rules, knowledge)
+    for template in templates:
+        pod, operations = earlier_admission.pod_without_injected(
+            owner.metadata, template.name, template.pod
+        )
+        cleaned.append(msgspec.structs.replace(template, pod=pod) if operations else template)
+        taken_out += at_template(template, operations)
+    outcome = _mutate_templates(owner, cleaned, context, rules, lister)
     return replace(outcome, operations=(*taken_out, *outcome.operations))
 
 
@@ -127,66 +129,66 @@ def _mutate_templates(
     templates: Sequence[Template],
     context: Context,
     rules: Rules,
-    knowledge: Knowledge,
-) -> Outcome:
+    lister: Lister,
+) -> ReviewOutcome:
     """Prepare an owner with pod templates that no earlier admission has changed."""
     if not templates:
         named = owner.metadata.label(names.QUEUE_LABEL)
-        is_left_out = queueing.is_left_out(context.namespace, rules, knowledge)
+        is_left_out = queueing.is_left_out(context.namespace, rules, lister)
         spread = owner.spread(named) if named and not is_left_out else ()
-        return Outcome(standing=Standing.FREE, operations=tuple(spread))
-    asked = [requests.managed_names(one.pod, rules.managed) for one in templates]
-    wants = tuple(sorted({name for wanted in asked for name in wanted}))
-    placement = _place(owner, templates, wants, context, rules, knowledge)
-    if placement.standing is Standing.REFUSED:
-        error = _refusal(placement, context, knowledge)
-        return Outcome(standing=placement.standing, errors=(error,))
+        return ReviewOutcome(standing=ManagementState.FREE, operations=tuple(spread))
+    names_asked = [requests.managed_names(template.pod, rules.managed) for template in templates]
+    wants = tuple(sorted({name for names_wanted in names_asked for name in names_wanted}))
+    placement = _place(owner, templates, wants, context, rules, lister)
+    if placement.standing is ManagementState.REFUSED:
+        error = _refusal(placement, context, lister)
+        return ReviewOutcome(standing=placement.standing, errors=(error,))
     if not placement.queue:
-        return _without_queue(owner, templates, placement, context, rules, knowledge)
+        return _without_queue(owner, templates, placement, context, rules, lister)
     prepared = [
-        _prepare(one, wanted, placement, context, rules, knowledge)
-        for one, wanted in zip(templates, asked, strict=True)
+        _prepare(template, names_wanted, placement, context, rules, lister)
+        for template, names_wanted in zip(templates, names_asked, strict=True)
     ]
-    failed = [one for one in prepared if one.errors]
+    failed = [part for part in prepared if part.errors]
     if failed:
         errors = fielderrors.in_order(
-            in_template(one.template, error) for one in failed for error in one.errors
+            in_template(part.template, error) for part in failed for error in part.errors
         )
         warnings = _warnings(failed, len(templates))
-        return Outcome(standing=placement.standing, errors=errors, warnings=tuple(warnings))
+        return ReviewOutcome(standing=placement.standing, errors=errors, warnings=tuple(warnings))
     patch = PatchBuilder()
-    wanted = labels(owner.metadata, placement, knowledge)
-    patch.merge("/metadata/labels", owner.metadata.labels, wanted)
+    labels_wanted = labels(owner.metadata, placement, lister)
+    patch.merge("/metadata/labels", owner.metadata.labels, labels_wanted)
     requester = requesting.stamp(owner.metadata, context, rules)
     patch.merge("/metadata/annotations", owner.metadata.annotations, requester)
     parts = [
-        hints.Part(
-            pod=one.pod,
-            written=one.template.pod,
-            name=one.template.name if len(prepared) > 1 else "",
-            count=one.template.fewest,
+        admission_warnings.CreatedPods(
+            pod=part.pod,
+            written=part.template.pod,
+            name=part.template.name if len(prepared) > 1 else "",
+            count=part.template.fewest,
         )
-        for one in prepared
+        for part in prepared
     ]
-    return Outcome(
+    return ReviewOutcome(
         standing=placement.standing,
         operations=(
             *unadmitted(templates),
             *patch.operations(),
             *owner.hold(),
             *owner.spread(placement.queue),
-            *(operation for one in prepared for operation in one.operations),
+            *(operation for part in prepared for operation in part.operations),
         ),
         warnings=(
             *_warnings(prepared, len(templates)),
-            *hints.queued(parts, placement, context, knowledge),
+            *admission_warnings.queued(parts, placement, context, lister),
         ),
     )
 
 
 def validate(
-    old: Reviewed | None, new: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
-) -> Outcome:
+    old: Reviewed | None, new: Reviewed, context: Context, rules: Rules, lister: Lister
+) -> ReviewOutcome:
     """Judge an owner as it would be stored.
 
     Args:
@@ -194,10 +196,10 @@ def validate(
         new: as it would be stored, after every mutation.
         context: what the review says besides the objects.
         rules: what the installation chose.
-        knowledge: what was last seen of the cluster.
+        lister: what was last seen of the cluster.
     """
-    if is_made_for_owner(new, context, rules, knowledge):
-        return Outcome(standing=Standing.OF_JOB)
+    if is_made_for_owner(new, context, rules, lister):
+        return ReviewOutcome(standing=ManagementState.OF_JOB)
     try:
         templates = new.templates()
     except msgspec.ValidationError as broken:
@@ -209,23 +211,25 @@ def validate(
     ]
     warnings: tuple[str, ...] = ()
     is_queued = old is None and bool(new.metadata.label(names.QUEUE_LABEL))
-    for one in templates:
-        found = topology.errors(one.pod.metadata.annotations or {})
+    for template in templates:
+        problems = topology.errors(template.pod.metadata.annotations or {})
         if is_queued:
-            found += unserved.errors(one.pod)
-            warnings += without_effect(one, len(templates))
-        errors += [in_template(one, error) for error in found]
+            problems += unserved.errors(template.pod)
+            warnings += without_effect(template, len(templates))
+        errors += [in_template(template, error) for error in problems]
     if is_queued:
         errors += requesting.created(new.metadata, context, rules)
     if old is not None:
         errors += requesting.changed(old.metadata, new.metadata)
-        has_default = queueing.has_default_queue(context.namespace, knowledge)
+        has_default = queueing.has_default_queue(context.namespace, lister)
         errors += metadata_rules.update_errors(
             as_pod(old.metadata, is_held=old.is_held()),
             as_pod(new.metadata, is_held=new.is_held()),
             has_default_queue=has_default,
         )
-    return Outcome(standing=Standing.FREE, errors=fielderrors.in_order(errors), warnings=warnings)
+    return ReviewOutcome(
+        standing=ManagementState.FREE, errors=fielderrors.in_order(errors), warnings=warnings
+    )
 
 
 def is_child(owner: Reviewed, rules: Rules) -> bool:
@@ -233,23 +237,21 @@ def is_child(owner: Reviewed, rules: Rules) -> bool:
 
     Whether that one exists and has a queue, the controller finds out.
     """
-    held = rules.kinds.of_controller(owner.metadata)
-    return held is not None and held.holds_children and held.kind == owner.kind
+    kind = rules.kinds.of_controller(owner.metadata)
+    return kind is not None and kind.holds_children and kind.kind == owner.kind
 
 
-def is_made_for_owner(
-    owner: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
-) -> bool:
+def is_made_for_owner(owner: Reviewed, context: Context, rules: Rules, lister: Lister) -> bool:
     """Return whether the controller of an owner that is held as a whole makes it, or changes it.
 
     It is held and started by that controller, and counted with that owner. Anybody can name an
     owner: so who makes the request decides, and whether that owner is there.
     """
-    held = rules.kinds.of_controller(owner.metadata)
-    if held is None or held.holds_children:
+    kind = rules.kinds.of_controller(owner.metadata)
+    if kind is None or kind.holds_children:
         return False
     marks = owner_admissions.of_templates(owner)
-    return making.is_by_controller(owner.metadata, marks, context, rules, knowledge)
+    return making.is_by_controller(owner.metadata, marks, context, rules, lister)
 
 
 def _of_parent(owner: Reviewed) -> tuple[Operation, ...]:
@@ -258,7 +260,7 @@ def _of_parent(owner: Reviewed) -> tuple[Operation, ...]:
     Its parent's template may have named a queue; it would ask for its own quota there.
     """
     labels = owner.metadata.labels or {}
-    is_part = owner.is_held() or any(one.mark for one in owner.templates())
+    is_part = owner.is_held() or any(template.mark for template in owner.templates())
     if names.QUEUE_LABEL not in labels or not is_part:
         return ()
     patch = PatchBuilder()
@@ -276,54 +278,54 @@ def _place(
     wants: tuple[str, ...],
     context: Context,
     rules: Rules,
-    knowledge: Knowledge,
-) -> Placement:
+    lister: Lister,
+) -> QueueingResult:
     """Return where an owner that is being created belongs."""
     queue = owner.metadata.label(names.QUEUE_LABEL)
-    if queueing.is_left_out(context.namespace, rules, knowledge):
+    if queueing.is_left_out(context.namespace, rules, lister):
         queue = ""
     elif not queue and _leaves_it_to_us(templates, wants):
-        if queueing.has_default_queue(context.namespace, knowledge):
+        if queueing.has_default_queue(context.namespace, lister):
             queue = names.DEFAULT_LOCAL_QUEUE
-        elif wants and queueing.is_enforced(context.namespace, rules, knowledge):
-            return Placement(standing=Standing.REFUSED, wants=wants)
+        elif wants and queueing.is_enforced(context.namespace, rules, lister):
+            return QueueingResult(standing=ManagementState.REFUSED, wants=wants)
         elif rules.namespaces.queue_required:
-            return Placement(standing=Standing.IN_DOUBT, wants=wants)
-    standing = Standing.QUEUED if queue else Standing.FREE
-    return Placement(standing=standing, queue=queue, wants=wants)
+            return QueueingResult(standing=ManagementState.IN_DOUBT, wants=wants)
+    standing = ManagementState.QUEUED if queue else ManagementState.FREE
+    return QueueingResult(standing=standing, queue=queue, wants=wants)
 
 
 def _without_queue(
     owner: Reviewed,
     templates: Sequence[Template],
-    placement: Placement,
+    placement: QueueingResult,
     context: Context,
     rules: Rules,
-    knowledge: Knowledge,
-) -> Outcome:
+    lister: Lister,
+) -> ReviewOutcome:
     """One that is left alone, or suspended for its parent or until somebody gives it a queue."""
-    if placement.standing is Standing.IN_DOUBT:
-        return Outcome(
+    if placement.standing is ManagementState.IN_DOUBT:
+        return ReviewOutcome(
             standing=placement.standing,
             operations=(*unadmitted(templates), *owner.hold()),
-            warnings=(hints.held_until_queued(owner.kind.name, context, knowledge),),
+            warnings=(admission_warnings.held_until_queued(owner.kind.name, context, lister),),
         )
     operations = [*unadmitted(templates)]
-    if is_child(owner, rules) and not queueing.is_left_out(context.namespace, rules, knowledge):
+    if is_child(owner, rules) and not queueing.is_left_out(context.namespace, rules, lister):
         was_held = owner.metadata.label(names.HELD_WITH_PARENT) == "true"
         label = {names.HELD_WITH_PARENT: "true" if was_held or not owner.is_held() else "false"}
         patch = PatchBuilder()
         patch.merge("/metadata/labels", owner.metadata.labels, label)
         operations += (*patch.operations(), *owner.hold())
-        return Outcome(standing=placement.standing, operations=tuple(operations))
+        return ReviewOutcome(standing=placement.standing, operations=tuple(operations))
     wants = placement.wants if _leaves_it_to_us(templates, placement.wants) else ()
-    is_left_out = queueing.is_left_out(context.namespace, rules, knowledge)
-    return Outcome(
+    is_left_out = queueing.is_left_out(context.namespace, rules, lister)
+    return ReviewOutcome(
         standing=placement.standing,
         operations=tuple(operations),
         warnings=()
         if is_left_out
-        else hints.without_queue(owner.metadata, wants, context, knowledge),
+        else admission_warnings.without_queue(owner.metadata, wants, context, lister),
     )
 
 
@@ -332,24 +334,24 @@ def _leaves_it_to_us(templates: Iterable[Template], wants: tuple[str, ...]) -> b
 
     Pods that ask by claim alone are looked at one by one: only then it is known for what.
     """
-    named = any(one.pod.metadata.label(names.QUEUE_LABEL) for one in templates)
+    named = any(template.pod.metadata.label(names.QUEUE_LABEL) for template in templates)
     return bool(wants) and not named
 
 
 def labels(
-    metadata: views.ObjectMeta, placement: Placement, knowledge: Knowledge
+    metadata: views.ObjectMeta, placement: QueueingResult, lister: Lister
 ) -> dict[str, str]:
     """Return the labels of an owner that is being created in a queue."""
-    found = {names.QUEUE_LABEL: placement.queue}
-    is_default = knowledge.workload_priority_class(pod_review.DEFAULT_PRIORITY_CLASS) is not None
+    labels_ = {names.QUEUE_LABEL: placement.queue}
+    is_default = lister.workload_priority_class(pod_review.DEFAULT_PRIORITY_CLASS) is not None
     if is_default and not metadata.label(names.PRIORITY_CLASS_LABEL):
-        found[names.PRIORITY_CLASS_LABEL] = pod_review.DEFAULT_PRIORITY_CLASS
-    return found
+        labels_[names.PRIORITY_CLASS_LABEL] = pod_review.DEFAULT_PRIORITY_CLASS
+    return labels_
 
 
-def _refusal(placement: Placement, context: Context, knowledge: Knowledge) -> FieldError:
-    advice = queueing.advice(context, knowledge)
-    where = queueing.enforcer(context.namespace, knowledge)
+def _refusal(placement: QueueingResult, context: Context, lister: Lister) -> FieldError:
+    advice = queueing.advice(context, lister)
+    where = queueing.enforcer(context.namespace, lister)
     rule = f"its pods ask for {', '.join(placement.wants)}, so in {where} it must name {advice}"
     return fielderrors.required(metadata_rules.QUEUE_PATH, rule)
 
@@ -357,11 +359,11 @@ def _refusal(placement: Placement, context: Context, knowledge: Knowledge) -> Fi
 def unadmitted(templates: Iterable[Template]) -> Iterator[Operation]:
     """Yield the operations that take off what an earlier admission left on new templates."""
     beside: dict[str, None] = {}
-    for one in templates:
-        if one.beside is not None:
-            beside[one.beside.at.pointer()] = None
-        _, operations = earlier_admission.metadata_without_marks(one.pod.metadata)
-        yield from at_template(one, operations)
+    for template in templates:
+        if template.beside is not None:
+            beside[template.beside.at.pointer()] = None
+        _, operations = earlier_admission.metadata_without_marks(template.pod.metadata)
+        yield from at_template(template, operations)
     for pointer in beside:
         yield {"op": "remove", "path": pointer}
 
@@ -369,25 +371,25 @@ def unadmitted(templates: Iterable[Template]) -> Iterator[Operation]:
 def _prepare(
     template: Template,
     wants: tuple[str, ...],
-    placement: Placement,
+    placement: QueueingResult,
     context: Context,
     rules: Rules,
-    knowledge: Knowledge,
+    lister: Lister,
 ) -> _Prepared:
     """The template, which asks for the managed resources ``wants``, as its queue wants it."""
     pod = template.pod
     errors = tuple(requests.too_many(pod) or requests.errors(pod, rules.managed))
     if errors:
         return _Prepared(template, pod, errors=errors)
-    ranges = limit_range.read(knowledge.limit_ranges(context.namespace))
-    rewritten = rewriting.rewrite(pod, placement.queue, context, rules, knowledge, ranges)
+    ranges = limit_range.read(lister.limit_ranges(context.namespace))
+    rewritten = rewriting.rewrite(pod, placement.queue, context, rules, lister, ranges)
     if rewritten.errors:
         return _Prepared(template, pod, errors=rewritten.errors)
     verdict = limiting.judge(
         _filled(pod, ranges),
         replace(rewritten, pod=_filled(rewritten.pod, ranges)),
         ranges,
-        knowledge.resource_quotas(context.namespace),
+        lister.resource_quotas(context.namespace),
         rules.catalogue,
     )
     if verdict.errors:
@@ -412,7 +414,11 @@ def _prepare(
 def _unchanged(template: Template, rewritten: Rewritten, warnings: tuple[str, ...]) -> _Prepared:
     """A part of a template without changes, or why its queue cannot admit it."""
     names_given = sorted(
-        {name for _, _, one in rewritten.pod.located_containers() for name in one.limits}
+        {
+            name
+            for _, _, container in rewritten.pod.located_containers()
+            for name in container.limits
+        }
     )
     if not rewritten.changed:
         return _Prepared(template, rewritten.pod, warnings=(*rewritten.warnings, *warnings))
@@ -423,8 +429,8 @@ def _unchanged(template: Template, rewritten: Rewritten, warnings: tuple[str, ..
 
 def _warnings(prepared: Iterable[_Prepared], count: int) -> Iterator[str]:
     """Warnings about the templates; ``count`` is how many the owner has."""
-    for one in prepared:
-        yield from _named(one.template, one.warnings, count)
+    for part in prepared:
+        yield from _named(part.template, part.warnings, count)
 
 
 def _named(template: Template, texts: Iterable[str], count: int) -> Iterable[str]:
@@ -432,17 +438,17 @@ def _named(template: Template, texts: Iterable[str], count: int) -> Iterable[str
     return (f"pod set {template.name}: {text}" for text in texts) if count > 1 else texts
 
 
-def _filled(template: Pod, ranges: Sequence[LimitRange]) -> Pod:
+def _filled(template: ReviewedPod, ranges: Sequence[ParsedLimitRange]) -> ReviewedPod:
     """The pod as LimitRanger will make it: a template gets no defaults before its pods do."""
     if not ranges:
         return template
     filled, _ = limit_range.fill_all(limiting.as_limit_ranger_sees(template), ranges)
     stated = {
-        one.name: views.ResourceRequirements(
-            requests={name: amount.text for name, amount in one.requests.items()},
-            limits={name: amount.text for name, amount in one.limits.items()},
+        container.name: views.ResourceRequirements(
+            requests={name: amount.text for name, amount in container.requests.items()},
+            limits={name: amount.text for name, amount in container.limits.items()},
         )
-        for one in filled.containers
+        for container in filled.containers
     }
     return rewriting.with_resources(template, stated)
 
@@ -450,7 +456,9 @@ def _filled(template: Pod, ranges: Sequence[LimitRange]) -> Pod:
 def at_template(template: Template, operations: Sequence[Operation]) -> Iterator[Operation]:
     """Yield operations on a pod, at its place in the owner."""
     pointer = template.path.pointer()
-    if not template.has_metadata and any(one["path"].startswith(_METADATA) for one in operations):
+    if not template.has_metadata and any(
+        operation["path"].startswith(_METADATA) for operation in operations
+    ):
         yield {"op": "add", "path": f"{pointer}/metadata", "value": {}}
     for operation in operations:
         yield {**operation, "path": f"{pointer}{operation['path']}"}
@@ -464,16 +472,16 @@ def in_template(template: Template, error: FieldError) -> FieldError:
     return replace(error, path=path.within(template.path))
 
 
-def unreadable(error: msgspec.ValidationError) -> Outcome:
+def unreadable(error: msgspec.ValidationError) -> ReviewOutcome:
     """Return the answer for an object that the schema of its kind would refuse, too."""
     broken = fielderrors.invalid(FieldPath.of("spec"), fielderrors.OMITTED, str(error))
-    return Outcome(standing=Standing.FREE, errors=(broken,))
+    return ReviewOutcome(standing=ManagementState.FREE, errors=(broken,))
 
 
 # --------------------------------------------------------------------------------------- judging
 
 
-def as_pod(owner: views.ObjectMeta, *, is_held: bool) -> Pod:
+def as_pod(owner: views.ObjectMeta, *, is_held: bool) -> ReviewedPod:
     """Return the metadata of an owner as those of a pod that is held back as long as it is."""
     gates = (views.SchedulingGate(name=names.ADMISSION_GATE),) if is_held else ()
     annotations = {
@@ -482,7 +490,7 @@ def as_pod(owner: views.ObjectMeta, *, is_held: bool) -> Pod:
         if key != names.ELASTIC_JOB and key not in topology.KEYS
     }
     metadata = msgspec.structs.replace(owner, annotations=annotations)
-    return Pod(metadata=metadata, spec=PodSpec(scheduling_gates=gates))
+    return ReviewedPod(metadata=metadata, spec=ReviewedPodSpec(scheduling_gates=gates))
 
 
 def without_effect(template: Template, count: int) -> tuple[str, ...]:
@@ -492,13 +500,13 @@ def without_effect(template: Template, count: int) -> tuple[str, ...]:
         template: the template.
         count: of the templates of its owner.
     """
-    found: list[str] = []
+    warnings: list[str] = []
     for text in unserved.warnings(template.pod):
         if text.startswith("metadata"):
-            found.append(f"{template.path.text}.{text}")
+            warnings.append(f"{template.path.text}.{text}")
         else:
-            found += _named(template, (text,), count)
-    return tuple(found)
+            warnings += _named(template, (text,), count)
+    return tuple(warnings)
 
 
 def _admission(
@@ -508,25 +516,25 @@ def _admission(
 
     The controller suspends an owner in a queue that runs without having been admitted.
     """
-    marked = [one for one in templates if one.mark]
+    marked = [template for template in templates if template.mark]
     if not marked or (old is not None and new.metadata.label(names.QUEUE_LABEL)):
         return
     kept: dict[str, str] = {}
     if old is not None and not old.metadata.label(names.QUEUE_LABEL):
         starts = old.is_held() and not new.is_held()
-        kept = {} if starts else {one.name: one.mark for one in old.templates()}
+        kept = {} if starts else {template.name: template.mark for template in old.templates()}
     rule = f"is set when the {new.kind.name} is admitted: leave it out"
-    for one in marked:
-        if kept.get(one.name) != one.mark:
-            yield in_template(one, fielderrors.forbidden(_ADMITTED_PATH, rule))
+    for template in marked:
+        if kept.get(template.name) != template.mark:
+            yield in_template(template, fielderrors.forbidden(_ADMITTED_PATH, rule))
 
 
 # ------------------------------------------------------------------------------------ protecting
 
 
 def protect(
-    old: Reviewed, new: Reviewed, context: Context, rules: Rules, knowledge: Knowledge
-) -> Outcome:
+    old: Reviewed, new: Reviewed, context: Context, rules: Rules, lister: Lister
+) -> ReviewOutcome:
     """Judge a change of an owner by somebody who may not write the status of Workloads.
 
     Pods of a template with the mark of an admission pass without a gate, and are counted as they
@@ -537,19 +545,19 @@ def protect(
         new: as it would be stored.
         context: what the review says besides the objects.
         rules: what the installation chose.
-        knowledge: what was last seen of the cluster.
+        lister: what was last seen of the cluster.
     """
-    if is_made_for_owner(new, context, rules, knowledge):
-        return Outcome(standing=Standing.OF_JOB)
+    if is_made_for_owner(new, context, rules, lister):
+        return ReviewOutcome(standing=ManagementState.OF_JOB)
     try:
-        before = {one.name: one for one in old.templates()}
+        before = {template.name: template for template in old.templates()}
         after = new.templates()
     except msgspec.ValidationError as broken:
         return unreadable(broken)
     errors = fielderrors.in_order(
         [*_let_run(old, new), *_more_than_admitted(old, new, before, after)]
     ) or fielderrors.in_order(_second_time(old, new, before, after))
-    return Outcome(standing=Standing.FREE, errors=errors)
+    return ReviewOutcome(standing=ManagementState.FREE, errors=errors)
 
 
 def _let_run(old: Reviewed, new: Reviewed) -> Iterator[FieldError]:
@@ -566,22 +574,22 @@ def _more_than_admitted(
     kind = new.kind.name
     starts = old.is_held() and not new.is_held()
     runs = not old.is_held() and not new.is_held()
-    is_admitted = any(one.mark for one in before.values())
-    for one in after:
-        was = before.get(one.name)
-        mark = one.mark
+    is_admitted = any(template.mark for template in before.values())
+    for template in after:
+        was = before.get(template.name)
+        mark = template.mark
         if mark and (was is None or was.mark != mark):
             rule = "only the controller may set it: it lets pods start. Leave it out"
-            yield in_template(one, fielderrors.forbidden(_ADMITTED_PATH, rule))
+            yield in_template(template, fielderrors.forbidden(_ADMITTED_PATH, rule))
         elif mark and starts:
             rule = f"the {kind} waits to be admitted again: the controller starts it then"
-            yield fielderrors.forbidden(one.path, rule)
-        elif is_admitted and runs and (was is None or _asks_more(was, one)):
+            yield fielderrors.forbidden(template.path, rule)
+        elif is_admitted and runs and (was is None or _asks_more(was, template)):
             rule = (
                 f"the {kind} was admitted with other pods. Suspend it in the same update: it"
                 " starts again when it is admitted with these"
             )
-            yield fielderrors.forbidden(one.path, rule)
+            yield fielderrors.forbidden(template.path, rule)
 
 
 def _second_time(
@@ -592,8 +600,8 @@ def _second_time(
     Those that each wait for the controller take nothing that was not admitted.
     """
     runs = not old.is_held() and not new.is_held()
-    is_admitted = any(one.mark for one in before.values())
-    waits = all(one.pod.has_gate(names.ELASTIC_JOB_GATE) for one in after)
+    is_admitted = any(template.mark for template in before.values())
+    waits = all(template.pod.has_gate(names.ELASTIC_JOB_GATE) for template in after)
     path = new.remakes(old) if runs and is_admitted and not waits else None
     if path is not None:
         rule = (

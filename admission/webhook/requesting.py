@@ -44,8 +44,8 @@ def stamp(metadata: views.ObjectMeta, context: Context, rules: Rules) -> dict[st
 def created(metadata: views.ObjectMeta, context: Context, rules: Rules) -> Iterator[FieldError]:
     """Yield why a new object may not have the name that it has."""
     present = metadata.annotation(names.REQUESTER)
-    wanted = stamp(metadata, context, rules).get(names.REQUESTER, present)
-    if present and present != wanted:
+    requester = stamp(metadata, context, rules).get(names.REQUESTER, present)
+    if present and present != requester:
         yield fielderrors.forbidden(_PATH, "it names who creates the object: leave it out")
 
 

@@ -12,7 +12,7 @@ from admission.base.fielderrors import FieldError, FieldPath
 from admission.gpu import resources
 from admission.gpu.resources import ManagedResources
 from admission.objects import pods, reviewed_pod
-from admission.objects.reviewed_pod import Container, Pod, Quantities
+from admission.objects.reviewed_pod import Quantities, ReviewedContainer, ReviewedPod
 
 MAX_CONTAINERS: Final = 4096
 """Containers, and init containers, of one pod that is reviewed for quota.
@@ -28,40 +28,44 @@ _INTEGER: Final = "must be an integer"
 _LIMIT_NEEDED: Final = "Limit must be set for non overcommitable resources"
 
 
-def managed_names(pod: Pod, managed: ManagedResources) -> tuple[str, ...]:
+def managed_names(pod: ReviewedPod, managed: ManagedResources) -> tuple[str, ...]:
     """Return managed resources the pod asks for, sorted; an amount of zero asks for nothing."""
-    found = {
+    names_found = {
         name
         for _, _, container in pod.located_containers()
         for stated in (container.requests, container.limits)
         for name, text in stated.items()
         if managed.matches(name) and not _is_zero(text)
     }
-    return tuple(sorted(found))
+    return tuple(sorted(names_found))
 
 
-def of_classes(pod: Pod) -> tuple[str, ...]:
+def of_classes(pod: ReviewedPod) -> tuple[str, ...]:
     """Return resources the pod asks for that a DeviceClass can answer, sorted."""
-    found = {
+    names_found = {
         name
         for _, _, container in pod.located_containers()
         for stated in (container.requests, container.limits)
         for name, text in stated.items()
         if resources.is_of_class(name) and not _is_zero(text)
     }
-    return tuple(sorted(found))
+    return tuple(sorted(names_found))
 
 
-def amounts(pod: Pod, managed: ManagedResources) -> dict[str, int]:
+def amounts(pod: ReviewedPod, managed: ManagedResources) -> dict[str, int]:
     """Return how much of each managed resource a pod asks for; nothing for what is no quantity."""
     try:
-        found = total(pod)
+        total_amounts = total(pod)
     except InvalidValueError:
         return {}  # the API server refuses it
-    return {name: found[name] for name in managed_names(pod, managed) if found.get(name)}
+    return {
+        name: total_amounts[name]
+        for name in managed_names(pod, managed)
+        if total_amounts.get(name)
+    }
 
 
-def too_many(pod: Pod) -> list[FieldError]:
+def too_many(pod: ReviewedPod) -> list[FieldError]:
     """Return an error for each list of containers that has more than `MAX_CONTAINERS`."""
     lists = {"containers": pod.spec.containers, "initContainers": pod.spec.init_containers or ()}
     return [
@@ -71,24 +75,24 @@ def too_many(pod: Pod) -> list[FieldError]:
     ]
 
 
-def errors(pod: Pod, managed: ManagedResources) -> list[FieldError]:
+def errors(pod: ReviewedPod, managed: ManagedResources) -> list[FieldError]:
     """Return the rules of GPU requests that the pod breaks, in the API server's own words."""
-    found: list[FieldError] = []
+    errors_: list[FieldError] = []
     for member, index, container in pod.located_containers():
         path = reviewed_pod.container_path(member, index).child("resources")
-        found += _container_errors(container, path, managed)
-    return found
+        errors_ += _container_errors(container, path, managed)
+    return errors_
 
 
-def total(pod: Pod) -> dict[str, int]:
+def total(pod: ReviewedPod) -> dict[str, int]:
     """Return what the scheduler will reserve for a pod, in canonical units, without zero amounts.
 
     Raises:
         InvalidValueError: a value is no quantity.
     """
-    read = pods.read(pod.spec, "spec", lambda found, _: _canonical(found or {}))
-    found = pod_resources.requests(pod_resources.with_default_requests(read))
-    return {name: value for name, value in found.items() if value}
+    read = pods.read(pod.spec, "spec", lambda amounts_, _: _canonical(amounts_ or {}))
+    amounts_ = pod_resources.requests(pod_resources.with_default_requests(read))
+    return {name: value for name, value in amounts_.items() if value}
 
 
 def _canonical(amounts: Quantities) -> dict[str, int]:
@@ -96,7 +100,7 @@ def _canonical(amounts: Quantities) -> dict[str, int]:
 
 
 def _container_errors(
-    container: Container, path: FieldPath, managed: ManagedResources
+    container: ReviewedContainer, path: FieldPath, managed: ManagedResources
 ) -> Iterable[FieldError]:
     for member, stated in (("limits", container.limits), ("requests", container.requests)):
         for name, value in stated.items():

@@ -48,7 +48,7 @@ class QueueFacts:
     rewrites: Memo[Rewrite | Refusal | None] = field(default_factory=Memo, compare=False)
 
 
-class Knowledge(Protocol):
+class Lister(Protocol):
     """Read access to what was last seen of the cluster."""
 
     @property
@@ -103,7 +103,7 @@ class Knowledge(Protocol):
 
     def admissions(
         self,
-        held: HeldKind,
+        kind: HeldKind,
         namespace: str,
         owner: views.OwnerReference,
         marks: frozenset[Mark],
@@ -111,7 +111,7 @@ class Knowledge(Protocol):
         """Return what of an owner was admitted; None if it is not known to exist.
 
         Args:
-            held: the kind of the owner.
+            kind: the kind of the owner.
             namespace: of the owner.
             owner: names it.
             marks: those that are sought: the answer may be old where it has all of them.

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from admission.base import fielderrors, logs, names, structs
 from admission.base.clock import Clock
-from admission.objects.reviewed_pod import Pod
+from admission.objects.reviewed_pod import ReviewedPod
 from admission.owners import serving
 from admission.owners.review import HeldKind, Reviewed
 from admission.owners.serving import Serving, ServingKind
@@ -28,9 +28,9 @@ from admission.webhook.decoding import (
     Review,
 )
 from admission.webhook.metrics import WebhookMetrics
-from admission.webhook.pod_review import Outcome
-from admission.webhook.queueing import Standing
-from admission.webhook.review_context import Context, Knowledge, Rules
+from admission.webhook.pod_review import ReviewOutcome
+from admission.webhook.queueing import ManagementState
+from admission.webhook.review_context import Context, Lister, Rules
 
 INTERNAL_ERROR: Final = 500
 _log = logs.get("webhook")
@@ -74,7 +74,7 @@ class Reviewer(ABC, Generic[Object]):
         mutate_path: path of requests to mutate a new object.
         validate_path: path of requests to validate an object.
         protect_path: path of requests to check that a change starts no further pods.
-        knowledge: what was last seen of the cluster.
+        lister: what was last seen of the cluster.
         rules: what the installation chose.
         metrics: where reviews are counted.
         clock: source of time.
@@ -86,7 +86,7 @@ class Reviewer(ABC, Generic[Object]):
         self,
         questions: Questions[Object],
         *,
-        knowledge: Knowledge,
+        lister: Lister,
         rules: Rules,
         metrics: WebhookMetrics,
         clock: Clock,
@@ -97,7 +97,7 @@ class Reviewer(ABC, Generic[Object]):
         self.mutate_path = questions.kind.mutate_path()
         self.validate_path = questions.kind.validate_path()
         self.protect_path = questions.kind.protect_path()
-        self.knowledge = knowledge
+        self.lister = lister
         self.rules = rules
         self.metrics = metrics
         self.clock = clock
@@ -110,7 +110,7 @@ class Reviewer(ABC, Generic[Object]):
         return self.mutate_path, self.validate_path, self.protect_path
 
     @abstractmethod
-    def decide(self, path: str, request: Request[Object]) -> Outcome:
+    def decide(self, path: str, request: Request[Object]) -> ReviewOutcome:
         """Return the outcome of a review; what it raises is answered as an internal error."""
 
     def review(self, path: str, body: bytes, content_type: str) -> bytes:
@@ -129,7 +129,7 @@ class Reviewer(ABC, Generic[Object]):
 
     def _tell(
         self,
-        told: OnAnswered,
+        on_answered: OnAnswered,
         path: str,
         request: Request[Object],
         outcome: str,
@@ -150,7 +150,7 @@ class Reviewer(ABC, Generic[Object]):
             ended=self.clock.now(),
             seconds=seconds,
         )
-        told(answered)
+        on_answered(answered)
 
     def refuse(self, path: str, error: MalformedError) -> bytes:
         """Return the answer to a request that is no review."""
@@ -173,7 +173,7 @@ class Reviewer(ABC, Generic[Object]):
             return responses.errored(request.uid, INTERNAL_ERROR, message), "failed"
 
 
-def _encoded(request: Request[Object], outcome: Outcome) -> tuple[bytes, str]:
+def _encoded(request: Request[Object], outcome: ReviewOutcome) -> tuple[bytes, str]:
     if outcome.errors:
         message = fielderrors.aggregate(outcome.errors)
         _log.info("review_denied", message=message, **decoding.describe(request))
@@ -186,95 +186,95 @@ def _encoded(request: Request[Object], outcome: Outcome) -> tuple[bytes, str]:
 
 
 POD_KIND: Final = GroupVersionKind("", "v1", "Pod")
-POD_QUESTIONS: Final = Questions(POD_KIND, structs.decoder(Review[Pod]))
+POD_QUESTIONS: Final = Questions(POD_KIND, structs.decoder(Review[ReviewedPod]))
 
 
-class PodReviewer(Reviewer[Pod]):
+class PodReviewer(Reviewer[ReviewedPod]):
     """Answers reviews of pods."""
 
     @override
-    def decide(self, path: str, request: Request[Pod]) -> Outcome:
+    def decide(self, path: str, request: Request[ReviewedPod]) -> ReviewOutcome:
         outcome = self._mutate(request) if path == self.mutate_path else self._validate(request)
         if request.operation == "CREATE":
             self.metrics.placed(outcome.standing.value)
         return outcome
 
-    def _mutate(self, request: Request[Pod]) -> Outcome:
+    def _mutate(self, request: Request[ReviewedPod]) -> ReviewOutcome:
         old = request.old_object
         if request.sub_resource or request.object is None:
-            return Outcome(standing=Standing.FREE)
+            return ReviewOutcome(standing=ManagementState.FREE)
         if request.operation == "UPDATE" and old is not None:
             return pod_review.keep(old, request.object)
         if request.operation != "CREATE":
-            return Outcome(standing=Standing.FREE)
-        return pod_review.mutate(request.object, self.context(request), self.rules, self.knowledge)
+            return ReviewOutcome(standing=ManagementState.FREE)
+        return pod_review.mutate(request.object, self.context(request), self.rules, self.lister)
 
-    def _validate(self, request: Request[Pod]) -> Outcome:
+    def _validate(self, request: Request[ReviewedPod]) -> ReviewOutcome:
         if request.sub_resource or request.object is None:
-            return Outcome(standing=Standing.FREE)
+            return ReviewOutcome(standing=ManagementState.FREE)
         old = request.old_object if request.operation == "UPDATE" else None
         context = self.context(request)
-        return pod_review.validate(old, request.object, context, self.rules, self.knowledge)
+        return pod_review.validate(old, request.object, context, self.rules, self.lister)
 
 
 # ---------------------------------------------------------------------------------- owners
 
 
-def owner_kind(held: HeldKind | ServingKind) -> GroupVersionKind:
+def owner_kind(kind: HeldKind | ServingKind) -> GroupVersionKind:
     """Return the kind as reviews name it."""
-    return GroupVersionKind(held.kind.group, held.kind.version, held.kind.name)
+    return GroupVersionKind(kind.kind.group, kind.kind.version, kind.kind.name)
 
 
-def owner_questions(held: HeldKind) -> Questions[Reviewed]:
+def owner_questions(kind: HeldKind) -> Questions[Reviewed]:
     """Return the reader of reviews about owners of a kind."""
     # The type is known at run time only, which a checker cannot follow.
-    return Questions(owner_kind(held), structs.decoder(Review[held.document]))  # type: ignore[name-defined]
+    return Questions(owner_kind(kind), structs.decoder(Review[kind.document]))  # type: ignore[name-defined]
 
 
 class OwnerReviewer(Reviewer[Reviewed]):
     """Answers reviews of owners of one kind."""
 
     @override
-    def decide(self, path: str, request: Request[Reviewed]) -> Outcome:
+    def decide(self, path: str, request: Request[Reviewed]) -> ReviewOutcome:
         owner, operation = request.object, request.operation
         if owner is None or request.sub_resource or operation not in {"CREATE", "UPDATE"}:
-            return Outcome(standing=Standing.FREE)
+            return ReviewOutcome(standing=ManagementState.FREE)
         context = self.context(request)
         if path == self.validate_path:
             old = request.old_object if operation == "UPDATE" else None
-            return owner_review.validate(old, owner, context, self.rules, self.knowledge)
+            return owner_review.validate(old, owner, context, self.rules, self.lister)
         if path == self.protect_path:
             old = request.old_object
             if old is None or operation != "UPDATE":
-                return Outcome(standing=Standing.FREE)
-            return owner_review.protect(old, owner, context, self.rules, self.knowledge)
+                return ReviewOutcome(standing=ManagementState.FREE)
+            return owner_review.protect(old, owner, context, self.rules, self.lister)
         if operation == "UPDATE":
             old = request.old_object
             if old is None:
-                return Outcome(standing=Standing.FREE)
-            return owner_review.keep_waiting(old, owner, context, self.rules, self.knowledge)
+                return ReviewOutcome(standing=ManagementState.FREE)
+            return owner_review.keep_waiting(old, owner, context, self.rules, self.lister)
         if operation != "CREATE":
-            return Outcome(standing=Standing.FREE)
-        return owner_review.mutate(owner, context, self.rules, self.knowledge)
+            return ReviewOutcome(standing=ManagementState.FREE)
+        return owner_review.mutate(owner, context, self.rules, self.lister)
 
 
-def serving_questions(of: ServingKind) -> Questions[Serving]:
+def serving_questions(kind: ServingKind) -> Questions[Serving]:
     """Return the reader of reviews about owners of a kind that serves."""
-    document = serving.document(of)
+    document = serving.document(kind)
     # The type is known at run time only, which a checker cannot follow.
-    return Questions(owner_kind(of), structs.decoder(Review[document]))  # type: ignore[valid-type]
+    return Questions(owner_kind(kind), structs.decoder(Review[document]))  # type: ignore[valid-type]
 
 
 class ServingReviewer(Reviewer[Serving]):
     """Answers reviews of owners of one kind that serves."""
 
     @override
-    def decide(self, path: str, request: Request[Serving]) -> Outcome:
+    def decide(self, path: str, request: Request[Serving]) -> ReviewOutcome:
         owner, operation = request.object, request.operation
         if owner is None or request.sub_resource or operation not in {"CREATE", "UPDATE"}:
-            return Outcome(standing=Standing.FREE)
+            return ReviewOutcome(standing=ManagementState.FREE)
         context = self.context(request)
         old = request.old_object if operation == "UPDATE" else None
         if path == self.mutate_path:
-            return serving_review.mutate(old, owner, context, self.rules, self.knowledge)
-        return serving_review.validate(old, owner, context, self.rules, self.knowledge)
+            return serving_review.mutate(old, owner, context, self.rules, self.lister)
+        return serving_review.validate(old, owner, context, self.rules, self.lister)

@@ -12,7 +12,7 @@ from admission.base.patches import PatchBuilder
 from admission.gpu import request_annotations, resources
 from admission.gpu import rewrite as gpu_rewrite
 from admission.gpu.capabilities import FlavorCapabilities, QueueOffer
-from admission.gpu.choosing import Reason
+from admission.gpu.choosing import RefusalReason
 from admission.gpu.rewrite import (
     ContainerRequest,
     ContainerRewrite,
@@ -24,10 +24,10 @@ from admission.gpu.rewrite import (
 )
 from admission.objects import limit_range, reviewed_pod, views
 from admission.objects.cluster_queue import ClusterQueue
-from admission.objects.limit_range import LimitRange
-from admission.objects.reviewed_pod import Container, Pod, Quantities
+from admission.objects.limit_range import ParsedLimitRange
+from admission.objects.reviewed_pod import Quantities, ReviewedContainer, ReviewedPod
 from admission.webhook import metadata_rules, originals
-from admission.webhook.review_context import Context, Knowledge, Rules
+from admission.webhook.review_context import Context, Lister, Rules
 
 _ANNOTATIONS: Final = FieldPath.of("metadata", "annotations")
 _WISHES: Final = (names.MIG_PROFILE, names.GPU_MEMORY)
@@ -50,8 +50,8 @@ class Rewritten:
         errors: why no flavor of the queue can hold the request.
     """
 
-    pod: Pod
-    changed: tuple[tuple[str, int, Container], ...] = ()
+    pod: ReviewedPod
+    changed: tuple[tuple[str, int, ReviewedContainer], ...] = ()
     flavor: FlavorCapabilities | None = None
     others: tuple[FlavorCapabilities, ...] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -60,12 +60,12 @@ class Rewritten:
 
 
 def rewrite(
-    pod: Pod,
+    pod: ReviewedPod,
     queue: str,
     context: Context,
     rules: Rules,
-    knowledge: Knowledge,
-    ranges: Sequence[LimitRange] = (),
+    lister: Lister,
+    ranges: Sequence[ParsedLimitRange] = (),
 ) -> Rewritten:
     """Return the pod with its GPU requests in the names of the flavor that is to hold it.
 
@@ -78,7 +78,7 @@ def rewrite(
         queue: name of its LocalQueue.
         context: what the review says besides the objects.
         rules: what the installation chose.
-        knowledge: what was last seen of the cluster.
+        lister: what was last seen of the cluster.
         ranges: the namespace's LimitRanges, as stored.
     """
     read = request_annotations.read(
@@ -94,13 +94,13 @@ def rewrite(
     wished = any(container.wish for container in request.containers)
     if not wished and not any(c.requests or c.limits for c in request.containers):
         return Rewritten(pod=pod)
-    found = _cluster_queue(queue, context, knowledge)
-    if found is None:
+    cluster_queue = _cluster_queue(queue, context, lister)
+    if cluster_queue is None:
         errors = (_unknown_queue(queue, context),) if wished else ()
         return _result(pod, settled, errors=errors)
-    facts = knowledge.queue_facts(found)
-    least = limit_range.default_memory(limit_range.virtual_limits(ranges))
-    request = _with_default(request, least)
+    facts = lister.queue_facts(cluster_queue)
+    lowest = limit_range.default_memory(limit_range.virtual_limits(ranges))
+    request = _with_default(request, lowest)
 
     def compute() -> Rewrite | Refusal | None:
         return gpu_rewrite.rewrite(request, facts.offer, rules.catalogue, limited)
@@ -124,12 +124,14 @@ def add_operations(patch: PatchBuilder, rewritten: Rewritten) -> None:
         patch.become(f"{path}/requests", before.resources.requests, after.requests)
 
 
-def _wish_annotations(pod: Pod) -> dict[str, str]:
+def _wish_annotations(pod: ReviewedPod) -> dict[str, str]:
     annotations = pod.metadata.annotations or {}
     return {key: value for key, value in annotations.items() if key.startswith(_WISHES)}
 
 
-def _pod_request(pod: Pod, wanted: Mapping[str, request_annotations.GpuAnnotations]) -> PodRequest:
+def _pod_request(
+    pod: ReviewedPod, annotations: Mapping[str, request_annotations.GpuAnnotations]
+) -> PodRequest:
     containers = tuple(
         ContainerRequest(
             name=container.name,
@@ -137,7 +139,7 @@ def _pod_request(pod: Pod, wanted: Mapping[str, request_annotations.GpuAnnotatio
             is_sidecar=member == "initContainers" and container.restart_policy == _ALWAYS,
             requests=_gpu_amounts(container.requests),
             limits=_gpu_amounts(container.limits),
-            wish=wanted[container.name],
+            wish=annotations[container.name],
         )
         for member, _, container in pod.located_containers()
     )
@@ -171,12 +173,14 @@ def _gpu_amounts(stated: Quantities) -> dict[str, int]:
     }
 
 
-def _cluster_queue(queue: str, context: Context, knowledge: Knowledge) -> ClusterQueue | None:
-    local_queue = knowledge.local_queue(context.namespace, queue)
-    return knowledge.cluster_queue(local_queue.spec.cluster_queue) if local_queue else None
+def _cluster_queue(queue: str, context: Context, lister: Lister) -> ClusterQueue | None:
+    local_queue = lister.local_queue(context.namespace, queue)
+    return lister.cluster_queue(local_queue.spec.cluster_queue) if local_queue else None
 
 
-def _without_returned(pod: Pod, limited: LimitedNames) -> tuple[Pod, tuple[FieldError, ...]]:
+def _without_returned(
+    pod: ReviewedPod, limited: LimitedNames
+) -> tuple[ReviewedPod, tuple[FieldError, ...]]:
     """The pod without names that a rewrite took away and that were filled in again since.
 
     They stay at 0 where a LimitRange fills them in. Where none is known that does, the pod is
@@ -210,35 +214,39 @@ def _with_default(request: PodRequest, memory_bytes: int) -> PodRequest:
     return replace(request, containers=containers)
 
 
-def _applied(pod: Pod, settled: Pod, result: Rewrite | None, offer: QueueOffer) -> Rewritten:
+def _applied(
+    pod: ReviewedPod, settled: ReviewedPod, result: Rewrite | None, offer: QueueOffer
+) -> Rewritten:
     if result is None:
         return _result(pod, settled)
-    found = _result(
+    result_ = _result(
         pod,
         _renamed(settled, result),
         annotations=result.annotations,
         warnings=result.warnings,
     )
     return replace(
-        found,
-        flavor=next((one for one in offer.flavors if one.name == result.flavor), None),
-        others=tuple(one for one in offer.flavors if one.name != result.flavor),
+        result_,
+        flavor=next((flavor for flavor in offer.flavors if flavor.name == result.flavor), None),
+        others=tuple(flavor for flavor in offer.flavors if flavor.name != result.flavor),
     )
 
 
-def _renamed(pod: Pod, result: Rewrite) -> Pod:
+def _renamed(pod: ReviewedPod, result: Rewrite) -> ReviewedPod:
     located = {c.name: c for _, _, c in pod.located_containers()}
     return with_resources(
         pod, {change.name: _changed(located[change.name], change) for change in result.containers}
     )
 
 
-def with_resources(pod: Pod, stated: Mapping[str, views.ResourceRequirements]) -> Pod:
+def with_resources(
+    pod: ReviewedPod, stated: Mapping[str, views.ResourceRequirements]
+) -> ReviewedPod:
     """Return the pod with other resources in some containers; their names are unique in a pod."""
     if not stated:
         return pod
 
-    def changed(containers: tuple[Container, ...]) -> tuple[Container, ...]:
+    def changed(containers: tuple[ReviewedContainer, ...]) -> tuple[ReviewedContainer, ...]:
         return tuple(
             msgspec.structs.replace(c, resources=stated[c.name]) if c.name in stated else c
             for c in containers
@@ -253,8 +261,8 @@ def with_resources(pod: Pod, stated: Mapping[str, views.ResourceRequirements]) -
 
 
 def _result(
-    pod: Pod,
-    final: Pod,
+    pod: ReviewedPod,
+    final: ReviewedPod,
     *,
     annotations: Mapping[str, str] | None = None,
     warnings: tuple[str, ...] = (),
@@ -277,7 +285,7 @@ def _result(
     )
 
 
-def _changed(container: Container, change: ContainerRewrite) -> views.ResourceRequirements:
+def _changed(container: ReviewedContainer, change: ContainerRewrite) -> views.ResourceRequirements:
     amounts = {name: str(value) for name, value in change.amounts.items()}
 
     def renamed(stated: Quantities) -> dict[str, str | int]:
@@ -289,12 +297,12 @@ def _changed(container: Container, change: ContainerRewrite) -> views.ResourceRe
     )
 
 
-def _container(pod: Pod, member: str, index: int) -> Container:
+def _container(pod: ReviewedPod, member: str, index: int) -> ReviewedContainer:
     containers = pod.spec.containers if member == "containers" else pod.spec.init_containers
     return (containers or ())[index]
 
 
-def _refused(reason: Reason) -> FieldError:
+def _refused(reason: RefusalReason) -> FieldError:
     flavor = f"flavor {reason.flavor}: " if reason.flavor else ""
     return fielderrors.invalid(
         FieldPath.of(reason.field), fielderrors.OMITTED, f"{flavor}{reason.text}"

@@ -14,7 +14,7 @@ from admission.webhook import asgi, convert, decoding, kinds, metrics, reviewing
 from admission.webhook.convert import Converter
 from admission.webhook.decoding import Questions
 from admission.webhook.kinds import KindReviewer
-from admission.webhook.knowledge import WATCHED, ClusterKnowledge
+from admission.webhook.lister import WATCHED, ClusterLister
 from admission.webhook.metrics import WebhookMetrics
 from admission.webhook.review_context import Rules
 from admission.webhook.reviewing import (
@@ -46,7 +46,7 @@ class Certificate(Protocol):
 
 
 def create_app(
-    knowledge: ClusterKnowledge,
+    lister: ClusterLister,
     settings: Settings,
     webhook_metrics: WebhookMetrics,
     clock: Clock | None = None,
@@ -59,7 +59,7 @@ def create_app(
     the API server as "webhook failed" and hides the message.
 
     Args:
-        knowledge: filled by the caller's watches.
+        lister: filled by the caller's watches.
         settings: what the installation chose.
         webhook_metrics: where reviews are counted and what ``/metrics`` shows.
         clock: source of time; the machine's by default.
@@ -71,13 +71,13 @@ def create_app(
     rules, max_body_bytes = rules_of(settings), settings.gpu.webhook.max_body_bytes
     reviewers: list[tuple[type[Reviewer[Any]], Questions[Any]]] = [
         (PodReviewer, reviewing.POD_QUESTIONS),
-        *((OwnerReviewer, reviewing.owner_questions(held)) for held in rules.kinds.held),
-        *((ServingReviewer, reviewing.serving_questions(one)) for one in rules.kinds.serving),
+        *((OwnerReviewer, reviewing.owner_questions(kind)) for kind in rules.kinds.held),
+        *((ServingReviewer, reviewing.serving_questions(kind)) for kind in rules.kinds.serving),
     ]
     for make, questions in reviewers:
         reviewer = make(
             questions,
-            knowledge=knowledge,
+            lister=lister,
             rules=rules,
             metrics=webhook_metrics,
             clock=clock,
@@ -88,8 +88,8 @@ def create_app(
     of_kinds = KindReviewer(metrics=webhook_metrics, clock=clock, max_body_bytes=max_body_bytes)
     _add_reviews(app, of_kinds, kinds.PATHS)
     _add_conversion(app, Converter(metrics=webhook_metrics, clock=clock))
-    _add_probes(app, knowledge, certificate)
-    _add_metrics(app, knowledge, webhook_metrics, certificate)
+    _add_probes(app, lister, certificate)
+    _add_metrics(app, lister, webhook_metrics, certificate)
     return app
 
 
@@ -148,9 +148,9 @@ def _body(max_bytes: int) -> bytes:
     try:
         return request.get_data(cache=False)
     except RequestEntityTooLarge:
-        found = request.environ["wsgi.input"]
-        prefix = found.read(asgi.PREFIX_BYTES)
-        _discard(found)
+        stream = request.environ["wsgi.input"]
+        prefix = stream.read(asgi.PREFIX_BYTES)
+        _discard(stream)
         raise decoding.too_large(max_bytes, prefix) from None
     except ClientDisconnected:
         raise decoding.MalformedError(decoding.BAD_REQUEST, "request body ended early") from None
@@ -166,47 +166,47 @@ def _discard(body: IO[bytes]) -> None:
         left -= len(chunk)
 
 
-def _known(knowledge: ClusterKnowledge) -> str:
+def _known(lister: ClusterLister) -> str:
     """A line per kind: the number of known objects, and up to which resourceVersion."""
     lines = (
-        f"[+]{kind.qualified}: {knowledge.count(kind)} known, version {knowledge.version(kind)}\n"
+        f"[+]{kind.qualified}: {lister.count(kind)} known, version {lister.version(kind)}\n"
         for kind in sorted(WATCHED, key=lambda kind: kind.qualified)
     )
     return "".join(lines)
 
 
-def create_probes(knowledge: ClusterKnowledge, certificate: Certificate | None = None) -> Flask:
+def create_probes(lister: ClusterLister, certificate: Certificate | None = None) -> Flask:
     """Return the app of health and readiness alone, without TLS; arguments as of `create_app`."""
     app = Flask("gpu-admission-probes", static_folder=None)
-    _add_probes(app, knowledge, certificate)
+    _add_probes(app, lister, certificate)
     return app
 
 
-def _add_probes(app: Flask, knowledge: ClusterKnowledge, certificate: Certificate | None) -> None:
+def _add_probes(app: Flask, lister: ClusterLister, certificate: Certificate | None) -> None:
     @app.get("/healthz")
     def healthz() -> Response:
         return Response("ok\n", content_type=_TEXT)
 
     @app.get("/readyz")
     def readyz() -> Response:
-        missing = knowledge.unsynced()
+        missing = lister.unsynced()
         if missing:
             text = f"not listed yet: {', '.join(missing)}\n"
             return Response(text, status=503, content_type=_TEXT)
         if certificate is not None and (problem := certificate.unready()):
             return Response(f"{problem}\n", status=503, content_type=_TEXT)
-        told = _known(knowledge) if "verbose" in request.args else ""
-        return Response(f"{told}ok\n", content_type=_TEXT)
+        details = _known(lister) if "verbose" in request.args else ""
+        return Response(f"{details}ok\n", content_type=_TEXT)
 
 
 def _add_metrics(
     app: Flask,
-    knowledge: ClusterKnowledge,
+    lister: ClusterLister,
     webhook_metrics: WebhookMetrics,
     certificate: Certificate | None,
 ) -> None:
     @app.get("/metrics")
     def show_metrics() -> Response:
         expiries = {} if certificate is None else certificate.expiries()
-        text = webhook_metrics.exposition(ready=knowledge.synced, expiries=expiries)
+        text = webhook_metrics.exposition(ready=lister.synced, expiries=expiries)
         return Response(text, content_type=metrics.CONTENT_TYPE)

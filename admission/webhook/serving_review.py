@@ -21,7 +21,7 @@ from admission.owners import deployment, serving
 from admission.owners.review import Template
 from admission.owners.serving import Serving
 from admission.webhook import (
-    hints,
+    admission_warnings,
     making,
     metadata_rules,
     owner_review,
@@ -31,13 +31,13 @@ from admission.webhook import (
     rewriting,
     unserved,
 )
-from admission.webhook.pod_review import Outcome
-from admission.webhook.queueing import Placement, Standing
-from admission.webhook.review_context import Context, Knowledge, Rules
+from admission.webhook.pod_review import ReviewOutcome
+from admission.webhook.queueing import ManagementState, QueueingResult
+from admission.webhook.review_context import Context, Lister, Rules
 
 _COPIED: Final = (serving.DEPLOYMENT, serving.STATEFUL_SET)
 """Kinds whose policies record the creator in their pod templates."""
-_FREE: Final = Outcome(standing=Standing.FREE)
+_FREE: Final = ReviewOutcome(standing=ManagementState.FREE)
 _FIXED: Final = "field is immutable while there are replicas: scale to 0 first"
 
 
@@ -52,8 +52,8 @@ _NO_HINTS: Final = _Hints()
 
 
 def mutate(
-    old: Serving | None, new: Serving, context: Context, rules: Rules, knowledge: Knowledge
-) -> Outcome:
+    old: Serving | None, new: Serving, context: Context, rules: Rules, lister: Lister
+) -> ReviewOutcome:
     """Put the queue of an owner, and what belongs to it, on its pod templates.
 
     Doing it twice equals doing it once, so the API server may ask again.
@@ -63,11 +63,11 @@ def mutate(
         new: as it would be stored.
         context: what the review says besides the objects.
         rules: what the installation chose.
-        knowledge: what was last seen of the cluster.
+        lister: what was last seen of the cluster.
     """
-    if _is_of_another(new, context, rules, knowledge):
+    if _is_of_another(new, context, rules, lister):
         return _FREE
-    if queueing.is_left_out(context.namespace, rules, knowledge):
+    if queueing.is_left_out(context.namespace, rules, lister):
         return _FREE
     try:
         templates, foreign = new.templates(), new.foreign_queue()
@@ -75,11 +75,11 @@ def mutate(
         return owner_review.unreadable(broken)
     queue = _queue(new)
     if not queue and old is None and _wants_a_queue(templates, rules):
-        queue = _known_queue((foreign, names.DEFAULT_LOCAL_QUEUE), context, knowledge)
+        queue = _known_queue((foreign, names.DEFAULT_LOCAL_QUEUE), context, lister)
     if not queue:
-        return _without_queue(old, new, templates, context, rules, knowledge)
-    placement = Placement(standing=Standing.QUEUED, queue=queue)
-    labels = owner_review.labels(new.metadata, placement, knowledge) if old is None else {}
+        return _without_queue(old, new, templates, context, rules, lister)
+    placement = QueueingResult(standing=ManagementState.QUEUED, queue=queue)
+    labels = owner_review.labels(new.metadata, placement, lister) if old is None else {}
     requester = _requester(old, new, context, rules)
     patch = PatchBuilder()
     patch.merge("/metadata/labels", new.metadata.labels, labels)
@@ -92,21 +92,25 @@ def mutate(
         *(owner_review.unadmitted(templates) if old is None else ()),
         *patch.operations(),
         *new.written(),
-        *(one for template in templates for one in _reach(queued, template, requester)),
+        *(
+            operation
+            for template in templates
+            for operation in _reach(queued, template, requester)
+        ),
     )
-    found, _ = hints.about_queue(placement, context, knowledge)
+    advice, _ = admission_warnings.about_queue(placement, context, lister)
     is_new = old is None or _queue(old) != queue
     is_larger = old is not None and _replicas(new) > _replicas(old)
     hinted = (
-        _hints(new, templates, placement, context, rules, knowledge)
+        _admission_warnings(new, templates, placement, context, rules, lister)
         if is_new or is_larger
         else _NO_HINTS
     )
     warnings = (*(hinted.about_pods if is_new else ()), *hinted.about_replicas)
     if old is None or old.spec != new.spec:
         verdict = "Later changes may wait" if old is None else "May wait"
-        warnings = (*warnings, *_about_rollout(verdict, new, templates, found, rules))
-    return Outcome(standing=Standing.QUEUED, operations=operations, warnings=warnings)
+        warnings = (*warnings, *_about_rollout(verdict, new, templates, advice, rules))
+    return ReviewOutcome(standing=ManagementState.QUEUED, operations=operations, warnings=warnings)
 
 
 def _without_queue(
@@ -115,51 +119,58 @@ def _without_queue(
     templates: tuple[Template, ...],
     context: Context,
     rules: Rules,
-    knowledge: Knowledge,
-) -> Outcome:
+    lister: Lister,
+) -> ReviewOutcome:
     """An owner that is not changed; its creator is warned about what its pods use or wait for."""
     if old is not None or not _wants_a_queue(templates, rules):
         return _FREE
-    if (
-        queueing.is_enforced(context.namespace, rules, knowledge)
-        or rules.namespaces.queue_required
-    ):
-        text = hints.held_until_queued(new.kind.name, context, knowledge)
+    if queueing.is_enforced(context.namespace, rules, lister) or rules.namespaces.queue_required:
+        text = admission_warnings.held_until_queued(new.kind.name, context, lister)
         return replace(_FREE, warnings=(text,))
     wants = sorted(
-        {n for one in templates for n in requests.managed_names(one.pod, rules.managed)}
+        {n for template in templates for n in requests.managed_names(template.pod, rules.managed)}
     )
-    warnings = hints.without_queue(new.metadata, wants, context, knowledge)
+    warnings = admission_warnings.without_queue(new.metadata, wants, context, lister)
     return replace(_FREE, warnings=warnings)
 
 
-def _hints(
+def _admission_warnings(
     owner: Serving,
     templates: tuple[Template, ...],
-    placement: Placement,
+    placement: QueueingResult,
     context: Context,
     rules: Rules,
-    knowledge: Knowledge,
+    lister: Lister,
 ) -> _Hints:
     """Return warnings about pods that nobody has created yet: their own reviews tell nobody."""
-    ranges = limit_range.read(knowledge.limit_ranges(context.namespace))
+    ranges = limit_range.read(lister.limit_ranges(context.namespace))
     parts, refused = [], []
-    for one in templates:
-        name = one.name.rpartition(".")[2] if len(templates) > 1 else ""
-        errors = tuple(requests.too_many(one.pod) or requests.errors(one.pod, rules.managed))
-        pod = one.pod
+    for template in templates:
+        name = template.name.rpartition(".")[2] if len(templates) > 1 else ""
+        errors = tuple(
+            requests.too_many(template.pod) or requests.errors(template.pod, rules.managed)
+        )
+        pod = template.pod
         if not errors:
-            found = rewriting.rewrite(one.pod, placement.queue, context, rules, knowledge, ranges)
-            errors, pod = found.errors, found.pod
+            rewritten = rewriting.rewrite(
+                template.pod, placement.queue, context, rules, lister, ranges
+            )
+            errors, pod = rewritten.errors, rewritten.pod
         if errors:
-            refused.append(hints.refused(owner_review.in_template(one, errors[0])))
+            refused.append(
+                admission_warnings.refused(owner_review.in_template(template, errors[0]))
+            )
         else:
-            count = _count(owner, one)
-            parts.append(hints.Part(pod=pod, written=one.pod, name=name, count=count))
+            count = _count(owner, template)
+            parts.append(
+                admission_warnings.CreatedPods(
+                    pod=pod, written=template.pod, name=name, count=count
+                )
+            )
     many: tuple[str, ...] = ()
     if parts and not refused and owner.of is not serving.STATEFUL_SET:
-        many = hints.too_many(parts, _replicas(owner), placement, context, knowledge)
-    return _Hints((*refused, *hints.queued(parts, placement, context, knowledge)), many)
+        many = admission_warnings.too_many(parts, _replicas(owner), placement, context, lister)
+    return _Hints((*refused, *admission_warnings.queued(parts, placement, context, lister)), many)
 
 
 def _replicas(owner: Serving) -> int:
@@ -187,30 +198,30 @@ def _about_rollout(
     None where the ClusterQueue has surge quota for it.
     """
     surge = deployment.surge(owner.spec) if owner.of.replaces else 0
-    there: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for fr, value in cluster_queue.surge_quota(queue).items() if queue is not None else ():
-        there[fr.resource] = max(value, there.get(fr.resource, 0))
+        counts[fr.resource] = max(value, counts.get(fr.resource, 0))
     for template in templates if surge else ():
         each = requests.amounts(template.pod, rules.managed)
-        lacking = sorted((n, surge * v) for n, v in each.items() if surge * v > there.get(n, 0))
-        asked = ", ".join(f"{value} {name}" for name, value in lacking)
-        if asked:
+        lacking = sorted((n, surge * v) for n, v in each.items() if surge * v > counts.get(n, 0))
+        shortage = ", ".join(f"{value} {name}" for name, value in lacking)
+        if shortage:
             where = f" in ClusterQueue {queue.metadata.name}" if queue is not None else ""
             pods = "1 pod comes" if surge == 1 else f"{surge} pods come"
-            head = f"{verdict}: a rollout needs {asked} free"
+            head = f"{verdict}: a rollout needs {shortage} free"
             rest = (
                 f", as {pods} before earlier ones go. Set maxSurge: 0 and maxUnavailable: 1 to"
                 " need nothing more"
             )
-            fits = len(head) + len(where) + len(rest) <= hints.LONGEST
+            fits = len(head) + len(where) + len(rest) <= admission_warnings.LONGEST
             yield f"{head}{where if fits else ''}{rest}"
 
 
 def validate(
-    old: Serving | None, new: Serving, context: Context, rules: Rules, knowledge: Knowledge
-) -> Outcome:
+    old: Serving | None, new: Serving, context: Context, rules: Rules, lister: Lister
+) -> ReviewOutcome:
     """Judge an owner as it would be stored; arguments as of `mutate`."""
-    if _is_of_another(new, context, rules, knowledge):
+    if _is_of_another(new, context, rules, lister):
         return _FREE
     try:
         errors = fielderrors.in_order(_errors(old, new, context, rules))
@@ -218,9 +229,11 @@ def validate(
     except msgspec.ValidationError as broken:
         return owner_review.unreadable(broken)
     warnings = (
-        text for one in templates for text in owner_review.without_effect(one, len(templates))
+        text
+        for template in templates
+        for text in owner_review.without_effect(template, len(templates))
     )
-    return Outcome(standing=Standing.FREE, errors=errors, warnings=tuple(warnings))
+    return ReviewOutcome(standing=ManagementState.FREE, errors=errors, warnings=tuple(warnings))
 
 
 def _errors(
@@ -229,14 +242,14 @@ def _errors(
     yield from metadata_rules.create_errors(owner_review.as_pod(new.metadata, is_held=True))
     if new.of.makes_groups and _queue(new):
         yield from _of_groups(old, new)
-    known = set() if old is None else set(_unserved(old))
-    yield from (error for error in _unserved(new) if error not in known)
+    old_unserved = set() if old is None else set(_unserved(old))
+    yield from (error for error in _unserved(new) if error not in old_unserved)
     if old is None:
         yield from requesting.created(new.metadata, context, rules) if _queue(new) else ()
         return
     yield from requesting.changed(old.metadata, new.metadata)
     is_held = not old.has_ready()
-    was, now = (owner_review.as_pod(one.metadata, is_held=is_held) for one in (old, new))
+    was, now = (owner_review.as_pod(side.metadata, is_held=is_held) for side in (old, new))
     yield from metadata_rules.update_errors(was, now, has_default_queue=False)
     if is_held and was.metadata.label(names.QUEUE_LABEL) and not _queue(new):
         rule = "field is immutable: pods that come later would be in no queue"
@@ -247,9 +260,9 @@ def _errors(
 
 def _unserved(owner: Serving) -> Iterator[FieldError]:
     """Yield what the pods of one in a queue ask for in vain: each of them would be refused."""
-    for one in owner.templates() if _queue(owner) else ():
-        for error in unserved.errors(one.pod):
-            yield owner_review.in_template(one, error)
+    for template in owner.templates() if _queue(owner) else ():
+        for error in unserved.errors(template.pod):
+            yield owner_review.in_template(template, error)
 
 
 def _of_groups(old: Serving | None, new: Serving) -> Iterator[FieldError]:
@@ -266,14 +279,14 @@ def _of_groups(old: Serving | None, new: Serving) -> Iterator[FieldError]:
         if old.number(path, default) != new.number(path, default):
             at = FieldPath.of(*path.split("."))
             yield fielderrors.invalid(at, new.number(path, default), _FIXED)
-    before = {one.name: one for one in old.templates()}
-    after = {one.name: one for one in new.templates()}
+    before = {template.name: template for template in old.templates()}
+    after = {template.name: template for template in new.templates()}
     for name in sorted(before.keys() | after.keys()):
         was, now = before.get(name), after.get(name)
         if was is None or now is None:
             yield fielderrors.invalid(FieldPath.of(*name.split(".")), fielderrors.OMITTED, _FIXED)
             continue
-        fields = [role_hash.fields(one.pod.spec) for one in (was, now)]
+        fields = [role_hash.fields(template.pod.spec) for template in (was, now)]
         for key in sorted(fields[0].keys() | fields[1].keys()):
             if fields[0].get(key) != fields[1].get(key):
                 at = now.path.child("spec").child(key)
@@ -282,7 +295,7 @@ def _of_groups(old: Serving | None, new: Serving) -> Iterator[FieldError]:
 
 def _of_stateful_set(old: Serving, new: Serving) -> Iterator[FieldError]:
     """Yield broken rules of the scale of one whose pods are one group."""
-    was, replicas = (one.number(serving.REPLICAS, 1) for one in (old, new))
+    was, replicas = (side.number(serving.REPLICAS, 1) for side in (old, new))
     path = FieldPath.of(*serving.REPLICAS.split("."))
     if was and replicas and was != replicas:
         yield fielderrors.invalid(path, replicas, f"{_FIXED}, and then to the new number")
@@ -294,23 +307,27 @@ def _queue(owner: Serving) -> str:
     return owner.metadata.label(names.QUEUE_LABEL)
 
 
-def _is_of_another(owner: Serving, context: Context, rules: Rules, knowledge: Knowledge) -> bool:
+def _is_of_another(owner: Serving, context: Context, rules: Rules, lister: Lister) -> bool:
     """Return whether another owner has it, which sees to its pods itself."""
     if rules.kinds.serving_of(owner.metadata) is not None:
         return True
-    return making.is_by_controller(owner.metadata, frozenset(), context, rules, knowledge)
+    return making.is_by_controller(owner.metadata, frozenset(), context, rules, lister)
 
 
 def _wants_a_queue(templates: tuple[Template, ...], rules: Rules) -> bool:
     """Return whether the pods ask for GPUs and name no queue."""
-    named = any(one.pod.metadata.label(names.QUEUE_LABEL) for one in templates)
-    return not named and any(requests.managed_names(one.pod, rules.managed) for one in templates)
+    named = any(template.pod.metadata.label(names.QUEUE_LABEL) for template in templates)
+    return not named and any(
+        requests.managed_names(template.pod, rules.managed) for template in templates
+    )
 
 
-def _known_queue(listed: tuple[str, ...], context: Context, knowledge: Knowledge) -> str:
+def _known_queue(listed: tuple[str, ...], context: Context, lister: Lister) -> str:
     """Return the first that is a LocalQueue of the namespace; empty for none."""
-    known = (one for one in listed if one and knowledge.local_queue(context.namespace, one))
-    return next(known, "")
+    known_queues = (
+        queue for queue in listed if queue and lister.local_queue(context.namespace, queue)
+    )
+    return next(known_queues, "")
 
 
 def _requester(

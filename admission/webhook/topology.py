@@ -21,7 +21,7 @@ from admission.base.names import (
     UNCONSTRAINED_TOPOLOGY,
 )
 from admission.objects import rule_checks
-from admission.objects.rule_checks import Finding, Row, Rule, Syntax
+from admission.objects.rule_checks import Row, Rule, RuleBreach, Syntax
 
 KEYS: Final = (
     REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY, UNCONSTRAINED_TOPOLOGY, SLICE_REQUIRED_TOPOLOGY,
@@ -38,7 +38,7 @@ _MAX_LAYERS: Final = 3
 Annotations = Mapping[str, str]
 
 
-class Layer(msgspec.Struct, frozen=True):
+class SliceLayer(msgspec.Struct, frozen=True):
     """One layer of sliced topology constraints."""
 
     topology: str = ""
@@ -46,21 +46,21 @@ class Layer(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LayerPlace:
     """A layer in the list, and those before it, the outer ones."""
 
     path: FieldPath
-    layer: Layer
-    outer: Sequence[Layer]
+    layer: SliceLayer
+    outer: Sequence[SliceLayer]
 
 
-_LAYERS: Final = structs.decoder(tuple[Layer, ...])
+_LAYERS: Final = structs.decoder(tuple[SliceLayer, ...])
 
 
-def _several(annotations: Annotations) -> Iterable[Finding]:
+def _several(annotations: Annotations) -> Iterable[RuleBreach]:
     if sum(key in annotations for key in _EXCLUSIVE) > 1:
         shown: dict[str, object] = {key: annotations[key] for key in sorted(annotations)}
-        yield Finding(PATH, shown)
+        yield RuleBreach(PATH, shown)
 
 
 def _labels(annotations: Annotations) -> Iterable[FieldError]:
@@ -69,21 +69,21 @@ def _labels(annotations: Annotations) -> Iterable[FieldError]:
             yield from syntax.label_key(PATH.key(key), annotations[key])
 
 
-def _no_boolean(annotations: Annotations) -> Iterable[Finding]:
+def _no_boolean(annotations: Annotations) -> Iterable[RuleBreach]:
     value = annotations.get(UNCONSTRAINED_TOPOLOGY)
     if value is not None and isinstance(syntax.parse_boolean(value), str):
-        yield Finding(PATH.key(UNCONSTRAINED_TOPOLOGY), value)
+        yield RuleBreach(PATH.key(UNCONSTRAINED_TOPOLOGY), value)
 
 
-def _unsized(annotations: Annotations) -> Iterable[Finding]:
+def _unsized(annotations: Annotations) -> Iterable[RuleBreach]:
     if SLICE_REQUIRED_TOPOLOGY in annotations and PODSET_SLICE_SIZE not in annotations:
-        yield Finding(_SIZE_PATH)
+        yield RuleBreach(_SIZE_PATH)
 
 
-def _unsliced(annotations: Annotations) -> Iterable[Finding]:
+def _unsliced(annotations: Annotations) -> Iterable[RuleBreach]:
     is_sliced = SLICE_REQUIRED_TOPOLOGY in annotations or PODSET_SLICE_CONSTRAINTS in annotations
     if PODSET_SLICE_SIZE in annotations and not is_sliced:
-        yield Finding(_SIZE_PATH)
+        yield RuleBreach(_SIZE_PATH)
 
 
 def _size(annotations: Annotations) -> int | str | None:
@@ -92,42 +92,42 @@ def _size(annotations: Annotations) -> int | str | None:
     return None if text is None else syntax.parse_integer(text, bits=32)
 
 
-def _no_size(annotations: Annotations) -> Iterable[Finding]:
+def _no_size(annotations: Annotations) -> Iterable[RuleBreach]:
     if isinstance(_size(annotations), str):
-        yield Finding(_SIZE_PATH, annotations[PODSET_SLICE_SIZE])
+        yield RuleBreach(_SIZE_PATH, annotations[PODSET_SLICE_SIZE])
 
 
-def _size_of_nothing(annotations: Annotations) -> Iterable[Finding]:
+def _size_of_nothing(annotations: Annotations) -> Iterable[RuleBreach]:
     size = _size(annotations)
     if isinstance(size, int) and size < 1:
-        yield Finding(_SIZE_PATH, annotations[PODSET_SLICE_SIZE])
+        yield RuleBreach(_SIZE_PATH, annotations[PODSET_SLICE_SIZE])
 
 
-def _numbered(annotations: Annotations) -> Iterable[Finding]:
+def _numbered(annotations: Annotations) -> Iterable[RuleBreach]:
     name = annotations.get(PODSET_GROUP_NAME)
     if name is not None and isinstance(syntax.parse_integer(name), int):
-        yield Finding(_GROUP_PATH, name)
+        yield RuleBreach(_GROUP_PATH, name)
 
 
-def _sliced_group(annotations: Annotations) -> Iterable[Finding]:
+def _sliced_group(annotations: Annotations) -> Iterable[RuleBreach]:
     for key in (PODSET_SLICE_SIZE, SLICE_REQUIRED_TOPOLOGY):
         if PODSET_GROUP_NAME in annotations and key in annotations:
-            yield Finding(_GROUP_PATH, words={"key": key})
+            yield RuleBreach(_GROUP_PATH, words={"key": key})
 
 
-def _loose_group(annotations: Annotations) -> Iterable[Finding]:
+def _loose_group(annotations: Annotations) -> Iterable[RuleBreach]:
     is_close = REQUIRED_TOPOLOGY in annotations or PREFERRED_TOPOLOGY in annotations
     if PODSET_GROUP_NAME in annotations and not is_close:
-        yield Finding(_GROUP_PATH)
+        yield RuleBreach(_GROUP_PATH)
 
 
-def _layers_beside(annotations: Annotations) -> Iterable[Finding]:
+def _layers_beside(annotations: Annotations) -> Iterable[RuleBreach]:
     for key in (SLICE_REQUIRED_TOPOLOGY, PODSET_SLICE_SIZE, PODSET_GROUP_NAME):
         if PODSET_SLICE_CONSTRAINTS in annotations and key in annotations:
-            yield Finding(_LAYERS_PATH, words={"key": key})
+            yield RuleBreach(_LAYERS_PATH, words={"key": key})
 
 
-def _read(annotations: Annotations) -> tuple[Layer, ...] | str | None:
+def _read(annotations: Annotations) -> tuple[SliceLayer, ...] | str | None:
     """The layers, or why there is no reading them; None where there are none."""
     text = annotations.get(PODSET_SLICE_CONSTRAINTS)
     try:
@@ -136,51 +136,51 @@ def _read(annotations: Annotations) -> tuple[Layer, ...] | str | None:
         return str(error)
 
 
-def _no_layers(annotations: Annotations) -> Iterable[Finding]:
-    found = _read(annotations)
-    if isinstance(found, str):
-        yield Finding(_LAYERS_PATH, annotations[PODSET_SLICE_CONSTRAINTS], {"error": found})
+def _no_layers(annotations: Annotations) -> Iterable[RuleBreach]:
+    layers = _read(annotations)
+    if isinstance(layers, str):
+        yield RuleBreach(_LAYERS_PATH, annotations[PODSET_SLICE_CONSTRAINTS], {"error": layers})
 
 
-def _other_number_of_layers(annotations: Annotations) -> Iterable[Finding]:
-    found = _read(annotations)
-    if isinstance(found, tuple) and not 1 <= len(found) <= _MAX_LAYERS:
-        yield Finding(_LAYERS_PATH, annotations[PODSET_SLICE_CONSTRAINTS])
+def _other_number_of_layers(annotations: Annotations) -> Iterable[RuleBreach]:
+    layers = _read(annotations)
+    if isinstance(layers, tuple) and not 1 <= len(layers) <= _MAX_LAYERS:
+        yield RuleBreach(_LAYERS_PATH, annotations[PODSET_SLICE_CONSTRAINTS])
 
 
 def _each_layer(annotations: Annotations) -> Iterable[FieldError]:
-    found = _read(annotations)
-    if isinstance(found, tuple) and len(found) <= _MAX_LAYERS:
-        for index, layer in enumerate(found):
-            place = Place(_LAYERS_PATH.index(index), layer, found[:index])
+    layers = _read(annotations)
+    if isinstance(layers, tuple) and len(layers) <= _MAX_LAYERS:
+        for index, layer in enumerate(layers):
+            place = LayerPlace(_LAYERS_PATH.index(index), layer, layers[:index])
             yield from rule_checks.errors(LAYERS, place)
 
 
-def _layer_label(place: Place) -> Iterable[FieldError]:
+def _layer_label(place: LayerPlace) -> Iterable[FieldError]:
     return syntax.label_key(place.path.child("topology"), place.layer.topology)
 
 
-def _repeated(place: Place) -> Iterable[Finding]:
+def _repeated(place: LayerPlace) -> Iterable[RuleBreach]:
     if any(place.layer.topology == outer.topology for outer in place.outer):
-        yield Finding(place.path.child("topology"), place.layer.topology)
+        yield RuleBreach(place.path.child("topology"), place.layer.topology)
 
 
-def _layer_of_nothing(place: Place) -> Iterable[Finding]:
+def _layer_of_nothing(place: LayerPlace) -> Iterable[RuleBreach]:
     if place.layer.size < 1:
-        yield Finding(place.path.child("size"), place.layer.size)
+        yield RuleBreach(place.path.child("size"), place.layer.size)
 
 
-def _undividing(place: Place) -> Iterable[Finding]:
+def _undividing(place: LayerPlace) -> Iterable[RuleBreach]:
     size = place.layer.size
     if size >= 1 and place.outer and place.outer[-1].size % size:
-        yield Finding(place.path.child("size"), size, {"outer": place.outer[-1].size})
+        yield RuleBreach(place.path.child("size"), size, {"outer": place.outer[-1].size})
 
 
 _INVALID: Final = ErrorType.INVALID
 _FORBIDDEN: Final = ErrorType.FORBIDDEN
 _LIST: Final = ", ".join(f'"{key}"' for key in _EXCLUSIVE)
 
-LAYERS: Final[tuple[Row[Place], ...]] = (
+LAYERS: Final[tuple[Row[LayerPlace], ...]] = (
     Syntax("topology 14", _layer_label),
     Rule("topology 15", ErrorType.DUPLICATE, "", _repeated),
     Rule("topology 16", _INVALID, "must be greater than or equal to 1", _layer_of_nothing),

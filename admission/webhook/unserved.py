@@ -10,7 +10,7 @@ from typing import Final
 
 from admission.base import fielderrors, names
 from admission.base.fielderrors import FieldError
-from admission.objects.reviewed_pod import Pod
+from admission.objects.reviewed_pod import ReviewedPod
 from admission.webhook import topology
 
 REFUSED_TOPOLOGY: Final = (
@@ -29,12 +29,12 @@ _NO_TOPOLOGY: Final = (
 )
 
 
-def errors(pod: Pod) -> list[FieldError]:
+def errors(pod: ReviewedPod) -> list[FieldError]:
     """Return requests of a new pod, or of a template of a new owner, that cannot be kept."""
     return list(_required_topology(pod)) if _is_elastic(pod) else []
 
 
-def warnings(pod: Pod) -> tuple[str, ...]:
+def warnings(pod: ReviewedPod) -> tuple[str, ...]:
     """Return requests of a new pod, or of a template of a new owner, that have no effect."""
     annotations = pod.metadata.annotations or {}
     if not _is_elastic(pod):
@@ -45,7 +45,7 @@ def warnings(pod: Pod) -> tuple[str, ...]:
     return (*topologies, *_foreign_gate(pod))
 
 
-def _is_elastic(pod: Pod) -> bool:
+def _is_elastic(pod: ReviewedPod) -> bool:
     """Return whether a pod is one of an owner that may grow: it is told no domain."""
     return pod.has_gate(names.ELASTIC_JOB_GATE)
 
@@ -60,7 +60,7 @@ def _topologies(annotations: Mapping[str, str]) -> Iterator[str]:
             )
 
 
-def _required_topology(pod: Pod) -> Iterator[FieldError]:
+def _required_topology(pod: ReviewedPod) -> Iterator[FieldError]:
     annotations = pod.metadata.annotations or {}
     if _REFUSED.isdisjoint(annotations):
         return
@@ -69,7 +69,7 @@ def _required_topology(pod: Pod) -> Iterator[FieldError]:
             yield fielderrors.forbidden(topology.PATH.key(key), _NO_TOPOLOGY)
 
 
-def _foreign_gate(pod: Pod) -> Iterator[str]:
+def _foreign_gate(pod: ReviewedPod) -> Iterator[str]:
     if pod.has_gate(names.TOPOLOGY_GATE):
         yield (
             f"the pod waits until another controller removes its gate {names.TOPOLOGY_GATE}:"

@@ -16,14 +16,14 @@ from admission.base import names
 from admission.config.derived import Settings
 from admission.controller import core, watched
 from admission.controller.core import Core
-from admission.controller.queues.accounting import Accounting
+from admission.controller.queues.accounting import KueueMetrics
 from admission.kube import decoding, resources
 from admission.kube.reflector import Replaced, Upserted
 from admission.kube.resources import Resource
 from admission.objects import views
 from admission.owners import batch_job, integrations
 from admission.owners import pod as pod_owner
-from admission.scheduling.state import State
+from admission.scheduling.state import SchedulerState
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue, reviewed
 from tests.clocks import FakeClock
@@ -57,7 +57,7 @@ def measure(pods: int) -> dict[str, float]:
         for resource_, found in changed:
             into = watched.WATCHED[resource_]
             one = decoding.one(json.dumps(found).encode(), into)
-            decides.receive(core.Observed(resource_, Upserted(one)))
+            decides.receive(core.WatchMessage(resource_, Upserted(one)))
         decides.step()
 
     changing = _seconds(change)
@@ -77,14 +77,14 @@ def measure(pods: int) -> dict[str, float]:
 def _core() -> Core:
     nobody: Any = _Nobody()
     made = Core(
-        state=State(),
+        state=SchedulerState(),
         writer=nobody,
         events=nobody,
         clock=FakeClock(),
         settings=Settings(),
-        accounting=Accounting(),
+        accounting=KueueMetrics(),
     )
-    made.receive(core.Lead())
+    made.receive(core.LeaderStarted())
     return made
 
 
@@ -108,7 +108,7 @@ def _list(decides: Core, pods: int) -> None:
         items = tuple(
             decoding.one(json.dumps(found).encode(), into) for found in listed.get(resource_, ())
         )
-        decides.receive(core.Observed(resource_, Replaced(items, (), str(20 * pods))))
+        decides.receive(core.WatchMessage(resource_, Replaced(items, (), str(20 * pods))))
 
 
 def _pod(index: int, pods: int, version: int) -> tuple[Resource, dict[str, Any]]:

@@ -25,8 +25,8 @@ import msgspec
 from admission.base import names
 from admission.base.clock import SystemClock
 from admission.base.names import FlavorName, ResourceName
-from admission.controller.devices.capacity import Capacities
-from admission.controller.devices.guard import Guard
+from admission.controller.devices.capacity import CapacityByFlavor
+from admission.controller.devices.capacity_guard import CapacityGuard
 from admission.controller.devices.node_inventory import NodeInventory
 from admission.controller.devices.node_places import NodePlaces
 from admission.gpu import catalogue, placement
@@ -38,10 +38,10 @@ from admission.kube.reflector import Replaced, Upserted
 from admission.objects import gpu_transformation, views
 from admission.objects.cluster_queue import ClusterQueue, ClusterQueueSpec
 from admission.objects.resource_flavor import ResourceFlavor
-from admission.objects.resource_group import FlavorQuotas, ResourceGroup
+from admission.objects.resource_group import FlavorQuotasSpec, ResourceGroupSpec
 from admission.run.controller import settle_memory
 from admission.scheduling import model
-from admission.scheduling.state import State
+from admission.scheduling.state import SchedulerState
 from tests.bench import engine
 from tests.controlplane.nodes import make_gpu_node
 
@@ -80,11 +80,11 @@ def make_node(index: int, *, healthy: int = 8) -> bytes:
     return json.dumps(document).encode()
 
 
-def make_inventory() -> tuple[NodeInventory, Guard]:
+def make_inventory() -> tuple[NodeInventory, CapacityGuard]:
     products = catalogue.load()
-    capacities = Capacities(products, HealthPolicy())
-    state = State()
-    guard = Guard(state, capacities)
+    capacities = CapacityByFlavor(products, HealthPolicy())
+    state = SchedulerState()
+    guard = CapacityGuard(state, capacities)
     for product in PRODUCTS:
         guard.set_flavor(product.lower(), {names.GPU_PRODUCT_LABEL: product})
     for index in range(16):
@@ -197,9 +197,9 @@ def _asking(
 
 
 def _prices(products: Sequence[str]) -> gpu_transformation.GpuTransformation | None:
-    group = ResourceGroup(
+    group = ResourceGroupSpec(
         covered_resources=(names.GPU_MEMORY, names.GPU_SLICES),
-        flavors=tuple(FlavorQuotas(name=product) for product in products),
+        flavors=tuple(FlavorQuotasSpec(name=product) for product in products),
     )
     queue = ClusterQueue(spec=ClusterQueueSpec(resource_groups=(group,)))
     flavors = {

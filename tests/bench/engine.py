@@ -28,7 +28,7 @@ from admission.base.names import (
 )
 from admission.scheduling import model
 from admission.scheduling.decisions import CycleResult
-from admission.scheduling.state import State
+from admission.scheduling.state import SchedulerState
 from tests.bench import shape
 
 CPU: Final = ResourceName("cpu")
@@ -77,16 +77,18 @@ def workload(
     )
 
 
-def add_queue(state: State, value: model.ClusterQueue) -> None:
+def add_queue(state: SchedulerState, value: model.ClusterQueue) -> None:
     """The ClusterQueue, and a LocalQueue of the same name."""
     state.set_cluster_queue(value)
     key = LocalQueueKey("default", value.name)
     state.set_local_queue(model.LocalQueue(key=key, cluster_queue=value.name))
 
 
-def new_state(config: model.Config | None = None, flavors: Sequence[str] = (DEFAULT,)) -> State:
+def new_state(
+    config: model.Config | None = None, flavors: Sequence[str] = (DEFAULT,)
+) -> SchedulerState:
     """A State with flavors and a namespace."""
-    state = State(config)
+    state = SchedulerState(config)
     state.set_namespace("default", {})
     for name in flavors:
         state.set_resource_flavor(model.ResourceFlavor(name=FlavorName(name)))
@@ -106,7 +108,7 @@ class Meter:
         decisions: verdicts so far; admissions among them are ``admitted``.
     """
 
-    state: State
+    state: SchedulerState
     cycles: list[float] = field(default_factory=list)
     events: float = 0.0
     decisions: int = 0
@@ -268,7 +270,7 @@ def crowd() -> dict[str, Any]:
     return meter.figures(skip=first, fill_cycles=first)
 
 
-def workloads(state: State, name: str) -> list[WorkloadKey]:
+def workloads(state: SchedulerState, name: str) -> list[WorkloadKey]:
     """Workloads that hold quota in a queue."""
     return list(state.forest.queues[ClusterQueueName(name)].workloads)
 

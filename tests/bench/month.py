@@ -28,7 +28,7 @@ from admission.scheduling import model
 from admission.scheduling.decisions import Admit
 from admission.scheduling.model import Enforcement, PodNeeds
 from admission.scheduling.places.model import BoundPod, Node
-from admission.scheduling.state import State
+from admission.scheduling.state import SchedulerState
 
 GPU = ResourceName("nvidia.com/gpu")
 QUEUE, FLAVOR = ClusterQueueName("research"), FlavorName("a100")
@@ -64,7 +64,7 @@ class Cluster:
     """Quota, nodes and a scheduler."""
 
     def __init__(self, nodes: int, enforcement: Enforcement) -> None:
-        self.state = State(model.Config())
+        self.state = SchedulerState(model.Config())
         self.free = {f"node-{index}": 8 for index in range(nodes)}
         self.total = 8 * nodes
         self.pending: dict[str, Run] = {}

@@ -27,7 +27,7 @@ from admission.scheduling import model
 from admission.scheduling.model import PodNeeds
 from admission.scheduling.places import search
 from admission.scheduling.places.model import BoundPod, Node, PodShape, Want
-from admission.scheduling.state import State
+from admission.scheduling.state import SchedulerState
 
 NODES, BOUND, QUEUES, WAITING, CYCLES = 5_000, 50_000, 1_000, 10_000, 60
 EVENTS: Final = 1_000
@@ -49,7 +49,7 @@ def measure() -> dict[str, Any]:
     """Times in seconds, milliseconds and microseconds as named; memory in MiB."""
     gc.collect()
     before = _peak_mib()
-    state = State(model.Config(heads_per_cycle=200))
+    state = SchedulerState(model.Config(heads_per_cycle=200))
     state.set_namespace("team", {})
     state.set_resource_flavor(model.ResourceFlavor(name=FlavorName("a100"), node_labels=POOL))
     bind_us = _fill(state)
@@ -79,7 +79,7 @@ def measure() -> dict[str, Any]:
     return {**figures, "goals": GOALS, "missed": ", ".join(missed) or "none"}
 
 
-def _fill(state: State) -> float:
+def _fill(state: SchedulerState) -> float:
     """Nodes of 8 GPUs with ten pods each, seven of which hold a GPU; microseconds for a pod."""
     for index in range(NODES):
         name = f"node-{index}"
@@ -95,7 +95,7 @@ def _fill(state: State) -> float:
     return (time.process_time() - start) / BOUND * 1e6
 
 
-def _queue(state: State) -> None:
+def _queue(state: SchedulerState) -> None:
     """Queues with workloads of 1, 2, 4 and 8 GPUs; most of them fit on no node."""
     quota = model.ResourceQuota(nominal=1_000)
     flavor = model.FlavorQuotas(name=FlavorName("a100"), resources={GPU: quota})
@@ -129,7 +129,7 @@ def _needs(gpus: int) -> PodNeeds:
     return PodNeeds(requests=(("cpu", 1_000 * gpus), (GPU, gpus)), devices=(GPU,))
 
 
-def _cycles(state: State) -> list[float]:
+def _cycles(state: SchedulerState) -> list[float]:
     """Seconds of each cycle; between two of them a pod ends on one node and one is bound."""
     times = []
     for index in range(CYCLES):
@@ -146,7 +146,7 @@ def _cycles(state: State) -> list[float]:
     return times
 
 
-def _events(state: State) -> float:
+def _events(state: SchedulerState) -> float:
     """Microseconds for a pod that ends on a node without GPUs, and nobody is tried again."""
     places, now_us = state.places, _NOW_US + 3_600_000_000
     amounts = {"cpu": 128_000, "memory": 2**40, "pods": 110}
@@ -161,7 +161,7 @@ def _events(state: State) -> float:
     return (time.process_time() - start) / EVENTS * 1e6
 
 
-def _tell(state: State) -> None:
+def _tell(state: SchedulerState) -> None:
     """Admit workloads of four sizes that have no place, as the node of their flavor is full."""
     flavor = FlavorName("cloud")
     state.set_resource_flavor(
@@ -188,7 +188,7 @@ def _tell(state: State) -> None:
     state.has_work(_NOW_US + 3_600_000_000)
 
 
-def _gang(state: State) -> float:
+def _gang(state: SchedulerState) -> float:
     """Milliseconds to find places for 64 pods."""
     want = Want(PodSetName("main"), PodShape(_needs(1), tuple(POOL.items())), 64)
     state.places.ledger.rooms(want.shape)

@@ -9,14 +9,14 @@ from admission.base import logs
 from admission.config.addresses import Address
 from admission.config.derived import Settings
 from admission.run import processes
-from admission.run.connection import Target
+from admission.run.connection import ApiServerTarget
 
 
 def main(kubeconfig: str, port: str, settings: str, election: str) -> None:
     """Runs until a signal."""
     logs.configure("info")
     processes.run_controller(
-        Target(kubeconfig),
+        ApiServerTarget(kubeconfig),
         Address("127.0.0.1", int(port)),
         Settings.model_validate_json(settings),
         leader_election=election == "elect",

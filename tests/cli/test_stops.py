@@ -17,8 +17,8 @@ def test_names_and_messages_are_shown_as_users_wrote_them(monkeypatch: pytest.Mo
     why = "[/] :bomb: node [bold]n[/bold] is gone\x1b[2J\nno stop(s) held back"
     one = HeldBack(kind="Pod", namespace="ml", name="[red]x", why=why)
     monkeypatch.setattr(stops, "held_back", lambda _: [one])
-    monkeypatch.setattr(connection.Target, "connect", lambda *_, **__: _Nobody())
-    monkeypatch.setattr(connection.Target, "place", lambda _: "here")
+    monkeypatch.setattr(connection.ApiServerTarget, "connect", lambda *_, **__: _Nobody())
+    monkeypatch.setattr(connection.ApiServerTarget, "place", lambda _: "here")
     result = CliRunner().invoke(main, ["stops"])
     assert result.exit_code == 0, result.output
     shown = why.replace("\x1b", "\N{REPLACEMENT CHARACTER}").replace("\n", " ")

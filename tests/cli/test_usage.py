@@ -12,7 +12,7 @@ from admission.config.derived import Settings
 from admission.install import manifests
 from admission.kube import errors, resources
 from admission.objects import usage_record
-from admission.objects.usage_record import Account, Owner, Period, Record, Runs
+from admission.objects.usage_record import Account, Period, Record, RecordedOwner, Runs
 from admission.sandbox.store import Store
 from admission.visibility import usage as usages
 from tests.builders.cluster import make_namespace
@@ -124,7 +124,10 @@ def test_rows_are_summed_by_what_is_asked_for(
 
 def test_one_namespace_is_shown_where_it_is_asked_for(world: World) -> None:
     usage = {account("research"): 30, account("prod"): 20}
-    runs = {Owner("prod", "Job", "train"): Runs(2, 100, 80), Owner("a", "Job", "b"): Runs(1, 1, 1)}
+    runs = {
+        RecordedOwner("prod", "Job", "train"): Runs(2, 100, 80),
+        RecordedOwner("a", "Job", "b"): Runs(1, 1, 1),
+    }
     world.add(Record(begin=HOUR, until=HOUR + 50, usage=usage, runs=runs))
     found = world.told("-n", "prod")
     assert [row["namespace"] for row in found["usage"]] == ["prod"]

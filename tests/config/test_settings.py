@@ -14,22 +14,22 @@ from admission.config.addresses import Address
 from admission.config.derived import Settings
 from admission.config.gpu_configuration import (
     Certificates,
-    Controller,
+    ControllerSettings,
     Decisions,
     GpuConfiguration,
-    Health,
-    Journal,
+    GpuHealth,
+    JournalSettings,
     Modes,
     NamespaceMode,
-    Product,
+    ProductConfig,
     Tracing,
-    Webhook,
+    WebhookServing,
 )
 from admission.config.model import ConfigModel, Unused
-from admission.config.owners import OwnerKind, PodSets
+from admission.config.owners import OwnerKind, PodSetsConfig
 from admission.config.reading import ConfigurationError
 from admission.scheduling import model
-from admission.scheduling.transformation import Rules, Transformation
+from admission.scheduling.transformation import Transformation, TransformationRules
 from tests.config import files
 from tests.config.files import V1BETA1, V1BETA2
 
@@ -150,7 +150,7 @@ def test_the_whole_of_both_documents_becomes_settings():
             OwnerKind(
                 api_version="example.com/v1",
                 kind="Run",
-                pod_sets=[PodSets(at="spec.pods", name="main")],
+                pod_sets=[PodSetsConfig(at="spec.pods", name="main")],
             )
         ],
         excluded_namespaces=["drivers", "kube-system", "lab", "quota"],
@@ -159,9 +159,9 @@ def test_the_whole_of_both_documents_becomes_settings():
             without_queue=NamespaceMode(bypass="audit"),
         ),
         toleration_key="",
-        products=[Product(id="OURS-16GB", memory_gb=16)],
-        health=Health(hot_celsius=94),
-        controller=Controller(
+        products=[ProductConfig(id="OURS-16GB", memory_gb=16)],
+        health=GpuHealth(hot_celsius=94),
+        controller=ControllerSettings(
             writers=3,
             request_timeout=timedelta(seconds=7),
             watch_silence=timedelta(seconds=300),
@@ -177,7 +177,7 @@ def test_the_whole_of_both_documents_becomes_settings():
         while_webhook_down="Hold",
         placement="Tell",
         while_gated_by_others="Admit",
-        journal=Journal(
+        journal=JournalSettings(
             enabled=False,
             interval=timedelta(minutes=5),
             retention=timedelta(hours=100),
@@ -185,7 +185,7 @@ def test_the_whole_of_both_documents_becomes_settings():
             decisions=Decisions(file="/decisions", max_bytes=5000, files=2),
         ),
         tracing=Tracing(endpoint="http://collector:4318/v1/traces"),
-        webhook=Webhook(
+        webhook=WebhookServing(
             threads=2,
             max_body_bytes=4096,
             secure_metrics=True,
@@ -239,7 +239,7 @@ def settable(model: ConfigModel, path: str = "") -> Iterator[str]:
         below, value = f"{path}.{name}".removeprefix("."), getattr(model, name)
         if any(isinstance(one, Unused) for one in info.metadata):
             continue
-        if isinstance(value, ConfigModel) and not isinstance(value, Health):
+        if isinstance(value, ConfigModel) and not isinstance(value, GpuHealth):
             yield from settable(value, below)
         else:
             yield below
@@ -306,7 +306,7 @@ def test_the_engine_gets_what_changes_its_decisions():
 
 def test_requests_are_counted_by_the_transformations():
     rules = files.settings(*EVERYTHING).transformations()
-    assert rules == Rules(
+    assert rules == TransformationRules(
         excluded_prefixes=("example.com/",),
         transformations={
             "nvidia.com/mig-1g.10gb": Transformation(
@@ -322,7 +322,7 @@ def test_requests_are_counted_by_the_transformations():
             "gpu.example.com": "nvidia.com/gpu",
         },
     )
-    assert Settings().transformations() == Rules()
+    assert Settings().transformations() == TransformationRules()
 
 
 BOTH = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")

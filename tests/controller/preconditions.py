@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from admission.base.patches import Patch, PatchType
-from admission.controller.writing.api_requests import ApiRequest, Operation, Verb
+from admission.controller.writing.api_requests import ApiRequest, Verb, WritePurpose
 
 OF_ANY_VERSION: Final = frozenset(
-    {Operation.MARK_OWNER, Operation.ANNOUNCE_STOP, Operation.STOP_HOLDER}
+    {WritePurpose.MARK_OWNER, WritePurpose.ANNOUNCE_STOP, WritePurpose.STOP_HOLDER}
 )
 """Requests that hold for any version of a pod, as its kubelet may write at any time."""
 

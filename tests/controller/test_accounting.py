@@ -10,7 +10,7 @@ from prometheus_client import REGISTRY
 from admission.base import patches
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.base.why import Overtaken
-from admission.controller.queues.accounting import Accounting
+from admission.controller.queues.accounting import KueueMetrics
 from admission.kube import resources
 from admission.objects import views
 from admission.objects.workload import EvictionCount, SchedulingStats, Workload
@@ -229,7 +229,7 @@ def test_a_second_eviction_for_the_same_reason_is_not_a_first_one() -> None:
         )
         return msgspec.structs.replace(workload, status=status)
 
-    accounting = Accounting()
+    accounting = KueueMetrics()
     accounting.observe(workload, evicted(1, true=True))
     accounting.observe(evicted(1, true=False), evicted(2, true=True))
 
@@ -387,12 +387,12 @@ def test_counters_of_a_deleted_queue_are_removed_too() -> None:
 
 
 def test_a_process_counts_as_follower_until_it_leads() -> None:
-    accounting = Accounting("follower")
+    accounting = KueueMetrics("follower")
     assert accounting.role == "follower"
     accounting.lead()
     assert accounting.role == "leader"
 
-    alone = Accounting("standalone")
+    alone = KueueMetrics("standalone")
     alone.lead()
     assert alone.role == "standalone"
 
@@ -405,7 +405,7 @@ def test_victims_chosen_anew_and_those_passed_over_are_counted_by_cycle() -> Non
         why=Overtaken(takes_victims=True),
     )
     again = ((queue, decisions.Recomputation.SKIPPED),)
-    accounting = Accounting()
+    accounting = KueueMetrics()
     accounting.cycle(decisions.CycleResult(waiting=(wait,), recomputed=again))
     recomputed = value(
         "preemption_target_recomputations_total", cluster_queue=queue, result="skipped"

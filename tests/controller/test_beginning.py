@@ -4,7 +4,7 @@ from collections import Counter
 
 from admission.base.names import WorkloadKey
 from admission.controller import core
-from admission.controller.writing.api_requests import Operation
+from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import resources
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
@@ -37,7 +37,7 @@ def test_the_first_decision_is_sent_before_all_workloads_were_looked_at() -> Non
 
     world.core._advance = count  # type: ignore[method-assign]
     assert world.core.step() == 0.0
-    assert Operation.RESERVE_QUOTA in {request.operation for request in world.queued}
+    assert WritePurpose.RESERVE_QUOTA in {request.operation for request in world.queued}
     assert looked_at["a Workload"] < FEW
     while world.core.step() == 0.0:
         pass
@@ -63,6 +63,6 @@ def test_readiness_says_what_was_not_taken_in_yet() -> None:
     take = informer._put
     informer._put = lambda value: (told.append(world.core.unready()), take(value))  # type: ignore[assignment,func-returns-value]
     for resource, into in WATCHED.items():
-        world.core.receive(core.Observed(resource, world.listed(resource, into)))
+        world.core.receive(core.WatchMessage(resource, world.listed(resource, into)))
     assert any("workloads (1 of 3)" in text for text in told), told
     assert world.core.unready() == ""

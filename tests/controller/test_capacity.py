@@ -409,7 +409,7 @@ def test_a_pod_hides_behind_the_label_of_a_pod_set_only_if_a_queue_is_charged_fo
 # ------------------------------------------------------------------------------- Koordinator
 
 
-def device(name: str, *healthy: bool) -> koordinator.Device:
+def device(name: str, *healthy: bool) -> koordinator.KoordinatorDevice:
     infos = tuple(
         koordinator.DeviceInfo(
             type="gpu",
@@ -421,13 +421,13 @@ def device(name: str, *healthy: bool) -> koordinator.Device:
         for minor, one in enumerate(healthy)
     )
     spec = koordinator.DeviceSpec(devices=infos)
-    return koordinator.Device(metadata=views.ObjectMeta(name=name, uid=name), spec=spec)
+    return koordinator.KoordinatorDevice(metadata=views.ObjectMeta(name=name, uid=name), spec=spec)
 
 
 @pytest.mark.parametrize("first", ["device", "node"])
 def test_a_device_that_the_agent_calls_sick_does_not_count(first: str):
     made = make_world(guarded(make_cluster_queue(quota=4)), make_local_queue())
-    seen = core.Observed(resources.DEVICES, Upserted(device("n0", True, True, False, True)))
+    seen = core.WatchMessage(resources.DEVICES, Upserted(device("n0", True, True, False, True)))
     if first == "device":
         made.core.receive(seen)
     made.store.create(resources.NODES, node("n0", gpu=4))

@@ -5,7 +5,12 @@ from typing import Any
 import pytest
 
 from admission.base import names, patches
-from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
+from admission.controller.writing.api_requests import (
+    ApiRequest,
+    RequestResult,
+    Result,
+    WritePurpose,
+)
 from admission.kube import errors, resources
 from admission.kube.api import Document
 from admission.objects import batch
@@ -13,10 +18,10 @@ from tests.builders.jobs import queued_job
 from tests.controller.world import World, ready_world
 
 OF_CHILDREN = (
-    Operation.FIND_PARENT,
-    Operation.HOLD_CHILD,
-    Operation.START_CHILD,
-    Operation.LET_CHILD_GO,
+    WritePurpose.FIND_PARENT,
+    WritePurpose.HOLD_CHILD,
+    WritePurpose.START_CHILD,
+    WritePurpose.LET_CHILD_GO,
 )
 
 
@@ -58,7 +63,7 @@ def label(world: World, name: str = "child") -> str:
     return stored(world, name).metadata.label(names.HELD_WITH_PARENT)
 
 
-def operations(world: World) -> list[Operation]:
+def operations(world: World) -> list[WritePurpose]:
     return [write.operation for write in world.sent if write.operation in OF_CHILDREN]
 
 
@@ -141,7 +146,7 @@ def test_a_child_of_no_job_with_a_queue_is_let_go(forged: bool) -> None:
     world.add(child_of(parent, uid=uid_of_another(world) if forged else ""))
     world.settle()
     assert (is_suspended(world), label(world)) == (False, "")
-    assert operations(world) == [Operation.FIND_PARENT, Operation.LET_CHILD_GO]
+    assert operations(world) == [WritePurpose.FIND_PARENT, WritePurpose.LET_CHILD_GO]
 
 
 def test_a_child_is_held_while_its_parent_may_not_be_read(
@@ -155,16 +160,16 @@ def test_a_child_is_held_while_its_parent_may_not_be_read(
     world.add(child_of(world.store.get(resources.JOBS, "parent", "ml")))
     send = world._sender.send
 
-    def refusing(write: ApiRequest) -> Outcome:
-        if write.operation is not Operation.FIND_PARENT:
+    def refusing(write: ApiRequest) -> RequestResult:
+        if write.operation is not WritePurpose.FIND_PARENT:
             return send(write)
-        return Outcome(request=write, result=Result.REFUSED, error=errors.make(403, "no"))
+        return RequestResult(request=write, result=Result.REFUSED, error=errors.make(403, "no"))
 
     monkeypatch.setattr(world._sender, "send", refusing)
     world.settle()
     world.pass_time(3)
     assert (is_suspended(world), label(world)) == (True, "true")
-    assert set(operations(world)) == {Operation.FIND_PARENT}
+    assert set(operations(world)) == {WritePurpose.FIND_PARENT}
     monkeypatch.undo()
     world.pass_time(120)
     assert (is_suspended(world), label(world)) == (False, "")
@@ -181,7 +186,7 @@ def test_a_label_without_an_owner_holds_nothing() -> None:
     world.add(child_of(None))
     world.settle()
     assert (is_suspended(world), label(world)) == (False, "")
-    assert operations(world) == [Operation.LET_CHILD_GO]
+    assert operations(world) == [WritePurpose.LET_CHILD_GO]
 
 
 def test_a_job_with_a_queue_is_counted_whatever_owner_it_names() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from admission.base import names, patches
 from admission.controller import core
-from admission.controller.writing.api_requests import Operation
+from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import resources
 from admission.kube.reflector import Upserted
 from admission.objects.workload import Workload
@@ -14,12 +14,12 @@ from tests.builders.queues import make_class, make_cluster_queue, make_flavor, m
 from tests.builders.workloads import make_admission, make_pod_set, make_workload
 from tests.controller.world import WORKLOAD_KIND, World, ready_world
 
-STEPS = (Operation.CREATE_WORKLOAD, Operation.RESERVE_QUOTA, Operation.START_OWNER)
+STEPS = (WritePurpose.CREATE_WORKLOAD, WritePurpose.RESERVE_QUOTA, WritePurpose.START_OWNER)
 
 
-def operations(world: World) -> list[Operation]:
+def operations(world: World) -> list[WritePurpose]:
     return [
-        write.operation for write in world.sent if write.operation is not Operation.QUEUE_STATUS
+        write.operation for write in world.sent if write.operation is not WritePurpose.QUEUE_STATUS
     ]
 
 
@@ -73,14 +73,14 @@ def test_a_foreign_label_on_a_workload_calls_for_no_turn_and_its_version_is_know
     world.store.patch(resources.WORKLOADS, "train", change, "ml")
     found = world.store.get(resources.WORKLOADS, "train", "ml", into=Workload)
     world.sent.clear()
-    world.core.receive(core.Observed(resources.WORKLOADS, Upserted(found)))
+    world.core.receive(core.WatchMessage(resources.WORKLOADS, Upserted(found)))
     assert not world.core._has_changed
     assert world.core._workloads.get(found.key()) is found
 
     change = patches.merge({"metadata": {"labels": {names.JOB_UID_LABEL: "0"}}})
     world.store.patch(resources.WORKLOADS, "train", change, "ml")
     found = world.store.get(resources.WORKLOADS, "train", "ml", into=Workload)
-    world.core.receive(core.Observed(resources.WORKLOADS, Upserted(found)))
+    world.core.receive(core.WatchMessage(resources.WORKLOADS, Upserted(found)))
     assert world.core._has_changed
 
 
@@ -324,7 +324,7 @@ def test_a_workload_that_changed_meanwhile_is_written_again_for_its_new_version(
     world.settle()
 
     assert world.admitted() == {"train"}
-    assert operations(world).count(Operation.RESERVE_QUOTA) == 2
+    assert operations(world).count(WritePurpose.RESERVE_QUOTA) == 2
 
 
 def test_a_workload_deleted_by_someone_else_is_made_again_for_a_waiting_pod() -> None:

@@ -159,10 +159,10 @@ def _write_all(world: World) -> None:
     raise AssertionError("something is due again and again")
 
 
-def _seen(world: World, resource: Resource, name: str, namespace: str = "") -> core.Observed:
+def _seen(world: World, resource: Resource, name: str, namespace: str = "") -> core.WatchMessage:
     """What the watch of an object tells as it is now."""
     found = world.store.get(resource, name, namespace, into=WATCHED[resource])
-    return core.Observed(resource, Upserted(found))
+    return core.WatchMessage(resource, Upserted(found))
 
 
 def _changed(
@@ -172,13 +172,13 @@ def _changed(
     change: dict[str, Any],
     namespace: str = "",
     subresource: str = "",
-) -> core.Observed:
+) -> core.WatchMessage:
     """Change an object; what its watch tells."""
     world.store.patch(resource, name, patches.merge(change), namespace, subresource=subresource)
     return _seen(world, resource, name, namespace)
 
 
-def _made(world: World, document: dict[str, Any]) -> core.Observed:
+def _made(world: World, document: dict[str, Any]) -> core.WatchMessage:
     """Make an object; what its watch tells."""
     resource = resources.of_kind(document["apiVersion"], document["kind"])
     assert resource is not None
@@ -188,14 +188,14 @@ def _made(world: World, document: dict[str, Any]) -> core.Observed:
     return _seen(world, resource, metadata["name"], namespace)
 
 
-def _lost(world: World, resource: Resource, name: str, namespace: str = "") -> core.Observed:
+def _lost(world: World, resource: Resource, name: str, namespace: str = "") -> core.WatchMessage:
     """Delete an object; what its watch tells."""
     found = world.store.get(resource, name, namespace, into=WATCHED[resource])
     world.store.delete(resource, name, namespace)
-    return core.Observed(resource, Deleted(views.Object(metadata=found.metadata)))
+    return core.WatchMessage(resource, Deleted(views.Object(metadata=found.metadata)))
 
 
-Event = Callable[[World], core.Observed]
+Event = Callable[[World], core.WatchMessage]
 
 _LABELS = {"metadata": {"labels": {"anything": "else"}}}
 _ENFORCED = {"metadata": {"labels": {names.ENFORCE_LABEL: "true"}}}

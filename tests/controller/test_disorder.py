@@ -15,7 +15,12 @@ from admission.base.names import WorkloadKey
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.controller import core, watched
 from admission.controller.devices.slice_inventory import SliceInventory
-from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
+from admission.controller.writing.api_requests import (
+    ApiRequest,
+    RequestResult,
+    Result,
+    WritePurpose,
+)
 from admission.kube import errors, resources
 from admission.kube.api import EventType
 from admission.kube.reflector import Deleted, Upserted
@@ -38,7 +43,7 @@ from tests.controller.world import _ROWS, WATCHED, World, ready_world
 def tell(world: World, resource: Resource, *changes: Any) -> None:
     """A watch tells the core."""
     for change in changes:
-        world.core.receive(core.Observed(resource, change))
+        world.core.receive(core.WatchMessage(resource, change))
 
 
 def turn(world: World) -> None:
@@ -51,15 +56,15 @@ def turn(world: World) -> None:
 def answer(world: World, write: ApiRequest, result: Result, found: Any = None) -> None:
     """The answer to an open write arrives."""
     world._queue.remove(write)
-    world.core.receive(Outcome(request=write, result=result, object=found))
+    world.core.receive(RequestResult(request=write, result=result, object=found))
 
 
-def open_write(world: World, operation: Operation) -> ApiRequest:
+def open_write(world: World, operation: WritePurpose) -> ApiRequest:
     world.core.step()
     return next(write for write in world.queued if write.operation is operation)
 
 
-def until(world: World, operation: Operation) -> ApiRequest:
+def until(world: World, operation: WritePurpose) -> ApiRequest:
     """Lets things happen until such a write is open."""
     for _ in range(50):
         world.observe()
@@ -84,7 +89,7 @@ def gone_by_hand(world: World, workload: Workload) -> Deleted[Workload]:
 def test_a_workload_made_again_stays_known_when_the_news_of_the_old_ones_end_comes_late() -> None:
     world = ready_world(quota=1)
     world.add_pod("train", gpus=4)
-    until(world, Operation.EXPLAIN_WORKLOAD)
+    until(world, WritePurpose.EXPLAIN_WORKLOAD)
     old = world.workloads()["train"]
     end = gone_by_hand(world, old)
     turn(world)  # the text finds nothing, the Workload is made again
@@ -112,7 +117,7 @@ def test_an_answer_that_nothing_was_found_is_not_about_what_was_made_since() -> 
     world = ready_world(quota=1)
     document = make_workload("by-hand", make_pod_set(gpus=4))
     world.add(document)
-    write = until(world, Operation.EXPLAIN_WORKLOAD)
+    write = until(world, WritePurpose.EXPLAIN_WORKLOAD)
     old = world.store.get(resources.WORKLOADS, "by-hand", "ml", into=Workload)
     end = gone_by_hand(world, old)
     world.add(document)
@@ -128,7 +133,7 @@ def test_an_answer_that_nothing_was_found_is_not_about_what_was_made_since() -> 
 def test_a_job_of_the_same_name_stays_known_when_the_news_of_the_old_ones_end_comes_late() -> None:
     world = ready_world()
     world.add(queued_job())
-    write = until(world, Operation.START_OWNER)
+    write = until(world, WritePurpose.START_OWNER)
     old = world.store.get(resources.JOBS, "train", "ml", into=batch.JobDocument)
     world.store.delete(resources.JOBS, "train", "ml")
     world.add(queued_job())
@@ -148,7 +153,7 @@ def test_a_job_of_the_same_name_stays_known_when_the_news_of_the_old_ones_end_co
 def test_a_late_answer_does_not_bring_a_deleted_job_back() -> None:
     world = ready_world()
     world.add(queued_job())
-    write = until(world, Operation.START_OWNER)
+    write = until(world, WritePurpose.START_OWNER)
     before = world.store.get(resources.JOBS, "train", "ml", into=batch.JobDocument)
     world.store.patch(
         resources.JOBS, "train", patches.merge({"metadata": {"labels": {"a": "b"}}}), "ml"
@@ -177,7 +182,7 @@ class Watching(World):
         self._watched = 0
         for resource, into in WATCHED.items():
             listed = self.listed(resource, into)
-            self.core.receive(core.Observed(resource, listed))
+            self.core.receive(core.WatchMessage(resource, listed))
             self._seen[resource] = listed.version or "1"
             self._late[resource] = deque()
 
@@ -206,7 +211,9 @@ class Watching(World):
     @override
     def settle(self) -> None:
         for resource in _ROWS:
-            self.core.receive(core.Observed(resource, self.listed(resource, WATCHED[resource])))
+            self.core.receive(
+                core.WatchMessage(resource, self.listed(resource, WATCHED[resource]))
+            )
         for _ in range(2000):
             self._watch()
             self.core.step()
@@ -257,10 +264,10 @@ def test_an_older_sight_of_a_pod_that_has_left_its_podgroup_does_not_lose_it() -
     gangs.add(world, "a", queue="")
     assert gangs.started(world) == {"a"}
     gangs.add(world, "b", queue="")
-    leave = until(world, Operation.ADOPT_POD)
+    leave = until(world, WritePurpose.ADOPT_POD)
     world.send(leave)
     between = world.store.get(resources.PODS, "b", "ml", into=views.PodDocument)
-    leave = open_write(world, Operation.ADOPT_POD)
+    leave = open_write(world, WritePurpose.ADOPT_POD)
     world.send(leave)
     after = world.store.get(resources.PODS, "b", "ml", into=views.PodDocument)
     assert between.metadata.annotation(names.POD_GROUP_OBJECT)
@@ -336,17 +343,17 @@ def test_an_eviction_whose_answer_got_lost_is_counted_once() -> None:
     world.add_pod("low", gpus=2, spec={"priority": 1})
     world.settle()
     world.add_pod("high", gpus=2, spec={"priority": 9})
-    write = until(world, Operation.EVICT)
+    write = until(world, WritePurpose.EVICT)
     world._sender.send(write)  # it takes effect, but nobody hears of it
     answer(world, write, Result.UNKNOWN)
     low = world.workloads()["low"].metadata.name
     world.clock.advance(1)
     turn(world)
     evictions = [
-        (one.operation, one.name) for one in world.sent if one.operation is Operation.EVICT
+        (one.operation, one.name) for one in world.sent if one.operation is WritePurpose.EVICT
     ]
 
-    assert evictions == [(Operation.EVICT, low)]
+    assert evictions == [(WritePurpose.EVICT, low)]
 
 
 # ----------------------------------------------------------------------------------------- time
@@ -359,7 +366,7 @@ def test_parked_workloads_are_tried_again_though_the_clock_was_set_back() -> Non
     world.add_pod("second", gpus=4)
     world.pass_time(2)
     world.set_phase("first", "Succeeded")
-    until(world, Operation.FINISH_WORKLOAD)
+    until(world, WritePurpose.FINISH_WORKLOAD)
     world.send_one()
     world.clock.set_back(3600)
     world.pass_time(3)
@@ -370,23 +377,23 @@ def test_parked_workloads_are_tried_again_though_the_clock_was_set_back() -> Non
 # --------------------------------------------------------------------------------------- months
 
 
-def refuse(world: World, operation: Operation, monkeypatch: pytest.MonkeyPatch) -> None:
+def refuse(world: World, operation: WritePurpose, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server refuses such writes."""
-    send: Callable[[ApiRequest], Outcome] = world._sender.send
+    send: Callable[[ApiRequest], RequestResult] = world._sender.send
 
-    def refusing(write: ApiRequest) -> Outcome:
+    def refusing(write: ApiRequest) -> RequestResult:
         if write.operation is not operation:
             return send(write)
         error = errors.make(403, "no")
         assert isinstance(error, errors.ApiError)
-        return Outcome(request=write, result=Result.REFUSED, error=error)
+        return RequestResult(request=write, result=Result.REFUSED, error=error)
 
     monkeypatch.setattr(world._sender, "send", refusing)
 
 
 def test_nothing_is_left_of_pods_that_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     world = ready_world(quota=1)
-    refuse(world, Operation.CREATE_WORKLOAD, monkeypatch)
+    refuse(world, WritePurpose.CREATE_WORKLOAD, monkeypatch)
     world.add_pod("refused")
     world.add_pod("classless", labels={names.PRIORITY_CLASS_LABEL: "none"})
     world.pass_time(5)
@@ -429,7 +436,7 @@ def test_nothing_is_left_of_the_pools_of_nodes_that_are_gone() -> None:
 def test_a_pod_that_ends_while_it_is_released_leaves_its_quota_to_the_next(end: str) -> None:
     world = ready_world(quota=2)
     world.add_pod("first", gpus=2)
-    release = until(world, Operation.START_OWNER)
+    release = until(world, WritePurpose.START_OWNER)
     if end == "deleted":
         world.delete_pod("first")
     else:
@@ -452,7 +459,7 @@ def test_a_pod_that_is_evicted_while_it_is_released_is_stopped_before_another_st
     world.add_pod("next", gpus=2)
     lasting = patches.merge({"metadata": {"finalizers": ["example.com/kept"]}})
     world.store.patch(resources.PODS, "first", lasting, "ml")
-    release = until(world, Operation.START_OWNER)
+    release = until(world, WritePurpose.START_OWNER)
     assert release.name == "first"
     stopping.evict(world, "first")
     tell(world, resources.WORKLOADS, Upserted(world.workloads()["first"]))
@@ -478,7 +485,7 @@ def test_a_pod_whose_release_is_refused_says_so_and_gives_its_quota_back() -> No
 
         @override
         def send(self, write: ApiRequest) -> Any:
-            is_meant = write.operation is Operation.START_OWNER and write.name == "first"
+            is_meant = write.operation is WritePurpose.START_OWNER and write.name == "first"
             if not (self.refuses and is_meant):
                 return super().send(write)
             self.refused += 1

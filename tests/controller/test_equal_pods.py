@@ -3,12 +3,12 @@
 from collections import Counter
 
 from admission.base import patches
-from admission.controller.writing.api_requests import Operation
+from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import resources
 from tests.builders.queues import make_cluster_queue
 from tests.controller.world import World, ready_world
 
-TEXTS = {Operation.EXPLAIN_WORKLOAD, Operation.EXPLAIN_POD}
+TEXTS = {WritePurpose.EXPLAIN_WORKLOAD, WritePurpose.EXPLAIN_POD}
 EQUALS = ("a", "b", "c")
 
 

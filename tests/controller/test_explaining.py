@@ -2,7 +2,7 @@
 
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.base.why import Stated
-from admission.controller.explaining import Due, Explainer
+from admission.controller.explaining import ConditionSchedule, Due
 from admission.scheduling.decisions import Wait
 
 KEY = WorkloadKey("ml", "w")
@@ -12,13 +12,13 @@ def wait(reason: str, message: str = "m") -> Wait:
     return Wait(workload=KEY, cluster_queue=ClusterQueueName("gpus"), why=Stated(reason, message))
 
 
-def explainer() -> Explainer:
-    return Explainer(after_seconds=1, refresh_seconds=30)
+def explainer() -> ConditionSchedule:
+    return ConditionSchedule(after_seconds=1, refresh_seconds=30)
 
 
-def said(it: Explainer, now: float, place: str = "") -> Wait | None:
+def said(it: ConditionSchedule, now: float, place: str = "") -> Wait | None:
     """What is written now, if anything is due."""
-    due = it.take_due(now)
+    due = it.pop_due(now)
     return None if due is None else it.write(due.workload, place, now)
 
 
@@ -90,19 +90,19 @@ def test_a_reason_that_changes_before_it_is_written_is_news() -> None:
     it.tell(wait("A", "1 more"), 10.0)
     said(it, 11.0)
     it.tell(wait("A", "2 more"), 20.0)
-    assert it.take_due(41.0) == Due(KEY, is_news=False)
+    assert it.pop_due(41.0) == Due(KEY, is_news=False)
     it.tell(wait("B"), 42.0)
 
-    assert it.take_due(42.0) == Due(KEY, is_news=True)
+    assert it.pop_due(42.0) == Due(KEY, is_news=True)
 
 
 def test_numbers_that_change_before_they_are_written_are_not_due_twice() -> None:
     it = explainer()
     it.tell(wait("A", "1 more"), 10.0)
-    assert it.take_due(11.0) == Due(KEY, is_news=True)
+    assert it.pop_due(11.0) == Due(KEY, is_news=True)
     it.tell(wait("A", "2 more"), 12.0)
 
-    assert it.take_due(60.0) is None
+    assert it.pop_due(60.0) is None
     assert it.write(KEY, "", 60.0) == wait("A", "2 more")
 
 

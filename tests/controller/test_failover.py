@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from admission.base.names import ClusterQueueName
 from admission.controller import core
-from admission.controller.writing.api_requests import Operation
+from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import errors, resources
 from admission.objects import views
 from tests.builders.cluster import make_namespace
@@ -99,7 +99,7 @@ def test_what_was_deleted_before_the_leader_died_in_a_preemption_holds_nothing_a
     for what in sorted(after):
         remove(leader, what)
 
-    standby.core.receive(core.Lead())
+    standby.core.receive(core.LeaderStarted())
     standby.core.step()
     assert not standby.queued, "decided on what was seen before the lead began"
     come_to_rest(standby)
@@ -112,5 +112,5 @@ def test_what_was_deleted_before_the_leader_died_in_a_preemption_holds_nothing_a
     assert set(standby.workloads()) == there
     waiting = there - standby.admitted()
     assert all(GPUS[name] > QUOTA - released(standby) for name in waiting), waiting
-    evicted = {one.name for one in standby.sent if one.operation is Operation.EVICT}
+    evicted = {one.name for one in standby.sent if one.operation is WritePurpose.EVICT}
     assert len(evicted) <= 2

@@ -6,7 +6,7 @@ import pytest
 
 from admission.base import names, patches
 from admission.controller.queues import finalizers
-from admission.controller.writing.api_requests import Operation
+from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import resources
 from admission.kube.errors import NotFoundError
 from admission.kube.resources import Resource
@@ -212,7 +212,7 @@ def test_nothing_is_written_while_nothing_changes() -> None:
     before = len(world.sent)
     world.pass_time(10)
     assert len(world.sent) == before
-    assert Operation.HOLD_OR_RELEASE not in {write.operation for write in world.sent}
+    assert WritePurpose.HOLD_OR_RELEASE not in {write.operation for write in world.sent}
 
 
 def test_a_flavor_that_is_being_deleted_admits_while_a_queue_lists_it() -> None:

@@ -6,11 +6,11 @@ from prometheus_client import REGISTRY
 from admission.base.names import WorkloadKey
 from admission.controller.writing.api_requests import (
     ApiRequest,
-    Operation,
-    Outcome,
     QueueKey,
+    RequestResult,
     Result,
     Verb,
+    WritePurpose,
 )
 from admission.controller.writing.flow_control import FlowControl
 from admission.kube.resources import PODS, RELEASED_PODS, WORKLOADS, Resource
@@ -28,7 +28,7 @@ class _Nowhere:
         """Keeps nothing."""
 
 
-def request(number: int, operation: Operation = Operation.KEEP_UP) -> ApiRequest:
+def request(number: int, operation: WritePurpose = WritePurpose.KEEP_UP) -> ApiRequest:
     lane = QueueKey("ClusterQueue", "", f"q{number}")
     return ApiRequest(
         key=lane, operation=operation, verb=Verb.PATCH, resource=WORKLOADS, name=lane.name
@@ -36,13 +36,13 @@ def request(number: int, operation: Operation = Operation.KEEP_UP) -> ApiRequest
 
 
 def make_flow(clock: FakeClock | None = None, most: int = 32) -> FlowControl:
-    return FlowControl(_Nowhere(), clock or FakeClock(), most=most)
+    return FlowControl(_Nowhere(), clock or FakeClock(), maximum=most)
 
 
 def answer(
     flow: FlowControl, write: ApiRequest, seconds: float, result: Result = Result.DONE
 ) -> None:
-    flow.complete(Outcome(request=write, result=result, seconds=seconds))
+    flow.complete(RequestResult(request=write, result=result, seconds=seconds))
 
 
 def exchange(flow: FlowControl, seconds: float, *, at_once: int, times: int = 20) -> None:
@@ -56,7 +56,7 @@ def exchange(flow: FlowControl, seconds: float, *, at_once: int, times: int = 20
 
 
 def evict(flow: FlowControl, result: Result = Result.DONE) -> None:
-    eviction = request(99, Operation.EVICT)
+    eviction = request(99, WritePurpose.EVICT)
     flow.submit(eviction)
     answer(flow, eviction, 0.01, result)
 
@@ -89,7 +89,9 @@ def test_a_change_that_is_accepted_and_changes_nothing_is_repeated_ever_more_rar
             flow.submit(one)
             sent += 1
             flow.complete(
-                Outcome(request=one, result=Result.DONE, object=views.Object(metadata=metadata))
+                RequestResult(
+                    request=one, result=Result.DONE, object=views.Object(metadata=metadata)
+                )
             )
         clock.advance(1)
     assert sent <= 10
@@ -102,7 +104,7 @@ def test_changes_that_change_something_follow_each_other() -> None:
         assert not flow.is_busy(one.key)
         flow.submit(one)
         flow.complete(
-            Outcome(request=one, result=Result.DONE, object=views.Object(metadata=metadata))
+            RequestResult(request=one, result=Result.DONE, object=views.Object(metadata=metadata))
         )
 
 
@@ -232,7 +234,7 @@ def test_what_is_to_be_sent_again_waits_until_it_may_be_in_flight() -> None:
 
 def test_evictions_that_no_cycle_decided_leave_decisions_their_turn() -> None:
     flow = make_flow()
-    evictions = [request(number, Operation.EVICT) for number in range(10)]
+    evictions = [request(number, WritePurpose.EVICT) for number in range(10)]
     for one in evictions:
         assert flow.may_decide()
         flow.submit(one)
@@ -244,7 +246,7 @@ def test_evictions_that_no_cycle_decided_leave_decisions_their_turn() -> None:
 @pytest.mark.parametrize(("most", "reports"), [(1, 1), (2, 1), (8, 3), (256, 3)])
 def test_what_only_reports_has_three_of_eight_and_one_at_least(most: int, reports: int) -> None:
     flow = make_flow(most=most)
-    flow.submit(request(0, Operation.START_OWNER))
+    flow.submit(request(0, WritePurpose.START_OWNER))
     assert reports_sent(flow) == reports
 
 
@@ -256,7 +258,7 @@ def test_it_has_six_of_eight_while_nothing_else_is_sent(most: int, reports: int)
 def reports_sent(flow: FlowControl) -> int:
     taken = 0
     while flow.may_report():
-        flow.submit(request(taken + 1, Operation.QUEUE_STATUS))
+        flow.submit(request(taken + 1, WritePurpose.QUEUE_STATUS))
         taken += 1
     return taken
 
@@ -268,7 +270,7 @@ def test_conditions_are_at_most_168_a_second_while_nothing_else_is_sent() -> Non
     for _ in range(10_000):
         clock.advance(0.001)
         while flow.may_report_condition():
-            one = request(sent, Operation.EXPLAIN_POD)
+            one = request(sent, WritePurpose.EXPLAIN_POD)
             flow.report_condition(one)
             answer(flow, one, 0.01)
             sent += 1
@@ -318,7 +320,7 @@ def test_conditions_are_further_between_while_the_api_server_answers_slowly() ->
 def change(version: int, name: str = "pod-1") -> ApiRequest:
     """A change of a pod that is bound to a version."""
     return ApiRequest(
-        key=WorkloadKey("ml", "w"), operation=Operation.START_OWNER, verb=Verb.REPLACE,
+        key=WorkloadKey("ml", "w"), operation=WritePurpose.START_OWNER, verb=Verb.REPLACE,
         resource=PODS, namespace="ml", name=name,
         document={"metadata": {"name": name, "resourceVersion": str(version)}},
     )  # fmt: skip
@@ -355,7 +357,7 @@ def test_what_a_watch_tells_counts_in_the_place_of_an_answer_that_is_late() -> N
     assert (told.request, told.object) == (one, seen(8))
     assert (flow.sending, flow.in_flight) == (0, 0)
     flow.submit(change(8))
-    assert flow.complete(Outcome(request=one, result=Result.UNKNOWN)) is None
+    assert flow.complete(RequestResult(request=one, result=Result.UNKNOWN)) is None
     assert (flow.sending, flow.in_flight) == (1, 1)
 
 
@@ -365,7 +367,7 @@ def test_an_answer_that_comes_in_time_counts_and_not_what_a_watch_has_told() -> 
     flow.submit(one)
     flow.show(PODS, seen(8), is_gone=False)
     clock.advance(0.5)
-    done = Outcome(request=one, result=Result.DONE, object=seen(8))
+    done = RequestResult(request=one, result=Result.DONE, object=seen(8))
     assert flow.complete(done) is done
     clock.advance(10)
     flow.due()

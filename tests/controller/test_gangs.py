@@ -60,7 +60,7 @@ def show(
     at[last] = minimum
     others = [one for one in world.shown.get(resource, ()) if one.metadata.name != name]
     metadata = views.ObjectMeta(name=name, namespace="ml", uid=f"uid-{name}", labels=labels)
-    world.shown[resource] = (*others, gangs.PodGroup(metadata=metadata, spec=spec))
+    world.shown[resource] = (*others, gangs.GangPodGroup(metadata=metadata, spec=spec))
 
 
 def workload(world: World, name: str = "") -> Workload | None:
@@ -519,7 +519,7 @@ def test_a_capability_is_told_of_on_the_queue() -> None:
     world = ready_world(quota=4)
     world.add(make_local_queue("training", "gpus", "ml"))
     metadata = views.ObjectMeta(name="training", uid="uid-q")
-    queue = gangs.PodGroup(metadata=metadata, spec={"capability": {"nvidia.com/gpu": "64"}})
+    queue = gangs.GangPodGroup(metadata=metadata, spec={"capability": {"nvidia.com/gpu": "64"}})
     world.shown[resources.VOLCANO_QUEUES] = (queue,)
     show(world, 1, queue="training")
     add(world, "a", queue="")
@@ -546,8 +546,8 @@ def test_a_podgroup_that_cannot_be_read_is_told_of_and_its_pods_wait() -> None:
     show(world, 1)
     resource = next(one for one, it in resources_of_gangs().items() if it is gangs.VOLCANO)
     (found,) = world.shown[resource]
-    assert isinstance(found, gangs.PodGroup)
-    world.shown[resource] = (gangs.PodGroup(metadata=found.metadata, spec={"minMember": "x"}),)
+    assert isinstance(found, gangs.GangPodGroup)
+    world.shown[resource] = (gangs.GangPodGroup(metadata=found.metadata, spec={"minMember": "x"}),)
     add(world, "a")
     assert started(world) == set()
     assert ("gang", "NotUnderstood") in {one[:2] for one in world.events.recorded}
@@ -558,7 +558,7 @@ def test_pods_of_a_podgroup_that_is_no_gang_are_single_pods() -> None:
     resource = next(one for one, it in resources_of_gangs().items() if it is gangs.NATIVE)
     metadata = views.ObjectMeta(name="gang", namespace="ml", uid="uid-gang")
     basic: dict[str, Any] = {"schedulingPolicy": {"basic": {}}}
-    world.shown[resource] = (gangs.PodGroup(metadata=metadata, spec=basic),)
+    world.shown[resource] = (gangs.GangPodGroup(metadata=metadata, spec=basic),)
     add(world, "a", "b", kind=gangs.NATIVE)
     assert started(world) == {"a"}
     assert workload(world, name_of(gangs.NATIVE)) is None

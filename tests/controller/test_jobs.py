@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from admission.base import names, patches
-from admission.controller.writing.api_requests import Operation
+from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import errors, resources
 from admission.kube.api import Document
 from admission.objects import batch
@@ -343,12 +343,12 @@ def test_a_job_that_its_user_starts_without_quota_is_suspended_again():
 def test_a_job_that_its_user_starts_just_as_it_is_admitted_starts_anew():
     world = ready_world()
     world.add(queued_job())
-    while not any(write.operation is Operation.RESERVE_QUOTA for write in world.sent):
+    while not any(write.operation is WritePurpose.RESERVE_QUOTA for write in world.sent):
         world.observe()
         world.core.step()
         world.send_one()
     world.core.step()
-    assert [write.operation for write in world.queued] == [Operation.START_OWNER]
+    assert [write.operation for write in world.queued] == [WritePurpose.START_OWNER]
     change(world, suspend=False)
     report(world, active=2)
     world.settle()

@@ -8,11 +8,11 @@ import pytest
 
 from admission.base import names
 from admission.config.gpu_configuration import GpuConfiguration
-from admission.config.gpu_configuration import Journal as Settings
-from admission.controller.journal import Journal
+from admission.config.gpu_configuration import JournalSettings as Settings
+from admission.controller.journal import UsageJournal
 from admission.kube import errors, resources
 from admission.objects import usage_record
-from admission.objects.usage_record import Account, Owner, Period, Record, Runs
+from admission.objects.usage_record import Account, Period, Record, RecordedOwner, Runs
 from admission.visibility import usage
 from tests.builders.cluster import make_namespace
 from tests.controller.world import World, ready_world
@@ -21,16 +21,16 @@ SYSTEM = names.SYSTEM_NAMESPACE
 SETTINGS = Settings(interval=timedelta(seconds=10))
 
 
-def recording_late(world: World, settings: Settings = SETTINGS) -> Journal:
+def recording_late(world: World, settings: Settings = SETTINGS) -> UsageJournal:
     """The journal of a world that knows everything, and has not begun to record."""
     world.settle()
-    return Journal(
+    return UsageJournal(
         world.store, lambda ask: ask(world.core.counting), SYSTEM, settings, world.clock,
         lambda: True,
     )  # fmt: skip
 
 
-def recording(world: World, settings: Settings = SETTINGS) -> Journal:
+def recording(world: World, settings: Settings = SETTINGS) -> UsageJournal:
     """The journal of a world that has begun to count now."""
     if (
         world.store.list(resources.NAMESPACES, field_selector=f"metadata.name={SYSTEM}").items
@@ -81,7 +81,7 @@ def test_quota_counts_from_its_reservation_to_its_release():
     journal.step()
     assert seconds(world) == {account(): 3 * 40}
     (found,) = records(world)
-    assert found.runs == {Owner("ml", "Pod", "train"): Runs(1, 40, 40)}
+    assert found.runs == {RecordedOwner("ml", "Pod", "train"): Runs(1, 40, 40)}
     assert found.holes == ()
 
 
@@ -109,7 +109,7 @@ def test_pods_of_a_deployment_are_one_owner():
     world.clock.advance(100)
     journal.step()
     (found,) = records(world)
-    assert found.runs == {Owner("ml", "Deployment", "serve"): Runs(2, 80, 40)}
+    assert found.runs == {RecordedOwner("ml", "Deployment", "serve"): Runs(2, 80, 40)}
 
 
 def test_what_waits_is_not_counted():
@@ -169,7 +169,7 @@ def test_what_ended_while_nobody_looked_is_counted_as_its_workload_tells():
     world.clock.advance(30)
     again.step()
     assert seconds(world) == {account(): 2 * 50}
-    assert records(world)[0].runs == {Owner("ml", "Pod", "train"): Runs(1, 50, 50)}
+    assert records(world)[0].runs == {RecordedOwner("ml", "Pod", "train"): Runs(1, 50, 50)}
 
 
 def test_what_ended_is_counted_once_though_an_answer_was_lost(

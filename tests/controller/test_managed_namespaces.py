@@ -100,7 +100,7 @@ def test_a_pod_in_doubt_is_not_let_go_for_want_of_a_sight_of_its_namespace() -> 
     world = World(namespaces=LABELLED)
     world.add(make_namespace(), make_flavor(), make_cluster_queue(), make_local_queue("default"))
     world.observe()
-    world.core.receive(core.Observed(resources.NAMESPACES, Replaced((), (), "999999")))
+    world.core.receive(core.WatchMessage(resources.NAMESPACES, Replaced((), (), "999999")))
     world.unlisted.add(resources.NAMESPACES)
     add_pod_in_doubt(world)
     world.pass_time(2)

@@ -1,6 +1,6 @@
 """Neither an older event nor a late answer undoes a newer sight of an object."""
 
-from admission.controller.seeing.object_cache import Observed
+from admission.controller.seeing.object_cache import ObjectCache
 from admission.objects import views
 
 
@@ -9,7 +9,7 @@ def sight(uid: str, version: str) -> views.Object:
 
 
 def test_a_newer_version_replaces_an_older_one_and_not_the_reverse() -> None:
-    observed: Observed[str, views.Object] = Observed()
+    observed: ObjectCache[str, views.Object] = ObjectCache()
 
     assert observed.put("x", sight("u", "5"))
     assert not observed.put("x", sight("u", "4"))
@@ -19,7 +19,7 @@ def test_a_newer_version_replaces_an_older_one_and_not_the_reverse() -> None:
 
 
 def test_an_answer_that_comes_after_the_deletion_does_not_bring_the_object_back() -> None:
-    observed: Observed[str, views.Object] = Observed()
+    observed: ObjectCache[str, views.Object] = ObjectCache()
     observed.put("x", sight("u", "5"))
 
     assert observed.remove("x", "u")
@@ -28,7 +28,7 @@ def test_an_answer_that_comes_after_the_deletion_does_not_bring_the_object_back(
 
 
 def test_an_object_of_the_same_name_is_another_object() -> None:
-    observed: Observed[str, views.Object] = Observed()
+    observed: ObjectCache[str, views.Object] = ObjectCache()
     observed.put("x", sight("new", "9"))
 
     assert not observed.remove("x", "old")
@@ -36,7 +36,7 @@ def test_an_object_of_the_same_name_is_another_object() -> None:
 
 
 def test_an_answer_about_an_object_whose_name_another_has_by_now_changes_nothing() -> None:
-    observed: Observed[str, views.Object] = Observed()
+    observed: ObjectCache[str, views.Object] = ObjectCache()
     observed.put("x", sight("new", "9"))
 
     assert not observed.put("x", sight("old", "8"))
@@ -44,7 +44,7 @@ def test_an_answer_about_an_object_whose_name_another_has_by_now_changes_nothing
 
 
 def test_a_recreated_object_counts_though_the_old_ones_deletion_was_missed() -> None:
-    observed: Observed[str, views.Object] = Observed()
+    observed: ObjectCache[str, views.Object] = ObjectCache()
     observed.put("x", sight("old", "9"))
 
     assert observed.put("x", sight("new", "12"))

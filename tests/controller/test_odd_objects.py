@@ -46,7 +46,7 @@ def show(world: World, resource: Resource, document: dict[str, Any]) -> None:
         world.shown[resource] = (view,)
     else:
         world.unlisted.add(resource)
-    world.core.receive(core.Observed(resource, Upserted(view)))
+    world.core.receive(core.WatchMessage(resource, Upserted(view)))
     world.core.step()
 
 
@@ -235,7 +235,7 @@ def test_a_workload_that_only_a_bug_can_explain_is_left_alone(
         raise KeyError("a bug")
 
     with monkeypatch.context() as patched:
-        patched.setattr("admission.controller.queues.concerns.around", fail)
+        patched.setattr("admission.controller.queues.affected_workloads.around", fail)
         world.add_pod("worse")
         world.settle()
     world.pass_time(61)

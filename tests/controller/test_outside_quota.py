@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from admission.base import conditions, names, patches
-from admission.install.outside_quota import EVERYTHING, Chosen, Releaser
+from admission.install.outside_quota import EVERYTHING, Releaser, Selection
 from admission.kube import resources
 from admission.objects import views
 from admission.owners import integrations
@@ -18,7 +18,7 @@ def releaser(world: World) -> Releaser:
     return Releaser(world.store, integrations.DEFAULT, world.clock, world.clock.advance)
 
 
-def let_run(world: World, chosen: Chosen = EVERYTHING) -> set[str]:
+def let_run(world: World, chosen: Selection = EVERYTHING) -> set[str]:
     """Names of what was let run."""
     found = releaser(world)
     return {one.name for one in (*found.owners(chosen), *found.pods(chosen))}
@@ -122,7 +122,7 @@ def test_a_job_that_is_let_run_is_charged_and_goes_on() -> None:
     world = full_world()
     world.add(queued_job("job", pods=2))
     world.settle()
-    assert let_run(world, Chosen(kind="job")) == {"job"}
+    assert let_run(world, Selection(kind="job")) == {"job"}
     world.pass_time(90)
     job: dict[str, Any] = world.store.get(resources.JOBS, "job", "ml")
     assert job["spec"]["suspend"] is False
@@ -136,8 +136,8 @@ def test_only_what_is_chosen_is_let_run() -> None:
     world = full_world()
     world.add_pod("third", gpus=1)
     world.settle()
-    assert let_run(world, Chosen(namespace="elsewhere")) == set()
-    assert let_run(world, Chosen(namespace="ml", kind="pod", name="third")) == {"third"}
+    assert let_run(world, Selection(namespace="elsewhere")) == set()
+    assert let_run(world, Selection(namespace="ml", kind="pod", name="third")) == {"third"}
     assert world.is_gated("second")
 
 
@@ -150,7 +150,7 @@ def test_all_pods_of_a_group_are_let_run_together() -> None:
             annotations={names.POD_GROUP_TOTAL_COUNT: "2"},
         )
     world.settle()
-    assert let_run(world, Chosen(name="a", kind="pod")) == {"a", "b"}
+    assert let_run(world, Selection(name="a", kind="pod")) == {"a", "b"}
     world.pass_time(90)
     assert world.admitted() == {"first", "a", "b"}
     assert usage(world) == 6

@@ -11,7 +11,7 @@ import pytest
 from admission.base import names, patches
 from admission.base.names import ClusterQueueName
 from admission.controller.workloads import authorship
-from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome
+from admission.controller.writing.api_requests import ApiRequest, RequestResult, WritePurpose
 from admission.controller.writing.writer import Sender
 from admission.kube import resources
 from tests.builders.cluster import make_namespace
@@ -62,9 +62,9 @@ class Attributing:
         self._sender = sender
         self._entry = {"manager": manager, "fieldsV1": {"f:status": {"f:admission": {}}}}
 
-    def send(self, write: ApiRequest) -> Outcome:
+    def send(self, write: ApiRequest) -> RequestResult:
         outcome = self._sender.send(write)
-        if write.operation is not Operation.FIND_WRITER:
+        if write.operation is not WritePurpose.FIND_WRITER:
             return outcome
         metadata = outcome.object["metadata"] | {"managedFields": [self._entry]}
         return replace(outcome, object=outcome.object | {"metadata": metadata})
@@ -121,7 +121,7 @@ def test_who_wrote_a_reservation_is_asked_only_where_quota_is_exceeded() -> None
     world.settle()
 
     assert world.admitted() == {"first"}
-    assert not [one for one in world.sent if one.operation is Operation.FIND_WRITER]
+    assert not [one for one in world.sent if one.operation is WritePurpose.FIND_WRITER]
 
 
 def test_a_late_reservation_over_quota_is_withdrawn_before_its_pod_is_released() -> None:

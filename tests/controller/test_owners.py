@@ -5,7 +5,7 @@ import msgspec
 from admission.base import names, patches
 from admission.controller import core
 from admission.controller.writing import api_requests
-from admission.controller.writing.api_requests import Operation
+from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import resources
 from admission.kube.reflector import Deleted, Upserted
 from admission.objects import batch
@@ -39,7 +39,7 @@ def test_a_standby_keeps_no_pod_whole_that_has_a_workload() -> None:
     standby = Standby(world.store, world.clock)
     for resource in (resources.PODS, resources.WORKLOADS):
         listed = standby.listed(resource, WATCHED[resource])
-        standby.core.receive(core.Observed(resource, listed))
+        standby.core.receive(core.WatchMessage(resource, listed))
 
     assert kept_whole(standby) == 0
 
@@ -76,7 +76,7 @@ def test_an_answer_about_a_parent_says_nothing_about_its_child() -> None:
     world.store.create(resources.JOBS, child, "ml")
     world.observe()
     world.core.step()
-    (read,) = (one for one in world.queued if one.operation is Operation.FIND_PARENT)
+    (read,) = (one for one in world.queued if one.operation is WritePurpose.FIND_PARENT)
     label(world, "child", **{names.QUEUE_LABEL: "team-a"})
     world.observe()  # the label is seen before the answer about the parent
     world.send(read)
@@ -96,7 +96,7 @@ def test_a_job_that_waits_for_its_class_is_not_read_again_and_again() -> None:
         world.settle()
     sent = [one.operation for one in world.sent]
 
-    assert sent.count(Operation.READ_OWNER) <= 2  # for its Workload, and for the change
+    assert sent.count(WritePurpose.READ_OWNER) <= 2  # for its Workload, and for the change
 
 
 def test_nothing_is_left_of_a_workload_whose_end_was_seen_before_the_answer() -> None:
@@ -110,7 +110,7 @@ def test_nothing_is_left_of_a_workload_whose_end_was_seen_before_the_answer() ->
     world.core._flow.submit(deletion)
     world._queue.remove(deletion)
     outcome = world._sender.send(deletion)
-    world.core.receive(core.Observed(resources.WORKLOADS, Deleted(workload)))
+    world.core.receive(core.WatchMessage(resources.WORKLOADS, Deleted(workload)))
     world.core.receive(outcome)
 
     assert not world.core._pods._deleted
@@ -169,12 +169,12 @@ def test_an_answer_from_before_a_list_does_not_bring_a_pod_back() -> None:
     pod = world.pod("train")
     world.delete_pod("train")
     listed = world.listed(resources.PODS, WATCHED[resources.PODS])
-    world.core.receive(core.Observed(resources.PODS, listed))
+    world.core.receive(core.WatchMessage(resources.PODS, listed))
     between = str(int(pod.metadata.resource_version) + 1)
     assert int(between) <= int(listed.version)
     late = msgspec.structs.replace(pod.metadata, resource_version=between)
     world.core.receive(
-        core.Observed(resources.PODS, Upserted(msgspec.structs.replace(pod, metadata=late)))
+        core.WatchMessage(resources.PODS, Upserted(msgspec.structs.replace(pod, metadata=late)))
     )
 
     assert world.core._pods.index.get(next(iter(world.core._workloads))) is None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from admission.base import conditions, names, patches
-from admission.controller.writing.api_requests import Operation
+from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import resources
 from admission.kube.errors import NotFoundError
 from admission.objects import views
@@ -620,7 +620,7 @@ def test_a_group_is_evicted_as_a_whole_and_its_quota_is_held_until_all_have_ende
         told = {one.type: one for one in pod.status.conditions or ()}
         assert told[conditions.TERMINATION_TARGET].reason == "WorkloadEvictedDueToPreempted"
     operations = [one.operation for one in world.sent]
-    assert operations.index(Operation.MARK_OWNER) < operations.index(Operation.STOP_OWNER)
+    assert operations.index(WritePurpose.MARK_OWNER) < operations.index(WritePurpose.STOP_OWNER)
     assert world.is_gated("urgent")
 
     remove(world, "a")
@@ -878,7 +878,7 @@ def test_a_deactivated_group_that_lacks_pods_says_so_once() -> None:
         world.observe()
         world.core.step()
         world.send_one()
-    told = [one for one in world.sent if one.operation is Operation.EXPLAIN_POD]
+    told = [one for one in world.sent if one.operation is WritePurpose.EXPLAIN_POD]
     assert len([one for one in told if one.name == "c"]) == 1
     found = world.condition("c")
     assert found is not None
@@ -949,5 +949,5 @@ def test_a_group_that_has_begun_to_start_is_started_before_others_are_begun() ->
     world.settle()
 
     last = max(place for place, one in enumerate(world.sent) if one.name == "g4")
-    made = [one for one in world.sent[:last] if one.operation is Operation.CREATE_WORKLOAD]
+    made = [one for one in world.sent[:last] if one.operation is WritePurpose.CREATE_WORKLOAD]
     assert len(made) < 100

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from admission.base import names, patches
-from admission.controller.writing.api_requests import Operation
+from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import resources
 from admission.kube.api import Document
 from admission.objects import batch
@@ -200,9 +200,9 @@ def test_a_workload_is_adopted_with_one_write_and_its_spec_stays() -> None:
     assert (owner.kind, owner.name, owner.uid) == ("Job", "train", uid)
     assert found.metadata.label(names.JOB_UID_LABEL) == uid
     assert found.spec == before
-    adopting = [one for one in world.sent if one.operation is Operation.ADOPT_WORKLOAD]
+    adopting = [one for one in world.sent if one.operation is WritePurpose.ADOPT_WORKLOAD]
     assert len(adopting) == 1
-    assert [one.operation for one in world.sent].count(Operation.CREATE_WORKLOAD) == 0
+    assert [one.operation for one in world.sent].count(WritePurpose.CREATE_WORKLOAD) == 0
 
 
 def test_a_workload_that_was_made_in_its_jobs_name_is_compared_too() -> None:
@@ -313,7 +313,7 @@ def test_a_new_leader_goes_on_with_what_was_adopted() -> None:
     world = started().restarted()
     world.settle()
     assert is_running(world)
-    assert {one.operation for one in world.sent} <= {Operation.QUEUE_STATUS}
+    assert {one.operation for one in world.sent} <= {WritePurpose.QUEUE_STATUS}
 
 
 # -------------------------------------------------------------------------------- out of sync

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from admission.base import names, patches
-from admission.controller.writing.api_requests import Operation
+from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import resources
 from admission.kube.api import Document
 from admission.objects.workload import Workload
@@ -90,8 +90,8 @@ def test_a_pod_is_released_with_the_workload_it_names_and_that_is_its_own_then()
     assert found["wl"].metadata.label(names.JOB_UID_LABEL) == uid
     assert world.pod("one").metadata.annotation(names.WORKLOAD_ANNOTATION) == "wl"
     operations = [one.operation for one in world.sent]
-    assert operations.count(Operation.ADOPT_WORKLOAD) == 1
-    assert Operation.CREATE_WORKLOAD not in operations
+    assert operations.count(WritePurpose.ADOPT_WORKLOAD) == 1
+    assert WritePurpose.CREATE_WORKLOAD not in operations
     assert used(world) == "1"
 
 
@@ -192,4 +192,4 @@ def test_a_new_leader_goes_on_with_what_a_pod_adopted() -> None:
     world = with_both().restarted()
     world.settle()
     assert exists(world)
-    assert {one.operation for one in world.sent} <= {Operation.QUEUE_STATUS}
+    assert {one.operation for one in world.sent} <= {WritePurpose.QUEUE_STATUS}

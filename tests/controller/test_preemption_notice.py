@@ -10,7 +10,13 @@ import pytest
 
 from admission.base import conditions, names, patches
 from admission.config.gpu_configuration import GpuConfiguration
-from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result, Verb
+from admission.controller.writing.api_requests import (
+    ApiRequest,
+    RequestResult,
+    Result,
+    Verb,
+    WritePurpose,
+)
 from admission.kube import resources
 from admission.objects import views
 from admission.owners.row_owner import Document
@@ -143,9 +149,9 @@ def test_whoever_preempts_says_until_when_it_waits() -> None:
     assert found is not None
     assert found.reason == "WaitingForPreemptedWorkloads"
     assert found.message.endswith("; the last is stopped at 00:00:25 UTC.")
-    writes = sum(one.operation is Operation.EXPLAIN_POD for one in world.sent)
+    writes = sum(one.operation is WritePurpose.EXPLAIN_POD for one in world.sent)
     world.pass_time(15)
-    assert sum(one.operation is Operation.EXPLAIN_POD for one in world.sent) == writes
+    assert sum(one.operation is WritePurpose.EXPLAIN_POD for one in world.sent) == writes
 
 
 def test_without_the_annotation_a_preempted_pod_is_stopped_at_once() -> None:
@@ -235,7 +241,7 @@ class ShownOwner:
         metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
         self.world.shown[self.resource] = (msgspec.convert(self.document, Document),)
 
-    def answer(self, request: ApiRequest) -> Outcome:
+    def answer(self, request: ApiRequest) -> RequestResult:
         if request.resource != self.resource:
             return self.send(request)
         if request.patch is not None:
@@ -243,7 +249,7 @@ class ShownOwner:
             self.document = jsonpatch.apply_patch(self.document, operations)
             self.show()
         found = msgspec.convert(self.document, request.into)
-        return Outcome(request=request, result=Result.DONE, object=found)
+        return RequestResult(request=request, result=Result.DONE, object=found)
 
     def runs(self) -> bool:
         return not self.document["spec"]["suspend"]
@@ -524,9 +530,9 @@ def test_a_moment_that_the_server_refuses_to_write_holds_up_no_stop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = ordered_world()
-    refuse(world, Operation.ANNOUNCE_STOP, monkeypatch)
+    refuse(world, WritePurpose.ANNOUNCE_STOP, monkeypatch)
     run(world)
     world.add_pod("urgent", gpus=QUOTA, labels=HIGH)
     world.settle()
     stops_after(world, 20, is_there(world))
-    assert sum(one.operation is Operation.ANNOUNCE_STOP for one in world.sent) == 1
+    assert sum(one.operation is WritePurpose.ANNOUNCE_STOP for one in world.sent) == 1

@@ -11,7 +11,7 @@ from admission.base import patches
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.controller import core
 from admission.controller.quarantine import Unreadable
-from admission.controller.writing.api_requests import Operation
+from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import decoding, resources
 from admission.kube.api import EventType
 from admission.kube.reflector import Replaced
@@ -190,7 +190,7 @@ def test_a_waiting_workload_that_breaks_a_rule_says_which_on_itself() -> None:
     container["resources"] = {"requests": {"nvidia.com/gpu": "many"}}
     world = restarted(before, "big", spec=spec)
     world.pass_time(3)
-    first = next(write for write in world.sent if write.operation is Operation.EXPLAIN_WORKLOAD)
+    first = next(write for write in world.sent if write.operation is WritePurpose.EXPLAIN_WORKLOAD)
     assert first.document is not None
     conditions = first.document["status"]["conditions"]
     (told,) = [one for one in conditions if one["type"] == "QuotaReserved"]
@@ -243,7 +243,7 @@ def test_what_cannot_be_told_to_leave_is_nobodys_victim_and_another_one_is(damag
 def test_a_new_leader_knows_what_a_quarantined_workload_holds() -> None:
     world = restarted(holding(), "first", spec=UNREADABLE)
     world.settle()
-    world.core.receive(core.Lead())
+    world.core.receive(core.LeaderStarted())
     world.settle()
 
     assert world.used() == 3

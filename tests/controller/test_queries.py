@@ -12,8 +12,8 @@ from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.controller.queries import Query, Reader
 from admission.kube import resources
 from admission.objects.workload import Workload
-from admission.scheduling.ledger import Tally
 from admission.scheduling.pending import PendingSnapshot
+from admission.scheduling.quota_holders import HolderCounts
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.controller.world import World
@@ -143,7 +143,7 @@ def test_an_overview_tells_quota_its_use_and_what_is_asked_for(world: World) -> 
 def test_what_was_told_to_leave_is_leaving_until_it_has_left(world: World, evicted: bool) -> None:
     (held,) = ask(world, lambda reader: reader.holders(GPUS))
     one = replace(held, evicted=evicted)
-    tally = Tally()
+    tally = HolderCounts()
     tally.count(one, 1)
     assert tally.leaving == (tally.reservation if evicted else {})
     tally.count(one, -1)

@@ -8,10 +8,10 @@ from typing import Any, Final
 import pytest
 
 from admission.base import names, patches, quantity
-from admission.config.gpu_configuration import Controller
+from admission.config.gpu_configuration import ControllerSettings
 from admission.controller import core
 from admission.controller.queues import queuestatus
-from admission.controller.writing.api_requests import Operation
+from admission.controller.writing.api_requests import WritePurpose
 from admission.controller.writing.writer import Sender
 from admission.kube import resources
 from admission.objects import crds
@@ -54,7 +54,7 @@ def share(world: World, resource: resources.Resource, name: str) -> int | None:
 
 def status_writes(world: World) -> list[str]:
     """Names of the objects whose status was written since the last call."""
-    found = [write.name for write in world.sent if write.operation is Operation.QUEUE_STATUS]
+    found = [write.name for write in world.sent if write.operation is WritePurpose.QUEUE_STATUS]
     world.sent.clear()
     return found
 
@@ -120,7 +120,7 @@ def test_many_statuses_that_are_due_at_once_leave_room_for_other_writes() -> Non
     )
     world.observe()
     world.core.step()
-    assert 0 < len(world._queue) <= Controller().writers / 2
+    assert 0 < len(world._queue) <= ControllerSettings().writers / 2
 
     world.pass_time(1)
     assert all(world.status_of(name)["conditions"] for name in names_of_queues)
@@ -497,7 +497,7 @@ def test_a_standby_takes_past_usage_from_the_status_and_not_from_what_it_reckone
         assert standby.core.step() is None  # it decides nothing
     told = past(world)
 
-    standby.core.receive(core.Lead())
+    standby.core.receive(core.LeaderStarted())
     standby.settle()
 
     assert past(standby) == told
@@ -566,7 +566,7 @@ def test_the_answer_to_a_write_does_not_bring_a_deleted_object_back() -> None:
     world.core.step()
 
     # no queue lists the flavor any more, so it is let go
-    assert [one.name for one in world._queue if one.operation is Operation.HOLD_OR_RELEASE] == [
+    assert [one.name for one in world._queue if one.operation is WritePurpose.HOLD_OR_RELEASE] == [
         "a100"
     ]
 

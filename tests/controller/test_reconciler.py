@@ -6,14 +6,14 @@ import pytest
 
 from admission.base import patches
 from admission.base.names import WorkloadKey
-from admission.controller.reconciler import Plan
-from admission.controller.writing.api_requests import Operation
+from admission.controller.reconciler import ReconcilePlan
+from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import resources
 from tests.builders.workloads import make_workload
 from tests.controller.world import World, ready_world
 
 
-def plan_of(world: World, key: WorkloadKey) -> Plan:
+def plan_of(world: World, key: WorkloadKey) -> ReconcilePlan:
     return world.core._reconciler.reconcile(key)
 
 
@@ -40,7 +40,11 @@ def test_a_pod_is_planned_for_step_by_step() -> None:
         world.send_one()
         world.observe()
         world.core._queue.add_decided(world.core._scheduling.run())
-    assert planned == [Operation.CREATE_WORKLOAD, Operation.RESERVE_QUOTA, Operation.START_OWNER]
+    assert planned == [
+        WritePurpose.CREATE_WORKLOAD,
+        WritePurpose.RESERVE_QUOTA,
+        WritePurpose.START_OWNER,
+    ]
 
 
 def test_the_same_objects_give_the_same_plan() -> None:
@@ -53,7 +57,7 @@ def test_the_same_objects_give_the_same_plan() -> None:
 
 
 def test_nothing_is_planned_for_what_is_not_there() -> None:
-    assert plan_of(ready_world(), WorkloadKey("ml", "nobody")) == Plan()
+    assert plan_of(ready_world(), WorkloadKey("ml", "nobody")) == ReconcilePlan()
 
 
 def test_a_plan_says_when_time_alone_changes_it() -> None:
@@ -63,7 +67,7 @@ def test_a_plan_says_when_time_alone_changes_it() -> None:
     world.add(document)
     world.settle()
     plan = plan_of(world, WorkloadKey("ml", "train"))
-    assert plan == Plan(again=world.clock.now() + timedelta(seconds=60))
+    assert plan == ReconcilePlan(again=world.clock.now() + timedelta(seconds=60))
 
 
 def test_a_plan_carries_the_event_that_is_recorded_with_its_request() -> None:
@@ -75,7 +79,7 @@ def test_a_plan_carries_the_event_that_is_recorded_with_its_request() -> None:
     world.observe()
     plan = plan_of(world, WorkloadKey("ml", "train"))
     assert plan.request is not None
-    assert plan.request.operation is Operation.EVICT
+    assert plan.request.operation is WritePurpose.EVICT
     assert plan.event is not None
     regarding, event = plan.event
     assert (regarding["name"], event.reason) == ("train", "EvictedDueToDeactivated")

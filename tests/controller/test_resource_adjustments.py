@@ -11,7 +11,7 @@ import pytest
 from admission.base import names, patches
 from admission.controller import core, watched
 from admission.controller.devices import claims
-from admission.controller.writing.api_requests import Operation
+from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import resources
 from admission.kube.reflector import Replaced
 from admission.objects import pods, views
@@ -275,7 +275,7 @@ def test_what_was_decided_before_a_change_stands_though_its_write_is_under_way()
     world.add(workload("early"))
     world.observe()
     world.core.step()
-    assert [write.operation for write in world.queued] == [Operation.RESERVE_QUOTA]
+    assert [write.operation for write in world.queued] == [WritePurpose.RESERVE_QUOTA]
     replace(world, limit_range(defaultRequest={"cpu": "20"}))
     world.add(workload("late", asked={"cpu": "6"}))
     world.observe()
@@ -293,13 +293,13 @@ def test_nothing_is_decided_before_it_is_known_which_limits_there_are() -> None:
     world.add(workload("w"))
     for resource, into in watched.WATCHED.items():
         page = other.store.list(resource, into=into)
-        other.core.receive(core.Observed(resource, Replaced(page.items)))
+        other.core.receive(core.WatchMessage(resource, Replaced(page.items)))
     assert not other.core.synced
 
     rows = watched.rows(integrations.DEFAULT)
     for resource in (resources.RUNTIME_CLASSES, *claims.WATCHED, *rows):
         assert not other.core.synced
-        other.core.receive(core.Observed(resource, Replaced(())))
+        other.core.receive(core.WatchMessage(resource, Replaced(())))
     assert other.core.synced
 
 

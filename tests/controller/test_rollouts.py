@@ -9,7 +9,7 @@ from admission.controller.watched_owners.owners import resource_of
 from admission.kube import resources
 from admission.objects import views
 from admission.owners import serving
-from admission.owners.serving_group import Document
+from admission.owners.serving_group import ServingDocument
 from tests.chaos import invariants
 from tests.controller.test_audit import Audits
 from tests.controller.world import World, ready_world
@@ -76,7 +76,7 @@ def deploy(world: World, replicas: int = 1, name: str = "web", **strategy: Any) 
         namespace="ml", name=name, uid=f"uid-{name}", labels={names.QUEUE_LABEL: "team-a"}
     )
     spec: dict[str, Any] = {"replicas": replicas, "strategy": strategy or {"type": "Recreate"}}
-    world.shown[DEPLOYMENTS] = (Document(metadata=meta, spec=spec),)
+    world.shown[DEPLOYMENTS] = (ServingDocument(metadata=meta, spec=spec),)
     world.settle()
 
 

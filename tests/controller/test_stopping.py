@@ -3,18 +3,23 @@
 from typing import Any
 
 from admission.base import names, patches
-from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
+from admission.controller.writing.api_requests import (
+    ApiRequest,
+    RequestResult,
+    Result,
+    WritePurpose,
+)
 from admission.kube import errors, resources
 from admission.kube.api import Document
 from admission.objects import views
 from tests.controller.world import World, ready_world
 
 ENDS = (
-    Operation.MARK_OWNER,
-    Operation.STOP_OWNER,
-    Operation.CLEAR_RESERVATION,
-    Operation.FINISH_WORKLOAD,
-    Operation.DELETE_WORKLOAD,
+    WritePurpose.MARK_OWNER,
+    WritePurpose.STOP_OWNER,
+    WritePurpose.CLEAR_RESERVATION,
+    WritePurpose.FINISH_WORKLOAD,
+    WritePurpose.DELETE_WORKLOAD,
 )
 LASTING = ["example.com/kept"]
 
@@ -45,7 +50,7 @@ def evict(world: World, name: str = "train", reason: str = "Preempted") -> None:
     world.store.patch(resources.WORKLOADS, found.metadata.name, change, "ml", subresource="status")
 
 
-def ends(world: World) -> list[Operation]:
+def ends(world: World) -> list[WritePurpose]:
     """The writes with which pods are stopped and Workloads end, in order."""
     return [write.operation for write in world.sent if write.operation in ENDS]
 
@@ -70,7 +75,7 @@ def test_a_stopped_pod_says_why_before_it_is_deleted() -> None:
     assert (found.status, found.reason) == ("True", "WorkloadEvictedDueToPreempted")
     assert found.message == "by a test"
     assert world.pod("train").metadata.deletion_timestamp
-    assert ends(world)[:2] == [Operation.MARK_OWNER, Operation.STOP_OWNER]
+    assert ends(world)[:2] == [WritePurpose.MARK_OWNER, WritePurpose.STOP_OWNER]
 
 
 def test_a_stop_costs_one_write_more_than_its_deletion() -> None:
@@ -78,7 +83,7 @@ def test_a_stop_costs_one_write_more_than_its_deletion() -> None:
     running(world)
     evict(world)
     world.settle()
-    assert ends(world) == [Operation.MARK_OWNER, Operation.STOP_OWNER]
+    assert ends(world) == [WritePurpose.MARK_OWNER, WritePurpose.STOP_OWNER]
 
 
 def test_conditions_that_others_wrote_meanwhile_stay() -> None:
@@ -87,7 +92,7 @@ def test_conditions_that_others_wrote_meanwhile_stay() -> None:
     evict(world)
     world.observe()
     world.core.step()
-    (mark,) = [write for write in world.queued if write.operation is Operation.MARK_OWNER]
+    (mark,) = [write for write in world.queued if write.operation is WritePurpose.MARK_OWNER]
     ready = {"conditions": [{"type": "Ready", "status": "True"}], "message": "by the kubelet"}
     change = patches.merge({"status": ready})
     world.store.patch(resources.PODS, "train", change, "ml", subresource="status")
@@ -105,20 +110,20 @@ def test_a_pod_on_which_nothing_can_be_written_is_deleted_all_the_same() -> None
 
     class Forbidding:
         def send(self, write: ApiRequest) -> Any:
-            if write.operation is not Operation.MARK_OWNER:
+            if write.operation is not WritePurpose.MARK_OWNER:
                 return sender.send(write)
             return refused(write)
 
     world._sender = Forbidding()  # type: ignore[assignment]
     world.settle()
     world.pass_time(5)
-    assert Operation.STOP_OWNER in ends(world)
-    assert ends(world).count(Operation.MARK_OWNER) == 1
+    assert WritePurpose.STOP_OWNER in ends(world)
+    assert ends(world).count(WritePurpose.MARK_OWNER) == 1
 
 
 def refused(write: ApiRequest) -> Any:
     error = errors.make(403, "forbidden", reason="Forbidden")
-    return Outcome(request=write, result=Result.REFUSED, error=error)
+    return RequestResult(request=write, result=Result.REFUSED, error=error)
 
 
 def test_a_workload_gives_its_quota_back_before_it_ends_with_its_pod() -> None:
@@ -134,7 +139,7 @@ def test_a_workload_gives_its_quota_back_before_it_ends_with_its_pod() -> None:
     assert said(found, "Admitted")[:2] == ("False", "NoReservation")
     gone = "The workload's owner no longer exists"
     assert said(found, "Finished") == ("True", "OwnerNotFound", gone)
-    assert ends(world)[2:] == [Operation.CLEAR_RESERVATION, Operation.FINISH_WORKLOAD]
+    assert ends(world)[2:] == [WritePurpose.CLEAR_RESERVATION, WritePurpose.FINISH_WORKLOAD]
 
 
 def test_a_pod_that_a_user_deletes_ends_its_workload_at_once() -> None:
@@ -142,7 +147,7 @@ def test_a_pod_that_a_user_deletes_ends_its_workload_at_once() -> None:
     running(world, finalizers=LASTING)
     world.delete_pod("train")
     world.settle()
-    assert ends(world) == [Operation.FINISH_WORKLOAD]
+    assert ends(world) == [WritePurpose.FINISH_WORKLOAD]
 
 
 def test_an_evicted_pod_that_was_not_released_is_tried_again() -> None:
@@ -156,7 +161,7 @@ def test_an_evicted_pod_that_was_not_released_is_tried_again() -> None:
     evict(world)
     later = world.restarted()
     later.settle()
-    assert ends(later) == [Operation.CLEAR_RESERVATION]
+    assert ends(later) == [WritePurpose.CLEAR_RESERVATION]
     assert later.admitted() == {"train"}
 
 

@@ -7,23 +7,23 @@ import pytest
 
 from admission.base import patches
 from admission.base.names import GPU_PRODUCT_LABEL, GPU_RESOURCE, WorkloadKey
-from admission.config.gpu_configuration import Controller
+from admission.config.gpu_configuration import ControllerSettings
 from admission.controller import core
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import (
     ApiRequest,
-    Operation,
-    Outcome,
     QueueKey,
+    RequestResult,
     Result,
     Verb,
+    WritePurpose,
 )
 from admission.controller.writing.flow_control import FlowControl
 from admission.kube.api import Document
 from admission.kube.reflector import Deleted, Upserted
 from admission.kube.resources import CLUSTER_QUEUES, NODES, PODS, WORKLOADS
 from admission.objects import views
-from admission.scheduling.state import State
+from admission.scheduling.state import SchedulerState
 from tests.builders.cluster import make_node
 from tests.builders.workloads import make_workload
 from tests.clocks import FakeClock
@@ -56,10 +56,10 @@ def test_who_has_quota_is_released_before_new_ones_are_begun() -> None:
     world = crowded_world()
     world.settle()
     order = [(write.operation, write.key) for write in world.sent]
-    for reserved in [lane for operation, lane in order if operation is Operation.RESERVE_QUOTA]:
-        first = order.index((Operation.RESERVE_QUOTA, reserved))
-        last = order.index((Operation.START_OWNER, reserved))
-        begun = [p for p, _ in order[first:last] if p is Operation.CREATE_WORKLOAD]
+    for reserved in [lane for operation, lane in order if operation is WritePurpose.RESERVE_QUOTA]:
+        first = order.index((WritePurpose.RESERVE_QUOTA, reserved))
+        last = order.index((WritePurpose.START_OWNER, reserved))
+        begun = [p for p, _ in order[first:last] if p is WritePurpose.CREATE_WORKLOAD]
         assert len(begun) <= _HANDED_OVER
 
 
@@ -78,7 +78,7 @@ def test_the_end_of_a_pod_that_is_gone_before_its_turn_is_not_written_down() -> 
     world.delete_pod("ended")
     world.settle()
 
-    assert Operation.FINISH_WORKLOAD not in {write.operation for write in world.sent}
+    assert WritePurpose.FINISH_WORKLOAD not in {write.operation for write in world.sent}
     assert len(world.admitted()) == _PODS
 
 
@@ -94,19 +94,19 @@ class _Unsent:
 
 def test_a_write_that_waits_to_be_sent_again_does_not_count_as_handed_over() -> None:
     clock, writer = FakeClock(), _Unsent()
-    flow = FlowControl(writer, clock, most=8)
+    flow = FlowControl(writer, clock, maximum=8)
     write = api_requests.find_workload(WorkloadKey("ml", "train"))
     flow.submit(write)
     assert flow.sending == 1
 
-    flow.complete(Outcome(request=write, result=Result.UNKNOWN))
+    flow.complete(RequestResult(request=write, result=Result.UNKNOWN))
     assert (flow.sending, flow.in_flight) == (0, 1)
 
     clock.advance(2)
     flow.due()
     assert (flow.sending, len(writer.api_requests)) == (1, 2)
 
-    flow.complete(Outcome(request=write, result=Result.DONE))
+    flow.complete(RequestResult(request=write, result=Result.DONE))
     assert (flow.sending, flow.in_flight) == (0, 0)
 
 
@@ -129,7 +129,7 @@ def undecided_world() -> World:
 
 def reservations(world: World) -> list[ApiRequest]:
     """Writes of reservations that were handed over and not sent."""
-    return [write for write in world._queue if write.operation is Operation.RESERVE_QUOTA]
+    return [write for write in world._queue if write.operation is WritePurpose.RESERVE_QUOTA]
 
 
 def reserved(world: World) -> int:
@@ -175,7 +175,7 @@ def test_a_decision_whose_write_got_no_answer_gives_its_place_to_another() -> No
     turn(world)
     world.clock.advance(1)
     turn(world)
-    world.core.receive(Outcome(request=world._queue[0], result=Result.UNKNOWN))
+    world.core.receive(RequestResult(request=world._queue[0], result=Result.UNKNOWN))
     turn(world)
     assert len({write.name for write in reservations(world)}) == _WRITERS + 1
 
@@ -186,7 +186,7 @@ def test_while_writers_are_busy_texts_are_sent_one_by_one_and_far_between() -> N
     world.observe()
     turn(world)
     assert reserved(world) == _WRITERS
-    world.clock.advance(Controller().waiting_after.total_seconds())
+    world.clock.advance(ControllerSettings().waiting_after.total_seconds())
     turn(world)
 
     assert len(texts(world)) == 1
@@ -210,10 +210,14 @@ def test_texts_are_sent_without_pause_once_nothing_else_was_written_for_a_second
     assert reserved(world) == 1
     send_everything(world)
 
-    world.clock.advance(Controller().waiting_after.total_seconds() - 0.1)
+    world.clock.advance(ControllerSettings().waiting_after.total_seconds() - 0.1)
     turn(world)
     told = [write.operation for write in world._queue]
-    assert told == [Operation.QUEUE_STATUS, Operation.QUEUE_STATUS, Operation.EXPLAIN_WORKLOAD]
+    assert told == [
+        WritePurpose.QUEUE_STATUS,
+        WritePurpose.QUEUE_STATUS,
+        WritePurpose.EXPLAIN_WORKLOAD,
+    ]
     send_what_tells(world)
     turn(world)
     assert texts(world) == []
@@ -239,12 +243,12 @@ def send_what_tells(world: World) -> None:
 
 def texts(world: World) -> list[ApiRequest]:
     """Texts that were handed over and not sent."""
-    return [write for write in world._queue if write.operation is Operation.EXPLAIN_WORKLOAD]
+    return [write for write in world._queue if write.operation is WritePurpose.EXPLAIN_WORKLOAD]
 
 
 def statuses_waiting(world: World) -> int:
     """Writes of queue statuses that were handed over and not sent."""
-    return sum(write.operation is Operation.QUEUE_STATUS for write in world._queue)
+    return sum(write.operation is WritePurpose.QUEUE_STATUS for write in world._queue)
 
 
 def test_queue_statuses_wait_at_most_two_seconds_for_decisions() -> None:
@@ -305,7 +309,7 @@ def test_reasons_have_their_turn_while_statuses_take_all_the_room(
             flow.submit(
                 ApiRequest(
                     key=key,
-                    operation=Operation.QUEUE_STATUS,
+                    operation=WritePurpose.QUEUE_STATUS,
                     verb=Verb.REPLACE,
                     resource=CLUSTER_QUEUES,
                     name=key.name,
@@ -315,9 +319,11 @@ def test_reasons_have_their_turn_while_statuses_take_all_the_room(
     monkeypatch.setattr(world.core._statuses, "send", send)
     for _ in range(4):
         turn(world, 1)
-        world.core._flow.complete(Outcome(request=world._queue.popleft(), result=Result.DONE))
+        world.core._flow.complete(
+            RequestResult(request=world._queue.popleft(), result=Result.DONE)
+        )
         world.core._has_changed = True
-    assert Operation.EXPLAIN_POD in {write.operation for write in world.queued}
+    assert WritePurpose.EXPLAIN_POD in {write.operation for write in world.queued}
 
 
 def test_a_list_tells_of_requests_without_an_answer() -> None:
@@ -329,10 +335,10 @@ def test_a_list_tells_of_requests_without_an_answer() -> None:
     (create,) = world.queued
     world._sender.send(create)
     world._queue.clear()
-    world.core.receive(Outcome(request=create, result=Result.UNKNOWN))
+    world.core.receive(RequestResult(request=create, result=Result.UNKNOWN))
     assert world.core._flow.unknown == 1
     listed = world.listed(WORKLOADS, WATCHED[WORKLOADS])
-    world.core.receive(core.Observed(WORKLOADS, listed))
+    world.core.receive(core.WatchMessage(WORKLOADS, listed))
     assert world.core._flow.unknown == 0
 
 
@@ -343,13 +349,15 @@ def test_a_pod_that_leaves_a_watch_by_label_may_still_be_there() -> None:
     start = None
     while start is None:
         world.core.step()
-        start = next((one for one in world.queued if one.operation is Operation.START_OWNER), None)
+        start = next(
+            (one for one in world.queued if one.operation is WritePurpose.START_OWNER), None
+        )
         if start is None:
             world.send_one()
             world.observe()
     world._queue.clear()
-    world.core.receive(Outcome(request=start, result=Result.UNKNOWN))
-    gone = core.Observed(PODS, Deleted(views.Object(metadata=world.pod("pod").metadata)))
+    world.core.receive(RequestResult(request=start, result=Result.UNKNOWN))
+    gone = core.WatchMessage(PODS, Deleted(views.Object(metadata=world.pod("pod").metadata)))
     world.core._show(gone.resource, gone.change)
     assert world.core._flow.unknown == 1
 
@@ -377,8 +385,8 @@ def test_a_report_of_a_node_that_says_nothing_new_calls_for_no_turn(
     status = patches.merge({"status": change})
     world.store.patch(NODES, "n1", status, subresource="status")
     view = world.store.get(NODES, "n1", into=views.Node)
-    world.core.receive(core.Observed(NODES, Upserted(view)))
-    with mock.patch.object(State, "has_work", autospec=True, return_value=False) as turns:
+    world.core.receive(core.WatchMessage(NODES, Upserted(view)))
+    with mock.patch.object(SchedulerState, "has_work", autospec=True, return_value=False) as turns:
         world.core.step()
 
     assert bool(turns.call_count) is is_turn

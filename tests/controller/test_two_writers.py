@@ -5,7 +5,12 @@ from typing import Any, Final
 import pytest
 
 from admission.base import patches
-from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
+from admission.controller.writing.api_requests import (
+    ApiRequest,
+    RequestResult,
+    Result,
+    WritePurpose,
+)
 from tests.controller.world import World, ready_world
 
 SECONDS: Final = 60
@@ -18,13 +23,13 @@ class Rival:
         results: what came of the controller's requests.
     """
 
-    def __init__(self, world: World, operation: Operation) -> None:
+    def __init__(self, world: World, operation: WritePurpose) -> None:
         self._world, self._operation, self._sender = world, operation, world._sender
         self._writes = 0
         self.results: list[Result] = []
         self.is_away = False
 
-    def send(self, request: ApiRequest) -> Outcome:
+    def send(self, request: ApiRequest) -> RequestResult:
         is_ours = request.operation is self._operation
         if is_ours and not self.is_away:
             self._writes += 1
@@ -48,7 +53,7 @@ class Rival:
         )
 
 
-def beside(world: World, operation: Operation) -> Rival:
+def beside(world: World, operation: WritePurpose) -> Rival:
     rival = Rival(world, operation)
     world._sender = rival  # type: ignore[assignment]
     return rival
@@ -63,7 +68,7 @@ def kept(world: World) -> dict[str, int]:
 def test_a_queue_status_that_another_program_writes_too_is_written_once_in_an_interval() -> None:
     world = ready_world()
     world.pass_time(3)
-    rival = beside(world, Operation.QUEUE_STATUS)
+    rival = beside(world, WritePurpose.QUEUE_STATUS)
     world.add_pod("train")
     world.pass_time(10)
     before, begun = kept(world), len(rival.results)
@@ -79,9 +84,9 @@ def test_a_queue_status_that_another_program_writes_too_is_written_once_in_an_in
     assert not world.core._flow._conflicts
 
 
-@pytest.mark.parametrize("operation", [Operation.RESERVE_QUOTA, Operation.FINISH_WORKLOAD])
+@pytest.mark.parametrize("operation", [WritePurpose.RESERVE_QUOTA, WritePurpose.FINISH_WORKLOAD])
 def test_a_workload_that_another_program_writes_each_time_is_tried_ever_more_rarely(
-    operation: Operation,
+    operation: WritePurpose,
 ) -> None:
     world = ready_world()
     rival = beside(world, operation)
@@ -105,7 +110,7 @@ def test_a_workload_that_another_program_writes_each_time_is_tried_ever_more_rar
 
 def test_a_workload_that_another_program_writes_now_and_then_is_not_held_up() -> None:
     world = ready_world()
-    rival = beside(world, Operation.RESERVE_QUOTA)
+    rival = beside(world, WritePurpose.RESERVE_QUOTA)
     world.add_pod("train")
     world.observe()
     world.core.step()

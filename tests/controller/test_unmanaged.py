@@ -11,12 +11,12 @@ from admission.base import names
 from admission.base.names import ClusterQueueName
 from admission.base.namespaces import ManagedNamespaces
 from admission.controller.watched_owners.owners import resource_of
-from admission.controller.writing.api_requests import Operation
+from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import resources
 from admission.kube.errors import NotFoundError
 from admission.objects import gangs, owner_rows, views
 from admission.owners import row_owner, serving
-from admission.owners.serving_group import Document
+from admission.owners.serving_group import ServingDocument
 from tests.builders.cluster import make_node
 from tests.builders.jobs import queued_job
 from tests.builders.pods import group_pod, pod_view, queued_pod
@@ -93,7 +93,7 @@ def a_statefulset(world: World) -> None:
     labels = {names.QUEUE_LABEL: "team-a"}
     meta = views.ObjectMeta(namespace="ml", name="web", uid="u", labels=labels)
     world.shown[resource_of(serving.STATEFUL_SET.kind)] = (
-        Document(metadata=meta, spec={"replicas": 2}),
+        ServingDocument(metadata=meta, spec={"replicas": 2}),
     )
     world.shown[resources.PODS] = tuple(
         pod_view(name, uid=name, metadata=CONTROLLED, **ON_NODE) for name in ("web-0", "web-1")
@@ -104,7 +104,9 @@ def a_deployment(world: World) -> None:
     labels = {names.QUEUE_LABEL: "team-a"}
     meta = views.ObjectMeta(namespace="ml", name="web", uid="u", labels=labels)
     spec = {"replicas": 1, "strategy": {"type": "Recreate"}}
-    world.shown[resource_of(serving.DEPLOYMENT.kind)] = (Document(metadata=meta, spec=spec),)
+    world.shown[resource_of(serving.DEPLOYMENT.kind)] = (
+        ServingDocument(metadata=meta, spec=spec),
+    )
     run(world, queued_pod("web-1", **ON_NODE))
     drop(world, "web-1")
 
@@ -119,7 +121,7 @@ def a_pod_that_loses_these_labels(world: World) -> None:
     run(world, queued_pod("train", **ON_NODE))
 
 
-HARMLESS: Final = {Operation.QUEUE_STATUS, Operation.FIND_PARENT, Operation.LET_CHILD_GO}
+HARMLESS: Final = {WritePurpose.QUEUE_STATUS, WritePurpose.FIND_PARENT, WritePurpose.LET_CHILD_GO}
 """A Job that has our mark, as whoever copies a manifest copies it, loses it and runs on."""
 PATHS: Final[tuple[Callable[[World], None], ...]] = (
     a_pod, a_job, a_job_of_a_job, an_owner_of_every_kind, a_group, a_podgroup, a_statefulset,
@@ -165,5 +167,5 @@ def test_the_same_in_a_managed_namespace_is_stopped_or_charged(
     path(world)
     world.pass_time(3)
 
-    done = {one.operation for one in world.sent} - {Operation.QUEUE_STATUS}
+    done = {one.operation for one in world.sent} - {WritePurpose.QUEUE_STATUS}
     assert done

@@ -8,7 +8,7 @@ from admission.base import patches
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import views
-from admission.owners.serving_group import Document
+from admission.owners.serving_group import ServingDocument
 from admission.reasons.catalogue import Code
 from tests.builders.jobs import queued_job
 from tests.builders.workloads import make_pod_set, make_workload
@@ -111,7 +111,7 @@ def test_what_owns_a_pod_is_told_too() -> None:
 def test_the_deployment_of_a_pod_is_told_and_not_its_replica_set() -> None:
     world = full_world()
     meta = views.ObjectMeta(namespace="ml", name="web", uid="uid-web", resource_version="1")
-    world.shown[resources.DEPLOYMENTS] = (Document(metadata=meta),)
+    world.shown[resources.DEPLOYMENTS] = (ServingDocument(metadata=meta),)
     hash_ = {"pod-template-hash": "abc"}
     add_owned(world, "web-abc-x", "ReplicaSet", "web-abc", labels=hash_)
     world.pass_time(32)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from admission.controller.writing import api_requests
-from admission.controller.writing.api_requests import Operation, QueueKey, Verb
+from admission.controller.writing.api_requests import QueueKey, Verb, WritePurpose
 from admission.kube import resources
 from admission.objects import views
 from admission.objects.workload import Workload
@@ -43,12 +43,14 @@ def workload(status: dict[str, Any]) -> Workload:
 def test_a_status_is_replaced_where_every_member_that_it_has_is_given_anew(
     found: dict[str, Any], changes: dict[str, Any], verb: Verb
 ) -> None:
-    write = api_requests.set_workload_status(workload(found), Operation.RESERVE_QUOTA, changes)
+    write = api_requests.set_workload_status(workload(found), WritePurpose.RESERVE_QUOTA, changes)
     assert (write.verb, write.subresource) == (verb, "status")
 
 
 def test_a_status_that_is_replaced_is_that_of_the_version_that_was_decided_on() -> None:
-    write = api_requests.set_workload_status(workload(_WAITS), Operation.RESERVE_QUOTA, _RESERVED)
+    write = api_requests.set_workload_status(
+        workload(_WAITS), WritePurpose.RESERVE_QUOTA, _RESERVED
+    )
     status = {key: value for key, value in _RESERVED.items() if value is not None}
     assert write.document == {"metadata": _METADATA, "status": status}
 

@@ -16,9 +16,9 @@ from admission.config.kueue_configuration import Configuration
 from admission.controller import core, watched
 from admission.controller.core import Core
 from admission.controller.quarantine import Unreadable
-from admission.controller.queues.accounting import Accounting
+from admission.controller.queues.accounting import KueueMetrics
 from admission.controller.watched_owners import pod_groups
-from admission.controller.writing.api_requests import ApiRequest, Outcome
+from admission.controller.writing.api_requests import ApiRequest, RequestResult
 from admission.controller.writing.writer import Sender
 from admission.gpu import catalogue
 from admission.kube import resources
@@ -30,8 +30,8 @@ from admission.objects.workload import Workload
 from admission.owners import integrations
 from admission.sandbox.store import Store
 from admission.scheduling import model
-from admission.scheduling.state import State
-from admission.scheduling.transformation import NO_RULES, Rules
+from admission.scheduling.state import SchedulerState
+from admission.scheduling.transformation import NO_RULES, TransformationRules
 from tests.builders.cluster import make_namespace
 from tests.builders.metadata import make_condition
 from tests.builders.pods import queued_pod
@@ -110,7 +110,7 @@ class World:
         *,
         kueue: Configuration | None = None,
         gpu: GpuConfiguration | None = None,
-        rules: Rules = NO_RULES,
+        rules: TransformationRules = NO_RULES,
         namespaces: ManagedNamespaces = MANAGED,
         rng: random.Random | None = None,
     ) -> None:
@@ -129,7 +129,7 @@ class World:
         self._queue: deque[ApiRequest] = deque()
         self._sender = Sender(self.store, self.clock, threading.Event())
         self.config = config
-        self.state = State(config)
+        self.state = SchedulerState(config)
         self.core = Core(
             state=self.state,
             writer=self,
@@ -139,13 +139,13 @@ class World:
                 kueue=kueue or Configuration(),
                 gpu=gpu or GpuConfiguration(max_stops_per_minute=0),
             ),
-            accounting=Accounting(),
+            accounting=KueueMetrics(),
             products=_PRODUCTS,
             rules=replace(rules, device_classes=device_classes or {}),
             namespaces=namespaces,
         )
         if self.leads:
-            self.core.receive(core.Lead())
+            self.core.receive(core.LeaderStarted())
 
     def serve_workloads(self) -> None:
         """Installs Workloads as a kind, as far as reads of its definition go."""
@@ -160,13 +160,13 @@ class World:
         """What was submitted and not sent yet."""
         return tuple(self._queue)
 
-    def send_one(self) -> Outcome | None:
+    def send_one(self) -> RequestResult | None:
         """Sends the oldest open write and reports it."""
         if not self._queue:
             return None
         return self.send(self._queue[0])
 
-    def send(self, write: ApiRequest) -> Outcome:
+    def send(self, write: ApiRequest) -> RequestResult:
         """Sends an open write and reports it."""
         lacking = preconditions.lacking(write)
         assert not lacking, f"{write.operation} of {write.name} is bound to no {lacking}"
@@ -186,7 +186,7 @@ class World:
             listed = self.listed(resource, into)
             for one in listed.undecodable:
                 self.core.receive(Unreadable(one))
-            self.core.receive(core.Observed(resource, listed))
+            self.core.receive(core.WatchMessage(resource, listed))
 
     def _observable(self) -> object:
         """Equals that of another time if `observe` would tell the core the same."""

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 from admission.base import clock
 from admission.kube.client import Client
 from admission.kube.transport import Transport
-from admission.run.watches import Watches
+from admission.run.watches import ReflectorSet
 from tests.controlplane import waiting
 
 T = TypeVar("T")
@@ -80,7 +80,7 @@ class MovedClock:
             now = system_now
             monotonic = system_monotonic
 
-        for kind in (Transport, Client, Watches):
+        for kind in (Transport, Client, ReflectorSet):
             _keep_clock(kind, MachineClock())
 
         def now(self_: clock.SystemClock) -> datetime:

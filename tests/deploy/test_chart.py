@@ -19,9 +19,9 @@ from admission.config.derived import Settings
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.config.kueue_configuration import Configuration
 from admission.install import chart, manifests, modes
-from admission.install.chart import CERT_MANAGER, OURS, Choice
+from admission.install.chart import CERT_MANAGER, OURS, ChartChoice
 from admission.kube import resources
-from admission.run.connection import Target
+from admission.run.connection import ApiServerTarget
 from certs import rotation
 from certs.rotation import Lifetimes
 from tests.config.test_settings import EVERYTHING
@@ -263,14 +263,14 @@ def test_where_helm_makes_the_namespace_it_is_no_document() -> None:
 @pytest.mark.controlplane
 @pytest.mark.parametrize("mode", ["audit", "deny", "deny-everywhere", "deny-strict"])
 def test_each_mode_is_what_the_command_would_install(mode: str) -> None:
-    settings = chart.chosen(Settings(), Choice(mode, OURS))
+    settings = chart.chosen(Settings(), ChartChoice(mode, OURS))
     found = rendered(*WHOLE, "--set", f"mode={mode},certificates.source=existing")
     assert without_helms(found) == expected(settings)
 
 
 @pytest.mark.controlplane
 def test_where_the_api_server_holds_pods_it_is_what_the_command_would_install() -> None:
-    settings = chart.chosen(Settings(), Choice("deny", OURS, chart.HELD))
+    settings = chart.chosen(Settings(), ChartChoice("deny", OURS, chart.HELD))
     values = "mode=deny,certificates.source=existing,whileWebhookDown=hold"
     found = rendered(*WHOLE, "--set", values)
     assert ("MutatingAdmissionPolicy", "", "gpu-admission-hold-pods") in found
@@ -279,7 +279,7 @@ def test_where_the_api_server_holds_pods_it_is_what_the_command_would_install() 
 
 @pytest.mark.controlplane
 def test_with_cert_manager_it_is_what_the_kustomization_for_it_holds() -> None:
-    settings = chart.chosen(Settings(), Choice("warn", CERT_MANAGER))
+    settings = chart.chosen(Settings(), ChartChoice("warn", CERT_MANAGER))
     found = rendered(*WHOLE, "--set", f"certificates.source={CERT_MANAGER}")
     file = (ROOT / "deploy/cert-manager/certificate.yaml").read_text("utf-8")
     for identity, document in by_identity(yaml.safe_load_all(file)).items():
@@ -614,7 +614,7 @@ def test_helm_installs_upgrades_and_leaves_the_queues(cluster: Cluster) -> None:
 
 def trust(cluster: Cluster, bundle: str) -> None:
     """Write a caBundle as the leader does."""
-    api = Target(str(cluster.admin_kubeconfig)).connect(connections=1, timeout_seconds=30)
+    api = ApiServerTarget(str(cluster.admin_kubeconfig)).connect(connections=1, timeout_seconds=30)
     config = {"conversion": {"webhook": {"clientConfig": {"caBundle": bundle}}}}
     with closing(api):
         api.patch(resources.CRDS, CRD, patches.merge({"spec": config}))

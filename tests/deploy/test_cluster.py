@@ -20,7 +20,7 @@ from admission.config.derived import Settings
 from admission.install import manifests, rbac, visibility_manifests, webhook_secret
 from admission.kube.api import Api
 from admission.kube.apply import Effect
-from admission.run.connection import Target
+from admission.run.connection import ApiServerTarget
 from tests.clocks import FakeClock
 from tests.controlplane import build, waiting
 from tests.controlplane.cluster import Cluster
@@ -47,7 +47,9 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def api(cluster: Cluster) -> Iterator[Api]:
-    client = Target(str(cluster.admin_kubeconfig)).connect(connections=1, timeout_seconds=30)
+    client = ApiServerTarget(str(cluster.admin_kubeconfig)).connect(
+        connections=1, timeout_seconds=30
+    )
     yield client
     client.close()
 

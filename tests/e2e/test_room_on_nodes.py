@@ -12,7 +12,7 @@ import pytest
 
 from admission.base import names
 from admission.base.clock import SystemClock
-from admission.run.connection import Target
+from admission.run.connection import ApiServerTarget
 from admission.run.doctor import checks, looking
 from admission.run.doctor.findings import Diagnosis, Severity
 from tests.builders.queues import make_class
@@ -273,7 +273,9 @@ def kubectl_gpu(system: Installed, *arguments: str) -> Json:
 
 def later(system: Installed, seconds: float) -> Diagnosis:
     """What the doctor would find so many seconds later."""
-    with closing(Target(system.kubeconfig).connect(connections=1, timeout_seconds=30)) as api:
+    with closing(
+        ApiServerTarget(system.kubeconfig).connect(connections=1, timeout_seconds=30)
+    ) as api:
         picture = looking.look(api, None, SystemClock())
     moment = picture.now + timedelta(seconds=seconds)
     return checks.diagnose(replace(picture, now=moment, here=moment))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from admission.gpu import bypass, resources
-from admission.gpu.bypass import Severity
+from admission.gpu.bypass import Certainty
 from tests.builders.pods import make_pod, pod_with
 from tests.gpu.builders import GPU
 
@@ -92,7 +92,7 @@ SURE = {
 def test_req_18_sure_ways_around_quota(case):
     pod, rule = case
     (finding,) = bypass.of_pod(pod, MANAGED)
-    assert (finding.rule, finding.severity) == (rule, Severity.BYPASS)
+    assert (finding.rule, finding.severity) == (rule, Certainty.BYPASS)
 
 
 MAYBE = {
@@ -137,14 +137,14 @@ MAYBE = {
 def test_req_18_settings_that_may_reach_a_gpu(case):
     pod, rule = case
     (finding,) = bypass.of_pod(pod, MANAGED)
-    assert (finding.rule, finding.severity) == (rule, Severity.SUSPICIOUS)
+    assert (finding.rule, finding.severity) == (rule, Certainty.SUSPICIOUS)
 
 
 @pytest.mark.parametrize("value", bypass.SHOWS_NOTHING)
 def test_a_value_that_shows_nothing_hides_what_the_container_asks_for(value):
     pod = pod_with({**ASKING, "env": [{**ALL, "value": value}]})
     (finding,) = bypass.of_pod(pod, MANAGED)
-    assert (finding.rule, finding.severity) == ("hidden-devices", Severity.MISTAKE)
+    assert (finding.rule, finding.severity) == ("hidden-devices", Certainty.MISTAKE)
 
 
 @pytest.mark.parametrize(

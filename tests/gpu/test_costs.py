@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from admission.base.errors import InvalidValueError
 from admission.gpu import claims, costs, placement
 from admission.gpu.catalogue import UnknownProductError, UnknownProfileError
-from admission.gpu.claims import DeviceClass, DeviceRequest
+from admission.gpu.claims import GpuDeviceClass, GpuDeviceRequest
 from admission.gpu.costs import FlavorCosts, Unit
 from admission.gpu.products import Cost
 from tests.gpu.builders import CATALOGUE, GIB, GPU, MEMORY, SHARED, SLICES, make_flavor, mig
@@ -121,15 +121,15 @@ def test_shares_never_cost_less_than_their_part(count, replicas):
 PROFILE = "device.attributes['gpu.nvidia.com'].profile == '3g.40gb'"
 CLASSES = claims.known_classes(
     [
-        DeviceClass(name="small", profile="1g.10gb"),
-        DeviceClass(name="answers", extended_resource=GPU),
+        GpuDeviceClass(name="small", profile="1g.10gb"),
+        GpuDeviceClass(name="answers", extended_resource=GPU),
     ],
     {"fpga.example.com": "example.com/fpga"},
 )
 
 
-def request(device_class: str, **kwargs: Any) -> DeviceRequest:
-    return DeviceRequest(device_class=device_class, **kwargs)
+def request(device_class: str, **kwargs: Any) -> GpuDeviceRequest:
+    return GpuDeviceRequest(device_class=device_class, **kwargs)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from admission.gpu import foreign, resources
 from admission.webhook import pod_review
-from admission.webhook.queueing import Standing
+from admission.webhook.queueing import ManagementState
 from admission.webhook.review_context import Context
 from tests.builders.pods import make_pod
 from tests.webhook.builders import NOW_US, RULES, make_cluster, read
@@ -38,6 +38,6 @@ def test_a_name_that_is_managed_is_held_like_a_gpu() -> None:
     pod = read(make_pod(limits={"amd.com/gpu": "2"}, requests={"amd.com/gpu": "2"}))
     context = Context(namespace="team-a", now_us=NOW_US)
     cluster = make_cluster("default")
-    assert pod_review.mutate(pod, context, RULES, cluster).standing is Standing.IN_DOUBT
+    assert pod_review.mutate(pod, context, RULES, cluster).standing is ManagementState.IN_DOUBT
     outcome = pod_review.mutate(pod, context, replace(RULES, managed=managed), cluster)
-    assert outcome.standing is Standing.QUEUED
+    assert outcome.standing is ManagementState.QUEUED

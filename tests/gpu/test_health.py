@@ -124,7 +124,7 @@ def test_a_change_of_direction_starts_the_clock_again():
 
 def test_a_device_that_is_well_again_is_not_held_to_its_last_xid():
     device = DeviceReading(id="a", healthy=True, reason="Xid13")
-    assert health.judge_device(device, POLICY) == health.Verdict(healthy=True)
+    assert health.judge_device(device, POLICY) == health.HealthVerdict(healthy=True)
 
 
 def test_a_gain_is_believed_at_once():

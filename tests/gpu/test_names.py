@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from admission.base.errors import InvalidValueError
 from admission.gpu import names, resources
 from admission.gpu.names import ProfileName
-from admission.gpu.resources import Kind
+from admission.gpu.resources import UnitKind
 from tests.gpu.builders import CATALOGUE
 
 
@@ -67,7 +67,7 @@ def test_req_01_every_resource_form_is_understood():
         for resource, shared in ((name, False), (name + ".shared", True)):
             device = resources.parse(resource)
             assert device is not None
-            assert (device.kind, device.shared) == (Kind.MIG, shared)
+            assert (device.kind, device.shared) == (UnitKind.MIG, shared)
             assert device.profile is not None
             assert device.profile.text == profile
     plain = resources.parse("nvidia.com/gpu")
@@ -76,9 +76,9 @@ def test_req_01_every_resource_form_is_understood():
     assert plain is not None
     assert shared_gpu is not None
     assert implicit is not None
-    assert (plain.kind, plain.shared) == (Kind.GPU, False)
-    assert (shared_gpu.kind, shared_gpu.shared) == (Kind.GPU, True)
-    assert (implicit.kind, implicit.device_class) == (Kind.DEVICE_CLASS, "gpu.nvidia.com")
+    assert (plain.kind, plain.shared) == (UnitKind.GPU, False)
+    assert (shared_gpu.kind, shared_gpu.shared) == (UnitKind.GPU, True)
+    assert (implicit.kind, implicit.device_class) == (UnitKind.DEVICE_CLASS, "gpu.nvidia.com")
 
 
 @pytest.mark.parametrize("resource", ["cpu", "rdma/rdma_shared_device_a", "nvidia.com/gpumem"])

@@ -21,7 +21,7 @@ A100 = CATALOGUE.product("A100-80GB")
 
 def on_one_gpu(
     product: Product, want: dict[str, int], existing: Iterable[Placed] = ()
-) -> placement.Answer:
+) -> placement.PlacementAnswer:
     """Whether a node of one GPU can hold the instances beside those that it has."""
     return placement.fit_node(product, want, [tuple(existing)])
 

@@ -8,7 +8,7 @@ from admission.gpu import capacity
 from admission.gpu.health import HealthPolicy
 from admission.gpu.nodes import NodeFacts
 from admission.gpu.products import Cost
-from admission.gpu.published import Counters, Device, Published
+from admission.gpu.published import Counters, Published, PublishedDevice
 from tests.gpu.builders import CATALOGUE, GIB, GPU, mig
 
 A100 = CATALOGUE.product("A100-80GB")
@@ -21,12 +21,12 @@ def slices(gpu: int, taken: Sequence[int]) -> Counters:
 
 def cuttable(gpu: int, *, sick: str = "", profiles: Sequence[str] = ()) -> Published:
     """An A100 as the driver publishes it: whole, and each profile at each of its places."""
-    whole = Device(
+    whole = PublishedDevice(
         name=f"gpu-{gpu}", product=NAME, takes=slices(gpu, range(8)), sick=sick,
         memory_bytes=80 * GIB,
     )  # fmt: skip
     parts = [
-        Device(
+        PublishedDevice(
             name=f"gpu-{gpu}-mig-{name}-{start}",
             profile=name,
             product=NAME,
@@ -72,7 +72,8 @@ def test_req_28_other_counters_than_memory_bind_as_well():
     engine = (("gpu-0-counter-set", "jpeg"), 1)
     one = cuttable(0, profiles=["1g.10gb"])
     devices = tuple(
-        Device(name=d.name, profile=d.profile, takes=(*d.takes, engine)) for d in one.devices
+        PublishedDevice(name=d.name, profile=d.profile, takes=(*d.takes, engine))
+        for d in one.devices
     )
     budgets = (*one.budgets, engine)
     assert Published(devices=devices, budgets=budgets).most()[mig("1g.10gb")] == 1
@@ -81,9 +82,9 @@ def test_req_28_other_counters_than_memory_bind_as_well():
 def test_req_28_devices_without_counters_stand_beside_each_other():
     fixed = Published(
         devices=(
-            Device(name="gpu-0", product=NAME),
-            Device(name="gpu-1-mig-a", profile="1g.10gb", product=NAME),
-            Device(name="gpu-1-mig-b", profile="1g.10gb", product=NAME),
+            PublishedDevice(name="gpu-0", product=NAME),
+            PublishedDevice(name="gpu-1-mig-a", profile="1g.10gb", product=NAME),
+            PublishedDevice(name="gpu-1-mig-b", profile="1g.10gb", product=NAME),
         )
     )
     assert fixed.most() == {GPU: 1, mig("1g.10gb"): 2}
@@ -118,7 +119,7 @@ def test_req_11_nothing_of_a_node_counts_that_takes_no_pods(changes: dict[str, b
 
 
 def test_req_13_published_models_are_trusted_ahead_of_the_label():
-    other = Device(name="gpu-9", product="NVIDIA H100 NVL", memory_bytes=94 * GIB)
+    other = PublishedDevice(name="gpu-9", product="NVIDIA H100 NVL", memory_bytes=94 * GIB)
     both = together(cuttable(0), Published(devices=(other,)))
     labels = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
     found = capacity.of_node(facts(both, labels=labels), CATALOGUE, HealthPolicy())
@@ -127,8 +128,8 @@ def test_req_13_published_models_are_trusted_ahead_of_the_label():
 
 
 def test_a_model_that_nobody_knows_counts_by_its_memory_and_without_it_not_at_all():
-    known = Device(name="gpu-0", product="NVIDIA Z9", memory_bytes=40 * GIB - 1)
-    unknown = Device(name="gpu-1", product="NVIDIA Z9")
+    known = PublishedDevice(name="gpu-0", product="NVIDIA Z9", memory_bytes=40 * GIB - 1)
+    unknown = PublishedDevice(name="gpu-1", product="NVIDIA Z9")
     worth, notes = Published(devices=(known, unknown)).worth(CATALOGUE)
     assert worth == Cost(slices=7, memory_bytes=39 * GIB)
     assert notes == ("the cost of gpu-1 is unknown: no product",)

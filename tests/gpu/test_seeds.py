@@ -18,7 +18,7 @@ from admission.gpu.nodes import NodeFacts
 from admission.gpu.rewrite import ContainerRequest, Refusal, Rewrite
 from admission.objects import limit_range as limits
 from admission.objects import resource_quota
-from admission.objects.limit_range import LimitRange
+from admission.objects.limit_range import ParsedLimitRange
 from tests.gpu import seeds
 from tests.gpu.builders import CATALOGUE, GIB, GPU, SHARED, make_flavor, mig, run
 
@@ -43,7 +43,7 @@ def containers_of(spec: dict[str, Any]) -> tuple[ContainerRequest, ...]:
     return tuple(made)
 
 
-def limit_range(document: dict[str, Any]) -> LimitRange:
+def limit_range(document: dict[str, Any]) -> ParsedLimitRange:
     keys = {
         "min": "min_",
         "max": "max_",
@@ -54,7 +54,7 @@ def limit_range(document: dict[str, Any]) -> LimitRange:
         limits.item(item["type"], **{keys[k]: v for k, v in item.items() if k != "type"})
         for item in document["spec"]["limits"]
     ]
-    return LimitRange(name=document["metadata"]["name"], items=tuple(items))
+    return ParsedLimitRange(name=document["metadata"]["name"], items=tuple(items))
 
 
 @pytest.mark.parametrize(
@@ -86,11 +86,11 @@ def test_trap_01_a_pod_for_renamed_shares_is_rewritten_and_told():
 def test_trap_13_all_devices_by_environment():
     pod = seeds.named("pods", "Pod", "inference-pod")
     (finding,) = bypass.of_pod(pod, MANAGED)
-    assert finding.severity is bypass.Severity.BYPASS
+    assert finding.severity is bypass.Certainty.BYPASS
     assert "beyond the request of the container" in finding.text
     del pod["spec"]["containers"][0]["resources"]
     (finding,) = bypass.of_pod(pod, MANAGED)
-    assert finding.severity is bypass.Severity.BYPASS
+    assert finding.severity is bypass.Certainty.BYPASS
 
 
 def test_trap_05_a_slice_of_the_smaller_card():

@@ -221,7 +221,7 @@ def _metrics() -> str:
         for metric in value if isinstance(value, metrics.ByQueue) else (value,):
             if constant.isupper() and hasattr(metric, "_labelnames"):
                 found.update([_metric(metric)])
-    of_webhook = metrics.Webhook(CollectorRegistry())
+    of_webhook = metrics.WebhookProcessMetrics(CollectorRegistry())
     served = (one for one in vars(of_webhook).values() if hasattr(one, "_labelnames"))
     return _page(
         "Metrics",

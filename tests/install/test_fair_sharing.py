@@ -8,7 +8,7 @@ from typing_extensions import override
 from admission.base import patches
 from admission.config.derived import Settings
 from admission.install import fair_sharing, manifests
-from admission.install.fair_sharing import Sharing, State
+from admission.install.fair_sharing import QuotaSharing, SharingState
 from admission.kube import apply, resources
 from admission.kube.resources import Resource
 from admission.sandbox.store import Store
@@ -56,7 +56,7 @@ def hashes(store: Store) -> set[str]:
 
 def test_turned_on_it_is_what_install_would_have_written() -> None:
     store = installed()
-    assert fair_sharing.look(store, SPACE) == Sharing(state=State.OFF)
+    assert fair_sharing.look(store, SPACE) == QuotaSharing(state=SharingState.OFF)
     before = hashes(store)
     changed = [(one.kind, one.name) for one in fair_sharing.turn_on(store, SPACE)]
     assert changed == [
@@ -64,7 +64,7 @@ def test_turned_on_it_is_what_install_would_have_written() -> None:
         ("Deployment", manifests.WEBHOOK),
         ("Deployment", manifests.CONTROLLER),
     ]
-    assert fair_sharing.look(store, SPACE) == Sharing(state=State.ON)
+    assert fair_sharing.look(store, SPACE) == QuotaSharing(state=SharingState.ON)
     settings = manifests.configured(store.get(resources.CONFIG_MAPS, manifests.CONFIG_MAP, SPACE))
     assert hashes(store) == {manifests.config_hash(settings)}
     assert hashes(store) != before
@@ -78,11 +78,11 @@ def test_who_else_applies_the_configuration_is_named(
     manager: str, operation: str, keeper: str
 ) -> None:
     store = installed(Managed(manager, operation))
-    assert fair_sharing.look(store, SPACE) == Sharing(state=State.OFF, keeper=keeper)
+    assert fair_sharing.look(store, SPACE) == QuotaSharing(state=SharingState.OFF, keeper=keeper)
 
 
 def test_a_configuration_that_cannot_be_read_is_not_known() -> None:
     store = installed()
     broken = patches.merge({"data": {"config.yaml": "kind: nothing"}})
     store.patch(resources.CONFIG_MAPS, manifests.CONFIG_MAP, broken, SPACE)
-    assert fair_sharing.look(store, SPACE) == Sharing(state=State.UNKNOWN)
+    assert fair_sharing.look(store, SPACE) == QuotaSharing(state=SharingState.UNKNOWN)

@@ -10,7 +10,7 @@ from admission.base.clock import SystemClock
 from admission.config.derived import Settings
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.install import holding, installation, manifests
-from admission.install.installation import InstallationError, Plan
+from admission.install.installation import InstallationError, InstallPlan
 from admission.kube import resources
 from admission.kube.api import Page
 from admission.kube.errors import ForbiddenError, NotFoundError
@@ -18,7 +18,7 @@ from admission.kube.resources import Resource
 from admission.sandbox.store import Store
 
 HOLDS = Settings(gpu=GpuConfiguration(while_webhook_down="Hold"))
-PLAN = Plan(webhook_url="", certificates=Path())
+PLAN = InstallPlan(webhook_url="", certificates=Path())
 
 
 def failure(settings: Settings) -> dict[str, str]:

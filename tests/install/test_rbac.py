@@ -10,7 +10,7 @@ from admission.install import cabundles, rbac
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.owners import integrations
-from admission.webhook import knowledge, owner_admissions
+from admission.webhook import lister, owner_admissions
 
 
 def granted(account: str, *verbs: str) -> set[tuple[str, str]]:
@@ -35,7 +35,7 @@ def granted(account: str, *verbs: str) -> set[tuple[str, str]]:
         ),
         (
             rbac.WEBHOOK_ACCOUNT,
-            (*knowledge.WATCHED, *map(owner_admissions.resource_of, integrations.DEFAULT.checked)),
+            (*lister.WATCHED, *map(owner_admissions.resource_of, integrations.DEFAULT.checked)),
         ),
     ],
 )

@@ -29,7 +29,7 @@ from admission.objects.workload import PodSet, Workload, WorkloadSpec
 from admission.owners import batch_job
 from admission.owners import pod as pod_owner
 from admission.owners.injection import Injection
-from admission.run.connection import Target
+from admission.run.connection import ApiServerTarget
 from certs import rotation
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
@@ -63,9 +63,9 @@ class Guarded:
         self.team = cluster.create_namespace("team")
         self._made = 0
 
-    def account_target(self) -> Target:
+    def account_target(self) -> ApiServerTarget:
         """How the program itself connects as the account."""
-        return Target(str(self._kubeconfig))
+        return ApiServerTarget(str(self._kubeconfig))
 
     def pod(
         self,
@@ -128,7 +128,7 @@ def guarded() -> Iterator[Guarded]:
     with Cluster.start() as cluster:
         for name in (SYSTEM, DRIVERS):
             cluster.api.post("/api/v1/namespaces", {"metadata": {"name": name}})
-        target = Target(str(cluster.admin_kubeconfig))
+        target = ApiServerTarget(str(cluster.admin_kubeconfig))
         with closing(target.connect(connections=1, timeout_seconds=30)) as api:
             list(apply.apply_all(api, [*rbac.documents(), *scope.documents(SETTINGS)]))
         cluster.wait_for_roles()

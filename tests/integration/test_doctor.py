@@ -43,7 +43,7 @@ class Examined(Installed):
 
     def diagnose(self, *, later: float = 0, kubeconfig: str = "") -> Diagnosis:
         """What the doctor finds, or would find so many seconds later."""
-        target = connection.Target(kubeconfig or self.kubeconfig)
+        target = connection.ApiServerTarget(kubeconfig or self.kubeconfig)
         with closing(target.connect(connections=1, timeout_seconds=30)) as api:
             picture = looking.look(api, None, SystemClock())
         if later:
@@ -423,7 +423,7 @@ def test_what_may_not_be_read_is_said_and_the_rest_is_checked(system: Examined) 
 
 
 def test_a_machine_whose_clock_is_wrong_is_told(system: Examined) -> None:
-    target = connection.Target(system.kubeconfig)
+    target = connection.ApiServerTarget(system.kubeconfig)
     with closing(target.connect(connections=1, timeout_seconds=30)) as api:
         picture = looking.look(api, None, FakeClock())
     assert "behind" in _found(checks.diagnose(picture))["clocks"][0]

@@ -16,7 +16,7 @@ from admission.base import names
 from admission.base.clock import SystemClock
 from admission.config.derived import Settings
 from admission.gpu import bypass, resources
-from admission.gpu.bypass import Severity
+from admission.gpu.bypass import Certainty
 from admission.install import guard, installation, webhooks
 from admission.objects import crds
 from admission.run import connection
@@ -325,8 +325,8 @@ CREATED: dict[str, dict[str, Any]] = {
 def test_the_policies_find_in_a_new_pod_what_bypasses(guarded: Guarded, case: str) -> None:
     pod = CREATED[case]
     found = bypass.of_pod(pod, MANAGED)
-    sure = {one.rule for one in found if one.severity is Severity.BYPASS}
-    maybe = {one.rule for one in found if one.severity is Severity.SUSPICIOUS} & bypass.STRICT
+    sure = {one.rule for one in found if one.severity is Certainty.BYPASS}
+    maybe = {one.rule for one in found if one.severity is Certainty.SUSPICIOUS} & bypass.STRICT
     told = {one.rule for one in found if one.rule in {"visible-devices", "hidden-devices"}}
 
     warned, denied = guarded.create(pod, "warn"), guarded.create(pod, "deny")
@@ -669,7 +669,9 @@ def test_uninstall_releases_pods_that_a_policy_would_have_kept(tmp_path: Path) -
         waiting.until(lambda: can_release(cluster.api), what="no webhook is called")
         alice = cluster.client(kubeconfig)
         waiting.until(lambda: not can_release(alice), what="the policy keeps the gate")
-        api = connection.Target(str(kubeconfig)).connect(connections=1, timeout_seconds=30)
+        api = connection.ApiServerTarget(str(kubeconfig)).connect(
+            connections=1, timeout_seconds=30
+        )
         with closing(api):
             changes = installation.uninstall(
                 api, SETTINGS, SystemClock(), pause, release_pods=True

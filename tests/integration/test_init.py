@@ -16,7 +16,7 @@ from admission.config.derived import Settings
 from admission.install import manifests, proposal
 from admission.install.proposal import Team
 from admission.kube import apply
-from admission.run.connection import Target
+from admission.run.connection import ApiServerTarget
 from tests.controlplane import build, nodes, waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
@@ -166,7 +166,9 @@ def in_cluster(system: Installed) -> Iterator[None]:
         *manifests.webhook(settings, "registry.example.com/gpu-admission:1"),
         *manifests.controller(settings, "registry.example.com/gpu-admission:1"),
     ]
-    with closing(Target(system.kubeconfig).connect(connections=1, timeout_seconds=30)) as api:
+    with closing(
+        ApiServerTarget(system.kubeconfig).connect(connections=1, timeout_seconds=30)
+    ) as api:
         list(apply.apply_all(api, documents))
         yield
         list(apply.delete_all(api, documents))
@@ -315,7 +317,7 @@ def test_what_stops_in_the_middle_says_what_was_done_and_goes_on_when_repeated(
 def test_the_api_server_accepts_what_is_proposed(system: Installed, case: str) -> None:
     found = supply(*TABLE[case][0])
     shares = proposal.equal_shares(found, [Team(name="other", namespaces=("default",))])
-    client = Target(system.kubeconfig).connect(connections=1, timeout_seconds=30)
+    client = ApiServerTarget(system.kubeconfig).connect(connections=1, timeout_seconds=30)
     with closing(client):
         tried = client.dry_run()
         for one in proposal.objects(found, shares):

@@ -248,10 +248,10 @@ def test_a_token_that_cannot_be_sent_does_not_show(server: FaultyServer, tmp_pat
 def test_a_kubeconfig_that_cannot_be_used_is_named(tmp_path: Path, text: str):
     file = tmp_path / "broken"
     file.write_text(text)
-    with pytest.raises(errors.ConfigurationError, match="broken"):
+    with pytest.raises(errors.KubeConfigurationError, match="broken"):
         credentials.load(str(file), connections=1)
 
 
 def test_a_missing_kubeconfig_is_named(tmp_path: Path):
-    with pytest.raises(errors.ConfigurationError, match="nowhere"):
+    with pytest.raises(errors.KubeConfigurationError, match="nowhere"):
         credentials.load(str(tmp_path / "nowhere"), connections=1)

@@ -56,7 +56,7 @@ def test_it_is_that_of_the_context(tmp_path: Path, context: str | None, namespac
 def test_a_file_that_is_no_kubeconfig_is_an_error(tmp_path: Path, text: str) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text(text)
-    with pytest.raises(errors.ConfigurationError):
+    with pytest.raises(errors.KubeConfigurationError):
         credentials.namespace(str(file))
 
 
@@ -65,10 +65,10 @@ def test_a_file_that_does_not_exist_is_named(
 ) -> None:
     gone = str(tmp_path / "gone")
     says = re.escape(f": {gone} does not exist")
-    with pytest.raises(errors.ConfigurationError, match=f"no kubeconfig{says}"):
+    with pytest.raises(errors.KubeConfigurationError, match=f"no kubeconfig{says}"):
         credentials.namespace(gone)
     monkeypatch.setenv("KUBECONFIG", gone)
-    with pytest.raises(errors.ConfigurationError, match=f"the default kubeconfig{says}"):
+    with pytest.raises(errors.KubeConfigurationError, match=f"the default kubeconfig{says}"):
         packaged.from_kubeconfig(None, None)
 
 
@@ -101,7 +101,7 @@ def test_in_a_pod_the_access_is_that_which_the_package_finds(
     monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(account / "ca.crt"))
     found = Configuration()
     incluster_config.load_incluster_config(found)  # type: ignore[no-untyped-call]
-    header = packaged.Authorization(found, FakeClock())
+    header = packaged.PackagedAuthorization(found, FakeClock())
     theirs = facts(credentials._endpoint(packaged.pool(found, 3), found.host, 3, header))
     assert str(ours.pop("authorization")).lower() == theirs.pop("authorization")
     assert ours == theirs
@@ -120,14 +120,14 @@ def test_what_a_pod_lacks_is_named(
 ) -> None:
     monkeypatch.delenv(lacks, raising=False)
     (account / lacks).unlink(missing_ok=True)
-    with pytest.raises(errors.ConfigurationError, match=re.escape(says)):
+    with pytest.raises(errors.KubeConfigurationError, match=re.escape(says)):
         credentials.load(connections=1)
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"\xff"], ids=repr)
 def test_a_token_that_is_no_text_is_an_error(account: Path, content: bytes) -> None:
     (account / "token").write_bytes(content)
-    with pytest.raises(errors.ConfigurationError, match=r"token (is empty|cannot be read)"):
+    with pytest.raises(errors.KubeConfigurationError, match=r"token (is empty|cannot be read)"):
         credentials.load(connections=1)
 
 
@@ -275,7 +275,7 @@ def test_nobody_acts_with_other_rights_than_the_kubeconfig_says(
 ) -> None:
     """The package leaves impersonation out, and the user's own rights would be used."""
     file = written(tmp_path, user={"token": "secret", member: "root"})
-    with pytest.raises(errors.ConfigurationError, match=f"the user u .* has {member}, and"):
+    with pytest.raises(errors.KubeConfigurationError, match=f"the user u .* has {member}, and"):
         credentials.load(file, connections=1)
 
 
@@ -308,7 +308,7 @@ def test_a_token_file_is_read_again_as_it_ages(
     clock, token = FakeClock(), tmp_path / "token"
     monkeypatch.setattr(credentials, "SystemClock", lambda: clock)
     file = written(tmp_path, user={"tokenFile": "token", "token": "old"})
-    with pytest.raises(errors.ConfigurationError, match=r"token file .*: .* cannot"):
+    with pytest.raises(errors.KubeConfigurationError, match=r"token file .*: .* cannot"):
         credentials.load(file, connections=1)
     token.write_text("first\n")
     header = credentials.load(file, connections=1).authorization
@@ -429,13 +429,13 @@ def test_a_plugin_that_gives_nothing_is_an_error_with_its_hint(
     user = plugin(tmp_path, token="secret")
     user["exec"] |= change
     expected = rf"the plugin .* of the kubeconfig: {re.escape(says)}.*\. Install it with the tool"
-    with pytest.raises(errors.ConfigurationError, match=expected):
+    with pytest.raises(errors.KubeConfigurationError, match=expected):
         credentials.load(written(tmp_path, user=user), connections=1)
 
 
 def test_an_answer_without_a_credential_is_not_quoted(tmp_path: Path) -> None:
     user = plugin(tmp_path, clientKeyData="secret")
-    with pytest.raises(errors.ConfigurationError, match="is no ExecCredential") as failure:
+    with pytest.raises(errors.KubeConfigurationError, match="is no ExecCredential") as failure:
         credentials.load(written(tmp_path, user=user), connections=1)
     assert "secret" not in str(failure.value)
 
@@ -472,7 +472,7 @@ def test_a_proxy_of_another_kind_is_an_error_that_keeps_its_password(
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "socks5://user:pass@proxy.test")
     says = re.escape("socks5://proxy.test is of another kind; only http")
-    with pytest.raises(errors.ConfigurationError, match=says) as found:
+    with pytest.raises(errors.KubeConfigurationError, match=says) as found:
         credentials.load(connections=1)
     assert "pass" not in str(found.value)
 
@@ -481,7 +481,7 @@ def test_the_url_of_a_proxy_that_cannot_be_read_keeps_its_password(
     account: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://user:pa/ss@proxy.test:3128")
-    with pytest.raises(errors.ConfigurationError, match="URL of the proxy cannot") as found:
+    with pytest.raises(errors.KubeConfigurationError, match="URL of the proxy cannot") as found:
         credentials.load(connections=1)
     assert "pa/ss" not in str(found.value)
 
@@ -519,9 +519,9 @@ def test_without_the_package_it_is_said_what_a_kubeconfig_has_that_is_not_read(
     monkeypatch.setitem(sys.modules, "kubernetes", None)
     monkeypatch.setitem(sys.modules, "kubernetes.config", None)
     for ask in (lambda one: credentials.load(one, connections=1), credentials.namespace):
-        with pytest.raises(errors.ConfigurationError, match="it has auth-provider, which"):
+        with pytest.raises(errors.KubeConfigurationError, match="it has auth-provider, which"):
             ask(file)
-        with pytest.raises(errors.ConfigurationError, match="gone does not exist"):
+        with pytest.raises(errors.KubeConfigurationError, match="gone does not exist"):
             ask(str(tmp_path / "gone"))
 
 

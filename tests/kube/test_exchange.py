@@ -9,7 +9,7 @@ import pytest
 from typing_extensions import override
 
 from admission.base.clock import SystemClock
-from admission.kube.exchange import BrokenAnswerError, Connection, Pool
+from admission.kube.exchange import BrokenAnswerError, Connection, ConnectionPool
 
 REQUEST = b"GET /x HTTP/1.1\r\nHost: here\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -137,7 +137,7 @@ def pairs() -> Iterator[Pairs]:
 
 
 def test_the_connection_that_was_used_last_is_used_next(pairs: Pairs) -> None:
-    pool = Pool(2)
+    pool = ConnectionPool(2)
     made = [pairs.make() for _ in range(2)]
     for connection, _ in made:
         pool.put(connection)
@@ -149,7 +149,7 @@ def test_the_connection_that_was_used_last_is_used_next(pairs: Pairs) -> None:
 def test_a_connection_that_the_server_has_given_up_is_not_used_again(
     pairs: Pairs, last_words: bytes
 ) -> None:
-    pool = Pool(2)
+    pool = ConnectionPool(2)
     connection, theirs = pairs.make()
     pool.put(connection)
     theirs.sendall(last_words)
@@ -159,7 +159,7 @@ def test_a_connection_that_the_server_has_given_up_is_not_used_again(
 
 
 def test_no_more_connections_wait_than_there_is_room_for(pairs: Pairs) -> None:
-    pool = Pool(1)
+    pool = ConnectionPool(1)
     (kept, _), (closed, theirs) = pairs.make(), pairs.make()
     pool.put(kept)
     pool.put(closed)
@@ -169,4 +169,4 @@ def test_no_more_connections_wait_than_there_is_room_for(pairs: Pairs) -> None:
 
 def test_an_empty_pool_makes_a_connection(pairs: Pairs) -> None:
     fresh, _ = pairs.make()
-    assert Pool(1).take(lambda: fresh) is fresh
+    assert ConnectionPool(1).take(lambda: fresh) is fresh

@@ -11,7 +11,7 @@ from admission.objects import gpu_transformation, views
 from admission.objects.cluster_queue import ClusterQueue, ClusterQueueSpec
 from admission.objects.gpu_transformation import GpuTransformation
 from admission.objects.resource_flavor import ResourceFlavor
-from admission.objects.resource_group import FlavorQuotas, ResourceGroup
+from admission.objects.resource_group import FlavorQuotasSpec, ResourceGroupSpec
 from admission.scheduling import model, podsets
 
 CATALOGUE = catalogue.load()
@@ -22,8 +22,8 @@ GIB = 2**30
 
 def prices(*covered: str, **products: str) -> GpuTransformation | None:
     """Of a queue that covers resources, over flavors with their products."""
-    flavors = tuple(FlavorQuotas(name=name) for name in products)
-    group = ResourceGroup(covered_resources=covered, flavors=flavors)
+    flavors = tuple(FlavorQuotasSpec(name=name) for name in products)
+    group = ResourceGroupSpec(covered_resources=covered, flavors=flavors)
     queue = ClusterQueue(spec=ClusterQueueSpec(resource_groups=(group,)))
     known = {
         name: ResourceFlavor(

@@ -13,16 +13,16 @@ from admission.base.pod_resources import Container, Pod
 from admission.gpu import quantities
 from admission.objects import limit_range as limits
 from admission.objects import pods
-from admission.objects.limit_range import LimitRange
+from admission.objects.limit_range import ParsedLimitRange
 from tests.gpu.builders import GPU
 
 quantity = quantities.parse
 Amounts = Mapping[str, str | int] | None
 
 
-def make_range(name: str, *items: limits.LimitItem) -> LimitRange:
+def make_range(name: str, *items: limits.LimitItem) -> ParsedLimitRange:
     """A LimitRange as the API server stores it."""
-    return LimitRange(name=name, items=tuple(limits.defaulted(item) for item in items))
+    return ParsedLimitRange(name=name, items=tuple(limits.defaulted(item) for item in items))
 
 
 def make_pod(

@@ -8,13 +8,15 @@ from admission.base.errors import InvalidValueError
 from admission.gpu.products import Cost
 from admission.objects import limit_range as limits
 from admission.objects import resource_quota
-from admission.objects.limit_range import LimitRange
+from admission.objects.limit_range import ParsedLimitRange
 from tests.gpu.builders import GIB, GPU, amounts, make_container, make_flavor, mig, refused, run
 
 
-def make_range(*items: limits.LimitItem, name: str = "team", **annotations: str) -> LimitRange:
+def make_range(
+    *items: limits.LimitItem, name: str = "team", **annotations: str
+) -> ParsedLimitRange:
     keys = {f"gpu-admission.dev/{k.replace('_', '-')}": v for k, v in annotations.items()}
-    return LimitRange(name=name, items=items, annotations=keys)
+    return ParsedLimitRange(name=name, items=items, annotations=keys)
 
 
 def item(**kwargs: Any) -> limits.LimitItem:

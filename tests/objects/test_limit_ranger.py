@@ -8,7 +8,7 @@ from admission.base import pod_resources
 from admission.base.pod_resources import Container, Pod
 from admission.gpu import quantities
 from admission.objects import limit_range as limits
-from admission.objects.limit_range import LimitRange
+from admission.objects.limit_range import ParsedLimitRange
 from tests.gpu import limitranger
 
 KEYS = {
@@ -21,12 +21,12 @@ KEYS = {
 CASES = limitranger.load()
 
 
-def make_range(index: int, items: list[dict[str, Any]]) -> LimitRange:
+def make_range(index: int, items: list[dict[str, Any]]) -> ParsedLimitRange:
     made = (
         limits.item(item["type"], **{KEYS[k]: v for k, v in item.items() if k != "type"})
         for item in items
     )
-    return LimitRange(name=str(index), items=tuple(made))
+    return ParsedLimitRange(name=str(index), items=tuple(made))
 
 
 def make_container(written: dict[str, Any], *, init: bool) -> Container[quantities.Quantity]:
@@ -61,7 +61,7 @@ def show(amounts: quantities.ResourceList) -> dict[str, str]:
 def test_req_17_same_verdict_as_the_api_server(case):
     written = [make_range(i, items) for i, items in enumerate(case["ranges"])]
     stored = [
-        LimitRange(name=r.name, items=tuple(map(limits.defaulted, r.items))) for r in written
+        ParsedLimitRange(name=r.name, items=tuple(map(limits.defaulted, r.items))) for r in written
     ]
     pod, annotation = limits.fill_all(make_pod(case["pod"]), stored)
     filled = {

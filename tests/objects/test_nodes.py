@@ -53,7 +53,7 @@ def test_req_11_devices_of_a_node_agent():
             ]
         },
     }
-    assert koordinator.readings(msgspec.convert(document, koordinator.Device)) == (
+    assert koordinator.readings(msgspec.convert(document, koordinator.KoordinatorDevice)) == (
         DeviceReading(id="GPU-1", minor=1, memory_bytes=80 * 2**30, model="A100"),
         DeviceReading(id="GPU-2", healthy=False, reason="Xid79", model="A100"),
     )

@@ -7,14 +7,14 @@ import pytest
 from admission.base.errors import InternalError
 from admission.objects import markers, schema
 from admission.objects.fields import REQUIRED, UNREAD, Quantity, Shape, api_default, one_of, text
-from admission.objects.markers import Rule
+from admission.objects.markers import CelRule
 from admission.objects.viewbase import View
 
 
 class Part(View, frozen=True, kw_only=True):
     """A part."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (Rule("self.a != ''", "must say something"),)
+    rules: ClassVar[tuple[CelRule, ...]] = (CelRule("self.a != ''", "must say something"),)
 
     a: str
     """The text."""
@@ -23,7 +23,7 @@ class Part(View, frozen=True, kw_only=True):
 class Whole(View, frozen=True, kw_only=True):
     """A whole."""
 
-    part: Annotated[Part, markers.rules(Rule("true", "holds"))] | None = None
+    part: Annotated[Part, markers.rules(CelRule("true", "holds"))] | None = None
     """The part here."""
 
     parts: Annotated[tuple[Part, ...], markers.list_map("a", at_least=1, at_most=2)] | None = None

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from admission.base.errors import InvalidValueError
 from admission.objects import usage_record
-from admission.objects.usage_record import Account, Owner, Period, Record, Runs
+from admission.objects.usage_record import Account, Period, Record, RecordedOwner, Runs
 
 MANY = 6000
 WORDS = st.text('abc"é', max_size=12)
@@ -24,7 +24,8 @@ def wide(flavors: int = 2) -> Record:
         for i in range(MANY)
     }  # fmt: skip
     runs = {
-        Owner(f"namespace-{i % 50}", "Pod", f"serve-{i}-abcde"): Runs(1, i, i) for i in range(MANY)
+        RecordedOwner(f"namespace-{i % 50}", "Pod", f"serve-{i}-abcde"): Runs(1, i, i)
+        for i in range(MANY)
     }
     return Record(begin=0, until=10, usage=usage, runs=runs)
 
@@ -69,10 +70,14 @@ def test_a_record_that_fits_stays_as_it_is():
 @given(
     st.dictionaries(st.builds(Account, *[WORDS] * 6), st.integers(1, 2**70), max_size=4),
     st.dictionaries(
-        st.builds(Owner, *[WORDS] * 3), st.builds(Runs, *[st.integers(1, 2**40)] * 3), max_size=4
+        st.builds(RecordedOwner, *[WORDS] * 3),
+        st.builds(Runs, *[st.integers(1, 2**40)] * 3),
+        max_size=4,
     ),
 )
-def test_what_is_written_is_read(usage: dict[Account, int], runs: dict[Owner, Runs]) -> None:
+def test_what_is_written_is_read(
+    usage: dict[Account, int], runs: dict[RecordedOwner, Runs]
+) -> None:
     record = Record(begin=7200, until=9000, usage=usage, runs=runs, holes=((7300, 7400),))
     document = usage_record.document(record, Period.HOUR, "system")
     assert usage_record.read(document) == record

@@ -8,7 +8,7 @@ import pytest
 from msgspec import inspect
 
 from admission.objects.admission_check import AdmissionCheck
-from admission.objects.cluster_queue import ClusterQueue, FlavorFungibility, Preemption
+from admission.objects.cluster_queue import ClusterQueue, FlavorFungibilitySpec, PreemptionSpec
 from admission.objects.cohort import Cohort
 from admission.objects.local_queue import LocalQueue
 from admission.objects.priority_class import WorkloadPriorityClass
@@ -107,12 +107,12 @@ def test_defaults_of_views_are_those_of_the_api() -> None:
     assert decoded.queueing_strategy == properties["queueingStrategy"]["default"]
     assert decoded.stop_policy == properties["stopPolicy"]["default"]
     fungibility = properties["flavorFungibility"]["properties"]
-    assert FlavorFungibility() == FlavorFungibility(
+    assert FlavorFungibilitySpec() == FlavorFungibilitySpec(
         when_can_borrow=fungibility["whenCanBorrow"]["default"],
         when_can_preempt=fungibility["whenCanPreempt"]["default"],
     )
     preemption = properties["preemption"]["properties"]
-    assert Preemption() == Preemption(
+    assert PreemptionSpec() == PreemptionSpec(
         reclaim_within_cohort=preemption["reclaimWithinCohort"]["default"],
         within_cluster_queue=preemption["withinClusterQueue"]["default"],
     )

@@ -12,7 +12,7 @@ from admission.base.errors import InvalidValueError
 from admission.base.selectors import Requirement
 from admission.objects import limit_range, views
 from admission.objects import workload as workloads
-from admission.objects.workload import Surroundings, Workload
+from admission.objects.workload import ChargeContext, Workload
 from admission.scheduling import model, transformation
 from tests.builders.workloads import make_workload
 
@@ -42,12 +42,12 @@ def container(limits: dict[str, str] | None = None, **asked: str) -> dict[str, A
     return {"name": "c", "resources": {"requests": asked, "limits": limits or {}}}
 
 
-def translated(around: Surroundings = workloads.PLAIN, **changes: Any) -> model.Workload:
+def translated(around: ChargeContext = workloads.PLAIN, **changes: Any) -> model.Workload:
     view = msgspec.convert(document(**changes), Workload)
     return workloads.scheduling_value(view, around)
 
 
-def with_pod(around: Surroundings = workloads.PLAIN, **spec: Any) -> model.Workload:
+def with_pod(around: ChargeContext = workloads.PLAIN, **spec: Any) -> model.Workload:
     return translated(around, spec={"podSets": [pod_set(**spec)]})
 
 
@@ -188,9 +188,9 @@ def test_what_tells_two_pods_apart(spec, equal):
     assert (shapes[0] == shapes[1]) == equal
 
 
-def namespace(*items: dict[str, Any]) -> Surroundings:
+def namespace(*items: dict[str, Any]) -> ChargeContext:
     view = msgspec.convert({"spec": {"limits": list(items)}}, views.LimitRange)
-    return Surroundings(limits=limit_range.summarize([view]))
+    return ChargeContext(limits=limit_range.summarize([view]))
 
 
 DEFAULTS = namespace(
@@ -216,7 +216,7 @@ def test_defaults_of_a_namespace(asked, expected):
 
 
 def test_a_runtime_class_adds_overhead_where_the_pod_has_none():
-    around = Surroundings(overheads={"kata": {"cpu": 250_000_000}})
+    around = ChargeContext(overheads={"kata": {"cpu": 250_000_000}})
 
     found = [
         with_pod(around, runtimeClassName="kata").pod_sets[0].requests,
@@ -302,7 +302,7 @@ def test_of_several_limit_ranges_the_tightest_bound_and_the_first_default_count(
 
 
 def test_settings_change_what_is_counted():
-    around = Surroundings(rules=transformation.Rules(excluded_prefixes=("cpu",)))
+    around = ChargeContext(rules=transformation.TransformationRules(excluded_prefixes=("cpu",)))
 
     assert with_pod(around).pod_sets[0].requests == {}
 

@@ -59,7 +59,7 @@ def exported() -> dict[str, set[str]]:
     assert callable(core.Core)
     found: dict[str, set[str]] = {}
     registry = CollectorRegistry()
-    metrics.Webhook(registry)
+    metrics.WebhookProcessMetrics(registry)
     for collector in (*REGISTRY._collector_to_names, *registry._collector_to_names):
         name, labels = getattr(collector, "_name", None), getattr(collector, "_labelnames", ())
         if name is None:

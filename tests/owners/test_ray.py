@@ -65,7 +65,7 @@ def cluster(name: str, workers: int, generation: int = 1) -> ray.Cluster:
 
 
 def owner_of(row: Row, document: dict[str, Any], *clusters: ray.Cluster) -> ray.RayOwner:
-    found = msgspec.convert(document, ray.Document)
+    found = msgspec.convert(document, ray.RayDocument)
     found = msgspec.structs.replace(found, clusters=clusters)
     return ray.RayOwner(row, ray.read(row, found))
 

@@ -13,15 +13,15 @@ from admission.kube.reflector import Upserted
 from admission.objects import views
 from admission.owners import serving_group
 from admission.owners.serving import LEADER_WORKER_SET, STATEFUL_SET
-from admission.owners.serving_group import Document, ServingGroup
+from admission.owners.serving_group import ServingDocument, ServingGroup
 from tests.builders.pods import make_pod
 
 QUEUED = {names.QUEUE_LABEL: "batch"}
 SET = {"name": "serve", "namespace": "team-a", "uid": "set-1", "labels": QUEUED}
 
 
-def owner(**spec: Any) -> Document:
-    return msgspec.convert({"metadata": SET, "spec": spec}, Document)
+def owner(**spec: Any) -> ServingDocument:
+    return msgspec.convert({"metadata": SET, "spec": spec}, ServingDocument)
 
 
 def pod(uid: str = "set-1", **metadata: Any) -> views.Pod:

@@ -27,8 +27,8 @@ from admission.objects.workload import Workload
 from admission.reasons import kueue
 from admission.scheduling import fairshare, model, quota
 from admission.scheduling.decisions import Admit, CycleResult, Evict, PodSetAssignment
-from admission.scheduling.hierarchy import Node
-from admission.scheduling.state import State
+from admission.scheduling.hierarchy import QuotaNode
+from admission.scheduling.state import SchedulerState
 
 Document = dict[str, Any]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -57,13 +57,13 @@ class Run:
     """
 
     case: Mapping[str, Any]
-    state: State = field(init=False)
+    state: SchedulerState = field(init=False)
     pending: dict[str, Document] = field(default_factory=dict)
     _evicted_why: dict[str, str] = field(default_factory=dict)
     _start_us: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.state = State(config_of(self.case))
+        self.state = SchedulerState(config_of(self.case))
         self._start_us = values.microseconds(self.case["start"], "start") or 0
         self.state.set_namespace("default", {})
         for document in self.case["objects"]:
@@ -202,7 +202,7 @@ class Run:
         return {"clusterQueues": shown_queues, "cohorts": shown_cohorts}
 
 
-def _share(node: Node, *, fair: bool) -> Document:
+def _share(node: QuotaNode, *, fair: bool) -> Document:
     if not fair:
         return {}
     value = fairshare.of(node).value()

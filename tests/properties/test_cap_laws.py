@@ -10,7 +10,7 @@ from admission.scheduling import caps, model
 from admission.scheduling.caps import Holdings, Scope
 from admission.scheduling.decisions import Wait
 from admission.scheduling.hierarchy import QueueNode
-from admission.scheduling.state import State
+from admission.scheduling.state import SchedulerState
 from tests.properties.engine_worlds import QUEUES, RESOURCES, Cast, at, casts
 from tests.properties.test_engine_laws import load, observe
 
@@ -62,7 +62,7 @@ def capped(draw: st.DrawFn) -> Cast:
     return replace(cast, queues=queues, workloads=workloads)
 
 
-def apply(state: State, cast: Cast, event: Event, second: int) -> None:
+def apply(state: SchedulerState, cast: Cast, event: Event, second: int) -> None:
     """Tell the State what happens."""
     if event.kind == "finish":
         one = cast.workloads[event.place % len(cast.workloads)]
@@ -90,7 +90,7 @@ def local_queue(key: LocalQueueKey, name: ClusterQueueName, **limits: Amounts) -
     return model.LocalQueue(key=key, cluster_queue=name, **limits)  # type: ignore[arg-type]
 
 
-def opened(cast: Cast) -> tuple[State, dict[LocalQueueKey, model.LocalQueue]]:
+def opened(cast: Cast) -> tuple[SchedulerState, dict[LocalQueueKey, model.LocalQueue]]:
     """Return a State of the cast, and the LocalQueues that have caps."""
     state = load(cast)
     for key, name in SIDE_DOORS.items():

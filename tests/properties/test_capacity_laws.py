@@ -9,15 +9,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from admission.base import names
 from admission.base.names import FlavorName, FlavorResource
-from admission.controller.devices.capacity import Capacities
-from admission.controller.devices.guard import Guard
+from admission.controller.devices.capacity import CapacityByFlavor
+from admission.controller.devices.capacity_guard import CapacityGuard
 from admission.gpu import catalogue
 from admission.gpu.health import DeviceReading, HealthPolicy
 from admission.gpu.nodes import NodeFacts
 from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.scheduling import model
-from admission.scheduling.state import State
+from admission.scheduling.state import SchedulerState
 from tests.builders.scheduling import cluster_queue, group
 from tests.gpu.builders import GPU, mig
 
@@ -60,7 +60,7 @@ class CapacityMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.kept = Capacities(CATALOGUE, INSTANT)
+        self.kept = CapacityByFlavor(CATALOGUE, INSTANT)
         self.nodes: dict[str, NodeFacts] = {}
         self.pods: dict[str, tuple[str, dict[str, int]]] = {}
         self.outside: dict[str, tuple[str, dict[str, int]]] = {}
@@ -104,7 +104,7 @@ class CapacityMachine(RuleBasedStateMachine):
 
     @invariant()
     def sums_equal_those_made_anew(self) -> None:
-        anew = Capacities(CATALOGUE, INSTANT)
+        anew = CapacityByFlavor(CATALOGUE, INSTANT)
         for name, labels in self.flavors.items():
             anew.set_flavor(name, labels)
         for node in self.nodes.values():
@@ -132,9 +132,9 @@ TestCapacityMachine = CapacityMachine.TestCase
     ),
 )
 def test_guarded_trees_are_never_given_more_than_exists(exists, queues):
-    state = State()
-    capacities = Capacities(CATALOGUE, INSTANT)
-    guard = Guard(state, capacities)
+    state = SchedulerState()
+    capacities = CapacityByFlavor(CATALOGUE, INSTANT)
+    guard = CapacityGuard(state, capacities)
     guard.set_flavor("f", {})
     capacities.set_node(NodeFacts(name="n", allocatable={GPU: exists}), 0)
     for index, (cohort, quota, guarded) in enumerate(queues):
@@ -177,10 +177,10 @@ class GuardMachine(RuleBasedStateMachine):
         self.flavors: dict[str, dict[str, str]] = {}
         self.state, self.capacities, self.guard = self.made()
 
-    def made(self) -> tuple[State, Capacities, Guard]:
-        state = State()
-        capacities = Capacities(CATALOGUE, INSTANT)
-        return state, capacities, Guard(state, capacities)
+    def made(self) -> tuple[SchedulerState, CapacityByFlavor, CapacityGuard]:
+        state = SchedulerState()
+        capacities = CapacityByFlavor(CATALOGUE, INSTANT)
+        return state, capacities, CapacityGuard(state, capacities)
 
     @rule(
         name=st.sampled_from(QUEUE_NAMES),

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from admission.base.names import FlavorResource, LocalQueueKey, WorkloadKey
 from admission.scheduling import fairshare, model, quota
 from admission.scheduling.decisions import CycleResult
-from admission.scheduling.hierarchy import Node
+from admission.scheduling.hierarchy import QuotaNode
 from admission.scheduling.preemption.history import MOST
-from admission.scheduling.state import State
+from admission.scheduling.state import SchedulerState
 from tests.builders.scheduling import cluster_queue, waiting
 from tests.properties.engine_worlds import FLAVORS, Cast, at, casts
 from tests.scheduling.worlds import world
@@ -21,9 +21,9 @@ from tests.scheduling.worlds import world
 CYCLES = 6
 
 
-def load(cast: Cast, order: random.Random | None = None) -> State:
+def load(cast: Cast, order: random.Random | None = None) -> SchedulerState:
     """A State of the cast, told in some order."""
-    state = State(cast.config)
+    state = SchedulerState(cast.config)
     calls: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
     calls += [(state.set_namespace, ("default", {}))]
     calls += [(state.set_resource_flavor, (model.ResourceFlavor(name=f),)) for f in FLAVORS]
@@ -40,7 +40,7 @@ def load(cast: Cast, order: random.Random | None = None) -> State:
     return state
 
 
-def observe(state: State, result: CycleResult, second: int) -> None:
+def observe(state: SchedulerState, result: CycleResult, second: int) -> None:
     """What a cycle decided comes back: admissions are written, victims leave and queue again."""
     for admit in result.admitted:
         known = state.workload(admit.workload)
@@ -53,9 +53,12 @@ def observe(state: State, result: CycleResult, second: int) -> None:
         state.set_workload(left, at(second))
 
 
-def usages(state: State) -> dict[str, dict[FlavorResource, int]]:
+def usages(state: SchedulerState) -> dict[str, dict[FlavorResource, int]]:
     state.forest.refresh()
-    nodes: list[tuple[str, Node]] = [*state.forest.queues.items(), *state.forest.cohorts.items()]
+    nodes: list[tuple[str, QuotaNode]] = [
+        *state.forest.queues.items(),
+        *state.forest.cohorts.items(),
+    ]
     return {
         str(name): {fr: used for fr, used in node.usage.items() if used} for name, node in nodes
     }

@@ -11,9 +11,9 @@ from admission.gpu import catalogue
 from admission.objects import cluster_queue, gpu_transformation, resource_flavor, views
 from admission.objects.cluster_queue import ClusterQueue, ClusterQueueSpec
 from admission.objects.resource_flavor import ResourceFlavor
-from admission.objects.resource_group import FlavorQuotas, ResourceGroup, ResourceQuota
+from admission.objects.resource_group import FlavorQuotasSpec, ResourceGroupSpec, ResourceQuotaSpec
 from admission.scheduling import model
-from admission.scheduling.state import State
+from admission.scheduling.state import SchedulerState
 
 CATALOGUE: Final = catalogue.load()
 GIB: Final = 2**30
@@ -47,10 +47,10 @@ quotas = st.tuples(st.integers(0, 400), st.integers(0, 40))
 
 def queue(name: str, budget: tuple[int, int], cohort: str) -> ClusterQueue:
     amounts = ((names.GPU_MEMORY, f"{budget[0]}Gi"), (names.GPU_SLICES, budget[1]))
-    given_quotas = tuple(ResourceQuota(name=n, nominal_quota=q) for n, q in amounts)
-    group = ResourceGroup(
+    given_quotas = tuple(ResourceQuotaSpec(name=n, nominal_quota=q) for n, q in amounts)
+    group = ResourceGroupSpec(
         covered_resources=(names.GPU_MEMORY, names.GPU_SLICES),
-        flavors=tuple(FlavorQuotas(name=f, resources=given_quotas) for f in PRICES),
+        flavors=tuple(FlavorQuotasSpec(name=f, resources=given_quotas) for f in PRICES),
     )
     return ClusterQueue(
         metadata=views.ObjectMeta(name=name),
@@ -99,7 +99,7 @@ def cost(flavor: str, asked: dict[str, int]) -> tuple[int, int]:
     ),
 )  # fmt: skip
 def test_no_mix_of_gpus_slices_and_shares_exceeds_the_budget_of_a_cohort(budgets, asked):
-    state, known = State(), flavors()
+    state, known = SchedulerState(), flavors()
     state.set_namespace("ml", {})
     for view in known.values():
         state.set_resource_flavor(resource_flavor.scheduling_value(view))

@@ -21,7 +21,7 @@ from admission.objects.workload import Workload
 from admission.scheduling import model
 from admission.scheduling.decisions import Evict
 from admission.scheduling.preemption.history import MOST
-from admission.scheduling.state import State
+from admission.scheduling.state import SchedulerState
 from tests.builders.scheduling import ANY, LOWER, cluster_queue, cohort, holding, pod_set, waiting
 from tests.builders.workloads import make_workload
 from tests.clocks import FakeClock
@@ -83,7 +83,7 @@ class Site:
 
     def lead(self) -> None:
         """Another process leads; it knows what is stored, and hears of it in any order."""
-        self.state = state = State(self.cast.config)
+        self.state = state = SchedulerState(self.cast.config)
         self.predecessors = Predecessors(
             self.clock, lambda key: key in self.leaving or key not in self.stored
         )

@@ -19,7 +19,7 @@ from admission.base.names import (
     WorkloadKey,
 )
 from admission.scheduling import model
-from admission.scheduling.state import State
+from admission.scheduling.state import SchedulerState
 from tests.builders.scheduling import cluster_queue, group
 from tests.properties.engine_worlds import at
 
@@ -53,8 +53,8 @@ class Sharers(RuleBasedStateMachine):
         self.state = self._empty()
 
     @staticmethod
-    def _empty() -> State:
-        state = State(model.Config())
+    def _empty() -> SchedulerState:
+        state = SchedulerState(model.Config())
         state.set_namespace("default", {})
         for flavor in FLAVORS:
             state.set_resource_flavor(model.ResourceFlavor(name=flavor))

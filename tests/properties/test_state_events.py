@@ -9,8 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from admission.base.names import FlavorResource, LocalQueueKey, WorkloadKey
 from admission.scheduling import model, quota
-from admission.scheduling.state import State
-from admission.scheduling.status import QueueStatus
+from admission.scheduling.state import SchedulerState
+from admission.scheduling.status import QueueReport
 from tests.properties.engine_worlds import COHORTS, FLAVORS, QUEUES, at, cohorts, queues, workloads
 
 NAMES = [f"w{index}" for index in range(6)]
@@ -24,7 +24,7 @@ class StateEvents(RuleBasedStateMachine):
         super().__init__()
         self.second = 0
         self.config = model.Config()
-        self.state = State(self.config)
+        self.state = SchedulerState(self.config)
         self.stored: dict[Any, Any] = {}
         self.state.set_namespace("default", {})
         for name in FLAVORS:
@@ -113,8 +113,8 @@ class StateEvents(RuleBasedStateMachine):
         self.stored["workload", key.name] = value = replace(known, **changes)
         self.state.set_workload(value, at(self.second))
 
-    def _rebuilt(self) -> State:
-        fresh = State(self.config)
+    def _rebuilt(self) -> SchedulerState:
+        fresh = SchedulerState(self.config)
         for (kind, _), value in self.stored.items():
             match kind:
                 case "queue":
@@ -157,7 +157,7 @@ class StateEvents(RuleBasedStateMachine):
             assert all(used >= 0 for used in node.usage.values())
 
 
-def without_turns(found: QueueStatus) -> QueueStatus:
+def without_turns(found: QueueReport) -> QueueReport:
     """A status without who is tried and who is parked, which is forgotten at a restart."""
     return replace(found, parked=0, active_classes=0, parked_classes=0)
 

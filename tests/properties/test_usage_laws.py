@@ -24,8 +24,8 @@ from admission.base.names import (
     Uid,
     WorkloadKey,
 )
-from admission.config.gpu_configuration import Journal as Settings
-from admission.controller.journal import Counting, Journal
+from admission.config.gpu_configuration import JournalSettings as Settings
+from admission.controller.journal import Counting, UsageJournal
 from admission.kube import errors, resources
 from admission.objects import usage_record
 from admission.objects.usage_record import Account
@@ -149,7 +149,7 @@ class Process:
         self.seen = Seen(objects)
         seen: Any = self.seen
         self.counting = Counting(seen, seen, clock, SETTINGS)
-        self.journal = Journal(
+        self.journal = UsageJournal(
             api, lambda ask: ask(self.counting), NAMESPACE, SETTINGS, clock, lambda: True
         )
         self.update()

@@ -4,7 +4,7 @@ import ast
 import re
 from typing import Final
 
-from admission.config.gpu_configuration import Controller
+from admission.config.gpu_configuration import ControllerSettings
 from tests.repo import tree
 
 PAGE: Final = tree.ROOT / "docs" / "internals" / "flow-control.md"
@@ -49,7 +49,7 @@ def numbers(module: str) -> dict[Row, str]:
 def test_the_page_has_the_values_of_the_code() -> None:
     modules = {module for module, _ in listed()}
     actual = {key: value for module in modules for key, value in numbers(module).items()}
-    for name, value in Controller().model_dump(by_alias=False).items():
+    for name, value in ControllerSettings().model_dump(by_alias=False).items():
         actual[(SETTINGS, name)] = str(value)
     assert {row: actual.get(row, "not in the code") for row in listed()} == listed()
 

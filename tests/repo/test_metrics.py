@@ -46,7 +46,7 @@ def test_a_constant_is_called_like_its_metric(constant):
 
 
 def test_every_help_text_is_a_sentence():
-    webhook = metrics.Webhook(CollectorRegistry())
+    webhook = metrics.WebhookProcessMetrics(CollectorRegistry())
     texts = [one.documentation for one in webhook.registry.collect()]
     texts += [
         metric._documentation

@@ -13,7 +13,7 @@ from admission.config.derived import Settings
 from admission.kube import errors, resources
 from admission.kube.resources import Resource
 from admission.objects import crds
-from admission.run.controller import Controller
+from admission.run.controller import ControllerThread
 from admission.run.leading import Alone
 from admission.sandbox.store import Store
 from tests.builders.cluster import make_namespace
@@ -46,7 +46,7 @@ def test_turns_are_10_ms_apart_while_as_much_is_decided_as_can_be_written() -> N
         found = resources.of_kind(document["apiVersion"], document["kind"])
         assert found is not None
         server.create(found, reviewed(document), document["metadata"].get("namespace", ""))
-    controller = Controller(server, Settings(), clock, Alone())
+    controller = ControllerThread(server, Settings(), clock, Alone())
     controller.start()
     try:
         core = controller._view.core
@@ -98,7 +98,7 @@ def test_a_leader_is_drained_when_no_request_without_an_answer_can_be_under_way(
         assert found is not None
         server.create(found, reviewed(document), document["metadata"].get("namespace", ""))
     settings = Settings.model_validate({"gpu": {"controller": {"requestTimeout": "1h"}}})
-    controller = Controller(server, settings, SystemClock(), leadership)
+    controller = ControllerThread(server, settings, SystemClock(), leadership)
     controller.start()
     metadata = workload["metadata"]
 
@@ -134,7 +134,7 @@ def leader_shown() -> float | None:
 def test_the_metrics_say_who_decides_and_may_write() -> None:
     leadership = Candidate()
     server = Store(crds=crds.documents())
-    controller = Controller(server, Settings(), SystemClock(), leadership)
+    controller = ControllerThread(server, Settings(), SystemClock(), leadership)
     controller.start()
     try:
         assert leader_shown() == 0

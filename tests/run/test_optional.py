@@ -41,7 +41,7 @@ ABSENT = "absent"
 
 def watch_of(store: Store, seen: "queue.Queue[Any]") -> OptionalWatch:
     reflector = Reflector(
-        store, resources.DEVICES, koordinator.Device, seen.put, clock=SystemClock()
+        store, resources.DEVICES, koordinator.KoordinatorDevice, seen.put, clock=SystemClock()
     )
     return OptionalWatch(store, [reflector], lambda: seen.put(ABSENT))
 
@@ -89,7 +89,7 @@ def test_the_first_version_that_is_served_is_followed() -> None:
     watch = OptionalWatch(
         store,
         [
-            Reflector(store, one, koordinator.Device, seen.put, clock=SystemClock())
+            Reflector(store, one, koordinator.KoordinatorDevice, seen.put, clock=SystemClock())
             for one in versions
         ],
         lambda: seen.put(ABSENT),

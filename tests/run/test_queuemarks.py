@@ -3,7 +3,7 @@
 from typing import Any
 
 from admission.base import names, patches
-from admission.controller.core import Lead, Observed
+from admission.controller.core import LeaderStarted, WatchMessage
 from admission.kube import errors, resources
 from admission.kube.reflector import Change, Deleted, Replaced, Upserted
 from admission.kube.resources import Resource
@@ -30,7 +30,7 @@ class Marked:
         self.on_update(resources.NAMESPACES, Replaced(tuple(found)))
 
     def on_update(self, resource: Resource, change: Change[Any]) -> None:
-        self.marks.on_update(Observed(resource, change))
+        self.marks.on_update(WatchMessage(resource, change))
 
     def labels(self, namespace: str) -> dict[str, str]:
         found: dict[str, str] = self.store.get(resources.NAMESPACES, namespace)["metadata"].get(
@@ -82,7 +82,7 @@ def test_a_label_that_somebody_takes_off_is_put_back() -> None:
 def test_who_does_not_lead_writes_nothing_and_does_it_all_once_it_leads() -> None:
     system = Marked("a")
     system.leads = False
-    system.marks.on_update(Lead())
+    system.marks.on_update(LeaderStarted())
     system.list_namespaces()
     system.on_update(resources.LOCAL_QUEUES, Replaced((queue("a"),)))
     system.marks.step()

@@ -18,7 +18,7 @@ from admission.config.gpu_configuration import Tracing
 from admission.kube import resources
 from admission.objects import crds
 from admission.run import tracing
-from admission.run.controller import Controller
+from admission.run.controller import ControllerThread
 from admission.run.leading import Alone
 from admission.run.tracing import Span, Traces, TracingError
 from admission.sandbox.store import Store
@@ -165,7 +165,7 @@ def test_a_controller_with_an_endpoint_sends_the_way_of_a_pod_that_it_releases(
         assert found is not None
         server.create(found, reviewed(document), document["metadata"].get("namespace", ""))
     settings = Settings.model_validate({"gpu": {"tracing": {"endpoint": "http://otel:4318"}}})
-    controller = Controller(server, settings, SystemClock(), Alone())
+    controller = ControllerThread(server, settings, SystemClock(), Alone())
     controller.start()
     try:
         waiting.until(lambda: kept.spans, what="spans")

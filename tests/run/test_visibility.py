@@ -21,7 +21,7 @@ from admission.kube.errors import TransportError
 from admission.kube.resources import Resource
 from admission.objects.workload import Workload
 from admission.run import visibility
-from admission.run.visibility import FrontProxies, VisibilityServer
+from admission.run.visibility import FrontProxies, VisibilityApiServer
 from admission.scheduling.decisions import Wait
 from admission.scheduling.overview import LocalOverview, Overview
 from admission.scheduling.pending import PendingSnapshot
@@ -110,7 +110,7 @@ class Served:
         self.credentials = Credentials(folder)
         self.directory = folder / "certs"
         self.api = Api(self.credentials.proxy_ca_file.read_text())
-        self.server = VisibilityServer(Core().ask, self.api, SystemClock())  # type: ignore[arg-type]
+        self.server = VisibilityApiServer(Core().ask, self.api, SystemClock())  # type: ignore[arg-type]
         self.port = 0
 
     def make_certificate(self) -> None:

@@ -10,15 +10,15 @@ import pytest
 from typing_extensions import override
 
 from admission.config.derived import Settings
-from admission.controller.core import Lead, Message, Observed
+from admission.controller.core import LeaderStarted, Message, WatchMessage
 from admission.controller.quarantine import Unreadable
 from admission.kube import errors, resources
 from admission.kube.reflector import Reflector, Replaced
 from admission.kube.resources import Resource
 from admission.objects import crds
-from admission.run.controller import Controller
+from admission.run.controller import ControllerThread
 from admission.run.leading import Alone
-from admission.run.watches import SILENT_SECONDS, OptionalWatch, Watches
+from admission.run.watches import SILENT_SECONDS, OptionalWatch, ReflectorSet
 from admission.sandbox.store import Store
 from tests.clocks import FakeClock
 from tests.controlplane import waiting
@@ -66,7 +66,7 @@ class Bench:
         self.clock = FakeClock()
         self.server = Server(crds=tolerant(), clock=self.clock)
         self.told: list[Message] = []
-        self.watches = Watches(self.server, self.told.append, self.clock)
+        self.watches = ReflectorSet(self.server, self.told.append, self.clock)
         self.watches.start()
 
     def turn(self, *, but: Resource | None = None) -> None:
@@ -91,7 +91,7 @@ def test_it_is_ready_when_every_kind_was_listed_or_is_not_to_be_had(bench: Bench
     assert bench.watches.unready() == "not listed yet: workloads"
     bench.turn()
     assert bench.watches.unready() == ""
-    told = {one.resource for one in bench.told if isinstance(one, Observed)}
+    told = {one.resource for one in bench.told if isinstance(one, WatchMessage)}
     assert resources.DEVICES in told
 
 
@@ -126,10 +126,10 @@ def test_a_server_that_is_away_makes_nothing_ready_and_asks_for_no_restart(bench
 def test_what_is_listed_anew_comes_after_the_news_that_this_process_leads(bench: Bench) -> None:
     bench.turn()
     before = len(bench.told)
-    bench.watches.restart(Lead())
+    bench.watches.restart(LeaderStarted())
     assert bench.watches.unready().startswith("not listed yet: ")
     bench.turn()
-    assert isinstance(bench.told[before], Lead)
+    assert isinstance(bench.told[before], LeaderStarted)
     assert bench.watches.unready() == ""
 
 
@@ -150,14 +150,16 @@ def test_a_workload_that_cannot_be_decoded_is_told_with_all_that_came(bench: Ben
     found = [one.found for one in bench.told if isinstance(one, Unreadable)]
     assert [one.name for one in found] == ["listed", "watched"]
     assert [json.loads(one.raw)["spec"]["queueName"] for one in found] == ["team", "team"]
-    lists = [one.change for one in bench.told if isinstance(one, Observed)]
+    lists = [one.change for one in bench.told if isinstance(one, WatchMessage)]
     left_out = [one.name for it in lists if isinstance(it, Replaced) for one in it.undecodable]
     assert left_out == ["listed"]
 
 
 @contextmanager
-def controlling(clock: FakeClock) -> Iterator[Controller]:
-    controller = Controller(Store(crds=crds.documents(), clock=clock), Settings(), clock, Alone())
+def controlling(clock: FakeClock) -> Iterator[ControllerThread]:
+    controller = ControllerThread(
+        Store(crds=crds.documents(), clock=clock), Settings(), clock, Alone()
+    )
     controller.start()
     try:
         yield controller

@@ -16,10 +16,10 @@ import pytest
 from admission.base import names
 from admission.base.clock import SystemClock
 from admission.kube import resources
-from admission.run.connection import Target
-from admission.sandbox.demo import sight, stage
+from admission.run.connection import ApiServerTarget
+from admission.sandbox.demo import display_state, stage
+from admission.sandbox.demo.display_state import DisplayState
 from admission.sandbox.demo.kubelet import Kubelet
-from admission.sandbox.demo.sight import State
 from admission.sandbox.system import Sandbox
 from tests.builders.pods import make_pod
 from tests.controller.world import ready_world
@@ -69,13 +69,16 @@ def test_a_kept_demo_shows_the_pods_of_whoever_tries_it_out_and_leaves_them_alon
     for name, annotations in (("mine", {}), ("first", {names.DEMO_ORDER: "0"})):
         pod = make_pod(name, namespace="ml", gpus=1, annotations=annotations)
         store.create(resources.PODS, pod, "ml")
-    assert [one.pod for one in sight.look(store)] == ["ml/first", "ml/mine"]
+    assert [one.pod for one in display_state.look(store)] == ["ml/first", "ml/mine"]
     for now in (0.0, 1.0, 2.0):  # that of somebody else runs until it is deleted
         Kubelet(store, {("ml", "first"): 1.0}).tick(now)
         kept.tick(now)
-    assert [one.state for one in sight.look(store)] == [State.DONE, State.RUNNING]
+    assert [one.state for one in display_state.look(store)] == [
+        DisplayState.DONE,
+        DisplayState.RUNNING,
+    ]
     stage.clear(store)
-    assert [one.pod for one in sight.look(store)] == ["ml/mine"]
+    assert [one.pod for one in display_state.look(store)] == ["ml/mine"]
 
 
 def run(command: str) -> subprocess.CompletedProcess[str]:
@@ -103,7 +106,9 @@ def test_a_demo_that_is_kept_goes_on_with_new_pods() -> None:
         )
         assert re.match(r"nvidia\.com/gpu: \d+ of \d+ used", asked.stdout)
         kubeconfig = next(line.split()[1] for line in lines if line.startswith("  kubeconfig "))
-        api = Target(kubeconfig).connect(connections=1, timeout_seconds=waiting.PATIENCE_SECONDS)
+        api = ApiServerTarget(kubeconfig).connect(
+            connections=1, timeout_seconds=waiting.PATIENCE_SECONDS
+        )
         with contextlib.closing(api):
             waiting.until(
                 lambda: any(

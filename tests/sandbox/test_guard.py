@@ -7,7 +7,7 @@ import pytest
 from admission.base import names
 from admission.config.derived import Settings
 from admission.config.gpu_configuration import GpuConfiguration, Modes, NamespaceMode
-from admission.config.kueue_configuration import Configuration, Selector
+from admission.config.kueue_configuration import Configuration, SelectorConfig
 from admission.gpu import bypass
 from admission.kube import errors, resources
 from admission.kube.api import Document
@@ -103,7 +103,7 @@ def test_excluded_namespaces_are_left_alone():
 
 
 def test_namespaces_without_the_labels_of_managed_ones_are_left_alone():
-    required = Selector(match_labels={names.BYPASS_LABEL: "deny"})
+    required = SelectorConfig(match_labels={names.BYPASS_LABEL: "deny"})
     settings = Settings(kueue=Configuration(managed_jobs_namespace_selector=required))
     store, warnings = make_store(("strict", "deny"), ("loose", "warn"), settings=settings)
     store.create(resources.PODS, pod_that_sees("all"), "loose")

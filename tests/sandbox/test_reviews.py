@@ -9,7 +9,7 @@ import pytest
 
 from admission.base import patches
 from admission.kube import errors, resources
-from admission.sandbox.embedded.reviews import Operation, Reviewer
+from admission.sandbox.embedded.reviews import WebhookCaller, WriteOperation
 from admission.sandbox.store import ADMIN, Store
 from tests.builders.pods import make_pod
 from tests.contract import objects
@@ -37,8 +37,8 @@ class Webhook:
         return {"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response}
 
 
-def reviewer(call: Any, *, mutating: bool = True, **options: Any) -> Reviewer:
-    return Reviewer(
+def reviewer(call: Any, *, mutating: bool = True, **options: Any) -> WebhookCaller:
+    return WebhookCaller(
         name="pods.example.com", resource=resources.PODS, mutating=mutating, call=call, **options
     )
 
@@ -164,7 +164,7 @@ def test_only_the_named_operations_and_matching_requests_are_reviewed():
     deletions, others = Webhook(), Webhook()
     store = Store(
         reviewers=[
-            reviewer(deletions, mutating=False, operations=frozenset({Operation.DELETE})),
+            reviewer(deletions, mutating=False, operations=frozenset({WriteOperation.DELETE})),
             reviewer(others, match=lambda request: request["userInfo"]["username"] != "ours"),
         ]
     )

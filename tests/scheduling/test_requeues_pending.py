@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.base.names import ClusterQueueName
-from admission.scheduling.hierarchy import Forest
+from admission.scheduling.hierarchy import CohortHierarchy
 from admission.scheduling.inadmissible import InadmissibleRequeues
 from tests.controller.steps import Steps
 
@@ -23,7 +23,7 @@ def test_what_is_taken_is_due_also_when_the_clock_was_set_back(
             pending[name] = min(pending.get(name, now_us + _BATCH_US), now_us + _BATCH_US)
         else:
             due = {one for one, at in pending.items() if at <= now_us or at > now_us + _BATCH_US}
-            assert requeues.take(Forest(), now_us) == due
+            assert requeues.take(CohortHierarchy(), now_us) == due
             pending = {one: at for one, at in pending.items() if one not in due}
         assert requeues.next_us() == min(pending.values(), default=None)
 
@@ -34,7 +34,7 @@ def test_to_find_that_none_is_due_costs_the_same_for_many_as_for_few() -> None:
         for number in range(queues):
             requeues.tree(ClusterQueueName(f"q{number}"), 0)
         with counted.counting():
-            assert requeues.take(Forest(), 1) == set()
+            assert requeues.take(CohortHierarchy(), 1) == set()
             assert requeues.next_us() == _BATCH_US
         return counted.total
 

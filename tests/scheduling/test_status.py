@@ -7,7 +7,7 @@ import pytest
 from admission.base.names import ClusterQueueName, CohortName, LocalQueueKey, WorkloadKey
 from admission.scheduling import model
 from admission.scheduling.fairshare import Share
-from admission.scheduling.state import State
+from admission.scheduling.state import SchedulerState
 from tests.builders.scheduling import NOW_US, STD_CPU, cluster_queue, cohort, holding, waiting
 from tests.scheduling.worlds import world
 
@@ -257,7 +257,7 @@ def test_shares_are_shown_with_fair_sharing_only():
 
 
 def test_a_queue_that_nobody_uses_is_told_of_when_it_is_first_seen():
-    state = State()
+    state = SchedulerState()
     state.set_cluster_queue(cluster_queue("solo", 4))
 
     assert state.take_changed().cluster_queues == {SOLO}

@@ -6,7 +6,7 @@ import pytest
 
 from admission.base import quantity
 from admission.scheduling import transformation
-from admission.scheduling.transformation import Rules, Transformation
+from admission.scheduling.transformation import Transformation, TransformationRules
 
 
 def nanos(**amounts: Any) -> dict[str, int]:
@@ -14,7 +14,7 @@ def nanos(**amounts: Any) -> dict[str, int]:
 
 
 def test_excluded_prefixes_are_not_counted():
-    rules = Rules(excluded_prefixes=("example.com/",))
+    rules = TransformationRules(excluded_prefixes=("example.com/",))
 
     counted = transformation.counted({"example.com/a": 10**9, "cpu": 10**9}, rules)
 
@@ -64,4 +64,4 @@ MIG = {
     ],
 )
 def test_transformations(rules, asked, expected):
-    assert transformation.counted(asked, Rules(transformations=rules)) == expected
+    assert transformation.counted(asked, TransformationRules(transformations=rules)) == expected

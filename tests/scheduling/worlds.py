@@ -13,7 +13,7 @@ from admission.base.names import (
 )
 from admission.scheduling import model
 from admission.scheduling.decisions import CycleResult, Wait
-from admission.scheduling.state import State
+from admission.scheduling.state import SchedulerState
 from tests.builders.scheduling import CPU, NOW_US, SECOND_US
 
 
@@ -25,7 +25,7 @@ class World:
         clock: seconds since the first cycle.
     """
 
-    state: State
+    state: SchedulerState
     clock: int = 0
 
     def cycle(self) -> CycleResult:
@@ -63,7 +63,7 @@ def world(
     config: model.Config | None = None,
 ) -> World:
     """A world of those objects; every ClusterQueue has a LocalQueue of its name."""
-    state = State(config)
+    state = SchedulerState(config)
     state.set_namespace("default", {})
     for name in flavors:
         state.set_resource_flavor(model.ResourceFlavor(name=FlavorName(name)))

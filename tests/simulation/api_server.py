@@ -20,11 +20,11 @@ from admission.config.gpu_configuration import GpuConfiguration
 from admission.controller import core
 from admission.controller.writing.api_requests import (
     ApiRequest,
-    Operation,
-    Outcome,
     QueueKey,
+    RequestResult,
     Result,
     Verb,
+    WritePurpose,
 )
 from admission.kube import errors, resources
 from admission.kube.reflector import Deleted, Upserted
@@ -93,7 +93,7 @@ class Measured:
     decision_waits: list[float] = field(default_factory=list)
     in_flight: dict[int, int] = field(default_factory=dict)
     status_ages: list[float] = field(default_factory=list)
-    writes: dict[Operation, int] = field(default_factory=dict)
+    writes: dict[WritePurpose, int] = field(default_factory=dict)
     by_others: int = 0
     stopped: int = 0
     order: list[str] = field(default_factory=list)
@@ -175,16 +175,16 @@ class Simulation(World):
         """Let a request travel, wait for a CPU, be served, and its answer travel back."""
         begins, ends = self._server.away
         if begins <= self._now < ends:
-            unknown = Outcome(request=write, result=Result.UNKNOWN)
+            unknown = RequestResult(request=write, result=Result.UNKNOWN)
             self._at(5.0, lambda: self._answer(unknown))
             return
         attempt = (id(write), began)
         self._awaited.add(attempt)
-        unknown = Outcome(request=write, result=Result.UNKNOWN)
+        unknown = RequestResult(request=write, result=Result.UNKNOWN)
         self._at(self._server.patience, lambda: self._end_attempt(attempt, unknown))
         self._serve(_COST[write.verb], lambda: self._apply(write, began))
 
-    def _end_attempt(self, attempt: tuple[int, float], outcome: Outcome) -> None:
+    def _end_attempt(self, attempt: tuple[int, float], outcome: RequestResult) -> None:
         """Report an outcome, unless nobody waits for it any more."""
         if attempt in self._awaited:
             self._awaited.discard(attempt)
@@ -215,20 +215,20 @@ class Simulation(World):
         operations = self.measured.writes
         operations[write.operation] = operations.get(write.operation, 0) + 1
         outcome = self._sender.send(write)
-        if write.operation is Operation.RESERVE_QUOTA and outcome.result is Result.DONE:
+        if write.operation is WritePurpose.RESERVE_QUOTA and outcome.result is Result.DONE:
             decided = self._decided.pop(write.key, None)
             if decided is not None:
                 self.measured.decision_waits.append(self._now - decided)
         if (
-            write.operation is Operation.QUEUE_STATUS
+            write.operation is WritePurpose.QUEUE_STATUS
             and write.resource is resources.CLUSTER_QUEUES
         ):
             since = self._stale.pop(write.name, None)
             if since is not None:
                 self.measured.status_ages.append(self._now - since)
-        if write.operation is Operation.START_OWNER and outcome.result is Result.DONE:
+        if write.operation is WritePurpose.START_OWNER and outcome.result is Result.DONE:
             self._start(write.name)
-        if write.operation is Operation.DELETE_OWNER and outcome.result is Result.DONE:
+        if write.operation is WritePurpose.DELETE_OWNER and outcome.result is Result.DONE:
             self.measured.stopped += 1
         self._tell(write.resource, write.namespace, write.name)
         half = self._server.network / 2
@@ -237,7 +237,7 @@ class Simulation(World):
         if not self._server.lost or self._rng.random() >= self._server.lost:
             self._at(half, lambda: self._end_attempt((id(write), began), found))
 
-    def _answer(self, outcome: Outcome) -> None:
+    def _answer(self, outcome: RequestResult) -> None:
         self._threads -= 1
         self.core.receive(outcome)
         if self._waiting_writes:
@@ -263,7 +263,7 @@ class Simulation(World):
         self._at(self._server.network / 2, lambda: self._see(resource, Upserted(found)))
 
     def _see(self, resource: Resource, change: Any) -> None:
-        self.core.receive(core.Observed(resource, change))
+        self.core.receive(core.WatchMessage(resource, change))
 
     def _other_sends(self) -> None:
         def answered() -> None:

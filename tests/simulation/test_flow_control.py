@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from admission.controller.writing.api_requests import Operation
+from admission.controller.writing.api_requests import WritePurpose
 from tests.simulation.api_server import Server, Simulation
 
 _PODS = 300
@@ -174,7 +174,7 @@ def test_a_server_whose_answers_come_late_or_never_is_used_as_far_as_it_goes(nam
 def test_what_a_watch_has_told_of_is_not_asked_for_again(name: str) -> None:
     """One request in five more than needed is what is sent before a watch can tell."""
     measured = run_late(name).measured
-    needed = (Operation.CREATE_WORKLOAD, Operation.RESERVE_QUOTA, Operation.START_OWNER)
+    needed = (WritePurpose.CREATE_WORKLOAD, WritePurpose.RESERVE_QUOTA, WritePurpose.START_OWNER)
     assert sum(measured.writes[one] for one in needed) <= 1.2 * _EACH * _LATE_PODS
 
 

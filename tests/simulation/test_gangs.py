@@ -14,7 +14,7 @@ from typing import Any
 from typing_extensions import override
 
 from admission.base import patches
-from admission.controller.writing.api_requests import ApiRequest, Operation, Verb
+from admission.controller.writing.api_requests import ApiRequest, Verb, WritePurpose
 from admission.kube import resources
 from admission.kube.errors import NotFoundError
 from admission.kube.reflector import Deleted
@@ -25,7 +25,7 @@ from tests.simulation.api_server import Server, Simulation
 
 _WORK_SECONDS = 1.0
 GANGS = int(os.environ.get("GANGS", "100"))
-_OF_QUEUES = frozenset({Operation.QUEUE_STATUS})
+_OF_QUEUES = frozenset({WritePurpose.QUEUE_STATUS})
 
 
 @dataclass(slots=True)

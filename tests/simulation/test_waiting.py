@@ -3,7 +3,7 @@
 import pytest
 from typing_extensions import override
 
-from admission.controller.writing.api_requests import ApiRequest, Operation
+from admission.controller.writing.api_requests import ApiRequest, WritePurpose
 from admission.kube.resources import PODS
 from tests.builders.queues import make_cluster_queue, make_local_queue
 from tests.simulation.api_server import Server, Simulation
@@ -30,9 +30,9 @@ class Waiting(Simulation):
 
     @override
     def _apply(self, write: ApiRequest, began: float) -> None:
-        if write.operation is Operation.CREATE_WORKLOAD:
+        if write.operation is WritePurpose.CREATE_WORKLOAD:
             self.made.append(self._now)
-        if write.operation is Operation.EXPLAIN_POD:
+        if write.operation is WritePurpose.EXPLAIN_POD:
             self.said.append(self._now)
         super()._apply(write, began)
         self._is_over = len(self.said) == _PODS

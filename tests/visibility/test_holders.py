@@ -2,7 +2,7 @@
 
 from admission.base import names
 from admission.visibility import holders, owning
-from admission.visibility.holders import Held, Holder, Running
+from admission.visibility.holders import HeldQuota, Holder, Running
 from tests.builders.metadata import CREATED, Document, make_condition
 from tests.visibility.clusters import GPU, holding, pod, queue, related
 
@@ -21,7 +21,7 @@ def test_a_holder_is_told_with_its_pods_and_nodes() -> None:
     found = one(*documents, queues=(queue("research", 8, 2),))
     assert (found.workload, found.owner, found.requester) == ("w", "Job job-w", "ada")
     assert (found.state, found.since) == ("admitted", CREATED)
-    assert found.held == (Held(flavor="a100", resource=GPU, amount=2),)
+    assert found.held == (HeldQuota(flavor="a100", resource=GPU, amount=2),)
     assert found.pods == (Running(name="p", node="n1", gpus={GPU: 2}),)
 
 

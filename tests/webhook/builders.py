@@ -15,11 +15,11 @@ from admission.objects.local_queue import LocalQueue
 from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.resource_quota import NamespaceQuota
-from admission.objects.reviewed_pod import Pod
+from admission.objects.reviewed_pod import ReviewedPod
 from admission.owners.review import HeldKind, Mark
-from admission.webhook import knowledge, pod_review
-from admission.webhook.knowledge import Reach
-from admission.webhook.pod_review import Outcome
+from admission.webhook import lister, pod_review
+from admission.webhook.lister import Reach
+from admission.webhook.pod_review import ReviewOutcome
 from admission.webhook.review_context import Context, QueueFacts, Rules
 from tests.builders.cluster import namespace_view
 from tests.builders.queues import local_queue_view
@@ -67,7 +67,7 @@ class Cluster:
         return self.cluster_queues.get(name)
 
     def queue_facts(self, queue: ClusterQueue) -> QueueFacts:
-        return knowledge.describe(queue, self)
+        return lister.describe(queue, self)
 
     def most(self, queue: str, flavor: str, resource: str) -> int | None:
         return self._reach().most(queue, flavor, resource)
@@ -117,7 +117,7 @@ def make_cluster(*queues: str, enforce: bool = False, created: str = OLD, **more
     )
 
 
-def read(document: Mapping[str, Any]) -> Pod:
+def read(document: Mapping[str, Any]) -> ReviewedPod:
     return reviewed_pod.from_dict(document)
 
 
@@ -127,7 +127,7 @@ def mutate(
     *,
     namespace: str = "team-a",
     rules: Rules = RULES,
-) -> Outcome:
+) -> ReviewOutcome:
     context = Context(namespace=namespace, now_us=NOW_US)
     return pod_review.mutate(read(document), context, rules, cluster)
 
@@ -146,7 +146,7 @@ def validate(
     return [error.text() for error in outcome.errors]
 
 
-def apply(outcome: Outcome, document: Mapping[str, Any]) -> dict[str, Any]:
+def apply(outcome: ReviewOutcome, document: Mapping[str, Any]) -> dict[str, Any]:
     """The document with the outcome's operations applied by a JSON Patch library."""
     result: dict[str, Any] = jsonpatch.apply_patch(dict(document), list(outcome.operations))
     return result

@@ -9,10 +9,10 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from admission.config.derived import Settings
-from admission.config.gpu_configuration import GpuConfiguration, Webhook
+from admission.config.gpu_configuration import GpuConfiguration, WebhookServing
 from admission.kube import resources
-from admission.webhook import knowledge, server
-from admission.webhook.knowledge import ClusterKnowledge
+from admission.webhook import lister, server
+from admission.webhook.lister import ClusterLister
 from admission.webhook.metrics import WebhookMetrics
 from admission.webhook.reviewing import OnAnswered
 from tests.builders.cluster import namespace_view
@@ -45,10 +45,10 @@ def make_review(pod: Mapping[str, Any] | None, **request: Any) -> dict[str, Any]
     }
 
 
-def make_knowledge(*queues: str, **labels: str) -> ClusterKnowledge:
+def make_knowledge(*queues: str, **labels: str) -> ClusterLister:
     """A filled cache: namespace team-a with the labels, and LocalQueues of these names."""
-    cache = ClusterKnowledge()
-    for kind in knowledge.WATCHED:
+    cache = ClusterLister()
+    for kind in lister.WATCHED:
         cache.replace(kind, ())
     cache.upsert(resources.NAMESPACES, namespace_view(labels=labels))
     for name in queues:
@@ -57,13 +57,15 @@ def make_knowledge(*queues: str, **labels: str) -> ClusterKnowledge:
 
 
 def make_app(
-    cache: ClusterKnowledge | None = None,
+    cache: ClusterLister | None = None,
     metrics: WebhookMetrics | None = None,
     *,
     max_body_bytes: int = 7 * 1024 * 1024,
     on_answered: OnAnswered | None = None,
 ) -> Flask:
-    settings = Settings(gpu=GpuConfiguration(webhook=Webhook(max_body_bytes=max_body_bytes)))
+    settings = Settings(
+        gpu=GpuConfiguration(webhook=WebhookServing(max_body_bytes=max_body_bytes))
+    )
     return server.create_app(
         cache or make_knowledge("default"),
         settings,

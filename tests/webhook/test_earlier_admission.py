@@ -6,7 +6,7 @@ import pytest
 
 from admission.base import names
 from admission.webhook import pod_review
-from admission.webhook.queueing import Standing
+from admission.webhook.queueing import ManagementState
 from admission.webhook.review_context import Context
 from tests.builders.pods import make_pod
 from tests.webhook import builders
@@ -73,7 +73,7 @@ def test_a_pod_that_needs_no_quota_is_not_held_by_a_gate_that_it_was_copied_with
     pod = make_pod(labels=labels, schedulingGates=gates, requests={"cpu": "1"})
     outcome = mutate(pod, make_cluster(*queues))
     after = apply(outcome, pod)
-    assert outcome.standing is Standing.FREE
+    assert outcome.standing is ManagementState.FREE
     assert after["spec"]["schedulingGates"] == [{"name": "example.com/a"}]
     assert names.MANAGED_LABEL not in after["metadata"].get("labels", {})
 
@@ -90,7 +90,7 @@ def test_pods_of_an_admitted_owner_keep_their_marks():
     outcome = pod_review.mutate(
         builders.read(pod), context, builders.RULES, make_cluster("default")
     )
-    assert outcome.standing is Standing.OF_JOB
+    assert outcome.standing is ManagementState.OF_JOB
     assert outcome.operations == ()
 
 

@@ -26,7 +26,7 @@ from tests.webhook.reviews import make_review
 METRICS = WebhookMetrics()
 REVIEWER = PodReviewer(
     reviewing.POD_QUESTIONS,
-    knowledge=reviews.make_knowledge("default"),
+    lister=reviews.make_knowledge("default"),
     rules=server.rules_of(Settings()),
     metrics=METRICS,
     clock=FakeClock(),

@@ -9,10 +9,10 @@ import pytest
 
 from admission.base import names
 from admission.objects import views
-from admission.owners.batch_job_review import Job
+from admission.owners.batch_job_review import ReviewedJob
 from admission.webhook import owner_review, pod_review
-from admission.webhook.pod_review import Outcome
-from admission.webhook.queueing import Standing
+from admission.webhook.pod_review import ReviewOutcome
+from admission.webhook.queueing import ManagementState
 from admission.webhook.review_context import Context, Rules
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
@@ -37,8 +37,8 @@ def mutate(
     cluster: Cluster,
     context: Context = CONTEXT,
     rules: Rules = RULES,
-) -> Outcome:
-    return owner_review.mutate(msgspec.convert(document, Job), context, rules, cluster)
+) -> ReviewOutcome:
+    return owner_review.mutate(msgspec.convert(document, ReviewedJob), context, rules, cluster)
 
 
 def mutated(document: dict[str, Any], cluster: Cluster) -> dict[str, Any]:
@@ -51,8 +51,8 @@ def mutated(document: dict[str, Any], cluster: Cluster) -> dict[str, Any]:
 def validate(
     new: Mapping[str, Any], old: Mapping[str, Any] | None = None, cluster: Cluster | None = None
 ) -> list[str]:
-    before = None if old is None else msgspec.convert(old, Job)
-    after = msgspec.convert(new, Job)
+    before = None if old is None else msgspec.convert(old, ReviewedJob)
+    after = msgspec.convert(new, ReviewedJob)
     found = owner_review.validate(before, after, CONTEXT, RULES, cluster or make_cluster())
     return [error.text() for error in found.errors]
 
@@ -92,7 +92,7 @@ def test_excluded_namespaces_are_left_alone():
     cluster = make_cluster("default")
     context = Context(namespace="kube-system", now_us=NOW_US)
     outcome = mutate(in_queue(gpus=1), cluster, context)
-    assert (outcome.standing, outcome.operations) == (Standing.FREE, ())
+    assert (outcome.standing, outcome.operations) == (ManagementState.FREE, ())
 
 
 def test_a_priority_class_named_default_is_the_default():
@@ -229,12 +229,12 @@ def test_where_a_queue_is_required_a_gpu_job_without_one_is_suspended_and_its_us
 @pytest.mark.parametrize(
     ("document", "cluster", "standing"),
     [
-        (make_job(gpus=1), make_cluster("default"), Standing.QUEUED),
-        (make_job(gpus=1), make_cluster("a", enforce=True), Standing.REFUSED),
-        (make_job(gpus=1), Cluster(), Standing.IN_DOUBT),
-        (make_job(), make_cluster("a"), Standing.FREE),
+        (make_job(gpus=1), make_cluster("default"), ManagementState.QUEUED),
+        (make_job(gpus=1), make_cluster("a", enforce=True), ManagementState.REFUSED),
+        (make_job(gpus=1), Cluster(), ManagementState.IN_DOUBT),
+        (make_job(), make_cluster("a"), ManagementState.FREE),
         (make_job(gpus=1, pod={"labels": {names.QUEUE_LABEL: "a"}}),
-         make_cluster("a"), Standing.FREE),
+         make_cluster("a"), ManagementState.FREE),
     ],
     ids=["default queue", "enforced", "namespace not seen yet", "no GPU", "pods have a queue"],
 )  # fmt: skip
@@ -386,7 +386,7 @@ def test_a_pod_of_an_admitted_job_is_not_held_again(pod: dict[str, Any], user: s
     cluster = make_cluster("default", enforce=True)
     context = Context(namespace="team-a", now_us=NOW_US, user=user)
     outcome = pod_review.mutate(builders.read(pod), context, RULES, cluster)
-    assert (outcome.standing is Standing.OF_JOB) is passes
+    assert (outcome.standing is ManagementState.OF_JOB) is passes
     assert (outcome.operations == ()) is passes
     judged = pod_review.validate(None, builders.read(pod), context, RULES, cluster)
     assert (judged.errors == ()) is passes
@@ -440,7 +440,7 @@ def test_a_pod_outside_of_every_queue_does_not_name_another_requester():
     pod = make_pod(gpus=1, annotations={names.REQUESTER: "somebody-else"})
     context = Context(namespace="team-a", now_us=NOW_US, user="jane")
     outcome = pod_review.mutate(builders.read(pod), context, RULES, make_cluster())
-    assert outcome.standing is Standing.UNMANAGED
+    assert outcome.standing is ManagementState.UNMANAGED
     assert builders.apply(outcome, pod)["metadata"]["annotations"] == {names.REQUESTER: "jane"}
 
 
@@ -450,5 +450,5 @@ def test_a_pod_of_an_admitted_job_may_still_break_a_limit():
     amounts = {"nvidia.com/mig-1g.10gb": "1", "cpu": "500m"}
     pod["spec"]["containers"][0]["resources"] = {"requests": amounts, "limits": amounts}
     outcome = pod_review.mutate(builders.read(pod), context, RULES, limited())
-    assert outcome.standing is Standing.OF_JOB
+    assert outcome.standing is ManagementState.OF_JOB
     assert ["minimum cpu usage" in error.text() for error in outcome.errors] == [True]

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from admission.base import names
 from admission.config.derived import Settings
 from admission.webhook import convert, kinds, server
-from admission.webhook.knowledge import ClusterKnowledge
+from admission.webhook.lister import ClusterLister
 from admission.webhook.metrics import WebhookMetrics
 from tests.clocks import FakeClock
 from tests.objects.case import Document, identified, queue
@@ -24,7 +24,7 @@ JUDGE = kinds.named("ClusterQueue").validate_path()
 @pytest.fixture
 def app() -> Flask:
     metrics = WebhookMetrics(CollectorRegistry())
-    return server.create_app(ClusterKnowledge(), Settings(), metrics, FakeClock())
+    return server.create_app(ClusterLister(), Settings(), metrics, FakeClock())
 
 
 def review(kind: str = "ClusterQueue", operation: str = "CREATE", **request: Any) -> Document:
@@ -143,7 +143,7 @@ def test_a_bug_is_500_and_counted(app: Flask, monkeypatch: pytest.MonkeyPatch) -
         raise ZeroDivisionError("by zero")
 
     rules = kinds.VALIDATED["ClusterQueue"]
-    monkeypatch.setitem(kinds.VALIDATED, "ClusterQueue", kinds.Rules(rules.decoder, fail))
+    monkeypatch.setitem(kinds.VALIDATED, "ClusterQueue", kinds.KindRules(rules.decoder, fail))
     got = answer(app, JUDGE, review(object=identified("ClusterQueue", queue())))
     assert got["status"] == {
         "code": 500,

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from admission.objects import reviewed_pod
-from admission.owners.batch_job_review import Job
+from admission.owners.batch_job_review import ReviewedJob
 from admission.webhook import owner_review, pod_review, requests
 from admission.webhook.review_context import Context
 from tests.builders.queues import cluster_queue_view, flavor_view
@@ -206,7 +206,7 @@ def test_more_containers_than_the_most_are_refused(member: str):
     text = f"spec.{member}: Too many: 4097: must have at most 4096 items"
     assert [error.text() for error in outcome.errors] == [text]
     template = {"spec": {"template": pod}}
-    job = msgspec.convert(template, Job)
+    job = msgspec.convert(template, ReviewedJob)
     outcome = owner_review.mutate(job, CONTEXT, builders.RULES, plain())
     assert [error.text() for error in outcome.errors] == [
         text.replace("spec", "spec.template.spec")

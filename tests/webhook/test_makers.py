@@ -12,7 +12,7 @@ from admission.owners import integrations
 from admission.owners.review import HeldKind, Mark
 from admission.webhook import owner_admissions, owner_review, pod_review
 from admission.webhook.owner_admissions import OwnerAdmissions
-from admission.webhook.queueing import Standing
+from admission.webhook.queueing import ManagementState
 from admission.webhook.review_context import Context
 from tests.builders.pods import make_pod
 from tests.clocks import FakeClock
@@ -37,7 +37,7 @@ def pod(
     kind: str = "RayCluster",
     pod_set: str = "x",
     devices: str = DEVICES,
-) -> reviewed_pod.Pod:
+) -> reviewed_pod.ReviewedPod:
     owner = {"apiVersion": "ray.io/v1", "kind": kind, "name": "ray", "uid": uid}
     document = make_pod(
         "forged",
@@ -58,7 +58,7 @@ def cluster(**owners: str) -> Cluster:
 
 def test_a_pod_of_an_owner_that_was_admitted_passes() -> None:
     found = pod_review.mutate(pod(), CONTEXT, RULES, cluster(u1="ray-w"))
-    assert found.standing is Standing.OF_JOB
+    assert found.standing is ManagementState.OF_JOB
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_any_other_pod_of_the_same_maker_is_held_and_loses_its_marks(
     known: dict[str, str],
 ) -> None:
     found = pod_review.mutate(pod(), CONTEXT, RULES, cluster(**known))
-    assert found.standing is Standing.QUEUED
+    assert found.standing is ManagementState.QUEUED
     gates = [one for one in found.operations if "schedulingGates" in str(one["path"])]
     assert gates
     removed = {str(one["path"]) for one in found.operations if one["op"] == "remove"}
@@ -89,7 +89,7 @@ def test_a_pod_of_an_admitted_owner_bears_all_that_it_is_counted_by(
     changed: dict[str, str],
 ) -> None:
     found = pod_review.mutate(pod(**changed), CONTEXT, RULES, cluster(u1="ray-w"))
-    assert found.standing is Standing.QUEUED
+    assert found.standing is ManagementState.QUEUED
 
 
 def test_a_held_pod_of_an_unknown_owner_may_not_lose_its_gate_before_it_is_stored() -> None:
@@ -108,7 +108,7 @@ def test_controllers_of_kubernetes_are_trusted_as_before() -> None:
         namespace="team-a", now_us=NOW_US, user="system:serviceaccount:kube-system:job-controller"
     )
     found = pod_review.mutate(reviewed_pod.from_dict(document), by_job, RULES, cluster())
-    assert found.standing is Standing.OF_JOB
+    assert found.standing is ManagementState.OF_JOB
 
 
 def test_every_kind_that_others_run_is_checked() -> None:

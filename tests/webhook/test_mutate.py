@@ -12,7 +12,7 @@ from admission.base import fielderrors, names
 from admission.base.namespaces import ManagedNamespaces
 from admission.base.selectors import Requirement
 from admission.objects import role_hash
-from admission.webhook.queueing import Standing
+from admission.webhook.queueing import ManagementState
 from tests.builders.cluster import namespace_view
 from tests.builders.pods import make_pod
 from tests.webhook import builders
@@ -37,7 +37,7 @@ def test_a_gpu_pod_in_a_namespace_with_a_default_queue_is_queued_and_gated():
     expected["spec"]["schedulingGates"] = [GATE]
     expected["spec"]["tolerations"].append(TOLERATION)
     assert after == expected
-    assert outcome.standing is Standing.QUEUED
+    assert outcome.standing is ManagementState.QUEUED
     assert "finalizers" not in expected["metadata"]
 
 
@@ -67,15 +67,15 @@ def test_the_queue_label_alone_makes_any_pod_ours():
 @pytest.mark.parametrize(
     ("pod", "cluster", "standing"),
     [
-        (make_pod(requests={"cpu": "1"}), make_cluster("default"), Standing.FREE),
-        (make_pod(gpus=1), make_cluster("other"), Standing.UNMANAGED),
+        (make_pod(requests={"cpu": "1"}), make_cluster("default"), ManagementState.FREE),
+        (make_pod(gpus=1), make_cluster("other"), ManagementState.UNMANAGED),
         (make_pod(requests={"nvidia.com/gpu": "0"}, limits={"nvidia.com/gpu": "0"}),
-         make_cluster("default"), Standing.FREE),
-        (make_pod(gpus=1, nodeName="node-1"), make_cluster("default"), Standing.UNMANAGED),
+         make_cluster("default"), ManagementState.FREE),
+        (make_pod(gpus=1, nodeName="node-1"), make_cluster("default"), ManagementState.UNMANAGED),
         (make_pod(labels={QUEUE: "default"}, nodeName="node-1"),
-         make_cluster("default"), Standing.FREE),
+         make_cluster("default"), ManagementState.FREE),
         (make_pod(gpus=1, annotations={"kubernetes.io/config.mirror": "x"}),
-         make_cluster("default", enforce=True), Standing.FREE),
+         make_cluster("default", enforce=True), ManagementState.FREE),
     ],
     ids=[
         "no GPU, default queue", "GPU, no default queue", "zero GPUs", "GPU on a named node",
@@ -93,20 +93,24 @@ def test_a_mirror_pod_is_not_held_as_its_kubelet_runs_it_already(labels, enforce
     mirror = {"kubernetes.io/config.mirror": "x"}
     pod = make_pod(gpus=1, labels=labels, annotations=mirror)
     outcome = mutate(pod, make_cluster("default", enforce=enforce))
-    assert (outcome.operations, outcome.errors, outcome.standing) == ((), (), Standing.FREE)
+    assert (outcome.operations, outcome.errors, outcome.standing) == ((), (), ManagementState.FREE)
     held = mutate(make_pod(gpus=1, labels=labels), make_cluster("default", enforce=enforce))
-    assert held.standing is Standing.QUEUED
+    assert held.standing is ManagementState.QUEUED
 
 
 def test_an_excluded_namespace_is_never_ours():
     pod = make_pod(gpus=1, labels={QUEUE: "default"})
     outcome = mutate(pod, make_cluster("default"), namespace="kube-system")
-    assert (outcome.operations, outcome.standing) == ((), Standing.FREE)
+    assert (outcome.operations, outcome.standing) == ((), ManagementState.FREE)
 
 
 @pytest.mark.parametrize(
     ("labels", "standing"),
-    [({"team": "a"}, Standing.QUEUED), ({}, Standing.FREE), (None, Standing.QUEUED)],
+    [
+        ({"team": "a"}, ManagementState.QUEUED),
+        ({}, ManagementState.FREE),
+        (None, ManagementState.QUEUED),
+    ],
     ids=["chosen", "not chosen", "not seen yet"],
 )
 def test_a_namespace_is_ours_as_its_labels_say(labels, standing):
@@ -122,12 +126,16 @@ def test_a_namespace_is_ours_as_its_labels_say(labels, standing):
 @pytest.mark.parametrize(
     ("pod", "cluster", "standing"),
     [
-        (make_pod(gpus=1), make_cluster("other"), Standing.IN_DOUBT),
-        (make_pod(gpus=1), make_cluster("other", enforce=True), Standing.REFUSED),
-        (make_pod(gpus=1), make_cluster("default"), Standing.QUEUED),
-        (make_pod(resourceClaims=[{"name": "gpu"}]), make_cluster("other"), Standing.IN_DOUBT),
-        (make_pod(requests={"cpu": "1"}), make_cluster("other"), Standing.FREE),
-        (make_pod(gpus=1, nodeName="node-1"), make_cluster("other"), Standing.UNMANAGED),
+        (make_pod(gpus=1), make_cluster("other"), ManagementState.IN_DOUBT),
+        (make_pod(gpus=1), make_cluster("other", enforce=True), ManagementState.REFUSED),
+        (make_pod(gpus=1), make_cluster("default"), ManagementState.QUEUED),
+        (
+            make_pod(resourceClaims=[{"name": "gpu"}]),
+            make_cluster("other"),
+            ManagementState.IN_DOUBT,
+        ),
+        (make_pod(requests={"cpu": "1"}), make_cluster("other"), ManagementState.FREE),
+        (make_pod(gpus=1, nodeName="node-1"), make_cluster("other"), ManagementState.UNMANAGED),
     ],
     ids=["GPU", "GPU, enforced", "GPU, default queue", "claim", "no GPU", "GPU on a named node"],
 )  # fmt: skip
@@ -147,21 +155,21 @@ def test_a_pod_that_is_held_for_want_of_a_queue_is_gated_and_marked_and_has_none
 def test_req_27_a_resource_claim_is_held_in_doubt_where_gpus_go_through_a_queue():
     claims = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
     pod = make_pod(resourceClaims=claims)
-    assert mutate(pod, make_cluster("default")).standing is Standing.IN_DOUBT
-    assert mutate(pod, make_cluster("other", enforce=True)).standing is Standing.IN_DOUBT
-    assert mutate(pod, make_cluster("other")).standing is Standing.FREE
+    assert mutate(pod, make_cluster("default")).standing is ManagementState.IN_DOUBT
+    assert mutate(pod, make_cluster("other", enforce=True)).standing is ManagementState.IN_DOUBT
+    assert mutate(pod, make_cluster("other")).standing is ManagementState.FREE
     labelled = make_pod(resourceClaims=claims, labels={QUEUE: "other"})
-    assert mutate(labelled, make_cluster("other")).standing is Standing.QUEUED
+    assert mutate(labelled, make_cluster("other")).standing is ManagementState.QUEUED
     both = make_pod(gpus=1, resourceClaims=claims)
-    assert mutate(both, make_cluster("default")).standing is Standing.QUEUED
-    assert mutate(both, make_cluster("other", enforce=True)).standing is Standing.REFUSED
+    assert mutate(both, make_cluster("default")).standing is ManagementState.QUEUED
+    assert mutate(both, make_cluster("other", enforce=True)).standing is ManagementState.REFUSED
 
 
 def test_req_27_the_implicit_name_of_a_class_of_gpus_is_a_wish_for_a_gpu():
     implicit = f"{names.IMPLICIT_CLASS_PREFIX}gpu.nvidia.com"
     amounts = {implicit: "1"}
     pod = make_pod(requests=amounts, limits=amounts)
-    assert mutate(pod, make_cluster("default")).standing is Standing.QUEUED
+    assert mutate(pod, make_cluster("default")).standing is ManagementState.QUEUED
     errors = mutate(make_pod(requests=amounts), make_cluster("default")).errors
     assert "Limit must be set" in fielderrors.aggregate(errors)
 
@@ -172,13 +180,13 @@ def test_req_27_the_implicit_name_of_a_class_of_gpus_is_a_wish_for_a_gpu():
 def test_req_27_a_resource_that_a_device_class_may_answer_is_held_where_gpus_are(resource: str):
     amounts = {resource: "1"}
     pod = make_pod(requests=amounts, limits=amounts)
-    assert mutate(pod, make_cluster("default")).standing is Standing.IN_DOUBT
-    assert mutate(pod, make_cluster("other", enforce=True)).standing is Standing.IN_DOUBT
-    assert mutate(pod, make_cluster("other")).standing is Standing.FREE
+    assert mutate(pod, make_cluster("default")).standing is ManagementState.IN_DOUBT
+    assert mutate(pod, make_cluster("other", enforce=True)).standing is ManagementState.IN_DOUBT
+    assert mutate(pod, make_cluster("other")).standing is ManagementState.FREE
     free = make_pod(requests={resource: "0"}, limits={resource: "0"})
-    assert mutate(free, make_cluster("default")).standing is Standing.FREE
+    assert mutate(free, make_cluster("default")).standing is ManagementState.FREE
     native = make_pod(requests={"hugepages-2Mi": "2Mi"}, limits={"hugepages-2Mi": "2Mi"})
-    assert mutate(native, make_cluster("default")).standing is Standing.FREE
+    assert mutate(native, make_cluster("default")).standing is ManagementState.FREE
 
 
 @pytest.mark.parametrize(
@@ -194,15 +202,15 @@ def test_in_doubt_a_gpu_pod_is_held_without_a_queue(cluster):
     pod = make_pod(gpus=1)
     outcome = mutate(pod, cluster)
     after = apply(outcome, pod)
-    assert outcome.standing is Standing.IN_DOUBT
+    assert outcome.standing is ManagementState.IN_DOUBT
     assert after["spec"]["schedulingGates"] == [GATE]
     assert after["metadata"]["labels"] == {"kueue.x-k8s.io/managed": "true"}
-    assert mutate(make_pod(), cluster).standing is Standing.FREE
+    assert mutate(make_pod(), cluster).standing is ManagementState.FREE
 
 
 def test_an_enforced_namespace_refuses_gpus_outside_queues_and_names_its_queues():
     outcome = mutate(make_pod(gpus=1), make_cluster("batch", "night", enforce=True))
-    assert outcome.standing is Standing.REFUSED
+    assert outcome.standing is ManagementState.REFUSED
     assert outcome.operations == ()
     assert fielderrors.aggregate(outcome.errors) == (
         "metadata.labels[kueue.x-k8s.io/queue-name]: Required value: the pod asks for"
@@ -224,7 +232,7 @@ def test_a_pod_held_for_its_parent_gets_the_gate_but_no_managed_label():
     pod = make_pod(annotations={"kueue.x-k8s.io/pod-suspending-parent": "deployment"})
     outcome = mutate(pod, make_cluster("default", priority_classes=frozenset({"default"})))
     after = apply(outcome, pod)
-    assert outcome.standing is Standing.SUSPENDED
+    assert outcome.standing is ManagementState.SUSPENDED
     assert after["spec"]["schedulingGates"] == [GATE]
     assert "labels" not in after["metadata"]
 
@@ -233,7 +241,7 @@ def test_a_pod_held_for_its_parent_is_managed_where_it_names_a_queue():
     parent = {"kueue.x-k8s.io/pod-suspending-parent": "deployment"}
     pod = make_pod(annotations=parent, labels={QUEUE: "batch"})
     outcome = mutate(pod, make_cluster("batch"))
-    assert outcome.standing is Standing.SUSPENDED
+    assert outcome.standing is ManagementState.SUSPENDED
     assert apply(outcome, pod)["metadata"]["labels"]["kueue.x-k8s.io/managed"] == "true"
 
 
@@ -315,7 +323,7 @@ def test_a_pod_of_a_podgroup_waits_until_the_controller_knows_its_queue():
     pod = make_pod(gpus=1, annotations=VOLCANO)
     outcome = mutate(pod, make_cluster("default"))
     after = apply(outcome, pod)
-    assert outcome.standing is Standing.IN_DOUBT
+    assert outcome.standing is ManagementState.IN_DOUBT
     assert after["metadata"]["annotations"][MARK] == "podgroups.scheduling.volcano.sh/gang"
     assert QUEUE not in after["metadata"]["labels"]
     assert GATE in after["spec"]["schedulingGates"]
@@ -324,7 +332,7 @@ def test_a_pod_of_a_podgroup_waits_until_the_controller_knows_its_queue():
 def test_a_pod_of_a_podgroup_keeps_the_queue_that_it_names():
     pod = make_pod(gpus=1, annotations=VOLCANO, labels={QUEUE: "batch"})
     outcome = mutate(pod, make_cluster("default", "batch"))
-    assert outcome.standing is Standing.QUEUED
+    assert outcome.standing is ManagementState.QUEUED
     assert MARK in apply(outcome, pod)["metadata"]["annotations"]
 
 
@@ -335,13 +343,13 @@ def test_a_group_of_kueue_wins_over_a_podgroup():
     }
     pod = make_pod(gpus=1, annotations={**VOLCANO, **group})
     outcome = mutate(pod, make_cluster("default"))
-    assert outcome.standing is Standing.QUEUED
+    assert outcome.standing is ManagementState.QUEUED
     assert MARK not in apply(outcome, pod)["metadata"]["annotations"]
 
 
 def test_a_pod_of_a_podgroup_where_no_queue_is_runs_as_any_other():
     pod = make_pod(gpus=1, annotations=VOLCANO)
-    assert mutate(pod, make_cluster()).standing is Standing.UNMANAGED
+    assert mutate(pod, make_cluster()).standing is ManagementState.UNMANAGED
 
 
 def controlled(api_version: str, kind: str, **pod: Any) -> dict[str, Any]:
@@ -353,7 +361,7 @@ def controlled(api_version: str, kind: str, **pod: Any) -> dict[str, Any]:
 def test_pods_of_a_controller_of_training_that_is_not_served_are_a_group():
     pod = controlled("kubeflow.org/v1", "MXJob")
     outcome = mutate(pod, make_cluster("default"))
-    assert outcome.standing is Standing.QUEUED
+    assert outcome.standing is ManagementState.QUEUED
     after = apply(outcome, pod)
     assert after["metadata"]["annotations"][MARK] == "mxjob.kubeflow.org/o/u"
     again = mutate(after, make_cluster("default"))

@@ -13,8 +13,8 @@ from admission.base import names
 from admission.objects import owner_rows
 from admission.owners import batch_job_review, injection, integrations
 from admission.webhook import owner_review
-from admission.webhook.pod_review import Outcome
-from admission.webhook.queueing import Standing
+from admission.webhook.pod_review import ReviewOutcome
+from admission.webhook.queueing import ManagementState
 from admission.webhook.review_context import Context
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
@@ -78,7 +78,7 @@ def annotated(**annotations: str) -> dict[str, Any]:
     return {"annotations": {key.replace("__", "/"): text for key, text in annotations.items()}}
 
 
-def mutate(document: Mapping[str, Any], cluster: Cluster) -> Outcome:
+def mutate(document: Mapping[str, Any], cluster: Cluster) -> ReviewOutcome:
     return owner_review.mutate(msgspec.convert(document, JobSet), CONTEXT, RULES, cluster)
 
 
@@ -89,13 +89,13 @@ def mutated(document: dict[str, Any], cluster: Cluster) -> dict[str, Any]:
     return result
 
 
-def validate(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> Outcome:
+def validate(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> ReviewOutcome:
     before = None if old is None else msgspec.convert(old, JobSet)
     found = msgspec.convert(new, JobSet)
     return owner_review.validate(before, found, CONTEXT, RULES, make_cluster())
 
 
-def paths(outcome: Outcome) -> list[str]:
+def paths(outcome: ReviewOutcome) -> list[str]:
     return [error.path.text for error in outcome.errors]
 
 
@@ -110,7 +110,7 @@ def mig_cluster() -> Cluster:
 
 def test_each_template_asks_for_gpus_in_the_names_of_the_queue():
     outcome = mutate(make_set(), mig_cluster())
-    assert outcome.standing is Standing.QUEUED
+    assert outcome.standing is ManagementState.QUEUED
     written = [operation["path"] for operation in outcome.operations]
     assert written[:2] == ["/metadata/labels", "/spec/suspend"]
     for at in OPERATIONS:
@@ -187,7 +187,7 @@ def test_the_kind_is_named_where_a_queue_is_required():
     rules = builders.QUEUE_REQUIRED
     owner = msgspec.convert(make_set(), JobSet)
     outcome = owner_review.mutate(owner, CONTEXT, rules, make_cluster("a"))
-    assert outcome.standing is Standing.IN_DOUBT
+    assert outcome.standing is ManagementState.IN_DOUBT
     assert outcome.operations[0] == {"op": "add", "path": "/spec/suspend", "value": True}
     assert outcome.warnings[0].startswith("No queue: the JobSet waits until it has one")
 
@@ -390,7 +390,7 @@ def test_the_topology_gate_of_an_earlier_admission_leaves_a_new_job(queued: bool
     spec = document["spec"]["template"]["spec"]
     spec["schedulingGates"] = [{"name": names.TOPOLOGY_GATE}]
     spec["nodeSelector"] = {"pool": "a"}
-    job = msgspec.convert(document, batch_job_review.Job)
+    job = msgspec.convert(document, batch_job_review.ReviewedJob)
 
     outcome = owner_review.mutate(
         job, CONTEXT, RULES, make_cluster("default" if queued else "other")
@@ -408,7 +408,7 @@ def waiting_set(**more: Any) -> dict[str, Any]:
     return make_set(labels={names.QUEUE_LABEL: "default"}, **more)
 
 
-def started(old: Mapping[str, Any], new: Mapping[str, Any]) -> Outcome:
+def started(old: Mapping[str, Any], new: Mapping[str, Any]) -> ReviewOutcome:
     before, after = (msgspec.convert(one, JobSet) for one in (old, new))
     return owner_review.keep_waiting(before, after, CONTEXT, RULES, make_cluster("default"))
 

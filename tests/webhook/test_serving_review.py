@@ -10,8 +10,8 @@ import pytest
 
 from admission.base import fielderrors, names
 from admission.owners import serving
-from admission.webhook import hints, serving_review
-from admission.webhook.pod_review import Outcome
+from admission.webhook import admission_warnings, serving_review
+from admission.webhook.pod_review import ReviewOutcome
 from admission.webhook.review_context import Context
 from tests.builders.pods import make_pod
 from tests.builders.queues import cluster_queue_view, flavor_view
@@ -47,12 +47,12 @@ def make_deployment(
 
 def mutate(
     new: Mapping[str, Any], cluster: Cluster, old: Mapping[str, Any] | None = None
-) -> Outcome:
+) -> ReviewOutcome:
     was = None if old is None else msgspec.convert(old, Deployment)
     return serving_review.mutate(was, msgspec.convert(new, Deployment), CONTEXT, RULES, cluster)
 
 
-def after(document: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
+def after(document: Mapping[str, Any], outcome: ReviewOutcome) -> dict[str, Any]:
     changed: dict[str, Any] = jsonpatch.apply_patch(document, outcome.operations)
     return changed
 
@@ -249,7 +249,7 @@ def test_a_warning_about_rollouts_names_the_queue_where_it_fits(
     found = mutate(make_deployment(gpus=1), queue_with(queue, a=8)).warnings
     (warning,) = (one for one in found if "a rollout needs" in one)
     assert (queue in warning) is is_named
-    assert len(warning) <= hints.LONGEST
+    assert len(warning) <= admission_warnings.LONGEST
 
 
 def queue_with(queue: str = "gpus", /, **flavors: int) -> Cluster:

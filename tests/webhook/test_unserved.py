@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from admission.base import names
-from admission.owners.batch_job_review import Job
+from admission.owners.batch_job_review import ReviewedJob
 from admission.webhook import owner_review, pod_review, topology, unserved
 from admission.webhook.review_context import Context
 from tests.builders.pods import make_pod
@@ -18,15 +18,15 @@ QUEUED = {names.QUEUE_LABEL: "default"}
 CONTEXT = Context(namespace="team-a", now_us=NOW_US)
 
 
-def judged(pod: dict[str, Any], old: dict[str, Any] | None = None) -> pod_review.Outcome:
+def judged(pod: dict[str, Any], old: dict[str, Any] | None = None) -> pod_review.ReviewOutcome:
     before = None if old is None else read(old)
     return pod_review.validate(before, read(pod), CONTEXT, RULES, make_cluster("default"))
 
 
-def judged_job(template: dict[str, Any], **labels: str) -> pod_review.Outcome:
+def judged_job(template: dict[str, Any], **labels: str) -> pod_review.ReviewOutcome:
     metadata = {"name": "j", "namespace": "team-a", "labels": labels}
     spec = {"template": template, "suspend": True}
-    job = msgspec.convert({"metadata": metadata, "spec": spec}, Job)
+    job = msgspec.convert({"metadata": metadata, "spec": spec}, ReviewedJob)
     return owner_review.validate(None, job, CONTEXT, RULES, make_cluster("default"))
 
 

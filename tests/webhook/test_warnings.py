@@ -14,10 +14,10 @@ from admission.base import names
 from admission.kube import resources
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
-from admission.sandbox.embedded.reviews import Operation, Reviewer
+from admission.sandbox.embedded.reviews import WebhookCaller, WriteOperation
 from admission.sandbox.store import Store
+from admission.webhook.admission_warnings import LONGEST
 from admission.webhook.decoding import GroupVersionKind
-from admission.webhook.hints import LONGEST
 from tests.builders.cluster import namespace_view
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod, template_of
@@ -259,9 +259,9 @@ def test_who_creates_it_on_the_embedded_server_reads_it(
     found: list[str] = []
     store = Store(
         reviewers=[
-            Reviewer(
+            WebhookCaller(
                 name="ours", resource=IN_STORE[kind], mutating=True, call=call,
-                operations=frozenset({Operation.CREATE}),
+                operations=frozenset({WriteOperation.CREATE}),
             )
         ],
         warn=found.append,

@@ -106,7 +106,7 @@ class _Selection:
     tolerations: tuple[Toleration, ...]
 
 
-class _Sum:
+class _FlavorStock:
     """Stock of a flavor, kept up to date node by node."""
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ class _Sum:
         return GpuCapacity(**self.parts)
 
 
-class Capacities:
+class CapacityByFlavor:
     """Nodes with GPUs, who holds them, and their sums per flavor.
 
     Times are microseconds since the epoch.
@@ -150,8 +150,8 @@ class Capacities:
         self.version = 0
         self._nodes: dict[str, _Node] = {}
         self._flavors: dict[str, _Selection] = {}
-        self._sums: dict[str, _Sum] = {}
-        self._shared: dict[tuple[str, ...], _Sum] | None = None
+        self._sums: dict[str, _FlavorStock] = {}
+        self._shared: dict[tuple[str, ...], _FlavorStock] | None = None
         """Stock by the flavors that select the same nodes; None where it is to be summed again."""
         self._pods: dict[str, tuple[str, Amounts, bool]] = {}
         self._held: dict[str, dict[str, int]] = {}
@@ -186,7 +186,7 @@ class Capacities:
         self._flavors[name] = selection
         self._shared = None
         self._note(name)
-        total = self._sums[name] = _Sum()
+        total = self._sums[name] = _FlavorStock()
         for node in self._nodes.values():
             node.repelled = tuple(flavor for flavor in node.repelled if flavor != name)
             if _selects(node_labels, node.facts.labels):
@@ -215,46 +215,56 @@ class Capacities:
             now_us: the time.
             taints: of the node; None for those that it had before.
         """
-        known = self._nodes.get(facts.name)
+        entry_before = self._nodes.get(facts.name)
         if taints is None:
-            taints = () if known is None else known.taints
-        is_as_before = known is not None and known.reported == facts and known.taints == taints
+            taints = () if entry_before is None else entry_before.taints
+        is_as_before = (
+            entry_before is not None
+            and entry_before.reported == facts
+            and entry_before.taints == taints
+        )
         if is_as_before and facts.name not in self._unsettled:
             return False
         seen = sum(devices_of(facts).values())
-        settled = _complete(known.settled if known else None, seen, now_us, self._policy)
+        settled = _complete(
+            entry_before.settled if entry_before else None, seen, now_us, self._policy
+        )
         counted = facts
-        if known is not None and settled.amount != seen:
-            before_loss = known.facts
+        if entry_before is not None and settled.amount != seen:
+            before_loss = entry_before.facts
             counted = replace(
                 facts, allocatable=before_loss.allocatable, published=before_loss.published
             )
             self._unsettled.add(facts.name)
         else:
             self._unsettled.discard(facts.name)
-        if known is not None and known.facts == counted and known.taints == taints:
-            known.reported, known.settled = facts, settled
+        if (
+            entry_before is not None
+            and entry_before.facts == counted
+            and entry_before.taints == taints
+        ):
+            entry_before.reported, entry_before.settled = facts, settled
             return True
-        before = known.sick_ids if known else frozenset()
+        before = entry_before.sick_ids if entry_before else frozenset()
         part = capacity.of_node(counted, self._catalogue, self._policy, before)
         sick_ids = _sick_ids(facts.devices or (), self._policy, before)
         entry = _Node(counted, facts, settled, sick_ids, part, taints)
-        self._put(entry, known)
+        self._put(entry, entry_before)
         return True
 
     def set_devices(
         self, name: str, devices: tuple[DeviceReading, ...] | None, now_us: int
     ) -> None:
         """Take the list of a node's agent; None if there is none any more."""
-        known = self._nodes.get(name)
-        if known is not None:
-            self.set_node(replace(known.reported, devices=devices), now_us)
+        before = self._nodes.get(name)
+        if before is not None:
+            self.set_node(replace(before.reported, devices=devices), now_us)
 
     def set_published(self, name: str, published: Published | None, now_us: int) -> None:
         """Take what a node's DRA driver publishes; None if there is none any more."""
-        known = self._nodes.get(name)
-        if known is not None:
-            self.set_node(replace(known.reported, published=published), now_us)
+        before = self._nodes.get(name)
+        if before is not None:
+            self.set_node(replace(before.reported, published=published), now_us)
 
     def set_allocated(self, name: str, ours: frozenset[str], outside: frozenset[str]) -> None:
         """Take which published GPUs of a node are held by claims.
@@ -264,25 +274,25 @@ class Capacities:
             ours: held for admitted pods.
             outside: held for pods that no queue admitted.
         """
-        found = _Allocated(ours, outside) if ours or outside else None
-        if self._allocated.get(name) == found:
+        allocated = _Allocated(ours, outside) if ours or outside else None
+        if self._allocated.get(name) == allocated:
             return
-        if found is None:
+        if allocated is None:
             del self._allocated[name]
         else:
-            self._allocated[name] = found
+            self._allocated[name] = allocated
         self._restock(name)
 
     def drop_node(self, name: str) -> None:
         """Forget a node."""
-        known = self._nodes.pop(name, None)
+        before = self._nodes.pop(name, None)
         self._unsettled.discard(name)
-        if known is not None:
-            for flavor in self._of(known.facts.labels):
+        if before is not None:
+            for flavor in self._of(before.facts.labels):
                 self._sums[flavor].nodes.pop(name)
-                self._sums[flavor].add(known.of(flavor), -1)
+                self._sums[flavor].add(before.of(flavor), -1)
                 self._note(flavor)
-            self._add_shared(known, -1)
+            self._add_shared(before, -1)
 
     def has_node(self, name: str) -> bool:
         """Return whether the node has, or had, GPUs."""
@@ -311,8 +321,8 @@ class Capacities:
 
     def has_pod(self, uid: str, node: str, *, outside: bool = False) -> bool:
         """Return whether a watched pod is known to hold GPUs on that node; see `set_pod`."""
-        known = self._pods.get(uid)
-        return known is not None and (known[0], known[2]) == (node, outside)
+        pod_before = self._pods.get(uid)
+        return pod_before is not None and (pod_before[0], pod_before[2]) == (node, outside)
 
     def node_labels(self, name: str) -> Mapping[str, str]:
         """Return the labels of a node that is known; else none."""
@@ -353,8 +363,8 @@ class Capacities:
 
     def take_changed(self) -> frozenset[str]:
         """Return the flavors whose capacity changed since the last call, or that came or went."""
-        found, self._changed = frozenset(self._changed), set()
-        return found
+        changed, self._changed = frozenset(self._changed), set()
+        return changed
 
     def take_judged(self) -> tuple[str, ...]:
         """Return the nodes that have other healthy devices than at the last call."""
@@ -378,8 +388,8 @@ class Capacities:
 
     def capacity(self, flavor: str) -> GpuCapacity:
         """Return the GPUs of a flavor; valid until the next change."""
-        found = self._sums.get(flavor)
-        return _EMPTY if found is None else found.capacity()
+        sums = self._sums.get(flavor)
+        return _EMPTY if sums is None else sums.capacity()
 
     def real_by_nodes(self) -> dict[tuple[str, ...], Amounts]:
         """Return the GPUs that exist, each once, by the flavors that select its node, sorted."""
@@ -388,23 +398,23 @@ class Capacities:
             for node in self._nodes.values():
                 self._add_shared(node, 1)
         return {
-            flavors: dict(found.parts["real"])
-            for flavors, found in sorted(self._shared.items())
-            if flavors and found.parts["real"]
+            flavors: dict(real.parts["real"])
+            for flavors, real in sorted(self._shared.items())
+            if flavors and real.parts["real"]
         }
 
     def fragmentation(self, flavor: str) -> dict[str, Fragmentation]:
         """Return the free devices of every node of a flavor, by resource."""
         largest: dict[str, tuple[int, str]] = {}
-        found = self._sums.get(flavor)
-        if found is None:
+        sums = self._sums.get(flavor)
+        if sums is None:
             return {}
-        for name in found.nodes:
+        for name in sums.nodes:
             for resource, amount in self._nodes[name].of(flavor).free.items():
-                most, holder = largest.get(resource, _NO_HOLE)
-                if amount > most or (amount == most and amount and name < holder):
+                largest_hole, holder = largest.get(resource, _NO_HOLE)
+                if amount > largest_hole or (amount == largest_hole and amount and name < holder):
                     largest[resource] = amount, name
-        free, stranded = found.parts["free"], found.parts["stranded"]
+        free, stranded = sums.parts["free"], sums.parts["stranded"]
         return {
             resource: Fragmentation(
                 free=free.get(resource, 0),
@@ -412,7 +422,7 @@ class Capacities:
                 stranded=stranded.get(resource, 0),
                 node=largest.get(resource, _NO_HOLE)[1],
             )
-            for resource in sorted(found.parts["healthy"])
+            for resource in sorted(sums.parts["healthy"])
         }
 
     def largest_nodes(self, flavor: str) -> dict[str, int]:
@@ -420,9 +430,9 @@ class Capacities:
 
         Nodes whose taint its pods do not tolerate are left out.
         """
-        found = self._sums.get(flavor)
+        sums = self._sums.get(flavor)
         largest: dict[str, int] = {}
-        for name in found.nodes if found else ():
+        for name in sums.nodes if sums else ():
             entry = self._nodes[name]
             has = _EMPTY if flavor in entry.repelled else entry.capacity
             for resource in has.healthy.keys() | has.sick.keys():
@@ -432,8 +442,8 @@ class Capacities:
 
     def reasons(self, flavor: str) -> Iterable[str]:
         """Return why GPUs of the flavor do not count or are in doubt, by node, sorted."""
-        found = self._sums.get(flavor)
-        for name in sorted(found.nodes if found else ()):
+        sums = self._sums.get(flavor)
+        for name in sorted(sums.nodes if sums else ()):
             entry = self._nodes[name]
             for reason in self._reasons_of(entry, (flavor,)):
                 yield f"{name}: {reason}"
@@ -490,7 +500,7 @@ class Capacities:
             GpuNode(
                 facts=self._nodes[name].facts,
                 part=self._nodes[name].part,
-                pods=tuple(sorted(holders, key=lambda one: (one.namespace, one.name))),
+                pods=tuple(sorted(holders, key=lambda holder: (holder.namespace, holder.name))),
                 others=self._outside.get(name, _NOTHING),
             )
             for name, holders in on.items()
@@ -498,9 +508,9 @@ class Capacities:
 
     # --------------------------------------------------------------------------------- sums
 
-    def _put(self, entry: _Node, known: _Node | None) -> None:
+    def _put(self, entry: _Node, before: _Node | None) -> None:
         name = entry.facts.name
-        if known is None or known.part.units != entry.part.units:
+        if before is None or before.part.units != entry.part.units:
             self._judged[name] = None
         flavors = self._of(entry.facts.labels)
         entry.repelled = tuple(
@@ -509,15 +519,15 @@ class Capacities:
             if predicate.repelling(entry.taints, self._flavors[flavor].tolerations) is not None
         )
         entry.capacity, entry.withheld = self._capacity_of(entry), self._withheld_of(entry)
-        is_regrouped = known is None or (known.facts.labels, known.repelled) != (
+        is_regrouped = before is None or (before.facts.labels, before.repelled) != (
             entry.facts.labels,
             entry.repelled,
         )
-        if known is not None and not is_regrouped:
+        if before is not None and not is_regrouped:
             self._nodes[name] = entry
-            self._resum(entry, known)
+            self._resum(entry, before)
             return
-        if known is not None:
+        if before is not None:
             self.drop_node(name)
         self._nodes[name] = entry
         for flavor in flavors:
@@ -550,14 +560,16 @@ class Capacities:
         flavors = sorted(self._of(entry.facts.labels))
         takers = tuple(flavor for flavor in flavors if flavor not in entry.repelled)
         capacity = entry.capacity if takers else entry.withheld
-        self._shared.setdefault(takers or tuple(flavors), _Sum()).add(capacity, sign)
+        self._shared.setdefault(takers or tuple(flavors), _FlavorStock()).add(capacity, sign)
 
     def _note(self, flavor: str) -> None:
         self._changed.add(flavor)
         self.version += 1
 
     def _of(self, labels: Mapping[str, str]) -> list[str]:
-        return [name for name, one in self._flavors.items() if _selects(one.node_labels, labels)]
+        return [
+            name for name, flavor in self._flavors.items() if _selects(flavor.node_labels, labels)
+        ]
 
     def _count(self, node: str, amounts: Amounts, outside: bool, sign: int) -> None:
         _add(self._stray if outside else self._held, node, amounts, sign)
@@ -568,32 +580,34 @@ class Capacities:
             return self._capacity_of_published(facts, facts.published, part)
         healthy = _with_worth(part.units, costs.virtual(part.worth))
         outside = self._valued(facts, self._outside_on(facts.name))
-        held = self._valued(facts, self._held.get(facts.name, _NOTHING))
+        valued = self._valued(facts, self._held.get(facts.name, _NOTHING))
         usable = {r: max(n - outside.get(r, 0), 0) for r, n in healthy.items()}
         return GpuCapacity(
             healthy=healthy,
             sick=part.sick,
             outside=outside,
-            real={r: max(usable.get(r, 0), held.get(r, 0)) for r in usable.keys() | held.keys()},
-            free={r: max(n - held.get(r, 0), 0) for r, n in usable.items()},
+            real={
+                r: max(usable.get(r, 0), valued.get(r, 0)) for r in usable.keys() | valued.keys()
+            },
+            free={r: max(n - valued.get(r, 0), 0) for r, n in usable.items()},
             mismatched=part.mismatched,
             stranded={names.GPU_SLICES: part.stranded} if part.stranded else _NOTHING,
             cards={names.GPU_RESOURCE: part.physical} if part.physical else _NOTHING,
         )
 
     def _capacity_of_published(
-        self, facts: NodeFacts, found: Published, part: NodeCapacity
+        self, facts: NodeFacts, published: Published, part: NodeCapacity
     ) -> GpuCapacity:
         """The counters tell what still fits; claims tell who holds it, whatever pods say."""
         allocated = self._allocated.get(facts.name, _NOT_ALLOCATED)
         healthy = _with_worth(part.units, costs.virtual(part.worth))
-        outside = self._valued(facts, found.counted(allocated.outside))
-        held = self._valued(facts, found.counted(allocated.ours))
+        outside = self._valued(facts, published.counted(allocated.outside))
+        valued = self._valued(facts, published.counted(allocated.ours))
 
         def left(taken: frozenset[str], *gone: Amounts) -> dict[str, int]:
-            devices = found.most(taken) if part.units else {}
+            devices = published.most(taken) if part.units else {}
             worth = {
-                r: max(n - sum(one.get(r, 0) for one in gone), 0)
+                r: max(n - sum(amounts.get(r, 0) for amounts in gone), 0)
                 for r, n in healthy.items()
                 if resources.is_virtual(r)
             }
@@ -604,8 +618,10 @@ class Capacities:
             healthy=healthy,
             sick=part.sick,
             outside=outside,
-            real={r: max(usable.get(r, 0), held.get(r, 0)) for r in usable.keys() | held.keys()},
-            free=left(allocated.outside | allocated.ours, outside, held),
+            real={
+                r: max(usable.get(r, 0), valued.get(r, 0)) for r in usable.keys() | valued.keys()
+            },
+            free=left(allocated.outside | allocated.ours, outside, valued),
         )
 
     def _withheld_of(self, entry: _Node) -> GpuCapacity:
@@ -613,14 +629,14 @@ class Capacities:
         if not entry.repelled:
             return _EMPTY
         facts = entry.facts
-        held = self._held.get(facts.name, _NOTHING)
+        valued = self._held.get(facts.name, _NOTHING)
         if facts.published is not None:
-            held = facts.published.counted(self._allocated.get(facts.name, _NOT_ALLOCATED).ours)
-        return GpuCapacity(real=self._valued(facts, held))
+            valued = facts.published.counted(self._allocated.get(facts.name, _NOT_ALLOCATED).ours)
+        return GpuCapacity(real=self._valued(facts, valued))
 
     def _outside_on(self, node: str) -> Amounts:
-        listed, more = self._outside.get(node, _NOTHING), self._stray.get(node, _NOTHING)
-        return {r: listed.get(r, 0) + more.get(r, 0) for r in listed.keys() | more.keys()}
+        listed, stray = self._outside.get(node, _NOTHING), self._stray.get(node, _NOTHING)
+        return {r: listed.get(r, 0) + stray.get(r, 0) for r in listed.keys() | stray.keys()}
 
     def _valued(self, facts: NodeFacts, amounts: Amounts) -> Amounts:
         if not amounts:
@@ -631,12 +647,12 @@ class Capacities:
 
 def _add(by_node: dict[str, dict[str, int]], node: str, amounts: Amounts, sign: int) -> None:
     """Add amounts to those of a node, or take them off; what is 0 is left out."""
-    held = by_node.setdefault(node, {})
+    on_node = by_node.setdefault(node, {})
     for name, amount in amounts.items():
-        held[name] = held.get(name, 0) + sign * amount
-        if not held[name]:
-            del held[name]
-    if not held:
+        on_node[name] = on_node.get(name, 0) + sign * amount
+        if not on_node[name]:
+            del on_node[name]
+    if not on_node:
         del by_node[node]
 
 
@@ -644,8 +660,8 @@ def _with_worth(amounts: Amounts, worth: Amounts) -> Amounts:
     return {**amounts, **{name: value for name, value in worth.items() if value}}
 
 
-def _selects(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-    return all(labels.get(key) == value for key, value in wanted.items())
+def _selects(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    return all(labels.get(key) == value for key, value in selector.items())
 
 
 def _complete(before: Settled | None, seen: int, now_us: int, policy: HealthPolicy) -> Settled:
@@ -663,9 +679,9 @@ def _sick_ids(
     devices: Iterable[DeviceReading], policy: HealthPolicy, before: frozenset[str]
 ) -> frozenset[str]:
     return frozenset(
-        one.id
-        for one in devices
-        if not health.judge_device(one, policy, was_healthy=one.id not in before).healthy
+        device.id
+        for device in devices
+        if not health.judge_device(device, policy, was_healthy=device.id not in before).healthy
     )
 
 

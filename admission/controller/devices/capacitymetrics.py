@@ -50,17 +50,23 @@ class Publisher:
         )
         self._set(
             metrics.FRAGMENTATION_FREE,
-            {f: {r: one.free for r, one in found.items()} for f, found in pieces},
+            {
+                f: {r: piece.free for r, piece in pieces_of_flavor.items()}
+                for f, pieces_of_flavor in pieces
+            },
         )
         self._set(
             metrics.FRAGMENTATION_LARGEST_HOLE,
-            {f: {r: one.largest for r, one in found.items()} for f, found in pieces},
+            {
+                f: {r: piece.largest for r, piece in pieces_of_flavor.items()}
+                for f, pieces_of_flavor in pieces
+            },
         )
 
     def _set(self, gauge: Gauge, amounts: Mapping[str, Amounts]) -> None:
         before, now = self._series.get(gauge, set()), set()
-        for flavor, found in amounts.items():
-            for resource, value in found.items():
+        for flavor, amounts_of_flavor in amounts.items():
+            for resource, value in amounts_of_flavor.items():
                 gauge.labels(flavor, resource).set(value)
                 now.add((flavor, resource))
         for labels in before - now:

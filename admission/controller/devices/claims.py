@@ -12,7 +12,7 @@ from admission.base.names import POD_CLAIM_NAME, WorkloadKey
 from admission.controller.seeing import informers
 from admission.controller.seeing.informers import Informer
 from admission.gpu import claims
-from admission.gpu.claims import DeviceClass
+from admission.gpu.claims import GpuDeviceClass
 from admission.gpu.resources import ManagedResources
 from admission.kube import resources
 from admission.kube.resources import Resource
@@ -46,7 +46,7 @@ class Allocations(Protocol):
         ...
 
 
-class Inventory(Allocations, Protocol):
+class DeviceInventory(Allocations, Protocol):
     """A component that knows the devices that exist."""
 
     def allocated_by(self, claim: resource_claim.ResourceClaim) -> dict[str, int]:
@@ -67,7 +67,7 @@ class Claims:
     workload_of: Callable[[WorkloadKey], WorkloadKey]
 
     def __init__(
-        self, mappings: Mapping[str, str], managed: ManagedResources, inventory: Inventory
+        self, mappings: Mapping[str, str], managed: ManagedResources, inventory: DeviceInventory
     ) -> None:
         """Knows no object, and the classes that are built in or mapped.
 
@@ -76,7 +76,7 @@ class Claims:
             managed: names of resources that are counted, whatever class answers them.
             inventory: knows the devices.
         """
-        self.workload_of = lambda own: own
+        self.workload_of = lambda key: key
         self._inventory = inventory
         self.allocations: tuple[Allocations, ...] = (inventory,)
         self._allocated: dict[ObjectKey, dict[str, int]] = {}
@@ -85,7 +85,7 @@ class Claims:
         self._claims: Specs = {}
         self._templates: Specs = {}
         self._kept: dict[resource_claim.ClaimSpec, resource_claim.ClaimSpec] = {}
-        self._classes: dict[str, DeviceClass] = {}
+        self._classes: dict[str, GpuDeviceClass] = {}
         self._others: dict[str, None] = {}
         self._generated: dict[str, dict[ObjectKey, Generated]] = {}
         """Claims that were made from a template, by the uid of their pod."""
@@ -118,13 +118,13 @@ class Claims:
 
     def on_workload_update(self, view: Workload) -> None:
         """Record what a Workload depends on."""
-        specs = [one.template.spec for one in view.spec.pod_sets or ()]
+        specs = [pod_set.template.spec for pod_set in view.spec.pod_sets or ()]
         key = view.key()
         if not any(map(resource_claim.concerned, specs)):
             self.on_workload_delete(key)
             return
         names = frozenset(
-            (key.namespace, name) for one in specs for name in resource_claim.names_in(one)
+            (key.namespace, name) for spec in specs for name in resource_claim.names_in(spec)
         )
         if self._names.get(key) != names:
             self.on_workload_delete(key)
@@ -149,15 +149,15 @@ class Claims:
 
         Times of objects are whole seconds: one of the same second may be.
         """
-        made = (self._made.get(name) for name in self._names.get(key, ()))
-        return any(one is None or one >= moment for one in made)
+        moments = (self._made.get(name) for name in self._names.get(key, ()))
+        return any(made_at is None or made_at >= moment for made_at in moments)
 
     def has_outgrown(self, view: Workload) -> bool:
         """Return whether a claim made for the pod of a Workload asks for more than its template.
 
         A user may delete such a claim and make another one in its place.
         """
-        specs = (one.template.spec for one in view.spec.pod_sets or ())
+        specs = (pod_set.template.spec for pod_set in view.spec.pod_sets or ())
         return any(resource_claim.outgrown(view.metadata, spec, self._known) for spec in specs)
 
     def sought(self, pod: views.Pod) -> Sought:
@@ -176,8 +176,8 @@ class Claims:
         return stale
 
     def _see_claim(self, view: resource_claim.ResourceClaim) -> None:
-        for one in self.allocations:
-            one.on_claim_update(view)
+        for allocation in self.allocations:
+            allocation.on_claim_update(view)
         self._note_made(view)
         self._put(self._claims, view, view.spec)
         self._see_allocated(view)
@@ -190,8 +190,8 @@ class Claims:
     def _note_made(self, view: views.Object) -> None:
         key, text = informers.key_of(view), view.metadata.creation_timestamp
         if text:
-            made = clocks.from_wire(text)
-            self._made[key] = max(made, self._made.get(key, made))
+            created_at = clocks.from_wire(text)
+            self._made[key] = max(created_at, self._made.get(key, created_at))
 
     def _see_generated(self, view: resource_claim.ResourceClaim) -> None:
         """Notes a claim that was made, or pretends to have been made, for a claim of a pod."""
@@ -202,8 +202,8 @@ class Claims:
                 self._generated.setdefault(owner.uid, {})[key] = Generated(name, view.spec)
                 self._pods[key] = owner.uid
                 pod = views.ObjectMeta(namespace=key[0], name=owner.name, uid=owner.uid)
-                own = pod_owner.KIND.key_of(views.Object(metadata=pod))
-                self._stale[self.workload_of(own)] = None
+                pod_key = pod_owner.KIND.key_of(views.Object(metadata=pod))
+                self._stale[self.workload_of(pod_key)] = None
                 self._changed = True
 
     def _see_allocated(self, view: resource_claim.ResourceClaim) -> None:
@@ -213,8 +213,8 @@ class Claims:
             self._touch(key)
 
     def _lose_claim(self, view: views.Object) -> None:
-        for one in self.allocations:
-            one.on_claim_delete(view)
+        for allocation in self.allocations:
+            allocation.on_claim_delete(view)
         self._drop(self._claims, view)
         key = informers.key_of(view)
         self._allocated.pop(key, None)
@@ -225,23 +225,23 @@ class Claims:
                 del self._generated[uid]
 
     def _see_class(self, view: resource_claim.DeviceClass) -> None:
-        name, found = view.metadata.name, resource_claim.device_class(view, self._mappings)
-        if found is None and name not in self._others:
+        name, device_class_ = view.metadata.name, resource_claim.device_class(view, self._mappings)
+        if device_class_ is None and name not in self._others:
             self._others[name] = None
             self._changed = True
-        self._set_class(name, found)
+        self._set_class(name, device_class_)
 
     def _lose_class(self, view: views.Object) -> None:
         self._others.pop(view.metadata.name, None)
         self._set_class(view.metadata.name, None)
 
-    def _set_class(self, name: str, found: DeviceClass | None) -> None:
-        if self._classes.get(name) == found:
+    def _set_class(self, name: str, device_class_: GpuDeviceClass | None) -> None:
+        if self._classes.get(name) == device_class_:
             return
-        if found is None:
+        if device_class_ is None:
             del self._classes[name]
         else:
-            self._classes[name] = found
+            self._classes[name] = device_class_
         self._changed = True
         self._known = self._gathered()
         self._stale.update(dict.fromkeys(self._names))

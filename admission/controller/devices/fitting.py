@@ -76,7 +76,10 @@ class Fitting:
         """
         admission = workload.status.admission
         assigned = (admission.pod_set_assignments if admission else None) or ()
-        flavors = {one.name: dict.fromkeys((one.flavors or {}).values()) for one in assigned}
+        flavors = {
+            assignment.name: dict.fromkeys((assignment.flavors or {}).values())
+            for assignment in assigned
+        }
         pod_sets = workload.spec.pod_sets or ()
         deciding = _deciding(assignment.flavors or {} for assignment in assigned)
         awaited = next(filter(self._places.grows, deciding), None)
@@ -89,7 +92,9 @@ class Fitting:
                     return why.BeyondNodes(tuple(beyond))
         for flavor in filter(self._places.may_grow, deciding):
             return why.NodeAwaited(flavor)
-        lacking = [self._lacks_hole(one, flavors.get(one.name, ())) for one in pod_sets]
+        lacking = [
+            self._lacks_hole(pod_set, flavors.get(pod_set.name, ())) for pod_set in pod_sets
+        ]
         return lacking[0] if lacking and all(lacking) else None
 
     def _beyond(self, pod_set: PodSet, flavors: Iterable[str]) -> list[LargestNode]:
@@ -137,12 +142,14 @@ def _possible(wait: Wait, pod_set: PodSet, queue: ClusterQueue) -> Iterator[str]
 
     They are those in which it is short of it, and those that were not tried this time.
     """
-    short = {str(one.flavor) for one in wait.shortages if one.pod_set == pod_set.name}
+    short = {
+        str(shortage.flavor) for shortage in wait.shortages if shortage.pod_set == pod_set.name
+    }
     refused = _tried(wait) - short
     for group in queue.spec.resource_groups or ():
-        names = [one.name for one in group.flavors]
+        names = [flavor.name for flavor in group.flavors]
         if not short.isdisjoint(names):
-            yield from (one for one in names if one not in refused)
+            yield from (name for name in names if name not in refused)
 
 
 def _tried(wait: Wait) -> frozenset[str]:

@@ -71,7 +71,11 @@ def _not_ready_since(node: views.Node) -> datetime | None:
     """Return since when a node is not ready, long ago if it is out of service, None if ready."""
     if any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints or ()):
         return _LONG_AGO
-    for one in node.status.conditions or ():
-        if one.type == _READY and one.status != "True":
-            return clock.from_wire(one.last_transition_time) if one.last_transition_time else None
+    for condition in node.status.conditions or ():
+        if condition.type == _READY and condition.status != "True":
+            return (
+                clock.from_wire(condition.last_transition_time)
+                if condition.last_transition_time
+                else None
+            )
     return None

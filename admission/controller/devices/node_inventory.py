@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 from admission.base import conditions, names
 from admission.base.clock import Clock
 from admission.controller.devices import capacitymetrics
-from admission.controller.devices.capacity import Capacities
-from admission.controller.devices.guard import Guard, Present
+from admission.controller.devices.capacity import CapacityByFlavor
+from admission.controller.devices.capacity_guard import AvailableDevices, CapacityGuard
 from admission.controller.devices.lost_nodes import LostNodes
 from admission.controller.devices.node_places import NodePlaces
 from admission.controller.devices.slice_inventory import SliceInventory
@@ -73,7 +73,7 @@ class NodeInventory:
     """
 
     def __init__(
-        self, capacities: Capacities, guard: Guard, clock: Clock, places: NodePlaces
+        self, capacities: CapacityByFlavor, guard: CapacityGuard, clock: Clock, places: NodePlaces
     ) -> None:
         self._capacities = capacities
         self._guard = guard
@@ -140,7 +140,7 @@ class NodeInventory:
         return self._capacities.stock()
 
     def named(self, names_: Iterable[str]) -> tuple[GpuNode, ...]:
-        """Return nodes with the holders of their GPUs; see `Capacities.named`."""
+        """Return nodes with the holders of their GPUs; see `CapacityByFlavor.named`."""
         return self._capacities.named(names_, self._pods)
 
     def _see_outside(self, uid: str, pod: Outside | None) -> None:
@@ -185,22 +185,22 @@ class NodeInventory:
         self._publish()
         return self._guard.settle()
 
-    def take_present(self) -> dict[str, Present | None]:
+    def take_present(self) -> dict[str, AvailableDevices | None]:
         """Return ClusterQueues whose device names changed; None for one no longer guarded."""
         return self._guard.take_present()
 
     def take_reworded(self) -> frozenset[str]:
         """Return ClusterQueues whose condition has another text but the same amounts."""
-        found, self._reworded = frozenset(self._reworded), set()
-        return found
+        reworded, self._reworded = frozenset(self._reworded), set()
+        return reworded
 
     def take_resized(self) -> bool:
         """Return whether the largest node of a flavor has become another one since the last call.
 
         It looks once in a while, as `largest_node` does.
         """
-        found, self._is_resized = self._is_resized, False
-        return found
+        is_resized, self._is_resized = self._is_resized, False
+        return is_resized
 
     def largest_node(self, flavor: str, resource: str) -> int | None:
         """Return the most of a device that one node of a flavor has; None if none has any."""
@@ -208,8 +208,8 @@ class NodeInventory:
 
     def largest_hole(self, flavor: str, resource: str) -> int | None:
         """Return the most of a device that is free on one node of a flavor; None likewise."""
-        found = self._of(flavor).pieces.get(resource)
-        return None if found is None else found.largest
+        pieces_of_resource = self._of(flavor).pieces.get(resource)
+        return None if pieces_of_resource is None else pieces_of_resource.largest
 
     def next_due_in(self) -> float | None:
         """Return the seconds until `settle` has something to do without any message."""
@@ -224,27 +224,27 @@ class NodeInventory:
 
         Return None where it is unknown.
         """
-        found = self._guard.shortages(queue.metadata.name)
-        if found is None:
+        shortages_now = self._guard.shortages(queue.metadata.name)
+        if shortages_now is None:
             return None
         pairs = self._guard.promised(queue.metadata.name)
-        flavors = dict.fromkeys(shortage.pair.flavor for shortage in found)
-        more = [text for flavor in flavors for text in self._of(flavor).reasons]
-        more += [text for pair in pairs if (text := self._in_pieces(*pair))]
-        named = {shortage.pair.flavor for shortage in found if shortage.overlaps}
+        flavors = dict.fromkeys(shortage.pair.flavor for shortage in shortages_now)
+        texts = [text for flavor in flavors for text in self._of(flavor).reasons]
+        texts += [text for pair in pairs if (text := self._in_pieces(*pair))]
+        named = {shortage.pair.flavor for shortage in shortages_now if shortage.overlaps}
         overlaps = self._guard.overlaps(queue.metadata.name)
-        more += [
+        texts += [
             ours.overlapping(flavor, rivals)
             for flavor, rivals in overlaps.items()
             if flavor not in named
         ]
-        shortages = [shortage.text for shortage in found]
+        shortages = [shortage.text for shortage in shortages_now]
         return condition_list.make(
             conditions.CAPACITY_SUFFICIENT,
-            ours.quota_exceeds_capacity(shortages, more)
+            ours.quota_exceeds_capacity(shortages, texts)
             if shortages
-            else ours.capacity_sufficient(more),
-            status=not found,
+            else ours.capacity_sufficient(texts),
+            status=not shortages_now,
             now=now,
             generation=queue.metadata.generation,
         )
@@ -253,9 +253,13 @@ class NodeInventory:
         return self._seen.get(flavor, _NOTHING_SEEN)
 
     def _in_pieces(self, flavor: str, resource: str) -> str:
-        found = self._of(flavor).pieces.get(resource)
-        is_told = found is not None and not found.is_whole
-        return ours.fragmented(resource, flavor, found.text) if found and is_told else ""
+        pieces_of_resource = self._of(flavor).pieces.get(resource)
+        is_told = pieces_of_resource is not None and not pieces_of_resource.is_whole
+        return (
+            ours.fragmented(resource, flavor, pieces_of_resource.text)
+            if pieces_of_resource and is_told
+            else ""
+        )
 
     def _publish(self) -> None:
         """Looks at every node of each flavor, so not with every change."""
@@ -293,10 +297,10 @@ class NodeInventory:
     def _see_node(self, view: views.Node) -> None:
         name = view.metadata.name
         is_news = self.lost_nodes.on_update(view)
-        found = nodes.node_facts(
+        facts = nodes.node_facts(
             view, self._devices.get(name), self._slice_inventory.published(name)
         )
-        if self._set_facts(found, nodes.place_node(view).taints) or is_news:
+        if self._set_facts(facts, nodes.place_node(view).taints) or is_news:
             self.on_news()
         self._places.set_node(view, self._capacities.usable(name))
 
@@ -340,7 +344,7 @@ class NodeInventory:
     def _set_allocated(self, node: str) -> None:
         self._capacities.set_allocated(node, *self._slice_inventory.allocated(node))
 
-    def _see_device(self, view: koordinator.Device) -> None:
+    def _see_device(self, view: koordinator.KoordinatorDevice) -> None:
         name = view.metadata.name
         self._devices[name] = koordinator.readings(view)
         self._capacities.set_devices(name, self._devices[name], self._now_us())

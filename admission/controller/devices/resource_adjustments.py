@@ -17,9 +17,9 @@ from admission.objects import limit_range, pod_needs, pods, views
 from admission.objects.limit_range import NO_LIMITS, Summary
 from admission.objects.pods import Nanos
 from admission.objects.views import RuntimePlacement
-from admission.objects.workload import NEVER, Surroundings
+from admission.objects.workload import NEVER, ChargeContext
 from admission.scheduling.model import NodeTerm
-from admission.scheduling.transformation import Rules
+from admission.scheduling.transformation import TransformationRules
 
 _BOUND: Final = "Bound"
 
@@ -31,7 +31,7 @@ class ResourceAdjustments:
         informers: by resource; what a watch of it must be told to.
     """
 
-    def __init__(self, rules: Rules, claims: Claims) -> None:
+    def __init__(self, rules: TransformationRules, claims: Claims) -> None:
         """Knows no LimitRange and no RuntimeClass.
 
         Args:
@@ -61,10 +61,10 @@ class ResourceAdjustments:
             ),
         }
 
-    def around(self, namespace: str) -> Surroundings:
+    def around(self, namespace: str) -> ChargeContext:
         """Return the current LimitRanges, overheads and claims for Workloads of a namespace."""
         self._asked.add(namespace)
-        return Surroundings(
+        return ChargeContext(
             rules=self._rules,
             limits=self._limits.get(namespace, NO_LIMITS),
             overheads=self._overheads,
@@ -89,21 +89,29 @@ class ResourceAdjustments:
 
     def set_priority_classes(self, classes: Iterable[views.PriorityClass]) -> None:
         """Take the PriorityClasses that exist: templates only name them."""
-        polite = [one for one in classes if one.preemption_policy == NEVER]
-        found = frozenset(name for one in polite for name in (one.metadata.name, *_unnamed(one)))
-        self._stale_priorities |= found ^ self._never_preempting
-        self._never_preempting = found
+        polite = [
+            priority_class
+            for priority_class in classes
+            if priority_class.preemption_policy == NEVER
+        ]
+        never_preempting = frozenset(
+            name
+            for priority_class in polite
+            for name in (priority_class.metadata.name, *_unnamed(priority_class))
+        )
+        self._stale_priorities |= never_preempting ^ self._never_preempting
+        self._never_preempting = never_preempting
 
     def _see_range(self, view: views.LimitRange) -> None:
         namespace = view.metadata.namespace
-        known = self._ranges.setdefault(namespace, {})
-        self._set_ranges(namespace, {**known, view.metadata.name: view})
+        ranges = self._ranges.setdefault(namespace, {})
+        self._set_ranges(namespace, {**ranges, view.metadata.name: view})
 
     def _lose_range(self, view: views.Object) -> None:
         namespace = view.metadata.namespace
-        known = dict(self._ranges.get(namespace, {}))
-        known.pop(view.metadata.name, None)
-        self._set_ranges(namespace, known)
+        ranges = dict(self._ranges.get(namespace, {}))
+        ranges.pop(view.metadata.name, None)
+        self._set_ranges(namespace, ranges)
 
     def _set_ranges(self, namespace: str, ranges: dict[str, views.LimitRange]) -> None:
         """Merges in the order of names, which decides whose default counts."""
@@ -151,16 +159,24 @@ class ResourceAdjustments:
 
     def _set_class(self, name: str, overhead: Nanos, placement: RuntimePlacement | None) -> None:
         """Take what a RuntimeClass adds to pods; those who were given the old maps keep them."""
-        known = self._overheads.get(name, {}), self._placements.get(name)
-        if (overhead, placement) == known:
+        before = self._overheads.get(name, {}), self._placements.get(name)
+        if (overhead, placement) == before:
             return
-        overheads = {one: value for one, value in self._overheads.items() if one != name}
-        placements = {one: value for one, value in self._placements.items() if one != name}
+        overheads = {
+            class_name: value
+            for class_name, value in self._overheads.items()
+            if class_name != name
+        }
+        placements = {
+            class_name: value
+            for class_name, value in self._placements.items()
+            if class_name != name
+        }
         self._overheads = {**overheads, **({name: overhead} if overhead else {})}
         self._placements = {**placements, **({name: placement} if placement else {})}
         self._stale_classes.add(name)
 
 
-def _unnamed(found: views.PriorityClass) -> tuple[str, ...]:
+def _unnamed(priority_class: views.PriorityClass) -> tuple[str, ...]:
     """Return an empty name for the class of pods that name none."""
-    return ("",) if found.global_default else ()
+    return ("",) if priority_class.global_default else ()

@@ -8,7 +8,7 @@ from admission.base import names
 from admission.gpu.published import Published
 from admission.objects import resource_slice
 from admission.objects.resource_claim import ObjectKey
-from admission.objects.resource_slice import Part
+from admission.objects.resource_slice import SliceContent
 
 _MOST_KEPT: Final = 4096
 """Different contents that are kept for the sake of equal ones: most nodes are alike."""
@@ -18,7 +18,7 @@ class SliceInventory:
     """ResourceSlices by node, and the devices of ResourceClaims."""
 
     def __init__(self) -> None:
-        self._parts: dict[str, dict[str, Part]] = {}
+        self._parts: dict[str, dict[str, SliceContent]] = {}
         self._kept: dict[Published, Published] = {}
         self._node_of_slice: dict[str, str] = {}
         self._published: dict[str, Published] = {}
@@ -57,30 +57,32 @@ class SliceInventory:
         """Return the GPUs of a node; None where no driver publishes any."""
         return self._published.get(node)
 
-    def set_claim(self, key: ObjectKey, given: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    def set_claim(
+        self, key: ObjectKey, devices_given: tuple[tuple[str, str], ...]
+    ) -> tuple[str, ...]:
         """Take what a claim holds now, by pool and device; return the nodes where that changed."""
         before = self._given.get(key, ())
-        if before == given:
+        if before == devices_given:
             return ()
         for pool, _ in before:
             self._takers.get(pool, {}).pop(key, None)
             if not self._takers.get(pool, True):
                 del self._takers[pool]
-        for pool, _ in given:
+        for pool, _ in devices_given:
             self._takers.setdefault(pool, {})[key] = None
-        if given:
-            self._given[key] = given
+        if devices_given:
+            self._given[key] = devices_given
         else:
             self._given.pop(key, None)
-        return self._nodes_of(pool for pool, _ in (*before, *given))
+        return self._nodes_of(pool for pool, _ in (*before, *devices_given))
 
-    def counted(self, given: Iterable[tuple[str, str]]) -> dict[str, int]:
+    def counted(self, devices_given: Iterable[tuple[str, str]]) -> dict[str, int]:
         """Return devices, by pool and name, by the resource that each counts as.
 
         One that is not published, or not any more, counts as a whole GPU.
         """
         total: dict[str, int] = {}
-        for pool, device in given:
+        for pool, device in devices_given:
             published = self._published.get(self._node_of_pool.get(pool, ""))
             resource = "" if published is None else published.resource_of(device)
             resource = resource or names.GPU_RESOURCE
@@ -117,17 +119,19 @@ class SliceInventory:
         for pool in sorted({part.pool for part in self._parts.get(node, {}).values()}):
             for key in self._takers.get(pool, ()):
                 into = outside if key in self._outside else ours
-                into.update(device for of, device in self._given[key] if of == pool)
+                into.update(
+                    device for pool_of_device, device in self._given[key] if pool_of_device == pool
+                )
         return frozenset(ours), frozenset(outside)
 
     def _look_at(self, node: str) -> tuple[str, ...]:
         """Reads a node's slices; a part of them alone says nothing."""
-        found = tuple(self._parts.get(node, {}).values())
-        self._node_of_pool |= {part.pool: node for part in found}
-        published = resource_slice.published(found)
+        parts = tuple(self._parts.get(node, {}).values())
+        self._node_of_pool |= {part.pool: node for part in parts}
+        published = resource_slice.published(parts)
         if published is None or published == self._published.get(node, Published()):
             return ()
-        if found:
+        if parts:
             self._published[node] = self._same(published)
         else:
             del self._published[node]

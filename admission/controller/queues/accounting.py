@@ -13,7 +13,7 @@ from admission.base.conditions import PodsReadyReason
 from admission.base.metrics import ByQueue
 from admission.base.names import WorkloadKey
 from admission.base.why import Overtaken
-from admission.controller.queues.census import Census
+from admission.controller.queues.queue_counts import QueueCounts
 from admission.controller.workloads import times
 from admission.objects import views
 from admission.objects.workload import EvictionCount, Workload
@@ -62,7 +62,7 @@ def _nothing_above(_: str) -> Iterable[str]:
     return ()
 
 
-class Accounting:
+class KueueMetrics:
     """Updates the counters and histograms of Workloads.
 
     Attributes:
@@ -72,7 +72,7 @@ class Accounting:
 
     def __init__(self, role: str = "standalone") -> None:
         self.role = role
-        self.census = Census()
+        self.census = QueueCounts()
         self._cohorts_above: Callable[[str], Iterable[str]] = _nothing_above
         self._skipped: set[str] = set()
 
@@ -267,10 +267,13 @@ def _eviction(old: Workload, new: Workload) -> tuple[str, str, bool]:
     The number of evictions that has grown tells; a writer that does not count tells them in the
     reason of the condition.
     """
-    before = {(one.reason, one.underlying_cause): one.count for one in _evictions(old)}
-    for one in _evictions(new):
-        kind = one.reason, one.underlying_cause
-        if one.count > before.get(kind, 0):
+    before = {
+        (eviction.reason, eviction.underlying_cause): eviction.count
+        for eviction in _evictions(old)
+    }
+    for eviction in _evictions(new):
+        kind = eviction.reason, eviction.underlying_cause
+        if eviction.count > before.get(kind, 0):
             return *kind, kind not in before
     evicted = new.status.condition(conditions.EVICTED)
     return *conditions.eviction_cause(evicted.reason if evicted else ""), False
@@ -279,4 +282,4 @@ def _eviction(old: Workload, new: Workload) -> tuple[str, str, bool]:
 def _evictions(workload: Workload) -> Iterable[EvictionCount]:
     stats = workload.status.scheduling_stats
     listed = (stats.evictions if stats is not None else None) or ()
-    return (one for one in listed if one.reason != names.PREEMPTED_BY)
+    return (eviction for eviction in listed if eviction.reason != names.PREEMPTED_BY)

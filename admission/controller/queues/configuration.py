@@ -10,7 +10,7 @@ from admission.base.names import FlavorName, LocalQueueKey
 from admission.base.namespaces import ManagedNamespaces
 from admission.base.tables import Table
 from admission.config import kueue_configuration
-from admission.controller.devices.guard import Guard
+from admission.controller.devices.capacity_guard import CapacityGuard
 from admission.controller.seeing import informers
 from admission.controller.seeing.informers import Informer
 from admission.kube import resources
@@ -24,13 +24,13 @@ from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.topology import Topology
 from admission.scheduling.places import predicate
-from admission.scheduling.state import State
+from admission.scheduling.state import SchedulerState
 
 _SAME: Final = True
 """What a handler returns where nothing changed that matters."""
 
 
-class Configuration:
+class WatchedConfiguration:
     """Queues, flavors and cohorts as last seen.
 
     Attributes:
@@ -52,8 +52,8 @@ class Configuration:
 
     def __init__(
         self,
-        state: State,
-        guard: Guard,
+        state: SchedulerState,
+        guard: CapacityGuard,
         changed: Callable[[Resource, views.Object], None],
         settings: kueue_configuration.Configuration,
         managed: ManagedNamespaces,
@@ -191,11 +191,11 @@ class Configuration:
         self._touched[resource, namespace, name] = None
 
     def _touch_seen(
-        self, resource: Resource, known: views.Object | None, view: views.Object
+        self, resource: Resource, before: views.Object | None, view: views.Object
     ) -> None:
         """Touches what is not just the echo of a version that was seen."""
         version = view.metadata.resource_version
-        if known is None or known.metadata.resource_version != version:
+        if before is None or before.metadata.resource_version != version:
             self._touch(resource, view.metadata.name, view.metadata.namespace)
 
     @contextmanager
@@ -244,30 +244,30 @@ class Configuration:
 
     def _see_flavor(self, view: ResourceFlavor) -> bool:
         name = view.metadata.name
-        known = self._flavors.put(name, view)
-        self._touch_seen(resources.RESOURCE_FLAVORS, known, view)
-        self._touch_left(resources.TOPOLOGIES, _topology(known), _topology(view))
-        if known is not None and _topology(known) != _topology(view):
+        before = self._flavors.put(name, view)
+        self._touch_seen(resources.RESOURCE_FLAVORS, before, view)
+        self._touch_left(resources.TOPOLOGIES, _topology(before), _topology(view))
+        if before is not None and _topology(before) != _topology(view):
             for queue in self.listing(name):
                 self._touch(resources.CLUSTER_QUEUES, queue)
         flavor = resource_flavor.scheduling_value(view)
         tolerations = predicate.tolerated_in(flavor, self._taint_key)
         self._guard.set_flavor(name, flavor.node_labels, tolerations)
         self._state.set_resource_flavor(flavor)
-        return known is not None and _is_same(known, view) and known.spec == view.spec
+        return before is not None and _is_same(before, view) and before.spec == view.spec
 
     def _lose_flavor(self, view: views.Object) -> None:
-        known = self._flavors.pop(view.metadata.name)
-        self._touch_left(resources.TOPOLOGIES, _topology(known), ())
+        before = self._flavors.pop(view.metadata.name)
+        self._touch_left(resources.TOPOLOGIES, _topology(before), ())
         self._guard.drop_flavor(view.metadata.name)
         self._state.drop_resource_flavor(FlavorName(view.metadata.name))
 
     def _see_cohort(self, view: Cohort) -> bool:
         name = view.metadata.name
-        known = self.cohorts.get(name)
+        before = self.cohorts.get(name)
         self.cohorts[name] = view
-        self._touch_seen(resources.COHORTS, known, view)
-        if known is not None and _is_same(known, view) and known.spec == view.spec:
+        self._touch_seen(resources.COHORTS, before, view)
+        if before is not None and _is_same(before, view) and before.spec == view.spec:
             return _SAME
         self._guard.set_cohort(cohort.scheduling_value(view))
         return not _SAME
@@ -279,11 +279,11 @@ class Configuration:
 
     def _see_cluster_queue(self, view: ClusterQueue) -> bool:
         name = view.metadata.name
-        known = self._cluster_queues.put(name, view)
-        self._touch_seen(resources.CLUSTER_QUEUES, known, view)
-        if known is not None and _is_same(known, view) and known.spec == view.spec:
+        before = self._cluster_queues.put(name, view)
+        self._touch_seen(resources.CLUSTER_QUEUES, before, view)
+        if before is not None and _is_same(before, view) and before.spec == view.spec:
             return _SAME
-        self._touch_used(known, view)
+        self._touch_used(before, view)
         with self._noting(resources.CLUSTER_QUEUES, name, lambda: self._guard.hold_queue(name)):
             self._guard.set_queue(view, cluster_queue.scheduling_value(view))
         return not _SAME
@@ -305,8 +305,8 @@ class Configuration:
 
     def _see_local_queue(self, view: LocalQueue) -> bool:
         key = LocalQueueKey(*informers.key_of(view))
-        known = self._local_queues.put(key, view)
-        self._touch_seen(resources.LOCAL_QUEUES, known, view)
+        before = self._local_queues.put(key, view)
+        self._touch_seen(resources.LOCAL_QUEUES, before, view)
         with self._noting(
             resources.LOCAL_QUEUES,
             key.name,
@@ -314,7 +314,7 @@ class Configuration:
             namespace=key.namespace,
         ):
             self._state.set_local_queue(local_queue.scheduling_value(view))
-        return known is not None and _is_same(known, view) and known.spec == view.spec
+        return before is not None and _is_same(before, view) and before.spec == view.spec
 
     def _lose_local_queue(self, view: views.Object) -> None:
         key = LocalQueueKey(*informers.key_of(view))
@@ -324,17 +324,17 @@ class Configuration:
         self._state.drop_local_queue(key)
 
     def _see_priority(self, view: WorkloadPriorityClass) -> bool:
-        known = self.priority_classes.get(view.metadata.name)
+        before = self.priority_classes.get(view.metadata.name)
         self.priority_classes[view.metadata.name] = view.value
-        return known == view.value
+        return before == view.value
 
     def _lose_priority(self, view: views.Object) -> None:
         self.priority_classes.pop(view.metadata.name, None)
 
     def _see_pod_priority(self, view: views.PriorityClass) -> bool:
-        known = self.pod_priority_classes.get(view.metadata.name)
+        before = self.pod_priority_classes.get(view.metadata.name)
         self.pod_priority_classes[view.metadata.name] = view
-        return known is not None and (known.value, known.global_default) == (
+        return before is not None and (before.value, before.global_default) == (
             view.value,
             view.global_default,
         )
@@ -344,12 +344,12 @@ class Configuration:
 
     def _see_check(self, view: AdmissionCheck) -> bool:
         name = view.metadata.name
-        known = self.checks.get(name)
+        before = self.checks.get(name)
         self.checks[name] = view
-        self._touch_seen(resources.ADMISSION_CHECKS, known, view)
+        self._touch_seen(resources.ADMISSION_CHECKS, before, view)
         active, controller = _is_active(view), view.spec.controller_name
         self._state.set_admission_check(name, active=active, controller=controller)
-        return known is not None and _is_same(known, view) and _is_active(known) == active
+        return before is not None and _is_same(before, view) and _is_active(before) == active
 
     def _lose_check(self, view: views.Object) -> None:
         self.checks.pop(view.metadata.name, None)
@@ -357,12 +357,12 @@ class Configuration:
 
     def _see_topology(self, view: Topology) -> bool:
         name = view.metadata.name
-        known = self.topologies.get(name)
+        before = self.topologies.get(name)
         self.topologies[name] = view
-        self._touch_seen(resources.TOPOLOGIES, known, view)
+        self._touch_seen(resources.TOPOLOGIES, before, view)
         levels = tuple(level.node_label for level in view.spec.levels)
         self._state.set_topology(name, levels)
-        return known is not None and known.spec == view.spec
+        return before is not None and before.spec == view.spec
 
     def _lose_topology(self, view: views.Object) -> None:
         self.topologies.pop(view.metadata.name, None)
@@ -370,8 +370,10 @@ class Configuration:
 
 
 def _is_active(check: AdmissionCheck) -> bool:
-    found = check.status.conditions or ()
-    return any(one.type == "Active" and one.status == "True" for one in found)
+    conditions_ = check.status.conditions or ()
+    return any(
+        condition.type == "Active" and condition.status == "True" for condition in conditions_
+    )
 
 
 def _topology(flavor: ResourceFlavor | None) -> tuple[str, ...]:
@@ -380,7 +382,7 @@ def _topology(flavor: ResourceFlavor | None) -> tuple[str, ...]:
 
 def _checks(queue: ClusterQueue | None) -> set[str]:
     strategy = queue.spec.admission_checks_strategy if queue is not None else None
-    return {one.name for one in (strategy.admission_checks if strategy else None) or ()}
+    return {check_.name for check_ in (strategy.admission_checks if strategy else None) or ()}
 
 
 def _flavors(queue: ClusterQueue | None) -> set[str]:
@@ -388,9 +390,9 @@ def _flavors(queue: ClusterQueue | None) -> set[str]:
     return {flavor.name for group in groups for flavor in group.flavors}
 
 
-def _is_same(known: views.Object, view: views.Object) -> bool:
+def _is_same(before: views.Object, view: views.Object) -> bool:
     """Return whether an object is the same one, with the same annotations and deletion state."""
-    old, new = known.metadata, view.metadata
+    old, new = before.metadata, view.metadata
     return (old.uid, old.deletion_timestamp, old.annotations or {}) == (
         new.uid,
         new.deletion_timestamp,

@@ -17,18 +17,18 @@ from typing import Final
 
 from admission.base import names
 from admission.base.names import ClusterQueueName
-from admission.controller.queues.configuration import Configuration
+from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.writing import api_requests
-from admission.controller.writing.api_requests import Operation, QueueKey
+from admission.controller.writing.api_requests import QueueKey, WritePurpose
 from admission.controller.writing.flow_control import FlowControl
 from admission.kube import resources
 from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue
-from admission.scheduling.state import State
+from admission.scheduling.state import SchedulerState
 
 RESOURCES: Final = {
-    one.kind: one
-    for one in (
+    kind.kind: kind
+    for kind in (
         resources.CLUSTER_QUEUES,
         resources.RESOURCE_FLAVORS,
         resources.ADMISSION_CHECKS,
@@ -55,13 +55,15 @@ def wanted(metadata: views.ObjectMeta, *, is_in_use: bool) -> tuple[str, ...] | 
 def lists(queue: ClusterQueue, flavor: str) -> bool:
     """Return whether the ClusterQueue has quota in the flavor."""
     groups = queue.spec.resource_groups or ()
-    return any(one.name == flavor for group in groups for one in group.flavors)
+    return any(quotas.name == flavor for group in groups for quotas in group.flavors)
 
 
 class Finalizers:
     """The objects that may have the wrong finalizers, and the writes that correct them."""
 
-    def __init__(self, state: State, configuration: Configuration, flow: FlowControl) -> None:
+    def __init__(
+        self, state: SchedulerState, configuration: WatchedConfiguration, flow: FlowControl
+    ) -> None:
         self._state = state
         self._configuration = configuration
         self._flow = flow
@@ -87,7 +89,7 @@ class Finalizers:
         if finalizers is not None:
             changes = {"metadata": {"finalizers": list(finalizers)}}
             resource = RESOURCES[key.kind]
-            operation = Operation.HOLD_OR_RELEASE
+            operation = WritePurpose.HOLD_OR_RELEASE
             self._flow.submit(api_requests.patch_queue(key, operation, resource, view, changes))
 
     def _is_in_use(self, key: QueueKey, view: views.Object) -> bool:

@@ -4,8 +4,8 @@ from datetime import datetime
 
 from admission.base import conditions, logs
 from admission.base.names import LocalQueueKey
-from admission.controller.devices.guard import Present
-from admission.controller.queues.configuration import Configuration
+from admission.controller.devices.capacity_guard import AvailableDevices
+from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.seeing import informers
 from admission.gpu.catalogue import Catalogue
 from admission.kube import resources
@@ -20,11 +20,11 @@ from admission.scheduling import model
 class GpuTransformations:
     """The GPU transformations of all ClusterQueues."""
 
-    def __init__(self, configuration: Configuration, catalogue: Catalogue) -> None:
+    def __init__(self, configuration: WatchedConfiguration, catalogue: Catalogue) -> None:
         self._configuration = configuration
         self._catalogue = catalogue
         self._by_queue: dict[str, GpuTransformation] = {}
-        self._present: dict[str, Present] = {}
+        self._present: dict[str, AvailableDevices] = {}
         self._stale_queues: set[str] = set()
         self._stale_locals: set[LocalQueueKey] = set()
         self._reworded: set[str] = set()
@@ -39,10 +39,10 @@ class GpuTransformations:
 
         Return None for a queue without GPU memory and slices.
         """
-        found = self._by_queue.get(queue.metadata.name)
-        if found is None:
+        transformation = self._by_queue.get(queue.metadata.name)
+        if transformation is None:
             return None
-        doubts = found.doubts
+        doubts = transformation.doubts
         return condition_list.make(
             conditions.COSTS_EXACT,
             ours.costs_assumed(doubts) if doubts else ours.COSTS_ARE_EXACT,
@@ -53,10 +53,10 @@ class GpuTransformations:
 
     def take_reworded(self) -> frozenset[str]:
         """Return the ClusterQueues whose condition may have changed since the last call."""
-        found, self._reworded = frozenset(self._reworded), set()
-        return found
+        reworded, self._reworded = frozenset(self._reworded), set()
+        return reworded
 
-    def hold_to(self, queue: str, present: Present | None) -> None:
+    def hold_to(self, queue: str, present: AvailableDevices | None) -> None:
         """Set the device names on a guarded ClusterQueue's nodes; None for one without guard."""
         if present is None:
             self._present.pop(queue, None)
@@ -94,17 +94,19 @@ class GpuTransformations:
 
     def _update(self, name: str) -> None:
         queue = self._configuration.cluster_queues.get(name)
-        found = None
+        transformation = None
         if queue is not None:
             flavors, present = self._configuration.flavors, self._present.get(name)
-            found = gpu_transformation.pricing(queue, flavors, self._catalogue, present)
-        if found == self._by_queue.get(name):
+            transformation = gpu_transformation.pricing(queue, flavors, self._catalogue, present)
+        if transformation == self._by_queue.get(name):
             return
         self._stale_queues.add(name)
         self._reworded.add(name)
-        if found is None:
+        if transformation is None:
             del self._by_queue[name]
             return
-        self._by_queue[name] = found
-        if found.doubts:
-            self._log.warning("GPU costs assumed", cluster_queue=name, doubts=found.doubts)
+        self._by_queue[name] = transformation
+        if transformation.doubts:
+            self._log.warning(
+                "GPU costs assumed", cluster_queue=name, doubts=transformation.doubts
+            )

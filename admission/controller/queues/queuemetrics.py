@@ -10,18 +10,18 @@ from typing import Final, NamedTuple
 from admission.base import amount, metrics, quantity
 from admission.base.names import FlavorResource
 from admission.controller.queues import queuestatus
-from admission.controller.queues.census import Count
+from admission.controller.queues.queue_counts import WorkloadCounts
 from admission.controller.queues.series import Sample, Series
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
 from admission.scheduling.fairshare import Share
-from admission.scheduling.status import CohortStatus, QueueStatus
+from admission.scheduling.status import CohortReport, QueueReport
 
 _MILLI: Final = 1000
 _SERIES: Final = Series()
 
 
-class Surroundings(NamedTuple):
+class GaugeContext(NamedTuple):
     """What the gauges of a queue show besides its status.
 
     Attributes:
@@ -33,13 +33,13 @@ class Surroundings(NamedTuple):
     """
 
     role: str
-    counted: Count
+    counted: WorkloadCounts
     root: str = ""
     past: float | None = None
     is_readable: bool = True
 
 
-def cluster_queue(view: ClusterQueue, status: QueueStatus, around: Surroundings) -> None:
+def cluster_queue(view: ClusterQueue, status: QueueReport, around: GaugeContext) -> None:
     """Set the gauges of a ClusterQueue."""
     samples = [*_counts(view, status, around), *_amounts(view, status, around.role)]
     if around.is_readable:
@@ -47,7 +47,7 @@ def cluster_queue(view: ClusterQueue, status: QueueStatus, around: Surroundings)
     _SERIES.put(("ClusterQueue", view.metadata.name), samples)
 
 
-def _counts(view: ClusterQueue, status: QueueStatus, around: Surroundings) -> Iterator[Sample]:
+def _counts(view: ClusterQueue, status: QueueReport, around: GaugeContext) -> Iterator[Sample]:
     name, cohort, role = view.metadata.name, view.spec.cohort_name, around.role
     active, inadmissible = _waiting(status)
     yield Sample(metrics.PENDING_WORKLOADS, (name, "active", role), active)
@@ -60,10 +60,10 @@ def _counts(view: ClusterQueue, status: QueueStatus, around: Surroundings) -> It
     if status.oldest_us is not None:
         since = status.oldest_us / 1_000_000
         yield Sample(metrics.OLDEST_PENDING_TIMESTAMP_SECONDS, (name,), since)
-    for pair, held in queuestatus.gpus_without_node(status).items():
+    for pair, without in queuestatus.gpus_without_node(status).items():
         labels = name, pair.flavor, pair.resource
-        yield Sample(metrics.QUOTA_WITHOUT_NODE, labels, _unit(pair.resource, held.amount))
-        since = held.since_us / 1_000_000
+        yield Sample(metrics.QUOTA_WITHOUT_NODE, labels, _unit(pair.resource, without.amount))
+        since = without.since_us / 1_000_000
         yield Sample(metrics.QUOTA_WITHOUT_NODE_TIMESTAMP_SECONDS, labels, since)
     yield Sample(metrics.RESERVING_ACTIVE_WORKLOADS, (name, role), status.reserving)
     yield Sample(metrics.ADMITTED_ACTIVE_WORKLOADS, (name, role), status.admitted)
@@ -73,8 +73,8 @@ def _counts(view: ClusterQueue, status: QueueStatus, around: Surroundings) -> It
     current = "active" if status.active else "pending"
     if view.metadata.deletion_timestamp:
         current = "terminating"
-    for one in ("pending", "active", "terminating"):
-        yield Sample(metrics.CLUSTER_QUEUE_STATUS, (name, one, role), one == current)
+    for state in ("pending", "active", "terminating"):
+        yield Sample(metrics.CLUSTER_QUEUE_STATUS, (name, state, role), state == current)
     yield Sample(metrics.CLUSTER_QUEUE_INFO, (name, cohort, around.root, role), 1)
     if status.weighted_share is not None:
         yield Sample(
@@ -88,7 +88,7 @@ def _counts(view: ClusterQueue, status: QueueStatus, around: Surroundings) -> It
         )
 
 
-def _amounts(view: ClusterQueue, status: QueueStatus, role: str) -> Iterator[Sample]:
+def _amounts(view: ClusterQueue, status: QueueReport, role: str) -> Iterator[Sample]:
     name, cohort = view.metadata.name, view.spec.cohort_name
     for gauge, amounts in (
         (metrics.CLUSTER_QUEUE_RESOURCE_RESERVATION, status.reservation),
@@ -121,14 +121,14 @@ def _limits(view: ClusterQueue, role: str) -> Iterator[Sample]:
                 )
 
 
-def local_queue(view: LocalQueue, status: QueueStatus, around: Surroundings) -> None:
+def local_queue(view: LocalQueue, status: QueueReport, around: GaugeContext) -> None:
     """Set the gauges of a LocalQueue."""
     key = (view.metadata.name, view.metadata.namespace)
     _SERIES.put(("LocalQueue", *key), _of_local(key, view, status, around))
 
 
 def _of_local(
-    key: tuple[str, str], view: LocalQueue, status: QueueStatus, around: Surroundings
+    key: tuple[str, str], view: LocalQueue, status: QueueReport, around: GaugeContext
 ) -> Iterator[Sample]:
     role, queue = around.role, view.spec.cluster_queue
     active, inadmissible = _waiting(status)
@@ -141,8 +141,10 @@ def _of_local(
     )
     for why, number in around.counted.unadmitted.items():
         yield Sample(metrics.LOCAL_QUEUE_UNADMITTED_WORKLOADS, (*key, queue, *why, role), number)
-    for one in ("True", "False", "Unknown"):
-        yield Sample(metrics.LOCAL_QUEUE_STATUS, (*key, one, role), one == str(status.active))
+    for status_ in ("True", "False", "Unknown"):
+        yield Sample(
+            metrics.LOCAL_QUEUE_STATUS, (*key, status_, role), status_ == str(status.active)
+        )
     if around.past is not None:
         yield Sample(
             metrics.LOCAL_QUEUE_ADMISSION_FAIR_SHARING_USAGE, (*key, queue, role), around.past
@@ -155,12 +157,12 @@ def _of_local(
             yield Sample(gauge, (*key, pair.flavor, pair.resource, role), value)
 
 
-def cohort(name: str, status: CohortStatus, role: str) -> None:
+def cohort(name: str, status: CohortReport, role: str) -> None:
     """Set the gauges of a cohort."""
     _SERIES.put(("Cohort", name), _of_cohort(name, status, role))
 
 
-def _of_cohort(name: str, status: CohortStatus, role: str) -> Iterator[Sample]:
+def _of_cohort(name: str, status: CohortReport, role: str) -> Iterator[Sample]:
     yield Sample(metrics.COHORT_INFO, (name, status.parent, status.root, role), 1)
     yield Sample(metrics.COHORT_SUBTREE_ADMITTED_ACTIVE_WORKLOADS, (name, role), status.admitted)
     if status.weighted_share is not None:
@@ -190,7 +192,7 @@ def forget_cohort(name: str) -> None:
     _SERIES.drop(("Cohort", name))
 
 
-def _waiting(status: QueueStatus) -> tuple[int, int]:
+def _waiting(status: QueueReport) -> tuple[int, int]:
     """Waiting Workloads that compete, and others; all of a queue that is not active are others."""
     if not status.active:
         return 0, status.pending

@@ -22,7 +22,7 @@ from admission.objects.local_queue import LocalQueue
 from admission.reasons import ours
 from admission.scheduling.consumption import Consumption
 from admission.scheduling.fairshare import Share
-from admission.scheduling.status import CohortStatus, QueueStatus
+from admission.scheduling.status import CohortReport, QueueReport
 from admission.scheduling.without_node import WithoutNode
 
 _MOST_FLAVORS: Final = 64
@@ -42,7 +42,7 @@ _OWN: Final = (
 
 def cluster_queue(
     view: ClusterQueue,
-    status: QueueStatus,
+    status: QueueReport,
     now: datetime,
     about_gpus: Iterable[views.Condition] = (),
 ) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def cluster_queue(
     }
 
 
-def gpus_without_node(status: QueueStatus) -> dict[FlavorResource, WithoutNode]:
+def gpus_without_node(status: QueueReport) -> dict[FlavorResource, WithoutNode]:
     """Return the GPUs that pods without a node hold.
 
     Other resources are left out: the scheduler has room for them sooner or later.
@@ -100,7 +100,9 @@ def gpus(view: ClusterQueue, reserved: Mapping[FlavorResource, int]) -> str | No
         key=lambda name: (name != names.GPU_RESOURCE, name),
     )
     parts = (
-        " of ".join(quantity.from_canonical(name, found.get(name, 0)) for found in (used, nominal))
+        " of ".join(
+            quantity.from_canonical(name, amounts.get(name, 0)) for amounts in (used, nominal)
+        )
         + ("" if name == names.GPU_RESOURCE else f" {name.rpartition('/')[2]}")
         for name in shown
     )
@@ -109,7 +111,7 @@ def gpus(view: ClusterQueue, reserved: Mapping[FlavorResource, int]) -> str | No
 
 def local_queue(
     view: LocalQueue,
-    status: QueueStatus,
+    status: QueueReport,
     now: datetime,
     consumption: Consumption | None = None,
     interval_us: int = 0,
@@ -150,38 +152,38 @@ def _readable_consumption(view: LocalQueue) -> Consumption | None:
         return None  # it is written anew
 
 
-def cohort(status: CohortStatus | None) -> dict[str, Any]:
+def cohort(status: CohortReport | None) -> dict[str, Any]:
     """Return the status of a Cohort: its share, with fair sharing."""
     return {"fairSharing": _share(None if status is None else status.weighted_share)}
 
 
-def unreadable(known: QueueStatus | None, problem: str) -> QueueStatus:
+def unreadable(before: QueueReport | None, problem: str) -> QueueReport:
     """Return the status of a queue whose spec cannot be read; it admits nothing.
 
     Args:
-        known: status by the last spec that could; None when there was none.
+        before: status by the last spec that could; None when there was none.
         problem: what is wrong with it; empty where that is not known.
     """
     reason, message = ours.spec_unreadable(problem)
-    if known is None:
-        return QueueStatus(active=False, reason=reason, message=message)
-    return replace(known, active=False, reason=reason, message=message)
+    if before is None:
+        return QueueReport(active=False, reason=reason, message=message)
+    return replace(before, active=False, reason=reason, message=message)
 
 
-def changed(document: Mapping[str, Any], found: views.View) -> dict[str, Any] | None:
+def changed(document: Mapping[str, Any], view: views.View) -> dict[str, Any] | None:
     """Return the whole status once the document's members are written; None removes a member.
 
     Returns None where that is what it is already.
     """
-    known: dict[str, Any] = msgspec.to_builtins(found)
-    conditions_now = getattr(found, "conditions", None)
+    members: dict[str, Any] = msgspec.to_builtins(view)
+    conditions_now = getattr(view, "conditions", None)
     if conditions_now is not None:
-        known["conditions"] = condition_list.to_wire(conditions_now)
-    share = known.get("fairSharing")
+        members["conditions"] = condition_list.to_wire(conditions_now)
+    share = members.get("fairSharing")
     if share is not None and share.get("admissionFairSharingStatus", "") is None:
         del share["admissionFairSharingStatus"]
-    is_same = all(known.get(key) == value for key, value in document.items())
-    return None if is_same else known | dict(document)
+    is_same = all(members.get(key) == value for key, value in document.items())
+    return None if is_same else members | dict(document)
 
 
 def consumption_of(view: LocalQueue) -> Consumption | None:
@@ -191,14 +193,14 @@ def consumption_of(view: LocalQueue) -> Consumption | None:
         ValueError: a quantity or the time cannot be read.
     """
     share = view.status.fair_sharing
-    found = share.admission_fair_sharing_status if share is not None else None
-    if found is None or not found.last_update:
+    sharing_status = share.admission_fair_sharing_status if share is not None else None
+    if sharing_status is None or not sharing_status.last_update:
         return None
-    moment = clock.from_wire(found.last_update)
+    moment = clock.from_wire(sharing_status.last_update)
     return Consumption(
         consumed={
             names.ResourceName(name): max(0, quantity.parse_nano(str(value)))
-            for name, value in (found.consumed_resources or {}).items()
+            for name, value in (sharing_status.consumed_resources or {}).items()
         },
         updated_us=int(moment.timestamp()) * _SECOND_US,
     )
@@ -206,14 +208,18 @@ def consumption_of(view: LocalQueue) -> Consumption | None:
 
 def _common(
     view: views.Object,
-    found: queue_status.QueueStatus,
-    status: QueueStatus,
+    current: queue_status.QueueStatus,
+    status: QueueReport,
     now: datetime,
     about_gpus: Iterable[views.Condition] = (),
 ) -> dict[str, Any]:
     changes = [_active(view, status, now), *about_gpus]
-    known = {one.type for one in changes}
-    kept = [one for one in found.conditions or () if one.type not in _OWN or one.type in known]
+    types = {change.type for change in changes}
+    kept = [
+        condition
+        for condition in current.conditions or ()
+        if condition.type not in _OWN or condition.type in types
+    ]
     return {
         "conditions": condition_list.to_wire(condition_list.merge(kept, *changes)),
         "pendingWorkloads": status.pending,
@@ -222,7 +228,7 @@ def _common(
     }
 
 
-def _active(view: views.Object, status: QueueStatus, now: datetime) -> views.Condition:
+def _active(view: views.Object, status: QueueReport, now: datetime) -> views.Condition:
     return condition_list.make(
         conditions.ACTIVE,
         Text(status.reason, status.message),
@@ -293,7 +299,9 @@ def _shown(
     """As many flavors as the schema allows; those in use before those that are not."""
     if len(by_flavor) <= _MOST_FLAVORS:
         return by_flavor
-    by_use = sorted(by_flavor, key=lambda name: not any(totals[one] for one in by_flavor[name]))
+    by_use = sorted(
+        by_flavor, key=lambda name: not any(totals[resource] for resource in by_flavor[name])
+    )
     return frozenset(by_use[:_MOST_FLAVORS])
 
 

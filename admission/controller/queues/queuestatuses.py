@@ -13,13 +13,13 @@ from admission.base import logs
 from admission.base.clock import Clock
 from admission.base.names import ClusterQueueName, CohortName, LocalQueueKey
 from admission.controller.queues import queuemetrics, queuestatus
-from admission.controller.queues.accounting import Accounting
-from admission.controller.queues.configuration import Configuration
+from admission.controller.queues.accounting import KueueMetrics
+from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.queues.finalizers import Finalizers
 from admission.controller.queues.support import Support
 from admission.controller.seeing import object_cache
 from admission.controller.writing import api_requests
-from admission.controller.writing.api_requests import Outcome, QueueKey, Result
+from admission.controller.writing.api_requests import QueueKey, RequestResult, Result
 from admission.controller.writing.flow_control import FlowControl, StatusQueue
 from admission.kube import resources
 from admission.kube.resources import Resource
@@ -27,7 +27,7 @@ from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort
 from admission.objects.local_queue import LocalQueue
-from admission.scheduling.state import State
+from admission.scheduling.state import SchedulerState
 
 _CLUSTER_QUEUE: Final = resources.CLUSTER_QUEUES.kind
 _LOCAL_QUEUE: Final = resources.LOCAL_QUEUES.kind
@@ -52,12 +52,12 @@ class QueueStatuses:
 
     def __init__(
         self,
-        state: State,
-        configuration: Configuration,
+        state: SchedulerState,
+        configuration: WatchedConfiguration,
         flow: FlowControl,
         clock: Clock,
         interval_seconds: float,
-        accounting: Accounting,
+        accounting: KueueMetrics,
         about_gpus: tuple[AboutGpus, ...],
     ) -> None:
         self._state = state
@@ -76,13 +76,13 @@ class QueueStatuses:
         """Take over the past usage that an earlier leader has left in the LocalQueues."""
         for key in sorted(self._configuration.local_queues):
             try:
-                known = queuestatus.consumption_of(self._configuration.local_queues[key])
+                consumption = queuestatus.consumption_of(self._configuration.local_queues[key])
             except ValueError as error:
-                known = None
+                consumption = None
                 self._log.error(
                     "past usage left out", namespace=key.namespace, name=key.name, error=str(error)
                 )
-            self._state.restore_consumption(key, known, self._now_us())
+            self._state.restore_consumption(key, consumption, self._now_us())
 
     def collect(self) -> None:
         """Collect the objects whose status may have changed."""
@@ -131,14 +131,14 @@ class QueueStatuses:
                 self._queue.take(key, now)
                 self._send(key)
 
-    def complete(self, key: QueueKey, outcome: Outcome) -> None:
+    def complete(self, key: QueueKey, outcome: RequestResult) -> None:
         """Take the result of a write; what the object is now was answered, or read.
 
         One that is gone since, or was seen later already, is not taken back.
         """
-        known, found = self._configuration.find(*key), outcome.object
-        if known is not None and found is not None and _is_newer(found, known):
-            self._configuration.informers[outcome.request.resource].on_update(found)
+        view, answered = self._configuration.find(*key), outcome.object
+        if view is not None and answered is not None and _is_newer(answered, view):
+            self._configuration.informers[outcome.request.resource].on_update(answered)
         if outcome.result is Result.CONFLICT:
             self.mark(key)
 
@@ -175,19 +175,19 @@ class QueueStatuses:
             return None
         now, resource = self._clock.now(), resources.LOCAL_QUEUES
         problem = self._configuration.unreadable.get((resource, *key))
-        found = (
+        complete = (
             self._state.local_queue_status(key)
             if problem is None
             else queuestatus.unreadable(None, problem)
         )
         consumption = self._state.consumption(key)
-        around = queuemetrics.Surroundings(
+        around = queuemetrics.GaugeContext(
             role=self._accounting.role,
             counted=self._accounting.census.count((key,)),
             past=None if consumption is None else self._state.fair_usage(key),
         )
-        queuemetrics.local_queue(view, found, around)
-        status = queuestatus.local_queue(view, found, now, consumption, self._state.sampling_us)
+        queuemetrics.local_queue(view, complete, around)
+        status = queuestatus.local_queue(view, complete, now, consumption, self._state.sampling_us)
         return _Built(view, resource, status)
 
     def _cluster_queue(self, name: str) -> _Built | None:
@@ -198,38 +198,38 @@ class QueueStatuses:
             return None
         now, resource = self._clock.now(), resources.CLUSTER_QUEUES
         problem = self._configuration.unreadable.get((resource, "", name))
-        known = ClusterQueueName(name) in self._state.forest.queues
-        found = self._state.cluster_queue_status(ClusterQueueName(name)) if known else None
-        if found is None or problem is not None:
-            found = queuestatus.unreadable(found, problem or "")
+        is_known = ClusterQueueName(name) in self._state.forest.queues
+        status = self._state.cluster_queue_status(ClusterQueueName(name)) if is_known else None
+        if status is None or problem is not None:
+            status = queuestatus.unreadable(status, problem or "")
         above = self._state.cohorts_of(name)
-        around = queuemetrics.Surroundings(
+        around = queuemetrics.GaugeContext(
             role=self._accounting.role,
             counted=self._accounting.census.count(self._configuration.behind(name)),
             root=above[-1] if above else "",
             is_readable=problem is None,
         )
-        queuemetrics.cluster_queue(view, found, around)
+        queuemetrics.cluster_queue(view, status, around)
         about = filter(None, (condition(view, now) for condition in self._about))
-        return _Built(view, resource, queuestatus.cluster_queue(view, found, now, about))
+        return _Built(view, resource, queuestatus.cluster_queue(view, status, now, about))
 
     def _cohort(self, name: str) -> _Built | None:
-        found = self._state.cohort_status(CohortName(name))
-        if found is None:
+        status = self._state.cohort_status(CohortName(name))
+        if status is None:
             queuemetrics.forget_cohort(name)
             self._accounting.forget_cohort(name)
         else:
-            queuemetrics.cohort(name, found, self._accounting.role)
+            queuemetrics.cohort(name, status, self._accounting.role)
         view = self._configuration.cohorts.get(name)
         if view is None:
             return None
-        return _Built(view, resources.COHORTS, queuestatus.cohort(found))
+        return _Built(view, resources.COHORTS, queuestatus.cohort(status))
 
     def _now_us(self) -> int:
         return int(self._clock.now().timestamp() * 1_000_000)
 
 
-def _is_newer(found: views.Object, known: views.Object) -> bool:
+def _is_newer(view: views.Object, before: views.Object) -> bool:
     """Return whether one is a later version of the other object."""
-    same = found.metadata.uid == known.metadata.uid
-    return same and object_cache.version(found) > object_cache.version(known)
+    same = view.metadata.uid == before.metadata.uid
+    return same and object_cache.version(view) > object_cache.version(before)

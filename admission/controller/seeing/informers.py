@@ -69,7 +69,9 @@ class Informer(Generic[Value]):
     def apply(self, change: Change[Value]) -> None:
         """Take a change."""
         if isinstance(change, Replaced):
-            unreadable = {(one.namespace, one.name) for one in change.undecodable}
+            unreadable = {
+                (undecodable.namespace, undecodable.name) for undecodable in change.undecodable
+            }
             self._replace(change.items, unreadable, change.version)
             self.synced = True
         elif isinstance(change, Upserted):
@@ -117,11 +119,11 @@ class Informer(Generic[Value]):
         An answer may be older than the object that has its name by now; that one stays.
         """
         key = key_of(value)
-        known = self._known.get(key)
-        if known is not None and known.metadata.uid != value.metadata.uid:
-            if _is_newer(known, value.metadata.resource_version):
+        before = self._known.get(key)
+        if before is not None and before.metadata.uid != value.metadata.uid:
+            if _is_newer(before, value.metadata.resource_version):
                 return
-            self._drop(known)
+            self._drop(before)
         self._known[key] = self._remembered(value)
         try:
             self._put(value)
@@ -137,23 +139,25 @@ class Informer(Generic[Value]):
 
         Only an etcd that was restored does so, also one whose versions go on from a later number.
         """
-        known = self._known.get(key_of(listed))
+        before = self._known.get(key_of(listed))
         return (
-            known is not None
-            and known.metadata.uid == listed.metadata.uid
-            and _is_newer(known, listed.metadata.resource_version)
-            and not _is_newer(known, version)
+            before is not None
+            and before.metadata.uid == listed.metadata.uid
+            and _is_newer(before, listed.metadata.resource_version)
+            and not _is_newer(before, version)
         )
 
     def _words(self, value: Value) -> dict[str, str]:
-        found = value.metadata
-        return {"kind": self._kind, "namespace": found.namespace, "name": found.name}
+        metadata = value.metadata
+        return {"kind": self._kind, "namespace": metadata.namespace, "name": metadata.name}
 
     def _remembered(self, value: views.Object) -> views.Object:
-        found = value.metadata
+        metadata = value.metadata
         if not self._slim:
-            return views.Object(metadata=found)
-        identity = views.ObjectMeta(namespace=found.namespace, name=found.name, uid=found.uid)
+            return views.Object(metadata=metadata)
+        identity = views.ObjectMeta(
+            namespace=metadata.namespace, name=metadata.name, uid=metadata.uid
+        )
         return views.Object(metadata=identity)
 
     def _remove(self, value: views.Object) -> None:
@@ -162,8 +166,8 @@ class Informer(Generic[Value]):
         Its successor is known before the news comes where it was seen in an answer.
         """
         key = key_of(value)
-        known = self._known.get(key)
-        if known is not None and known.metadata.uid == value.metadata.uid:
+        before = self._known.get(key)
+        if before is not None and before.metadata.uid == value.metadata.uid:
             del self._known[key]
             self._drop(self._remembered(value))
 
@@ -178,5 +182,5 @@ def _as_of(gone: views.Object, version: str) -> views.Object:
 
 def _is_newer(value: views.Object, version: str) -> bool:
     """Return whether an object was seen in a state later than a version of its kind."""
-    known = value.metadata.resource_version
-    return known.isdecimal() and version.isdecimal() and int(known) > int(version)
+    version_known = value.metadata.resource_version
+    return version_known.isdecimal() and version.isdecimal() and int(version_known) > int(version)

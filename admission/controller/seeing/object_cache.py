@@ -20,7 +20,7 @@ Group = TypeVar("Group", bound=Hashable)
 _TOMBSTONES: Final = 10_000
 
 
-class Observed(Generic[Key, Value]):
+class ObjectCache(Generic[Key, Value]):
     """Objects of one kind by key."""
 
     def __init__(self) -> None:
@@ -45,11 +45,11 @@ class Observed(Generic[Key, Value]):
         """Store a version; return false if a newer one is known, also of another of its key."""
         if version(value) <= self._deleted.get(value.metadata.uid, -1):
             return False
-        known = self._by_key.get(key)
-        same_object = known is not None and known.metadata.uid == value.metadata.uid
-        if known is not None and version(value) < version(known):
+        before = self._by_key.get(key)
+        same_object = before is not None and before.metadata.uid == value.metadata.uid
+        if before is not None and version(value) < version(before):
             return False
-        if known is not None and same_object and version(value) == version(known):
+        if before is not None and same_object and version(value) == version(before):
             return False
         self._objects.put(key, value)
         return True
@@ -71,8 +71,8 @@ class Observed(Generic[Key, Value]):
         self._deleted[uid] = max(self._deleted.pop(uid, -1), gone)
         while len(self._deleted) > _TOMBSTONES:
             self._deleted.popitem(last=False)
-        known = self._objects.get(key)
-        if known is None or known.metadata.uid != uid:
+        before = self._objects.get(key)
+        if before is None or before.metadata.uid != uid:
             return False
         self._objects.pop(key)
         return True

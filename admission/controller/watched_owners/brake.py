@@ -16,7 +16,7 @@ from admission.base.errors import InvalidValueError
 from admission.base.events import Event
 from admission.base.names import WorkloadKey
 from admission.controller.writing import api_requests
-from admission.controller.writing.api_requests import ApiRequest, Operation
+from admission.controller.writing.api_requests import ApiRequest, WritePurpose
 from admission.objects import condition_list, views
 from admission.objects.workload import Workload
 from admission.reasons import kueue, ours
@@ -93,7 +93,7 @@ class Brake:
         self._granted.pop(key, None)
         self._let(key)
 
-    def take_due(self) -> tuple[WorkloadKey, ...]:
+    def pop_due(self) -> tuple[WorkloadKey, ...]:
         """Return the owners that were held back and may be stopped now, longest held first."""
         if not self._held:
             return ()
@@ -109,20 +109,22 @@ class Brake:
         """Return the text about an owner whose stop is held back."""
         return ours.stop_held_back(why, self._most).message
 
-    def mark(self, workload: Workload, why: Text, told: Event) -> ApiRequest | None:
+    def mark(self, workload: Workload, why: Text, announced: Event) -> ApiRequest | None:
         """Return the write that says on a Workload that its owner is not stopped yet."""
         text = ours.stop_held_back(why, self._most)
         changes = condition_list.said(workload, conditions.STOP_HELD_BACK, text, self._clock.now())
         if changes is None:
             return None
-        return api_requests.set_workload_status(workload, Operation.KEEP_UP, changes, (told,))
+        return api_requests.set_workload_status(
+            workload, WritePurpose.KEEP_UP, changes, (announced,)
+        )
 
     def unmark(self, workload: Workload) -> ApiRequest | None:
         """Return the write that takes that back, once nothing is held back any more."""
         changes = condition_list.unsaid(workload, conditions.STOP_HELD_BACK)
         if changes is None:
             return None
-        return api_requests.set_workload_status(workload, Operation.KEEP_UP, changes)
+        return api_requests.set_workload_status(workload, WritePurpose.KEEP_UP, changes)
 
     def _let(self, key: WorkloadKey) -> bool:
         if key in self._held:

@@ -13,13 +13,18 @@ from typing import Any, Final
 from admission.base import conditions, events, names, patches
 from admission.base.events import Event, Events
 from admission.base.names import WorkloadKey
-from admission.controller.queues.configuration import Configuration
-from admission.controller.seeing.object_cache import Observed
+from admission.controller.queues.configuration import WatchedConfiguration
+from admission.controller.seeing.object_cache import ObjectCache
 from admission.controller.watched_owners import owner_events, requests
 from admission.controller.watched_owners.index import OwnerIndex
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests
-from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
+from admission.controller.writing.api_requests import (
+    ApiRequest,
+    RequestResult,
+    Result,
+    WritePurpose,
+)
 from admission.kube import resources
 from admission.objects import batch, views
 from admission.objects.workload import Workload
@@ -39,7 +44,7 @@ class ChildJobs:
         self,
         index: OwnerIndex[batch.Job, batch.JobDocument],
         workloads: WorkloadIndex,
-        configuration: Configuration,
+        configuration: WatchedConfiguration,
         events: Events,
         look_at: Callable[[Iterable[WorkloadKey]], None],
     ) -> None:
@@ -57,7 +62,7 @@ class ChildJobs:
         self._configuration = configuration
         self._events = events
         self._look_at = look_at
-        self._jobs: Observed[WorkloadKey, batch.Job] = Observed()
+        self._jobs: ObjectCache[WorkloadKey, batch.Job] = ObjectCache()
         self._by_owner: dict[str, set[WorkloadKey]] = {}
         self._asked: set[WorkloadKey] = set()
 
@@ -80,11 +85,11 @@ class ChildJobs:
     def on_delete(self, view: views.Object) -> None:
         """Handle a Job that is gone or lost its label; a later version with the label may come."""
         key, uid = batch_job.KIND.key_of(view), view.metadata.uid
-        known = self._jobs.get(key)
-        if known is None or not self._jobs.remove(key, uid, view):
+        job = self._jobs.get(key)
+        if job is None or not self._jobs.remove(key, uid, view):
             return
         self._asked.discard(key)
-        owner = known.metadata.controller()
+        owner = job.metadata.controller()
         if owner is not None and owner.uid in self._by_owner:
             self._by_owner[owner.uid].discard(key)
             if not self._by_owner[owner.uid]:
@@ -97,15 +102,15 @@ class ChildJobs:
 
     def below(self, uid: str) -> tuple[WorkloadKey, ...]:
         """Return the keys of all Jobs that a Job controls, and of those that they control."""
-        found: dict[WorkloadKey, None] = {}
+        keys: dict[WorkloadKey, None] = {}
         owners = [uid]
         while owners and self._by_owner:
             for key in sorted(self._by_owner.get(owners.pop(), ())):
                 job = self._jobs.get(key)
-                if key not in found and job is not None:
-                    found[key] = None
+                if key not in keys and job is not None:
+                    keys[key] = None
                     owners.append(job.metadata.uid)
-        return tuple(found)
+        return tuple(keys)
 
     # ------------------------------------------------------------------------------ writing
 
@@ -131,18 +136,22 @@ class ChildJobs:
         is_held = is_suspended and job.metadata.label(names.HELD_WITH_PARENT) == _HELD
         if workload is None or not _is_running(workload):
             suspended = (events.suspended_child(),)
-            hold = _patch(key, job, Operation.HOLD_CHILD, _HELD, suspend=True, told=suspended)
+            hold = _patch(
+                key, job, WritePurpose.HOLD_CHILD, _HELD, suspend=True, announced=suspended
+            )
             return None if is_suspended else hold
-        told = tuple(owner_events.started(workload))
-        start = _patch(key, job, Operation.START_CHILD, _FREE, suspend=False, told=told)
+        announced = tuple(owner_events.started(workload))
+        start = _patch(
+            key, job, WritePurpose.START_CHILD, _FREE, suspend=False, announced=announced
+        )
         return start if is_held else None
 
-    def complete(self, key: WorkloadKey, outcome: Outcome) -> None:
+    def complete(self, key: WorkloadKey, outcome: RequestResult) -> None:
         """Take what came of a write; call before the answer is seen."""
         job, request = self._jobs.get(key), outcome.request
         if job is None:
             return
-        if request.operation is Operation.FIND_PARENT:
+        if request.operation is WritePurpose.FIND_PARENT:
             if outcome.result in {Result.DONE, Result.GONE}:  # else nothing is known of it
                 self._asked.add(key)
             if isinstance(outcome.object, batch.JobDocument):
@@ -155,13 +164,13 @@ class ChildJobs:
                 self._events.event(regarding, event)
 
     def _let_go(self, key: WorkloadKey, job: batch.Job) -> ApiRequest:
-        held = job.metadata.label(names.HELD_WITH_PARENT) == _HELD
-        suspend = False if held and batch_job.is_suspended(job) else None
-        return _patch(key, job, Operation.LET_CHILD_GO, None, suspend=suspend)
+        is_held_with_parent = job.metadata.label(names.HELD_WITH_PARENT) == _HELD
+        suspend = False if is_held_with_parent and batch_job.is_suspended(job) else None
+        return _patch(key, job, WritePurpose.LET_CHILD_GO, None, suspend=suspend)
 
     def _ancestor(self, job: batch.Job) -> batch.Job | None:
         """Return the topmost Job with a queue above a Job."""
-        found, seen = None, {job.metadata.uid}
+        ancestor, seen = None, {job.metadata.uid}
         for _ in range(_MOST_LEVELS):
             owner = _controller(job)
             parent = None if owner is None else self._find(job.metadata.namespace, owner)
@@ -169,16 +178,16 @@ class ChildJobs:
                 break
             seen.add(parent.metadata.uid)
             if parent.metadata.label(names.QUEUE_LABEL):
-                found = parent
+                ancestor = parent
             job = parent
-        return found
+        return ancestor
 
     def _find(self, namespace: str, owner: views.OwnerReference) -> batch.Job | None:
         """Return the very Job that an owner reference means; its key does not tell uids apart."""
         metadata = views.ObjectMeta(namespace=namespace, name=owner.name, uid=owner.uid)
         key = batch_job.KIND.key_of(views.Object(metadata=metadata))
-        found = self._index.get(key) or self._jobs.get(key)
-        return found if found is not None and found.metadata.uid == owner.uid else None
+        job = self._index.get(key) or self._jobs.get(key)
+        return job if job is not None and job.metadata.uid == owner.uid else None
 
     def _workload_of(self, job: batch.Job) -> Workload | None:
         if batch_job.KIND.prebuilt_key(job) is None:
@@ -204,17 +213,19 @@ def _controller(job: batch.Job) -> views.OwnerReference | None:
 
 def _read_parent(key: WorkloadKey, owner: views.OwnerReference) -> ApiRequest:
     sought = views.ObjectMeta(namespace=key.namespace, name=owner.name, uid=owner.uid)
-    return api_requests.read(key, Operation.FIND_PARENT, resources.JOBS, sought, batch.JobDocument)
+    return api_requests.read(
+        key, WritePurpose.FIND_PARENT, resources.JOBS, sought, batch.JobDocument
+    )
 
 
 def _patch(
     key: WorkloadKey,
     job: batch.Job,
-    operation: Operation,
+    operation: WritePurpose,
     label: str | None,
     *,
     suspend: bool | None,
-    told: tuple[Event, ...] = (),
+    announced: tuple[Event, ...] = (),
 ) -> ApiRequest:
     """Change the label, and whether the Job is suspended unless that is None."""
     metadata = {
@@ -227,5 +238,5 @@ def _patch(
         changes["spec"] = {"suspend": suspend}
     return requests.patch(
         key, resources.CHILD_JOBS, job, operation, patches.merge(changes),
-        into=batch.JobDocument, events=told,
+        into=batch.JobDocument, events=announced,
     )  # fmt: skip

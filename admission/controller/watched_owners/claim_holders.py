@@ -14,13 +14,18 @@ from admission.base import events, names
 from admission.base.clock import Clock
 from admission.base.names import LocalQueueKey, WorkloadKey
 from admission.base.tables import Table
-from admission.controller.queues.configuration import Configuration
+from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.seeing import informers
 from admission.controller.watched_owners import requests
 from admission.controller.watched_owners.brake import Brake
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.writing import api_requests
-from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
+from admission.controller.writing.api_requests import (
+    ApiRequest,
+    RequestResult,
+    Result,
+    WritePurpose,
+)
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import resource_claim, views
@@ -29,13 +34,13 @@ from admission.owners import pod as pod_owner
 from admission.reasons import ours
 
 OPERATIONS: Final = frozenset(
-    {Operation.FIND_HOLDER, Operation.CHARGE_HOLDER, Operation.STOP_HOLDER}
+    {WritePurpose.FIND_HOLDER, WritePurpose.CHARGE_HOLDER, WritePurpose.STOP_HOLDER}
 )
 """Requests about such pods."""
 
 
 @dataclass(slots=True)
-class _Holder:
+class _ClaimHolder:
     """A pod for which claims with GPUs are reserved.
 
     Attributes:
@@ -58,7 +63,7 @@ class ClaimHolders:
 
     def __init__(
         self,
-        configuration: Configuration,
+        configuration: WatchedConfiguration,
         running: RunningPods,
         brake: Brake,
         clock: Clock,
@@ -78,7 +83,7 @@ class ClaimHolders:
         self._brake = brake
         self._clock = clock
         self._look_at = look_at
-        self._holders: Table[str, _Holder] = Table()
+        self._holders: Table[str, _ClaimHolder] = Table()
         self._in = self._holders.index(lambda _, holder: (holder.key.namespace,))
         self._of_claim: dict[ObjectKey, tuple[str, ...]] = {}
         self._uids: dict[WorkloadKey, dict[str, None]] = {}
@@ -115,14 +120,16 @@ class ClaimHolders:
         elif resource is resources.CLUSTER_QUEUES:
             behind = self._configuration.behind(view.metadata.name)
             namespaces = dict.fromkeys(queue.namespace for queue in behind)
-        holders = (self._holders[uid] for one in namespaces for uid in self._in.keys(one))
-        self._look_at(one.key for one in holders if not one.is_settled)
+        holders = (
+            self._holders[uid] for namespace in namespaces for uid in self._in.keys(namespace)
+        )
+        self._look_at(holder.key for holder in holders if not holder.is_settled)
 
     def _hold(self, uid: str, name: str, claim: ObjectKey) -> None:
         holder = self._holders.get(uid)
         if holder is None:
             key = WorkloadKey(claim[0], f"holder {name}")
-            holder = _Holder(key, name)
+            holder = _ClaimHolder(key, name)
             self._holders.put(uid, holder)
             self._uids.setdefault(key, {})[uid] = None
         if claim not in holder.claims:
@@ -137,7 +144,7 @@ class ClaimHolders:
         if not holder.claims:
             self._forget(uid, holder)
 
-    def _forget(self, uid: str, holder: _Holder) -> None:
+    def _forget(self, uid: str, holder: _ClaimHolder) -> None:
         self._holders.pop(uid)
         uids = self._uids[holder.key]
         del uids[uid]
@@ -155,7 +162,7 @@ class ClaimHolders:
                 return request
         return None
 
-    def _next(self, uid: str, holder: _Holder) -> ApiRequest | None:
+    def _next(self, uid: str, holder: _ClaimHolder) -> ApiRequest | None:
         namespace = holder.key.namespace
         if holder.is_settled or not self._configuration.manages(namespace):
             return None
@@ -166,13 +173,13 @@ class ClaimHolders:
                 return None
             sought = views.ObjectMeta(namespace=namespace, name=holder.name, uid=uid)
             return api_requests.read(
-                holder.key, Operation.FIND_HOLDER, resources.PODS, sought, views.Pod
+                holder.key, WritePurpose.FIND_HOLDER, resources.PODS, sought, views.Pod
             )
         queue = self._queue_of(holder.pod)
         if queue is not None and not _is_ours(holder.pod):
             changes = pod_owner.charge_to(holder.pod, *queue)
             return requests.patch(
-                holder.key, resources.PODS, holder.pod, Operation.CHARGE_HOLDER, changes,
+                holder.key, resources.PODS, holder.pod, WritePurpose.CHARGE_HOLDER, changes,
                 into=views.Pod,
             )  # fmt: skip
         if enforced and not holder.pod.metadata.deletion_timestamp:
@@ -188,28 +195,28 @@ class ClaimHolders:
         changes = pod_owner.termination(pod, text, self._clock.now())
         if changes is not None:
             return requests.patch(
-                key, resources.PODS, pod, Operation.STOP_HOLDER, changes,
+                key, resources.PODS, pod, WritePurpose.STOP_HOLDER, changes,
                 into=views.Pod, subresource="status",
             )  # fmt: skip
-        told = events.stopped(text.message)
-        deletion = requests.delete(key, resources.PODS, pod, views.Pod, told)
-        return replace(deletion, operation=Operation.STOP_HOLDER)
+        announced = events.stopped(text.message)
+        deletion = requests.delete(key, resources.PODS, pod, views.Pod, announced)
+        return replace(deletion, operation=WritePurpose.STOP_HOLDER)
 
-    def complete(self, outcome: Outcome) -> None:
+    def complete(self, outcome: RequestResult) -> None:
         """Take what came of a request about a pod that holds GPUs by claim."""
         request = outcome.request
         holder = self._holders.get(request.uid)
         if holder is None:
             return
-        found = outcome.object if isinstance(outcome.object, views.Pod) else None
-        is_other = found is not None and found.metadata.uid != request.uid
+        pod = outcome.object if isinstance(outcome.object, views.Pod) else None
+        is_other = pod is not None and pod.metadata.uid != request.uid
         if outcome.result is Result.GONE or is_other:
             self._forget(request.uid, holder)
-        elif found is not None:
-            holder.pod = found
-            is_found = request.operation is Operation.FIND_HOLDER
-            has_ended = pod_owner.is_terminal(found)
-            holder.is_settled = has_ended or (is_found and _is_ours(found))
+        elif pod is not None:
+            holder.pod = pod
+            is_found = request.operation is WritePurpose.FIND_HOLDER
+            has_ended = pod_owner.is_terminal(pod)
+            holder.is_settled = has_ended or (is_found and _is_ours(pod))
         elif outcome.result is Result.DONE:
             holder.is_settled = True  # it is deleted
 

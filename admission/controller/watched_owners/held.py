@@ -10,7 +10,7 @@ from typing_extensions import override
 from admission.base.clock import Clock
 from admission.base.events import Events
 from admission.base.names import WorkloadKey
-from admission.controller.queues.configuration import Configuration
+from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.watched_owners.index import Subject
 from admission.controller.watched_owners.owners import Decide, Owners
 from admission.controller.watched_owners.running_pods import RunningPods
@@ -31,7 +31,7 @@ class HeldOwners(Owners[View, Document]):
         self,
         integration: Integration[View, Document],
         workloads: WorkloadIndex,
-        configuration: Configuration,
+        configuration: WatchedConfiguration,
         events: Events,
         clock: Clock,
         look_at: Callable[[Iterable[WorkloadKey]], None],
@@ -60,11 +60,11 @@ class HeldOwners(Owners[View, Document]):
         """Gated pods that were made before their owner was admitted, by its UID."""
 
     @override
-    def on_update(self, found: views.Object) -> None:
-        super().on_update(found)
-        key = self._kind.key_of(found)
+    def on_update(self, document: views.Object) -> None:
+        super().on_update(document)
+        key = self._kind.key_of(document)
         view = self.index.get(key)
-        if view is not None and view.metadata.uid == found.metadata.uid:
+        if view is not None and view.metadata.uid == document.metadata.uid:
             self._tell_running(key, view)
 
     def _tell_running(self, key: WorkloadKey, view: View) -> None:
@@ -108,9 +108,9 @@ class HeldOwners(Owners[View, Document]):
         """Return whether an owner is there that has a queue: its pods wait for it."""
         if not self._kind.is_of(owner):
             return False
-        found = self.index.get(self._key_of_owner(namespace, owner))
+        owner_ = self.index.get(self._key_of_owner(namespace, owner))
         is_managed = self._configuration.manages(namespace)
-        return found is not None and found.metadata.uid == owner.uid and is_managed
+        return owner_ is not None and owner_.metadata.uid == owner.uid and is_managed
 
     def _owner(self, view: View) -> Owner:
         """Return an owner; it counts as running until its controller knows that it was stopped.

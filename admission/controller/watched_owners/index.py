@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple
 
 from admission.base.names import WorkloadKey
-from admission.controller.seeing.object_cache import Observed, version
+from admission.controller.seeing.object_cache import ObjectCache, version
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.objects import views
 from admission.objects.workload import Workload
@@ -65,23 +65,25 @@ class OwnerIndex(Generic[View, Document]):
         self._workloads = workloads
         self._look_at = look_at
         self._forget = forget
-        self._views: Observed[WorkloadKey, View] = Observed()
+        self._views: ObjectCache[WorkloadKey, View] = ObjectCache()
         self._in = self._views.index(lambda key, _: (key.namespace,))
         self._whole: dict[WorkloadKey, _Whole[Document]] = {}
-        self._naming = prebuilt.Named()
+        self._naming = prebuilt.PrebuiltNames()
 
     def get(self, key: WorkloadKey) -> View | None:
         """Return the owner whose Workload of ours has, or would have, a key."""
         return self._views.get(key)
 
-    def may_have(self, key: WorkloadKey, by: views.OwnerReference | None) -> bool:
+    def may_have(self, key: WorkloadKey, controller: views.OwnerReference | None) -> bool:
         """Return whether `subject` may return something; it costs little.
 
         Args:
             key: the key.
-            by: the controller of the Workload of that key; None for none.
+            controller: the controller of the Workload of that key; None for none.
         """
-        return key in self._views.by_key or (by is not None and self._kind.is_of(by))
+        return key in self._views.by_key or (
+            controller is not None and self._kind.is_of(controller)
+        )
 
     def subject(self, key: WorkloadKey) -> Subject | None:
         """Return the objects under a key, or None if the key is not of this kind.
@@ -89,17 +91,25 @@ class OwnerIndex(Generic[View, Document]):
         An owner that names its Workload has two keys: that of the Workload once it has adopted
         it, and the one that a Workload of ours would have.
         """
-        found, workload = self._views.get(key), self._workloads.get(key)
-        owner = None if found is None else self._integration.owner(found)
-        own = None if workload is None else self._kind.owner_key(workload)
-        if workload is None or own is None:
+        view, workload = self._views.get(key), self._workloads.get(key)
+        owner = None if view is None else self._integration.owner(view)
+        owner_key = None if workload is None else self._kind.owner_key(workload)
+        if workload is None or owner_key is None:
             return None if owner is None else Subject(key, owner, workload)
-        by = found if own == key else self._views.get(own)
-        is_slice = by is not None and self._is_slice(workload, by)
-        if by is not None and not is_slice and self._kind.has_beside(workload, by):
-            return Subject(key, owner, workload, self._integration.owner(by))
-        if owner is None and by is not None and (is_slice or prebuilt.is_adopted(workload, by)):
-            owner = self._integration.owner(by)
+        controlling = view if owner_key == key else self._views.get(owner_key)
+        is_slice = controlling is not None and self._is_slice(workload, controlling)
+        if (
+            controlling is not None
+            and not is_slice
+            and self._kind.has_beside(workload, controlling)
+        ):
+            return Subject(key, owner, workload, self._integration.owner(controlling))
+        if (
+            owner is None
+            and controlling is not None
+            and (is_slice or prebuilt.is_adopted(workload, controlling))
+        ):
+            owner = self._integration.owner(controlling)
         is_its = owner is not None or self._kind.owns(workload)
         return Subject(key, owner, workload) if is_its else None
 
@@ -114,11 +124,13 @@ class OwnerIndex(Generic[View, Document]):
             return False
         if not workload.is_pending():
             return True
-        known = self._workloads.get(before)
+        predecessor = self._workloads.get(before)
         first = self._kind.key_of(owner)
-        is_its = known is not None and self._workloads.first(before) == first
+        is_its = predecessor is not None and self._workloads.first(before) == first
         was_admitted = self._workloads.current(first) == workload.key()
-        return was_admitted or (is_its and known is not None and slices.is_alike(workload, known))
+        return was_admitted or (
+            is_its and predecessor is not None and slices.is_alike(workload, predecessor)
+        )
 
     def named_by(self, owner: views.Object) -> Workload | None:
         """Return the objects under the name of a Workload that an owner gives."""
@@ -133,10 +145,10 @@ class OwnerIndex(Generic[View, Document]):
         """Return the keys to look at of owners that name a Workload, which is here now or gone."""
         if self._workloads.get(named) is not None:
             self.drop_document(named)
-        found = self._naming.owners(named)
-        for key in found:
+        owners_naming = self._naming.owners(named)
+        for key in owners_naming:
             self._workloads.doubt_absence(key)
-        return found
+        return owners_naming
 
     def of_namespace(self, namespace: str) -> tuple[WorkloadKey, ...]:
         """Return the keys of the owners in a namespace."""
@@ -144,20 +156,20 @@ class OwnerIndex(Generic[View, Document]):
 
     # ------------------------------------------------------------------------------- seeing
 
-    def on_update(self, found: views.Object) -> View | None:
+    def on_update(self, document: views.Object) -> View | None:
         """Take a sight of an owner: whole as watched, or as an answer.
 
         Returns:
             Its parts; None for an old sight, and for an object without our label.
         """
-        key = self._kind.key_of(found)
+        key = self._kind.key_of(document)
         before = self._views.get(key)
-        if before is not None and version(found) <= version(before):
+        if before is not None and version(document) <= version(before):
             return None
-        if not self._kind.includes(found.metadata):
-            self.on_delete(found)
+        if not self._kind.includes(document.metadata):
+            self.on_delete(document)
             return None
-        view = self._integration.view(found)
+        view = self._integration.view(document)
         if not self._views.put(key, view):
             return None
         named = self._kind.prebuilt_key(view)
@@ -167,8 +179,8 @@ class OwnerIndex(Generic[View, Document]):
         if named is not None:
             self._look_at((named,))
         wants_workload = self._wants_workload(view) and not self._has_workload(key, view)
-        if isinstance(found, self._integration.document) and wants_workload:
-            self._whole.setdefault(key, _Whole()).document = found
+        if isinstance(document, self._integration.document) and wants_workload:
+            self._whole.setdefault(key, _Whole()).document = document
         else:
             self.drop_document(key)
         self._look_at(self.keys_of(key))
@@ -188,20 +200,20 @@ class OwnerIndex(Generic[View, Document]):
                 again; an answer that is older than the news is not one.
         """
         key = self._kind.key_of(gone)
-        known = self._views.get(key)
-        newest = known if known is not None and version(known) > version(gone) else gone
+        before = self._views.get(key)
+        newest = before if before is not None and version(before) > version(gone) else gone
         self._views.remove(key, gone.metadata.uid, None if for_good else newest)
         self._whole.pop(key, None)
-        if known is not None:
-            self._forget_name(key, known)
+        if before is not None:
+            self._forget_name(key, before)
         self._workloads.doubt_absence(key)
         self._forget(key)
         self._look_at(self.keys_of(key))
 
     def keys_of(self, key: WorkloadKey) -> tuple[WorkloadKey, ...]:
         """Return the key of an owner, and those of the slices that it has or had."""
-        others = (one.key() for one in self._workloads.slices(key))
-        return (key, *(other for other in others if other != key))
+        slices_ = (slice_.key() for slice_ in self._workloads.slices(key))
+        return (key, *(other for other in slices_ if other != key))
 
     def _wants_workload(self, view: View) -> bool:
         owner = self._integration.owner(view)

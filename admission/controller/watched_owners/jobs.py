@@ -7,13 +7,13 @@ from typing_extensions import override
 from admission.base.clock import Clock
 from admission.base.events import Events
 from admission.base.names import WorkloadKey
-from admission.controller.queues.configuration import Configuration
+from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.seeing.informers import Informer
 from admission.controller.watched_owners.child_jobs import ChildJobs
 from admission.controller.watched_owners.held import HeldOwners
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.workloads.workloadindex import WorkloadIndex
-from admission.controller.writing.api_requests import ApiRequest, Outcome
+from admission.controller.writing.api_requests import ApiRequest, RequestResult
 from admission.controller.writing.work_queue import WorkQueue
 from admission.kube import resources
 from admission.objects import batch, views
@@ -30,7 +30,7 @@ class Jobs(HeldOwners[batch.Job, batch.JobDocument]):
     def __init__(
         self,
         workloads: WorkloadIndex,
-        configuration: Configuration,
+        configuration: WatchedConfiguration,
         events: Events,
         clock: Clock,
         look_at: Callable[[Iterable[WorkloadKey]], None],
@@ -56,9 +56,9 @@ class Jobs(HeldOwners[batch.Job, batch.JobDocument]):
         self.informers = {**self.informers, resources.CHILD_JOBS: children}
 
     @override
-    def on_update(self, found: views.Object) -> None:
-        super().on_update(found)
-        self._look_at(self.children.below(found.metadata.uid))
+    def on_update(self, document: views.Object) -> None:
+        super().on_update(document)
+        self._look_at(self.children.below(document.metadata.uid))
 
     @override
     def on_delete(self, gone: views.Object, *, for_good: bool = False) -> None:
@@ -66,9 +66,9 @@ class Jobs(HeldOwners[batch.Job, batch.JobDocument]):
         self._look_at(self.children.below(gone.metadata.uid))
 
     @override
-    def may_name(self, named: WorkloadKey, by: views.OwnerReference | None) -> bool:
-        has_children = by is not None and bool(self.children.below(by.uid))
-        return has_children or super().may_name(named, by)
+    def may_name(self, named: WorkloadKey, controller: views.OwnerReference | None) -> bool:
+        has_children = controller is not None and bool(self.children.below(controller.uid))
+        return has_children or super().may_name(named, controller)
 
     @override
     def naming(self, workload: views.Object) -> tuple[WorkloadKey, ...]:
@@ -78,11 +78,11 @@ class Jobs(HeldOwners[batch.Job, batch.JobDocument]):
 
     @override
     def may_take(
-        self, key: WorkloadKey, by: views.OwnerReference | None, request: ApiRequest
+        self, key: WorkloadKey, controller: views.OwnerReference | None, request: ApiRequest
     ) -> bool:
-        return self.children.has(key) or super().may_take(key, by, request)
+        return self.children.has(key) or super().may_take(key, controller, request)
 
     @override
-    def complete(self, key: WorkloadKey, outcome: Outcome) -> None:
+    def complete(self, key: WorkloadKey, outcome: RequestResult) -> None:
         self.children.complete(key, outcome)
         super().complete(key, outcome)

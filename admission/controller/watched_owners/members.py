@@ -60,21 +60,21 @@ class _Group:
 
     def put(self, uid: str, member: _Member | None) -> None:
         """Take a pod as it is now; None for one that is gone."""
-        known = self.pods.pop(uid, None)
-        if known is not None:
-            self._count(known, -1)
+        pod_before = self.pods.pop(uid, None)
+        if pod_before is not None:
+            self._count(pod_before, -1)
         if member is not None:
             self.pods[uid] = member
             self._count(member, 1)
 
-    def _count(self, one: _Member, by: int) -> None:
-        if one.is_over:
+    def _count(self, member: _Member, difference: int) -> None:
+        if member.is_over:
             return
-        self.created += by
-        self.scheduled += by * bool(one.node)
-        self.ready += by * one.is_ready
-        for counter, text in ((self.reasons, one.why), (self.nodes, one.node)):
-            counter[text] += by
+        self.created += difference
+        self.scheduled += difference * bool(member.node)
+        self.ready += difference * member.is_ready
+        for counter, text in ((self.reasons, member.why), (self.nodes, member.node)):
+            counter[text] += difference
             if not text or not counter[text]:
                 del counter[text]
 
@@ -107,8 +107,8 @@ class Members:
     def on_update(self, pod: views.Pod) -> None:
         """Take a pod as it is now."""
         uid, member = pod.metadata.uid, _member(pod)
-        known = self._of.get(uid)
-        if known is not None and (member is None or member.of != known):
+        key_before = self._of.get(uid)
+        if key_before is not None and (member is None or member.of != key_before):
             self.on_delete(uid)
         if member is None:
             return
@@ -158,8 +158,12 @@ class Members:
             pod: the pod, where it is a single one.
         """
         if pod is not None:
-            said = (one for one in pod.status.conditions or () if one.type == _SCHEDULED)
-            at = next((one.last_transition_time for one in said), None)
+            scheduled = (
+                condition
+                for condition in pod.status.conditions or ()
+                if condition.type == _SCHEDULED
+            )
+            at = next((condition.last_transition_time for condition in scheduled), None)
             return clock.from_wire(at) if at else None
         group = self._groups.get(self._first(key))
         return None if group is None else group.changed_at
@@ -173,15 +177,15 @@ class Members:
         """Return the counts of a Workload's pods, and why the others do not run."""
         return self._counted(_asked(workload), self._groups.get(self._first(workload.key())))
 
-    def _counted(self, asked: int, group: _Group | None) -> MemberCounts:
+    def _counted(self, requested: int, group: _Group | None) -> MemberCounts:
         if group is None:
-            return MemberCounts(asked=asked, created=0, scheduled=0, ready=0)
+            return MemberCounts(asked=requested, created=0, scheduled=0, ready=0)
         lost: list[str] = []
-        if group.ready < asked:
+        if group.ready < requested:
             lost = sorted(filter(self._is_lost, group.nodes))
         reasons = group.reasons
         return MemberCounts(
-            asked=asked,
+            asked=requested,
             created=group.created,
             scheduled=group.scheduled,
             ready=group.ready,
@@ -194,9 +198,11 @@ def _asked(workload: Workload) -> int:
     """Return the number of pods of a Workload: as admitted, else as requested."""
     admission = workload.status.admission
     assigned = (admission.pod_set_assignments if admission else None) or ()
-    given = {one.name: one.count for one in assigned}
-    asked = workload.spec.pod_sets or ()
-    return sum(min(given.get(one.name) or one.count, one.count) for one in asked)
+    counts = {pod_set.name: pod_set.count for pod_set in assigned}
+    pod_sets = workload.spec.pod_sets or ()
+    return sum(
+        min(counts.get(pod_set.name) or pod_set.count, pod_set.count) for pod_set in pod_sets
+    )
 
 
 def _member(pod: views.Pod) -> _Member | None:
@@ -210,7 +216,7 @@ def _member(pod: views.Pod) -> _Member | None:
     return _as_member(pod, WorkloadKey(pod.metadata.namespace, named))
 
 
-def _as_member(pod: views.Pod, of: WorkloadKey) -> _Member:
+def _as_member(pod: views.Pod, key: WorkloadKey) -> _Member:
     """Return what a pod says of itself, as one of a Workload."""
     status = pod.status
     has_succeeded = status.phase == "Succeeded"
@@ -219,15 +225,16 @@ def _as_member(pod: views.Pod, of: WorkloadKey) -> _Member:
     )
     why = next(
         (
-            one.message
-            for one in status.conditions or ()
-            if (one.type, one.status) == (_SCHEDULED, "False") and not pod.spec.node_name
-            if one.reason != _GATED or pod.spec.scheduling_gates
+            condition.message
+            for condition in status.conditions or ()
+            if (condition.type, condition.status) == (_SCHEDULED, "False")
+            and not pod.spec.node_name
+            if condition.reason != _GATED or pod.spec.scheduling_gates
         ),
         "",
     )
     return _Member(
-        of,
+        key,
         pod.spec.node_name,
         has_succeeded or pod_owner.is_ready(pod),
         is_over,

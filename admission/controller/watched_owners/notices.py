@@ -15,14 +15,19 @@ from admission.base.conditions import EvictionReason, Text
 from admission.base.names import WorkloadKey
 from admission.controller.devices.capacity import is_gpu
 from admission.controller.devices.fitting import Fitting
-from admission.controller.queues import concerns
-from admission.controller.queues.configuration import Configuration
+from admission.controller.queues import affected_workloads
+from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.watched_owners import brake, requests
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.workloads import times
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests
-from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
+from admission.controller.writing.api_requests import (
+    ApiRequest,
+    RequestResult,
+    Result,
+    WritePurpose,
+)
 from admission.controller.writing.work_queue import WorkQueue
 from admission.kube import resources
 from admission.objects import condition_list, run_times, views
@@ -42,7 +47,7 @@ class Notices:
     def __init__(
         self,
         workloads: WorkloadIndex,
-        configuration: Configuration,
+        configuration: WatchedConfiguration,
         running: RunningPods,
         queue: WorkQueue,
         clock: Clock,
@@ -82,16 +87,18 @@ class Notices:
             EvictionReason.PREEMPTED,
         ):
             return None
-        local, cluster = concerns.queues(workload, self._configuration)
-        drained = (one is not None and one.spec.stop_policy == _DRAIN for one in (local, cluster))
+        local, cluster = affected_workloads.queues(workload, self._configuration)
+        drained = (
+            queue_ is not None and queue_.spec.stop_policy == _DRAIN for queue_ in (local, cluster)
+        )
         if workload.spec.active is False or any(drained):
             return None
-        given = run_times.notice(
+        seconds = run_times.notice(
             None if cluster is None else cluster.metadata,
             None if local is None else local.metadata,
             workload.metadata,
         )
-        end = clocks.from_wire(evicted.last_transition_time) + timedelta(microseconds=given)
+        end = clocks.from_wire(evicted.last_transition_time) + timedelta(microseconds=seconds)
         limit = times.execution_end(workload, times.run_limit(workload, cluster, local))
         end = end if limit is None else min(end, limit)
         return end if end > self._clock.now() else None
@@ -132,7 +139,7 @@ class Notices:
         if changes is not None:
             note_events = () if is_of_pods else (events.preemption_notice(text.message),)
             return api_requests.set_workload_status(
-                workload, Operation.KEEP_UP, changes, note_events
+                workload, WritePurpose.KEEP_UP, changes, note_events
             )
         if key in self._refused:
             return None
@@ -143,7 +150,7 @@ class Notices:
         pod, resource = pod_to_tell
         note = self._text(_POD, workload, end).message
         return requests.patch(
-            key, resource, pod, Operation.ANNOUNCE_STOP, pod_owner.stops_at(pod, moment),
+            key, resource, pod, WritePurpose.ANNOUNCE_STOP, pod_owner.stops_at(pod, moment),
             into=views.Pod, events=(events.preemption_notice(note),) if is_of_pods else (),
         )  # fmt: skip
 
@@ -155,11 +162,15 @@ class Notices:
             place: in its queue, for people; empty where it is not known.
             deployment: whose previous revision holds the quota; empty for none.
         """
-        known = filter(None, map(self._workloads.get, wait.preempting))
-        ends = [(end, one) for one in known if (end := self.end(one)) is not None]
+        known_workloads = filter(None, map(self._workloads.get, wait.preempting))
+        ends = [
+            (end, workload_)
+            for workload_ in known_workloads
+            if (end := self.end(workload_)) is not None
+        ]
         until = ""
         if ends:
-            end, last = max(ends, key=lambda found: found[0])
+            end, last = max(ends, key=lambda pair: pair[0])
             until = _time(end, _since(last))
         text = self.exceeds_largest_node(wait)
         if text is not None:
@@ -192,11 +203,11 @@ class Notices:
         changes = condition_list.unsaid(workload, conditions.PREEMPTION_NOTICE)
         if changes is None:
             return None
-        return api_requests.set_workload_status(workload, Operation.KEEP_UP, changes)
+        return api_requests.set_workload_status(workload, WritePurpose.KEEP_UP, changes)
 
-    def complete(self, key: WorkloadKey, outcome: Outcome) -> None:
+    def complete(self, key: WorkloadKey, outcome: RequestResult) -> None:
         """Take what came of a write: what the server refuses to have said holds up no stop."""
-        is_ours = outcome.request.operation is Operation.ANNOUNCE_STOP
+        is_ours = outcome.request.operation is WritePurpose.ANNOUNCE_STOP
         if is_ours and outcome.result is Result.REFUSED:
             self._refused.add(key)
 

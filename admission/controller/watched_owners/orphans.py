@@ -64,7 +64,7 @@ def charge(
     pod: views.Pod,
     queue: str,
     cluster_queue: str,
-    of: Origin | None,
+    origin: Origin | None,
     classes: Container[str],
 ) -> patches.Patch:
     """Return the patch after which a pod has a Workload of its own, and goes on.
@@ -73,18 +73,18 @@ def charge(
         pod: in exactly this version.
         queue: its LocalQueue.
         cluster_queue: the ClusterQueue that it is charged to.
-        of: what its Workload said; None where that is not known.
+        origin: what its Workload said; None where that is not known.
         classes: names of the WorkloadPriorityClasses that are there.
     """
     labels, annotations = {}, {}
-    if of is not None and of.priority_class in classes:
-        labels[names.PRIORITY_CLASS_LABEL] = of.priority_class
-    if of is not None and of.max_seconds is not None:
-        labels[names.MAX_EXEC_TIME_LABEL] = str(of.max_seconds)
-    if of is not None and of.requester:
-        annotations[names.REQUESTER] = of.requester
+    if origin is not None and origin.priority_class in classes:
+        labels[names.PRIORITY_CLASS_LABEL] = origin.priority_class
+    if origin is not None and origin.max_seconds is not None:
+        labels[names.MAX_EXEC_TIME_LABEL] = str(origin.max_seconds)
+    if origin is not None and origin.requester:
+        annotations[names.REQUESTER] = origin.requester
     created = pod.metadata.creation_timestamp or ""
-    since = created if of is None or of.since is None else clock.to_wire(of.since)
+    since = created if origin is None or origin.since is None else clock.to_wire(origin.since)
     annotations[names.RUNS_SINCE] = since
     return pod_owner.charge_to(pod, queue, cluster_queue, labels, annotations)
 

@@ -11,7 +11,7 @@ from admission.base.conditions import Text
 from admission.base.events import Event, Events
 from admission.base.names import WorkloadKey
 from admission.controller.workloads import checks
-from admission.controller.workloads.checks import State
+from admission.controller.workloads.checks import CheckStateName
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest
 from admission.kube.resources import Resource
@@ -106,11 +106,11 @@ class OwnerEvents:
     def _tell_change(
         self, key: WorkloadKey, owner: views.Object, reason: str, event: Event | None
     ) -> None:
-        said = self._said.pop((key, reason), None)
+        told_before = self._said.pop((key, reason), None)
         if event is None:
             return
         self._said[key, reason] = event
-        if event != said:
+        if event != told_before:
             self._events.event(api_requests.reference(self._resource, owner.metadata), event)
 
 
@@ -153,6 +153,6 @@ def _open_checks(owner: Owner, workload: Workload) -> str:
         return ""
     return "; ".join(
         f"{check.name}: {check.message}"
-        for check in checks.in_state(workload, State.PENDING)
+        for check in checks.in_state(workload, CheckStateName.PENDING)
         if check.message
     )

@@ -18,7 +18,7 @@ from admission.base.names import (
     WorkloadKey,
 )
 from admission.base.why import MemberCounts
-from admission.controller.queues.configuration import Configuration
+from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.seeing.informers import Informer
 from admission.controller.watched_owners import owner_events, requests, stuck
 from admission.controller.watched_owners.brake import Brake
@@ -30,7 +30,13 @@ from admission.controller.watched_owners.stuck import Stuck
 from admission.controller.workloads import evictions, keeping, statuses
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests
-from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result, Verb
+from admission.controller.writing.api_requests import (
+    ApiRequest,
+    RequestResult,
+    Result,
+    Verb,
+    WritePurpose,
+)
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import past_preemptions, views
@@ -54,8 +60,8 @@ _OF_NAMED: Final = frozenset({Step.ADOPT_WORKLOAD, Step.AWAIT_WORKLOAD})
 
 def resource_of(kind: Kind) -> Resource:
     """Return the API resource of a kind of owners."""
-    known = resources.of_kind(kind.api_version, kind.name)
-    return known or Resource(kind.group, kind.version, kind.plural, kind.name)
+    resource = resources.of_kind(kind.api_version, kind.name)
+    return resource or Resource(kind.group, kind.version, kind.plural, kind.name)
 
 
 class Owners(Generic[View, Document]):
@@ -77,7 +83,7 @@ class Owners(Generic[View, Document]):
         self,
         integration: Integration[View, Document],
         workloads: WorkloadIndex,
-        configuration: Configuration,
+        configuration: WatchedConfiguration,
         events: Events,
         clock: Clock,
         look_at: Callable[[Iterable[WorkloadKey]], None],
@@ -123,9 +129,9 @@ class Owners(Generic[View, Document]):
 
     # ------------------------------------------------------------------------------- seeing
 
-    def on_update(self, found: views.Object) -> None:
+    def on_update(self, document: views.Object) -> None:
         """Take a sight of an owner: whole as watched, or as an answer."""
-        self.index.on_update(found)
+        self.index.on_update(document)
 
     def on_delete(self, gone: views.Object, *, for_good: bool = False) -> None:
         """Take the news that an owner is gone, or its label is; see `OwnerIndex.on_delete`."""
@@ -135,24 +141,26 @@ class Owners(Generic[View, Document]):
         """Return the keys to look at when it may have changed whether a namespace is managed."""
         return self.index.of_namespace(namespace)
 
-    def may_name(self, named: WorkloadKey, by: views.OwnerReference | None) -> bool:
+    def may_name(self, named: WorkloadKey, controller: views.OwnerReference | None) -> bool:
         """Return whether `naming` has something to say of a Workload that is there.
 
         Nearly every Workload concerns one kind of owners at most, and there are many kinds.
 
         Args:
             named: key of the Workload.
-            by: its controller.
+            controller: its controller.
         """
-        return (by is not None and self._kind.is_of(by)) or self.index.may_name(named)
+        return (controller is not None and self._kind.is_of(controller)) or self.index.may_name(
+            named
+        )
 
     def naming(self, workload: views.Object) -> tuple[WorkloadKey, ...]:
         """Return the keys to look at when a Workload came, changed or went, besides its own."""
         named = WorkloadKey(workload.metadata.namespace, workload.metadata.name)
         if self._workloads.get(named) is None:
             self._deleted.pop(named, None)
-        by = self._kind.owner_key(workload) if isinstance(workload, Workload) else None
-        beside = () if by is None else self.index.keys_of(by)
+        owner_key = self._kind.owner_key(workload) if isinstance(workload, Workload) else None
+        beside = () if owner_key is None else self.index.keys_of(owner_key)
         return (*self.index.naming(named), *beside)
 
     def take_stuck(self, resource: Resource, view: views.Object) -> tuple[WorkloadKey, ...]:
@@ -185,8 +193,8 @@ class Owners(Generic[View, Document]):
             return None
         if members is None or not members.created:
             return owner.is_ready()
-        known = workload.status.condition(conditions.PODS_READY)
-        has_started = known is not None and known.reason != PodsReadyReason.WAIT_FOR_START
+        ready = workload.status.condition(conditions.PODS_READY)
+        has_started = ready is not None and ready.reason != PodsReadyReason.WAIT_FOR_START
         are_there = has_started or members.created >= members.asked
         is_scheduled = members.scheduled >= members.created
         return members.ready >= members.asked or (owner.is_ready() and are_there and is_scheduled)
@@ -261,8 +269,8 @@ class Owners(Generic[View, Document]):
             return None if step is lifecycle.NOTHING else requests.remove_finalizer(workload)
         if workload.status.is_true(conditions.FINISHED):
             return decide(subject.key, workload)
-        known = [one.key() for one in self._workloads.slices(self._kind.key_of(owner.view))]
-        if known.index(subject.key) < known.index(current):
+        keys = [slice_.key() for slice_ in self._workloads.slices(self._kind.key_of(owner.view))]
+        if keys.index(subject.key) < keys.index(current):
             uids = stands.metadata.uid, owner.view.metadata.uid
             return self._finish(workload, kueue.slice_replaced(*uids))
         if workload.replaces() != current or not self._wants_slice(owner, stands):
@@ -312,25 +320,25 @@ class Owners(Generic[View, Document]):
     def _has_next(self, first: WorkloadKey, key: WorkloadKey) -> bool:
         """Return whether a slice waits to replace the one of a key."""
         return any(
-            one.replaces() == key and not one.status.is_true(conditions.FINISHED)
-            for one in self._workloads.slices(first)
+            slice_.replaces() == key and not slice_.status.is_true(conditions.FINISHED)
+            for slice_ in self._workloads.slices(first)
         )
 
     def _grow(
         self, key: WorkloadKey, owner: Owner, grows: Grows, workload: Workload
     ) -> ApiRequest:
         """Make the slice that asks for all pods; the present one is read whole before."""
-        found = self.index.named_document(self._kind.key_of(owner.view))
-        if found is None or not requests.is_read(found, workload):
+        named = self.index.named_document(self._kind.key_of(owner.view))
+        if named is None or not requests.is_read(named, workload):
             return api_requests.read_workload(key, workload)
-        made = slices.document(self._kind, owner, grows, found)
+        document = slices.document(self._kind, owner, grows, named)
         past = workload.past_preemptions()
         if past != NEVER_PREEMPTED:
             text = past_preemptions.annotation(workload.metadata.uid, past)
-            made["metadata"]["annotations"][PREEMPTED_BY] = text
-        own = WorkloadKey(key.namespace, made["metadata"]["name"])
-        told = () if self._kind.has_condition else (events.created_workload(own.text()),)
-        return requests.on_lane(key, api_requests.create_workload(own, made, told))
+            document["metadata"]["annotations"][PREEMPTED_BY] = text
+        new_key = WorkloadKey(key.namespace, document["metadata"]["name"])
+        announced = () if self._kind.has_condition else (events.created_workload(new_key.text()),)
+        return requests.on_lane(key, api_requests.create_workload(new_key, document, announced))
 
     def _is_left_alone(self, subject: Subject) -> bool:
         """Return whether an owner is in a namespace that is not managed.
@@ -367,8 +375,8 @@ class Owners(Generic[View, Document]):
         if self._deleted.get(workload.key()) == workload.metadata.uid:
             return None
         is_told = is_told and not self._kind.has_condition
-        told = (events.deleted_workload(workload.key().text()),) if is_told else ()
-        return api_requests.delete_workload(workload, told)
+        announced = (events.deleted_workload(workload.key().text()),) if is_told else ()
+        return api_requests.delete_workload(workload, announced)
 
     # ------------------------------------------------------- owners that have no Workload yet
 
@@ -397,21 +405,21 @@ class Owners(Generic[View, Document]):
         return self._running.any_of(named, waits=key)
 
     def _create(self, key: WorkloadKey, owner: Owner) -> ApiRequest | None:
-        asked = self._workloads.ask_absence(key) if owner.was_admitted() else None
-        made = asked or self._make(key, owner)
-        if made is None or isinstance(made, ApiRequest):
-            return made
+        question = self._workloads.ask_absence(key) if owner.was_admitted() else None
+        request = question or self._make(key, owner)
+        if request is None or isinstance(request, ApiRequest):
+            return request
         if owner.was_admitted():
-            made["metadata"].setdefault("annotations", {})[MADE_FOR_RUNNING] = "true"
+            request["metadata"].setdefault("annotations", {})[MADE_FOR_RUNNING] = "true"
             if owner.grows() is not None:
-                self._running.count_running(key, made["spec"]["podSets"])
-        told = () if self._kind.has_condition else (events.created_workload(key.text()),)
-        return api_requests.create_workload(key, made, told)
+                self._running.count_running(key, request["spec"]["podSets"])
+        announced = () if self._kind.has_condition else (events.created_workload(key.text()),)
+        return api_requests.create_workload(key, request, announced)
 
     def _make(self, key: WorkloadKey, owner: Owner) -> dict[str, Any] | ApiRequest | None:
         """Return the document of a Workload, the read that is needed first, or None to wait."""
-        own = self._kind.key_of(owner.view)
-        document, view = self.index.document_of(own), self.index.get(own)
+        owner_key = self._kind.key_of(owner.view)
+        document, view = self.index.document_of(owner_key), self.index.get(owner_key)
         if document is None or view is None:
             return self._read(key, owner)
         configuration = self._configuration
@@ -430,10 +438,10 @@ class Owners(Generic[View, Document]):
         document, view = self.index.document_of(key), self.index.get(key)
         if document is None or view is None:
             return self._read(key, owner)
-        found = self.index.named_document(key)
-        if found is None or not requests.is_read(found, workload):
+        named = self.index.named_document(key)
+        if named is None or not requests.is_read(named, workload):
             return api_requests.read_workload(key, workload)
-        changes = self.integration.adopt(view, document, found)
+        changes = self.integration.adopt(view, document, named)
         if changes is not None:
             return requests.adopt(key, workload, changes)
         return requests.on_lane(key, self._finish(workload, kueue.OUT_OF_SYNC))
@@ -458,13 +466,13 @@ class Owners(Generic[View, Document]):
         is_placed_otherwise = owner.places_otherwise(workload)
         if is_adopted or (owner.resizes() is None and not is_placed_otherwise):
             return self._follow_labels(key, owner.view, workload)
-        made = self._make(key, owner)
-        if made is None or isinstance(made, ApiRequest):
-            return made
+        request = self._make(key, owner)
+        if request is None or isinstance(request, ApiRequest):
+            return request
         if is_placed_otherwise:
-            return requests.follow_nodes(workload, made)
-        told = owner_events.followed(owner, workload)
-        return requests.follow(workload, owner.view, made, told)
+            return requests.follow_nodes(workload, request)
+        announced = owner_events.followed(owner, workload)
+        return requests.follow(workload, owner.view, request, announced)
 
     def _follow_labels(
         self, key: WorkloadKey, owner: views.Object, workload: Workload
@@ -496,7 +504,7 @@ class Owners(Generic[View, Document]):
                 stays = is_held or not self._kind.is_deleted_to_stop
                 status = evictions.clear(workload, self._clock.now(), stays=stays)
                 return api_requests.set_workload_status(
-                    workload, Operation.CLEAR_RESERVATION, status
+                    workload, WritePurpose.CLEAR_RESERVATION, status
                 )
             case Step.RECLAIM:
                 reclaims = None if owner is None else owner.reclaims()
@@ -526,8 +534,10 @@ class Owners(Generic[View, Document]):
             self._stuck.add(key, *map(stuck.cluster_queue, sought))
             return None
         status = statuses.reserve(workload, admit, self._runs_since(owner))
-        told = (events.charged_running(admit.cluster_queue),)
-        return api_requests.set_workload_status(workload, Operation.CHARGE_RUNNING, status, told)
+        announced = (events.charged_running(admit.cluster_queue),)
+        return api_requests.set_workload_status(
+            workload, WritePurpose.CHARGE_RUNNING, status, announced
+        )
 
     def _runs_since(self, owner: Owner) -> datetime:  # noqa: ARG002  # single pods may say it
         """Return since when an owner is charged that runs already: now."""
@@ -536,8 +546,10 @@ class Owners(Generic[View, Document]):
     def _finish(self, workload: Workload, text: Text) -> ApiRequest:
         status = statuses.finish(workload, *text, self._clock.now())
         is_told = not self._kind.has_condition
-        told = (events.finished_workload(workload.key().text()),) if is_told else ()
-        return api_requests.set_workload_status(workload, Operation.FINISH_WORKLOAD, status, told)
+        announced = (events.finished_workload(workload.key().text()),) if is_told else ()
+        return api_requests.set_workload_status(
+            workload, WritePurpose.FINISH_WORKLOAD, status, announced
+        )
 
     def _about_owner(
         self, key: WorkloadKey, step: Next, owner: Owner, workload: Workload | None
@@ -547,12 +559,14 @@ class Owners(Generic[View, Document]):
             case Step.START if workload is not None:
                 return self._start(key, owner, workload)
             case Step.STOP if self._kind.key_of(owner.view) not in self._stopped:
-                asked = None if workload is not None else self._ask_absence(key, owner)
-                return asked or self._stop_or_wait(key, step, owner, workload)
+                question = None if workload is not None else self._ask_absence(key, owner)
+                return question or self._stop_or_wait(key, step, owner, workload)
             case Step.RESET if restores is not None and (changes := restores.reset()) is not None:
-                return self._patch(key, owner, Operation.RESET_OWNER, changes, "status")
+                return self._patch(key, owner, WritePurpose.RESET_OWNER, changes, "status")
             case Step.RESTORE if restores is not None:
-                return self._patch(key, owner, Operation.RESTORE_OWNER, restores.restore(workload))
+                return self._patch(
+                    key, owner, WritePurpose.RESTORE_OWNER, restores.restore(workload)
+                )
             case _:
                 return None
 
@@ -560,17 +574,17 @@ class Owners(Generic[View, Document]):
         self,
         key: WorkloadKey,
         owner: Owner,
-        operation: Operation,
+        operation: WritePurpose,
         changes: patches.Patch,
         subresource: str = "",
-        told: tuple[Event, ...] = (),
+        announced: tuple[Event, ...] = (),
     ) -> ApiRequest:
         """Return a change of an owner; the answer is whole while it has no Workload."""
         is_made = self._workloads.get(key) is not None
         into = self.integration.answer if is_made else self.integration.document
         return requests.patch(
             key, self.resource, owner.view, operation, changes,
-            into=into, subresource=subresource, events=told,
+            into=into, subresource=subresource, events=announced,
         )  # fmt: skip
 
     def _ask_absence(self, key: WorkloadKey, owner: Owner) -> ApiRequest | None:
@@ -595,25 +609,25 @@ class Owners(Generic[View, Document]):
             return None
         try:
             flavors = self._configuration.flavors
-            given = injection.injections(workload, owner.pod_sets, flavors)
+            injections = injection.injections(workload, owner.pod_sets, flavors)
             if owner.suspends() is not None:  # another controller makes its pods
-                given = injection.with_devices(given, self._running.devices(workload))
+                injections = injection.with_devices(injections, self._running.devices(workload))
             if self._kind.takes_preferences:
-                given = injection.with_hosts(given, self._running.hosts(workload.key()))
-            changes = owner.start(workload, given)
+                injections = injection.with_hosts(injections, self._running.hosts(workload.key()))
+            changes = owner.start(workload, injections)
         except KeyError:
             return None  # the flavor was deleted after the decision; its return wakes the owner
         except injection.InjectionConflictError as conflict:
             return self._cannot_start(workload, conflict)
         begins = owner.view if gathers is None else gathers.to_start(workload)
-        told: tuple[Event, ...] = ()
+        announced: tuple[Event, ...] = ()
         if not self._workloads.was_granted(workload.key()) or owner_events.says_it_waits(begins):
-            told = tuple(owner_events.started(workload))
+            announced = tuple(owner_events.started(workload))
         if gathers is None:
-            return self._patch(key, owner, Operation.START_OWNER, changes, told=told)
+            return self._patch(key, owner, WritePurpose.START_OWNER, changes, announced=announced)
         return requests.patch(
-            key, self.resource, gathers.to_start(workload), Operation.START_OWNER, changes,
-            into=self.integration.answer, events=told,
+            key, self.resource, gathers.to_start(workload), WritePurpose.START_OWNER, changes,
+            into=self.integration.answer, events=announced,
         )  # fmt: skip
 
     def _cannot_start(
@@ -624,8 +638,8 @@ class Owners(Generic[View, Document]):
         else:
             text = ours.contradicts_admission(conflict.key, conflict.wanted, conflict.found)
         status = evictions.contradicted(workload, text, self._clock.now())
-        told = (events.evicted(*text),)
-        return api_requests.set_workload_status(workload, Operation.EVICT, status, told)
+        announced = (events.evicted(*text),)
+        return api_requests.set_workload_status(workload, WritePurpose.EVICT, status, announced)
 
     def _stop_or_wait(
         self, key: WorkloadKey, step: Next, owner: Owner, workload: Workload | None
@@ -638,18 +652,20 @@ class Owners(Generic[View, Document]):
             self._events.held_back(key, owner.view, None)
             return self._stop(key, owner, step)
         why = Text(step.reason, step.message)
-        told = events.stop_held_back(self.brake.text(why))
+        announced = events.stop_held_back(self.brake.text(why))
         if workload is not None:
-            return self.brake.mark(workload, why, told)
-        self._events.held_back(key, owner.view, told)
+            return self.brake.mark(workload, why, announced)
+        self._events.held_back(key, owner.view, announced)
         return None
 
     def _stop(self, key: WorkloadKey, owner: Owner, step: Next) -> ApiRequest | None:
         """Suspend an owner, or say on it why it is deleted, and then delete it."""
         restores, terminates = owner.restores(), owner.terminates()
         if restores is not None:
-            told = (events.stopped(step.message),)
-            return self._patch(key, owner, Operation.STOP_OWNER, restores.suspend(), told=told)
+            announced = (events.stopped(step.message),)
+            return self._patch(
+                key, owner, WritePurpose.STOP_OWNER, restores.suspend(), announced=announced
+            )
         if terminates is None:
             return None
         changes = terminates.termination(Text(step.reason, step.message), self._clock.now())
@@ -658,65 +674,67 @@ class Owners(Generic[View, Document]):
             return requests.delete(
                 key, self.resource, owner.view, self.integration.answer, stopped
             )
-        return self._patch(key, owner, Operation.MARK_OWNER, changes, "status")
+        return self._patch(key, owner, WritePurpose.MARK_OWNER, changes, "status")
 
     # ----------------------------------------------------------------------------- settling
 
     def may_take(
-        self, key: WorkloadKey, by: views.OwnerReference | None, request: ApiRequest
+        self, key: WorkloadKey, controller: views.OwnerReference | None, request: ApiRequest
     ) -> bool:
         """Return whether `complete` has something to do with what came of a request.
 
         Args:
             key: of the request.
-            by: the controller of the Workload of that key; None for none.
+            controller: the controller of the Workload of that key; None for none.
             request: the request.
         """
-        return request.resource is self.resource or self.index.may_have(key, by)
+        return request.resource is self.resource or self.index.may_have(key, controller)
 
-    def complete(self, key: WorkloadKey, outcome: Outcome) -> None:
+    def complete(self, key: WorkloadKey, outcome: RequestResult) -> None:
         """Take what came of a write about an owner or its Workload; call before it is seen."""
         request, subject = outcome.request, self.index.subject(key)
-        by = None if subject is None else subject.beside or subject.owner
-        owner = None if by is None else by.view
+        written_to = None if subject is None else subject.beside or subject.owner
+        owner = None if written_to is None else written_to.view
         if outcome.result is Result.DONE:
             self._events.done(owner, request)
         if subject is None or owner is None:
             return
         is_deleted = (
-            outcome.result is Result.DONE and request.operation is Operation.DELETE_WORKLOAD
+            outcome.result is Result.DONE and request.operation is WritePurpose.DELETE_WORKLOAD
         )
         if is_deleted and subject.workload and subject.workload.metadata.uid == request.uid:
             self._deleted[key] = request.uid
         if subject.beside is None:
             self._take_answer(key, owner, outcome)
 
-    def _take_answer(self, key: WorkloadKey, owner: views.Object, outcome: Outcome) -> None:
-        request, found, own = outcome.request, outcome.object, self._kind.key_of(owner)
+    def _take_answer(self, key: WorkloadKey, owner: views.Object, outcome: RequestResult) -> None:
+        request, document, owner_key = outcome.request, outcome.object, self._kind.key_of(owner)
         is_done = outcome.result is Result.DONE
-        if request.operation is Operation.READ_OWNER and isinstance(
-            found, self.integration.document
+        if request.operation is WritePurpose.READ_OWNER and isinstance(
+            document, self.integration.document
         ):
-            self.index.keep_document(own, found)
-        elif request.operation is Operation.READ_WORKLOAD and isinstance(found, dict):
-            self.index.keep_named(own, found)
-        elif request.operation is Operation.ADOPT_WORKLOAD:
+            self.index.keep_document(owner_key, document)
+        elif request.operation is WritePurpose.READ_WORKLOAD and isinstance(document, dict):
+            self.index.keep_named(owner_key, document)
+        elif request.operation is WritePurpose.ADOPT_WORKLOAD:
             self.index.drop_named(key)  # it has changed, by this write or another
             self._events.lacks_workload(key, owner, None)
-        elif request.operation is Operation.MARK_OWNER and outcome.result is Result.REFUSED:
-            self._unmarkable.add(own)
+        elif request.operation is WritePurpose.MARK_OWNER and outcome.result is Result.REFUSED:
+            self._unmarkable.add(owner_key)
         elif self._is_about(owner, request) and request.verb is Verb.DELETE and is_done:
-            self._stopped.add(own)
+            self._stopped.add(owner_key)
         if self._is_gone(owner, outcome):
             self.on_delete(owner, for_good=True)
 
     def _is_about(self, owner: views.Object, request: ApiRequest) -> bool:
         return request.resource is self.resource and request.uid == owner.metadata.uid
 
-    def _is_gone(self, owner: views.Object, outcome: Outcome) -> bool:
+    def _is_gone(self, owner: views.Object, outcome: RequestResult) -> bool:
         """Return whether an answer tells that an owner is not there, or another in its place."""
         if not self._is_about(owner, outcome.request):
             return False
-        found = outcome.object
-        is_other = isinstance(found, views.Object) and found.metadata.uid != owner.metadata.uid
+        document = outcome.object
+        is_other = (
+            isinstance(document, views.Object) and document.metadata.uid != owner.metadata.uid
+        )
         return is_other or outcome.result is Result.GONE

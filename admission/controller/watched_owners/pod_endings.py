@@ -42,10 +42,10 @@ class PodEndings:
 
     def on_delete(self, pod: views.Pod) -> None:
         """Take the news that a pod is gone."""
-        found = self._on.get(pod.spec.node_name)
-        if found is not None:
-            found.pop(pod.metadata.uid, None)
-            if not found:
+        pods_on_node = self._on.get(pod.spec.node_name)
+        if pods_on_node is not None:
+            pods_on_node.pop(pod.metadata.uid, None)
+            if not pods_on_node:
                 del self._on[pod.spec.node_name]
 
     def on_node(self, name: str) -> tuple[WorkloadKey, ...]:

@@ -18,7 +18,7 @@ from admission.base.events import Event, Events
 from admission.base.names import LocalQueueKey, WorkloadKey
 from admission.controller.devices.claims import Claims
 from admission.controller.seeing.informers import Informer
-from admission.controller.seeing.object_cache import Observed, version
+from admission.controller.seeing.object_cache import ObjectCache, version
 from admission.controller.watched_owners import pods_in_doubt, requests, stuck
 from admission.controller.watched_owners.index import OwnerIndex, Subject
 from admission.controller.watched_owners.owners import Decide, Owners
@@ -27,7 +27,13 @@ from admission.controller.watched_owners.serving_groups import ServingGroups
 from admission.controller.workloads import checks, evictions
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests
-from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result, Verb
+from admission.controller.writing.api_requests import (
+    ApiRequest,
+    RequestResult,
+    Result,
+    Verb,
+    WritePurpose,
+)
 from admission.controller.writing.work_queue import WorkQueue
 from admission.kube import resources
 from admission.kube.resources import Resource
@@ -91,7 +97,7 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
         self._endings = endings
         self._copied = tuple(copied)
         self._serving = serving
-        self._pods: Observed[WorkloadKey, views.Pod] = Observed()
+        self._pods: ObjectCache[WorkloadKey, views.Pod] = ObjectCache()
         self._members: dict[WorkloadKey, dict[WorkloadKey, None]] = {}
         """The pods of each group, by the keys that they would have as single pods."""
         self._groups: dict[WorkloadKey, PodGroup] = {}
@@ -112,14 +118,14 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
         members = self._members.get(key)
         if members is None:
             return None
-        found = self._groups.get(key)
-        if found is None:
-            pods = (self._pods.get(one) for one in members)
-            there = [pod for pod in pods if pod is not None]
-            gang = self._gangs.get(key) or pod_group.gathered(there)
-            found = pod_group.read(there, gang)
-            self._groups[key] = found
-        return found
+        group = self._groups.get(key)
+        if group is None:
+            pods = (self._pods.get(pod_key) for pod_key in members)
+            pods_present = [pod for pod in pods if pod is not None]
+            gang = self._gangs.get(key) or pod_group.gathered(pods_present)
+            group = pod_group.read(pods_present, gang)
+            self._groups[key] = group
+        return group
 
     def set_gang(self, key: WorkloadKey, gang: Gang | None) -> None:
         """Take what a PodGroup says now; None for one that is gone."""
@@ -135,12 +141,12 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
         for key in keys:
             self._owners.pop(key, None)
 
-    def pod(self, own: WorkloadKey) -> views.Pod | None:
+    def pod(self, key: WorkloadKey) -> views.Pod | None:
         """Return a pod by the key that it would have as a single pod."""
-        return self._pods.get(own)
+        return self._pods.get(key)
 
     @override
-    def may_have(self, key: WorkloadKey, by: views.OwnerReference | None) -> bool:
+    def may_have(self, key: WorkloadKey, controller: views.OwnerReference | None) -> bool:
         workload = self._workloads.get(key)
         return key in self._members or (workload is not None and workload.is_of_group())
 
@@ -190,21 +196,21 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
         return tuple(key for key in self._members if key.namespace == namespace)
 
     @override
-    def on_update(self, found: views.Object) -> views.Pod | None:
-        own = pod_owner.KIND.key_of(found)
-        before = self._pods.get(own)
-        if before is not None and version(found) <= version(before):
+    def on_update(self, document: views.Object) -> views.Pod | None:
+        pod_key = pod_owner.KIND.key_of(document)
+        before = self._pods.get(pod_key)
+        if before is not None and version(document) <= version(before):
             return None
-        if not isinstance(found, views.PodDocument | views.Pod):
+        if not isinstance(document, views.PodDocument | views.Pod):
             return None
-        pod = pod_owner.read(found)
-        if not self._pods.put(own, pod):
+        pod = pod_owner.read(document)
+        if not self._pods.put(pod_key, pod):
             return None
         key = pod_group.KIND.key_of(pod)
-        self._members.setdefault(key, {})[own] = None
+        self._members.setdefault(key, {})[pod_key] = None
         self._groups.pop(key, None)
-        if isinstance(found, views.PodDocument):
-            self._keep(key, pod, found)
+        if isinstance(document, views.PodDocument):
+            self._keep(key, pod, document)
         self._look_at((key,))
         return pod
 
@@ -218,18 +224,20 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
 
     @override
     def on_delete(self, gone: views.Object, *, for_good: bool = False) -> None:
-        own = pod_owner.KIND.key_of(gone)
-        known = self._pods.get(own)
-        newest = known if known is not None and version(known) > version(gone) else gone
-        is_known = self._pods.remove(own, gone.metadata.uid, None if for_good else newest)
-        if known is None or not is_known:
+        pod_key = pod_owner.KIND.key_of(gone)
+        pod_before = self._pods.get(pod_key)
+        newest = (
+            pod_before if pod_before is not None and version(pod_before) > version(gone) else gone
+        )
+        is_known = self._pods.remove(pod_key, gone.metadata.uid, None if for_good else newest)
+        if pod_before is None or not is_known:
             return
-        key = pod_group.KIND.key_of(known)
-        departed = pod_group.departed(known)
+        key = pod_group.KIND.key_of(pod_before)
+        departed = pod_group.departed(pod_before)
         if departed is not None and self._workloads.get(key) is not None:
-            self._departed.setdefault(key, {})[known.metadata.uid] = departed
+            self._departed.setdefault(key, {})[pod_before.metadata.uid] = departed
         self._groups.pop(key, None)
-        self._members[key].pop(own, None)
+        self._members[key].pop(pod_key, None)
         if not self._members[key]:
             del self._members[key]
             self._owners.pop(key, None)
@@ -241,11 +249,16 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
 
     def document_for(self, key: WorkloadKey, pod: views.Pod) -> views.PodDocument | None:
         """Return a pod whole that can stand for the role of this one, or None."""
-        found = self._documents.get(key, {}).get(pod_group.role_of(pod))
-        if found is None or found.metadata.uid == pod.metadata.uid:
-            return found
-        known = self._pods.get(pod_owner.KIND.key_of(found))
-        return found if known is not None and known.metadata.uid == found.metadata.uid else None
+        key_of_document = self._documents.get(key, {}).get(pod_group.role_of(pod))
+        if key_of_document is None or key_of_document.metadata.uid == pod.metadata.uid:
+            return key_of_document
+        pod_with_document = self._pods.get(pod_owner.KIND.key_of(key_of_document))
+        return (
+            key_of_document
+            if pod_with_document is not None
+            and pod_with_document.metadata.uid == key_of_document.metadata.uid
+            else None
+        )
 
     def keep(self, key: WorkloadKey, document: views.PodDocument) -> None:
         """Take a pod that was read whole, also one that has ended and stands for its role."""
@@ -300,7 +313,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
         self._queue = queue
         self._told_of: dict[str, Event] = {}
         """The last event on a PodGroup or Queue, by UID."""
-        self._queues: dict[str, gangs.PodGroup] = {}
+        self._queues: dict[str, gangs.GangPodGroup] = {}
         """Queues of Volcano by name."""
         self._marked: set[str] = set()
         """UIDs of pods on which the server refused to have the reason of their deletion."""
@@ -350,11 +363,11 @@ class PodGroups(Owners[Any, views.PodDocument]):
 
     # ------------------------------------------------------------------------------- seeing
 
-    def _see_gang(self, kind: GangKind, found: gangs.PodGroup) -> None:
+    def _see_gang(self, kind: GangKind, group: gangs.GangPodGroup) -> None:
         """Take a PodGroup; of one that cannot be read nothing is known."""
-        key = _gang_key(kind, found)
+        key = _gang_key(kind, group)
         try:
-            self.members.set_gang(key, gangs.read(kind, found))
+            self.members.set_gang(key, gangs.read(kind, group))
         except msgspec.ValidationError:
             self.members.set_gang(key, None)
             raise
@@ -363,29 +376,29 @@ class PodGroups(Owners[Any, views.PodDocument]):
         self.members.set_gang(_gang_key(kind, gone), None)
         self._told_of.pop(gone.metadata.uid, None)
 
-    def _see_queue(self, found: gangs.PodGroup) -> None:
-        self._queues[found.metadata.name] = found
+    def _see_queue(self, group: gangs.GangPodGroup) -> None:
+        self._queues[group.metadata.name] = group
 
     def _lose_queue(self, gone: views.Object) -> None:
         self._queues.pop(gone.metadata.name, None)
         self._told_of.pop(gone.metadata.uid, None)
 
-    def workload_of(self, own: WorkloadKey) -> WorkloadKey:
+    def workload_of(self, pod_key: WorkloadKey) -> WorkloadKey:
         """Return the key of the Workload of a pod.
 
         Args:
-            own: the key that a Workload of the pod alone would have.
+            pod_key: the key that a Workload of the pod alone would have.
         """
-        pod = self.members.pod(own)
-        return own if pod is None else pod_group.KIND.key_of(pod)
+        pod = self.members.pod(pod_key)
+        return pod_key if pod is None else pod_group.KIND.key_of(pod)
 
     def has(self, key: WorkloadKey) -> bool:
         """Return whether pods of a group are there."""
         return self.members.get(key) is not None
 
-    def on_pod_update(self, found: views.Object) -> views.Pod | None:
+    def on_pod_update(self, document: views.Object) -> views.Pod | None:
         """Take a pod of a group; None for an old sight."""
-        return self.members.on_update(found)
+        return self.members.on_update(document)
 
     def lost_pod(self, gone: views.Object, *, for_good: bool) -> None:
         """Take the news that a pod is gone, or its label is."""
@@ -430,7 +443,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
             changes = pod_owner.leave_podgroup(
                 leaving, pod_group.said(owner.view.gang), is_beyond=owner.is_of_podgroup()
             )
-            return self._on_pod(key, leaving, Operation.ADOPT_POD, changes, whole=True)
+            return self._on_pod(key, leaving, WritePurpose.ADOPT_POD, changes, whole=True)
         return super().next_request(subject, decide) or self._tell_next(subject, owner)
 
     def _settle_doubtful(self, key: WorkloadKey, owner: PodGroupOwner) -> ApiRequest | None:
@@ -443,7 +456,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
             queue = "" if owner.serving is None else owner.serving.queue
             if queue and pod.metadata.label(names.QUEUE_LABEL) != queue:
                 changes = pod_owner.put_in_queue(pod, queue)
-                return self._on_pod(key, pod, Operation.ADOPT_POD, changes)
+                return self._on_pod(key, pod, WritePurpose.ADOPT_POD, changes)
             if not pods_in_doubt.is_in_doubt(pod):
                 continue
             queue = "" if gang is None else self._queue_of(key.namespace, gang)
@@ -472,8 +485,8 @@ class PodGroups(Owners[Any, views.PodDocument]):
         labelled = gang.metadata.label(names.QUEUE_LABEL)
         if labelled:
             return labelled
-        found = LocalQueueKey(namespace, gang.queue) in self._configuration.local_queues
-        return gang.queue if found else ""
+        queue_exists = LocalQueueKey(namespace, gang.queue) in self._configuration.local_queues
+        return gang.queue if queue_exists else ""
 
     def _tell_of_queue(self, kind: GangKind, gang: Gang, used: str) -> None:
         """Record an event on a PodGroup whose queue is ignored, or on a Queue whose limit is."""
@@ -486,7 +499,11 @@ class PodGroups(Owners[Any, views.PodDocument]):
         elif gang.queue and gang.queue != names.DEFAULT_LOCAL_QUEUE:
             is_there = default in self._configuration.local_queues
             instead = names.DEFAULT_LOCAL_QUEUE if is_there else ""
-            resource = next(one for one, it in resources_of_gangs().items() if it is kind)
+            resource = next(
+                resource_
+                for resource_, gang_kind in resources_of_gangs().items()
+                if gang_kind is kind
+            )
             regarding = api_requests.reference(resource, gang.metadata)
             self._tell_once(regarding, events.queue_unsupported(gang.queue, instead))
 
@@ -522,7 +539,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
             document = self.members.document_for(key, pod)
             if document is None:
                 return api_requests.read(
-                    key, Operation.READ_OWNER, self.resource, pod.metadata, views.PodDocument
+                    key, WritePurpose.READ_OWNER, self.resource, pod.metadata, views.PodDocument
                 )
             documents[role] = document
         configuration = self._configuration
@@ -567,11 +584,14 @@ class PodGroups(Owners[Any, views.PodDocument]):
         match step.step:
             case Step.RECORD_PODS:
                 metadata = owner.unrecorded(workload) or {}
-                known = {one.uid for one in workload.metadata.owner_references or ()}
-                added = sum(one["uid"] not in known for one in metadata.get("ownerReferences", ()))
-                told = (events.owner_references_added(added),) if added else ()
+                uids = {reference.uid for reference in workload.metadata.owner_references or ()}
+                added = sum(
+                    reference["uid"] not in uids
+                    for reference in metadata.get("ownerReferences", ())
+                )
+                announced = (events.owner_references_added(added),) if added else ()
                 return api_requests.patch_workload(
-                    workload, Operation.RECORD_PODS, {"metadata": metadata}, events=told
+                    workload, WritePurpose.RECORD_PODS, {"metadata": metadata}, events=announced
                 )
             case Step.AWAIT_REPLACEMENTS:
                 text, is_lacking = owner.waiting(workload) or (kueue.REPLACEMENT_NEEDED, True)
@@ -584,14 +604,14 @@ class PodGroups(Owners[Any, views.PodDocument]):
                 )
                 changes = {"conditions": condition_list.merged(workload, condition)}
                 return api_requests.set_workload_status(
-                    workload, Operation.AWAIT_REPLACEMENTS, changes
+                    workload, WritePurpose.AWAIT_REPLACEMENTS, changes
                 )
             case Step.CHARGE:
                 return self._charge_running(subject.key, owner, workload, owner.released_by_role())
             case Step.WITHDRAW:
                 status = evictions.withdraw(workload, ours.GROUP_SHORT, now)
                 return api_requests.set_workload_status(
-                    workload, Operation.CLEAR_RESERVATION, status
+                    workload, WritePurpose.CLEAR_RESERVATION, status
                 )
             case _:
                 return super()._about_workload(subject, step, workload)
@@ -604,8 +624,8 @@ class PodGroups(Owners[Any, views.PodDocument]):
             return None
         match step.step:
             case Step.STOP if any(self._stoppable(owner)):
-                asked = None if workload is not None else self._ask_absence(key, owner)
-                return asked or self._stop_or_wait(key, step, owner, workload)
+                question = None if workload is not None else self._ask_absence(key, owner)
+                return question or self._stop_or_wait(key, step, owner, workload)
             case Step.REMOVE_EXCESS:
                 pod = owner.excess(workload)
                 if pod is None or pod.metadata.uid in self._deleting:
@@ -629,21 +649,25 @@ class PodGroups(Owners[Any, views.PodDocument]):
         for pod in pods:
             changes = pod_owner.termination(pod, text, now)
             if changes is not None and pod.metadata.uid not in self._marked:
-                return self._on_pod(key, pod, Operation.MARK_OWNER, changes, subresource="status")
+                return self._on_pod(
+                    key, pod, WritePurpose.MARK_OWNER, changes, subresource="status"
+                )
         return self._delete_pod(key, pods[0], events.stopped(step.message)) if pods else None
 
     def _on_pod(
         self,
         key: WorkloadKey,
         pod: views.Pod,
-        operation: Operation,
+        operation: WritePurpose,
         changes: Any,
         *,
         whole: bool = False,
-        **more: Any,
+        **more_changes: Any,
     ) -> ApiRequest:
         into = self.integration.document if whole else self.integration.answer
-        return requests.patch(key, self.resource, pod, operation, changes, into=into, **more)
+        return requests.patch(
+            key, self.resource, pod, operation, changes, into=into, **more_changes
+        )
 
     def _delete_pod(self, key: WorkloadKey, pod: views.Pod, event: Event) -> ApiRequest:
         return requests.delete(key, self.resource, pod, self.integration.answer, event)
@@ -651,30 +675,30 @@ class PodGroups(Owners[Any, views.PodDocument]):
     # ----------------------------------------------------------------------------- settling
 
     @override
-    def complete(self, key: WorkloadKey, outcome: Outcome) -> None:
+    def complete(self, key: WorkloadKey, outcome: RequestResult) -> None:
         subject, request = self.members.subject(key), outcome.request
         owner = None if subject is None else subject.owner
         if subject is None or not isinstance(owner, PodGroupOwner):
             return
         if request.resource is self.resource:
             self._settle_pod(key, outcome)  # the events on pods are told by those of single pods
-        elif outcome.result is Result.DONE and request.operation is Operation.RECORD_PODS:
+        elif outcome.result is Result.DONE and request.operation is WritePurpose.RECORD_PODS:
             if subject.workload is not None:
                 self._events.done_to_workload(subject.workload, request)
         elif outcome.result is Result.DONE and not _is_of_another(owner, subject.workload):
             self._events.done(next(iter(owner.view.members), None), request)
-            if request.operation is Operation.DELETE_WORKLOAD:
+            if request.operation is WritePurpose.DELETE_WORKLOAD:
                 self._deleted[key] = request.uid
 
-    def _settle_pod(self, key: WorkloadKey, outcome: Outcome) -> None:
-        request, found = outcome.request, outcome.object
-        if request.operation is Operation.READ_OWNER and isinstance(found, views.PodDocument):
-            self.members.keep(key, found)
-        elif request.operation is Operation.MARK_OWNER and outcome.result is Result.REFUSED:
+    def _settle_pod(self, key: WorkloadKey, outcome: RequestResult) -> None:
+        request, answer = outcome.request, outcome.object
+        if request.operation is WritePurpose.READ_OWNER and isinstance(answer, views.PodDocument):
+            self.members.keep(key, answer)
+        elif request.operation is WritePurpose.MARK_OWNER and outcome.result is Result.REFUSED:
             self._marked.add(request.uid)
         elif request.verb is Verb.DELETE and outcome.result is Result.DONE:
             self._deleting.add(request.uid)
-        is_other = isinstance(found, views.Object) and found.metadata.uid != request.uid
+        is_other = isinstance(answer, views.Object) and answer.metadata.uid != request.uid
         if is_other or outcome.result is Result.GONE:
             metadata = views.ObjectMeta(
                 namespace=request.namespace, name=request.name, uid=request.uid
@@ -717,7 +741,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
             return self._tell_first(key, owner.gated(), ours.group_is_over(key.name))
         if self._lacks_pods(owner, workload):
             lacking = owner.lacks(workload)
-            total = sum(one.count for one in workload.spec.pod_sets or ())
+            total = sum(pod_set.count for pod_set in workload.spec.pod_sets or ())
             text = ours.group_lacks(key.name, lacking, total)
             return self._tell_first(key, owner.gated(), text)
         open_checks = checks.waits(workload)
@@ -735,11 +759,11 @@ class PodGroups(Owners[Any, views.PodDocument]):
         request = self._tell_full(key, owner, workload)
         if request is not None:
             return request
-        told = people.admitted(admission.cluster_queue)
+        told_text = people.admitted(admission.cluster_queue)
         for pod in owner.to_stop():
-            found = pod_owner.admitted_condition(pod)
-            if found is not None and found.status != "True":
-                return self._tell(key, pod, told, admitted=True)
+            admitted = pod_owner.admitted_condition(pod)
+            if admitted is not None and admitted.status != "True":
+                return self._tell(key, pod, told_text, admitted=True)
         return None
 
     def _tell_full(
@@ -749,7 +773,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
         gated = [pod for pod in owner.gated() if owner.suits(pod, workload)]
         if not gated or owner.may_start(workload) or self._are_gathering(key, gated):
             return None
-        total = sum(one.count for one in workload.spec.pod_sets or ())
+        total = sum(pod_set.count for pod_set in workload.spec.pod_sets or ())
         text = ours.group_is_full(key.name, owner.admitted(workload), total)
         if owner.serving is not None and owner.has_grown(workload):
             name = owner.serving.owner.metadata.name
@@ -774,7 +798,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
             return None
         text = Text(step.reason, step.message)
         hints = (pods_in_doubt.hint_for(pod, self._configuration) for pod in gated)
-        hint = next((one for one in hints if one is not None), None)
+        hint = next((hint_ for hint_ in hints if hint_ is not None), None)
         if step.step is not Step.AWAIT_PODS:
             if hint is None:
                 return None
@@ -786,16 +810,16 @@ class PodGroups(Owners[Any, views.PodDocument]):
         first = gated[0]
         self._events.lacks_pods(key, first, text)
         is_about_others = text.reason == conditions.GROUP_INCOMPLETE
-        others = ours.group_waits_as(first.metadata.name) if is_about_others else text
+        text_for_others = ours.group_waits_as(first.metadata.name) if is_about_others else text
         request = self._tell(key, first, text, admitted=False)
-        return request or self._tell_first(key, gated[1:], others)
+        return request or self._tell_first(key, gated[1:], text_for_others)
 
     def _tell_first(
         self, key: WorkloadKey, pods: Iterable[views.Pod], text: Text
     ) -> ApiRequest | None:
         """Return the write that says something on the first pod that does not say it yet."""
-        told = (self._tell(key, pod, text, admitted=False) for pod in pods)
-        return next((request for request in told if request is not None), None)
+        told_pods = (self._tell(key, pod, text, admitted=False) for pod in pods)
+        return next((request for request in told_pods if request is not None), None)
 
     def _tell(
         self, key: WorkloadKey, pod: views.Pod, text: Text, *, admitted: bool
@@ -803,18 +827,20 @@ class PodGroups(Owners[Any, views.PodDocument]):
         changes = pod_owner.tell(pod, text, self._clock.now(), admitted=admitted)
         if changes is None:
             return None
-        return self._on_pod(key, pod, Operation.EXPLAIN_POD, changes, subresource="status")
+        return self._on_pod(key, pod, WritePurpose.EXPLAIN_POD, changes, subresource="status")
 
 
 @cache
 def resources_of_gangs() -> Mapping[Resource, GangKind]:
     """Return the API resource of each kind of PodGroups."""
-    return {Resource(one.group, one.version, gangs.PLURAL, gangs.KIND): one for one in gangs.KINDS}
+    return {
+        Resource(kind.group, kind.version, gangs.PLURAL, gangs.KIND): kind for kind in gangs.KINDS
+    }
 
 
-def _gang_key(kind: GangKind, found: views.Object) -> WorkloadKey:
-    name = pod_owner.gang_name(gangs.Reference(kind, found.metadata.name))
-    return WorkloadKey(found.metadata.namespace, name)
+def _gang_key(kind: GangKind, group: views.Object) -> WorkloadKey:
+    name = pod_owner.gang_name(gangs.Reference(kind, group.metadata.name))
+    return WorkloadKey(group.metadata.namespace, name)
 
 
 def _is_of_another(owner: PodGroupOwner, workload: Workload | None) -> bool:

@@ -18,7 +18,7 @@ from admission.base.events import Events
 from admission.base.names import WorkloadKey
 from admission.controller.devices.claims import Claims
 from admission.controller.devices.node_inventory import NodeInventory
-from admission.controller.queues.configuration import Configuration
+from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.seeing.object_cache import version
 from admission.controller.watched_owners import orphans, pods_in_doubt, requests, stuck
 from admission.controller.watched_owners.held import HeldOwners
@@ -35,7 +35,7 @@ from admission.controller.workloads import checks, evictions
 from admission.controller.workloads.refusals import Refusals
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests
-from admission.controller.writing.api_requests import ApiRequest, Operation
+from admission.controller.writing.api_requests import ApiRequest, WritePurpose
 from admission.controller.writing.work_queue import WorkQueue
 from admission.objects import gangs, resource_claim, views
 from admission.objects.workload import Workload
@@ -59,12 +59,12 @@ class Pods(Owners[views.Pod, views.PodDocument]):
     def __init__(
         self,
         workloads: WorkloadIndex,
-        configuration: Configuration,
+        configuration: WatchedConfiguration,
         events: Events,
         clock: Clock,
         look_at: Callable[[Iterable[WorkloadKey]], None],
         running: RunningPods,
-        held: Sequence[HeldOwners[Any, Any]],
+        held_kinds: Sequence[HeldOwners[Any, Any]],
         inventory: NodeInventory,
         claims: Claims,
         queue: WorkQueue,
@@ -84,7 +84,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             clock: source of time.
             look_at: is told which Workloads to look at again.
             running: is told of the pods, too.
-            held: owners that are held as a whole.
+            held_kinds: owners that are held as a whole.
             inventory: is told which GPUs the pods hold.
             claims: tells what pods ask for by claim.
             queue: says when to look at a Workload again.
@@ -97,9 +97,9 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         self.predecessors = Predecessors(clock, self._is_leaving)
         integration = replace(pod_owner.INTEGRATION, owner=self._owner)
         super().__init__(integration, workloads, configuration, events, clock, look_at, running)
-        self._held = held
+        self._held = held_kinds
         self._applications = next(
-            (one for one in held if isinstance(one, SparkApplications)), None
+            (owners for owners in held_kinds if isinstance(owners, SparkApplications)), None
         )
         self._endings = endings
         self.groups = groups
@@ -117,21 +117,23 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         """Controllers of gated pods that no admission has made."""
 
     @override
-    def on_update(self, found: views.Object) -> None:
-        own = self._kind.key_of(found)
-        alone, member = self.index.get(own), self.groups.members.pod(own)
-        known = alone or member
-        if known is not None and version(found) <= version(known):
+    def on_update(self, document: views.Object) -> None:
+        pod_key = self._kind.key_of(document)
+        alone, member = self.index.get(pod_key), self.groups.members.pod(pod_key)
+        has_workload = alone or member
+        if has_workload is not None and version(document) <= version(has_workload):
             return  # what it says of a group may have changed since: the later version stays
-        is_ours = self._kind.includes(found.metadata)
-        is_incomplete = is_ours and self._unreviewed.on_update(own, found)
-        is_incomplete = is_incomplete and own not in self._unmarkable
-        is_of_group = is_ours and not is_incomplete and bool(pod_owner.group_name(found))
+        is_ours = self._kind.includes(document.metadata)
+        is_incomplete = is_ours and self._unreviewed.on_update(pod_key, document)
+        is_incomplete = is_incomplete and pod_key not in self._unmarkable
+        is_of_group = is_ours and not is_incomplete and bool(pod_owner.group_name(document))
         if is_of_group and alone is not None:
-            self.index.on_delete(found)  # it has joined a group
+            self.index.on_delete(document)  # it has joined a group
         if is_ours and not is_of_group and member is not None:
-            self.groups.lost_pod(found, for_good=False)  # it has left a group
-        pod = self.groups.on_pod_update(found) if is_of_group else self.index.on_update(found)
+            self.groups.lost_pod(document, for_good=False)  # it has left a group
+        pod = (
+            self.groups.on_pod_update(document) if is_of_group else self.index.on_update(document)
+        )
         if pod is not None:
             self._note_beyond(pod)
             self._note_earlier(pod, is_there=not is_of_group)
@@ -141,28 +143,30 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             self._running.on_update(pod)
             self._rollouts.on_update(pod, ended=self._has_ended(pod))
         elif not is_ours:
-            self._lose_label(found)
+            self._lose_label(document)
 
     def _note_earlier(self, pod: views.Pod, *, is_there: bool) -> None:
         """Tell owners that are held as a whole of a gated pod that no admission has made."""
         key, controller = self._kind.key_of(pod), None
         if is_there and pod_owner.is_gated(pod) and not pod.metadata.label(names.PODSET_LABEL):
             controller = pod.metadata.controller()
-        told = self._earlier.get(key)
-        if told == controller:
+        told_before = self._earlier.get(key)
+        if told_before == controller:
             return  # so it is with nearly every pod that is seen
         if controller is not None:
             self._earlier[key] = controller
         else:
             del self._earlier[key]
-        for one in self._held:
-            if told is not None and (controller is None or told.uid != controller.uid):
-                one.on_earlier_pod(key, told, waits=False)
+        for owners in self._held:
+            if told_before is not None and (
+                controller is None or told_before.uid != controller.uid
+            ):
+                owners.on_earlier_pod(key, told_before, waits=False)
             if controller is not None:
-                one.on_earlier_pod(key, controller, waits=True)
+                owners.on_earlier_pod(key, controller, waits=True)
 
     def _is_of_held_kind(self, controller: views.OwnerReference) -> bool:
-        return any(one.integration.kind.is_of(controller) for one in self._held)
+        return any(owners.integration.kind.is_of(controller) for owners in self._held)
 
     def _note_beyond(self, pod: views.Pod) -> None:
         group = pod_owner.beyond(pod)
@@ -184,13 +188,13 @@ class Pods(Owners[views.Pod, views.PodDocument]):
                 self._beyond.pop(group, None)
 
     @override
-    def may_name(self, named: WorkloadKey, by: views.OwnerReference | None) -> bool:
-        return named in self._beyond or super().may_name(named, by)
+    def may_name(self, named: WorkloadKey, controller: views.OwnerReference | None) -> bool:
+        return named in self._beyond or super().may_name(named, controller)
 
     @override
     def naming(self, workload: views.Object) -> tuple[WorkloadKey, ...]:
-        own = WorkloadKey(workload.metadata.namespace, workload.metadata.name)
-        return (*super().naming(workload), *self._beyond.get(own, ()))
+        key = WorkloadKey(workload.metadata.namespace, workload.metadata.name)
+        return (*super().naming(workload), *self._beyond.get(key, ()))
 
     def _is_leaving(self, key: WorkloadKey) -> bool:
         """Return whether the pod of a Workload is gone or being deleted."""
@@ -206,39 +210,39 @@ class Pods(Owners[views.Pod, views.PodDocument]):
     @override
     def _make(self, key: WorkloadKey, owner: Owner) -> dict[str, Any] | ApiRequest | None:
         """Return the document of a Workload; it takes over what its predecessor remembers."""
-        made = super()._make(key, owner)
+        request = super()._make(key, owner)
         controller = owner.view.metadata.controller()
-        if isinstance(made, dict) and controller is not None:
+        if isinstance(request, dict) and controller is not None:
             inherited = self.predecessors.inherited(key, controller.uid)
             if inherited:
-                made["metadata"]["annotations"][names.PREEMPTED_BY] = inherited
-        return made
+                request["metadata"]["annotations"][names.PREEMPTED_BY] = inherited
+        return request
 
     def _has_ended(self, pod: views.Pod) -> bool:
         is_stopped = bool(pod.metadata.deletion_timestamp) and not self._endings.is_ending(pod)
         return pod_owner.is_terminal(pod) or is_stopped
 
-    def _lose_label(self, found: views.Object) -> None:
-        if self.groups.members.pod(self._kind.key_of(found)) is not None:
-            self.groups.lost_pod(found, for_good=False)
-        if self._running.on_delete(found):
-            self._inventory.on_pod_delete(found.metadata.uid)
+    def _lose_label(self, document: views.Object) -> None:
+        if self.groups.members.pod(self._kind.key_of(document)) is not None:
+            self.groups.lost_pod(document, for_good=False)
+        if self._running.on_delete(document):
+            self._inventory.on_pod_delete(document.metadata.uid)
 
     @override
     def on_delete(self, gone: views.Object, *, for_good: bool = False) -> None:
         if self._running.on_delete(gone, for_good=for_good):
             self._inventory.on_pod_delete(gone.metadata.uid)
-        own = self._kind.key_of(gone)
-        known = self.index.get(own)
-        if known is not None:
+        pod_key = self._kind.key_of(gone)
+        pod_before = self.index.get(pod_key)
+        if pod_before is not None:
             super().on_delete(gone, for_good=for_good)
         else:
-            known = self.groups.members.pod(own)
+            pod_before = self.groups.members.pod(pod_key)
             self.groups.lost_pod(gone, for_good=for_good)
-        if known is not None and known.metadata.uid == gone.metadata.uid:
-            self._endings.on_delete(known)
-            self._forget_beyond(known)
-            self._note_earlier(known, is_there=False)
+        if pod_before is not None and pod_before.metadata.uid == gone.metadata.uid:
+            self._endings.on_delete(pod_before)
+            self._forget_beyond(pod_before)
+            self._note_earlier(pod_before, is_there=False)
             self._rollouts.on_delete(gone.metadata.uid)
 
     @override
@@ -274,18 +278,22 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         stopped = self._stopped_group(pod)
         if stopped is not None and pod_owner.is_gated(pod):
             changes = pod_owner.return_to_podgroup(pod)
-            return self._patch(subject.key, subject.owner, Operation.JOIN_GROUP, changes)
+            return self._patch(subject.key, subject.owner, WritePurpose.JOIN_GROUP, changes)
         if stopped is not None:
             decide = partial(self._decide_or_evict, decide, ours.gang_stopped(stopped.name))
         request = super().next_request(subject, decide)
         refusal = self._refusals.of(subject.key)
-        if refusal and request is not None and request.operation is Operation.START_OWNER:
+        if refusal and request is not None and request.operation is WritePurpose.START_OWNER:
             text = ours.start_refused(refusal)
             return self._tell(subject.key, pod, text, admitted=False) or request
         is_held_back = self._endings.is_awaited(pod)
         if request is None and is_held_back and self._endings.is_ending(pod):
             self._queue.add_at(subject.key, self._endings.free_at(pod), self._clock.now())
-        if request is not None and is_held_back and request.operation is Operation.FINISH_WORKLOAD:
+        if (
+            request is not None
+            and is_held_back
+            and request.operation is WritePurpose.FINISH_WORKLOAD
+        ):
             return replace(request, events=(events.freed_from_lost_node(pod.spec.node_name),))
         return request or self._acknowledge(subject) or self._tell_checks(subject.key, pod)
 
@@ -293,16 +301,16 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         """Return what is to be written on a pod that no review saw, or None for nothing."""
         if not pod_owner.is_unreviewed(pod) or not pod_owner.is_gated(pod):
             return None
-        own = self._own_key(owner)
-        changes = self._unreviewed.missing(own, pod)
+        pod_key = self._own_key(owner)
+        changes = self._unreviewed.missing(pod_key, pod)
         if changes is not None:
-            return self._patch(key, owner, Operation.ADOPT_POD, changes)
+            return self._patch(key, owner, WritePurpose.ADOPT_POD, changes)
         text = self._unreviewed.text(pod)
-        if text is None or own in self._unmarkable:
+        if text is None or pod_key in self._unmarkable:
             return None
-        said = pod_owner.say_unreviewed(pod, text, self._clock.now())
-        told = (events.warning(*text),)
-        return self._patch(key, owner, Operation.MARK_OWNER, said, "status", told)
+        request = pod_owner.say_unreviewed(pod, text, self._clock.now())
+        announced = (events.warning(*text),)
+        return self._patch(key, owner, WritePurpose.MARK_OWNER, request, "status", announced)
 
     def _stopped_group(self, pod: views.Pod) -> WorkloadKey | None:
         """Return the Workload of a PodGroup that does not run, of a pod beyond it; else None."""
@@ -322,7 +330,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             return request
         changes = evictions.evict(workload, text, self._clock.now())
         return api_requests.set_workload_status(
-            workload, Operation.EVICT, changes, (events.evicted(*text),)
+            workload, WritePurpose.EVICT, changes, (events.evicted(*text),)
         )
 
     @override
@@ -351,7 +359,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             return self._of_application(key, owner, pod, self._applications)
         controller = pod.metadata.controller()
         if controller is not None and any(
-            one.is_held(key.namespace, controller) for one in self._held
+            owners.is_held(key.namespace, controller) for owners in self._held
         ):
             # its owner was let go by somebody else: it is suspended again, and the pod goes
             return self._tell(
@@ -361,10 +369,10 @@ class Pods(Owners[views.Pod, views.PodDocument]):
                 admitted=False,
             )
         if self.groups.serving.includes(pod):
-            found = self.groups.serving.find(pod)
-            if isinstance(found, Text):
-                return self._tell(key, pod, found, admitted=False)
-            return self._patch(key, owner, Operation.JOIN_GROUP, found.join(pod))
+            group_owner = self.groups.serving.find(pod)
+            if isinstance(group_owner, Text):
+                return self._tell(key, pod, group_owner, admitted=False)
+            return self._patch(key, owner, WritePurpose.JOIN_GROUP, group_owner.join(pod))
         now, configuration = self._clock.now(), self._configuration
         is_in_doubt = pods_in_doubt.is_in_doubt(pod)
         gates = pod_owner.gates_of_others(pod) if self._awaits_gates else ()
@@ -400,13 +408,13 @@ class Pods(Owners[views.Pod, views.PodDocument]):
     ) -> ApiRequest | None:
         """Start a pod of an admitted SparkApplication, or say what it waits for."""
         try:
-            found = applications.find(key, pod, self.index.get)
-            if not isinstance(found, Text):
-                patch = pod_owner.release_into(pod, found)
-                return self._patch(key, owner, Operation.START_PART, patch)
+            problem = applications.find(key, pod, self.index.get)
+            if not isinstance(problem, Text):
+                patch = pod_owner.release_into(pod, problem)
+                return self._patch(key, owner, WritePurpose.START_PART, patch)
         except injection.InjectionConflictError as conflict:
-            found = Text(conditions.FAILED_TO_START, str(conflict))
-        return self._tell(key, pod, found, admitted=False)
+            problem = Text(conditions.FAILED_TO_START, str(conflict))
+        return self._tell(key, pod, problem, admitted=False)
 
     # ---------------------------------------------------------------------------- conditions
 
@@ -428,7 +436,10 @@ class Pods(Owners[views.Pod, views.PodDocument]):
 
     def waiting_text(self, pod: views.Pod, wait: Wait, place: str) -> Text:
         """Return why a pod waits, as `explain` writes it."""
-        lacks_free = any(one.available < one.requested <= one.limit for one in wait.shortages)
+        lacks_free = any(
+            shortage.available < shortage.requested <= shortage.limit
+            for shortage in wait.shortages
+        )
         deployment = self._rollouts.held_by_previous(pod) if lacks_free else ""
         return self.notices.explain(wait, place=place, deployment=deployment)
 
@@ -449,8 +460,8 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         admitted = workload.status.is_true(conditions.ADMITTED) and workload.status.admission
         if pod is None or not admitted or pod_owner.is_terminal(pod):
             return None
-        found = pod_owner.admitted_condition(pod)
-        if found is None or found.status == "True":
+        condition = pod_owner.admitted_condition(pod)
+        if condition is None or condition.status == "True":
             return None
         text = people.admitted(admitted.cluster_queue)
         return self._tell(key, pod, text, admitted=True)
@@ -467,7 +478,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             key,
             self.resource,
             pod,
-            Operation.EXPLAIN_POD,
+            WritePurpose.EXPLAIN_POD,
             changes,
             into=into,
             subresource="status",

@@ -14,8 +14,8 @@ from admission.base import clock, names
 from admission.base.conditions import Text
 from admission.base.names import LocalQueueKey
 from admission.base.patches import Patch
-from admission.controller.queues.configuration import Configuration
-from admission.controller.writing.api_requests import Operation
+from admission.controller.queues.configuration import WatchedConfiguration
+from admission.controller.writing.api_requests import WritePurpose
 from admission.objects import resource_claim, views
 from admission.objects.resource_claim import Sought
 from admission.objects.workload import Workload
@@ -42,8 +42,13 @@ def decided_at(pod: views.Pod, now: datetime) -> datetime:
 
 
 def complete(
-    pod: views.Pod, configuration: Configuration, sought: Sought, *, due: bool, queue: str = ""
-) -> tuple[Operation, Patch] | None:
+    pod: views.Pod,
+    configuration: WatchedConfiguration,
+    sought: Sought,
+    *,
+    due: bool,
+    queue: str = "",
+) -> tuple[WritePurpose, Patch] | None:
     """Return the change that gives a pod in doubt its queue, or lets it go; None to wait.
 
     Args:
@@ -57,22 +62,22 @@ def complete(
     if sought.problem:
         return None
     if resource_claim.concerned(pod.spec) and not sought.counted:
-        return Operation.LET_GO, pod_owner.let_go(pod)
+        return WritePurpose.LET_GO, pod_owner.let_go(pod)
     managed = not configuration.leaves_out(namespace)
     if managed and queue:
-        return Operation.ADOPT_POD, pod_owner.put_in_queue(pod, queue)
+        return WritePurpose.ADOPT_POD, pod_owner.put_in_queue(pod, queue)
     default = LocalQueueKey(namespace, names.DEFAULT_LOCAL_QUEUE)
     if managed and default in configuration.local_queues:
         change = pod_owner.put_in_queue(pod, names.DEFAULT_LOCAL_QUEUE)
-        return Operation.ADOPT_POD, change
+        return WritePurpose.ADOPT_POD, change
     required = configuration.managed.queue_required or configuration.enforces(namespace)
     if not due or (managed and required):
         return None
-    return Operation.LET_GO, pod_owner.let_go(pod)
+    return WritePurpose.LET_GO, pod_owner.let_go(pod)
 
 
 def hint_for(
-    pod: views.Pod, configuration: Configuration, sought: Sought = NOTHING_SOUGHT
+    pod: views.Pod, configuration: WatchedConfiguration, sought: Sought = NOTHING_SOUGHT
 ) -> Text | None:
     """Return why no Workload can be made for a gated pod; None when one can."""
     if is_in_doubt(pod) and sought.problem:
@@ -89,15 +94,15 @@ def hint_for(
 
 
 def hint_for_named(
-    pod: views.Pod, found: Workload | None, running: views.Pod | None
+    pod: views.Pod, workload: Workload | None, running: views.Pod | None
 ) -> Text | None:
     """Return why the Workload that a gated pod names is not its own; None where it names none.
 
     Args:
         pod: the pod.
-        found: what is there under that name.
+        workload: what is there under that name.
         running: a pod that runs with it.
     """
     named = pod_owner.KIND.prebuilt_key(pod)
     name = "" if running is None else running.metadata.name
-    return None if named is None else prebuilt.missing(named, found, pod, name)
+    return None if named is None else prebuilt.missing(named, workload, pod, name)

@@ -68,10 +68,10 @@ class Predecessors:
         if ident is None:
             return
         metadata = workload.metadata
-        of = past_preemptions.predecessor(metadata)
-        if of:
+        predecessor = past_preemptions.predecessor(metadata)
+        if predecessor:
             self._promised.pop(workload.key(), None)
-            self._heirs[of] = workload.key()
+            self._heirs[predecessor] = workload.key()
         self._gone.pop(metadata.uid, None)
         past = workload.past_preemptions()
         if past == NEVER_PREEMPTED or _has_ended_by_itself(workload):
@@ -86,14 +86,14 @@ class Predecessors:
         ident, uid = _ident(workload), workload.metadata.uid
         if ident is None:
             return
-        of = past_preemptions.predecessor(workload.metadata)
-        if of and of not in self._known.get(ident, {}):
-            self._heirs.pop(of, None)
-        one = self._known.get(ident, {}).get(uid)
-        if one is not None and uid in self._heirs and self._is_taken(uid):
+        predecessor = past_preemptions.predecessor(workload.metadata)
+        if predecessor and predecessor not in self._known.get(ident, {}):
+            self._heirs.pop(predecessor, None)
+        removed = self._known.get(ident, {}).get(uid)
+        if removed is not None and uid in self._heirs and self._is_taken(uid):
             self._forget(ident, uid)
-        elif one is not None:
-            one.gone = self._clock.now()
+        elif removed is not None:
+            removed.gone = self._clock.now()
             self._gone[uid] = ident
         for late in tuple(self._late()):
             self._forget(self._gone[late], late)
@@ -113,10 +113,10 @@ class Predecessors:
 
     def _forget(self, ident: _Ident, uid: str) -> None:
         self._gone.pop(uid, None)
-        known = self._known.get(ident, {})
-        if known.pop(uid, None) is not None:
+        predecessors = self._known.get(ident, {})
+        if predecessors.pop(uid, None) is not None:
             self._heirs.pop(uid, None)
-        if not known:
+        if not predecessors:
             self._known.pop(ident, None)
 
     # ----------------------------------------------------------------------------- taking over
@@ -130,27 +130,29 @@ class Predecessors:
             key: of the Workload.
             controller: UID of what controls its pod.
         """
-        one = self._promised.get(key)
-        if one is None:
-            known = self._known.get((key.namespace, controller), {}).values()
-            left = [each for each in known if each.uid not in self._heirs and self._left(each)]
-            one = min(left, key=lambda each: (each.created, each.uid), default=None)
-        if one is None:
+        promised = self._promised.get(key)
+        if promised is None:
+            predecessors = self._known.get((key.namespace, controller), {}).values()
+            left = [
+                each for each in predecessors if each.uid not in self._heirs and self._left(each)
+            ]
+            promised = min(left, key=lambda each: (each.created, each.uid), default=None)
+        if promised is None:
             return ""
-        self._promised[key] = one
-        self._heirs[one.uid] = key
-        return past_preemptions.annotation(one.uid, one.past)
+        self._promised[key] = promised
+        self._heirs[promised.uid] = key
+        return past_preemptions.annotation(promised.uid, promised.past)
 
-    def _left(self, one: _Predecessor) -> bool:
-        if one.gone is not None:
-            return self._clock.now() - one.gone < KEEPS
-        return self._is_leaving(one.key)
+    def _left(self, predecessor: _Predecessor) -> bool:
+        if predecessor.gone is not None:
+            return self._clock.now() - predecessor.gone < KEEPS
+        return self._is_leaving(predecessor.key)
 
     def forget_pod(self, key: WorkloadKey) -> None:
         """Forget a pod that is gone before its Workload was made; another may take its part."""
-        one = self._promised.pop(key, None)
-        if one is not None:
-            self._heirs.pop(one.uid, None)
+        promised = self._promised.pop(key, None)
+        if promised is not None:
+            self._heirs.pop(promised.uid, None)
 
 
 def _ident(workload: Workload) -> _Ident | None:

@@ -12,9 +12,9 @@ import msgspec
 from admission.base.clock import Clock
 from admission.base.events import Events
 from admission.base.names import WorkloadKey
-from admission.controller.queues.configuration import Configuration
+from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.seeing.informers import Informer
-from admission.controller.seeing.object_cache import Observed
+from admission.controller.seeing.object_cache import ObjectCache
 from admission.controller.watched_owners.held import HeldOwners
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.workloads.workloadindex import WorkloadIndex
@@ -22,18 +22,18 @@ from admission.controller.writing.work_queue import WorkQueue
 from admission.objects import views
 from admission.owners import ray, row_owner
 from admission.owners.framework import Integration
-from admission.owners.ray import Cluster, Document
+from admission.owners.ray import Cluster, RayDocument
 from admission.owners.row_owner import Held
 
 
-class RayOwners(HeldOwners[Held, Document]):
+class RayOwners(HeldOwners[Held, RayDocument]):
     """RayJobs or RayServices with a queue."""
 
     def __init__(
         self,
-        integration: Integration[Held, Document],
+        integration: Integration[Held, RayDocument],
         workloads: WorkloadIndex,
-        configuration: Configuration,
+        configuration: WatchedConfiguration,
         events: Events,
         clock: Clock,
         look_at: Callable[[Iterable[WorkloadKey]], None],
@@ -42,7 +42,7 @@ class RayOwners(HeldOwners[Held, Document]):
     ) -> None:
         """Prepare an empty index; see `HeldOwners`."""
         self._as_held = integration.view
-        self._clusters: Observed[str, Cluster] = Observed()
+        self._clusters: ObjectCache[str, Cluster] = ObjectCache()
         """By their own UID."""
         self._of: dict[str, dict[str, None]] = {}
         """UIDs of RayClusters by that of their owner."""
@@ -56,19 +56,21 @@ class RayOwners(HeldOwners[Held, Document]):
             running,
             queue,
         )
-        made = Informer("RayCluster", self._see_cluster, self._lose_cluster)
-        self.informers = {**self.informers, ray.CLUSTERS[self._kind.name]: made}
+        informer = Informer("RayCluster", self._see_cluster, self._lose_cluster)
+        self.informers = {**self.informers, ray.CLUSTERS[self._kind.name]: informer}
 
-    def _view(self, found: Document | Held) -> Held:
+    def _view(self, document: RayDocument | Held) -> Held:
         """Return an owner with the RayClusters that it controls."""
-        if isinstance(found, Held):
-            return found
-        known = (self._clusters.get(uid) for uid in self._of.get(found.metadata.uid, ()))
-        clusters = tuple(one for one in known if one is not None)
-        return self._as_held(msgspec.structs.replace(found, clusters=clusters))
+        if isinstance(document, Held):
+            return document
+        clusters_known = (
+            self._clusters.get(uid) for uid in self._of.get(document.metadata.uid, ())
+        )
+        clusters = tuple(cluster for cluster in clusters_known if cluster is not None)
+        return self._as_held(msgspec.structs.replace(document, clusters=clusters))
 
-    def _see_cluster(self, found: row_owner.Document) -> None:
-        cluster, uid = ray.cluster(found), found.metadata.uid
+    def _see_cluster(self, document: row_owner.Document) -> None:
+        cluster, uid = ray.cluster(document), document.metadata.uid
         before = self._clusters.get(uid)
         if not self._clusters.put(uid, cluster):
             return
@@ -80,12 +82,12 @@ class RayOwners(HeldOwners[Held, Document]):
             self._reread(cluster, owner)
 
     def _lose_cluster(self, gone: views.Object) -> None:
-        known = self._clusters.get(gone.metadata.uid)
+        cluster = self._clusters.get(gone.metadata.uid)
         # The watch is by a label, so a later version may be seen again.
-        if known is not None and self._clusters.remove(
-            gone.metadata.uid, gone.metadata.uid, known
+        if cluster is not None and self._clusters.remove(
+            gone.metadata.uid, gone.metadata.uid, cluster
         ):
-            self._leave(known)
+            self._leave(cluster)
 
     def _leave(self, cluster: Cluster) -> None:
         """Count a RayCluster no more with the owner that it named."""
@@ -105,6 +107,6 @@ class RayOwners(HeldOwners[Held, Document]):
         key = self._kind.key_of(views.Object(metadata=metadata))
         view = self.index.get(key)
         if view is not None and view.metadata.uid == owner.uid:
-            read = self._view(cast(Document, view.document))
+            read = self._view(cast(RayDocument, view.document))
             self.index.reread(key, read)
             self._tell_running(key, read)

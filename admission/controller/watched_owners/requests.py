@@ -10,7 +10,7 @@ from admission.base.names import WorkloadKey
 from admission.base.patches import Patch
 from admission.controller.watched_owners import brake
 from admission.controller.writing import api_requests
-from admission.controller.writing.api_requests import ApiRequest, Operation, Verb
+from admission.controller.writing.api_requests import ApiRequest, Verb, WritePurpose
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import views
@@ -24,14 +24,14 @@ def read(
     key: WorkloadKey, resource: Resource, owner: views.Object, into: type[views.Object]
 ) -> ApiRequest:
     """Return the read of an owner whole, to make its Workload from."""
-    return api_requests.read(key, Operation.READ_OWNER, resource, owner.metadata, into)
+    return api_requests.read(key, WritePurpose.READ_OWNER, resource, owner.metadata, into)
 
 
 def patch(
     key: WorkloadKey,
     resource: Resource,
     owner: views.Object,
-    operation: Operation,
+    operation: WritePurpose,
     changes: Patch,
     *,
     into: type[views.Object],
@@ -67,7 +67,7 @@ def delete(
     """
     return ApiRequest(
         key=key,
-        operation=Operation.STOP_OWNER,
+        operation=WritePurpose.STOP_OWNER,
         verb=Verb.DELETE,
         resource=resource,
         namespace=owner.metadata.namespace,
@@ -80,19 +80,19 @@ def delete(
 
 
 def follow(
-    workload: Workload, owner: views.Object, made: dict[str, Any], events: Iterator[Event]
+    workload: Workload, owner: views.Object, document: dict[str, Any], events: Iterator[Event]
 ) -> ApiRequest:
     """Return the write after which a Workload without quota asks for what its owner asks for.
 
     Args:
         workload: as it is.
         owner: the owner.
-        made: the document of the Workload that would be made for the owner now; it has the
+        document: the document of the Workload that would be made for the owner now; it has the
             digest of the owner's pod templates as an annotation.
         events: what is told of it.
     """
     absent = ("priorityClassRef", "maximumExecutionTimeSeconds")
-    digest = made["metadata"]["annotations"][names.TEMPLATE_DIGEST]
+    digest = document["metadata"]["annotations"][names.TEMPLATE_DIGEST]
     changes = {
         "metadata": {
             "annotations": {
@@ -101,22 +101,22 @@ def follow(
                 names.MADE_FOR_RUNNING: None,
             }
         },
-        "spec": {**dict.fromkeys(absent), **made["spec"]},
+        "spec": {**dict.fromkeys(absent), **document["spec"]},
     }
     return api_requests.patch_workload(
-        workload, Operation.FOLLOW_OWNER, changes, events=tuple(events)
+        workload, WritePurpose.FOLLOW_OWNER, changes, events=tuple(events)
     )
 
 
-def follow_nodes(workload: Workload, made: dict[str, Any]) -> ApiRequest:
+def follow_nodes(workload: Workload, document: dict[str, Any]) -> ApiRequest:
     """Return the write after which a Workload without quota asks for the nodes of its pods.
 
     Args:
         workload: as it is.
-        made: the document of the Workload that would be made for its owner now.
+        document: the document of the Workload that would be made for its owner now.
     """
-    changes = {"spec": {"podSets": made["spec"]["podSets"]}}
-    return api_requests.patch_workload(workload, Operation.FOLLOW_OWNER, changes)
+    changes = {"spec": {"podSets": document["spec"]["podSets"]}}
+    return api_requests.patch_workload(workload, WritePurpose.FOLLOW_OWNER, changes)
 
 
 def resize(workload: Workload, counts: Mapping[str, int]) -> ApiRequest:
@@ -126,17 +126,19 @@ def resize(workload: Workload, counts: Mapping[str, int]) -> ApiRequest:
         patches.test(patches.pointer("metadata", "uid"), metadata.uid),
         patches.test(patches.pointer("metadata", "resourceVersion"), metadata.resource_version),
     ]
-    for index, one in enumerate(workload.spec.pod_sets or ()):
+    for index, pod_set in enumerate(workload.spec.pod_sets or ()):
         path = patches.pointer("spec", "podSets", index, "count")
-        changes.append({"op": "add", "path": path, "value": counts[one.name]})
-    request = api_requests.patch_workload(workload, Operation.FOLLOW_OWNER, {})
+        changes.append({"op": "add", "path": path, "value": counts[pod_set.name]})
+    request = api_requests.patch_workload(workload, WritePurpose.FOLLOW_OWNER, {})
     return replace(request, patch=patches.json_patch(changes))
 
 
 def release(key: WorkloadKey, pod: views.Pod) -> ApiRequest:
     """Return the write that lets a pod of an elastic owner start."""
     changes = pod_owner.release_elastic(pod)
-    return patch(key, resources.RELEASED_PODS, pod, Operation.RELEASE_POD, changes, into=views.Pod)
+    return patch(
+        key, resources.RELEASED_PODS, pod, WritePurpose.RELEASE_POD, changes, into=views.Pod
+    )
 
 
 def release_to(key: WorkloadKey, pod: views.Pod, selector: Mapping[str, str]) -> ApiRequest:
@@ -146,12 +148,16 @@ def release_to(key: WorkloadKey, pod: views.Pod, selector: Mapping[str, str]) ->
         InjectionConflictError: the pod selects other nodes itself.
     """
     changes = pod_owner.release_to(pod, selector)
-    return patch(key, resources.RELEASED_PODS, pod, Operation.RELEASE_POD, changes, into=views.Pod)
+    return patch(
+        key, resources.RELEASED_PODS, pod, WritePurpose.RELEASE_POD, changes, into=views.Pod
+    )
 
 
 def adopt(key: WorkloadKey, workload: Workload, changes: dict[str, Any]) -> ApiRequest:
     """Return the write with which a Workload becomes that of the owner of a key."""
-    return on_lane(key, api_requests.patch_workload(workload, Operation.ADOPT_WORKLOAD, changes))
+    return on_lane(
+        key, api_requests.patch_workload(workload, WritePurpose.ADOPT_WORKLOAD, changes)
+    )
 
 
 def on_lane(key: WorkloadKey, request: ApiRequest) -> ApiRequest:
@@ -161,8 +167,12 @@ def on_lane(key: WorkloadKey, request: ApiRequest) -> ApiRequest:
 
 def remove_finalizer(workload: Workload) -> ApiRequest:
     """Return the write that takes our finalizer off."""
-    others = [one for one in workload.metadata.finalizers or () if one != names.RESOURCE_IN_USE]
-    return api_requests.set_finalizers(workload, Operation.LET_WORKLOAD_GO, others)
+    finalizers = [
+        finalizer
+        for finalizer in workload.metadata.finalizers or ()
+        if finalizer != names.RESOURCE_IN_USE
+    ]
+    return api_requests.set_finalizers(workload, WritePurpose.LET_WORKLOAD_GO, finalizers)
 
 
 def reclaim(workload: Workload, owner: Reclaims) -> ApiRequest:
@@ -170,12 +180,12 @@ def reclaim(workload: Workload, owner: Reclaims) -> ApiRequest:
     counts = owner.reclaimable(workload)
     listed = [{"name": name, "count": count} for name, count in counts.items() if count]
     return api_requests.set_workload_status(
-        workload, Operation.RECLAIM_PODS, {"reclaimablePods": listed}
+        workload, WritePurpose.RECLAIM_PODS, {"reclaimablePods": listed}
     )
 
 
 def is_read(document: dict[str, Any] | None, workload: Workload) -> bool:
     """Return whether a Workload was read whole in its present version."""
     metadata = workload.metadata
-    wanted = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
-    return document is not None and wanted.items() <= document["metadata"].items()
+    preconditions = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
+    return document is not None and preconditions.items() <= document["metadata"].items()

@@ -20,7 +20,7 @@ from admission.objects import views
 from admission.owners import deployment, serving
 from admission.owners import pod as pod_owner
 from admission.owners.serving import ServingKind
-from admission.owners.serving_group import Document
+from admission.owners.serving_group import ServingDocument
 from admission.scheduling import model
 
 _Ident = tuple[str, str]
@@ -29,7 +29,7 @@ KEPT: Final = "kept for the replacement of "
 """So begins the name by which quota is charged that is kept; no Workload can have such a name."""
 
 
-class Ledger(Protocol):
+class ChargedWorkloads(Protocol):
     """What the scheduler charges to Workloads."""
 
     on_change: Callable[[WorkloadKey, model.Workload | None, model.Workload | None], None]
@@ -42,7 +42,7 @@ class Ledger(Protocol):
         """Return whether a Workload is in a queue."""
         ...
 
-    def keep(self, key: WorkloadKey, held: model.Workload) -> None:
+    def keep(self, key: WorkloadKey, workload: model.Workload) -> None:
         """Charge for what a Workload held that has ended, under another key."""
         ...
 
@@ -76,7 +76,7 @@ class Ledger(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Pod:
+class _RolloutPod:
     """A pod of a Deployment.
 
     Attributes:
@@ -110,7 +110,7 @@ class _Pods:
             Deployment surges.
     """
 
-    known: dict[WorkloadKey, _Pod] = field(default_factory=dict)
+    known: dict[WorkloadKey, _RolloutPod] = field(default_factory=dict)
     running: Counter[str] = field(default_factory=Counter)
     holding: set[WorkloadKey] = field(default_factory=set)
     left: dict[WorkloadKey, model.Workload] = field(default_factory=dict)
@@ -123,7 +123,7 @@ class _Pods:
 
     def in_order(self, keys: Iterable[WorkloadKey]) -> list[WorkloadKey]:
         """Return keys in the order in which their pods were created."""
-        return sorted(keys, key=lambda one: (self.known[one].created, one))
+        return sorted(keys, key=lambda key: (self.known[key].created, key))
 
 
 class Rollouts:
@@ -134,7 +134,12 @@ class Rollouts:
     """
 
     def __init__(
-        self, ledger: Ledger, clock: Clock, kinds: Iterable[ServingKind], *, keeps: timedelta
+        self,
+        ledger: ChargedWorkloads,
+        clock: Clock,
+        kinds: Iterable[ServingKind],
+        *,
+        keeps: timedelta,
     ) -> None:
         """Prepare an empty index.
 
@@ -147,7 +152,7 @@ class Rollouts:
         self._ledger = ledger
         self._clock = clock
         self._keeps = keeps
-        self._deployments: dict[_Ident, Document] = {}
+        self._deployments: dict[_Ident, ServingDocument] = {}
         self._pods: dict[_Ident, _Pods] = {}
         self._of: dict[WorkloadKey, _Ident] = {}
         self._keys: dict[str, WorkloadKey] = {}
@@ -158,15 +163,15 @@ class Rollouts:
         """Deployments of which a pod waits while pods of another revision run."""
         ledger.on_change = self._on_workload
         self.informers: Mapping[Resource, Informer[Any]] = {
-            resource_of(one.kind): Informer(one.kind.name, self._on_deployment, self._on_no_more)
-            for one in kinds
-            if one is serving.DEPLOYMENT
+            resource_of(kind.kind): Informer(kind.kind.name, self._on_deployment, self._on_no_more)
+            for kind in kinds
+            if kind is serving.DEPLOYMENT
         }
 
     # ------------------------------------------------------------------------------- seeing
 
-    def _on_deployment(self, found: Document) -> None:
-        self._deployments[found.metadata.namespace, found.metadata.name] = found
+    def _on_deployment(self, document: ServingDocument) -> None:
+        self._deployments[document.metadata.namespace, document.metadata.name] = document
 
     def _on_no_more(self, gone: views.Object) -> None:
         self._deployments.pop((gone.metadata.namespace, gone.metadata.name), None)
@@ -185,14 +190,14 @@ class Rollouts:
         key, is_gated = pod_owner.KIND.key_of(pod), pod_owner.is_gated(pod)
         self._keys[metadata.uid] = key
         ident = self._of.setdefault(key, (metadata.namespace, name))
-        one = _Pod(
+        pod_ = _RolloutPod(
             uid=metadata.uid,
             revision=deployment.revision(pod),
             created=metadata.creation_timestamp or "",
             runs=not is_gated and not ended,
             waits=is_gated and not metadata.deletion_timestamp,
         )
-        self._set(key, self._pods.setdefault(ident, _Pods()), one)
+        self._set(key, self._pods.setdefault(ident, _Pods()), pod_)
 
     def on_delete(self, uid: str) -> None:
         """Take the news that a pod is gone."""
@@ -202,33 +207,33 @@ class Rollouts:
             gone = replace(pods.known[key], runs=False, waits=False, is_there=False)
             self._set(key, pods, gone)
 
-    def _set(self, key: WorkloadKey, pods: _Pods, one: _Pod) -> None:
+    def _set(self, key: WorkloadKey, pods: _Pods, pod: _RolloutPod) -> None:
         """Count a pod as it is now instead of as it was."""
         was, ident = pods.known.get(key), self._of[key]
         if was is not None:
             pods.running[was.revision] -= was.runs
-        pods.running[one.revision] += one.runs
-        pods.known[key] = one
-        if one.waits and pods.of_others(one.revision):
+        pods.running[pod.revision] += pod.runs
+        pods.known[key] = pod
+        if pod.waits and pods.of_others(pod.revision):
             self._rolling.add(ident)
         self._recount(key, pods)
-        if not one.runs and key in pods.left:
+        if not pod.runs and key in pods.left:
             self._keep(ident, key, pods.left.pop(key))
         self._forget(ident)
 
     def _recount(self, key: WorkloadKey, pods: _Pods) -> None:
         """Count whether a pod runs or is charged; forget one that is gone and is not."""
-        one = pods.known[key]
+        pod = pods.known[key]
         if not self._ledger.uses_surge_quota(key):
             pods.surging.pop(key, None)
         elif key not in pods.surging:
             pods.surging[key] = None
             self._keeping.add(self._of[key])
-        if one.runs or self._ledger.holds(key):
+        if pod.runs or self._ledger.holds(key):
             pods.holding.add(key)
             return
         pods.holding.discard(key)
-        if not one.is_there:
+        if not pod.is_there:
             del pods.known[key], self._of[key]
 
     def _forget(self, ident: _Ident) -> None:
@@ -248,10 +253,10 @@ class Rollouts:
             return
         pods = self._pods[ident]
         self._recount(key, pods)
-        one = pods.known.get(key)
+        pod = pods.known.get(key)
         has_ended = after is None or after.finished
         if before is not None and _may_be_kept(before) and has_ended:
-            if one is not None and one.runs:
+            if pod is not None and pod.runs:
                 pods.left[key] = before
             else:
                 self._keep(ident, key, before)
@@ -259,7 +264,7 @@ class Rollouts:
 
     # ----------------------------------------------------------------------------- telling
 
-    def deployment_of(self, pod: views.Pod) -> Document | None:
+    def deployment_of(self, pod: views.Pod) -> ServingDocument | None:
         """Return the Deployment of a pod; None where it has none that is in a queue."""
         return self._deployments.get((pod.metadata.namespace, deployment.of_pod(pod)))
 
@@ -276,15 +281,15 @@ class Rollouts:
     def _wanted(self, ident: _Ident) -> int:
         """Return the number of pods of a Deployment that do not hold quota yet."""
         owner, pods = self._deployments.get(ident), self._pods.get(ident)
-        wanted = 0 if owner is None else deployment.replicas(owner.spec)
-        return max(0, wanted - (0 if pods is None else len(pods.holding)))
+        replicas = 0 if owner is None else deployment.replicas(owner.spec)
+        return max(0, replicas - (0 if pods is None else len(pods.holding)))
 
-    def _keep(self, ident: _Ident, key: WorkloadKey, held: model.Workload) -> None:
+    def _keep(self, ident: _Ident, key: WorkloadKey, workload: model.Workload) -> None:
         """Keep what the Workload of a pod held that has ended, if another one is to come."""
         pods = self._pods.setdefault(ident, _Pods())
         if len(pods.kept) < self._wanted(ident):
             kept = WorkloadKey(key.namespace, f"{KEPT}{key.name}")
-            self._ledger.keep(kept, held)
+            self._ledger.keep(kept, workload)
             pods.kept[kept] = self._clock.now() + self._keeps
             self._keeping.add(ident)
 
@@ -293,8 +298,8 @@ class Rollouts:
 
         Return the Workloads about which something is to be written.
         """
-        found = [key for ident in sorted(self._keeping) for key in self._settle(ident)]
-        return (*found, *(key for ident in sorted(self._rolling) for key in self._surge(ident)))
+        settled = [key for ident in sorted(self._keeping) for key in self._settle(ident)]
+        return (*settled, *(key for ident in sorted(self._rolling) for key in self._surge(ident)))
 
     def _settle(self, ident: _Ident) -> Iterator[WorkloadKey]:
         pods = self._pods[ident]
@@ -307,7 +312,7 @@ class Rollouts:
             self._forget(ident)
 
     def _waiting(self, pods: _Pods) -> list[WorkloadKey]:
-        return [key for key, one in pods.known.items() if one.waits and self._ledger.waits(key)]
+        return [key for key, pod in pods.known.items() if pod.waits and self._ledger.waits(key)]
 
     def _hand_over(self, ident: _Ident, pods: _Pods) -> Iterator[WorkloadKey]:
         """Give what is kept to pods that wait, and yield these.
@@ -316,16 +321,18 @@ class Rollouts:
         """
         waiting, now = self._waiting(pods), self._clock.now()
         for key in pods.in_order(waiting):
-            taken = next((one for one in pods.kept if self._ledger.take_over(key, one)), None)
+            taken = next(
+                (kept_key for kept_key in pods.kept if self._ledger.take_over(key, kept_key)), None
+            )
             if taken is not None:
                 del pods.kept[taken]
                 waiting.remove(key)
                 self._recount(key, pods)
                 yield key
-        wanted = self._wanted(ident)
-        are_there = len(waiting) >= wanted
+        replicas = self._wanted(ident)
+        are_there = len(waiting) >= replicas
         for index, (key, until) in enumerate(sorted(pods.kept.items(), key=_latest_first)):
-            if are_there or index >= wanted or until <= now:
+            if are_there or index >= replicas or until <= now:
                 del pods.kept[key]
                 self._ledger.on_delete(key)
 
@@ -337,8 +344,8 @@ class Rollouts:
         One for which there is no room gives its surge quota back after a while.
         """
         owner, now = self._deployments.get(ident), self._clock.now()
-        wanted = 0 if owner is None else deployment.replicas(owner.spec)
-        beyond = max(0, len(pods.holding) - wanted)
+        replicas = 0 if owner is None else deployment.replicas(owner.spec)
+        beyond = max(0, len(pods.holding) - replicas)
         listed = pods.in_order(pods.surging)
         for key in listed[len(listed) - beyond :] if beyond else ():
             pods.surging[key] = None
@@ -365,19 +372,19 @@ class Rollouts:
         waiting = [key for key in waiting if self._ledger.has_surge_quota(key)]
         if owner is None or not waiting:
             return
-        wanted, surge = deployment.replicas(owner.spec), deployment.surge(owner.spec)
+        replicas, surge = deployment.replicas(owner.spec), deployment.surge(owner.spec)
         for key in pods.in_order(key for key in waiting if self._ledger.waits(key)):
-            if not wanted <= len(pods.holding) < wanted + surge:
+            if not replicas <= len(pods.holding) < replicas + surge:
                 return
             revision = pods.known[key].revision
             earlier = [
-                one
-                for one in pods.in_order(pods.holding - pods.surging.keys())
-                if pods.known[one].revision != revision and pods.known[one].runs
+                kept_key
+                for kept_key in pods.in_order(pods.holding - pods.surging.keys())
+                if pods.known[kept_key].revision != revision and pods.known[kept_key].runs
             ]
             if len(earlier) <= len(pods.surging):
                 continue
-            if any(self._ledger.surge(key, one) for one in earlier):
+            if any(self._ledger.surge(key, kept_key) for kept_key in earlier):
                 self._recount(key, pods)
                 yield key
 
@@ -396,8 +403,13 @@ class Rollouts:
 
 def _may_be_kept(workload: model.Workload) -> bool:
     """Return whether a Workload holds quota and is not being evicted."""
-    held = workload.reservation
-    return workload.counts and workload.eviction is None and held is not None and not held.surges
+    reservation = workload.reservation
+    return (
+        workload.counts
+        and workload.eviction is None
+        and reservation is not None
+        and not reservation.surges
+    )
 
 
 def _latest_first(kept: tuple[WorkloadKey, datetime]) -> tuple[float, WorkloadKey]:

@@ -19,7 +19,7 @@ from admission.base.names import LocalQueueKey, WorkloadKey
 from admission.base.tables import Table
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.controller.devices.node_inventory import NodeInventory
-from admission.controller.queues.configuration import Configuration
+from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.seeing import informers
 from admission.controller.seeing.informers import Informer
 from admission.controller.watched_owners import orphans, requests
@@ -28,7 +28,12 @@ from admission.controller.watched_owners.members import Members
 from admission.controller.watched_owners.orphans import Origin
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests
-from admission.controller.writing.api_requests import ApiRequest, Operation, Outcome, Result
+from admission.controller.writing.api_requests import (
+    ApiRequest,
+    RequestResult,
+    Result,
+    WritePurpose,
+)
 from admission.controller.writing.work_queue import WorkQueue
 from admission.kube import resources
 from admission.kube.resources import Resource
@@ -212,7 +217,7 @@ class RunningPods:
     def __init__(
         self,
         ledger: Ledger,
-        configuration: Configuration,
+        configuration: WatchedConfiguration,
         inventory: NodeInventory,
         clock: Clock,
         queue: WorkQueue,
@@ -906,7 +911,7 @@ class RunningPods:
             return None
         if doubt.found is None:
             return api_requests.read(
-                key, Operation.CONFIRM_POD, resources.PODS, one.view.metadata, views.Pod
+                key, WritePurpose.CONFIRM_POD, resources.PODS, one.view.metadata, views.Pod
             )
         return self._put_back(key, doubt.was, doubt.found)
 
@@ -920,7 +925,7 @@ class RunningPods:
         classes, known = self._configuration.priority_classes, self._origins.get(one.of)
         changes = orphans.charge(pod, queue, cluster_queue, known, classes)
         return requests.patch(
-            key, resources.PODS, pod, Operation.CHARGE_ORPHAN, changes, into=views.Pod
+            key, resources.PODS, pod, WritePurpose.CHARGE_ORPHAN, changes, into=views.Pod
         )
 
     def _put_back(self, key: WorkloadKey, pod: views.Pod, found: views.Pod) -> ApiRequest:
@@ -935,13 +940,13 @@ class RunningPods:
             {"metadata": {**precondition, "labels": labels, "annotations": marks}}
         )
         return requests.patch(
-            key, resources.PODS, found, Operation.LABEL_POD, changes, into=views.Pod
+            key, resources.PODS, found, WritePurpose.LABEL_POD, changes, into=views.Pod
         )
 
-    def complete(self, key: WorkloadKey, outcome: Outcome) -> None:
+    def complete(self, key: WorkloadKey, outcome: RequestResult) -> None:
         """Take what came of a write about a pod that is charged on its own."""
         uid, operation = self._alone.get(key), outcome.request.operation
-        if operation is Operation.CHARGE_ORPHAN:
+        if operation is WritePurpose.CHARGE_ORPHAN:
             if uid is not None and uid == outcome.request.uid and outcome.result is Result.GONE:
                 self._forget(uid)
             return
@@ -961,7 +966,7 @@ class RunningPods:
             and not _is_single(doubt.was)
         ):
             self.on_update(found, resources.RELEASED_PODS)
-        elif found is None or operation is Operation.LABEL_POD:
+        elif found is None or operation is WritePurpose.LABEL_POD:
             doubt.found, doubt.due = None, self._clock.now() + _AGAIN
         else:
             doubt.found = found

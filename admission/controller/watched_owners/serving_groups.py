@@ -16,7 +16,7 @@ from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
 from admission.owners import serving_group
 from admission.owners.serving import STATEFUL_SET, ServingKind
-from admission.owners.serving_group import Document, ServingGroup
+from admission.owners.serving_group import ServingDocument, ServingGroup
 from admission.reasons import ours
 
 _Ident = tuple[str, str, str]
@@ -46,9 +46,9 @@ class ServingGroups:
             kinds: of owners that serve.
             look_at: is told which Workloads, and pods that wait for their owner, to look at again.
         """
-        self._kinds = {one.parent: one for one in kinds if one.makes_groups}
+        self._kinds = {kind.parent: kind for kind in kinds if kind.makes_groups}
         self._look_at = look_at
-        self._owners: dict[_Ident, Document] = {}
+        self._owners: dict[_Ident, ServingDocument] = {}
         self._groups: dict[WorkloadKey, ServingGroup] = {}
         """Groups that were asked for: there may be very many replicas of which nothing exists."""
         self._keys: dict[_Ident, set[WorkloadKey]] = {}
@@ -56,10 +56,10 @@ class ServingGroups:
         self._waiting: dict[_Ident, set[WorkloadKey]] = {}
         """Pods that wait until their owner is seen."""
         self.informers: Mapping[Resource, Informer[Any]] = {
-            resource_of(one.kind): Informer(
-                one.kind.name, partial(self._on_update, one), partial(self._on_delete, one)
+            resource_of(kind.kind): Informer(
+                kind.kind.name, partial(self._on_update, kind), partial(self._on_delete, kind)
             )
-            for one in self._kinds.values()
+            for kind in self._kinds.values()
         }
 
     def of(
@@ -72,41 +72,41 @@ class ServingGroups:
             pods: the pods of the group.
             workload: the Workload.
         """
-        found = self._groups.get(key)
-        if found is None:
-            ident, found = self._of_pods(pods) or self._of_workload(key, workload) or _NOTHING
+        group = self._groups.get(key)
+        if group is None:
+            ident, group = self._of_pods(pods) or self._of_workload(key, workload) or _NOTHING
             if ident is not None:
                 self._keys.setdefault(ident, set()).add(key)  # it is looked at with its owner
-            if found is None or found.key != key:
+            if group is None or group.key != key:
                 return None
-            self._groups[key] = found
-        return found if found.of is STATEFUL_SET or found.is_wanted else None
+            self._groups[key] = group
+        return group if group.of is STATEFUL_SET or group.is_wanted else None
 
     def _of_pods(self, pods: Iterable[views.Pod]) -> _Found | None:
         pod = next(filter(self.includes, pods), None)
         if pod is None:
             return None
-        of, ident = self._named_by(pod)
+        kind, ident = self._named_by(pod)
         owner = self._owners.get(ident)
-        return ident, None if owner is None else serving_group.of_pod(of, owner, pod)
+        return ident, None if owner is None else serving_group.of_pod(kind, owner, pod)
 
     def _of_workload(self, key: WorkloadKey, workload: Workload | None) -> _Found | None:
         references = () if workload is None else workload.metadata.owner_references or ()
         for reference in references:
-            for of in self._kinds.values():
-                if not of.kind.is_of(reference):
+            for kind in self._kinds.values():
+                if not kind.kind.is_of(reference):
                     continue
-                ident = (of.parent, key.namespace, reference.name)
+                ident = (kind.parent, key.namespace, reference.name)
                 owner = self._owners.get(ident)
                 if owner is None or owner.metadata.uid != reference.uid:
                     return ident, None
-                groups = islice(serving_group.groups(of, owner), _MOST_REPLICAS)
-                return ident, next((one for one in groups if one.key == key), None)
+                groups = islice(serving_group.groups(kind, owner), _MOST_REPLICAS)
+                return ident, next((group for group in groups if group.key == key), None)
         return None
 
     def _named_by(self, pod: views.Pod) -> tuple[ServingKind, _Ident]:
-        of = self._kinds[pod.metadata.annotation(names.POD_SUSPENDING_PARENT)]
-        return of, (of.parent, pod.metadata.namespace, serving_group.owner_of(of, pod))
+        kind = self._kinds[pod.metadata.annotation(names.POD_SUSPENDING_PARENT)]
+        return kind, (kind.parent, pod.metadata.namespace, serving_group.owner_of(kind, pod))
 
     def includes(self, pod: views.Pod) -> bool:
         """Return whether a pod says that it is of such an owner."""
@@ -118,24 +118,24 @@ class ServingGroups:
         Args:
             pod: one of those that are included.
         """
-        of, ident = self._named_by(pod)
+        kind, ident = self._named_by(pod)
         owner = self._owners.get(ident)
-        found = None if owner is None else serving_group.of_pod(of, owner, pod)
-        if found is not None:
-            return found
+        group = None if owner is None else serving_group.of_pod(kind, owner, pod)
+        if group is not None:
+            return group
         self._waiting.setdefault(ident, set()).add(pod_owner.KIND.key_of(pod))
-        return ours.waits_for_serving_owner(of.kind.name, ident[2])
+        return ours.waits_for_serving_owner(kind.kind.name, ident[2])
 
-    def _on_update(self, of: ServingKind, found: Document) -> None:
-        self._set((of.parent, found.metadata.namespace, found.metadata.name), found)
+    def _on_update(self, kind: ServingKind, document: ServingDocument) -> None:
+        self._set((kind.parent, document.metadata.namespace, document.metadata.name), document)
 
-    def _on_delete(self, of: ServingKind, gone: views.Object) -> None:
-        ident = (of.parent, gone.metadata.namespace, gone.metadata.name)
-        known = self._owners.get(ident)
-        if known is not None and known.metadata.uid == gone.metadata.uid:
+    def _on_delete(self, kind: ServingKind, gone: views.Object) -> None:
+        ident = (kind.parent, gone.metadata.namespace, gone.metadata.name)
+        owner = self._owners.get(ident)
+        if owner is not None and owner.metadata.uid == gone.metadata.uid:
             self._set(ident, None)
 
-    def _set(self, ident: _Ident, owner: Document | None) -> None:
+    def _set(self, ident: _Ident, owner: ServingDocument | None) -> None:
         """Take the current state of an owner; its groups are computed again."""
         if owner is None:
             self._owners.pop(ident, None)

@@ -14,7 +14,7 @@ from admission.base.clock import Clock
 from admission.base.conditions import Text
 from admission.base.events import Events
 from admission.base.names import WorkloadKey
-from admission.controller.queues.configuration import Configuration
+from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.watched_owners.held import HeldOwners
 from admission.controller.watched_owners.index import Subject
 from admission.controller.watched_owners.owners import Decide
@@ -29,7 +29,7 @@ from admission.owners import pod as pod_owner
 from admission.owners.framework import Integration
 from admission.owners.injection import Injection
 from admission.owners.row_owner import Held
-from admission.owners.spark_application import Document
+from admission.owners.spark_application import SparkDocument
 from admission.reasons import ours
 
 _SEEN_WITHIN: Final = timedelta(seconds=30)
@@ -47,14 +47,14 @@ class _Started(NamedTuple):
     selector: Mapping[str, str]
 
 
-class SparkApplications(HeldOwners[Held, Document]):
+class SparkApplications(HeldOwners[Held, SparkDocument]):
     """SparkApplications with a queue, and the pods that wait for them."""
 
     def __init__(
         self,
-        integration: Integration[Held, Document],
+        integration: Integration[Held, SparkDocument],
         workloads: WorkloadIndex,
-        configuration: Configuration,
+        configuration: WatchedConfiguration,
         events: Events,
         clock: Clock,
         look_at: Callable[[Iterable[WorkloadKey]], None],
@@ -75,11 +75,11 @@ class SparkApplications(HeldOwners[Held, Document]):
     # ------------------------------------------------------------------------------- seeing
 
     @override
-    def on_update(self, found: views.Object) -> None:
-        super().on_update(found)
-        key = self._kind.key_of(found)
+    def on_update(self, document: views.Object) -> None:
+        super().on_update(document)
+        key = self._kind.key_of(document)
         if self.index.get(key) is not None:
-            ident = found.metadata.namespace, found.metadata.name
+            ident = document.metadata.namespace, document.metadata.name
             self._keys[ident] = key
             self._look_at(tuple(self._waiting.get(ident, ())))
 
@@ -106,14 +106,14 @@ class SparkApplications(HeldOwners[Held, Document]):
         self,
         key: WorkloadKey,
         pod: views.Pod,
-        known: Callable[[WorkloadKey], views.Pod | None],
+        pod_of: Callable[[WorkloadKey], views.Pod | None],
     ) -> Injection | Text:
         """Return the admission that starts a gated pod, or the reason that it waits.
 
         Args:
             key: the key that a Workload of the pod would have.
             pod: the pod.
-            known: returns a pod by that key.
+            pod_of: returns a pod by that key.
 
         Raises:
             InjectionConflictError: the pod contradicts what it is given.
@@ -123,28 +123,28 @@ class SparkApplications(HeldOwners[Held, Document]):
         self._waiting.setdefault(ident, {})[key] = None
         self._started.get(ident, {}).pop(pod.metadata.uid, None)  # it still waits
         workload = self._admitted(ident)
-        asked = None
+        pod_set = None
         if workload is not None:
             pod_sets = workload.spec.pod_sets or ()
-            asked = next((one for one in pod_sets if one.name == role), None)
-        if workload is None or asked is None:
+            pod_set = next((pod_set_ for pod_set_ in pod_sets if pod_set_.name == role), None)
+        if workload is None or pod_set is None:
             return ours.waits_for_application(ident[1])
-        if spark_application.has_other_devices(pod, asked):
+        if spark_application.has_other_devices(pod, pod_set):
             return ours.OTHER_DEVICES
-        room = asked.count - self._there(ident, workload.key(), role)
-        waiting = self._gated(ident, asked, known)
+        room = pod_set.count - self._there(ident, workload.key(), role)
+        waiting = self._gated(ident, pod_set, pod_of)
         if pod.metadata.uid not in waiting[: max(room, 0)]:
-            return ours.application_is_full(role, asked.count)
+            return ours.application_is_full(role, pod_set.count)
         flavors = self._configuration.flavors
         try:
-            given = injection.injection(workload, role, flavors)
+            injection_ = injection.injection(workload, role, flavors)
         except KeyError:
             return ours.waits_for_application(ident[1])  # its flavor was deleted
         now, started = self._clock.now(), self._started.setdefault(ident, {})
-        told = [one.selector for one in started.values() if one.role == role]
-        selector = self._running.domain(workload, role, pod, told)
+        selectors = [entry.selector for entry in started.values() if entry.role == role]
+        selector = self._running.domain(workload, role, pod, selectors)
         started[pod.metadata.uid] = _Started(role, now, selector)
-        return injection.with_selector(given, selector)
+        return injection.with_selector(injection_, selector)
 
     def _admitted(self, ident: _Ident) -> Workload | None:
         """Return the Workload of an application that was started with it."""
@@ -160,25 +160,25 @@ class SparkApplications(HeldOwners[Held, Document]):
     def _there(self, ident: _Ident, key: WorkloadKey, role: str) -> int:
         """Return the number of pods of a role that run or were just released."""
         started, oldest = self._started.get(ident, {}), self._clock.now() - _SEEN_WITHIN
-        for uid, one in tuple(started.items()):
-            if self._running.has(uid) or one.at < oldest:
+        for uid, started_pod in tuple(started.items()):
+            if self._running.has(uid) or started_pod.at < oldest:
                 del started[uid]
-        more = sum(1 for one in started.values() if one.role == role)
-        return self._running.count(key, role) + more
+        count_started = sum(1 for started_pod in started.values() if started_pod.role == role)
+        return self._running.count(key, role) + count_started
 
     def _gated(
-        self, ident: _Ident, asked: PodSet, known: Callable[[WorkloadKey], views.Pod | None]
+        self, ident: _Ident, pod_set: PodSet, pod_of: Callable[[WorkloadKey], views.Pod | None]
     ) -> list[str]:
         """Return the UIDs of the pods that wait and may start, in their order."""
-        found: list[tuple[str, str]] = []
+        gated: list[tuple[str, str]] = []
         for key in tuple(self._waiting.get(ident, ())):
-            pod = known(key)
+            pod = pod_of(key)
             if pod is None or not pod_owner.is_gated(pod):
                 del self._waiting[ident][key]
             elif spark_application.role_of(
                 pod
-            ) == asked.name and not spark_application.has_other_devices(pod, asked):
+            ) == pod_set.name and not spark_application.has_other_devices(pod, pod_set):
                 metadata = pod.metadata
                 if metadata.uid not in self._started.get(ident, {}):
-                    found.append((metadata.creation_timestamp or "", metadata.uid))
-        return [uid for _, uid in sorted(found)]
+                    gated.append((metadata.creation_timestamp or "", metadata.uid))
+        return [uid for _, uid in sorted(gated)]

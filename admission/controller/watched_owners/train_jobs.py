@@ -16,7 +16,7 @@ from admission.base import events
 from admission.base.clock import Clock
 from admission.base.events import Events
 from admission.base.names import WorkloadKey
-from admission.controller.queues.configuration import Configuration
+from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.seeing.informers import Informer
 from admission.controller.seeing.object_cache import version
 from admission.controller.watched_owners.held import HeldOwners
@@ -24,14 +24,14 @@ from admission.controller.watched_owners.index import Subject
 from admission.controller.watched_owners.owners import Decide
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.workloads.workloadindex import WorkloadIndex
-from admission.controller.writing.api_requests import ApiRequest, Operation
+from admission.controller.writing.api_requests import ApiRequest, WritePurpose
 from admission.controller.writing.work_queue import WorkQueue
 from admission.kube import resources
 from admission.objects import views
 from admission.owners import row_owner, train_job
 from admission.owners.framework import Integration
 from admission.owners.row_owner import Held
-from admission.owners.train_job import Document, TrainJobOwner
+from admission.owners.train_job import TrainJobDocument, TrainJobOwner
 from admission.reasons import kueue, ours
 
 _PATIENCE: Final = timedelta(seconds=10)
@@ -52,14 +52,14 @@ class _Made(NamedTuple):
     is_there: bool = True
 
 
-class TrainJobs(HeldOwners[Held, Document]):
+class TrainJobs(HeldOwners[Held, TrainJobDocument]):
     """TrainJobs with a queue."""
 
     def __init__(
         self,
-        integration: Integration[Held, Document],
+        integration: Integration[Held, TrainJobDocument],
         workloads: WorkloadIndex,
-        configuration: Configuration,
+        configuration: WatchedConfiguration,
         events: Events,
         clock: Clock,
         look_at: Callable[[Iterable[WorkloadKey]], None],
@@ -80,52 +80,52 @@ class TrainJobs(HeldOwners[Held, Document]):
             running,
             queue,
         )
-        made = Informer("JobSet", self._see_made, self._lose_made)
-        self.informers = {**self.informers, resources.JOB_SETS_OF_TRAIN_JOBS: made}
+        informer = Informer("JobSet", self._see_made, self._lose_made)
+        self.informers = {**self.informers, resources.JOB_SETS_OF_TRAIN_JOBS: informer}
 
-    def _view(self, found: Document | Held) -> Held:
+    def _view(self, document: TrainJobDocument | Held) -> Held:
         """Return a TrainJob with the JobSet that was made of it as it is.
 
         After a restore the JobSet has what the last admission gave until the trainer has changed
         it; so long that of before the admission counts.
         """
-        if isinstance(found, Held):
-            return found
-        known = self._made.get(found.metadata.uid)
-        if known is None:
-            return self._as_held(found)
-        is_behind = train_job.is_marked(known.latest.spec) and not train_job.is_given(found)
-        made = known.plain if is_behind else known.latest
-        spec = None if made is None else made.spec
-        return self._as_held(msgspec.structs.replace(found, made=spec))
+        if isinstance(document, Held):
+            return document
+        job_set = self._made.get(document.metadata.uid)
+        if job_set is None:
+            return self._as_held(document)
+        is_behind = train_job.is_marked(job_set.latest.spec) and not train_job.is_given(document)
+        job_set_view = job_set.plain if is_behind else job_set.latest
+        spec = None if job_set_view is None else job_set_view.spec
+        return self._as_held(msgspec.structs.replace(document, made=spec))
 
     def _see_made(self, job_set: row_owner.Document) -> None:
         owner = job_set.metadata.controller()
         if owner is None or not self._kind.is_of(owner):
             return
-        known = self._made.get(owner.uid)
-        if known is not None and version(job_set) <= version(known.latest):
+        made_before = self._made.get(owner.uid)
+        if made_before is not None and version(job_set) <= version(made_before.latest):
             return
-        before = None if known is None else known.plain
+        before = None if made_before is None else made_before.plain
         plain = before if train_job.is_marked(job_set.spec) else job_set
         self._made[owner.uid] = _Made(job_set, plain)
         key = self._key_of(job_set, owner)
         view = self.index.get(key)
         if view is not None and view.metadata.uid == owner.uid:
-            read = self._view(cast(Document, view.document))
+            read = self._view(cast(TrainJobDocument, view.document))
             self.index.reread(key, read)
             self._tell_running(key, read)
 
     def _lose_made(self, gone: views.Object) -> None:
         """The trainer makes another one, and until then nothing changes."""
         owner = gone.metadata.controller()
-        known = None if owner is None else self._made.get(owner.uid)
-        if owner is None or known is None or known.latest.metadata.uid != gone.metadata.uid:
+        job_set = None if owner is None else self._made.get(owner.uid)
+        if owner is None or job_set is None or job_set.latest.metadata.uid != gone.metadata.uid:
             return
         if self.index.get(self._key_of(gone, owner)) is None:
             del self._made[owner.uid]
         else:
-            self._made[owner.uid] = known._replace(is_there=False)
+            self._made[owner.uid] = job_set._replace(is_there=False)
 
     def _key_of(self, job_set: views.Object, owner: views.OwnerReference) -> WorkloadKey:
         """Return the key of the TrainJob that controls a JobSet."""
@@ -136,8 +136,8 @@ class TrainJobs(HeldOwners[Held, Document]):
     @override
     def on_delete(self, gone: views.Object, *, for_good: bool = False) -> None:
         super().on_delete(gone, for_good=for_good)
-        known = self._made.get(gone.metadata.uid)
-        if known is not None and not known.is_there:
+        job_set = self._made.get(gone.metadata.uid)
+        if job_set is not None and not job_set.is_there:
             del self._made[gone.metadata.uid]
 
     @override
@@ -154,10 +154,12 @@ class TrainJobs(HeldOwners[Held, Document]):
     def _without_job_set(self, key: WorkloadKey, owner: TrainJobOwner) -> ApiRequest | None:
         """Hold a TrainJob until its JobSet can be seen, and say so after a while."""
         if not owner.is_held():
-            told = (events.stopped(kueue.WORKLOAD_MISSING.message),)
-            return self._patch(key, owner, Operation.STOP_OWNER, owner.suspend(), told=told)
+            announced = (events.stopped(kueue.WORKLOAD_MISSING.message),)
+            return self._patch(
+                key, owner, WritePurpose.STOP_OWNER, owner.suspend(), announced=announced
+            )
         if not owner.is_labelling():
-            return self._patch(key, owner, Operation.RESTORE_OWNER, owner.restore(None))
+            return self._patch(key, owner, WritePurpose.RESTORE_OWNER, owner.restore(None))
         now, created = self._clock.now(), owner.view.metadata.creation_timestamp
         due = now if created is None else clocks.from_wire(created) + _PATIENCE
         if now < due:

@@ -30,15 +30,15 @@ class Unreviewed:
         self._is_held = is_held
         self._marks: dict[WorkloadKey, dict[str, str]] = {}
 
-    def on_update(self, key: WorkloadKey, found: views.Object) -> bool:
+    def on_update(self, key: WorkloadKey, document: views.Object) -> bool:
         """Take a sight of a pod. Return whether it is to be completed before anything else."""
-        if not pod_owner.is_unreviewed(found):
+        if not pod_owner.is_unreviewed(document):
             return False
-        if names.ROLE_HASH in (found.metadata.annotations or {}):
+        if names.ROLE_HASH in (document.metadata.annotations or {}):
             self._marks.pop(key, None)
-        elif isinstance(found, views.PodDocument):
-            self._marks[key] = self._made(found)
-        return isinstance(found, views.PodDocument | views.Pod) and self._lacks(key, found)
+        elif isinstance(document, views.PodDocument):
+            self._marks[key] = self._made(document)
+        return isinstance(document, views.PodDocument | views.Pod) and self._lacks(key, document)
 
     def forget(self, key: WorkloadKey) -> None:
         """Forget a pod that is gone."""
@@ -56,22 +56,22 @@ class Unreviewed:
         """Return what is still to be said on a pod; None where it is said."""
         if not pod_owner.is_unreviewed(pod) or pod_owner.is_said_unreviewed(pod):
             return None
-        asked = (key for key in pod.metadata.annotations or {} if key.startswith(_ASKS))
-        return ours.not_reviewed(sorted(asked))
+        annotations_read = (key for key in pod.metadata.annotations or {} if key.startswith(_ASKS))
+        return ours.not_reviewed(sorted(annotations_read))
 
     def _lacks(self, key: WorkloadKey, pod: views.PodDocument | views.Pod) -> bool:
         return key in self._marks or not pod_owner.is_said_unreviewed(pod)
 
-    def _made(self, found: views.PodDocument) -> dict[str, str]:
-        pod = reviewed_pod.Pod(
-            metadata=found.metadata, spec=reviewed_pod.from_dict({"spec": found.spec}).spec
+    def _made(self, document: views.PodDocument) -> dict[str, str]:
+        pod = reviewed_pod.ReviewedPod(
+            metadata=document.metadata, spec=reviewed_pod.from_dict({"spec": document.spec}).spec
         )
         marks = {names.ROLE_HASH: role_hash.of(pod.spec)}
         if pod.has_gate(names.TOPOLOGY_GATE):
             marks[names.FOREIGN_TOPOLOGY_GATE] = "true"
-        controller = found.metadata.controller()
+        controller = document.metadata.controller()
         is_of_held = controller is not None and self._is_held(controller)
-        gang = pod.gang() or (None if is_of_held else gangs.of_controller(found.metadata))
-        if gang is not None and not pod_owner.group_name(found):
+        gang = pod.gang() or (None if is_of_held else gangs.of_controller(document.metadata))
+        if gang is not None and not pod_owner.group_name(document):
             marks[names.POD_GROUP_OBJECT] = gang.text()
         return marks

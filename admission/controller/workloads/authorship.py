@@ -32,10 +32,10 @@ class ForeignReservations:
 
     def ask(self) -> tuple[WorkloadKey, ...]:
         """Mark the fresh ones as of unknown author, and return them, sorted."""
-        found = tuple(sorted(self._fresh))
-        self._unattributed.update(found)
+        fresh = tuple(sorted(self._fresh))
+        self._unattributed.update(fresh)
         self._fresh.clear()
-        return found
+        return fresh
 
     def clear(self) -> None:
         """Ask nobody about the fresh ones: they stand, or all reservations were looked at."""

@@ -17,7 +17,7 @@ from admission.objects.workload import AdmissionCheckState, Workload
 from admission.reasons import kueue, people
 
 
-class State(StrEnum):
+class CheckStateName(StrEnum):
     """State of a check; anything else counts as not ready."""
 
     PENDING = "Pending"
@@ -53,25 +53,32 @@ def synced(workload: Workload, names: Iterable[str], now: datetime) -> list[dict
     In whatever order: who applies a state may put it elsewhere, and would again.
     """
     present = {check.name: check for check in workload.status.admission_checks or ()}
-    wanted = tuple(names)
-    if present.keys() == set(wanted):
+    names_listed = tuple(names)
+    if present.keys() == set(names_listed):
         return None
-    fresh = {"state": State.PENDING, "message": "", "lastTransitionTime": clock.to_wire(now)}
+    fresh = {
+        "state": CheckStateName.PENDING,
+        "message": "",
+        "lastTransitionTime": clock.to_wire(now),
+    }
     return [
-        to_wire(present[name]) if name in present else {"name": name, **fresh} for name in wanted
+        to_wire(present[name]) if name in present else {"name": name, **fresh}
+        for name in names_listed
     ]
 
 
 def all_ready(workload: Workload, names: Iterable[str]) -> bool:
     """Return whether every one of the checks is Ready."""
-    ready = {c.name for c in workload.status.admission_checks or () if c.state == State.READY}
+    ready = {
+        c.name for c in workload.status.admission_checks or () if c.state == CheckStateName.READY
+    }
     return ready.issuperset(names)
 
 
-def in_state(workload: Workload, state: State) -> tuple[AdmissionCheckState, ...]:
+def in_state(workload: Workload, state: CheckStateName) -> tuple[AdmissionCheckState, ...]:
     """Return the checks in a state, by name."""
-    found = workload.status.admission_checks or ()
-    return tuple(sorted((c for c in found if c.state == state), key=lambda check: check.name))
+    states = workload.status.admission_checks or ()
+    return tuple(sorted((c for c in states if c.state == state), key=lambda check: check.name))
 
 
 def waits(workload: Workload) -> Text | None:
@@ -79,22 +86,26 @@ def waits(workload: Workload) -> Text | None:
     is_reserved = workload.status.admission is not None and not workload.is_pending()
     if not is_reserved or workload.status.is_true(conditions.ADMITTED):
         return None
-    found = (c for c in workload.status.admission_checks or () if c.state != State.READY)
-    still = [(check.name, check.message) for check in sorted(found, key=lambda check: check.name)]
+    waiting = (
+        c for c in workload.status.admission_checks or () if c.state != CheckStateName.READY
+    )
+    still = [
+        (check.name, check.message) for check in sorted(waiting, key=lambda check: check.name)
+    ]
     return people.waits_for_checks(still) if still else None
 
 
-def summary(found: Iterable[AdmissionCheckState], state: State) -> str:
+def summary(states: Iterable[AdmissionCheckState], state: CheckStateName) -> str:
     """Return the part of a message that names the checks in a state."""
-    return kueue.checks_in_state(((one.name, one.message) for one in found), state)
+    return kueue.checks_in_state(((state_.name, state_.message) for state_ in states), state)
 
 
-def retry_at(found: Iterable[AdmissionCheckState]) -> datetime | None:
+def retry_at(states: Iterable[AdmissionCheckState]) -> datetime | None:
     """Return when the last of the retrying checks may be tried again; None for at once."""
     moments = [
         clock.from_wire(check.last_transition_time)
         + timedelta(seconds=check.requeue_after_seconds)
-        for check in found
+        for check in states
         if check.requeue_after_seconds and check.last_transition_time
     ]
     return max(moments, default=None)
@@ -105,10 +116,10 @@ def reset(workload: Workload, now: datetime) -> list[dict[str, Any]] | None:
 
     A check that asked for a retry counts it; updates for pods are dropped.
     """
-    found = workload.status.admission_checks
-    if not found:
+    states = workload.status.admission_checks
+    if not states:
         return None
-    return [_reset(check, now) for check in found]
+    return [_reset(check, now) for check in states]
 
 
 def to_wire(check: AdmissionCheckState) -> dict[str, Any]:
@@ -118,15 +129,15 @@ def to_wire(check: AdmissionCheckState) -> dict[str, Any]:
 
 
 def _reset(check: AdmissionCheckState, now: datetime) -> dict[str, Any]:
-    if check.state == State.PENDING:
+    if check.state == CheckStateName.PENDING:
         return to_wire(check)
     document = to_wire(check)
     document.pop("podSetUpdates", None)
     document.pop("retryCount", None)
-    if check.state == State.RETRY:
+    if check.state == CheckStateName.RETRY:
         document["retryCount"] = (check.retry_count or 0) + 1
     return document | {
-        "state": State.PENDING,
+        "state": CheckStateName.PENDING,
         "message": kueue.check_reset(check.state),
         "lastTransitionTime": clock.to_wire(now),
     }

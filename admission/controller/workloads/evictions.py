@@ -79,10 +79,10 @@ def told(
 
 def tells(workload: Workload, evicted: decisions.Evict) -> bool:
     """Return whether `preempt` was written for this decision."""
-    found = workload.status.condition(conditions.PREEMPTED)
+    preempted = workload.status.condition(conditions.PREEMPTED)
     message = kueue.message(evicted.why)
-    told = found is not None and (found.status, found.message) == ("True", message)
-    return told and workload.status.is_true(conditions.EVICTED)
+    is_told = preempted is not None and (preempted.status, preempted.message) == ("True", message)
+    return is_told and workload.status.is_true(conditions.EVICTED)
 
 
 def evict(
@@ -127,7 +127,7 @@ def contradicted(workload: Workload, text: Text, now: datetime) -> dict[str, Any
     """Evict a Workload that could not be started as it was admitted, and have it wait a while."""
     stats = workload.status.scheduling_stats
     listed = (stats.evictions if stats else None) or ()
-    before = sum(one.count for one in listed if one.reason == text.reason)
+    before = sum(eviction.count for eviction in listed if eviction.reason == text.reason)
     seconds = min(_FIRST_PAUSE << min(before, _MOST_DOUBLINGS), _LONGEST_PAUSE)
     until = now + timedelta(seconds=seconds)
     state = {"requeueState": {"requeueAt": clock.to_wire(until)}}
@@ -217,11 +217,11 @@ def _counted(
         base, cause = conditions.eviction_cause(reason)
     stats = workload.status.scheduling_stats
     listed = (stats.evictions if stats else None) or ()
-    found = {(one.reason, one.underlying_cause): one for one in listed}
-    told = [found.pop(key) for key in tuple(found) if key[0] == names.PREEMPTED_BY]
-    known = found.get((base, cause), EvictionCount(reason=base, underlying_cause=cause))
-    found[base, cause] = msgspec.structs.replace(known, count=known.count + 1)
-    counted = [msgspec.to_builtins(found[key]) for key in sorted(found)]
+    counts = {(count.reason, count.underlying_cause): count for count in listed}
+    preemptions = [counts.pop(key) for key in tuple(counts) if key[0] == names.PREEMPTED_BY]
+    count_before = counts.get((base, cause), EvictionCount(reason=base, underlying_cause=cause))
+    counts[base, cause] = msgspec.structs.replace(count_before, count=count_before.count + 1)
+    counted = [msgspec.to_builtins(counts[key]) for key in sorted(counts)]
     if past is None:
-        return [*counted, *map(msgspec.to_builtins, told)]
+        return [*counted, *map(msgspec.to_builtins, preemptions)]
     return [*counted, *past_preemptions.document(past)]

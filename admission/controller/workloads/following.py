@@ -12,7 +12,7 @@ from admission.base.names import WorkloadKey
 from admission.objects.workload import Workload
 
 
-class Following:
+class PrioritySync:
     """Workloads whose class may have changed since they were written."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from admission.base.events import Event
 from admission.base.why import MemberCounts
 from admission.config.kueue_configuration import RequeuingStrategy, WaitForPodsReady
 from admission.controller.workloads import evictions, rules
-from admission.controller.workloads.rules import Change, Surroundings
+from admission.controller.workloads.rules import WorkloadChange, WorkloadContext
 from admission.objects import condition_list, views
 from admission.objects.workload import Workload
 from admission.reasons import kueue, ours, people
@@ -57,23 +57,26 @@ def waiting(
     return WaitForPodsReady(timeout=of_several) if is_limited else None
 
 
-def tell(workload: Workload, around: Surroundings) -> Change | None:
+def tell(workload: Workload, around: WorkloadContext) -> WorkloadChange | None:
     """Return the condition PodsReady of a Workload whose pods we know.
 
     Where there is no limit it is written only of pods that cannot run, and once they do.
     """
-    known = workload.status.condition(conditions.PODS_READY)
+    ready = workload.status.condition(conditions.PODS_READY)
     if around.pods_ready is None:
         return None
-    if around.waiting is None and known is None and around.pods_ready:
+    if around.waiting is None and ready is None and around.pods_ready:
         return None
     reason = _reason(workload, ready=around.pods_ready)
     text, event = kueue.pods_ready(reason), None
     if around.members is not None and not around.pods_ready:
-        told, was_ready = told_at(workload, around), known is not None and known.status == "True"
-        if told is not None and told <= around.now:
+        told_moment, was_ready = (
+            told_at(workload, around),
+            ready is not None and ready.status == "True",
+        )
+        if told_moment is not None and told_moment <= around.now:
             text = kueue.pods_ready(reason, people.hint(around.members))
-            if not _is_told(known):
+            if not _is_told(ready):
                 event = _cannot_run(workload, around, around.members)
         elif not was_ready or workload.status.is_true(conditions.ADMITTED):
             return None
@@ -84,10 +87,10 @@ def tell(workload: Workload, around: Surroundings) -> Change | None:
         now=around.now,
         generation=workload.metadata.generation,
     )
-    is_same = known is not None and (known.status, known.reason) == (condition.status, reason)
-    if known is not None and is_same and (around.members is None or known.message == text.message):
+    is_same = ready is not None and (ready.status, ready.reason) == (condition.status, reason)
+    if ready is not None and is_same and (around.members is None or ready.message == text.message):
         return None
-    return Change(
+    return WorkloadChange(
         status={"conditions": condition_list.merged(workload, condition)},
         event=event,
         tells_owner=True,
@@ -101,7 +104,7 @@ def _is_told(condition: views.Condition | None) -> bool:
     return condition.message != kueue.pods_ready(PodsReadyReason(condition.reason)).message
 
 
-def _cannot_run(workload: Workload, around: Surroundings, members: MemberCounts) -> Event:
+def _cannot_run(workload: Workload, around: WorkloadContext, members: MemberCounts) -> Event:
     """Return the event for the owner of a Workload that holds quota but cannot run."""
     owner = workload.metadata.controller()
     amounts: dict[str, int] = {}
@@ -123,14 +126,14 @@ def _cannot_run(workload: Workload, around: Surroundings, members: MemberCounts)
     )
 
 
-def tell_refusal(workload: Workload, around: Surroundings) -> Change | None:
+def tell_refusal(workload: Workload, around: WorkloadContext) -> WorkloadChange | None:
     """Return the condition StartRefused of a Workload whose owner the server does not start."""
     stored = workload.status.condition(conditions.START_REFUSED)
     if not around.refusal or not rules.is_settled(workload):
         if stored is None:
             return None
         kept = condition_list.merged(workload, without=conditions.START_REFUSED)
-        return Change(status={"conditions": kept})
+        return WorkloadChange(status={"conditions": kept})
     text = ours.start_refused(around.refusal)
     condition = condition_list.make(
         conditions.START_REFUSED,
@@ -142,10 +145,12 @@ def tell_refusal(workload: Workload, around: Surroundings) -> Change | None:
     if stored is not None and stored.message == condition.message:
         return None
     event = events.start_refused(text.message) if stored is None else None
-    return Change(status={"conditions": condition_list.merged(workload, condition)}, event=event)
+    return WorkloadChange(
+        status={"conditions": condition_list.merged(workload, condition)}, event=event
+    )
 
 
-def told_at(workload: Workload, around: Surroundings) -> datetime | None:
+def told_at(workload: Workload, around: WorkloadContext) -> datetime | None:
     """Return when a Workload says which of its pods are missing; None for never.
 
     Pods come one after the other: nothing is said until half a minute after the last change. Where
@@ -156,20 +161,20 @@ def told_at(workload: Workload, around: Surroundings) -> datetime | None:
     members, since = around.members, _admitted_at(workload)
     if members is None or since is None or around.pods_ready:
         return None
-    known = workload.status.condition(conditions.PODS_READY)
-    was_ready = known is not None and known.reason != PodsReadyReason.WAIT_FOR_START
+    ready = workload.status.condition(conditions.PODS_READY)
+    was_ready = ready is not None and ready.reason != PodsReadyReason.WAIT_FOR_START
     if not was_ready and not members.is_stuck:
         return None
-    is_first = not _is_told(known)
+    is_first = not _is_told(ready)
     quiet = _SOON if is_first and members.is_explained else _QUIET
-    told = max(since, around.members_changed_at or since) + quiet
+    due_at = max(since, around.members_changed_at or since) + quiet
     first = around.members_changing_since
     if first is None or not (is_first and members.is_explained):
-        return told
-    return min(told, max(since, first) + _LATEST)
+        return due_at
+    return min(due_at, max(since, first) + _LATEST)
 
 
-def limit(workload: Workload, around: Surroundings) -> Change | None:
+def limit(workload: Workload, around: WorkloadContext) -> WorkloadChange | None:
     """Return the eviction of a Workload whose pods are not ready in time, at last deactivation."""
     settings, end = around.waiting, due(workload, around.waiting)
     if settings is None or end is None or end > around.now or around.pods_ready:

@@ -1,7 +1,7 @@
 """Owners that were admitted and that the API server refuses to have started."""
 
 from admission.base.names import WorkloadKey
-from admission.controller.writing.api_requests import Operation, Outcome, Result
+from admission.controller.writing.api_requests import RequestResult, Result, WritePurpose
 from admission.kube import errors
 
 
@@ -16,9 +16,9 @@ class Refusals:
         """Return the last refusal to start the owner of a Workload; empty if there is none."""
         return self._said.get(key, "")
 
-    def complete(self, key: WorkloadKey, outcome: Outcome) -> None:
+    def complete(self, key: WorkloadKey, outcome: RequestResult) -> None:
         """Take what came of a write about a Workload or its owner."""
-        if outcome.request.operation is not Operation.START_OWNER:
+        if outcome.request.operation is not WritePurpose.START_OWNER:
             return
         if outcome.result is Result.REFUSED and not errors.is_failed_test(outcome.error):
             self._said[key] = str(outcome.error)

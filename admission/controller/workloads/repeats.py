@@ -28,7 +28,7 @@ def of_reservation(workload: Workload) -> Iterator[Event]:
 
 def of_gates(workload: Workload) -> Iterator[Event]:
     """Yield events of the reason just written why a Workload has no quota, such as its gates."""
-    found = workload.status.condition(conditions.QUOTA_RESERVED)
-    is_waiting = found is not None and found.status != "True"
-    if found is not None and is_waiting and found.reason == WaitReason.ADMISSION_GATED:
+    reserved = workload.status.condition(conditions.QUOTA_RESERVED)
+    is_waiting = reserved is not None and reserved.status != "True"
+    if reserved is not None and is_waiting and reserved.reason == WaitReason.ADMISSION_GATED:
         yield events.gated(gates_of(workload))

@@ -10,8 +10,8 @@ from typing import Final
 from admission.base import clock, conditions, events, names
 from admission.config.kueue_configuration import WorkloadRetention
 from admission.controller.workloads import rules, statuses
-from admission.controller.workloads.rules import Change, Surroundings
-from admission.controller.writing.api_requests import Operation
+from admission.controller.workloads.rules import WorkloadChange, WorkloadContext
+from admission.controller.writing.api_requests import WritePurpose
 from admission.objects import views
 from admission.objects.workload import Workload
 from admission.reasons import kueue
@@ -22,7 +22,7 @@ _ORPHANS_KEPT: Final = timedelta(hours=1)
 """After its end, for how long a Workload is kept whose owner has left it."""
 
 
-def end(workload: Workload, around: Surroundings) -> Change | None:
+def end(workload: Workload, around: WorkloadContext) -> WorkloadChange | None:
     """Return the change that is due on a Workload that is finished or being deleted, if any."""
     is_orphan = not workload.metadata.owner_references
     if workload.metadata.deletion_timestamp:
@@ -34,25 +34,25 @@ def end(workload: Workload, around: Surroundings) -> Change | None:
     moment = _finished_end(workload, around.settings.object_retention_policies.workloads)
     if moment is None or moment > around.now:
         return None
-    return _release(workload) or Change(
-        operation=Operation.DELETE_WORKLOAD, event=events.deleted_finished()
+    return _release(workload) or WorkloadChange(
+        operation=WritePurpose.DELETE_WORKLOAD, event=events.deleted_finished()
     )
 
 
-def finish_orphan(workload: Workload, around: Surroundings) -> Change | None:
+def finish_orphan(workload: Workload, around: WorkloadContext) -> WorkloadChange | None:
     """Return the end of a Workload that was made for a Job, but has no owner."""
     if not _is_left(workload):
         return None
     status = statuses.finish(workload, *kueue.OWNER_NOT_FOUND, around.now)
-    return Change(operation=Operation.FINISH_WORKLOAD, status=status)
+    return WorkloadChange(operation=WritePurpose.FINISH_WORKLOAD, status=status)
 
 
-def delete_owner(workload: Workload, around: Surroundings) -> Change | None:
+def delete_owner(workload: Workload, around: WorkloadContext) -> WorkloadChange | None:
     """Return the deletion, after a while, of the owner of a Workload that we deactivated."""
     moment = _owner_end(workload, around.settings.object_retention_policies.workloads)
     if moment is None or moment > around.now:
         return None
-    return Change(operation=Operation.DELETE_OWNER, event=events.deleted_owner())
+    return WorkloadChange(operation=WritePurpose.DELETE_OWNER, event=events.deleted_owner())
 
 
 def due(workload: Workload, settings: WorkloadRetention) -> datetime | None:
@@ -61,13 +61,13 @@ def due(workload: Workload, settings: WorkloadRetention) -> datetime | None:
 
 
 def _finished_end(workload: Workload, settings: WorkloadRetention) -> datetime | None:
-    found = workload.status.condition(conditions.FINISHED)
-    if found is None or found.status != "True":
+    finished = workload.status.condition(conditions.FINISHED)
+    if finished is None or finished.status != "True":
         return None
     kept = settings.after_finished
-    if found.reason == kueue.OWNER_NOT_FOUND.reason and _is_left(workload):
+    if finished.reason == kueue.OWNER_NOT_FOUND.reason and _is_left(workload):
         kept = _ORPHANS_KEPT if kept is None else min(kept, _ORPHANS_KEPT)
-    return _after(found, kept)
+    return _after(finished, kept)
 
 
 def _is_left(workload: Workload) -> bool:
@@ -77,16 +77,16 @@ def _is_left(workload: Workload) -> bool:
 
 
 def _owner_end(workload: Workload, settings: WorkloadRetention) -> datetime | None:
-    found = workload.status.condition(conditions.EVICTED)
+    evicted = workload.status.condition(conditions.EVICTED)
     is_over = workload.status.is_true(conditions.FINISHED)
-    if found is None or found.status != "True" or is_over or rules.is_active(workload):
+    if evicted is None or evicted.status != "True" or is_over or rules.is_active(workload):
         return None
     owner = workload.metadata.controller()
     if owner is None or (owner.api_version, owner.kind) not in _OWNERS:
         return None
-    if not found.reason.startswith(conditions.DEACTIVATED_BY_PROGRAM):
+    if not evicted.reason.startswith(conditions.DEACTIVATED_BY_PROGRAM):
         return None
-    return _after(found, settings.after_deactivated_by_kueue)
+    return _after(evicted, settings.after_deactivated_by_kueue)
 
 
 def _after(condition: views.Condition, time: timedelta | None) -> datetime | None:
@@ -95,10 +95,10 @@ def _after(condition: views.Condition, time: timedelta | None) -> datetime | Non
     return clock.from_wire(condition.last_transition_time) + time
 
 
-def _release(workload: Workload) -> Change | None:
+def _release(workload: Workload) -> WorkloadChange | None:
     """Takes our finalizer off, where it is."""
-    found = workload.metadata.finalizers or ()
-    if names.RESOURCE_IN_USE not in found:
+    finalizers = workload.metadata.finalizers or ()
+    if names.RESOURCE_IN_USE not in finalizers:
         return None
-    left = tuple(one for one in found if one != names.RESOURCE_IN_USE)
-    return Change(operation=Operation.LET_WORKLOAD_GO, finalizers=left)
+    left = tuple(finalizer for finalizer in finalizers if finalizer != names.RESOURCE_IN_USE)
+    return WorkloadChange(operation=WritePurpose.LET_WORKLOAD_GO, finalizers=left)

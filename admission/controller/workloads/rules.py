@@ -10,7 +10,7 @@ from admission.base.conditions import Text
 from admission.base.events import Event
 from admission.base.why import MemberCounts
 from admission.config.kueue_configuration import Configuration, WaitForPodsReady
-from admission.controller.writing.api_requests import Operation
+from admission.controller.writing.api_requests import WritePurpose
 from admission.objects import condition_list
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
@@ -18,7 +18,7 @@ from admission.objects.workload import Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class WorkloadContext:
     """The context that decides about a Workload, besides the Workload itself.
 
     Attributes:
@@ -49,7 +49,7 @@ class Surroundings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class WorkloadChange:
     """What is to be written; one of status, spec and finalizers, or a deletion.
 
     Attributes:
@@ -61,7 +61,7 @@ class Change:
         tells_owner: whether the event is on the owner, though it is not deleted.
     """
 
-    operation: Operation = Operation.KEEP_UP
+    operation: WritePurpose = WritePurpose.KEEP_UP
     status: dict[str, Any] | None = None
     spec: dict[str, Any] | None = None
     finalizers: tuple[str, ...] | None = None
@@ -69,7 +69,7 @@ class Change:
     tells_owner: bool = False
 
 
-Rule = Callable[[Workload, Surroundings], Change | None]
+Rule = Callable[[Workload, WorkloadContext], WorkloadChange | None]
 
 
 def is_active(workload: Workload) -> bool:
@@ -91,7 +91,7 @@ def target(
     text: Text,
     now: datetime,
     event: Event | None = None,
-) -> Change:
+) -> WorkloadChange:
     """Return the change that deactivates a Workload."""
     condition = condition_list.make(
         conditions.DEACTIVATION_TARGET,
@@ -100,11 +100,13 @@ def target(
         now=now,
         generation=workload.metadata.generation,
     )
-    return Change(status={"conditions": condition_list.merged(workload, condition)}, event=event)
+    return WorkloadChange(
+        status={"conditions": condition_list.merged(workload, condition)}, event=event
+    )
 
 
-def eviction(workload: Workload, status: dict[str, Any], text: Text) -> Change:
+def eviction(workload: Workload, status: dict[str, Any], text: Text) -> WorkloadChange:
     """Return an eviction; one of a Workload without quota is no news."""
     reserved = workload.status.is_true(conditions.QUOTA_RESERVED)
     event = events.evicted(*text) if reserved else None
-    return Change(operation=Operation.EVICT, status=status, event=event)
+    return WorkloadChange(operation=WritePurpose.EVICT, status=status, event=event)

@@ -9,10 +9,10 @@ from admission.objects.workload import Workload
 
 def moment(workload: Workload, kind: str, *, status: str = "True") -> datetime | None:
     """Return since when a condition has the status; None where it has another one."""
-    found = workload.status.condition(kind)
-    if found is None or found.status != status or not found.last_transition_time:
+    condition = workload.status.condition(kind)
+    if condition is None or condition.status != status or not condition.last_transition_time:
         return None
-    return clock.from_wire(found.last_transition_time)
+    return clock.from_wire(condition.last_transition_time)
 
 
 def seconds_between(workload: Workload, start: str, end: str) -> float:

@@ -12,17 +12,17 @@ from admission.base import clock, conditions, durations, events, names
 from admission.base.conditions import EvictionReason, Text, WaitReason
 from admission.base.why import Deactivated, GatesCleared, QueueGone, QueueStopped
 from admission.controller.workloads import checks, evictions, readiness, retention, times
-from admission.controller.workloads.checks import State
+from admission.controller.workloads.checks import CheckStateName
 from admission.controller.workloads.rules import (
-    Change,
     Rule,
-    Surroundings,
+    WorkloadChange,
+    WorkloadContext,
     eviction,
     is_active,
     is_settled,
     target,
 )
-from admission.controller.writing.api_requests import Operation
+from admission.controller.writing.api_requests import WritePurpose
 from admission.objects import condition_list, run_times, views
 from admission.objects.workload import Workload
 from admission.reasons import kueue, ours
@@ -37,7 +37,7 @@ _AFTER_BACKOFF: Final = frozenset(
 )
 
 
-def next_change(workload: Workload, around: Surroundings) -> Change | None:
+def next_change(workload: Workload, around: WorkloadContext) -> WorkloadChange | None:
     """Return the first change that a rule asks for."""
     if workload.metadata.deletion_timestamp or workload.status.is_true(conditions.FINISHED):
         return retention.end(workload, around)
@@ -48,7 +48,7 @@ def next_change(workload: Workload, around: Surroundings) -> Change | None:
     return None
 
 
-def next_due(workload: Workload, around: Surroundings) -> datetime | None:
+def next_due(workload: Workload, around: WorkloadContext) -> datetime | None:
     """Return when a rule will apply if nothing changes; None for never."""
     settings = around.settings
     kept = retention.due(workload, settings.object_retention_policies.workloads)
@@ -68,18 +68,18 @@ def next_due(workload: Workload, around: Surroundings) -> datetime | None:
 # --------------------------------------------------------------------------------------- rules
 
 
-def _follow_priority_class(_: Workload, around: Surroundings) -> Change | None:
+def _follow_priority_class(_: Workload, around: WorkloadContext) -> WorkloadChange | None:
     """A new value of a WorkloadPriorityClass reaches the Workloads that name it."""
-    return None if around.priority is None else Change(spec={"priority": around.priority})
+    return None if around.priority is None else WorkloadChange(spec={"priority": around.priority})
 
 
-def _deactivate(workload: Workload, _: Surroundings) -> Change | None:
+def _deactivate(workload: Workload, _: WorkloadContext) -> WorkloadChange | None:
     """A deactivation target becomes ``spec.active: false``."""
     target = workload.status.is_true(conditions.DEACTIVATION_TARGET)
-    return Change(spec={"active": False}) if target and is_active(workload) else None
+    return WorkloadChange(spec={"active": False}) if target and is_active(workload) else None
 
 
-def _evict_inactive(workload: Workload, around: Surroundings) -> Change | None:
+def _evict_inactive(workload: Workload, around: WorkloadContext) -> WorkloadChange | None:
     """An inactive Workload is evicted, whether it holds quota or not."""
     if is_active(workload):
         return None
@@ -98,42 +98,42 @@ def _evict_inactive(workload: Workload, around: Surroundings) -> Change | None:
     return eviction(workload, status | {"requeueState": None}, text)
 
 
-def _forget_backoff(workload: Workload) -> Change | None:
+def _forget_backoff(workload: Workload) -> WorkloadChange | None:
     """Of a Workload that was evicted before it was deactivated: what led there is over."""
-    found = workload.status
-    if found.condition(conditions.DEACTIVATION_TARGET) is None and found.requeue_state is None:
+    status = workload.status
+    if status.condition(conditions.DEACTIVATION_TARGET) is None and status.requeue_state is None:
         return None
     kept = condition_list.merged(workload, without=conditions.DEACTIVATION_TARGET)
-    return Change(status={"conditions": kept, "requeueState": None})
+    return WorkloadChange(status={"conditions": kept, "requeueState": None})
 
 
-def _reactivate(workload: Workload, around: Surroundings) -> Change | None:
+def _reactivate(workload: Workload, around: WorkloadContext) -> WorkloadChange | None:
     """An active Workload that was deactivated may be tried again.
 
     Differs: also after ``DeactivatedDueTo<cause>``, where Kueue leaves it parked for ever.
     """
-    held = _held_back(workload)
-    if held is None or not is_active(workload):
+    condition = _held_back(workload)
+    if condition is None or not is_active(workload):
         return None
-    if not held.reason.startswith(EvictionReason.DEACTIVATED):
+    if not condition.reason.startswith(EvictionReason.DEACTIVATED):
         return None
     return _requeue(workload, kueue.REACTIVATED, around.now)
 
 
-def _end_backoff(workload: Workload, around: Surroundings) -> Change | None:
+def _end_backoff(workload: Workload, around: WorkloadContext) -> WorkloadChange | None:
     """After the backoff of an eviction the Workload may be tried again."""
-    held = _held_back(workload)
-    if held is None or held.reason not in _AFTER_BACKOFF or not is_active(workload):
+    condition = _held_back(workload)
+    if condition is None or condition.reason not in _AFTER_BACKOFF or not is_active(workload):
         return None
     end = _backoff_end(workload)
-    if end is not None and end > around.now and not _asks_anew(workload, held):
+    if end is not None and end > around.now and not _asks_anew(workload, condition):
         return None
     change = _requeue(workload, kueue.BACKOFF_FINISHED, around.now)
     status = change.status or {}
-    return Change(status=status | {"requeueState": {"requeueAt": None}})
+    return WorkloadChange(status=status | {"requeueState": {"requeueAt": None}})
 
 
-def _drop_past_backoff(workload: Workload, around: Surroundings) -> Change | None:
+def _drop_past_backoff(workload: Workload, around: WorkloadContext) -> WorkloadChange | None:
     """A time until which a Workload was not to be tried goes once it is over.
 
     Also where something else ended the eviction before.
@@ -141,76 +141,78 @@ def _drop_past_backoff(workload: Workload, around: Surroundings) -> Change | Non
     end = _requeue_at(workload)
     if end is None or end > around.now or _held_back(workload) is not None:
         return None
-    return Change(status={"requeueState": {"requeueAt": None}})
+    return WorkloadChange(status={"requeueState": {"requeueAt": None}})
 
 
-def _restart(workload: Workload, around: Surroundings) -> Change | None:
+def _restart(workload: Workload, around: WorkloadContext) -> WorkloadChange | None:
     """Return what a stopped queue had evicted may be tried again once the queue is restarted."""
-    held = _held_back(workload)
-    if held is None or not is_active(workload):
+    condition = _held_back(workload)
+    if condition is None or not is_active(workload):
         return None
     for kind, queue in (
         ("LocalQueue", around.local_queue),
         ("ClusterQueue", around.cluster_queue),
     ):
         running = queue is not None and queue.spec.stop_policy == "None"
-        if held.reason == kueue.queue_drained(kind).reason and running:
+        if condition.reason == kueue.queue_drained(kind).reason and running:
             return _requeue(workload, kueue.queue_restarted(kind), around.now)
     return None
 
 
-def _end_gate(workload: Workload, around: Surroundings) -> Change | None:
+def _end_gate(workload: Workload, around: WorkloadContext) -> WorkloadChange | None:
     """A Workload whose admission gates are gone says that it waits for quota only."""
-    found = workload.status.condition(conditions.QUOTA_RESERVED)
+    reserved = workload.status.condition(conditions.QUOTA_RESERVED)
     gated = workload.metadata.annotation(names.ADMISSION_GATED_BY)
     if (
         gated
-        or found is None
-        or found.status == "True"
-        or found.reason != WaitReason.ADMISSION_GATED
+        or reserved is None
+        or reserved.status == "True"
+        or reserved.reason != WaitReason.ADMISSION_GATED
     ):
         return None
     generation = workload.metadata.generation
     open_again = condition_list.not_reserved(kueue.text(GatesCleared()), around.now, generation)
-    return Change(
+    return WorkloadChange(
         status={"conditions": condition_list.merged(workload, open_again)},
         event=events.gates_cleared(),
     )
 
 
-def _drop_admission(workload: Workload, _: Surroundings) -> Change | None:
+def _drop_admission(workload: Workload, _: WorkloadContext) -> WorkloadChange | None:
     """An admission whose reservation somebody took back is taken out, too.
 
     Who applies QuotaReserved=False as another field manager cannot take out what we wrote.
     """
-    found = workload.status.condition(conditions.QUOTA_RESERVED)
-    if workload.status.admission is None or found is None or found.status == "True":
+    reserved = workload.status.condition(conditions.QUOTA_RESERVED)
+    if workload.status.admission is None or reserved is None or reserved.status == "True":
         return None
-    return Change(operation=Operation.CLEAR_RESERVATION, status={"admission": None})
+    return WorkloadChange(operation=WritePurpose.CLEAR_RESERVATION, status={"admission": None})
 
 
-def _sync_checks(workload: Workload, around: Surroundings) -> Change | None:
+def _sync_checks(workload: Workload, around: WorkloadContext) -> WorkloadChange | None:
     """The Workload lists exactly the checks that its ClusterQueue asks for."""
     if around.cluster_queue is None or not is_active(workload):
         return None
     needed = checks.required(around.cluster_queue, workload)
     states = checks.synced(workload, needed, around.now)
-    return None if states is None else Change(status={"admissionChecks": states})
+    return None if states is None else WorkloadChange(status={"admissionChecks": states})
 
 
-def _ask_again(workload: Workload, around: Surroundings) -> Change | None:
+def _ask_again(workload: Workload, around: WorkloadContext) -> WorkloadChange | None:
     """A check that said no once the quota was gone is asked again with the next quota.
 
     Its answer is about quota that somebody took meanwhile, as by preemption; nobody else would
     take it back, and the Workload would wait for ever.
     """
-    failed = checks.in_state(workload, State.REJECTED) + checks.in_state(workload, State.RETRY)
+    failed = checks.in_state(workload, CheckStateName.REJECTED) + checks.in_state(
+        workload, CheckStateName.RETRY
+    )
     if not failed or not is_active(workload) or not workload.is_pending():
         return None
-    return Change(status={"admissionChecks": checks.reset(workload, around.now)})
+    return WorkloadChange(status={"admissionChecks": checks.reset(workload, around.now)})
 
 
-def _admit(workload: Workload, around: Surroundings) -> Change | None:
+def _admit(workload: Workload, around: WorkloadContext) -> WorkloadChange | None:
     """With all checks ready, a Workload that holds quota is admitted.
 
     Also where another program reserved quota in a queue that is stopped or does not exist.
@@ -220,7 +222,7 @@ def _admit(workload: Workload, around: Surroundings) -> Change | None:
         return None
     if workload.status.is_true(conditions.ADMITTED):
         return None
-    listed = (one.name for one in workload.status.admission_checks or ())
+    listed = (check.name for check in workload.status.admission_checks or ())
     queue = around.cluster_queue
     if not checks.all_ready(workload, checks.required(queue, workload) if queue else listed):
         return None
@@ -232,32 +234,32 @@ def _admit(workload: Workload, around: Surroundings) -> Change | None:
         generation=workload.metadata.generation,
     )
     waited = times.seconds_true(workload, conditions.QUOTA_RESERVED, around.now)
-    return Change(
+    return WorkloadChange(
         status={"conditions": condition_list.merged(workload, admitted)},
         event=events.admitted(admission.cluster_queue, waited),
     )
 
 
-def _obey_rejection(workload: Workload, around: Surroundings) -> Change | None:
+def _obey_rejection(workload: Workload, around: WorkloadContext) -> WorkloadChange | None:
     """A rejected check ends the Workload's hopes."""
-    rejected = checks.in_state(workload, State.REJECTED)
+    rejected = checks.in_state(workload, CheckStateName.REJECTED)
     if not rejected or not is_settled(workload):
         return None
-    found = checks.summary(rejected, State.REJECTED)
+    rejection = checks.summary(rejected, CheckStateName.REJECTED)
     return target(
         workload,
-        kueue.check_rejected(found),
+        kueue.check_rejected(rejection),
         around.now,
-        events.check_rejected(found),
+        events.check_rejected(rejection),
     )
 
 
-def _obey_retry(workload: Workload, around: Surroundings) -> Change | None:
+def _obey_retry(workload: Workload, around: WorkloadContext) -> WorkloadChange | None:
     """A check that asks for a retry evicts the Workload, for a while if it says so."""
-    retrying = checks.in_state(workload, State.RETRY)
+    retrying = checks.in_state(workload, CheckStateName.RETRY)
     if not retrying or not is_settled(workload):
         return None
-    text = kueue.check_retries(checks.summary(retrying, State.RETRY))
+    text = kueue.check_retries(checks.summary(retrying, CheckStateName.RETRY))
     status = evictions.evict(workload, text, around.now)
     moment, state = checks.retry_at(retrying), workload.status.requeue_state
     if moment is not None:
@@ -267,7 +269,7 @@ def _obey_retry(workload: Workload, around: Surroundings) -> Change | None:
     return eviction(workload, status, text)
 
 
-def _obey_queues(workload: Workload, around: Surroundings) -> Change | None:
+def _obey_queues(workload: Workload, around: WorkloadContext) -> WorkloadChange | None:
     """A queue that is stopped, going or gone: drained, or reservations withdrawn."""
     if not is_settled(workload):
         return None
@@ -290,7 +292,7 @@ def _obey_queues(workload: Workload, around: Surroundings) -> Change | None:
     return None
 
 
-def _limit_execution(workload: Workload, around: Surroundings) -> Change | None:
+def _limit_execution(workload: Workload, around: WorkloadContext) -> WorkloadChange | None:
     """A Workload that ran for its maximum time is deactivated."""
     limit = _limit_of(workload, around)
     end = times.execution_end(workload, limit)
@@ -307,12 +309,12 @@ def _limit_execution(workload: Workload, around: Surroundings) -> Change | None:
         events.execution_time_exceeded(time, said_by),
     )
     status = change.status or {}
-    return Change(
+    return WorkloadChange(
         status=status | {"accumulatedPastExecutionTimeSeconds": None}, event=change.event
     )
 
 
-def _tell_limit(workload: Workload, around: Surroundings) -> Change | None:
+def _tell_limit(workload: Workload, around: WorkloadContext) -> WorkloadChange | None:
     """A Workload that a queue gives its maximum time says so while it is admitted."""
     limit = _limit_of(workload, around) if workload.status.is_true(conditions.ADMITTED) else None
     if limit is None or not limit.annotation:
@@ -322,7 +324,7 @@ def _tell_limit(workload: Workload, around: Surroundings) -> Change | None:
             limit.annotation, limit.kind, limit.queue, durations.to_wire(limit.microseconds)
         )
         changes = condition_list.said(workload, conditions.RUN_TIME_LIMITED, text, around.now)
-    return None if changes is None else Change(status=changes)
+    return None if changes is None else WorkloadChange(status=changes)
 
 
 _RULES: Final[tuple[Rule, ...]] = (
@@ -362,17 +364,17 @@ def _is_reserved(workload: Workload) -> bool:
     return workload.status.is_true(conditions.QUOTA_RESERVED)
 
 
-def _asks_anew(workload: Workload, held: views.Condition) -> bool:
+def _asks_anew(workload: Workload, condition: views.Condition) -> bool:
     """Return whether a Workload that contradicted its admission asks otherwise since then."""
-    seen = held.observed_generation or 0
-    is_contradiction = held.reason == EvictionReason.FAILED_TO_START
+    seen = condition.observed_generation or 0
+    is_contradiction = condition.reason == EvictionReason.FAILED_TO_START
     return is_contradiction and workload.metadata.generation > seen
 
 
 def _held_back(workload: Workload) -> views.Condition | None:
     """The condition Requeued where it is False."""
-    found = workload.status.condition(conditions.REQUEUED)
-    return found if found is not None and found.status == "False" else None
+    requeued = workload.status.condition(conditions.REQUEUED)
+    return requeued if requeued is not None and requeued.status == "False" else None
 
 
 def _backoff_end(workload: Workload) -> datetime | None:
@@ -385,23 +387,23 @@ def _requeue_at(workload: Workload) -> datetime | None:
     return clock.from_wire(at) if at else None
 
 
-def _limit_of(workload: Workload, around: Surroundings) -> run_times.Limit | None:
+def _limit_of(workload: Workload, around: WorkloadContext) -> run_times.Limit | None:
     """Return how long a Workload may run, by its spec or by its queues; None for ever."""
     return times.run_limit(workload, around.cluster_queue, around.local_queue)
 
 
-def _execution_end(workload: Workload, around: Surroundings) -> datetime | None:
+def _execution_end(workload: Workload, around: WorkloadContext) -> datetime | None:
     """Return when the maximum execution time ends; None for never."""
     return times.execution_end(workload, _limit_of(workload, around))
 
 
-def _requeue(workload: Workload, text: Text, now: datetime) -> Change:
+def _requeue(workload: Workload, text: Text, now: datetime) -> WorkloadChange:
     condition = evictions.requeue(workload, text, again=True, now=now)
-    return Change(status={"conditions": condition_list.merged(workload, condition)})
+    return WorkloadChange(status={"conditions": condition_list.merged(workload, condition)})
 
 
-def _withdraw(workload: Workload, text: Text, now: datetime) -> Change:
-    return Change(
-        operation=Operation.CLEAR_RESERVATION,
+def _withdraw(workload: Workload, text: Text, now: datetime) -> WorkloadChange:
+    return WorkloadChange(
+        operation=WritePurpose.CLEAR_RESERVATION,
         status=evictions.withdraw(workload, text, now),
     )

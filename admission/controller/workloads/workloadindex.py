@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from admission.base.names import LocalQueueKey, WorkloadKey
-from admission.controller.seeing.object_cache import Observed
+from admission.controller.seeing.object_cache import ObjectCache
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest
 from admission.objects.workload import Workload, claim_names
@@ -19,7 +19,7 @@ class WorkloadIndex:
     """
 
     def __init__(self) -> None:
-        self._seen: Observed[WorkloadKey, Workload] = Observed()
+        self._seen: ObjectCache[WorkloadKey, Workload] = ObjectCache()
         self._by_key = self._seen.by_key
         self._in = self._seen.index(lambda key, _: (key.namespace,))
         self._of_local_queue = self._seen.index(_local_queue)
@@ -113,19 +113,21 @@ class WorkloadIndex:
 
     def slices(self, first: WorkloadKey) -> tuple[Workload, ...]:
         """Return the Workload of a key and those that replaced it, in order; see `slices`."""
-        others = self._slices.get(first)
-        known = self._seen.get(first)
-        if others is None:
-            return () if known is None else (known,)
-        found = [one for one in map(self._seen.get, others) if one is not None]
-        return slices.in_order([*found, *(() if known is None else (known,))])
+        keys = self._slices.get(first)
+        first_workload = self._seen.get(first)
+        if keys is None:
+            return () if first_workload is None else (first_workload,)
+        slices_found = [workload for workload in map(self._seen.get, keys) if workload is not None]
+        return slices.in_order(
+            [*slices_found, *(() if first_workload is None else (first_workload,))]
+        )
 
     def current(self, first: WorkloadKey) -> WorkloadKey:
         """Return the key of the current slice of an owner, by the key of its first one."""
         if first not in self._slices:
             return first
-        found = slices.current(self.slices(first))
-        return first if found is None else found.key()
+        current_slice = slices.current(self.slices(first))
+        return first if current_slice is None else current_slice.key()
 
     def note_granted(self, key: WorkloadKey) -> None:
         """Note that this process has written a reservation for a Workload."""
@@ -176,8 +178,8 @@ def _cluster_queue(_: WorkloadKey, workload: Workload) -> tuple[str, ...]:
 
 def _flavors(_: WorkloadKey, workload: Workload) -> Iterator[str]:
     admission = workload.status.admission
-    for one in (admission.pod_set_assignments if admission else None) or ():
-        yield from (one.flavors or {}).values()
+    for assignment in (admission.pod_set_assignments if admission else None) or ():
+        yield from (assignment.flavors or {}).values()
 
 
 def _priority_class(_: WorkloadKey, workload: Workload) -> tuple[str, ...]:
@@ -186,9 +188,9 @@ def _priority_class(_: WorkloadKey, workload: Workload) -> tuple[str, ...]:
 
 
 def _runtime_classes(_: WorkloadKey, workload: Workload) -> Iterator[str]:
-    for one in workload.spec.pod_sets or ():
-        if one.template.spec.runtime_class_name:
-            yield one.template.spec.runtime_class_name
+    for pod_set in workload.spec.pod_sets or ():
+        if pod_set.template.spec.runtime_class_name:
+            yield pod_set.template.spec.runtime_class_name
 
 
 def _pod_priorities(_: WorkloadKey, workload: Workload) -> Iterator[str]:
@@ -204,9 +206,12 @@ def _volume_claims(key: WorkloadKey, workload: Workload) -> Iterator[tuple[str, 
 
 def _first_of(workload: Workload) -> WorkloadKey | None:
     """Return the key of the first Workload of the owner of a slice; None of all others."""
-    by = workload.metadata.controller()
-    if by is None or workload.replaces() is None:
+    controller = workload.metadata.controller()
+    if controller is None or workload.replaces() is None:
         return None
-    group = by.api_version.rpartition("/")[0]
-    first = WorkloadKey(workload.metadata.namespace, name_for(by.kind, group, by.name, by.uid))
+    group = controller.api_version.rpartition("/")[0]
+    first = WorkloadKey(
+        workload.metadata.namespace,
+        name_for(controller.kind, group, controller.name, controller.uid),
+    )
     return None if first == workload.key() else first

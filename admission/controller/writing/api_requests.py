@@ -25,7 +25,7 @@ RequestKey = names.WorkloadKey | QueueKey
 """Writes of one lane are never in flight together."""
 
 
-class Operation(Enum):
+class WritePurpose(Enum):
     """Why a write is made; the value is its label in logs and metrics."""
 
     ADOPT_POD = "adopt_pod"
@@ -89,7 +89,7 @@ class Operation(Enum):
 
 
 REPORTS: Final = frozenset(
-    {Operation.EXPLAIN_WORKLOAD, Operation.EXPLAIN_POD, Operation.QUEUE_STATUS}
+    {WritePurpose.EXPLAIN_WORKLOAD, WritePurpose.EXPLAIN_POD, WritePurpose.QUEUE_STATUS}
 )
 """Purposes that change nothing but what people read; they give way to all others."""
 
@@ -127,7 +127,7 @@ class ApiRequest:
     """
 
     key: RequestKey
-    operation: Operation
+    operation: WritePurpose
     verb: Verb
     resource: Resource
     namespace: str = ""
@@ -150,12 +150,12 @@ class ApiRequest:
     @property
     def made_for(self) -> int | None:
         """The version of the object without which a change has no effect; None for any."""
-        found = (self.document or {}).get("metadata", {}).get("resourceVersion", "")
+        version = (self.document or {}).get("metadata", {}).get("resourceVersion", "")
         if self.patch is not None:
-            found = patches.version_of(self.patch)
+            version = patches.version_of(self.patch)
         if self.verb is Verb.DELETE:
-            found = self.version
-        return int(found) if found.isdecimal() else None
+            version = self.version
+        return int(version) if version.isdecimal() else None
 
 
 class Result(Enum):
@@ -176,7 +176,7 @@ class Result(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class RequestResult:
     """The result of a write.
 
     Attributes:
@@ -220,7 +220,7 @@ def create_workload(
     """Return the creation of a Workload; one that exists already is read instead."""
     return ApiRequest(
         key=key,
-        operation=Operation.CREATE_WORKLOAD,
+        operation=WritePurpose.CREATE_WORKLOAD,
         verb=Verb.CREATE,
         resource=WORKLOADS,
         namespace=key.namespace,
@@ -233,7 +233,7 @@ def create_workload(
 
 def read(
     key: names.WorkloadKey,
-    operation: Operation,
+    operation: WritePurpose,
     resource: Resource,
     metadata: views.ObjectMeta,
     into: type[Any] = dict,
@@ -254,29 +254,29 @@ def read(
 def find_workload(key: names.WorkloadKey, name: str = "") -> ApiRequest:
     """Return the read that finds out whether a Workload exists, perhaps one of another name."""
     sought = views.ObjectMeta(namespace=key.namespace, name=name or key.name)
-    return read(key, Operation.FIND_WORKLOAD, WORKLOADS, sought, WORKLOAD_VIEW)
+    return read(key, WritePurpose.FIND_WORKLOAD, WORKLOADS, sought, WORKLOAD_VIEW)
 
 
 def read_workload(key: names.WorkloadKey, workload: Workload) -> ApiRequest:
     """Return the read of a whole Workload, to compare it with the owner that names it."""
-    return read(key, Operation.READ_WORKLOAD, WORKLOADS, workload.metadata)
+    return read(key, WritePurpose.READ_WORKLOAD, WORKLOADS, workload.metadata)
 
 
 def find_writer(workload: Workload) -> ApiRequest:
     """Read a Workload whole, to learn who wrote its admission."""
     key = names.WorkloadKey(workload.metadata.namespace, workload.metadata.name)
-    return read(key, Operation.FIND_WRITER, WORKLOADS, workload.metadata)
+    return read(key, WritePurpose.FIND_WRITER, WORKLOADS, workload.metadata)
 
 
 def find_kind(key: names.WorkloadKey) -> ApiRequest:
     """Return the read whether the kind Workload exists: an uninstallation removes all with it."""
     sought = views.ObjectMeta(name=WORKLOADS.qualified)
-    return read(key, Operation.FIND_KIND, CRDS, sought, views.Object)
+    return read(key, WritePurpose.FIND_KIND, CRDS, sought, views.Object)
 
 
 def set_workload_status(
     workload: Workload,
-    operation: Operation,
+    operation: WritePurpose,
     changes: dict[str, Any],
     events: tuple[Event, ...] = (),
 ) -> ApiRequest:
@@ -299,14 +299,14 @@ def set_workload_status(
 
 
 def patch_workload_spec(
-    workload: Workload, operation: Operation, spec: dict[str, Any]
+    workload: Workload, operation: WritePurpose, spec: dict[str, Any]
 ) -> ApiRequest:
     """Return the spec change of exactly this version of the Workload."""
     return patch_workload(workload, operation, {"spec": spec})
 
 
 def set_finalizers(
-    workload: Workload, operation: Operation, finalizers: Sequence[str]
+    workload: Workload, operation: WritePurpose, finalizers: Sequence[str]
 ) -> ApiRequest:
     """Return the change of the finalizers of exactly this version of the Workload."""
     changes = {"metadata": {"finalizers": list(finalizers) or None}}
@@ -315,7 +315,7 @@ def set_finalizers(
 
 def patch_workload(
     workload: Workload,
-    operation: Operation,
+    operation: WritePurpose,
     changes: dict[str, Any],
     subresource: str = "",
     events: tuple[Event, ...] = (),
@@ -333,7 +333,7 @@ def delete_owner(
     metadata = workload.metadata
     return ApiRequest(
         key=names.WorkloadKey(metadata.namespace, metadata.name),
-        operation=Operation.DELETE_OWNER,
+        operation=WritePurpose.DELETE_OWNER,
         verb=Verb.DELETE,
         resource=resource,
         namespace=metadata.namespace,
@@ -345,20 +345,22 @@ def delete_owner(
 
 def delete_workload(workload: Workload, events: tuple[Event, ...] = ()) -> ApiRequest:
     """Return the deletion of exactly that Workload."""
-    return replace(_on_workload(workload, Operation.DELETE_WORKLOAD, Verb.DELETE), events=events)
+    return replace(
+        _on_workload(workload, WritePurpose.DELETE_WORKLOAD, Verb.DELETE), events=events
+    )
 
 
 def replace_queue_status(
     key: QueueKey, resource: Resource, view: views.Object, status: dict[str, Any]
 ) -> ApiRequest:
     """Return the new status of exactly this version of a ClusterQueue, LocalQueue or Cohort."""
-    request = _on(view, key, resource, Operation.QUEUE_STATUS, Verb.REPLACE)
+    request = _on(view, key, resource, WritePurpose.QUEUE_STATUS, Verb.REPLACE)
     return replace(request, document=_with_status(view.metadata, status), subresource="status")
 
 
 def patch_queue(
     key: QueueKey,
-    operation: Operation,
+    operation: WritePurpose,
     resource: Resource,
     view: views.Object,
     changes: dict[str, Any],
@@ -368,13 +370,13 @@ def patch_queue(
     return replace(request, patch=_patch_of(view.metadata, changes))
 
 
-def _on_workload(workload: Workload, operation: Operation, verb: Verb) -> ApiRequest:
+def _on_workload(workload: Workload, operation: WritePurpose, verb: Verb) -> ApiRequest:
     key = names.WorkloadKey(workload.metadata.namespace, workload.metadata.name)
     return _on(workload, key, WORKLOADS, operation, verb)
 
 
 def _on(
-    view: views.Object, key: RequestKey, resource: Resource, operation: Operation, verb: Verb
+    view: views.Object, key: RequestKey, resource: Resource, operation: WritePurpose, verb: Verb
 ) -> ApiRequest:
     """A write about an object that was seen, as yet without content."""
     metadata = view.metadata

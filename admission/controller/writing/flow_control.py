@@ -28,12 +28,12 @@ from admission.controller.seeing import object_cache
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import (
     ApiRequest,
-    Operation,
-    Outcome,
     QueueKey,
     RequestKey,
+    RequestResult,
     Result,
     Verb,
+    WritePurpose,
 )
 from admission.controller.writing.writer import Writer
 from admission.kube.resources import Resource
@@ -164,11 +164,11 @@ class _Limit:
         latest: seconds that the last answers took, as a mean that forgets old ones.
     """
 
-    def __init__(self, most: int, now: float) -> None:
-        self._most, self._least = most, min(_LEAST, most)
-        self._always = min(_ALWAYS, most)
+    def __init__(self, maximum: int, now: float) -> None:
+        self._most, self._least = maximum, min(_LEAST, maximum)
+        self._always = min(_ALWAYS, maximum)
         self.congestion = self._always
-        self.failing = most
+        self.failing = maximum
         self._usual, self._usual_of, self._usual_at = 0.0, 0, now
         self.latest = 0.0
         self._slowness = 1.0
@@ -262,17 +262,17 @@ class FlowControl:
             is sent as may be.
     """
 
-    def __init__(self, writer: Writer, clock: Clock, *, most: int) -> None:
+    def __init__(self, writer: Writer, clock: Clock, *, maximum: int) -> None:
         """Begin as if the API server answered at once.
 
         Args:
             writer: sends.
             clock: the present.
-            most: requests that may ever be in flight at once.
+            maximum: requests that may ever be in flight at once.
         """
         self._writer = writer
         self._clock = clock
-        self._limit = _Limit(most, clock.monotonic())
+        self._limit = _Limit(maximum, clock.monotonic())
         self._open: dict[RequestKey, ApiRequest] = {}
         self._beside: dict[RequestKey, int] = {}
         self._about: dict[_Target, RequestKey] = {}
@@ -288,7 +288,7 @@ class FlowControl:
         """Requests without an answer that were counted as failed."""
         self._again_at: dict[RequestKey, float] = {}
         """When a request without an answer is sent again."""
-        self._told: list[Outcome] = []
+        self._told: list[RequestResult] = []
         """Outcomes that a watch has told of, and that were not taken yet."""
         self._awaited: dict[int, ApiRequest] = {}
         """Requests whose outcome is known and whose answer the writer still waits for."""
@@ -346,7 +346,7 @@ class FlowControl:
             self._acted_at = self._clock.monotonic()
         self._send(request)
 
-    def complete(self, outcome: Outcome) -> Outcome | None:
+    def complete(self, outcome: RequestResult) -> RequestResult | None:
         """Take an outcome; return it if it is final, else the same request goes out again.
 
         Of a request without an answer a watch may have told meanwhile: its object is another than
@@ -379,7 +379,7 @@ class FlowControl:
         self._follow_conflict(key, outcome.result)
         if outcome.result is Result.DONE:
             now = self._clock.monotonic()
-            if outcome.request.operation is Operation.EVICT:
+            if outcome.request.operation is WritePurpose.EVICT:
                 self._evicted_at = now
             if outcome.request.verb is not Verb.READ:
                 self._limit.answer(outcome.seconds, beside, now)
@@ -391,23 +391,25 @@ class FlowControl:
         As long as the last answers took, and as long again; a server that is that slow would have
         twice the work with a second request.
         """
-        least = _UNKNOWN_SECONDS[min(attempts, len(_UNKNOWN_SECONDS)) - 1]
-        most = min(_PATIENCE_FACTOR * self._limit.latest, _LONGEST_UNKNOWN_SECONDS)
-        return max(least, self._sent_at[key] + most - self._clock.monotonic())
+        minimum = _UNKNOWN_SECONDS[min(attempts, len(_UNKNOWN_SECONDS)) - 1]
+        maximum = min(_PATIENCE_FACTOR * self._limit.latest, _LONGEST_UNKNOWN_SECONDS)
+        return max(minimum, self._sent_at[key] + maximum - self._clock.monotonic())
 
     def _end_attempt(self, request: ApiRequest) -> int:
         """Take that a request is not under way any more; return beside how many it was."""
         beside = max(self._beside.pop(request.key), self._sending)
         self._sending -= 1
-        self._reserving -= request.operation is Operation.RESERVE_QUOTA
+        self._reserving -= request.operation is WritePurpose.RESERVE_QUOTA
         return beside
 
     def awaits(self, resource: Resource) -> bool:
         """Return whether a request about an object of a kind is open."""
         kind = resource.group, resource.plural
-        return any((one.group, one.plural) == kind for one in self._about)
+        return any((request.group, request.plural) == kind for request in self._about)
 
-    def show(self, resource: Resource, view: views.Object, *, is_gone: bool) -> Outcome | None:
+    def show(
+        self, resource: Resource, view: views.Object, *, is_gone: bool
+    ) -> RequestResult | None:
         """Take an object as a watch shows it; return what that tells of a request, if anything.
 
         Args:
@@ -426,12 +428,12 @@ class FlowControl:
         self._shown[key] = shown
         return None
 
-    def take_told(self) -> list[Outcome]:
+    def take_told(self) -> list[RequestResult]:
         """Return the outcomes that watches have told of in the place of answers that are late."""
-        told, self._told = self._told, []
-        return told
+        announced, self._told = self._told, []
+        return announced
 
-    def _settle(self, request: ApiRequest, shown: views.Object | None) -> Outcome:
+    def _settle(self, request: ApiRequest, shown: views.Object | None) -> RequestResult:
         """Return the outcome of a request without an answer, by what a watch has shown.
 
         The server has done what it was asked for, so this counts as an answer of that time.
@@ -443,7 +445,7 @@ class FlowControl:
         self._limit.answer(now - self._sent_at[key], beside, now)
         self._close(request)
         result = Result.GONE if shown is None else Result.CONFLICT
-        return Outcome(request=request, result=result, object=shown)
+        return RequestResult(request=request, result=result, object=shown)
 
     def _close(self, request: ApiRequest) -> None:
         """Take that the outcome of a request is known."""
@@ -472,7 +474,7 @@ class FlowControl:
         if seconds:
             self.rest(key, seconds)
 
-    def _is_in_vain(self, outcome: Outcome) -> bool:
+    def _is_in_vain(self, outcome: RequestResult) -> bool:
         """Return whether a change was accepted a second time and has changed nothing.
 
         So it is where the schema of a kind drops a field that is written again and again.
@@ -480,8 +482,8 @@ class FlowControl:
         key, verb = outcome.request.key, outcome.request.verb
         if outcome.result is not Result.DONE or verb not in {Verb.PATCH, Verb.REPLACE}:
             return False
-        found = outcome.object
-        version = found.metadata.resource_version if isinstance(found, views.Object) else ""
+        answered = outcome.object
+        version = answered.metadata.resource_version if isinstance(answered, views.Object) else ""
         is_same = bool(version) and self._versions.get(key) == version
         self._versions[key] = version
         return is_same
@@ -511,7 +513,7 @@ class FlowControl:
             elif key in self._resting:
                 self._resting.discard(key)
                 ended.append(key)
-        for key in [one for one in self._shown if self._told_at(one) <= now]:
+        for key in [key_ for key_ in self._shown if self._told_at(key_) <= now]:
             self._told.append(self._settle_before_answer(self._open[key]))
         while self._retries and self._sending < self._limit.requests:
             request = self._retries.popleft()
@@ -525,7 +527,7 @@ class FlowControl:
         usual = _PATIENCE_FACTOR * self._limit.latest
         return self._sent_at[key] + max(_TOLD_SECONDS, usual)
 
-    def _settle_before_answer(self, request: ApiRequest) -> Outcome:
+    def _settle_before_answer(self, request: ApiRequest) -> RequestResult:
         """Take what a watch has told of a request that the writer still waits for."""
         beside, shown = self._end_attempt(request), self._shown[request.key]
         self._beside[request.key] = beside
@@ -540,7 +542,7 @@ class FlowControl:
 
     def _send(self, request: ApiRequest) -> None:
         self._sending += 1
-        self._reserving += request.operation is Operation.RESERVE_QUOTA
+        self._reserving += request.operation is WritePurpose.RESERVE_QUOTA
         self._beside[request.key] = self._sending
         self._sent_at.setdefault(request.key, self._clock.monotonic())
         if self._sending >= self._limit.requests:
@@ -682,8 +684,8 @@ class StatusQueue:
             room_at: time from which statuses follow each change; one that was marked two seconds
                 ago does not wait for it.
         """
-        wanted = max(self._interval, len(self._marks) / _MANY_A_SECOND)
-        self._stretched = min(wanted, _LONGEST_STRETCH * self._interval)
+        interval = max(self._interval, len(self._marks) / _MANY_A_SECOND)
+        self._stretched = min(interval, _LONGEST_STRETCH * self._interval)
         while self._resting and self._resting[0][0] <= now:
             _, mark = heapq.heappop(self._resting)
             if self._marks.get(mark.key) == mark:

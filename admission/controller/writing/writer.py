@@ -13,12 +13,12 @@ from typing import Any, Final, Protocol
 
 from admission.base import logs, metrics
 from admission.base.clock import Clock
-from admission.controller.writing.api_requests import ApiRequest, Outcome, Result, Verb
+from admission.controller.writing.api_requests import ApiRequest, RequestResult, Result, Verb
 from admission.kube import errors
 from admission.kube.api import Api
 from admission.kube.connectivity import warn
 
-Fence = Callable[[], bool]
+LeadershipCheck = Callable[[], bool]
 """Whether a request sent now would end while this process may still write."""
 
 _REFUSALS: Final = (
@@ -48,7 +48,11 @@ class Sender:
     """Sends writes and tells what is known of each afterwards."""
 
     def __init__(
-        self, api: Api, clock: Clock, stopping: threading.Event, fence: Fence = lambda: True
+        self,
+        api: Api,
+        clock: Clock,
+        stopping: threading.Event,
+        fence: LeadershipCheck = lambda: True,
     ) -> None:
         self._api = api
         self._clock = clock
@@ -69,11 +73,11 @@ class Sender:
         """Take a request of which nobody can tell whether it took effect."""
         self._unknown_at = self._clock.monotonic()
 
-    def send(self, request: ApiRequest) -> Outcome:
+    def send(self, request: ApiRequest) -> RequestResult:
         """Send the write, with a few retries if needed; never raises for what a server can do."""
         for attempt in range(_ATTEMPTS):
             if not self._may_write():
-                return Outcome(request=request, result=Result.DROPPED)
+                return RequestResult(request=request, result=Result.DROPPED)
             started = self._clock.monotonic()
             try:
                 outcome = self._attempt(request)
@@ -89,7 +93,7 @@ class Sender:
             outcome = replace(outcome, seconds=self._clock.monotonic() - started)
             _observe(outcome)
             return outcome
-        return Outcome(request=request, result=Result.UNKNOWN)
+        return RequestResult(request=request, result=Result.UNKNOWN)
 
     def _may_write(self) -> bool:
         """Waits until the fence is open; false once the process stops."""
@@ -98,17 +102,19 @@ class Sender:
                 return False
         return not self._stopping.is_set()
 
-    def _attempt(self, request: ApiRequest) -> Outcome:
+    def _attempt(self, request: ApiRequest) -> RequestResult:
         try:
-            return Outcome(request=request, result=Result.DONE, object=self._request(request))
+            return RequestResult(
+                request=request, result=Result.DONE, object=self._request(request)
+            )
         except (errors.ConflictError, errors.AlreadyExistsError):
             return self._after_conflict(request)
         except errors.NotFoundError as error:
             if request.verb is Verb.CREATE:  # its namespace is gone, which may come back
-                return Outcome(request=request, result=Result.REFUSED, error=error)
-            return Outcome(request=request, result=Result.GONE)
+                return RequestResult(request=request, result=Result.REFUSED, error=error)
+            return RequestResult(request=request, result=Result.GONE)
         except _REFUSALS as error:
-            return Outcome(request=request, result=Result.REFUSED, error=error)
+            return RequestResult(request=request, result=Result.REFUSED, error=error)
 
     def _request(self, request: ApiRequest) -> Any:
         match request.verb:
@@ -139,14 +145,14 @@ class Sender:
                 )  # fmt: skip
                 return None
 
-    def _after_conflict(self, request: ApiRequest) -> Outcome:
+    def _after_conflict(self, request: ApiRequest) -> RequestResult:
         try:
-            found = self._api.get(
+            document = self._api.get(
                 request.resource, request.name, request.namespace, into=request.into
             )
         except errors.NotFoundError:
-            return Outcome(request=request, result=Result.GONE)
-        return Outcome(request=request, result=Result.CONFLICT, object=found)
+            return RequestResult(request=request, result=Result.GONE)
+        return RequestResult(request=request, result=Result.CONFLICT, object=document)
 
     def _log_failure(self, request: ApiRequest, attempt: int, error: errors.KubeError) -> None:
         """Only the last of several attempts is logged; nearly always one of the next succeeds."""
@@ -161,17 +167,19 @@ class Sender:
             self._log.debug("write failed, will retry", error=str(error), **fields)
 
     def _pause(self, error: errors.KubeError, attempt: int) -> None:
-        asked = error.retry_after if isinstance(error, errors.ApiError) else None
+        asked_seconds = error.retry_after if isinstance(error, errors.ApiError) else None
         if errors.is_unavailable(error):
-            asked = None  # a server that starts asks to wait for longer than it takes
-        pause = _BACKOFF_SECONDS[attempt] if asked is None else asked
+            asked_seconds = None  # a server that starts asks to wait for longer than it takes
+        pause = _BACKOFF_SECONDS[attempt] if asked_seconds is None else asked_seconds
         self._stopping.wait(min(pause, _LONGEST_PAUSE_SECONDS))
 
 
 class WriterPool:
     """Threads that send writes and report outcomes; one more is started while all are busy."""
 
-    def __init__(self, sender: Sender, report: Callable[[Outcome], None], *, threads: int) -> None:
+    def __init__(
+        self, sender: Sender, report: Callable[[RequestResult], None], *, threads: int
+    ) -> None:
         """Prepare a pool of up to so many threads."""
         self._log = logs.get("writer")
         self._sender = sender
@@ -225,7 +233,7 @@ class WriterPool:
             self._idle.release()
             return self._queue.get()
 
-    def _sent(self, request: ApiRequest) -> Outcome:
+    def _sent(self, request: ApiRequest) -> RequestResult:
         """Sends a write; whatever goes wrong, its lane must not stay taken for ever."""
         try:
             return self._sender.send(request)
@@ -234,9 +242,9 @@ class WriterPool:
             self._log.exception(
                 "writer failed", purpose=request.operation.value, name=request.name
             )
-            return Outcome(request=request, result=Result.UNKNOWN)
+            return RequestResult(request=request, result=Result.UNKNOWN)
 
 
-def _observe(outcome: Outcome) -> None:
+def _observe(outcome: RequestResult) -> None:
     labels = outcome.request.operation.value, outcome.result.name.lower()
     metrics.WRITE_DURATION_SECONDS.labels(*labels).observe(outcome.seconds)

@@ -19,10 +19,10 @@ from admission.objects import nodes as node_objects
 from admission.objects import resource_claim, values, views
 from admission.objects.resource_claim import DeviceClass
 from admission.objects.resource_flavor import ResourceFlavor
-from admission.objects.resource_group import ResourceGroup
+from admission.objects.resource_group import ResourceGroupSpec
 from admission.run import gpuconfigs
 from admission.run.doctor import picture as pictures
-from admission.run.doctor.findings import Finding, error, warning
+from admission.run.doctor.findings import DoctorFinding, error, warning
 from admission.run.doctor.picture import Picture, name_of
 from admission.visibility import quota_use
 
@@ -43,21 +43,21 @@ _JOINS_SECONDS: Final = 120.0
 
 def _nominal(picture: Picture) -> dict[FlavorResource, int]:
     """Return the nominal quota of GPUs by flavor and resource, of all queues and Cohorts."""
-    found: dict[FlavorResource, int] = {}
+    nominal: dict[FlavorResource, int] = {}
     for groups in _groups(picture):
         for group in groups:
             for flavor in group.flavors:
-                for one in flavor.resources:
-                    if quota_use.is_gpu(one.name):
+                for resource in flavor.resources:
+                    if quota_use.is_gpu(resource.name):
                         pair = FlavorResource(
-                            names.FlavorName(flavor.name), names.ResourceName(one.name)
+                            names.FlavorName(flavor.name), names.ResourceName(resource.name)
                         )
-                        value = values.amount_or_zero(one.name, one.nominal_quota)
-                        found[pair] = amount.add(found.get(pair, 0), value)
-    return dict(sorted(found.items()))
+                        value = values.amount_or_zero(resource.name, resource.nominal_quota)
+                        nominal[pair] = amount.add(nominal.get(pair, 0), value)
+    return dict(sorted(nominal.items()))
 
 
-def _groups(picture: Picture) -> Iterator[tuple[ResourceGroup, ...]]:
+def _groups(picture: Picture) -> Iterator[tuple[ResourceGroupSpec, ...]]:
     for queue in picture.cluster_queues:
         yield queue.spec.resource_groups or ()
     for cohort in picture.cohorts:
@@ -66,28 +66,28 @@ def _groups(picture: Picture) -> Iterator[tuple[ResourceGroup, ...]]:
 
 def _queues_of(picture: Picture, pair: FlavorResource) -> str:
     """Return the ClusterQueues with quota of a flavor, for a sentence."""
-    found = [
-        one.metadata.name
-        for one in picture.cluster_queues
+    queue_names = [
+        cluster_queue.metadata.name
+        for cluster_queue in picture.cluster_queues
         if any(
             flavor.name == pair.flavor and any(r.name == pair.resource for r in flavor.resources)
-            for group in one.spec.resource_groups or ()
+            for group in cluster_queue.spec.resource_groups or ()
             for flavor in group.flavors
         )
     ]
-    return shown(found)
+    return shown(queue_names)
 
 
-def quota(picture: Picture) -> Iterator[Finding]:
+def quota(picture: Picture) -> Iterator[DoctorFinding]:
     """The quota of a flavor is not more than its nodes have."""
     for pair, promised in _nominal(picture).items():
         flavor = picture.flavors.get(pair.flavor)
-        found = picture.nodes_of(flavor) if flavor is not None else ()
-        if not found or not promised or promised == amount.UNLIMITED:
+        flavor_nodes = picture.nodes_of(flavor) if flavor is not None else ()
+        if not flavor_nodes or not promised or promised == amount.UNLIMITED:
             continue
         healthy = sick = 0
         reasons: dict[str, list[str]] = {}
-        for facts, part in found:
+        for facts, part in flavor_nodes:
             offered = {**part.units, **costs.virtual(part.worth)}
             taint = picture.repelling(flavor, facts.name) if flavor is not None else None
             if taint is not None:
@@ -104,9 +104,13 @@ def quota(picture: Picture) -> Iterator[Finding]:
         if promised <= healthy:
             continue
         text = partial(quota_use.amount_text, pair.resource)
-        told = [f"{reason} ({shown(on)})" for reason, on in reasons.items()]
-        why = f"; {text(sick)} more cannot be used: {shown(told)}" if sick and told else ""
-        what = (
+        shown_reasons = [f"{reason} ({shown(on)})" for reason, on in reasons.items()]
+        why = (
+            f"; {text(sick)} more cannot be used: {shown(shown_reasons)}"
+            if sick and shown_reasons
+            else ""
+        )
+        problem = (
             f"queues promise {text(promised)} {pair.resource} of it, its nodes have "
             f"{text(healthy)}{why}: pods admitted beyond that wait for a node"
         )
@@ -115,11 +119,11 @@ def quota(picture: Picture) -> Iterator[Finding]:
             f"or limit the quota to what exists: kubectl annotate clusterqueue QUEUE "
             f"{names.CAPACITY_GUARD}={names.CAPACITY_GUARD_ENFORCE}"
         )
-        yield warning("ResourceFlavor", pair.flavor, what, mend)
+        yield warning("ResourceFlavor", pair.flavor, problem, mend)
     yield from _quota_of_same_nodes(picture)
 
 
-def _quota_of_same_nodes(picture: Picture) -> Iterator[Finding]:
+def _quota_of_same_nodes(picture: Picture) -> Iterator[DoctorFinding]:
     """Yield flavors that select the same nodes, and together promise more than these have."""
     promises: dict[str, dict[str, int]] = {}
     for pair, promised in _nominal(picture).items():
@@ -127,8 +131,8 @@ def _quota_of_same_nodes(picture: Picture) -> Iterator[Finding]:
             promises.setdefault(pair.resource, {})[pair.flavor] = promised
     for resource, by_flavor in promises.items():
         for flavors, has in _joined(picture, resource, by_flavor):
-            promised = sum(by_flavor[one] for one in flavors)
-            is_bounded = all(by_flavor[one] != amount.UNLIMITED for one in flavors)
+            promised = sum(by_flavor[flavor] for flavor in flavors)
+            is_bounded = all(by_flavor[flavor] != amount.UNLIMITED for flavor in flavors)
             if len(flavors) < 2 or not has:  # noqa: PLR2004
                 continue
             text = partial(quota_use.amount_text, resource)
@@ -137,7 +141,7 @@ def _quota_of_same_nodes(picture: Picture) -> Iterator[Finding]:
                 f"nodes have {text(has)}"
             )
             within = "a pod of one flavor takes what the quota of the other promises"
-            what = (
+            problem = (
                 f"it selects nodes that {shown(flavors[1:])} selects too: "
                 f"{beyond if is_bounded and promised > has else within}"
             )
@@ -146,7 +150,7 @@ def _quota_of_same_nodes(picture: Picture) -> Iterator[Finding]:
                 "or limit the quota to what exists: kubectl annotate clusterqueue QUEUE "
                 f"{names.CAPACITY_GUARD}={names.CAPACITY_GUARD_ENFORCE}"
             )
-            yield warning("ResourceFlavor", flavors[0], what, mend)
+            yield warning("ResourceFlavor", flavors[0], problem, mend)
 
 
 def _joined(
@@ -161,23 +165,23 @@ def _joined(
             if picture.repelling(picture.flavors[name], facts.name) is None
         }  # fmt: skip
         apart = []
-        for others, had in joined:
+        for other_flavors, had in joined:
             if had.keys() & has.keys():
-                members, has = members | others, {**had, **has}
+                members, has = members | other_flavors, {**had, **has}
             else:
-                apart.append((others, had))
+                apart.append((other_flavors, had))
         joined = [*apart, (members, has)]
     for members, has in joined:
         yield sorted(members), sum(has.values())
 
 
-def offered(picture: Picture) -> Iterator[Finding]:
+def offered(picture: Picture) -> Iterator[DoctorFinding]:
     """The nodes of a flavor offer the resources for which queues have quota of it."""
     for pair, promised in _nominal(picture).items():
         flavor = picture.flavors.get(pair.flavor)
         if flavor is None or not promised or not resources.is_device(pair.resource):
             continue
-        selected = [one for one in picture.nodes if _is_selected(flavor, one)]
+        selected = [node for node in picture.nodes if _is_selected(flavor, node)]
         has: set[str] = set()
         for facts, part in picture.nodes_of(flavor):
             has |= {*facts.allocatable, *facts.capacity, *part.units, *part.sick}
@@ -196,13 +200,13 @@ def offered(picture: Picture) -> Iterator[Finding]:
         yield error("ResourceFlavor", pair.flavor, text, mend)
 
 
-def flavors_without_nodes(picture: Picture) -> Iterator[Finding]:
+def flavors_without_nodes(picture: Picture) -> Iterator[DoctorFinding]:
     """Every flavor selects nodes that exist."""
     for name, flavor in sorted(picture.flavors.items()):
         labels = flavor.spec.node_labels or {}
-        if labels and not any(_is_selected(flavor, one) for one in picture.nodes):
-            wanted = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
-            text = f"no node has its nodeLabels ({wanted}): admitted pods stay pending"
+        if labels and not any(_is_selected(flavor, node) for node in picture.nodes):
+            selector = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+            text = f"no node has its nodeLabels ({selector}): admitted pods stay pending"
             mend = (
                 f"compare with: kubectl get nodes -L {','.join(sorted(labels))}; correct "
                 "spec.nodeLabels. Nothing is wrong if an autoscaler adds such nodes on demand"
@@ -210,41 +214,45 @@ def flavors_without_nodes(picture: Picture) -> Iterator[Finding]:
             yield warning("ResourceFlavor", name, text, mend)
 
 
-def nodes_without_flavor(picture: Picture) -> Iterator[Finding]:
+def nodes_without_flavor(picture: Picture) -> Iterator[DoctorFinding]:
     """Every node with GPUs belongs to a flavor of which a queue has quota."""
-    given = {pair.flavor for pair in _nominal(picture)}
+    flavors_with_quota = {pair.flavor for pair in _nominal(picture)}
     lost: dict[str, list[NodeFacts]] = {}
     for facts, _ in picture.gpu_nodes:
-        of = [one for one in picture.flavors.values() if pictures.selects(one, facts.labels)]
-        if not any(one.metadata.name in given for one in of):
+        selecting = [
+            flavor for flavor in picture.flavors.values() if pictures.selects(flavor, facts.labels)
+        ]
+        if not any(flavor.metadata.name in flavors_with_quota for flavor in selecting):
             product = facts.labels.get(names.GPU_PRODUCT_LABEL, "")
             lost.setdefault(product, []).append(facts)
-    for product, found in sorted(lost.items()):
-        held: dict[str, int] = {}
-        for facts in found:
+    for product, lost_nodes in sorted(lost.items()):
+        device_counts: dict[str, int] = {}
+        for facts in lost_nodes:
             for resource, count in nodes.devices_of(facts).items():
-                held[resource] = held.get(resource, 0) + count
-        amounts = ", ".join(f"{count} {resource}" for resource, count in sorted(held.items()))
+                device_counts[resource] = device_counts.get(resource, 0) + count
+        amounts = ", ".join(
+            f"{count} {resource}" for resource, count in sorted(device_counts.items())
+        )
         label = f"{{{names.GPU_PRODUCT_LABEL}: {product}}}" if product else "{KEY: VALUE}"
         text = f"no queue has quota for their GPUs ({amounts or 'none allocatable'})"
         mend = (
             f"create a ResourceFlavor with spec.nodeLabels {label}, and quota of it in a "
             "ClusterQueue; both are proposed by: gpu-admission init"
         )
-        yield warning("Node", tuple(sorted(one.name for one in found)), text, mend)
+        yield warning("Node", tuple(sorted(node.name for node in lost_nodes)), text, mend)
 
 
-def taints(picture: Picture) -> Iterator[Finding]:
+def taints(picture: Picture) -> Iterator[DoctorFinding]:
     """Pods that get a flavor tolerate the taints of its nodes."""
-    by_name = {one.metadata.name: one for one in picture.nodes}
+    by_name = {node.metadata.name: node for node in picture.nodes}
     for name, flavor in sorted(picture.flavors.items()):
-        found: dict[tuple[str, str, str], list[str]] = {}
+        nodes_by_taint: dict[tuple[str, str, str], list[str]] = {}
         for facts, _ in picture.nodes_of(flavor):
             for taint in by_name[facts.name].spec.taints or ():
                 if _is_in_the_way(picture, flavor, taint):
                     identity = (taint.key, taint.value, taint.effect)
-                    found.setdefault(identity, []).append(facts.name)
-        for (key, value, effect), on in sorted(found.items()):
+                    nodes_by_taint.setdefault(identity, []).append(facts.name)
+        for (key, value, effect), on in sorted(nodes_by_taint.items()):
             text = (
                 f"{len(on)} of its nodes ({shown(on)}) have the taint {key}={value}:{effect}, "
                 "which the flavor does not tolerate: its pods stay pending unless they tolerate "
@@ -265,9 +273,9 @@ def _is_in_the_way(picture: Picture, flavor: ResourceFlavor, taint: views.Taint)
         return False  # the node is about to be removed
     if taint.key == picture.settings.gpu.toleration_key:
         return False  # the webhook has GPU pods tolerate it
-    if any(one.key == taint.key for one in flavor.spec.node_taints or ()):
+    if any(node_taint.key == taint.key for node_taint in flavor.spec.node_taints or ()):
         return False
-    return not any(_tolerates(one, taint) for one in flavor.spec.tolerations or ())
+    return not any(_tolerates(toleration, taint) for toleration in flavor.spec.tolerations or ())
 
 
 def _tolerates(toleration: views.Toleration, taint: views.Taint) -> bool:
@@ -282,21 +290,24 @@ def _is_selected(flavor: ResourceFlavor, node: views.Node) -> bool:
     return pictures.selects(flavor, node.metadata.labels or {})
 
 
-def ready(picture: Picture) -> Iterator[Finding]:
+def ready(picture: Picture) -> Iterator[DoctorFinding]:
     """Every node with GPUs is Ready."""
-    by_name = {one.metadata.name: one for one in picture.nodes}
-    found: dict[str, list[str]] = {}
+    by_name = {node.metadata.name: node for node in picture.nodes}
+    nodes_by_reason: dict[str, list[str]] = {}
     for facts, _ in picture.gpu_nodes:
         if facts.ready:
             continue
         node = by_name[facts.name]
-        said = next((one for one in node.status.conditions or () if one.type == _READY), None)
-        since = said.last_transition_time if said else node.metadata.creation_timestamp
+        ready = next(
+            (condition for condition in node.status.conditions or () if condition.type == _READY),
+            None,
+        )
+        since = ready.last_transition_time if ready else node.metadata.creation_timestamp
         if since and picture.age_seconds(since) <= _JOINS_SECONDS:
             continue
-        why = said.message or said.reason if said else ""
-        found.setdefault(why.removesuffix("."), []).append(facts.name)
-    for why, on in sorted(found.items()):
+        why = ready.message or ready.reason if ready else ""
+        nodes_by_reason.setdefault(why.removesuffix("."), []).append(facts.name)
+    for why, on in sorted(nodes_by_reason.items()):
         text = (
             f"not Ready ({why or 'it does not say why'}): no new pod starts there, and pods on "
             "them may not run but keep their quota until they have ended"
@@ -308,9 +319,9 @@ def ready(picture: Picture) -> Iterator[Finding]:
         yield warning("Node", tuple(sorted(on)), text, mend)
 
 
-def sick(picture: Picture) -> Iterator[Finding]:
+def sick(picture: Picture) -> Iterator[DoctorFinding]:
     """The GPUs of every node that is Ready and not cordoned are healthy."""
-    found: dict[str, list[str]] = {}
+    nodes_by_problem: dict[str, list[str]] = {}
     for facts, part in picture.gpu_nodes:
         # What is told by checks of their own: not Ready, and MIG layouts that are not applied.
         if not part.sick or not facts.ready or facts.unschedulable:
@@ -318,44 +329,44 @@ def sick(picture: Picture) -> Iterator[Finding]:
         if nodes.layout(facts, picture.catalogue).invalid:
             continue
         lost = ", ".join(f"{count} {name}" for name, count in sorted(part.sick.items()))
-        why = [one for one in part.reasons if not one.startswith(_OF_LABEL)]
-        said = "; ".join(why) or "the device plugin offers fewer than the node has"
-        found.setdefault(f"{lost} cannot be used: {said}", []).append(facts.name)
-    for what, on in sorted(found.items()):
+        why = [reason for reason in part.reasons if not reason.startswith(_OF_LABEL)]
+        reason_text = "; ".join(why) or "the device plugin offers fewer than the node has"
+        nodes_by_problem.setdefault(f"{lost} cannot be used: {reason_text}", []).append(facts.name)
+    for problem, on in sorted(nodes_by_problem.items()):
         mend = (
             f"see what is wrong: kubectl describe node {min(on)}, and nvidia-smi on the node; "
             f"until it is repaired, let nothing new start there: kubectl cordon {min(on)}"
         )
-        yield warning("Node", tuple(sorted(on)), what, mend)
+        yield warning("Node", tuple(sorted(on)), problem, mend)
 
 
 _OF_LABEL: Final = "label "
 """How a reason begins that is about a label of the node and not about its GPUs."""
 
 
-def products(picture: Picture) -> Iterator[Finding]:
+def products(picture: Picture) -> Iterator[DoctorFinding]:
     """The labels of every node with GPUs say which product they are."""
-    found = sorted(
+    findings = sorted(
         facts.name
         for facts, _ in picture.gpu_nodes
         if facts.published is None
         and names.GPU_PRODUCT_LABEL not in facts.labels
         and nodes.layout(facts, picture.catalogue).product is None
     )
-    if found:
+    if findings:
         text = (
             f"they have GPUs and no label {names.GPU_PRODUCT_LABEL}: flavors that select a "
             "product do not take them, and quota of GPU memory and slices does not count them"
         )
         mend = (
             "check that GPU feature discovery runs on them: kubectl get pods -A -o wide "
-            f"--field-selector spec.nodeName={found[0]}; or label them: kubectl label node "
-            f"{found[0]} {names.GPU_PRODUCT_LABEL}=PRODUCT"
+            f"--field-selector spec.nodeName={findings[0]}; or label them: kubectl label node "
+            f"{findings[0]} {names.GPU_PRODUCT_LABEL}=PRODUCT"
         )
-        yield warning("Node", tuple(found), text, mend)
+        yield warning("Node", tuple(findings), text, mend)
 
 
-def uncounted(picture: Picture) -> Iterator[Finding]:
+def uncounted(picture: Picture) -> Iterator[DoctorFinding]:
     """Every kind of GPU that nodes or DeviceClasses offer is counted."""
     managed = resources.managed(picture.settings.gpu.managed_resources)
     offered: dict[str, list[str]] = {}
@@ -369,17 +380,17 @@ def uncounted(picture: Picture) -> Iterator[Finding]:
         yield warning("Node", tuple(sorted(on)), text, f"add {name} to managedResources {mend}")
     mappings = picture.settings.transformations().device_classes
     for view in picture.device_classes:
-        known = resource_claim.device_class(view, mappings)
+        device_class = resource_claim.device_class(view, mappings)
         name = view.metadata.name
-        if known is None and _may_hand_out_gpus(view):
+        if device_class is None and _may_hand_out_gpus(view):
             text = (
                 "it may hand out GPUs, and nothing in it says so: a pod with a queue that claims "
                 "from it waits, and one without a queue gets GPUs outside of quota"
             )
             step = f"map it to a resource under resources.deviceClassMappings {mend}"
             yield warning("DeviceClass", name, text, step)
-        elif known is not None and known.unclear and not known.is_sliced:
-            text = f"what it hands out is not counted: {known.unclear}"
+        elif device_class is not None and device_class.unclear and not device_class.is_sliced:
+            text = f"what it hands out is not counted: {device_class.unclear}"
             step = f"write its selector so, or map it under resources.deviceClassMappings {mend}"
             yield warning("DeviceClass", name, text, step)
 
@@ -394,7 +405,7 @@ def _is_gpu_name(name: str) -> bool:
 
 def _may_hand_out_gpus(view: DeviceClass) -> bool:
     """Return whether a class that is not counted names GPUs, or takes any device."""
-    texts = [one.cel.expression for one in view.spec.selectors or ()]
+    texts = [selector.cel.expression for selector in view.spec.selectors or ()]
     named = (view.metadata.name, view.spec.extended_resource_name or "", *texts)
     return not texts or any(map(_GPU_WORD.search, named))
 
@@ -402,40 +413,40 @@ def _may_hand_out_gpus(view: DeviceClass) -> bool:
 # ------------------------------------------------------------------------------- MIG and sharing
 
 
-def layouts(picture: Picture) -> Iterator[Finding]:
+def layouts(picture: Picture) -> Iterator[DoctorFinding]:
     """The MIG layout of every node is applied."""
     states: dict[tuple[str, bool], list[str]] = {}
-    for one in picture.nodes:
-        name, labels = one.metadata.name, one.metadata.labels or {}
+    for node in picture.nodes:
+        name, labels = node.metadata.name, node.metadata.labels or {}
         shape = nodes.layout(NodeFacts(name=name, labels=labels), picture.catalogue)
         state = labels.get(names.MIG_CONFIG_STATE_LABEL, "")
         if shape.invalid and names.GPU_PRODUCT_LABEL in labels:
             states.setdefault((shape.invalid, state in _CHANGING), []).append(name)
-    for (why, is_changing), found in sorted(states.items()):
+    for (why, is_changing), names_of_nodes in sorted(states.items()):
         text = f"{why}: their GPUs are not counted"
         if is_changing:
             mend = (
                 "wait; if it lasts, read the log of the MIG manager on these nodes: "
                 "kubectl logs -n NAMESPACE -l app=nvidia-mig-manager"
             )
-            yield warning("Node", tuple(found), text, mend)
+            yield warning("Node", tuple(names_of_nodes), text, mend)
         else:
             mend = (
                 f"set the label {_MIG_CONFIG} to a configuration that fits the GPUs "
                 "(gpu-admission gpu check-config FILE), and see the log of the MIG manager"
             )
-            yield error("Node", tuple(found), text, mend)
+            yield error("Node", tuple(names_of_nodes), text, mend)
 
 
-def labels(picture: Picture) -> Iterator[Finding]:
+def labels(picture: Picture) -> Iterator[DoctorFinding]:
     """The labels of a node give the number of devices that it offers."""
-    found: dict[str, list[str]] = {}
+    nodes_by_problem: dict[str, list[str]] = {}
     for facts, part in picture.gpu_nodes:
         if part.mismatched and facts.ready:
             for reason in part.reasons:
                 if reason.startswith("label "):
-                    found.setdefault(reason, []).append(facts.name)
-    for reason, on in sorted(found.items()):
+                    nodes_by_problem.setdefault(reason, []).append(facts.name)
+    for reason, on in sorted(nodes_by_problem.items()):
         text = f"{reason}: the labels are old, or the device plugin is configured differently"
         mend = (
             "restart the device plugin and GPU feature discovery on these nodes, and compare with "
@@ -444,15 +455,15 @@ def labels(picture: Picture) -> Iterator[Finding]:
         yield warning("Node", tuple(on), text, mend)
 
 
-def annotations(picture: Picture) -> Iterator[Finding]:
+def annotations(picture: Picture) -> Iterator[DoctorFinding]:
     """The annotations of a flavor about its GPUs agree with its nodes."""
     for name, flavor in sorted(picture.flavors.items()):
-        found: dict[str, list[str]] = {}
+        nodes_by_problem: dict[str, list[str]] = {}
         for facts, _ in picture.nodes_of(flavor):
             shape = nodes.layout(facts, picture.catalogue)
             for text in _differences(picture, flavor, facts, shape):
-                found.setdefault(text, []).append(facts.name)
-        for text, on in sorted(found.items()):
+                nodes_by_problem.setdefault(text, []).append(facts.name)
+        for text, on in sorted(nodes_by_problem.items()):
             yield error(
                 "ResourceFlavor",
                 name,
@@ -465,55 +476,57 @@ def annotations(picture: Picture) -> Iterator[Finding]:
 def _differences(
     picture: Picture, flavor: ResourceFlavor, facts: NodeFacts, shape: Layout
 ) -> Iterator[str]:
-    said = flavor.metadata.annotation
-    product = picture.catalogue.find(said(names.FLAVOR_PRODUCT))
+    annotation = flavor.metadata.annotation
+    product = picture.catalogue.find(annotation(names.FLAVOR_PRODUCT))
     if product is not None and shape.product is not None and product != shape.product:
         yield f"{names.FLAVOR_PRODUCT} says {product.name}, nodes have {shape.product.name}"
-    sharing = capabilities.normal_sharing(said(names.FLAVOR_SHARING))
+    sharing = capabilities.normal_sharing(annotation(names.FLAVOR_SHARING))
     if sharing and shape.sharing and sharing != shape.sharing:
         yield f"{names.FLAVOR_SHARING} says {sharing}, nodes share by {shape.sharing}"
-    replicas = said(names.FLAVOR_REPLICAS)
+    replicas = annotation(names.FLAVOR_REPLICAS)
     has = max(shape.replicas.values(), default=1)
     if replicas.isdecimal() and shape.replicas and int(replicas) != has:
         yield f"{names.FLAVOR_REPLICAS} says {replicas}, nodes give {has} shares of a GPU"
-    profile = said(names.MIG_PROFILE)
-    offers = {nodes.profile_of(plain_name(one)) for one in facts.allocatable} | {shape.profile}
+    profile = annotation(names.MIG_PROFILE)
+    offers = {nodes.profile_of(plain_name(resource)) for resource in facts.allocatable} | {
+        shape.profile
+    }
     cut = offers - {""}
     if profile and cut and profile not in cut:
         yield f"{names.MIG_PROFILE} says {profile}, nodes are cut into {shown(sorted(cut))}"
 
 
-def plugin_configs(picture: Picture) -> Iterator[Finding]:
+def plugin_configs(picture: Picture) -> Iterator[DoctorFinding]:
     """Configurations of MIG and sharing are valid, and nodes follow the ones that they choose."""
-    found = dict(_configurations(picture))
-    yield from _of_configurations(picture, found)
-    for label, part, what in (
+    configurations = dict(_configurations(picture))
+    yield from _of_configurations(picture, configurations)
+    for label, part, setting in (
         (_PLUGIN_CONFIG, "sharing", "the device plugin"),
         (_MIG_CONFIG, "mig-configs", "the MIG manager"),
     ):
-        known = _choices(found, part)
+        choices = _choices(configurations, part)
         wrong: dict[str, list[str]] = {}
         for facts, _ in picture.gpu_nodes:
             chosen = facts.labels.get(label, "")
-            if chosen and known and chosen not in known:
+            if chosen and choices and chosen not in choices:
                 wrong.setdefault(chosen, []).append(facts.name)
         for chosen, on in sorted(wrong.items()):
-            text = f"label {label} chooses {chosen}, which no configuration of {what} has"
-            mend = f"kubectl label node NODE --overwrite {label}=NAME; there are {shown(known)}"
+            text = f"label {label} chooses {chosen}, which no configuration of {setting} has"
+            mend = f"kubectl label node NODE --overwrite {label}=NAME; there are {shown(choices)}"
             yield error("Node", tuple(on), text, mend)
-    yield from _not_taken(picture, found)
+    yield from _not_taken(picture, configurations)
 
 
 def _configurations(picture: Picture) -> Iterator[tuple[tuple[str, str], Mapping[str, Any]]]:
     """Yield each configuration in a ConfigMap of a GPU operator, by ConfigMap and key."""
-    for one in picture.of(kinds.CONFIG_MAPS):
-        for key, text in sorted((one.get("data") or {}).items()):
+    for config_map in picture.of(kinds.CONFIG_MAPS):
+        for key, text in sorted((config_map.get("data") or {}).items()):
             try:
                 content = yaml.safe_load(text) if isinstance(text, str) else None
             except yaml.YAMLError:
                 continue
             if isinstance(content, Mapping) and _is_of_gpus(content):
-                yield (name_of(one), key), content
+                yield (name_of(config_map), key), content
 
 
 def _is_of_gpus(content: Mapping[str, Any]) -> bool:
@@ -521,25 +534,25 @@ def _is_of_gpus(content: Mapping[str, Any]) -> bool:
 
 
 def _of_configurations(
-    picture: Picture, found: Mapping[tuple[str, str], Mapping[str, Any]]
-) -> Iterator[Finding]:
+    picture: Picture, configurations: Mapping[tuple[str, str], Mapping[str, Any]]
+) -> Iterator[DoctorFinding]:
     is_shared = any(pair.resource.endswith(".shared") for pair in _nominal(picture)) or any(
-        one.metadata.annotation(names.FLAVOR_SHARING) for one in picture.flavors.values()
+        flavor.metadata.annotation(names.FLAVOR_SHARING) for flavor in picture.flavors.values()
     )
     chosen = {facts.labels.get(_MIG_CONFIG, "") for facts, _ in picture.gpu_nodes}
-    for (place, key), content in found.items():
+    for (place, key), content in configurations.items():
         listed = (
             migparted.check(content, picture.catalogue)
             if "mig-configs" in content
             else pluginconfig.check(content)
         )
-        for one in listed:
-            if one.rule == "T1" and is_shared:
+        for configuration in listed:
+            if configuration.rule == "T1" and is_shared:
                 continue  # queues give the shared name, or pods are rewritten to it
             in_use = "mig-configs" not in content or any(
-                name and one.field.startswith(f"mig-configs.{name}[") for name in chosen
+                name and configuration.field.startswith(f"mig-configs.{name}[") for name in chosen
             )
-            text = f"data[{key}]: {one.field}: {one.text}"
+            text = f"data[{key}]: {configuration.field}: {configuration.text}"
             mend = (
                 f"kubectl edit configmap -n {place.partition('/')[0]} {place.partition('/')[2]}; "
                 "check the new file first: gpu-admission gpu check-config FILE"
@@ -547,10 +560,10 @@ def _of_configurations(
             yield (error if in_use else warning)("ConfigMap", place, text, mend)
 
 
-def _choices(found: Mapping[tuple[str, str], Mapping[str, Any]], part: str) -> list[str]:
+def _choices(configurations: Mapping[tuple[str, str], Mapping[str, Any]], part: str) -> list[str]:
     """Return what nodes may choose: keys of ConfigMaps, or names inside of configurations."""
     listed: set[str] = set()
-    for (_, key), content in found.items():
+    for (_, key), content in configurations.items():
         if part == "mig-configs" and isinstance(content.get(part), Mapping):
             listed |= set(map(str, content[part]))
         elif part in content and part != "mig-configs":
@@ -559,20 +572,21 @@ def _choices(found: Mapping[tuple[str, str], Mapping[str, Any]], part: str) -> l
 
 
 def _not_taken(
-    picture: Picture, found: Mapping[tuple[str, str], Mapping[str, Any]]
-) -> Iterator[Finding]:
+    picture: Picture, configurations: Mapping[tuple[str, str], Mapping[str, Any]]
+) -> Iterator[DoctorFinding]:
     """Nodes that share otherwise than the configuration that they choose."""
-    shares = {key: pluginconfig.read(content) for (_, key), content in found.items()}
+    shares = {key: pluginconfig.read(content) for (_, key), content in configurations.items()}
     wrong: dict[str, list[str]] = {}
     for facts, _ in picture.gpu_nodes:
         chosen = facts.labels.get(_PLUGIN_CONFIG, "")
-        if chosen not in shares or "mig-configs" in _content_of(found, chosen):
+        if chosen not in shares or "mig-configs" in _content_of(configurations, chosen):
             continue
         has = nodes.layout(facts, picture.catalogue).replicas.get(names.GPU_RESOURCE, 1)
-        wanted = shares[chosen].replicas.get(names.GPU_RESOURCE, 1)
-        if has != wanted:
+        expected = shares[chosen].replicas.get(names.GPU_RESOURCE, 1)
+        if has != expected:
             text = (
-                f"the configuration {chosen} makes {wanted} shares of a GPU, the labels say {has}"
+                f"the configuration {chosen} makes {expected} shares of a GPU, "
+                f"the labels say {has}"
             )
             wrong.setdefault(text, []).append(facts.name)
     for text, on in sorted(wrong.items()):
@@ -581,22 +595,24 @@ def _not_taken(
 
 
 def _content_of(
-    found: Mapping[tuple[str, str], Mapping[str, Any]], chosen: str
+    configurations: Mapping[tuple[str, str], Mapping[str, Any]], chosen: str
 ) -> Mapping[str, Any]:
-    return next((content for (_, key), content in found.items() if key == chosen), {})
+    return next((content for (_, key), content in configurations.items() if key == chosen), {})
 
 
 # ----------------------------------------------------------------------------- ways around quota
 
 
-def visible_devices(picture: Picture) -> Iterator[Finding]:
+def visible_devices(picture: Picture) -> Iterator[DoctorFinding]:
     """No node gives GPUs to a container that sets a variable instead of requesting them."""
     daemons = picture.of(operators.DAEMON_SETS)
-    for one in daemons:
-        if not _is_device_plugin(one):
+    for daemon in daemons:
+        if not _is_device_plugin(daemon):
             continue
-        said = set(_settings_of(one, _STRATEGY, "--device-list-strategy"))
-        strategies = {part for text in said for part in text.split(",")} or {_BY_VARIABLE}
+        list_strategies = set(_settings_of(daemon, _STRATEGY, "--device-list-strategy"))
+        strategies = {part for text in list_strategies for part in text.split(",")} or {
+            _BY_VARIABLE
+        }
         if _BY_VARIABLE not in strategies:
             continue
         count = len(picture.gpu_nodes)
@@ -609,42 +625,42 @@ def visible_devices(picture: Picture) -> Iterator[Finding]:
             "accept-nvidia-visible-devices-envvar-when-unprivileged=false for the container "
             f"toolkit; keep namespaces on {names.BYPASS_LABEL}=deny"
         )
-        yield warning("DaemonSet", name_of(one), text, mend)
+        yield warning("DaemonSet", name_of(daemon), text, mend)
 
 
 def _is_device_plugin(daemon_set: Document) -> bool:
     containers = daemon_set["spec"]["template"]["spec"].get("containers") or ()
-    words = " ".join(str(one.get("image", "")) for one in containers)
+    words = " ".join(str(container.get("image", "")) for container in containers)
     return "k8s-device-plugin" in words or "nvidia-device-plugin" in str(name_of(daemon_set))
 
 
 def _settings_of(daemon_set: Document, variable: str, flag: str) -> Iterator[str]:
-    for one in daemon_set["spec"]["template"]["spec"].get("containers") or ():
-        for env in one.get("env") or ():
+    for container in daemon_set["spec"]["template"]["spec"].get("containers") or ():
+        for env in container.get("env") or ():
             if env["name"] == variable and env.get("value"):
                 yield env["value"]
-        for argument in (*(one.get("command") or ()), *(one.get("args") or ())):
+        for argument in (*(container.get("command") or ()), *(container.get("args") or ())):
             if argument.startswith(f"{flag}="):
                 yield argument.partition("=")[2]
 
 
-def limits(picture: Picture) -> Iterator[Finding]:
+def limits(picture: Picture) -> Iterator[DoctorFinding]:
     """LimitRanges and ResourceQuotas on GPUs have the effect that their authors expect."""
     documents = (*picture.of(kinds.LIMIT_RANGES), *picture.of(kinds.RESOURCE_QUOTAS))
-    for one in documents:
-        for checked in gpuconfigs.check_documents([one], picture.catalogue):
-            for found in checked.findings:
-                kind, place = one["kind"], name_of(one)
-                text = f"{found.field}: {found.text}"
+    for document in documents:
+        for checked in gpuconfigs.check_documents([document], picture.catalogue):
+            for finding in checked.findings:
+                kind, place = document["kind"], name_of(document)
+                text = f"{finding.field}: {finding.text}"
                 mend = (
-                    f"kubectl edit {kind.lower()} -n {one['metadata']['namespace']} "
-                    f"{one['metadata']['name']}"
+                    f"kubectl edit {kind.lower()} -n {document['metadata']['namespace']} "
+                    f"{document['metadata']['name']}"
                 )
                 yield warning(kind, place, text, mend)
 
 
-def shown(found: Iterable[str]) -> str:
+def shown(listed: Iterable[str]) -> str:
     """Return the first few of a list, and how many more there are."""
-    every = list(found)
+    every = list(listed)
     text = ", ".join(every[:_MOST])
     return f"{text} and {len(every) - _MOST} more" if len(every) > _MOST else text

@@ -17,7 +17,7 @@ class Severity(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class DoctorFinding:
     """Something that is wrong.
 
     Attributes:
@@ -35,25 +35,25 @@ class Finding:
     mend: str
 
 
-def error(kind: str, name: str | tuple[str, ...], what: str, mend: str) -> Finding:
+def error(kind: str, name: str | tuple[str, ...], problem: str, mend: str) -> DoctorFinding:
     """Return a finding about something that does not work."""
-    return _finding(Severity.ERROR, kind, name, what, mend)
+    return _finding(Severity.ERROR, kind, name, problem, mend)
 
 
-def warning(kind: str, name: str | tuple[str, ...], what: str, mend: str) -> Finding:
+def warning(kind: str, name: str | tuple[str, ...], problem: str, mend: str) -> DoctorFinding:
     """Return a finding about something that will not work soon, or not for everybody."""
-    return _finding(Severity.WARNING, kind, name, what, mend)
+    return _finding(Severity.WARNING, kind, name, problem, mend)
 
 
 def _finding(
-    severity: Severity, kind: str, name: str | tuple[str, ...], what: str, mend: str
-) -> Finding:
+    severity: Severity, kind: str, name: str | tuple[str, ...], problem: str, mend: str
+) -> DoctorFinding:
     listed = (name,) if isinstance(name, str) else name
-    return Finding(severity=severity, kind=kind, names=listed, what=what, mend=mend)
+    return DoctorFinding(severity=severity, kind=kind, names=listed, what=problem, mend=mend)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class CheckResult:
     """What one check came to.
 
     Attributes:
@@ -63,7 +63,7 @@ class Checked:
     """
 
     check: str
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[DoctorFinding, ...] = ()
     unseen: str = ""
 
 
@@ -71,21 +71,21 @@ class Checked:
 class Diagnosis:
     """What all checks came to, in the order of their table."""
 
-    checked: tuple[Checked, ...]
+    checked: tuple[CheckResult, ...]
 
-    def of(self, severity: Severity) -> tuple[tuple[str, Finding], ...]:
+    def of(self, severity: Severity) -> tuple[tuple[str, DoctorFinding], ...]:
         """Return the findings of a severity, each with the name of its check."""
         return tuple(
-            (one.check, finding)
-            for one in self.checked
-            for finding in one.findings
+            (checked.check, finding)
+            for checked in self.checked
+            for finding in checked.findings
             if finding.severity is severity
         )
 
     @property
-    def unseen(self) -> tuple[Checked, ...]:
+    def unseen(self) -> tuple[CheckResult, ...]:
         """Return the checks that could not look."""
-        return tuple(one for one in self.checked if one.unseen)
+        return tuple(checked for checked in self.checked if checked.unseen)
 
     def document(self) -> dict[str, Any]:
         """Return the diagnosis as JSON; docs/guides/doctor.md says what its members mean."""
@@ -97,13 +97,15 @@ class Diagnosis:
                 {
                     "severity": severity.value,
                     "check": check,
-                    "kind": one.kind,
-                    "names": list(one.names),
-                    "what": one.what,
-                    "mend": one.mend,
+                    "kind": finding_.kind,
+                    "names": list(finding_.names),
+                    "what": finding_.what,
+                    "mend": finding_.mend,
                 }
                 for severity in Severity
-                for check, one in self.of(severity)
+                for check, finding_ in self.of(severity)
             ],
-            "notLooked": [{"check": one.check, "why": one.unseen} for one in self.unseen],
+            "notLooked": [
+                {"check": checked.check, "why": checked.unseen} for checked in self.unseen
+            ],
         }

@@ -109,17 +109,19 @@ def gather(api: Server, picture: Picture, diagnosis: Diagnosis) -> Mapping[str, 
     bundle.add_json("versions.json", _versions(api, bundle))
     for resource in _SEEN:
         name = f"objects/{_file(resource)}"
-        bundle.add_json(name, [redacting.document(one) for one in picture.of(resource)])
+        bundle.add_json(name, [redacting.document(document) for document in picture.of(resource)])
     for resource in _READ:
-        found = _listed(api, resource, bundle)
-        bundle.add_json(f"objects/{_file(resource)}", [redacting.document(one) for one in found])
+        documents = _listed(api, resource, bundle)
+        bundle.add_json(
+            f"objects/{_file(resource)}", [redacting.document(document) for document in documents]
+        )
     bundle.add_json("objects/gpu-pods.json", list(_gpu_pods(api, picture, bundle)))
     bundle.add_json("objects/definitions.json", list(_definitions(picture)))
     bundle.add_json("events.json", list(_events(api, picture, bundle)))
     _logs(api, picture, bundle)
     bundle.left_out += sorted(set(picture.unseen.values()))
     # Said in any case: it is short.
-    left_out = "".join(f"{redacting.text(one)}\n" for one in bundle.left_out)
+    left_out = "".join(f"{redacting.text(line)}\n" for line in bundle.left_out)
     return {**bundle.files, "left-out.txt": left_out.encode()}
 
 
@@ -141,22 +143,22 @@ def write(path: Path, files: Mapping[str, bytes], moment: datetime) -> None:
             archive.addfile(entry, io.BytesIO(content))
 
 
-def _cleaned(found: Any) -> Any:
+def _cleaned(document: Any) -> Any:
     """Return what was found without what looks like a credential in its texts."""
-    if isinstance(found, dict):
-        return {key: _cleaned(one) for key, one in found.items()}
-    if isinstance(found, list):
-        return [_cleaned(one) for one in found]
-    return redacting.text(found) if isinstance(found, str) else found
+    if isinstance(document, dict):
+        return {key: _cleaned(value) for key, value in document.items()}
+    if isinstance(document, list):
+        return [_cleaned(value) for value in document]
+    return redacting.text(document) if isinstance(document, str) else document
 
 
 def _versions(api: Server, bundle: _Bundle) -> dict[str, Any]:
-    found: dict[str, Any] = {"gpu-admission": metadata.version("gpu-admission")}
+    versions: dict[str, Any] = {"gpu-admission": metadata.version("gpu-admission")}
     try:
-        found["kubernetes"] = json.loads(api.text("/version"))
+        versions["kubernetes"] = json.loads(api.text("/version"))
     except (errors.KubeError, ValueError) as error:
         bundle.left_out.append(f"version of the API server: {error}")
-    return found
+    return versions
 
 
 def _file(resource: Resource) -> str:
@@ -191,12 +193,12 @@ def _listed(
 def _gpu_pods(api: Server, picture: Picture, bundle: _Bundle) -> Iterator[Document]:
     """Yield the pods that hold GPUs or wait for them."""
     del picture
-    for one in _listed(api, resources.PODS, bundle, fields=_NOT_ENDED):
-        gates = one["spec"].get("schedulingGates") or ()
-        labels = pictures.labels_of(one)
+    for pod in _listed(api, resources.PODS, bundle, fields=_NOT_ENDED):
+        gates = pod["spec"].get("schedulingGates") or ()
+        labels = pictures.labels_of(pod)
         is_ours = names.MANAGED_LABEL in labels or names.PODSET_LABEL in labels
-        if is_ours or any(gate["name"] == names.ADMISSION_GATE for gate in gates) or _asks(one):
-            yield redacting.document(one)
+        if is_ours or any(gate["name"] == names.ADMISSION_GATE for gate in gates) or _asks(pod):
+            yield redacting.document(pod)
 
 
 _NOT_ENDED: Final = "status.phase!=Succeeded,status.phase!=Failed"
@@ -207,27 +209,31 @@ def _asks(pod: Document) -> bool:
     return any(
         resource.startswith(("nvidia.com/", names.OWN_DOMAIN))
         for listed in lists
-        for one in listed
-        for resource in (one.get("resources") or {}).get("limits") or ()
+        for listed_resource in listed
+        for resource in (listed_resource.get("resources") or {}).get("limits") or ()
     )
 
 
 def _definitions(picture: Picture) -> Iterator[Document]:
     """Yield the CustomResourceDefinitions without their schemas."""
-    for one in picture.of(resources.CRDS):
+    for definition in picture.of(resources.CRDS):
         versions = [
             {key: version.get(key) for key in ("name", "served", "storage")}
-            for version in one["spec"]["versions"]
+            for version in definition["spec"]["versions"]
         ]
-        yield {"name": name_of(one), "versions": versions, "status": one.get("status")}
+        yield {
+            "name": name_of(definition),
+            "versions": versions,
+            "status": definition.get("status"),
+        }
 
 
 def _events(api: Server, picture: Picture, bundle: _Bundle) -> Iterator[Document]:
-    for one in _listed(api, resources.EVENTS, bundle):
-        by = str(one.get("reportingController") or "")
-        namespace = one["metadata"].get("namespace", "")
-        if namespace == picture.namespace or by.startswith(_OUR_EVENTS):
-            yield redacting.document(one)
+    for event in _listed(api, resources.EVENTS, bundle):
+        reporter = str(event.get("reportingController") or "")
+        namespace = event["metadata"].get("namespace", "")
+        if namespace == picture.namespace or reporter.startswith(_OUR_EVENTS):
+            yield redacting.document(event)
 
 
 def _logs(api: Server, picture: Picture, bundle: _Bundle) -> None:
@@ -239,15 +245,15 @@ def _logs(api: Server, picture: Picture, bundle: _Bundle) -> None:
                     f"{resources.PODS.path(picture.namespace, name, 'log')}?container={container}"
                     f"&tailLines={_LOG_LINES}&limitBytes={_LOG_BYTES}{previous}"
                 )
-                which = f"logs/{name}-{container}{'-previous' if previous else ''}.log"
+                file_name = f"logs/{name}-{container}{'-previous' if previous else ''}.log"
                 try:
                     content = api.text(path)
                 except errors.KubeError as error:
                     if not previous:
-                        bundle.left_out.append(f"{which}: {error}")
+                        bundle.left_out.append(f"{file_name}: {error}")
                     continue
-                bundle.add(which, redacting.text(content).encode())
+                bundle.add(file_name, redacting.text(content).encode())
 
 
 def _containers(pod: Document) -> Iterable[str]:
-    return (one["name"] for one in pod["spec"]["containers"])
+    return (container["name"] for container in pod["spec"]["containers"])

@@ -25,7 +25,7 @@ from admission.kube.resources import Resource
 from admission.owners import integrations
 from admission.owners.integrations import Kinds
 from admission.run.doctor import picture as pictures
-from admission.run.doctor.findings import Finding, error, warning
+from admission.run.doctor.findings import DoctorFinding, error, warning
 from admission.run.doctor.picture import OURS, Picture, name_of
 from certs import rotation
 
@@ -57,7 +57,7 @@ _OTHER_WEBHOOKS: Final = {
 """Beginning of the name of a webhook configuration, and who hands out GPUs with it."""
 
 
-def settings(picture: Picture) -> Iterator[Finding]:
+def settings(picture: Picture) -> Iterator[DoctorFinding]:
     """The configuration file in the cluster can be read, and pauses nothing."""
     name = f"{picture.namespace}/{manifests.CONFIG_MAP}"
     if picture.settings_problem:
@@ -78,19 +78,19 @@ def settings(picture: Picture) -> Iterator[Finding]:
         )
 
 
-def definitions(picture: Picture) -> Iterator[Finding]:
+def definitions(picture: Picture) -> Iterator[DoctorFinding]:
     """Every kind of Kueue's API is served in the version that is stored."""
-    wanted = pictures.DEFINITIONS
-    missing = tuple(name for name in wanted if picture.named(resources.CRDS, name) is None)
+    definitions = pictures.DEFINITIONS
+    missing = tuple(name for name in definitions if picture.named(resources.CRDS, name) is None)
     if missing:
         text = "missing, so no object of this kind can be stored"
         yield error("CustomResourceDefinition", missing, text, INSTALL)
-    for name in wanted:
-        found = picture.named(resources.CRDS, name)
-        if found is None:
+    for name in definitions:
+        crd = picture.named(resources.CRDS, name)
+        if crd is None:
             continue
-        if pictures.condition(found, _ESTABLISHED).get("status") != "True":
-            message = pictures.condition(found, _NAMES_ACCEPTED).get("message", "")
+        if pictures.condition(crd, _ESTABLISHED).get("status") != "True":
+            message = pictures.condition(crd, _NAMES_ACCEPTED).get("message", "")
             yield error(
                 "CustomResourceDefinition",
                 name,
@@ -98,33 +98,39 @@ def definitions(picture: Picture) -> Iterator[Finding]:
                 f"kubectl describe crd {name}",
             )
         elif not any(
-            one["name"] == "v1beta2" and one["served"] for one in found["spec"]["versions"]
+            version["name"] == "v1beta2" and version["served"]
+            for version in crd["spec"]["versions"]
         ):
             text = "v1beta2 is not served; another program has replaced the definition"
             yield error("CustomResourceDefinition", name, text, INSTALL)
 
 
-def configurations(picture: Picture) -> Iterator[Finding]:
+def configurations(picture: Picture) -> Iterator[DoctorFinding]:
     """The webhook configurations contain every webhook, with the right failurePolicy."""
-    wanted = manifests.webhook_configurations({"url": ""}, _as_installed(picture))
-    for (resource, name), document in zip(OURS, wanted, strict=True):
-        found = picture.named(resource, name)
-        if found is None:
+    expected_configurations = manifests.webhook_configurations({"url": ""}, _as_installed(picture))
+    for (resource, name), document in zip(OURS, expected_configurations, strict=True):
+        configuration = picture.named(resource, name)
+        if configuration is None:
             text = "missing, so GPU pods are created without a scheduling gate or without checks"
             yield error(resource.kind, name, text, INSTALL)
             continue
-        hooks = {one["name"]: one for one in found.get("webhooks") or ()}
-        expected = {one["name"]: one for one in document["webhooks"]}
+        hooks = {webhook["name"]: webhook for webhook in configuration.get("webhooks") or ()}
+        expected = {webhook["name"]: webhook for webhook in document["webhooks"]}
         if not picture.settings_known:
-            expected = {one: hook for one, hook in expected.items() if one.endswith("pod.kb.io")}
-        missing = tuple(one for one in expected if one not in hooks)
+            expected = {
+                hook_name: hook
+                for hook_name, hook in expected.items()
+                if hook_name.endswith("pod.kb.io")
+            }
+        missing = tuple(hook_name for hook_name in expected if hook_name not in hooks)
         if missing:
             text = f"it lacks the webhooks {', '.join(missing)}, so their objects are not reviewed"
             yield error(resource.kind, name, text, INSTALL)
         loose = tuple(
-            one
-            for one, hook in expected.items()
-            if one in hooks and hook["failurePolicy"] != hooks[one].get("failurePolicy")
+            hook_name
+            for hook_name, hook in expected.items()
+            if hook_name in hooks
+            and hook["failurePolicy"] != hooks[hook_name].get("failurePolicy")
         )
         if loose:
             text = (
@@ -143,13 +149,13 @@ def _as_installed(picture: Picture) -> Settings:
     return picture.settings.model_copy(update={"gpu": gpu})
 
 
-def answers(picture: Picture) -> Iterator[Finding]:
+def answers(picture: Picture) -> Iterator[DoctorFinding]:
     """The webhook answers the API server, and holds a pod that names a queue."""
     trial = picture.trial
     called = errors.failed_webhook(trial.refusal)
     if called:
-        of = {hook["name"]: document for document, hook in picture.hooks()}
-        configuration = of.get(called)
+        document_of_hook = {hook["name"]: document for document, hook in picture.hooks()}
+        configuration = document_of_hook.get(called)
         cause = next(
             (text for part, text in _CAUSES if part in trial.refusal), "it does not answer"
         )
@@ -217,7 +223,7 @@ def _annotations(pod: Document) -> Mapping[str, str]:
 
 def _is_held(pod: Document) -> bool:
     gates = pod["spec"].get("schedulingGates") or ()
-    return any(one["name"] == names.ADMISSION_GATE for one in gates)
+    return any(gate["name"] == names.ADMISSION_GATE for gate in gates)
 
 
 def _asks_of_pods(picture: Picture) -> bool:
@@ -243,7 +249,7 @@ def uncertain(picture: Picture) -> str:
     return ""
 
 
-def certificate(picture: Picture) -> Iterator[Finding]:
+def certificate(picture: Picture) -> Iterator[DoctorFinding]:
     """The webhook's certificate exists, and does not expire soon."""
     place = f"{picture.namespace}/{manifests.TLS_SECRET}"
     content = _content(picture)
@@ -272,7 +278,7 @@ def certificate(picture: Picture) -> Iterator[Finding]:
         yield warning(kind, name, text, mend)
 
 
-def trust(picture: Picture) -> Iterator[Finding]:
+def trust(picture: Picture) -> Iterator[DoctorFinding]:
     """Every caBundle that refers to the webhook matches its certificate."""
     content = _content(picture)
     chain = content.get(rotation.CERTIFICATE, b"")
@@ -280,14 +286,14 @@ def trust(picture: Picture) -> Iterator[Finding]:
         return
     for resource, listed in cabundles.NAMES.items():
         for name in listed:
-            found = picture.named(resource, name)
-            if found is None:
+            configuration = picture.named(resource, name)
+            if configuration is None:
                 continue
-            bundles = [bundle for _, bundle in cabundles.bundles_of(resource, found)]
+            bundles = [bundle for _, bundle in cabundles.bundles_of(resource, configuration)]
             # Without a bundle the API server trusts authorities that nobody here knows.
             private = rotation.is_private(content)
-            known = [one for one in bundles if one or private]
-            if any(rotation.accepted_until(chain, one) is None for one in known):
+            trusted = [bundle for bundle in bundles if bundle or private]
+            if any(rotation.accepted_until(chain, bundle) is None for bundle in trusted):
                 text = (
                     "its caBundle does not match the webhook's certificate, so the API server "
                     f"refuses every answer; {_LOST[resource]}"
@@ -306,7 +312,7 @@ _LOST: Final[Mapping[Resource, str]] = {
 # ------------------------------------------------------------------------------------ processes
 
 
-def processes(picture: Picture) -> Iterator[Finding]:
+def processes(picture: Picture) -> Iterator[DoctorFinding]:
     """Webhook and controller run, in the same version."""
     if not picture.is_inside:
         yield from _unused(picture)
@@ -314,23 +320,23 @@ def processes(picture: Picture) -> Iterator[Finding]:
     images: dict[str, str] = {}
     for name in (manifests.WEBHOOK, manifests.CONTROLLER):
         place = f"{picture.namespace}/{name}"
-        found = picture.named(resources.DEPLOYMENTS, name, picture.namespace)
-        if found is None:
+        deployment = picture.named(resources.DEPLOYMENTS, name, picture.namespace)
+        if deployment is None:
             yield error("Deployment", place, "missing", INSTALL)
             continue
-        containers = found["spec"]["template"]["spec"]["containers"]
+        containers = deployment["spec"]["template"]["spec"]["containers"]
         images[name] = containers[0].get("image", "")
-        wanted = found["spec"].get("replicas", 1)
-        ready = (found.get("status") or {}).get("readyReplicas", 0)
+        expected = deployment["spec"].get("replicas", 1)
+        ready = (deployment.get("status") or {}).get("readyReplicas", 0)
         why = "; ".join(_reasons(picture, name.removeprefix("gpu-admission-")))
-        text = f"{ready} of {wanted} pods are ready" + (f": {why}" if why else "")
+        text = f"{ready} of {expected} pods are ready" + (f": {why}" if why else "")
         mend = (
             f"kubectl -n {picture.namespace} describe pods -l app.kubernetes.io/component="
             f"{name.removeprefix('gpu-admission-')}"
         )
         if not ready:
             yield error("Deployment", place, text, mend)
-        elif ready < wanted:
+        elif ready < expected:
             yield warning("Deployment", place, text, mend)
     if len(set(images.values())) > 1:
         listed = ", ".join(f"{name} {image}" for name, image in images.items())
@@ -339,20 +345,20 @@ def processes(picture: Picture) -> Iterator[Finding]:
         yield warning("Deployment", places, text, "gpu-admission install --image IMAGE")
 
 
-def _unused(picture: Picture) -> Iterator[Finding]:
+def _unused(picture: Picture) -> Iterator[DoctorFinding]:
     """Yield the Deployments of an installation whose webhook is asked outside the cluster."""
     url = next((hook["clientConfig"].get("url", "") for _, hook in picture.hooks()), "")
-    found = [
+    findings = [
         f"{picture.namespace}/{name}"
         for name in (manifests.WEBHOOK, manifests.CONTROLLER)
         if picture.named(resources.DEPLOYMENTS, name, picture.namespace) is not None
     ]
-    if not url or not found:
+    if not url or not findings:
         return
     host = "/".join(url.split("/")[:3])
     text = f"unused: the API server asks the webhook at {host}, outside the cluster"
     mend = f"{INSTALL} without --webhook-url to use them, or delete them"
-    yield warning("Deployment", tuple(found), text, mend)
+    yield warning("Deployment", tuple(findings), text, mend)
 
 
 def _reasons(picture: Picture, component: str) -> Iterator[str]:
@@ -362,11 +368,11 @@ def _reasons(picture: Picture, component: str) -> Iterator[str]:
         if pictures.labels_of(pod).get("app.kubernetes.io/component") != component:
             continue
         status = pod.get("status") or {}
-        for one in status.get("containerStatuses") or ():
-            waiting = (one.get("state") or {}).get("waiting") or {}
-            last = (one.get("lastState") or {}).get("terminated") or {}
-            found = (waiting.get("reason", ""), waiting.get("message", ""))
-            text = ": ".join(filter(None, found))
+        for container in status.get("containerStatuses") or ():
+            waiting = (container.get("state") or {}).get("waiting") or {}
+            last = (container.get("lastState") or {}).get("terminated") or {}
+            reasons = (waiting.get("reason", ""), waiting.get("message", ""))
+            text = ": ".join(filter(None, reasons))
             if last:
                 text += f" (ended before with exit code {last.get('exitCode')})"
             if text and text not in seen:
@@ -379,10 +385,10 @@ def _reasons(picture: Picture, component: str) -> Iterator[str]:
             yield text
 
 
-def leader(picture: Picture) -> Iterator[Finding]:
+def leader(picture: Picture) -> Iterator[DoctorFinding]:
     """A controller leads, renews its Lease and processes new ClusterQueues."""
-    found = picture.named(resources.LEASES, names.LEASE_NAME, picture.namespace)
-    spec = (found or {}).get("spec") or {}
+    lease = picture.named(resources.LEASES, names.LEASE_NAME, picture.namespace)
+    spec = (lease or {}).get("spec") or {}
     name = f"{picture.namespace}/{names.LEASE_NAME}"
     mend = (
         f"kubectl -n {picture.namespace} logs deploy/{manifests.CONTROLLER}"
@@ -404,10 +410,10 @@ def leader(picture: Picture) -> Iterator[Finding]:
         text = "no controller leads, so nobody gets quota"
         yield error("Lease", name, text, mend)
     silent = tuple(
-        one.metadata.name
-        for one in picture.cluster_queues
-        if not one.status.conditions
-        and picture.age_seconds(one.metadata.creation_timestamp) > _SILENT_SECONDS
+        cluster_queue.metadata.name
+        for cluster_queue in picture.cluster_queues
+        if not cluster_queue.status.conditions
+        and picture.age_seconds(cluster_queue.metadata.creation_timestamp) > _SILENT_SECONDS
     )
     if silent and not is_told:
         text = "no controller has processed them: they have no conditions"
@@ -417,7 +423,7 @@ def leader(picture: Picture) -> Iterator[Finding]:
 # --------------------------------------------------------------------------------------- rights
 
 
-def rights(picture: Picture) -> Iterator[Finding]:
+def rights(picture: Picture) -> Iterator[DoctorFinding]:
     """The service accounts of webhook and controller have the rights that they need."""
     kinds = integrations.kinds_of(picture.settings) if picture.settings_known else _NO_KINDS
     rotates = picture.settings.kueue.internal_cert_management.enable and picture.is_inside
@@ -426,26 +432,26 @@ def rights(picture: Picture) -> Iterator[Finding]:
         resource = _RBAC.get(kind)
         if resource is None or not _is_own(document):
             continue
-        found = picture.named(resource, metadata["name"], metadata.get("namespace", ""))
+        document_found = picture.named(resource, metadata["name"], metadata.get("namespace", ""))
         name = name_of(document)
-        if found is None:
+        if document_found is None:
             text = "missing, so webhook or controller lack its rights"
             yield error(kind, name, text, INSTALL)
         elif "rules" in document:
-            lacking = sorted(_pairs(document["rules"]) - _pairs(found.get("rules") or ()))
-            if lacking and not _has_all(found):
-                shown = ", ".join(f"{verb} {what}" for what, verb in lacking[:4])
-                more = f" and {len(lacking) - 4} more" if len(lacking) > 4 else ""  # noqa: PLR2004
-                text = f"it does not allow what the program does: {shown}{more}"
+            lacking = sorted(_pairs(document["rules"]) - _pairs(document_found.get("rules") or ()))
+            if lacking and not _has_all(document_found):
+                shown = ", ".join(f"{verb} {resource_}" for resource_, verb in lacking[:4])
+                remainder = f" and {len(lacking) - 4} more" if len(lacking) > 4 else ""  # noqa: PLR2004
+                text = f"it does not allow what the program does: {shown}{remainder}"
                 yield error(kind, name, text, INSTALL)
-        elif not _subjects(document) <= _subjects(found):
+        elif not _subjects(document) <= _subjects(document_found):
             text = "it no longer names the program's service account"
             yield error(kind, name, text, INSTALL)
 
 
 _RBAC: Final[Mapping[str, Resource]] = {
-    one.kind: one
-    for one in (
+    resource.kind: resource
+    for resource in (
         resources.CLUSTER_ROLES,
         resources.CLUSTER_ROLE_BINDINGS,
         resources.ROLES,
@@ -475,21 +481,21 @@ def _has_all(role: Document) -> bool:
 
 def _subjects(binding: Document) -> set[tuple[str, str, str]]:
     return {
-        (one["kind"], one.get("namespace", ""), one["name"])
-        for one in binding.get("subjects") or ()
+        (subject["kind"], subject.get("namespace", ""), subject["name"])
+        for subject in binding.get("subjects") or ()
     }
 
 
-def policies(picture: Picture) -> Iterator[Finding]:
+def policies(picture: Picture) -> Iterator[DoctorFinding]:
     """The policies in the API server that guard quota are all there, and in force."""
-    wanted = [*protection.documents(picture.settings), *scope.documents(picture.settings)]
+    expected = [*protection.documents(picture.settings), *scope.documents(picture.settings)]
     guards = guard.documents(picture.settings)
-    present = {one["metadata"]["name"] for one in picture.of(resources.VALIDATING_POLICIES)}
-    if any(one["metadata"]["name"] in present for one in guards):
-        wanted += guards  # else: install --no-bypass-guard
+    present = {policy["metadata"]["name"] for policy in picture.of(resources.VALIDATING_POLICIES)}
+    if any(guard["metadata"]["name"] in present for guard in guards):
+        expected += guards  # else: install --no-bypass-guard
     yield from _missing(
         picture,
-        wanted,
+        expected,
         (resources.VALIDATING_POLICIES, resources.VALIDATING_POLICY_BINDINGS),
         "users can change fields that quota is counted by, or get GPUs around quota",
     )
@@ -504,17 +510,19 @@ def policies(picture: Picture) -> Iterator[Finding]:
 
 
 def _missing(
-    picture: Picture, wanted: Iterable[Document], kinds: Iterable[Resource], so: str
-) -> Iterator[Finding]:
+    picture: Picture, expected: Iterable[Document], kinds: Iterable[Resource], so: str
+) -> Iterator[DoctorFinding]:
     """Yield which of the wanted policies and bindings are not there, by kind."""
-    documents = tuple(wanted)
+    documents = tuple(expected)
     for resource in kinds:
         versions = resources.versions(resource)
-        there = {one["metadata"]["name"] for each in versions for one in picture.of(each)}
+        present = {
+            document["metadata"]["name"] for each in versions for document in picture.of(each)
+        }
         missing = tuple(
-            one["metadata"]["name"]
-            for one in documents
-            if one["kind"] == resource.kind and one["metadata"]["name"] not in there
+            document["metadata"]["name"]
+            for document in documents
+            if document["kind"] == resource.kind and document["metadata"]["name"] not in present
         )
         if missing:
             yield warning(resource.kind, missing, f"missing: {so}", INSTALL)
@@ -523,15 +531,18 @@ def _missing(
 # ---------------------------------------------------------------------------------- who is beside
 
 
-def beside(picture: Picture) -> Iterator[Finding]:
+def beside(picture: Picture) -> Iterator[DoctorFinding]:
     """No other program decides about the same quota."""
     ours = {name for _, name in OURS}
     for resource in (resources.MUTATING_WEBHOOKS, resources.VALIDATING_WEBHOOKS):
-        for found in picture.of(resource):
-            name = found["metadata"]["name"]
+        for configuration in picture.of(resource):
+            name = configuration["metadata"]["name"]
             if name in ours:
                 continue
-            if any(names.KUEUE_GROUP in _groups(one) for one in found.get("webhooks") or ()):
+            if any(
+                names.KUEUE_GROUP in _groups(webhook)
+                for webhook in configuration.get("webhooks") or ()
+            ):
                 text = (
                     "Kueue is installed, too: both admit the same Workloads, so quota is granted "
                     "twice"
@@ -539,7 +550,8 @@ def beside(picture: Picture) -> Iterator[Finding]:
                 mend = "remove one of them; how: docs/guides/coming-from.md"
                 yield error(resource.kind, name, text, mend)
             other = next(
-                (who for start, who in _OTHER_WEBHOOKS.items() if name.startswith(start)), ""
+                (product for start, product in _OTHER_WEBHOOKS.items() if name.startswith(start)),
+                "",
             )
             if other:
                 text = f"{other} changes or schedules GPU pods, too, and has a quota of its own"
@@ -550,9 +562,9 @@ def beside(picture: Picture) -> Iterator[Finding]:
             text = f"they limit GPUs in addition to gpu-admission ({resource.api_version})"
             yield warning(resource.kind, listed, text, _BESIDE)
     limited = tuple(
-        one["metadata"]["name"]
-        for one in picture.of(resources.VOLCANO_QUEUES)
-        if any(key.startswith("nvidia.com/") for key in _capability(one))
+        queue["metadata"]["name"]
+        for queue in picture.of(resources.VOLCANO_QUEUES)
+        if any(key.startswith("nvidia.com/") for key in _capability(queue))
     )
     if limited:
         text = "these Volcano queues limit GPUs, too: an admitted pod may wait there"
@@ -573,13 +585,13 @@ def _capability(queue: Document) -> Mapping[str, Any]:
     return (queue.get("spec") or {}).get("capability") or {}
 
 
-def visibility(picture: Picture) -> Iterator[Finding]:
+def visibility(picture: Picture) -> Iterator[DoctorFinding]:
     """The controller answers the requests that the API server forwards to it."""
     for name in cabundles.NAMES[resources.API_SERVICES]:
-        found = picture.named(resources.API_SERVICES, name)
-        if found is None:
+        api_service = picture.named(resources.API_SERVICES, name)
+        if api_service is None:
             continue
-        available = pictures.condition(found, _AVAILABLE)
+        available = pictures.condition(api_service, _AVAILABLE)
         if available.get("status") == "False":
             text = (
                 "the API server cannot reach it, and no namespace of the cluster can be deleted "

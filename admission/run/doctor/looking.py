@@ -23,7 +23,7 @@ from admission.kube.resources import Resource
 from admission.objects import views
 from admission.objects.workload import Workload
 from admission.run.doctor import picture as pictures
-from admission.run.doctor.picture import Overload, Picture, Pod, Trial
+from admission.run.doctor.picture import Overload, Picture, TimedPod, Trial
 from certs import rotation
 
 _T = TypeVar("_T")
@@ -81,24 +81,24 @@ class Server(Api, Protocol):
         ...
 
 
-def look(api: Server, given: Settings | None, clock: Clock) -> Picture:
+def look(api: Server, given_settings: Settings | None, clock: Clock) -> Picture:
     """Return the cluster as it is now.
 
     Args:
         api: the API server.
-        given: settings of the installation; None to read them in the cluster.
+        given_settings: of the installation; None to read them in the cluster.
         clock: this machine's.
 
     Raises:
         KubeError: the API server does not answer.
     """
-    now, here = _time(api, clock)
+    now, local_now = _time(api, clock)
     began = clock.monotonic()
     eyes = _Eyes(api)
     before = eyes.rejected()
-    namespace = given.namespace if given is not None else names.SYSTEM_NAMESPACE
+    namespace = given_settings.namespace if given_settings is not None else names.SYSTEM_NAMESPACE
     eyes.see(pictures.OWN_CONFIG, eyes.get(resources.CONFIG_MAPS, manifests.CONFIG_MAP, namespace))
-    settings, is_known, problem = _settings(given, eyes.objects[pictures.OWN_CONFIG])
+    settings, is_known, problem = _settings(given_settings, eyes.objects[pictures.OWN_CONFIG])
     for resource in _WHOLE:
         eyes.see(resource, eyes.list(resource))
     for resource in _OF_OURS:
@@ -109,15 +109,19 @@ def look(api: Server, given: Settings | None, clock: Clock) -> Picture:
         (resources.CRDS, pictures.DEFINITIONS),
         (resources.API_SERVICES, cabundles.NAMES[resources.API_SERVICES]),
     ):
-        eyes.see(resource, (one for name in listed for one in eyes.get(resource, name)))
+        eyes.see(resource, (document for name in listed for document in eyes.get(resource, name)))
     signs = operators.signs_of(
         eyes.objects[operators.CLUSTER_POLICIES], eyes.objects[operators.DAEMON_SETS]
     )
     eyes.see(
         resources.CONFIG_MAPS,
-        (one for name in sorted(signs) for one in eyes.list(resources.CONFIG_MAPS, name)),
+        (
+            config_map
+            for name in sorted(signs)
+            for config_map in eyes.list(resources.CONFIG_MAPS, name)
+        ),
     )
-    pods = eyes.all(resources.PODS, Pod, _NOT_ENDED)
+    pods = eyes.all(resources.PODS, TimedPod, _NOT_ENDED)
     nodes = eyes.all(resources.NODES, views.Node)
     workloads = eyes.all(resources.WORKLOADS, Workload)
     secret = eyes.secret(settings.namespace)
@@ -132,7 +136,7 @@ def look(api: Server, given: Settings | None, clock: Clock) -> Picture:
     )
     return Picture(
         now=now,
-        here=here,
+        here=local_now,
         read_seconds=clock.monotonic() - began,
         settings=settings,
         settings_known=is_known,
@@ -159,10 +163,10 @@ class _Eyes:
         self.met = 0
         self.no_metrics = ""
 
-    def see(self, resource: Resource, found: Iterator[Document]) -> None:
+    def see(self, resource: Resource, documents: Iterator[Document]) -> None:
         """Keep objects under a kind; those that may not be read are none."""
         try:
-            self.objects[resource] = tuple(found)
+            self.objects[resource] = tuple(documents)
         except errors.KubeError as error:
             self.objects[resource] = ()
             self._miss(resource, error)
@@ -188,12 +192,12 @@ class _Eyes:
                 )  # fmt: skip
             except errors.NotFoundError:
                 return
-            for one in page.items:
+            for document in page.items:
                 if into is DOCUMENT:
                     # Objects of a list do not say what they are.
-                    yield {"apiVersion": resource.api_version, "kind": resource.kind, **one}
+                    yield {"apiVersion": resource.api_version, "kind": resource.kind, **document}
                 else:
-                    yield one
+                    yield document
             token = page.continue_
             if not token:
                 return
@@ -206,13 +210,13 @@ class _Eyes:
     def secret(self, namespace: str) -> dict[str, bytes]:
         """Return the webhook's certificates; of its keys only whether the authority's is there."""
         try:
-            found = self._api.get(resources.SECRETS, manifests.TLS_SECRET, namespace)
+            secret = self._api.get(resources.SECRETS, manifests.TLS_SECRET, namespace)
         except errors.NotFoundError:
             return {}
         except errors.KubeError as error:
             self._miss(resources.SECRETS, error)
             return {}
-        data = found.get("data") or {}
+        data = secret.get("data") or {}
         return {
             name: base64.b64decode(data[name])
             for name in (rotation.AUTHORITIES, rotation.CERTIFICATE)
@@ -227,11 +231,11 @@ class _Eyes:
             self._count(error)
             self.no_metrics = f"the API server's metrics cannot be read: {error}"
             return None
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for labels, value in _REJECTED.findall(text):
             level = _LEVEL.search(labels)
-            found[level[1] if level else ""] += int(float(value))
-        return found
+            counts[level[1] if level else ""] += int(float(value))
+        return counts
 
     def _miss(self, resource: Resource, error: errors.KubeError) -> None:
         self._count(error)
@@ -252,10 +256,10 @@ class _Eyes:
 def _time(api: Api, clock: Clock) -> tuple[datetime, datetime | None]:
     """Return the API server's time, which it writes on what it answers, and this machine's."""
     resource = resources.SELF_SUBJECT_REVIEWS
-    asked = {"apiVersion": resource.api_version, "kind": resource.kind}
+    review = {"apiVersion": resource.api_version, "kind": resource.kind}
     try:
-        made = api.create(resource, asked)
-        stamp = (made.get("metadata") or {}).get("creationTimestamp")
+        answer = api.create(resource, review)
+        stamp = (answer.get("metadata") or {}).get("creationTimestamp")
         if stamp:
             return clocks.from_wire(stamp), clock.now()
     except (errors.ApiError, ValueError):
@@ -263,14 +267,16 @@ def _time(api: Api, clock: Clock) -> tuple[datetime, datetime | None]:
     return clock.now(), None
 
 
-def _settings(given: Settings | None, found: tuple[Document, ...]) -> tuple[Settings, bool, str]:
+def _settings(
+    settings: Settings | None, config_maps: tuple[Document, ...]
+) -> tuple[Settings, bool, str]:
     """Return the settings, whether they are known, and why they cannot be read."""
-    if given is not None:
-        return given, True, ""
-    if not found:
+    if settings is not None:
+        return settings, True, ""
+    if not config_maps:
         return Settings(), False, ""
     try:
-        return manifests.configured(found[0]), True, ""
+        return manifests.configured(config_maps[0]), True, ""
     except reading.ConfigurationError as error:
         return Settings(), False, str(error)
 
@@ -307,14 +313,14 @@ def _trial(api: Api, objects: Mapping[Resource, tuple[Document, ...]]) -> Trial:
         },
     }
     try:
-        made = api.dry_run().create(resources.PODS, pod, namespace)
+        created = api.dry_run().create(resources.PODS, pod, namespace)
     except errors.ForbiddenError as error:
         if "is forbidden: User" in str(error):
             return Trial(unasked=f"you may not create pods in namespace {namespace}")
         return Trial(namespace=namespace, refusal=str(error))
     except errors.ApiError as error:
         return Trial(namespace=namespace, refusal=str(error))
-    return Trial(namespace=namespace, pod=made)
+    return Trial(namespace=namespace, pod=created)
 
 
 def _served(objects: Mapping[Resource, tuple[Document, ...]]) -> bytes:
@@ -322,9 +328,9 @@ def _served(objects: Mapping[Resource, tuple[Document, ...]]) -> bytes:
     urls = {
         hook["clientConfig"].get("url", "")
         for resource, name in pictures.OURS
-        for one in objects[resource]
-        if one["metadata"]["name"] == name
-        for hook in one.get("webhooks") or ()
+        for object_ in objects[resource]
+        if object_["metadata"]["name"] == name
+        for hook in object_.get("webhooks") or ()
     }
     parts = urlsplit(min(filter(None, urls), default=""))
     if not parts.hostname:

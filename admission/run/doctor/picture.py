@@ -52,16 +52,16 @@ QUOTA_SYSTEMS: Final = (
 _V = TypeVar("_V", bound=views.Object)
 
 
-class PodStatus(views.PodStatus, frozen=True, kw_only=True):
+class TimedPodStatus(views.PodStatus, frozen=True, kw_only=True):
     """A pod's status, with the time at which it began to run."""
 
     start_time: str | None = None
 
 
-class Pod(views.Pod, frozen=True, kw_only=True):
+class TimedPod(views.Pod, frozen=True, kw_only=True):
     """v1 Pod, with the time at which it began to run."""
 
-    status: PodStatus = PodStatus()
+    status: TimedPodStatus = TimedPodStatus()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ class Picture:
     settings_known: bool = False
     settings_problem: str = ""
     objects: Mapping[Resource, tuple[Document, ...]] = field(default_factory=dict)
-    pods: tuple[Pod, ...] = ()
+    pods: tuple[TimedPod, ...] = ()
     nodes: tuple[views.Node, ...] = ()
     workloads: tuple[Workload, ...] = ()
     unseen: Mapping[Resource, str] = field(default_factory=dict)
@@ -145,10 +145,10 @@ class Picture:
 
     def named(self, resource: Resource, name: str, namespace: str = "") -> Document | None:
         """Return one object; None where there is none."""
-        for one in self.of(resource):
-            metadata = one["metadata"]
+        for document in self.of(resource):
+            metadata = document["metadata"]
             if metadata["name"] == name and metadata.get("namespace", "") == namespace:
-                return one
+                return document
         return None
 
     @cached_property
@@ -159,10 +159,10 @@ class Picture:
     def hooks(self) -> Iterator[tuple[Document, Mapping[str, Any]]]:
         """Yield each webhook of our configurations, with the configuration."""
         for resource, name in OURS:
-            found = self.named(resource, name)
-            for hook in (found or {}).get("webhooks") or ():
-                assert found is not None
-                yield found, hook
+            configuration = self.named(resource, name)
+            for hook in (configuration or {}).get("webhooks") or ():
+                assert configuration is not None
+                yield configuration, hook
 
     @cached_property
     def cluster_queues(self) -> tuple[ClusterQueue, ...]:
@@ -182,8 +182,8 @@ class Picture:
     @cached_property
     def flavors(self) -> Mapping[str, ResourceFlavor]:
         """Return the ResourceFlavors that can be read, by name."""
-        found = _views(self.of(resources.RESOURCE_FLAVORS), ResourceFlavor)
-        return {one.metadata.name: one for one in found}
+        flavors = _views(self.of(resources.RESOURCE_FLAVORS), ResourceFlavor)
+        return {flavor.metadata.name: flavor for flavor in flavors}
 
     @cached_property
     def device_classes(self) -> tuple[DeviceClass, ...]:
@@ -200,18 +200,20 @@ class Picture:
         """Return the nodes with GPUs, and what each adds to the capacity of its flavors."""
         published = _published(self.of(resources.RESOURCE_SLICES))
         policy = self.settings.gpu.health.policy
-        found = (
-            nodes.node_facts(one, None, published.get(one.metadata.name)) for one in self.nodes
+        node_facts = (
+            nodes.node_facts(node, None, published.get(node.metadata.name)) for node in self.nodes
         )
         return tuple(
             (facts, capacity.of_node(facts, self.catalogue, policy))
-            for facts in found
+            for facts in node_facts
             if nodes.has_gpus(facts)
         )
 
     def nodes_of(self, flavor: ResourceFlavor) -> tuple[tuple[NodeFacts, NodeCapacity], ...]:
         """Return the nodes with GPUs that a flavor selects."""
-        return tuple(one for one in self.gpu_nodes if selects(flavor, one[0].labels))
+        return tuple(
+            gpu_node for gpu_node in self.gpu_nodes if selects(flavor, gpu_node[0].labels)
+        )
 
     def repelling(self, flavor: ResourceFlavor, node: str) -> Taint | None:
         """Return the taint of a node that pods of a flavor do not tolerate; None for none."""
@@ -221,7 +223,7 @@ class Picture:
 
     @cached_property
     def _taints(self) -> Mapping[str, tuple[Taint, ...]]:
-        return {one.metadata.name: values.taints(one.spec.taints or ()) for one in self.nodes}
+        return {node.metadata.name: values.taints(node.spec.taints or ()) for node in self.nodes}
 
     def age_seconds(self, since: str | None) -> float:
         """Return how long ago a time of the API server is; 0 for no time."""
@@ -252,25 +254,25 @@ def name_of(document: Document) -> str:
 def condition(document: Document, kind: str) -> Mapping[str, Any]:
     """Return a condition of an object; nothing where it has none of that type."""
     conditions = (document.get("status") or {}).get("conditions") or ()
-    return next((one for one in conditions if one.get("type") == kind), {})
+    return next((condition for condition in conditions if condition.get("type") == kind), {})
 
 
 def _views(documents: tuple[Document, ...], into: type[_V]) -> tuple[_V, ...]:
     """Return what can be read; the controller tells of what cannot."""
     convert = structs.converter(into)
-    found = []
-    for one in documents:
+    views_ = []
+    for document in documents:
         with suppress(msgspec.ValidationError):
-            found.append(convert(one))
-    return tuple(found)
+            views_.append(convert(document))
+    return tuple(views_)
 
 
 def _published(slices: tuple[Document, ...]) -> dict[str, Published]:
     """Return the GPUs that a driver publishes, by node."""
-    parts: dict[str, list[resource_slice.Part]] = {}
+    parts: dict[str, list[resource_slice.SliceContent]] = {}
     for view in _views(slices, ResourceSlice):
         part = resource_slice.part(view)
         if part is not None and view.spec.node_name:
             parts.setdefault(view.spec.node_name, []).append(part)
-    found = ((node, resource_slice.published(of_node)) for node, of_node in parts.items())
-    return {node: published for node, published in found if published is not None}
+    slices_by_node = ((node, resource_slice.published(of_node)) for node, of_node in parts.items())
+    return {node: published for node, published in slices_by_node if published is not None}

@@ -12,16 +12,20 @@ from admission.objects.workload import Workload
 from admission.reasons import catalogue, people, placing, reading
 from admission.run.doctor import picture as pictures
 from admission.run.doctor.devices import shown
-from admission.run.doctor.findings import Finding, error, warning
+from admission.run.doctor.findings import DoctorFinding, error, warning
 from admission.run.doctor.picture import Picture
 
 _PATIENCE_SECONDS: Final = 300.0
 
 
-def flavors(picture: Picture) -> Iterator[Finding]:
+def flavors(picture: Picture) -> Iterator[DoctorFinding]:
     """Every flavor that a ClusterQueue names exists, and is not being deleted."""
     for name, flavor in sorted(picture.flavors.items()):
-        users = [one.metadata.name for one in picture.cluster_queues if name in _named(one)]
+        users = [
+            cluster_queue.metadata.name
+            for cluster_queue in picture.cluster_queues
+            if name in _named(cluster_queue)
+        ]
         if flavor.metadata.deletion_timestamp and users:
             text = (
                 f"it is being deleted, and ClusterQueue {shown(users)} names it: it goes when no "
@@ -51,14 +55,16 @@ def _named(queue: ClusterQueue) -> dict[str, None]:
     }
 
 
-def without_node(picture: Picture) -> Iterator[Finding]:
+def without_node(picture: Picture) -> Iterator[DoctorFinding]:
     """Pods that hold GPUs of a ClusterQueue are on a node after five minutes."""
     for queue in picture.cluster_queues:
         name = queue.metadata.name
-        for pair, held in queue_status.without_node(queue.status.without_node).items():
-            if picture.age_seconds(held.since) <= _PATIENCE_SECONDS:
+        for pair, amount_held in queue_status.without_node(queue.status.without_node).items():
+            if picture.age_seconds(amount_held.since) <= _PATIENCE_SECONDS:
                 continue
-            text = placing.without_node(pair.resource, pair.flavor, held.amount, name, held.since)
+            text = placing.without_node(
+                pair.resource, pair.flavor, amount_held.amount, name, amount_held.since
+            )
             mend = (
                 f"kubectl gpu who {name}; it shows whose pods have no node. "
                 "Nothing is wrong if an autoscaler adds nodes for them"
@@ -66,7 +72,7 @@ def without_node(picture: Picture) -> Iterator[Finding]:
             yield warning("ClusterQueue", name, text, mend)
 
 
-def inactive(picture: Picture) -> Iterator[Finding]:
+def inactive(picture: Picture) -> Iterator[DoctorFinding]:
     """Every ClusterQueue admits."""
     for queue in picture.cluster_queues:
         name, policy = queue.metadata.name, queue.spec.stop_policy
@@ -75,7 +81,14 @@ def inactive(picture: Picture) -> Iterator[Finding]:
             text = f"it admits nothing: its stopPolicy is {policy}"
             yield warning("ClusterQueue", name, text, mend)
             continue
-        active = next((one for one in queue.status.conditions or () if one.type == "Active"), None)
+        active = next(
+            (
+                condition
+                for condition in queue.status.conditions or ()
+                if condition.type == "Active"
+            ),
+            None,
+        )
         if active is not None and active.status == "False" and not _missing(picture, queue):
             why = people.cluster_queue(Text(active.reason, active.message))
             text = f"it {why.message[:1].lower()}{why.message[1:].rstrip('.')}"
@@ -95,16 +108,19 @@ def inactive(picture: Picture) -> Iterator[Finding]:
 _GO = '{"spec":{"stopPolicy":"None"}}'
 
 
-def idle(picture: Picture) -> Iterator[Finding]:
+def idle(picture: Picture) -> Iterator[DoctorFinding]:
     """A ClusterQueue in which work waits has given quota to some of it."""
     behind = {
-        (one.metadata.namespace, one.metadata.name): one.spec.cluster_queue
-        for one in picture.local_queues
+        (local_queue.metadata.namespace, local_queue.metadata.name): local_queue.spec.cluster_queue
+        for local_queue in picture.local_queues
     }
     waiting: dict[str, list[Workload]] = {}
     busy = set[str]()
     for workload in picture.workloads:
-        if any(one.type == _FINISHED and one.status == "True" for one in _conditions(workload)):
+        if any(
+            condition.type == _FINISHED and condition.status == "True"
+            for condition in _conditions(workload)
+        ):
             continue
         if workload.status.admission is not None:
             busy.add(workload.status.admission.cluster_queue)
@@ -113,13 +129,13 @@ def idle(picture: Picture) -> Iterator[Finding]:
             waiting.setdefault(at, []).append(workload)
     for queue in picture.cluster_queues:
         name = queue.metadata.name
-        found = waiting.get(name, [])
-        if name in busy or not found or not _is_active(queue):
+        queue_waiting = waiting.get(name, [])
+        if name in busy or not queue_waiting or not _is_active(queue):
             continue
-        oldest = min(found, key=_age_key)
+        oldest = min(queue_waiting, key=_age_key)
         if picture.age_seconds(oldest.metadata.creation_timestamp) <= _PATIENCE_SECONDS:
             continue
-        yield _of_idle(name, oldest, len(found))
+        yield _of_idle(name, oldest, len(queue_waiting))
 
 
 _FINISHED: Final = "Finished"
@@ -135,37 +151,47 @@ def _age_key(workload: Workload) -> tuple[str, str, str]:
 
 
 def _is_active(queue: ClusterQueue) -> bool:
-    found = queue.status.conditions or ()
-    return any(one.type == conditions.ACTIVE and one.status == "True" for one in found)
+    active_conditions = queue.status.conditions or ()
+    return any(
+        condition.type == conditions.ACTIVE and condition.status == "True"
+        for condition in active_conditions
+    )
 
 
-def _of_idle(queue: str, oldest: Workload, count: int) -> Finding:
+def _of_idle(queue: str, oldest: Workload, count: int) -> DoctorFinding:
     """Return what `why` says of the Workload that has waited longest."""
-    said = next(
-        (one for one in _conditions(oldest) if one.type == conditions.QUOTA_RESERVED), None
+    reserved = next(
+        (
+            condition
+            for condition in _conditions(oldest)
+            if condition.type == conditions.QUOTA_RESERVED
+        ),
+        None,
     )
     why = (
-        people.text(reading.of_condition(said.reason, said.message), queue)
-        if said is not None and said.reason
+        people.text(reading.of_condition(reserved.reason, reserved.message), queue)
+        if reserved is not None and reserved.reason
         else people.not_judged()
     )
     namespace, name = oldest.metadata.namespace, oldest.metadata.name
     place = {"queue": queue, "namespace": namespace, "workload": name}
-    known = place | {"local": oldest.spec.queue_name, "name": name}
+    fields = place | {"local": oldest.spec.queue_name, "name": name}
     text = (
         f"{count} Workload(s) wait, and none has quota; {namespace}/{name} has waited longest: "
         f"{why.message.rstrip('.')}"
     )
-    mend = catalogue.next_step(why.reason, known) or "wait"
+    mend = catalogue.next_step(why.reason, fields) or "wait"
     return warning("ClusterQueue", queue, text, mend)
 
 
-def local_queues(picture: Picture) -> Iterator[Finding]:
+def local_queues(picture: Picture) -> Iterator[DoctorFinding]:
     """Every LocalQueue names a ClusterQueue that exists and selects its namespace."""
-    queues = {one.metadata.name: one for one in picture.cluster_queues}
+    queues = {
+        cluster_queue.metadata.name: cluster_queue for cluster_queue in picture.cluster_queues
+    }
     labels = {
-        one["metadata"]["name"]: pictures.labels_of(one)
-        for one in picture.of(resources.NAMESPACES)
+        namespace["metadata"]["name"]: pictures.labels_of(namespace)
+        for namespace in picture.of(resources.NAMESPACES)
     }
     for local in picture.local_queues:
         place = f"{local.metadata.namespace}/{local.metadata.name}"

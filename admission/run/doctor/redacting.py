@@ -44,66 +44,76 @@ _OUR_KEYS: Final = re.compile(
 _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-def document(found: Mapping[str, Any]) -> dict[str, Any]:
+def document(document_: Mapping[str, Any]) -> dict[str, Any]:
     """Return an object without what may be a credential."""
-    metadata = found.get("metadata") or {}
+    metadata = document_.get("metadata") or {}
     is_ours = metadata.get("namespace") == names.SYSTEM_NAMESPACE
-    kept = {key: _value(key, one, is_ours=is_ours) for key, one in found.items() if key != "data"}
-    if found.get("kind") == "ConfigMap":
-        kept["data"] = {key: text(one) for key, one in (found.get("data") or {}).items()}
+    kept = {
+        key: _value(key, value, is_ours=is_ours)
+        for key, value in document_.items()
+        if key != "data"
+    }
+    if document_.get("kind") == "ConfigMap":
+        kept["data"] = {key: text(value) for key, value in (document_.get("data") or {}).items()}
     return kept
 
 
-def text(found: str) -> str:
+def text(raw: str) -> str:
     """Return a text without what looks like a credential."""
-    found = _LOOKS.sub(REDACTED, str(found))
-    found = _IN_URL.sub(f"{REDACTED}@", found)
-    return _SAID.sub(rf"\g<1>{REDACTED}", found)
+    raw = _LOOKS.sub(REDACTED, str(raw))
+    raw = _IN_URL.sub(f"{REDACTED}@", raw)
+    return _SAID.sub(rf"\g<1>{REDACTED}", raw)
 
 
-def _value(key: str, found: Any, *, is_ours: bool) -> Any:
+def _value(key: str, value: Any, *, is_ours: bool) -> Any:
     if key in _WHOLE or (key in _COMMANDS and not is_ours):
-        return REDACTED if found else found
-    if key == "env" and isinstance(found, list):
-        return [_variable(one) for one in found]
-    if key == "annotations" and isinstance(found, Mapping):
-        return {name: _annotation(name, one) for name, one in found.items()}
-    if isinstance(found, Mapping):
+        return REDACTED if value else value
+    if key == "env" and isinstance(value, list):
+        return [_variable(item) for item in value]
+    if key == "annotations" and isinstance(value, Mapping):
+        return {name: _annotation(name, item) for name, item in value.items()}
+    if isinstance(value, Mapping):
         return {
-            name: _value(name, one, is_ours=is_ours)
-            for name, one in found.items()
+            name: _value(name, item, is_ours=is_ours)
+            for name, item in value.items()
             if name not in _GONE
         }
-    if isinstance(found, list):
-        return _list(key, found, is_ours=is_ours)
-    if isinstance(found, str):
+    if isinstance(value, list):
+        return _list(key, value, is_ours=is_ours)
+    if isinstance(value, str):
         is_name = _HARMLESS.match(key) or _OUR_KEYS.match(key)
         is_secret = _KEY.search(key) is not None and is_name is None
-        return REDACTED if is_secret and found else text(found)
-    return found
+        return REDACTED if is_secret and value else text(value)
+    return value
 
 
-def _list(key: str, found: list[Any], *, is_ours: bool) -> list[Any]:
+def _list(key: str, values: list[Any], *, is_ours: bool) -> list[Any]:
     """Return the items; of a command line also without what follows the name of a credential."""
-    items = [_value(key, one, is_ours=is_ours) for one in found]
+    items = [_value(key, value, is_ours=is_ours) for value in values]
     if key not in _COMMANDS:
         return items
-    return [REDACTED if at and _is_named(items[at - 1]) else one for at, one in enumerate(items)]
+    return [
+        REDACTED if at and _is_named(items[at - 1]) else value for at, value in enumerate(items)
+    ]
 
 
 def _is_named(argument: Any) -> bool:
-    said = str(argument)
-    return said.startswith("-") and "=" not in said and _KEY.search(said) is not None
+    shown = str(argument)
+    return shown.startswith("-") and "=" not in shown and _KEY.search(shown) is not None
 
 
-def _variable(one: Any) -> Any:
+def _variable(variable: Any) -> Any:
     """Return a variable without its value, which only those that show GPUs keep."""
-    if not isinstance(one, Mapping) or "value" not in one or one.get("name") in bypass.VARIABLES:
-        return one
-    return {**one, "value": REDACTED}
+    if (
+        not isinstance(variable, Mapping)
+        or "value" not in variable
+        or variable.get("name") in bypass.VARIABLES
+    ):
+        return variable
+    return {**variable, "value": REDACTED}
 
 
-def _annotation(name: str, found: Any) -> Any:
+def _annotation(name: str, value: Any) -> Any:
     if name == _APPLIED or _OUR_KEYS.match(name) is None:
         return REDACTED
-    return text(found)
+    return text(value)

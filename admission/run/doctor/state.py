@@ -13,8 +13,8 @@ from admission.objects import pods as pod_objects
 from admission.objects import views
 from admission.run.doctor import picture as pictures
 from admission.run.doctor.devices import shown
-from admission.run.doctor.findings import Finding, error, warning
-from admission.run.doctor.picture import Picture, Pod, name_of
+from admission.run.doctor.findings import DoctorFinding, error, warning
+from admission.run.doctor.picture import Picture, TimedPod, name_of
 
 _PATIENCE_SECONDS: Final = 300.0
 _SKEW_SECONDS: Final = 5.0
@@ -34,48 +34,48 @@ _ENDING: Final = ("NamespaceContentRemaining", "NamespaceFinalizersRemaining",
                   "NamespaceDeletionGroupVersionParsingFailure")  # fmt: skip
 
 
-def outside(picture: Picture) -> Iterator[Finding]:
+def outside(picture: Picture) -> Iterator[DoctorFinding]:
     """Running GPU pods were admitted by a queue."""
     operator = operators.signs_of(
         picture.of(operators.CLUSTER_POLICIES), picture.of(operators.DAEMON_SETS)
     )
-    found: dict[tuple[str, str, str], list[tuple[Pod, dict[str, int]]]] = {}
+    pods_by_cause: dict[tuple[str, str, str], list[tuple[TimedPod, dict[str, int]]]] = {}
     for pod in picture.pods:
         namespace = pod.metadata.namespace
         if namespace in operator or _is_admitted(pod):
             continue
         try:
-            held = pod_objects.held_gpus(pod)
+            gpus = pod_objects.held_gpus(pod)
         except InvalidValueError:
             continue
-        if held:
-            found.setdefault((namespace, *_cause(picture, pod)), []).append((pod, held))
-    for (namespace, cause, mend), of in sorted(found.items(), key=lambda one: one[0]):
+        if gpus:
+            pods_by_cause.setdefault((namespace, *_cause(picture, pod)), []).append((pod, gpus))
+    for (namespace, cause, mend), pods in sorted(pods_by_cause.items(), key=lambda item: item[0]):
         amounts: dict[str, int] = {}
         hours = 0.0
-        for pod, held in of:
-            for resource, count in held.items():
+        for pod, gpus in pods:
+            for resource, count in gpus.items():
                 amounts[resource] = amounts.get(resource, 0) + count
-            hours += sum(held.values()) * picture.age_seconds(pod.status.start_time) / 3600
+            hours += sum(gpus.values()) * picture.age_seconds(pod.status.start_time) / 3600
         total = ", ".join(f"{n} {resource}" for resource, n in sorted(amounts.items()))
         text = (
-            f"{len(of)} pod(s) hold {total} outside every queue, {hours:.1f} GPU-hours since they "
-            f"started ({shown(pod.metadata.name for pod, _ in of)}): {cause}"
+            f"{len(pods)} pod(s) hold {total} outside every queue, {hours:.1f} GPU-hours since "
+            f"they started ({shown(pod.metadata.name for pod, _ in pods)}): {cause}"
         )
         yield warning("Namespace", namespace, text, mend)
 
 
-def _is_admitted(pod: Pod) -> bool:
+def _is_admitted(pod: TimedPod) -> bool:
     labels = pod.metadata.labels or {}
     managed = labels.get(names.MANAGED_LABEL) == names.MANAGED_VALUE
     return managed or names.PODSET_LABEL in labels
 
 
-def _cause(picture: Picture, pod: Pod) -> tuple[str, str]:
+def _cause(picture: Picture, pod: TimedPod) -> tuple[str, str]:
     """Return why a pod is outside quota, and the fix."""
     namespace = pod.metadata.namespace
-    found = picture.named(resources.NAMESPACES, namespace)
-    labels = pictures.labels_of(found) if found is not None else None
+    namespace_document = picture.named(resources.NAMESPACES, namespace)
+    labels = pictures.labels_of(namespace_document) if namespace_document is not None else None
     if namespace in NEVER_MANAGED:
         return "this namespace is never managed", "run GPU pods in another namespace"
     if picture.settings.managed_namespaces.leave_out(namespace, labels):
@@ -85,7 +85,11 @@ def _cause(picture: Picture, pod: Pod) -> tuple[str, str]:
             "gpu-admission install --config FILE; and create a LocalQueue in the namespace"
         )
         return cause, mend
-    queues = [one for one in picture.local_queues if one.metadata.namespace == namespace]
+    queues = [
+        local_queue
+        for local_queue in picture.local_queues
+        if local_queue.metadata.namespace == namespace
+    ]
     default = names.DEFAULT_LOCAL_QUEUE
     if not queues:
         mend = (
@@ -94,7 +98,7 @@ def _cause(picture: Picture, pod: Pod) -> tuple[str, str]:
             f"{namespace} {names.ENFORCE_LABEL}=true"
         )
         return "the namespace has no LocalQueue", mend
-    called = sorted(one.metadata.name for one in queues)
+    called = sorted(queue.metadata.name for queue in queues)
     if default not in called and not pod.metadata.label(names.QUEUE_LABEL):
         cause = f"they have no label {names.QUEUE_LABEL}, and no LocalQueue is called {default}"
         mend = (
@@ -102,7 +106,7 @@ def _cause(picture: Picture, pod: Pod) -> tuple[str, str]:
             f"LocalQueue {default}"
         )
         return cause, mend
-    first = min(one.metadata.creation_timestamp or "" for one in queues)
+    first = min(queue.metadata.creation_timestamp or "" for queue in queues)
     if (pod.metadata.creation_timestamp or "") < first:
         return (
             "they were created before the namespace had a LocalQueue",
@@ -114,10 +118,12 @@ def _cause(picture: Picture, pod: Pod) -> tuple[str, str]:
     )
 
 
-def gated(picture: Picture) -> Iterator[Finding]:
+def gated(picture: Picture) -> Iterator[DoctorFinding]:
     """Every gated pod has a Workload, or a condition that says why it waits."""
     owned = {
-        owner.uid for one in picture.workloads for owner in one.metadata.owner_references or ()
+        owner.uid
+        for workload in picture.workloads
+        for owner in workload.metadata.owner_references or ()
     }
     lost = tuple(
         f"{pod.metadata.namespace}/{pod.metadata.name}"
@@ -126,7 +132,9 @@ def gated(picture: Picture) -> Iterator[Finding]:
         and not pod.metadata.deletion_timestamp
         and picture.age_seconds(pod.metadata.creation_timestamp) > _PATIENCE_SECONDS
         and pod.metadata.uid not in owned
-        and not any(one.type == conditions.POD_ADMITTED for one in pod.status.conditions or ())
+        and not any(
+            condition.type == conditions.POD_ADMITTED for condition in pod.status.conditions or ()
+        )
     )
     if lost:
         text = (
@@ -143,23 +151,23 @@ def gated(picture: Picture) -> Iterator[Finding]:
 # ------------------------------------------------------------------------------------ the ending
 
 
-def terminating(picture: Picture) -> Iterator[Finding]:
+def terminating(picture: Picture) -> Iterator[DoctorFinding]:
     """Objects that are being deleted are gone after five minutes."""
     for resource in _HELD_KINDS:
-        for one in picture.of(resource):
-            metadata = one["metadata"]
+        for document in picture.of(resource):
+            metadata = document["metadata"]
             age = picture.age_seconds(metadata.get("deletionTimestamp"))
             if age > _PATIENCE_SECONDS:
                 if resource is resources.RESOURCE_FLAVORS and _users(
                     picture, resource.kind, metadata["name"]
                 ):
                     continue  # the check of queues tells it
-                holder, mend = _held_by(picture, resource.kind, one)
+                holder, mend = _held_by(picture, resource.kind, document)
                 text = f"it has been terminating for {age / 60:.0f} minutes: {holder}"
-                yield error(resource.kind, name_of(one), text, mend)
+                yield error(resource.kind, name_of(document), text, mend)
     for workload in picture.workloads:
         yield from _of_view(picture, "Workload", workload)
-    nodes = {one.metadata.name: one for one in picture.nodes}
+    nodes = {node.metadata.name: node for node in picture.nodes}
     for pod in picture.pods:
         if pod.metadata.finalizers:
             yield from _of_view(picture, "Pod", pod)
@@ -176,8 +184,8 @@ def terminating(picture: Picture) -> Iterator[Finding]:
             )
 
 
-def _of_view(picture: Picture, kind: str, one: views.Object) -> Iterator[Finding]:
-    metadata = one.metadata
+def _of_view(picture: Picture, kind: str, view: views.Object) -> Iterator[DoctorFinding]:
+    metadata = view.metadata
     if picture.age_seconds(metadata.deletion_timestamp) <= _PATIENCE_SECONDS:
         return
     if kind == "Pod" and not any(names.KUEUE_GROUP in name for name in metadata.finalizers or ()):
@@ -188,7 +196,7 @@ def _of_view(picture: Picture, kind: str, one: views.Object) -> Iterator[Finding
     yield error(kind, f"{metadata.namespace}/{metadata.name}", text, mend)
 
 
-def _silence(pod: Pod, node: views.Node | None) -> str:
+def _silence(pod: TimedPod, node: views.Node | None) -> str:
     if node is None:
         return f"its node {pod.spec.node_name} is gone" if pod.spec.node_name else "it has no node"
     name = pod.spec.node_name
@@ -198,24 +206,26 @@ def _silence(pod: Pod, node: views.Node | None) -> str:
 
 
 def _is_ready(node: views.Node) -> bool:
-    said = node.status.conditions or ()
-    return any(one.type == "Ready" and one.status == "True" for one in said)
+    node_conditions = node.status.conditions or ()
+    return any(
+        condition.type == "Ready" and condition.status == "True" for condition in node_conditions
+    )
 
 
-def _held_by(picture: Picture, kind: str, one: Document) -> tuple[str, str]:
+def _held_by(picture: Picture, kind: str, document: Document) -> tuple[str, str]:
     """Return the cause that keeps an object from being deleted, and the fix."""
-    metadata = one["metadata"]
+    metadata = document["metadata"]
     name, namespace = metadata["name"], metadata.get("namespace", "")
     finalizers = metadata.get("finalizers") or ()
     if kind == "Namespace":
-        found = [
+        messages = [
             text
             for condition in _ENDING
-            if (said := pictures.condition(one, condition)).get("status") == "True"
-            and (text := said.get("message", ""))
+            if (state := pictures.condition(document, condition)).get("status") == "True"
+            and (text := state.get("message", ""))
         ]
         return (
-            "; ".join(found) or "the namespace controller does not say why",
+            "; ".join(messages) or "the namespace controller does not say why",
             f"kubectl get namespace {name} -o yaml; delete what its conditions name",
         )
     if names.RESOURCE_IN_USE in finalizers:
@@ -237,18 +247,19 @@ def _held_by(picture: Picture, kind: str, one: Document) -> tuple[str, str]:
 def _users(picture: Picture, kind: str, name: str) -> str:
     if kind == "ClusterQueue":
         holding = [
-            one.metadata.name
-            for one in picture.workloads
-            if one.status.admission is not None and one.status.admission.cluster_queue == name
+            workload.metadata.name
+            for workload in picture.workloads
+            if workload.status.admission is not None
+            and workload.status.admission.cluster_queue == name
         ]
         return f"{len(holding)} Workload(s) ({shown(holding)})" if holding else ""
     if kind == "ResourceFlavor":
         queues = [
-            one.metadata.name
-            for one in picture.cluster_queues
+            cluster_queue.metadata.name
+            for cluster_queue in picture.cluster_queues
             if any(
                 flavor.name == name
-                for group in one.spec.resource_groups or ()
+                for group in cluster_queue.spec.resource_groups or ()
                 for flavor in group.flavors
             )
         ]
@@ -268,7 +279,7 @@ def _unhold(kind: str, name: str, namespace: str) -> str:
 # ------------------------------------------------------------------------------ clocks, overload
 
 
-def clock(picture: Picture) -> Iterator[Finding]:
+def clock(picture: Picture) -> Iterator[DoctorFinding]:
     """The clocks of this machine, the controller and the nodes agree with the API server's."""
     mend = "synchronize it with a time server (chronyd, systemd-timesyncd)"
     if picture.here is not None:
@@ -286,39 +297,39 @@ def clock(picture: Picture) -> Iterator[Finding]:
             "server: run times and deadlines end early"
         )
         yield error("Lease", f"{picture.namespace}/{names.LEASE_NAME}", text, mend)
-    ready = {one.metadata.name for one in picture.nodes if _is_ready(one)}
+    ready = {node.metadata.name for node in picture.nodes if _is_ready(node)}
     wrong: dict[str, list[str]] = {"ahead of": [], "behind": []}
-    for one in picture.of(pictures.NODE_LEASES):
-        name = one["metadata"]["name"]
-        age = picture.age_seconds((one.get("spec") or {}).get("renewTime"))
+    for node_lease in picture.of(pictures.NODE_LEASES):
+        name = node_lease["metadata"]["name"]
+        age = picture.age_seconds((node_lease.get("spec") or {}).get("renewTime"))
         if name in ready and age < -_SKEW_SECONDS - picture.read_seconds:
             wrong["ahead of"].append(name)
         elif name in ready and age > _BEHIND_SECONDS:
             wrong["behind"].append(name)
-    for direction, found in wrong.items():
-        if found:
+    for direction, names_of_nodes in wrong.items():
+        if names_of_nodes:
             text = (
                 f"their clocks are {direction} that of the API server, judged by their Leases: "
                 "start and end times of pods are wrong"
             )
-            yield warning("Node", tuple(found), text, mend)
+            yield warning("Node", tuple(names_of_nodes), text, mend)
 
 
 def _apart(seconds: float) -> str:
     return f"{abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'}"
 
 
-def overload(picture: Picture) -> Iterator[Finding]:
+def overload(picture: Picture) -> Iterator[DoctorFinding]:
     """The API server keeps up with requests."""
-    found = picture.overload
+    overload = picture.overload
     mend = (
         "see who sends so many requests: kubectl get --raw /debug/api_priority_and_fairness/"
         "dump_priority_levels; give the API server more, or gpu-admission a FlowSchema of its own"
     )
-    if found.met:
-        text = f"the API server refused {found.met} of our requests: too many requests (429)"
+    if overload.met:
+        text = f"the API server refused {overload.met} of our requests: too many requests (429)"
         yield error("APIServer", "itself", text, mend)
-    refused = {level: count for level, count in sorted(found.refused.items()) if count > 0}
+    refused = {level: count for level, count in sorted(overload.refused.items()) if count > 0}
     if refused:
         listed = ", ".join(f"{count} of level {level}" for level, count in refused.items())
         text = f"it refused requests during this check ({listed}): decisions are written late"

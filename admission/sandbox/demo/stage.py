@@ -9,10 +9,10 @@ from admission.base import names, patches
 from admission.base.clock import Clock
 from admission.kube import errors, resources
 from admission.kube.api import Document
-from admission.sandbox.demo import scenario, sight
+from admission.sandbox.demo import display_state, scenario
+from admission.sandbox.demo.display_state import DisplayState, QueueSight, Sight
 from admission.sandbox.demo.kubelet import Kubelet
 from admission.sandbox.demo.scenario import DemoEvent, DemoPod
-from admission.sandbox.demo.sight import QueueSight, Sight, State
 from admission.sandbox.store import Store
 from admission.sandbox.system import Sandbox
 
@@ -21,7 +21,7 @@ _LIMIT_SECONDS: Final = 25.0
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class DemoMoment:
     """What is to be seen, and when.
 
     Attributes:
@@ -41,7 +41,7 @@ class Moment:
     queues: tuple[QueueSight, ...] = ()
 
 
-def play(sandbox: Sandbox, clock: Clock) -> Iterator[Moment]:
+def play(sandbox: Sandbox, clock: Clock) -> Iterator[DemoMoment]:
     """Create the queues, and play once; the last moment is when nothing more can happen."""
     for document in scenario.objects():
         resource = resources.of_kind(document["apiVersion"], document["kind"])
@@ -61,17 +61,17 @@ def go_on(sandbox: Sandbox, clock: Clock) -> None:
 
 def clear(store: Store) -> None:
     """Delete the pods of the demo; those of whoever tries it out stay."""
-    for pod in filter(sight.is_of_demo, store.list(resources.PODS).items):
+    for pod in filter(display_state.is_of_demo, store.list(resources.PODS).items):
         metadata = pod["metadata"]
         store.delete(resources.PODS, metadata["name"], metadata["namespace"])
 
 
-def _played(sandbox: Sandbox, clock: Clock) -> Iterator[Moment]:
+def _played(sandbox: Sandbox, clock: Clock) -> Iterator[DemoMoment]:
     """Create, run and end the pods."""
     store = sandbox.store
     kubelet = Kubelet(store, {(pod.namespace, pod.name): pod.run_seconds for pod in scenario.PODS})
     start = clock.monotonic()
-    coming = sorted(enumerate(scenario.PODS), key=lambda one: one[1].at_seconds)
+    coming = sorted(enumerate(scenario.PODS), key=lambda pod: pod[1].at_seconds)
     ahead, events = list(scenario.EVENTS), list[str]()
     warnings: list[str] = []
     refused = 0
@@ -91,9 +91,9 @@ def _played(sandbox: Sandbox, clock: Clock) -> Iterator[Moment]:
         while ahead and ahead[0].at_seconds <= seconds:
             events.append(_happen(store, ahead.pop(0)))
         kubelet.tick(clock.monotonic())
-        sights = tuple(sight.look(store))
-        queues = tuple(sight.look_at_queues(store))
-        yield Moment(seconds, sights, tuple(warnings), tuple(events), refused, queues)
+        sights = tuple(display_state.look(store))
+        queues = tuple(display_state.look_at_queues(store))
+        yield DemoMoment(seconds, sights, tuple(warnings), tuple(events), refused, queues)
         if (not coming and _is_over(sights)) or seconds > _LIMIT_SECONDS:
             return
         time.sleep(_TICK_SECONDS)
@@ -121,7 +121,9 @@ def _is_over(sights: tuple[Sight, ...]) -> bool:
     That one knows why it waits.
     """
     return all(
-        one.why if one.pod.endswith(f"/{scenario.NEVER_FITS}") else one.state is State.DONE
-        for one in sights
-        if one.pod in _OWN
+        sight_.why
+        if sight_.pod.endswith(f"/{scenario.NEVER_FITS}")
+        else sight_.state is DisplayState.DONE
+        for sight_ in sights
+        if sight_.pod in _OWN
     )

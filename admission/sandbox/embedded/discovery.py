@@ -25,7 +25,7 @@ _SHORT_NAMES: Final = {
     "resourcequotas": ["quota"],
     "serviceaccounts": ["sa"],
     "services": ["svc"],
-    **{one.plural: list(one.short_names) for one in kinds.KINDS},
+    **{kind.plural: list(kind.short_names) for kind in kinds.KINDS},
 }
 _IN_ALL: Final = frozenset({"deployments", "jobs", "pods", "replicasets", "services"})
 _MINOR: Final = "36"
@@ -34,16 +34,21 @@ _MINOR: Final = "36"
 def documents(resources: Iterable[Resource]) -> Mapping[str, dict[str, Any]]:
     """Return everything that is said about what is served, by path."""
     by_version: dict[str, list[Resource]] = {}
-    for one in resources:
-        by_version.setdefault(one.api_version, []).append(one)
-    groups = {one.group: one for listed in by_version.values() for one in listed if one.group}
-    found: dict[str, dict[str, Any]] = {
+    for resource in resources:
+        by_version.setdefault(resource.api_version, []).append(resource)
+    groups = {
+        resource.group: resource
+        for listed in by_version.values()
+        for resource in listed
+        if resource.group
+    }
+    paths: dict[str, dict[str, Any]] = {
         "/version": _version(),
         "/api": {"kind": "APIVersions", "versions": ["v1"]},
         "/apis": {
             "kind": "APIGroupList",
             "apiVersion": "v1",
-            "groups": [_group(one) for _, one in sorted(groups.items())],
+            "groups": [_group(resource) for _, resource in sorted(groups.items())],
         },
         "/openapi/v3": {
             "paths": {
@@ -52,12 +57,12 @@ def documents(resources: Iterable[Resource]) -> Mapping[str, dict[str, Any]]:
             }
         },
     }
-    for name, one in groups.items():
-        found[f"/apis/{name}"] = {"kind": "APIGroup", "apiVersion": "v1", **_group(one)}
+    for name, resource in groups.items():
+        paths[f"/apis/{name}"] = {"kind": "APIGroup", "apiVersion": "v1", **_group(resource)}
     for version, listed in by_version.items():
-        found[f"/{_root(version)}"] = _resources(version, listed)
-        found[f"/openapi/v3/{_root(version)}"] = _openapi(listed)
-    return found
+        paths[f"/{_root(version)}"] = _resources(version, listed)
+        paths[f"/openapi/v3/{_root(version)}"] = _openapi(listed)
+    return paths
 
 
 def _version() -> dict[str, Any]:
@@ -73,9 +78,9 @@ def _root(api_version: str) -> str:
     return f"apis/{api_version}" if "/" in api_version else f"api/{api_version}"
 
 
-def _group(one: Resource) -> dict[str, Any]:
-    version = {"groupVersion": one.api_version, "version": one.version}
-    return {"name": one.group, "versions": [version], "preferredVersion": version}
+def _group(resource: Resource) -> dict[str, Any]:
+    version = {"groupVersion": resource.api_version, "version": resource.version}
+    return {"name": resource.group, "versions": [version], "preferredVersion": version}
 
 
 def _resources(api_version: str, listed: Iterable[Resource]) -> dict[str, Any]:
@@ -85,15 +90,15 @@ def _resources(api_version: str, listed: Iterable[Resource]) -> dict[str, Any]:
         "groupVersion": api_version,
         "resources": [
             {
-                "name": one.plural,
-                "singularName": one.kind.lower(),
-                "namespaced": one.namespaced,
-                "kind": one.kind,
+                "name": resource.plural,
+                "singularName": resource.kind.lower(),
+                "namespaced": resource.namespaced,
+                "kind": resource.kind,
                 "verbs": _VERBS,
-                "shortNames": _SHORT_NAMES.get(one.plural, []),
-                "categories": ["all"] if one.plural in _IN_ALL else [],
+                "shortNames": _SHORT_NAMES.get(resource.plural, []),
+                "categories": ["all"] if resource.plural in _IN_ALL else [],
             }
-            for one in listed
+            for resource in listed
         ],
     }
 
@@ -105,17 +110,17 @@ def _openapi(listed: Iterable[Resource]) -> dict[str, Any]:
         "openapi": "3.0.0",
         "info": {"title": "embedded store", "version": f"v1.{_MINOR}"},
         "paths": {
-            one.path("{namespace}" if one.namespaced else "", "{name}"): {
+            resource.path("{namespace}" if resource.namespaced else "", "{name}"): {
                 "patch": {
                     "parameters": [validation],
                     "responses": {},
                     "x-kubernetes-group-version-kind": {
-                        "group": one.group,
-                        "version": one.version,
-                        "kind": one.kind,
+                        "group": resource.group,
+                        "version": resource.version,
+                        "kind": resource.kind,
                     },
                 }
             }
-            for one in listed
+            for resource in listed
         },
     }

@@ -11,14 +11,14 @@ from typing import Final
 
 from admission.kube import resources
 from admission.kube.resources import Resource
-from admission.sandbox.embedded.journal import Journal, Key, Stored
+from admission.sandbox.embedded.journal import Key, ObjectJournal, Stored
 
 Delete = Callable[[Resource, Key], None]
 
 ORPHAN: Final = "Orphan"
 
 
-def collect(journal: Journal, delete: Delete, owner_uid: str) -> None:
+def collect(journal: ObjectJournal, delete: Delete, owner_uid: str) -> None:
     """Delete what an object that is gone owned alone; the rest only loses the reference."""
     for resource, key in journal.dependents(owner_uid):
         stored = journal.get(resource, key)
@@ -30,7 +30,7 @@ def collect(journal: Journal, delete: Delete, owner_uid: str) -> None:
             delete(resource, key)
 
 
-def orphan(journal: Journal, owner_uid: str) -> None:
+def orphan(journal: ObjectJournal, owner_uid: str) -> None:
     """Take the references to an owner off its dependents, so that they stay."""
     for resource, key in journal.dependents(owner_uid):
         stored = journal.get(resource, key)
@@ -38,12 +38,12 @@ def orphan(journal: Journal, owner_uid: str) -> None:
             _disown(journal, resource, stored, without=owner_uid)
 
 
-def has_owner(journal: Journal, stored: Stored) -> bool:
+def has_owner(journal: ObjectJournal, stored: Stored) -> bool:
     """Return whether at least one of its owners exists."""
     return any(journal.owner(uid) is not None for uid in stored.owners)
 
 
-def _disown(journal: Journal, resource: Resource, stored: Stored, without: str = "") -> None:
+def _disown(journal: ObjectJournal, resource: Resource, stored: Stored, without: str = "") -> None:
     document = stored.document()
     kept = [
         reference
@@ -56,7 +56,7 @@ def _disown(journal: Journal, resource: Resource, stored: Stored, without: str =
     journal.put(resource, document)
 
 
-def empty_namespace(journal: Journal, delete: Delete, namespace: str) -> bool:
+def empty_namespace(journal: ObjectJournal, delete: Delete, namespace: str) -> bool:
     """Delete what lives in a namespace; return whether nothing is left."""
     for resource in tuple(journal.resources()):
         if resource.namespaced:
@@ -65,7 +65,7 @@ def empty_namespace(journal: Journal, delete: Delete, namespace: str) -> bool:
     return is_empty(journal, namespace)
 
 
-def is_empty(journal: Journal, namespace: str) -> bool:
+def is_empty(journal: ObjectJournal, namespace: str) -> bool:
     """Return whether nothing lives in a namespace."""
     return not any(
         journal.snapshot(resource, namespace)[0]
@@ -74,7 +74,7 @@ def is_empty(journal: Journal, namespace: str) -> bool:
     )
 
 
-def is_terminating(journal: Journal, namespace: str) -> bool:
+def is_terminating(journal: ObjectJournal, namespace: str) -> bool:
     """Return whether a namespace exists and is being deleted."""
     stored = journal.get(resources.NAMESPACES, Key("", namespace))
     return stored is not None and "deletionTimestamp" in stored.document()["metadata"]

@@ -53,7 +53,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class HistoryStep:
     """One step of history; ``before`` is None for a creation, ``after`` is None for a removal.
 
     A removal has in ``before`` the last state, with the version of the removal itself.
@@ -63,10 +63,10 @@ class Change:
     before: Stored | None
     after: Stored | None
 
-    def seen(self, wanted: Callable[[Stored], bool]) -> tuple[EventType, Stored] | None:
+    def seen(self, is_wanted: Callable[[Stored], bool]) -> tuple[EventType, Stored] | None:
         """Return the event for a watch with a selector: leaving the selection is a DELETED."""
-        was = self.before is not None and wanted(self.before)
-        if self.after is not None and wanted(self.after):
+        was = self.before is not None and is_wanted(self.before)
+        if self.after is not None and is_wanted(self.after):
             return (EventType.MODIFIED if was else EventType.ADDED), self.after
         if not was or self.before is None:
             return None
@@ -78,12 +78,12 @@ class Change:
 @dataclass(slots=True)
 class _Table:
     objects: dict[Key, Stored] = field(default_factory=dict)
-    history: deque[Change] = field(default_factory=deque)
+    history: deque[HistoryStep] = field(default_factory=deque)
     floor: int = 0
     changed: threading.Condition = field(default_factory=threading.Condition)
 
 
-class Journal:
+class ObjectJournal:
     """All objects of all resources under one lock and one version counter.
 
     Callers hold ``lock`` around anything that must be one step; every method takes it itself.
@@ -124,7 +124,7 @@ class Journal:
             before = self._tables[resource].objects.get(after.key)
             self._tables[resource].objects[after.key] = after
             self._index(resource, before, after)
-            self._append(resource, Change(self._version, before, after))
+            self._append(resource, HistoryStep(self._version, before, after))
             return after
 
     def remove(self, resource: Resource, key: Key) -> Stored:
@@ -134,7 +134,7 @@ class Journal:
             last = self._tables[resource].objects.pop(key)
             gone = encode(last.document(), self._version)
             self._index(resource, last, None)
-            self._append(resource, Change(self._version, gone, None))
+            self._append(resource, HistoryStep(self._version, gone, None))
             return gone
 
     def owner(self, uid: str) -> tuple[Resource, Key] | None:
@@ -145,8 +145,8 @@ class Journal:
     def dependents(self, uid: str) -> tuple[tuple[Resource, Key], ...]:
         """Return the objects that name the uid as an owner, in a fixed order."""
         with self.lock:
-            found = self._dependents.get(uid, ())
-            return tuple(sorted(found, key=lambda item: (item[0].qualified, item[1])))
+            uids = self._dependents.get(uid, ())
+            return tuple(sorted(uids, key=lambda item: (item[0].qualified, item[1])))
 
     def resources(self) -> Iterator[Resource]:
         """Yield every resource that has a table."""
@@ -158,7 +158,7 @@ class Journal:
 
     def changes_after(
         self, resource: Resource, version: int, timeout: float, stopped: Callable[[], bool]
-    ) -> tuple[Change, ...] | None:
+    ) -> tuple[HistoryStep, ...] | None:
         """Return changes after a version, waiting up to ``timeout`` seconds for the first.
 
         Returns None if the version is so old that changes after it were forgotten.
@@ -168,7 +168,7 @@ class Journal:
             table.changed.wait_for(lambda: stopped() or _newest(table) > version, timeout)
             if version < table.floor:
                 return None
-            newer: list[Change] = []
+            newer: list[HistoryStep] = []
             for change in reversed(table.history):
                 if change.version <= version:
                     break
@@ -187,7 +187,7 @@ class Journal:
                 table.history.clear()
                 table.floor = self._version
 
-    def _append(self, resource: Resource, change: Change) -> None:
+    def _append(self, resource: Resource, change: HistoryStep) -> None:
         table = self._tables[resource]
         table.history.append(change)
         while len(table.history) > self._limit:

@@ -10,20 +10,20 @@ from admission.kube.api import Document
 from admission.kube.resources import Resource
 from admission.objects import structural
 from admission.sandbox.embedded import pods
-from admission.sandbox.embedded.refusals import FieldError
+from admission.sandbox.embedded.refusals import RefusalCause
 
 
 def _no_defaults(_document: Document) -> None:
     """Leaves a document as it is."""
 
 
-def _no_rules(_document: Document, _old: Document | None) -> tuple[FieldError, ...]:
+def _no_rules(_document: Document, _old: Document | None) -> tuple[RefusalCause, ...]:
     """Finds nothing wrong."""
     return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class ResourceTreatment:
     """The treatment of one resource.
 
     Attributes:
@@ -46,7 +46,7 @@ class Kind:
     fields: tuple[str, ...] = ()
     initial: Callable[[Document], None] = _no_defaults
     defaults: Callable[[Document], None] = _no_defaults
-    rules: Callable[[Document, Document | None], tuple[FieldError, ...]] = _no_rules
+    rules: Callable[[Document, Document | None], tuple[RefusalCause, ...]] = _no_rules
 
 
 def _active(document: Document) -> None:
@@ -63,7 +63,7 @@ def _without_status(document: Document) -> None:
 
 
 _BUILT_IN: Final = {
-    resources.PODS: Kind(
+    resources.PODS: ResourceTreatment(
         resource=resources.PODS,
         status=True,
         generation=True,
@@ -72,11 +72,15 @@ _BUILT_IN: Final = {
         defaults=pods.defaults,
         rules=pods.rules,
     ),
-    resources.NAMESPACES: Kind(resource=resources.NAMESPACES, status=True, initial=_active),
-    resources.NODES: Kind(
+    resources.NAMESPACES: ResourceTreatment(
+        resource=resources.NAMESPACES, status=True, initial=_active
+    ),
+    resources.NODES: ResourceTreatment(
         resource=resources.NODES, status=True, fields=("spec.unschedulable",)
     ),
-    resources.EVENTS: Kind(resource=resources.EVENTS, fields=("reason", "regarding.uid")),
+    resources.EVENTS: ResourceTreatment(
+        resource=resources.EVENTS, fields=("reason", "regarding.uid")
+    ),
 }  # fmt: skip
 _WITH_STATUS: Final = frozenset({
     resources.DEPLOYMENTS, resources.REPLICA_SETS, resources.JOBS, resources.CRDS,
@@ -84,28 +88,30 @@ _WITH_STATUS: Final = frozenset({
 _WITH_GENERATION: Final = frozenset({resources.MUTATING_WEBHOOKS, resources.VALIDATING_WEBHOOKS})
 
 
-def built_in() -> dict[Resource, Kind]:
+def built_in() -> dict[Resource, ResourceTreatment]:
     """Return what every API server serves."""
     return {resource: _built_in(resource) for resource in resources.BUILT_IN}
 
 
-def _built_in(resource: Resource) -> Kind:
-    known = _BUILT_IN.get(resource)
-    if known is not None:
-        return known
+def _built_in(resource: Resource) -> ResourceTreatment:
+    built_in = _BUILT_IN.get(resource)
+    if built_in is not None:
+        return built_in
     status = resource in _WITH_STATUS
     initial = _without_status if status else _no_defaults
     generation = status or resource in _WITH_GENERATION
-    return Kind(resource=resource, status=status, generation=generation, initial=initial)
+    return ResourceTreatment(
+        resource=resource, status=status, generation=generation, initial=initial
+    )
 
 
-def custom(documents: Iterable[Mapping[str, Any]]) -> dict[Resource, Kind]:
+def custom(documents: Iterable[Mapping[str, Any]]) -> dict[Resource, ResourceTreatment]:
     """Return what CustomResourceDefinitions add: the storage version of each."""
     kinds = (_custom(document["spec"]) for document in documents)
     return {kind.resource: kind for kind in kinds}
 
 
-def _custom(spec: Mapping[str, Any]) -> Kind:
+def _custom(spec: Mapping[str, Any]) -> ResourceTreatment:
     version = next(version for version in spec["versions"] if version["storage"])
     names = spec["names"]
     resource = Resource(
@@ -119,13 +125,13 @@ def _custom(spec: Mapping[str, Any]) -> Kind:
         structural.prune(schema, document)
         structural.defaults(schema, document)
 
-    def rules(document: Document, _old: Document | None) -> tuple[FieldError, ...]:
+    def rules(document: Document, _old: Document | None) -> tuple[RefusalCause, ...]:
         # The server validates the fields that it knows of metadata by itself.
         shown = {key: value for key, value in document.items() if key != "metadata"}
-        found = structural.errors(schema, {**shown, "metadata": {}})
-        return tuple(FieldError(*line.split(": ", 1)) for line in found)
+        errors = structural.errors(schema, {**shown, "metadata": {}})
+        return tuple(RefusalCause(*line.split(": ", 1)) for line in errors)
 
-    return Kind(
+    return ResourceTreatment(
         resource=resource,
         custom=True,
         status=status,

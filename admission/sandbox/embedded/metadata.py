@@ -13,7 +13,7 @@ from typing import Any, Final
 from admission.kube.api import Document
 from admission.kube.resources import Resource
 from admission.sandbox.embedded import refusals
-from admission.sandbox.embedded.refusals import FieldError
+from admission.sandbox.embedded.refusals import RefusalCause
 
 _SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, so no words
 _SUFFIX_LENGTH: Final = 5
@@ -40,9 +40,11 @@ def complete(resource: Resource, obj: Mapping[str, Any]) -> Document:
     """
     document = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
     if (document["apiVersion"], document["kind"]) != (resource.api_version, resource.kind):
-        found = f"{document['apiVersion']}, Kind={document['kind']}"
+        kind_text = f"{document['apiVersion']}, Kind={document['kind']}"
         expected = f"{resource.api_version}, Kind={resource.kind}"
-        raise refusals.bad_request(f"the object provided is {found}, but {expected} is expected")
+        raise refusals.bad_request(
+            f"the object provided is {kind_text}, but {expected} is expected"
+        )
     document["metadata"] = tidy(document.get("metadata") or {})
     return document
 
@@ -108,20 +110,20 @@ def keep_system_fields(new: Document, old: Document) -> None:
             new["metadata"].pop(key, None)
 
 
-def creation_rules(resource: Resource, document: Document) -> Iterator[FieldError]:
+def creation_rules(resource: Resource, document: Document) -> Iterator[RefusalCause]:
     """Yield the broken rules of the metadata of a new object."""
-    found = document["metadata"].get("name", "")
-    if not found:
+    name = document["metadata"].get("name", "")
+    if not name:
         yield refusals.required("metadata.name", "name or generateName is required")
     elif resource.group == _FREE_NAMES:
         return
-    elif re.fullmatch(_SUBDOMAIN, found) is None:
-        yield refusals.invalid_value("metadata.name", found, _SUBDOMAIN_RULE)
-    elif len(found) > _NAME_LENGTH:
-        yield FieldError("metadata.name", f"Too long: may not be more than {_NAME_LENGTH} bytes")
+    elif re.fullmatch(_SUBDOMAIN, name) is None:
+        yield refusals.invalid_value("metadata.name", name, _SUBDOMAIN_RULE)
+    elif len(name) > _NAME_LENGTH:
+        yield RefusalCause("metadata.name", f"Too long: may not be more than {_NAME_LENGTH} bytes")
 
 
-def update_rules(new: Document, old: Document) -> Iterator[FieldError]:
+def update_rules(new: Document, old: Document) -> Iterator[RefusalCause]:
     """Yield the broken rules of changed metadata."""
     if new["metadata"].get("uid", old["metadata"]["uid"]) != old["metadata"]["uid"]:
         yield refusals.invalid_value(
@@ -129,8 +131,8 @@ def update_rules(new: Document, old: Document) -> Iterator[FieldError]:
         )  # fmt: skip
     if "deletionTimestamp" not in old["metadata"]:
         return
-    known = old["metadata"].get("finalizers", [])
-    added = [item for item in new["metadata"].get("finalizers", []) if item not in known]
+    finalizers = old["metadata"].get("finalizers", [])
+    added = [item for item in new["metadata"].get("finalizers", []) if item not in finalizers]
     if added:
         shown = ", ".join(f'"{item}"' for item in added)
         yield refusals.forbidden(

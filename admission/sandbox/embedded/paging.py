@@ -16,7 +16,7 @@ _TOO_OLD: Final = (
 )
 
 
-class Pages:
+class ListPages:
     """Remembers what is left of paged lists, the newest hundred."""
 
     def __init__(self) -> None:
@@ -45,14 +45,14 @@ class Pages:
             BadRequestError: no token of ours.
         """
         with self._lock:
-            found = self._rest.get(token)
-        if found is not None:
-            return found
+            rest = self._rest.get(token)
+        if rest is not None:
+            return rest
         try:
-            known = base64.urlsafe_b64decode(token.encode()).startswith(b"rest-")
+            is_ours = base64.urlsafe_b64decode(token.encode()).startswith(b"rest-")
         except ValueError:
-            known = False
-        if known:
+            is_ours = False
+        if is_ours:
             raise refusals.expired(_TOO_OLD)
         raise refusals.bad_request("invalid continue token: continue key is not valid")
 

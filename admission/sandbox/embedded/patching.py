@@ -63,7 +63,7 @@ def _strategic(document: Document, change: Document) -> Document:
         ApiError: 415, where the patch has another list: its merge key is not known here.
     """
     status = dict(change.get("status") or {})
-    found = status.pop("conditions", ())
+    conditions = status.pop("conditions", ())
     rest = {**change, "status": status}
     if document.get("kind") != "Pod" or _has_list(rest):
         raise errors.make(
@@ -72,11 +72,14 @@ def _strategic(document: Document, change: Document) -> Document:
             reason="UnsupportedMediaType",
         )
     merged: Document = merge(document, rest)
-    known = {one["type"]: one for one in (merged.get("status") or {}).get("conditions") or ()}
-    for condition in found:
-        known[condition["type"]] = merge(known.get(condition["type"]), condition)
-    if known:
-        merged["status"]["conditions"] = list(known.values())
+    by_type = {
+        condition["type"]: condition
+        for condition in (merged.get("status") or {}).get("conditions") or ()
+    }
+    for condition in conditions:
+        by_type[condition["type"]] = merge(by_type.get(condition["type"]), condition)
+    if by_type:
+        merged["status"]["conditions"] = list(by_type.values())
     return merged
 
 

@@ -11,7 +11,7 @@ from admission.base import quantity
 from admission.base.errors import InvalidValueError
 from admission.kube.api import Document
 from admission.sandbox.embedded import refusals
-from admission.sandbox.embedded.refusals import FieldError
+from admission.sandbox.embedded.refusals import RefusalCause
 
 SELECTABLE_FIELDS: Final = (
     "spec.nodeName",
@@ -83,7 +83,7 @@ def gated_condition(now: str) -> dict[str, Any]:
     }
 
 
-def rules(document: Document, old: Document | None) -> tuple[FieldError, ...]:
+def rules(document: Document, old: Document | None) -> tuple[RefusalCause, ...]:
     """Return the broken rules of a new pod (``old`` is None) or of an update."""
     spec = document.get("spec") or {}
     if old is None:
@@ -128,8 +128,8 @@ def _canonical(value: object) -> object:
 def _tolerate_node_troubles(spec: dict[str, Any]) -> None:
     """Source: plugin/pkg/admission/defaulttolerationseconds; it acts on updates too."""
     tolerations = spec.get("tolerations") or []
-    known = {(item.get("key"), item.get("effect")) for item in tolerations}
-    missing = [key for key in _NODE_TROUBLES if not {(key, "NoExecute"), (key, None)} & known]
+    tolerated = {(item.get("key"), item.get("effect")) for item in tolerations}
+    missing = [key for key in _NODE_TROUBLES if not {(key, "NoExecute"), (key, None)} & tolerated]
     if any(item.get("operator") == "Exists" and not item.get("key") for item in tolerations):
         missing = []
     spec["tolerations"] = tolerations + [
@@ -138,7 +138,7 @@ def _tolerate_node_troubles(spec: dict[str, Any]) -> None:
     ]
 
 
-def _creation(spec: Mapping[str, Any]) -> Iterator[FieldError]:
+def _creation(spec: Mapping[str, Any]) -> Iterator[RefusalCause]:
     if not spec.get("containers"):
         yield refusals.required("spec.containers")
     if spec.get("schedulingGates") and spec.get("nodeName"):
@@ -149,7 +149,7 @@ def _creation(spec: Mapping[str, Any]) -> Iterator[FieldError]:
             yield from _container(container, f"spec.{key}[{index}]")
 
 
-def _container(container: Mapping[str, Any], path: str) -> Iterator[FieldError]:
+def _container(container: Mapping[str, Any], path: str) -> Iterator[RefusalCause]:
     if not container.get("name"):
         yield refusals.required(f"{path}.name")
     resources = container.get("resources") or {}
@@ -172,7 +172,7 @@ def _container(container: Mapping[str, Any], path: str) -> Iterator[FieldError]:
             )
 
 
-def _amount(name: str, value: object, path: str) -> Iterator[FieldError]:
+def _amount(name: str, value: object, path: str) -> Iterator[RefusalCause]:
     try:
         nano = quantity.parse_nano(str(value))
     except InvalidValueError as error:
@@ -189,7 +189,7 @@ def _is_extended(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name
 
 
-def _update(spec: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[FieldError]:
+def _update(spec: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[RefusalCause]:
     for key in _CONTAINER_LISTS:
         if len(spec.get(key) or ()) != len(old.get(key) or ()):
             yield refusals.forbidden(f"spec.{key}", "pod updates may not add or remove containers")
@@ -203,7 +203,7 @@ def _update(spec: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[FieldEr
         yield refusals.forbidden("spec", _IMMUTABLE)
 
 
-def _tolerations(spec: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[FieldError]:
+def _tolerations(spec: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[RefusalCause]:
     kept = [_untimed(item) for item in spec.get("tolerations") or ()]
     if any(_untimed(item) not in kept for item in old.get("tolerations") or ()):
         yield refusals.forbidden(
@@ -216,17 +216,17 @@ def _untimed(toleration: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
 
 
-def _gates(spec: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[FieldError]:
-    known = {gate["name"] for gate in old.get("schedulingGates") or ()}
+def _gates(spec: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[RefusalCause]:
+    gates = {gate["name"] for gate in old.get("schedulingGates") or ()}
     for index, gate in enumerate(spec.get("schedulingGates") or ()):
-        if gate["name"] not in known:
+        if gate["name"] not in gates:
             yield refusals.forbidden(
                 f"spec.schedulingGates[{index}].name",
                 f"only deletion is allowed, but found new scheduling gate '{gate['name']}'",
             )
 
 
-def _selector(spec: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[FieldError]:
+def _selector(spec: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[RefusalCause]:
     new = spec.get("nodeSelector") or {}
     if any(new.get(key) != value for key, value in (old.get("nodeSelector") or {}).items()):
         yield refusals.invalid_value(

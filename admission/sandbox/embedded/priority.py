@@ -11,7 +11,7 @@ from typing import Any, Final
 from admission.kube import resources
 from admission.kube.api import Document
 from admission.sandbox.embedded import refusals
-from admission.sandbox.embedded.journal import Journal, Key
+from admission.sandbox.embedded.journal import Key, ObjectJournal
 
 _PREEMPTION: Final = "PreemptLowerPriority"
 _SYSTEM_CLASSES: Final = {
@@ -26,7 +26,7 @@ def system_classes() -> Iterator[Document]:
         yield {"metadata": {"name": name}, "value": value, "preemptionPolicy": _PREEMPTION}
 
 
-def resolve(journal: Journal, pod: Document) -> None:
+def resolve(journal: ObjectJournal, pod: Document) -> None:
     """Set in place the priority of the pod's class, or its own, the default class's, or 0.
 
     Raises:
@@ -36,10 +36,10 @@ def resolve(journal: Journal, pod: Document) -> None:
     if not isinstance(spec, dict):
         return
     name = spec.get("priorityClassName")
-    found = _named(journal, name) if name else _default(journal)
-    if name and found is None:
+    priority_class = _named(journal, name) if name else _default(journal)
+    if name and priority_class is None:
         raise _forbidden(pod, f"no PriorityClass with name {name} was found")
-    value = found["value"] if found else 0
+    value = priority_class["value"] if priority_class else 0
     if not name:
         value = spec.get("priority", value)
     if spec.get("priority", value) != value:
@@ -50,21 +50,25 @@ def resolve(journal: Journal, pod: Document) -> None:
             "name",
         )
     spec["priority"] = value
-    if found:
-        spec["priorityClassName"] = found["metadata"]["name"]
-        spec.setdefault("preemptionPolicy", found.get("preemptionPolicy", _PREEMPTION))
+    if priority_class:
+        spec["priorityClassName"] = priority_class["metadata"]["name"]
+        spec.setdefault("preemptionPolicy", priority_class.get("preemptionPolicy", _PREEMPTION))
 
 
-def _named(journal: Journal, name: str) -> dict[str, Any] | None:
+def _named(journal: ObjectJournal, name: str) -> dict[str, Any] | None:
     stored = journal.get(resources.PRIORITY_CLASSES, Key("", name))
     return stored.document() if stored else None
 
 
-def _default(journal: Journal) -> dict[str, Any] | None:
+def _default(journal: ObjectJournal) -> dict[str, Any] | None:
     """The global default; of several the one with the lowest value."""
     classes = journal.snapshot(resources.PRIORITY_CLASSES, "")[0]
-    defaults = [it for it in (stored.document() for stored in classes) if it.get("globalDefault")]
-    return min(defaults, key=lambda it: it["value"], default=None)
+    defaults = [
+        priority_class
+        for priority_class in (stored.document() for stored in classes)
+        if priority_class.get("globalDefault")
+    ]
+    return min(defaults, key=lambda priority_class: priority_class["value"], default=None)
 
 
 def _forbidden(pod: Document, why: str) -> Exception:

@@ -16,7 +16,7 @@ from admission.kube.resources import Resource
 
 
 @dataclass(frozen=True, slots=True)
-class FieldError:
+class RefusalCause:
     """One broken rule.
 
     Attributes:
@@ -32,20 +32,20 @@ class FieldError:
         return f"{self.field}: {self.text}"
 
 
-def required(field: str, detail: str = "") -> FieldError:
+def required(field: str, detail: str = "") -> RefusalCause:
     """Return the error of a field that must be set."""
-    return FieldError(field, f"Required value: {detail}" if detail else "Required value")
+    return RefusalCause(field, f"Required value: {detail}" if detail else "Required value")
 
 
-def forbidden(field: str, detail: str) -> FieldError:
+def forbidden(field: str, detail: str) -> RefusalCause:
     """Return the error of a field that may not be what it is."""
-    return FieldError(field, f"Forbidden: {detail}")
+    return RefusalCause(field, f"Forbidden: {detail}")
 
 
-def invalid_value(field: str, value: object, detail: str) -> FieldError:
+def invalid_value(field: str, value: object, detail: str) -> RefusalCause:
     """Return the error of a value that breaks a rule."""
     shown = json.dumps(value, separators=(",", ":"), sort_keys=True)
-    return FieldError(field, f"Invalid value: {shown}: {detail}")
+    return RefusalCause(field, f"Invalid value: {shown}: {detail}")
 
 
 _CAUSES = {
@@ -58,7 +58,7 @@ _CAUSES = {
 }
 
 
-def invalid(resource: Resource, name: str, broken: Sequence[FieldError]) -> ApiError:
+def invalid(resource: Resource, name: str, broken: Sequence[RefusalCause]) -> ApiError:
     """Return 422: the object breaks rules of its kind."""
     unique = tuple(dict.fromkeys(broken))
     text = ", ".join(str(error) for error in unique)

@@ -21,7 +21,7 @@ from admission.sandbox.embedded import patching
 _REVIEW: Final = "admission.k8s.io/v1"
 
 
-class Operation(Enum):
+class WriteOperation(Enum):
     """What a write does; the value is the wire text."""
 
     CREATE = "CREATE"
@@ -41,7 +41,7 @@ def _always(_request: Mapping[str, Any]) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reviewer:
+class WebhookCaller:
     """One webhook.
 
     Attributes:
@@ -55,7 +55,9 @@ class Reviewer:
 
     name: str
     resource: Resource
-    operations: frozenset[Operation] = frozenset({Operation.CREATE, Operation.UPDATE})
+    operations: frozenset[WriteOperation] = frozenset(
+        {WriteOperation.CREATE, WriteOperation.UPDATE}
+    )
     mutating: bool
     call: Call
     match: Match = _always
@@ -66,7 +68,7 @@ class Write:
     """A write under review; ``object`` is None for a deletion, ``old`` for a creation."""
 
     resource: Resource
-    operation: Operation
+    operation: WriteOperation
     namespace: str
     name: str
     user: str
@@ -100,14 +102,14 @@ class Write:
 
 
 _OPTIONS: Final = {
-    Operation.CREATE: "CreateOptions",
-    Operation.UPDATE: "UpdateOptions",
-    Operation.DELETE: "DeleteOptions",
+    WriteOperation.CREATE: "CreateOptions",
+    WriteOperation.UPDATE: "UpdateOptions",
+    WriteOperation.DELETE: "DeleteOptions",
 }
 
 
 def run(
-    reviewers: Iterable[Reviewer],
+    reviewers: Iterable[WebhookCaller],
     write: Write,
     obj: Document | None,
     *,
@@ -129,7 +131,7 @@ def run(
 
 
 def _one(
-    reviewer: Reviewer,
+    reviewer: WebhookCaller,
     request: dict[str, Any],
     obj: Document | None,
     warn: Callable[[str], None],
@@ -150,7 +152,7 @@ def _one(
     return patching.apply(Patch(patches.PatchType.JSON, body), obj)
 
 
-def _ask(reviewer: Reviewer, request: dict[str, Any]) -> Mapping[str, Any]:
+def _ask(reviewer: WebhookCaller, request: dict[str, Any]) -> Mapping[str, Any]:
     review = {"apiVersion": _REVIEW, "kind": "AdmissionReview", "request": request}
     try:
         answer = reviewer.call(review)
@@ -159,11 +161,11 @@ def _ask(reviewer: Reviewer, request: dict[str, Any]) -> Mapping[str, Any]:
     response = answer.get("response") or {}
     if response.get("uid") != request["uid"]:
         raise _failed(reviewer, f"expected response.uid {request['uid']!r}")
-    found: Mapping[str, Any] = response
-    return found
+    part: Mapping[str, Any] = response
+    return part
 
 
-def _denial(reviewer: Reviewer, status: Mapping[str, Any]) -> errors.ApiError:
+def _denial(reviewer: WebhookCaller, status: Mapping[str, Any]) -> errors.ApiError:
     code = status.get("code") or 403
     text = status.get("message") or status.get("reason") or ""
     why = f"denied the request: {text}" if text else "denied the request without explanation"
@@ -174,7 +176,7 @@ def _denial(reviewer: Reviewer, status: Mapping[str, Any]) -> errors.ApiError:
     )
 
 
-def _failed(reviewer: Reviewer, why: str) -> errors.ApiError:
+def _failed(reviewer: WebhookCaller, why: str) -> errors.ApiError:
     return errors.make(
         500, f'Internal error occurred: failed calling webhook "{reviewer.name}": {why}'
     )

@@ -30,14 +30,14 @@ def parse(text: str) -> tuple[Requirement, ...]:
     Raises:
         BadRequestError: the text is no selector.
     """
-    found, position = [], 0
+    clauses, position = [], 0
     while position < len(text):
         match = _TERM.match(text, position)
         if match is None:
             raise refusals.bad_request(f"unable to parse requirement: {text[position:]!r}")
-        found.append(_requirement(match))
+        clauses.append(_requirement(match))
         position = match.end()
-    return tuple(found)
+    return tuple(clauses)
 
 
 def wanted(label_selector: str, field_selector: str, fields: tuple[str, ...]) -> Wanted:
@@ -69,7 +69,7 @@ def _requirement(match: re.Match[str]) -> Requirement:
 
 
 def _fields(text: str, served: tuple[str, ...]) -> tuple[tuple[str, bool, str], ...]:
-    found = []
+    fields = []
     for term in filter(None, (part.strip() for part in text.split(","))):
         path, operator, value = re.split(r"(!=|==|=)", term, maxsplit=1) if "=" in term else (
             term, "", "")  # fmt: skip
@@ -77,8 +77,8 @@ def _fields(text: str, served: tuple[str, ...]) -> tuple[tuple[str, bool, str], 
             raise refusals.bad_request(f"invalid selector: {text!r}; can't understand {term!r}")
         if path not in _METADATA_FIELDS and path not in served:
             raise refusals.bad_request(f"field label not supported: {path}")
-        found.append((path, operator != "!=", value))
-    return tuple(found)
+        fields.append((path, operator != "!=", value))
+    return tuple(fields)
 
 
 def _value(stored: Stored, path: str) -> str:
@@ -86,7 +86,7 @@ def _value(stored: Stored, path: str) -> str:
         return stored.key.name
     if path == "metadata.namespace":
         return stored.key.namespace
-    found: object = stored.document()
+    value: object = stored.document()
     for part in path.split("."):
-        found = found.get(part, "") if isinstance(found, dict) else ""
-    return str(found)
+        value = value.get(part, "") if isinstance(value, dict) else ""
+    return str(value)

@@ -11,7 +11,7 @@ from admission.kube import decoding
 from admission.kube.api import EventType, T, WatchEvent, WatchStream
 from admission.kube.resources import Resource
 from admission.sandbox.embedded import refusals
-from admission.sandbox.embedded.journal import Journal, Stored
+from admission.sandbox.embedded.journal import ObjectJournal, Stored
 from admission.sandbox.embedded.selection import Wanted
 
 
@@ -20,13 +20,13 @@ class Stream(WatchStream[T], Generic[T]):
 
     def __init__(
         self,
-        journal: Journal,
+        journal: ObjectJournal,
         clock: Clock,
         resource: Resource,
         *,
         version: int,
         initial: tuple[Stored, ...],
-        wanted: Wanted,
+        selection: Wanted,
         timeout_seconds: float,
         bookmarks: bool,
         into: type[T],
@@ -35,7 +35,7 @@ class Stream(WatchStream[T], Generic[T]):
         self._clock = clock
         self._resource = resource
         self._version = version
-        self._wanted = wanted
+        self._wanted = selection
         self._deadline = clock.monotonic() + timeout_seconds
         self._bookmarks = bookmarks
         self._into = into
@@ -44,7 +44,7 @@ class Stream(WatchStream[T], Generic[T]):
         self._ready: deque[WatchEvent[T]] = deque(
             decoding.event(EventType.ADDED, stored.raw, into)
             for stored in initial
-            if wanted(stored)
+            if selection(stored)
         )
 
     @override

@@ -21,9 +21,9 @@ from admission.sandbox.embedded import (
     refusals,
     reviews,
 )
-from admission.sandbox.embedded.journal import Journal, Key, Stored
-from admission.sandbox.embedded.kinds import Kind
-from admission.sandbox.embedded.reviews import Operation, Reviewer, Write
+from admission.sandbox.embedded.journal import Key, ObjectJournal, Stored
+from admission.sandbox.embedded.kinds import ResourceTreatment
+from admission.sandbox.embedded.reviews import WebhookCaller, Write, WriteOperation
 
 Change = Callable[[Document], Document]
 
@@ -36,11 +36,11 @@ class Writes:
 
     def __init__(
         self,
-        journal: Journal,
-        kinds: dict[resources.Resource, Kind],
+        journal: ObjectJournal,
+        kinds: dict[resources.Resource, ResourceTreatment],
         clock_: Clock,
         rng: random.Random,
-        reviewers: Sequence[Reviewer],
+        reviewers: Sequence[WebhookCaller],
         warn: Callable[[str], None],
     ) -> None:
         self._journal = journal
@@ -51,7 +51,7 @@ class Writes:
         self._warn = warn
 
     def create(
-        self, kind: Kind, document: Document, user: str, *, dry_run: bool = False
+        self, kind: ResourceTreatment, document: Document, user: str, *, dry_run: bool = False
     ) -> Stored:
         """Store a new object; a dry run only returns what would be stored, without a version."""
         resource, meta = kind.resource, document["metadata"]
@@ -63,7 +63,7 @@ class Writes:
         if resource == resources.PODS:
             priority.resolve(self._journal, document)
         write = Write(
-            resource=resource, operation=Operation.CREATE, user=user, old=None,
+            resource=resource, operation=WriteOperation.CREATE, user=user, old=None,
             namespace=meta.get("namespace", ""), name=meta.get("name", ""), dry_run=dry_run,
         )  # fmt: skip
         document = self._settled(kind, self._mutated(kind, write, self._settled(kind, document)))
@@ -77,7 +77,7 @@ class Writes:
 
     def update(
         self,
-        kind: Kind,
+        kind: ResourceTreatment,
         key: Key,
         change: Change,
         subresource: str,
@@ -103,7 +103,7 @@ class Writes:
 
     def delete(
         self,
-        kind: Kind,
+        kind: ResourceTreatment,
         key: Key,
         user: str,
         *,
@@ -119,7 +119,7 @@ class Writes:
         stored = self._require(kind, key)
         self._check_preconditions(kind, stored, uid, resource_version)
         write = Write(
-            resource=kind.resource, operation=Operation.DELETE, user=user,
+            resource=kind.resource, operation=WriteOperation.DELETE, user=user,
             namespace=key.namespace, name=key.name, old=stored.document(), dry_run=dry_run,
         )  # fmt: skip
         self._mutated(kind, write, None)
@@ -135,7 +135,7 @@ class Writes:
 
     # ------------------------------------------------------------------------------- creation
 
-    def _check_namespace(self, kind: Kind, namespace: str, name: str) -> None:
+    def _check_namespace(self, kind: ResourceTreatment, namespace: str, name: str) -> None:
         if not kind.resource.namespaced:
             return
         if self._journal.get(resources.NAMESPACES, Key("", namespace)) is None:
@@ -144,17 +144,19 @@ class Writes:
             why = f"unable to create new content in namespace {namespace} because it is being "
             raise refusals.denied(kind.resource, name, f"{why}terminated")
 
-    def _insert(self, kind: Kind, document: Document, *, dry_run: bool) -> Stored:
+    def _insert(self, kind: ResourceTreatment, document: Document, *, dry_run: bool) -> Stored:
         now = clock.to_wire(self._clock.now())
         metadata.stamp(document, self._rng, now, generation=kind.generation)
         if kind.resource == resources.PODS and document["spec"].get("schedulingGates"):
             document["status"]["conditions"] = [pods.gated_condition(now)]
-        found = document["metadata"]
+        stored_metadata = document["metadata"]
         with self._journal.lock:
-            self._check_namespace(kind, found.get("namespace", ""), found["name"])
-            key = Key(found.get("namespace", ""), found["name"])
+            self._check_namespace(
+                kind, stored_metadata.get("namespace", ""), stored_metadata["name"]
+            )
+            key = Key(stored_metadata.get("namespace", ""), stored_metadata["name"])
             if self._journal.get(kind.resource, key) is not None:
-                raise refusals.already_exists(kind.resource, found["name"])
+                raise refusals.already_exists(kind.resource, stored_metadata["name"])
             if dry_run:
                 return journal.encode(document, journal.UNSTORED)
             stored = self._journal.put(kind.resource, document)
@@ -166,7 +168,7 @@ class Writes:
 
     def _update_once(
         self,
-        kind: Kind,
+        kind: ResourceTreatment,
         stored: Stored,
         change: Change,
         subresource: str,
@@ -193,7 +195,7 @@ class Writes:
                 return self._commit(kind, new, stored)
         return None
 
-    def _check_version(self, kind: Kind, new: Document, old: Document) -> None:
+    def _check_version(self, kind: ResourceTreatment, new: Document, old: Document) -> None:
         """Checks identity and resourceVersion."""
         meta, was = new["metadata"], old["metadata"]
         if meta.get("name", was["name"]) != was["name"]:
@@ -211,7 +213,9 @@ class Writes:
         if broken:
             raise refusals.invalid(kind.resource, was["name"], broken)
 
-    def _merge_parts(self, kind: Kind, new: Document, old: Document, subresource: str) -> Document:
+    def _merge_parts(
+        self, kind: ResourceTreatment, new: Document, old: Document, subresource: str
+    ) -> Document:
         """Puts the written part beside the part that this write may not touch."""
         new = {**new, "apiVersion": old["apiVersion"], "kind": old["kind"]}
         if subresource and kind.custom:
@@ -235,10 +239,10 @@ class Writes:
         return settled
 
     def _reviewed(
-        self, kind: Kind, new: Document, old: Document, user: str, *, dry_run: bool
+        self, kind: ResourceTreatment, new: Document, old: Document, user: str, *, dry_run: bool
     ) -> Document:
         write = Write(
-            resource=kind.resource, operation=Operation.UPDATE, user=user, old=old,
+            resource=kind.resource, operation=WriteOperation.UPDATE, user=user, old=old,
             namespace=old["metadata"].get("namespace", ""), name=old["metadata"]["name"],
             dry_run=dry_run,
         )  # fmt: skip
@@ -251,7 +255,7 @@ class Writes:
         self._validate(write, new)
         return new
 
-    def _commit(self, kind: Kind, new: Document, stored: Stored) -> Stored:
+    def _commit(self, kind: ResourceTreatment, new: Document, stored: Stored) -> Stored:
         deleted = metadata.is_deleting(new) and not new["metadata"].get("finalizers")
         if deleted and kind.resource != resources.NAMESPACES:
             self._take_out(kind.resource, stored.key)
@@ -299,21 +303,21 @@ class Writes:
 
     def _finish_namespace(self, namespace: str) -> None:
         key = Key("", namespace)
-        known = self._journal.get(resources.NAMESPACES, key) is not None
-        if known and garbage.is_empty(self._journal, namespace):
+        is_known = self._journal.get(resources.NAMESPACES, key) is not None
+        if is_known and garbage.is_empty(self._journal, namespace):
             gone = self._journal.remove(resources.NAMESPACES, key)
             garbage.collect(self._journal, self._remove, gone.uid)
 
     # --------------------------------------------------------------------------------- shared
 
-    def _require(self, kind: Kind, key: Key) -> Stored:
+    def _require(self, kind: ResourceTreatment, key: Key) -> Stored:
         stored = self._journal.get(kind.resource, key)
         if stored is None:
             raise refusals.not_found(kind.resource, key.name)
         return stored
 
     def _check_preconditions(
-        self, kind: Kind, stored: Stored, uid: str, resource_version: str
+        self, kind: ResourceTreatment, stored: Stored, uid: str, resource_version: str
     ) -> None:
         if uid and uid != stored.uid:
             raise refusals.conflict(
@@ -331,14 +335,16 @@ class Writes:
                 "modified",
             )
 
-    def _settled(self, kind: Kind, document: Document) -> Document:
+    def _settled(self, kind: ResourceTreatment, document: Document) -> Document:
         """The document as the server reads it: without nulls, with defaults."""
         if not kind.custom:
             document = metadata.without_nulls(document)
         kind.defaults(document)
         return document
 
-    def _mutated(self, kind: Kind, write: Write, document: Document | None) -> Document:
+    def _mutated(
+        self, kind: ResourceTreatment, write: Write, document: Document | None
+    ) -> Document:
         done = reviews.run(self._reviewers, write, document, mutating=True, warn=self._warn)
         if done is not None and kind.resource.namespaced:
             done["metadata"].setdefault("namespace", write.namespace)

@@ -148,13 +148,15 @@ class PodPlaces:
 
     def _count(self, entry: _FlavorNodes, node: Node, sign: int) -> None:
         name = entry.flavor.name
-        others = tuple(one for one in self._flavors_of.get(node.name, ()) if one != name)
+        other_flavors = tuple(
+            flavor for flavor in self._flavors_of.get(node.name, ()) if flavor != name
+        )
         if sign > 0:
             entry.nodes[node.name] = None
-            self._flavors_of[node.name] = (*others, name)
+            self._flavors_of[node.name] = (*other_flavors, name)
         else:
             entry.nodes.pop(node.name, None)
-            self._flavors_of[node.name] = others
+            self._flavors_of[node.name] = other_flavors
         entry.scaled += sign * node.is_scaled
         self.topologies.changed((name,))
         if sign > 0 and self.topologies.take_unresolved(name):
@@ -163,7 +165,9 @@ class PodPlaces:
 
     def _note(self, name: FlavorName) -> None:
         """Remember a flavor in which nodes decide otherwise than before."""
-        now = tuple(self.enforcement(name, has_devices=one) for one in (True, False))
+        now = tuple(
+            self.enforcement(name, has_devices=has_devices) for has_devices in (True, False)
+        )
         if self._decided.get(name, _UNDECIDED) != now:
             self._turned[name] = None
         self._decided[name] = now
@@ -185,14 +189,14 @@ class PodPlaces:
         self, queue: ClusterQueueName, workload: Workload, no_places: Iterable[NoPlace]
     ) -> None:
         """Note that a workload waits in a queue until nodes have room."""
-        pod_sets = {one.name: one for one in workload.pod_sets}
+        pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
         has_devices = asks_devices(workload)
-        for one in no_places:
-            pod_set = pod_sets.get(PodSetName(one.pod_set))
+        for no_place in no_places:
+            pod_set = pod_sets.get(PodSetName(no_place.pod_set))
             if pod_set is None:
                 continue
-            flavors = map(FlavorName, one.flavors)
-            want = self.want(pod_set, one.count, flavors, has_devices=has_devices)
+            flavors = map(FlavorName, no_place.flavors)
+            want = self.want(pod_set, no_place.count, flavors, has_devices=has_devices)
             if want is not None:
                 self._awaited.note(queue, want)
 
@@ -265,7 +269,7 @@ class PodPlaces:
         flavors: Iterable[FlavorName],
         *,
         has_devices: bool,
-        by: frozenset[Enforcement] = _DECIDING,
+        enforced: frozenset[Enforcement] = _DECIDING,
     ) -> Want | None:
         """Return what pods need of nodes in flavors; None where nodes decide nothing for them.
 
@@ -276,7 +280,7 @@ class PodPlaces:
             count: how many pods.
             flavors: that they would get.
             has_devices: whether the workload asks for devices.
-            by: what nodes have to be there for, in each of the flavors.
+            enforced: what nodes have to be there for, in each of the flavors.
         """
         needs = pod_set.needs
         chosen = tuple(sorted(set(flavors)))
@@ -291,7 +295,7 @@ class PodPlaces:
         if needs is None or not needs.is_known or not self:
             return None
         if not chosen or any(
-            self.enforcement(name, has_devices=has_devices) not in by for name in chosen
+            self.enforcement(name, has_devices=has_devices) not in enforced for name in chosen
         ):
             return None
         return Want(pod_set.name, self._shape(pod_set, needs, chosen), count, chosen)
@@ -305,7 +309,9 @@ class PodPlaces:
         for name in flavors:
             flavor = self._flavors[name].flavor
             labels.update(flavor.node_labels)
-            tolerations += (one for one in flavor.tolerations if one not in tolerations)
+            tolerations += (
+                toleration for toleration in flavor.tolerations if toleration not in tolerations
+            )
         return PodShape(needs, tuple(sorted(labels.items())), tuple(tolerations))
 
     def never(self, wants: Sequence[Want]) -> Refusals:
@@ -313,28 +319,28 @@ class PodPlaces:
 
         Pods whose flavor has no topology are looked at one pod set by one.
         """
-        near, others = _by_topology(wants)
+        near, others_ = _by_topology(wants)
         refusals = [
             (want.pod_set, self.ledger.why(want))
-            for want in others
+            for want in others_
             if not self.ledger.rooms(want.shape).takers
         ]
         return (*refusals, *(self.topologies.never(near) if near else {}).items())
 
     def find(self, wants: Sequence[Want]) -> tuple[Place, ...] | None:
         """Return places for all pods; None where they cannot be on nodes at once now."""
-        near, others = _by_topology(wants)
+        near, others_ = _by_topology(wants)
         if not near:
             return search.find(self.ledger, wants) if wants else ()
         places = self.topologies.find(near)
-        if places is None or not others:
+        if places is None or not others_:
             return places
         self.ledger.take(near, places)
         try:
-            more = search.find(self.ledger, others)
+            search_result = search.find(self.ledger, others_)
         finally:
             self.ledger.take(near, places, -1)
-        return None if more is None else (*places, *more)
+        return None if search_result is None else (*places, *search_result)
 
     def fits(self, wants: Sequence[Want]) -> bool:
         """Return whether all pods can be on nodes at once now.
@@ -353,14 +359,14 @@ class PodPlaces:
 
     def why(self, wants: Sequence[Want]) -> Refusals:
         """Return why pods cannot be on nodes now: of each pod set that lacks room, else of all."""
-        near, others = _by_topology(wants)
+        near, others_ = _by_topology(wants)
         refused = self.topologies.refused(near) if near else {}
         if refused:
             return tuple(refused.items())
-        lacking = search.lacking(self.ledger, others)
+        lacking = search.lacking(self.ledger, others_)
         if lacking:
             return tuple((want.pod_set, self.ledger.why(want)) for want in lacking)
-        return tuple((want.pod_set, self.ledger.why(want, is_joint=True)) for want in others)
+        return tuple((want.pod_set, self.ledger.why(want, is_joint=True)) for want in others_)
 
     def promise(
         self,
@@ -387,19 +393,27 @@ class PodPlaces:
         has_devices = asks_devices(workload)
         wants = [
             self.want(
-                one, counts[one.name], flavors[one.name], has_devices=has_devices, by=_ASSUMING
+                pod_set,
+                counts[pod_set.name],
+                flavors[pod_set.name],
+                has_devices=has_devices,
+                enforced=_ASSUMING,
             )
-            for one in workload.pod_sets
-            if counts.get(one.name)
+            for pod_set in workload.pod_sets
+            if counts.get(pod_set.name)
         ]
         needed = tuple(want for want in wants if want is not None)
-        given = tuple(places)
-        told = {place.pod_set for place in given}
+        places_given = tuple(places)
+        pod_sets_placed = {place.pod_set for place in places_given}
         for want in needed:
-            if want.request is not None and want.pod_set in domains and want.pod_set not in told:
-                held = self.ledger.assigned(key, want.pod_set)
-                given += self.topologies.places(want, domains[want.pod_set], held)
-        self.ledger.promise(key, needed, given)
+            if (
+                want.request is not None
+                and want.pod_set in domains
+                and want.pod_set not in pod_sets_placed
+            ):
+                assigned = self.ledger.assigned(key, want.pod_set)
+                places_given += self.topologies.places(want, domains[want.pod_set], assigned)
+        self.ledger.promise(key, needed, places_given)
 
     def hosts(self, key: WorkloadKey) -> dict[str, tuple[str, ...]]:
         """Return the hostnames of the nodes that a workload is promised, by pod set, sorted.
@@ -412,9 +426,9 @@ class PodPlaces:
             if host is not None:
                 hosts.setdefault(place.pod_set, []).append(host)
         return {
-            pod_set: tuple(sorted(found))
-            for pod_set, found in hosts.items()
-            if len(found) <= _MOST_HOSTS
+            pod_set: tuple(sorted(names_))
+            for pod_set, names_ in hosts.items()
+            if len(names_) <= _MOST_HOSTS
         }
 
     def release(self, key: WorkloadKey) -> None:
@@ -430,7 +444,9 @@ def _by_topology(wants: Sequence[Want]) -> tuple[tuple[Want, ...], tuple[Want, .
 
 def asks_devices(workload: Workload) -> bool:
     """Return whether any pod of a workload asks for devices."""
-    return any(one.needs is not None and one.needs.devices for one in workload.pod_sets)
+    return any(
+        pod_set.needs is not None and pod_set.needs.devices for pod_set in workload.pod_sets
+    )
 
 
 def _selects(flavor: ResourceFlavor, node: Node) -> bool:

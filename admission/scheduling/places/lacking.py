@@ -28,11 +28,11 @@ class Lacking:
     def add(self, key: WorkloadKey, shapes: Iterable[PodShape]) -> None:
         """Note that pods of a workload lack a place; it keeps its age."""
         listed = tuple(dict.fromkeys(shapes))
-        known = self._ages.get(key)
-        if known is not None and known[1] != listed:
+        age = self._ages.get(key)
+        if age is not None and age[1] != listed:
             self.discard(key)
-            known = None
-        if known is None:
+            age = None
+        if age is None:
             self._last_age += 1
             self._ages[key] = self._last_age, listed
             for shape in listed:
@@ -53,7 +53,7 @@ class Lacking:
         """Have every shape looked at: nodes are judged otherwise."""
         self._doubtful.update(dict.fromkeys(self._of_shape))
 
-    def take_due(self, may_take: Callable[[PodShape], bool]) -> tuple[PodShape, ...]:
+    def pop_due(self, may_take: Callable[[PodShape], bool]) -> tuple[PodShape, ...]:
         """Return the shapes of which there may be places now.
 
         Args:

@@ -177,9 +177,11 @@ class NodeLedger:
             self.release(key)
         promise = self._promises.get(key)
         near = {want.pod_set for want in wants if want.request is not None}
-        held = tuple(places)
+        places_held = tuple(places)
         assigned: dict[tuple[PodSetName, str], int] = {}
-        for pod_set, name, count in ((one.pod_set, one.node, one.count) for one in held):
+        for pod_set, name, count in (
+            (place.pod_set, place.node, place.count) for place in places_held
+        ):
             if pod_set in near:
                 assigned[pod_set, name] = assigned.get((pod_set, name), 0) + count
         if promise is not None and (promise.wants, promise.assigned) == (wants, assigned):
@@ -190,7 +192,7 @@ class NodeLedger:
             self.release(key)
             return
         promise = self._promises[key] = _Promise(wants, assigned=assigned)
-        for place in held:
+        for place in places_held:
             self._put(key, promise, place)
         self._fit_to_bound(key, "")
 
@@ -229,7 +231,7 @@ class NodeLedger:
             self._relieve(name)
         self._crowded.clear()
         grown, self._grown = tuple(self._grown), {}
-        due = self._lacking.take_due(
+        due = self._lacking.pop_due(
             lambda shape: any(self.takes_now(name, shape) for name in grown)
         )
         for key in self._lacking.in_turn(due, lambda shape: bool(self.rooms(shape).total)):
@@ -298,8 +300,8 @@ class NodeLedger:
                 continue
             surplus = promise.count(want.pod_set) - (want.count - bound.get(want.pod_set, 0))
             is_lacking = is_lacking or surplus < 0
-            held = [name for pod_set, name in promise.places if pod_set == want.pod_set]
-            for name in sorted(held, key=lambda one: one != node):
+            nodes_held = [name for pod_set, name in promise.places if pod_set == want.pod_set]
+            for name in sorted(nodes_held, key=lambda name_: name_ != node):
                 if surplus <= 0:
                     break
                 count = min(surplus, promise.places[want.pod_set, name])
@@ -454,8 +456,8 @@ class NodeLedger:
         rooms = self._rooms.get((shape, by_preemption))
         if rooms is None:
             rooms = Rooms(shape, _told_resource(shape))
-            most = max(_LEAST_SHAPES, _MOST_ROOMS // max(1, len(self._nodes)))
-            if len(self._rooms) >= most:
+            limit = max(_LEAST_SHAPES, _MOST_ROOMS // max(1, len(self._nodes)))
+            if len(self._rooms) >= limit:
                 self._forget_rooms()
             self._rooms[shape, by_preemption] = rooms
         if rooms.seen < self._offset:
@@ -496,7 +498,7 @@ class NodeLedger:
         It takes pods with a lower priority, whoever admitted them.
         """
         priority = want.shape.needs.priority
-        if priority is None or all(one >= priority for one in self._of_priority.groups()):
+        if priority is None or all(group >= priority for group in self._of_priority.groups()):
             return False
         rooms = self.rooms(want.shape, by_preemption=True)
         return rooms.fitting(want.count, self.labels) >= want.count
@@ -531,8 +533,10 @@ class NodeLedger:
     def places(self, key: WorkloadKey) -> tuple[Place, ...]:
         """Return the places that a workload is promised and has not taken yet, sorted."""
         promise = self._promises.get(key)
-        found = {} if promise is None else promise.places
-        return tuple(sorted(Place(pod_set, name, n) for (pod_set, name), n in found.items()))
+        places_by_pod_set = {} if promise is None else promise.places
+        return tuple(
+            sorted(Place(pod_set, name, n) for (pod_set, name), n in places_by_pod_set.items())
+        )
 
     def assigned(self, key: WorkloadKey, pod_set: PodSetName) -> dict[str, int]:
         """Return how many pods of a workload are assigned to nodes, whether they are there or not.
@@ -557,15 +561,15 @@ class NodeLedger:
 
     def held_by_pods(self) -> dict[str, dict[str, int]]:
         """Return what is counted for bound pods on each node, without zeros, as copies."""
-        held = {name: dict(used) for name, used in self._used.items()}
+        usage = {name: dict(used) for name, used in self._used.items()}
         for promise in self._promises.values():
             shapes = {want.pod_set: want.shape for want in promise.wants} if promise.places else {}
             for (pod_set, name), count in promise.places.items():
                 for resource, amount in each(shapes[pod_set]).items():
-                    held[name][resource] = held[name].get(resource, 0) - amount * count
+                    usage[name][resource] = usage[name].get(resource, 0) - amount * count
         return {
             name: left
-            for name, used in held.items()
+            for name, used in usage.items()
             if (left := {resource: amount for resource, amount in used.items() if amount})
         }
 

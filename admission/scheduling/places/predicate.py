@@ -87,7 +87,11 @@ def mismatch_of_all(labels: Labels, shape: PodShape) -> NodeRefusal | None:
 def _may_match(labels: Labels, terms: tuple[NodeTerm, ...] | None) -> bool:
     return terms is None or any(
         bool(term.expressions or term.fields)
-        and all(one.matches(labels) for one in term.expressions if one.key in labels)
+        and all(
+            expression.matches(labels)
+            for expression in term.expressions
+            if expression.key in labels
+        )
         for term in terms
     )
 
@@ -110,8 +114,10 @@ def tolerated_in(flavor: ResourceFlavor, taint_key: str = "") -> tuple[Toleratio
         taint_key: of the taint that the webhook has every pod with GPUs tolerate; empty for none.
     """
     of_taints = (
-        Toleration(key=one.key, operator="Equal", value=one.value, effect=one.effect)
-        for one in flavor.node_taints
+        Toleration(
+            key=node_taint.key, operator="Equal", value=node_taint.value, effect=node_taint.effect
+        )
+        for node_taint in flavor.node_taints
     )
     injected = (Toleration(key=taint_key, operator="Exists"),) if taint_key else ()
     return (*flavor.tolerations, *of_taints, *injected)
@@ -151,8 +157,8 @@ def matches_affinity(node: Node, terms: tuple[NodeTerm, ...] | None) -> bool:
         return True
     return any(
         bool(term.expressions or term.fields)
-        and all(one.matches(node.labels) for one in term.expressions)
-        and all(_matches_field(node, one) for one in term.fields)
+        and all(expression.matches(node.labels) for expression in term.expressions)
+        and all(_matches_field(node, field) for field in term.fields)
         for term in terms
     )
 

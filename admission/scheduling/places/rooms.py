@@ -188,12 +188,12 @@ class Rooms:
         for name in self._free:
             domain = name if key == HOSTNAME else labels(name)[key]
             rooms[domain] = rooms.get(domain, 0) + self.room.get(name, 0)
-        least = min(rooms.values(), default=0)
-        return sum(min(room, least + max_skew) for room in rooms.values())
+        fewest = min(rooms.values(), default=0)
+        return sum(min(room, fewest + max_skew) for room in rooms.values())
 
-    def emptiest(self, most: int) -> list[str]:
+    def emptiest(self, limit: int) -> list[str]:
         """Return the nodes with most free that can take such a pod once they are empty."""
-        return heapq.nsmallest(most, self._free, key=lambda name: (-self._free[name], name))
+        return heapq.nsmallest(limit, self._free, key=lambda name: (-self._free[name], name))
 
     def taker_names(self) -> Iterable[str]:
         """Return the nodes that can take such a pod once they are empty."""

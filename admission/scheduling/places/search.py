@@ -89,21 +89,23 @@ class _Limits:
                 domain = self._domain(name, constraint.key)
                 if domain is not None:
                     domains[domain] = domains.get(domain, 0) + rooms.room.get(name, 0)
-            least = min(domains.values(), default=0)
-            self._limits.append((constraint.key, least + constraint.max_skew))
+            fewest = min(domains.values(), default=0)
+            self._limits.append((constraint.key, fewest + constraint.max_skew))
 
     def _domain(self, name: str, key: str) -> str | None:
         return name if key == HOSTNAME else self._ledger.labels(name).get(key)
 
     def most(self, name: str, chosen: dict[str, int], room: dict[str, int]) -> int:
         """Return how many more pods a node may get."""
-        most = room.get(name, 0) - chosen.get(name, 0)
+        room_left = room.get(name, 0) - chosen.get(name, 0)
         for key, limit in self._limits:
             domain = self._domain(name, key)
             if domain is not None:
-                there = sum(n for node, n in chosen.items() if self._domain(node, key) == domain)
-                most = min(most, limit - there)
-        return most
+                in_domain = sum(
+                    n for node, n in chosen.items() if self._domain(node, key) == domain
+                )
+                room_left = min(room_left, limit - in_domain)
+        return room_left
 
     def allows(self, name: str, chosen: dict[str, int], room: dict[str, int]) -> bool:
         """Return whether a node may get another pod."""

@@ -91,13 +91,13 @@ def of_queue(
 ) -> Iterator[ReservingWorkload]:
     """Yield victims in one ClusterQueue that policy allows; none in an inactive one."""
     policies = preemptor.queue.spec.preemption
-    own = queue is preemptor.queue
-    policy = policies.within_cluster_queue if own else policies.reclaim_within_cohort
+    is_own = queue is preemptor.queue
+    policy = policies.within_cluster_queue if is_own else policies.reclaim_within_cohort
     if policy == PreemptionPolicy.NEVER or not queue.active:
         return
     listed: Iterable[ReservingWorkload] = queue.workloads.values()
     if need.among is not None:
-        listed = [found for key in sorted(need.among) if (found := queue.workloads.get(key))]
+        listed = [holder for key in sorted(need.among) if (holder := queue.workloads.get(key))]
     for workload in listed:
         if (
             allowed(policy, preemptor, workload)
@@ -114,13 +114,13 @@ def is_within_minimum(snapshot: Snapshot, workload: ReservingWorkload) -> bool:
 
     Differs: Kueue has no such time. Without one in its ClusterQueue nothing is within it.
     """
-    given = snapshot.queue(workload.cluster_queue).spec.minimum_run_us
-    if not given or workload.evicted or not workload.admitted:
+    queue_minimum = snapshot.queue(workload.cluster_queue).spec.minimum_run_us
+    if not queue_minimum or workload.evicted or not workload.admitted:
         return False
     local = snapshot.local_queues.get(workload.local_queue)
     of_local = None if local is None else local.minimum_run_us
-    least = durations.narrowed(given, of_local, workload.minimum_run_us)
-    return snapshot.now_us < workload.admitted_us + least
+    minimum = durations.narrowed(queue_minimum, of_local, workload.minimum_run_us)
+    return snapshot.now_us < workload.admitted_us + minimum
 
 
 OrderKey = tuple[bool, bool, int, int, str]
@@ -142,7 +142,7 @@ def order_key(preemptor: Preemptor, workload: ReservingWorkload) -> OrderKey:
 
 
 def in_order(
-    snapshot: Snapshot, preemptor: Preemptor, found: Iterable[ReservingWorkload]
+    snapshot: Snapshot, preemptor: Preemptor, holders: Iterable[ReservingWorkload]
 ) -> list[ReservingWorkload]:
     """Return candidates in the order in which they are tried.
 
@@ -152,13 +152,13 @@ def in_order(
     ones the lowest by `order_key` comes next (ADR 0078).
     """
     by_usage: dict[ClusterQueueName, list[ReservingWorkload]] = {}
-    others: list[ReservingWorkload] = []
-    for workload in found:
+    rest: list[ReservingWorkload] = []
+    for workload in holders:
         name = workload.cluster_queue
         usage_based = snapshot.past_usage is not None and snapshot.queue(name).spec.usage_based
-        (by_usage.setdefault(name, []) if usage_based else others).append(workload)
+        (by_usage.setdefault(name, []) if usage_based else rest).append(workload)
     key = partial(order_key, preemptor)
-    ordered = sorted(others, key=key)
+    ordered = sorted(rest, key=key)
     if not by_usage:
         return ordered
     queues = [_by_usage(snapshot, preemptor, workloads) for workloads in by_usage.values()]
@@ -170,7 +170,10 @@ def _by_usage(
 ) -> list[ReservingWorkload]:
     """Candidates of one ClusterQueue whose LocalQueues are ordered by past usage."""
     assert snapshot.past_usage is not None
-    ranks = {name: snapshot.past_usage(name) for name in {one.local_queue for one in workloads}}
+    ranks = {
+        name: snapshot.past_usage(name)
+        for name in {workload.local_queue for workload in workloads}
+    }
 
     def key(workload: ReservingWorkload) -> tuple[bool, bool, Fraction, OrderKey]:
         endless, used = ranks[workload.local_queue]

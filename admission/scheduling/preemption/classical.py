@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from admission.base.conditions import PreemptionReason
 from admission.base.names import FlavorResource
 from admission.scheduling import hierarchy, quota
-from admission.scheduling.hierarchy import CohortNode, Node, QueueNode
+from admission.scheduling.hierarchy import CohortNode, QueueNode, QuotaNode
 from admission.scheduling.model import PreemptionPolicy
 from admission.scheduling.preemption import candidates
 from admission.scheduling.preemption.candidates import Need, Preemptor, Target
@@ -56,13 +56,21 @@ def targets(snapshot: Snapshot, preemptor: Preemptor, need: Need) -> tuple[Targe
     ordered = _in_order(snapshot, preemptor, classes)
     if not ordered:
         return ()
-    past = [one for one in ordered if not candidates.is_within_minimum(snapshot, one.workload)]
-    within = [one for one in ordered if candidates.is_within_minimum(snapshot, one.workload)]
+    past = [
+        candidate
+        for candidate in ordered
+        if not candidates.is_within_minimum(snapshot, candidate.workload)
+    ]
+    within = [
+        candidate
+        for candidate in ordered
+        if candidates.is_within_minimum(snapshot, candidate.workload)
+    ]
     for tried in (past, past + within) if within else (past,):
         for borrowing in _attempts(preemptor, need, classes):
-            found = _search(snapshot, preemptor, need, tried, borrowing=borrowing)
-            if found:
-                return found
+            targets_found = _search(snapshot, preemptor, need, tried, borrowing=borrowing)
+            if targets_found:
+                return targets_found
     return ()
 
 
@@ -106,7 +114,7 @@ def _search(
 
 def _still_borrows(snapshot: Snapshot, candidate: _Candidate, need: Need) -> bool:
     """Return whether everything below the common cohort is still over its quota."""
-    node: Node | None = snapshot.queue(candidate.workload.cluster_queue)
+    node: QuotaNode | None = snapshot.queue(candidate.workload.cluster_queue)
     while node is not None and node is not candidate.common:
         if not hierarchy.over_nominal(node, need.short):
             return False
@@ -117,28 +125,32 @@ def _still_borrows(snapshot: Snapshot, candidate: _Candidate, need: Need) -> boo
 def _in_order(snapshot: Snapshot, preemptor: Preemptor, classes: _Classes) -> list[_Candidate]:
     """Evicted ones first, and within that by class."""
     lists = [
-        _sorted(snapshot, preemptor, found)
-        for found in (classes.hierarchy, classes.priority, classes.own)
+        _sorted(snapshot, preemptor, candidates_)
+        for candidates_ in (classes.hierarchy, classes.priority, classes.own)
     ]
-    evicted = [c for found in lists for c in found if c.workload.evicted]
-    return evicted + [c for found in lists for c in found if not c.workload.evicted]
+    evicted = [c for listed in lists for c in listed if c.workload.evicted]
+    return evicted + [c for listed in lists for c in listed if not c.workload.evicted]
 
 
-def _sorted(snapshot: Snapshot, preemptor: Preemptor, found: list[_Candidate]) -> list[_Candidate]:
-    by_key = {one.workload.key: one for one in found}
-    workloads = (one.workload for one in found)
-    return [by_key[one.key] for one in candidates.in_order(snapshot, preemptor, workloads)]
+def _sorted(
+    snapshot: Snapshot, preemptor: Preemptor, candidates_: list[_Candidate]
+) -> list[_Candidate]:
+    by_key = {candidate.workload.key: candidate for candidate in candidates_}
+    workloads = (candidate.workload for candidate in candidates_)
+    return [
+        by_key[workload.key] for workload in candidates.in_order(snapshot, preemptor, workloads)
+    ]
 
 
 def _collect(snapshot: Snapshot, preemptor: Preemptor, need: Need) -> _Classes:
     """Candidates of the own queue, and of ever larger subtrees around it."""
     classes = _Classes()
-    own = candidates.of_queue(snapshot, preemptor, need, preemptor.queue)
-    classes.own.extend(_Candidate(h, PreemptionReason.IN_CLUSTER_QUEUE) for h in own)
+    of_own_queue = candidates.of_queue(snapshot, preemptor, need, preemptor.queue)
+    classes.own.extend(_Candidate(h, PreemptionReason.IN_CLUSTER_QUEUE) for h in of_own_queue)
     if preemptor.queue.spec.preemption.reclaim_within_cohort == PreemptionPolicy.NEVER:
         return classes
     entitled, rest = _fits_quota(preemptor.queue, need.requests)
-    below: Node = preemptor.queue
+    below: QuotaNode = preemptor.queue
     for cohort in preemptor.queue.ancestors():
         into = classes.hierarchy if entitled else classes.priority
         for queue in _borrowing_queues(cohort, below, need):
@@ -169,7 +181,7 @@ def _outside(
     return _Candidate(workload, PreemptionReason.IN_COHORT_RECLAIM_WHILE_BORROWING, common)
 
 
-def _borrowing_queues(cohort: CohortNode, walked: Node, need: Need) -> Iterator[QueueNode]:
+def _borrowing_queues(cohort: CohortNode, walked: QuotaNode, need: Need) -> Iterator[QueueNode]:
     """Queues below a cohort that use more than their quota, outside the part already walked."""
     for queue in cohort.queues.values():
         if queue is not walked and hierarchy.over_nominal(queue, need.short):
@@ -180,7 +192,7 @@ def _borrowing_queues(cohort: CohortNode, walked: Node, need: Need) -> Iterator[
 
 
 def _fits_quota(
-    node: Node, requests: Mapping[FlavorResource, int]
+    node: QuotaNode, requests: Mapping[FlavorResource, int]
 ) -> tuple[bool, dict[FlavorResource, int]]:
     """Return whether a subtree holds the requests in its quota, and what it passes upwards."""
     within = all(

@@ -11,7 +11,7 @@ from admission.base.conditions import PreemptionReason
 from admission.base.names import ClusterQueueName
 from admission.scheduling import fairshare, hierarchy, quota
 from admission.scheduling.fairshare import Order, Share
-from admission.scheduling.hierarchy import CohortNode, Node, QueueNode
+from admission.scheduling.hierarchy import CohortNode, QueueNode, QuotaNode
 from admission.scheduling.model import FairStrategy, PreemptionPolicy
 from admission.scheduling.preemption import candidates
 from admission.scheduling.preemption.candidates import Need, OrderKey, Preemptor, Target
@@ -33,13 +33,19 @@ def targets(
     ordered = candidates.in_order(snapshot, preemptor, found_here)
     if not ordered:
         return ()
-    past = [one for one in ordered if not candidates.is_within_minimum(snapshot, one)]
-    within = [one for one in ordered if candidates.is_within_minimum(snapshot, one)]
+    past = [
+        candidate for candidate in ordered if not candidates.is_within_minimum(snapshot, candidate)
+    ]
+    within = [
+        candidate for candidate in ordered if candidates.is_within_minimum(snapshot, candidate)
+    ]
     search = _Search(snapshot, preemptor, need)
     quota.add_all(preemptor.queue, need.requests)
-    found = search.finds(past, strategies) or (bool(within) and search.finds(within, strategies))
+    is_found = search.finds(past, strategies) or (
+        bool(within) and search.finds(within, strategies)
+    )
     quota.remove_all(preemptor.queue, need.requests)
-    if found:
+    if is_found:
         return candidates.minimise(snapshot, preemptor, need, search.chosen, borrowing=True)
     for target in search.chosen:
         snapshot.restore(target.workload)
@@ -99,8 +105,8 @@ class _Search:
         """Takes at most one postponed victim per queue whose share is above the preemptor's."""
         ordering = _Ordering(self.preemptor, self.postponed, self.snapshot)
         while (picked := ordering.next()) is not None:
-            own, other = _rivals(self.preemptor.queue, picked)
-            if fairshare.of(own).order < fairshare.of(other).order:
+            own_node, other = _rivals(self.preemptor.queue, picked)
+            if fairshare.of(own_node).order < fairshare.of(other).order:
                 self._take(ordering.pop(picked), PreemptionReason.IN_COHORT_FAIR_SHARING)
                 if self._fits():
                     return True
@@ -112,12 +118,12 @@ class _Search:
 
         No strategy robs a side that is below the preemptor's before anything is removed.
         """
-        own, other = _rivals(self.preemptor.queue, picked)
-        mine, before = fairshare.of(own), fairshare.of(other)
-        hopeless = mine.order > before.order
+        own_node, other = _rivals(self.preemptor.queue, picked)
+        own_share, before = fairshare.of(own_node), fairshare.of(other)
+        hopeless = own_share.order > before.order
         while ordering.has(picked):
             workload = ordering.pop(picked)
-            if not hopeless and self._passes(strategy, mine, before, other, workload):
+            if not hopeless and self._passes(strategy, own_share, before, other, workload):
                 self._take(workload, PreemptionReason.IN_COHORT_FAIR_SHARING)
                 return True
             self.postponed.append(workload)
@@ -126,15 +132,15 @@ class _Search:
     def _passes(
         self,
         strategy: FairStrategy,
-        mine: Share,
+        own_share: Share,
         before: Share,
-        other: Node,
+        other: QuotaNode,
         workload: ReservingWorkload,
     ) -> bool:
         if strategy == FairStrategy.LESS_THAN_INITIAL_SHARE:
-            return mine.order < before.order
+            return own_share.order < before.order
         self.snapshot.remove(workload)
-        passes = mine.order <= fairshare.of(other).order
+        passes = own_share.order <= fairshare.of(other).order
         self.snapshot.restore(workload)
         return passes
 
@@ -150,27 +156,27 @@ class _Search:
         return fits
 
 
-def _rivals(own: QueueNode, other: QueueNode) -> tuple[Node, Node]:
+def _rivals(own_queue: QueueNode, other: QueueNode) -> tuple[QuotaNode, QuotaNode]:
     """The two children of the lowest common cohort, on either side."""
-    mine: list[Node] = [own, *own.ancestors()]
-    known = {id(node): index for index, node in enumerate(mine)}
-    side: Node = other
+    own_path: list[QuotaNode] = [own_queue, *own_queue.ancestors()]
+    position = {id(node): index for index, node in enumerate(own_path)}
+    side: QuotaNode = other
     for cohort in other.ancestors():
-        if id(cohort) in known:
-            return mine[known[id(cohort)] - 1], side
+        if id(cohort) in position:
+            return own_path[position[id(cohort)] - 1], side
         side = cohort
     raise AssertionError("victims belong to the preemptor's tree")
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _RobbedQueue:
     """A queue that may be robbed; the highest share sorts first, then the earliest candidate."""
 
     share: Order
     first: OrderKey
     queue: QueueNode
 
-    def __lt__(self, other: "_Entry") -> bool:
+    def __lt__(self, other: "_RobbedQueue") -> bool:
         return self.share > other.share or (self.share == other.share and self.first < other.first)
 
 
@@ -185,13 +191,13 @@ class _Ordering:
         self, preemptor: Preemptor, ordered: list[ReservingWorkload], snapshot: Snapshot
     ) -> None:
         self._preemptor = preemptor
-        self._own = own = preemptor.queue
-        self._path = {id(node) for node in own.ancestors()}
-        self._root = own.root()
+        self._own = own_queue = preemptor.queue
+        self._path = {id(node) for node in own_queue.ancestors()}
+        self._root = own_queue.root()
         self._left: dict[ClusterQueueName, list[ReservingWorkload]] = {}
         for workload in reversed(ordered):
             self._left.setdefault(workload.cluster_queue, []).append(workload)
-        self._heaps: dict[int, list[_Entry]] = {}
+        self._heaps: dict[int, list[_RobbedQueue]] = {}
         self._cohorts: dict[int, dict[int, CohortNode]] = {}
         self._picked: QueueNode | None = None
         for name in self._left:
@@ -220,7 +226,7 @@ class _Ordering:
 
     def _register(self, queue: QueueNode) -> None:
         """Notes the way down from the root to a queue with candidates."""
-        below: Node = queue
+        below: QuotaNode = queue
         for cohort in queue.ancestors():
             if isinstance(below, CohortNode):
                 self._cohorts.setdefault(id(cohort), {})[id(below)] = below
@@ -235,7 +241,7 @@ class _Ordering:
         if not share.borrows and queue is not self._own:
             return
         first = candidates.order_key(self._preemptor, self._left[queue.name][-1])
-        entry = _Entry(share.order, first, queue)
+        entry = _RobbedQueue(share.order, first, queue)
         heapq.heappush(self._heaps.setdefault(id(queue.parent), []), entry)
 
     def _descend(self, cohort: CohortNode) -> QueueNode | None:
@@ -245,8 +251,8 @@ class _Ordering:
         for child, child_share in self._children(cohort):
             if share is not None and child_share < share:
                 break
-            if (found := self._descend(child)) is not None:
-                return found
+            if (queue_found := self._descend(child)) is not None:
+                return queue_found
         return heapq.heappop(heap).queue if heap else None
 
     def _children(self, cohort: CohortNode) -> list[tuple[CohortNode, Order]]:
@@ -254,15 +260,15 @@ class _Ordering:
 
         A tie is decided as between ClusterQueues, by the first candidates; in Kueue it is not.
         """
-        found = [
+        children = [
             (child, share.order)
             for child in self._cohorts.get(id(cohort), {}).values()
             if (share := fairshare.of(child)).borrows or id(child) in self._path
         ]
-        if len({share for _, share in found}) < len(found):
-            found.sort(key=lambda pair: (self._firsts(pair[0]), pair[0].name))
-        found.sort(key=lambda pair: pair[1], reverse=True)
-        return found
+        if len({share for _, share in children}) < len(children):
+            children.sort(key=lambda pair: (self._firsts(pair[0]), pair[0].name))
+        children.sort(key=lambda pair: pair[1], reverse=True)
+        return children
 
     def _firsts(self, cohort: CohortNode) -> list[OrderKey]:
         """The earliest of the first candidates of all queues below a cohort, if there is any."""

@@ -35,15 +35,15 @@ def with_one(past: PastPreemptions, preemptor: str, present: Container[str]) -> 
         preemptor: its lineage.
         present: the lineages of all workloads.
     """
-    listed = [one for one in past.counts if one[0] != preemptor]
+    listed = [entry for entry in past.counts if entry[0] != preemptor]
     listed.append((preemptor, past.by(preemptor) + 1))
-    others, excess = past.others, len(listed) - KEPT
+    other_count, excess = past.others, len(listed) - KEPT
     if excess > 0:
-        gone = [one for one in listed[:-1] if one[0] not in present][:excess]
-        listed = [one for one in listed if one not in gone]
+        gone = [entry for entry in listed[:-1] if entry[0] not in present][:excess]
+        listed = [entry for entry in listed if entry not in gone]
     while len(listed) > KEPT:
-        others = max(others, listed.pop(0)[1])
-    return PastPreemptions(tuple(listed), others)
+        other_count = max(other_count, listed.pop(0)[1])
+    return PastPreemptions(tuple(listed), other_count)
 
 
 class PreemptionHistory:
@@ -73,16 +73,18 @@ class PreemptionHistory:
 
     def _drop(self, key: WorkloadKey) -> None:
         for lineage, _ in self._past.pop(key, NEVER_PREEMPTED).counts:
-            found = self._spared.get(lineage, set())
-            found.discard(key)
-            if not found:
+            spared_keys = self._spared.get(lineage, set())
+            spared_keys.discard(key)
+            if not spared_keys:
                 self._spared.pop(lineage, None)
         self._spared_by_others.discard(key)
 
     def spared(self, lineage: str) -> frozenset[WorkloadKey]:
         """Return the workloads that those of a lineage may not evict again."""
-        others = (key for key in self._spared_by_others if self._past[key].by(lineage) >= MOST)
-        return frozenset((*self._spared.get(lineage, ()), *others))
+        keys_spared = (
+            key for key in self._spared_by_others if self._past[key].by(lineage) >= MOST
+        )
+        return frozenset((*self._spared.get(lineage, ()), *keys_spared))
 
     def note(self, preemptor: WorkloadKey, victim: WorkloadKey) -> None:
         """Record that the victim is to leave for the preemptor."""

@@ -34,19 +34,19 @@ def find(
     for want in wants:
         for node in ledger.rooms(want.shape).emptiest(MOST_NODES):
             for key in ledger.workloads_on(node):
-                held = held_by(key)
-                if held is not None and not held.evicted:
-                    on_nodes[key] = held
-    for held in sorted(on_nodes.values(), key=_cheapest_first)[:_MOST_TRIED]:
-        ledger.lift(held.key)
+                holder = held_by(key)
+                if holder is not None and not holder.evicted:
+                    on_nodes[key] = holder
+    for holder in sorted(on_nodes.values(), key=_cheapest_first)[:_MOST_TRIED]:
+        ledger.lift(holder.key)
         try:
             if places.find(wants) is not None:
-                return held.key
+                return holder.key
         finally:
-            ledger.put_back(held.key)
+            ledger.put_back(holder.key)
     return None
 
 
-def _cheapest_first(held: ReservingWorkload) -> tuple[int, int, str, WorkloadKey]:
+def _cheapest_first(holder: ReservingWorkload) -> tuple[int, int, str, WorkloadKey]:
     """Lower priority, newer reservation, UID: the order of victims of one ClusterQueue."""
-    return held.priority, -held.reserved_us, held.uid, held.key
+    return holder.priority, -holder.reserved_us, holder.uid, holder.key

@@ -47,9 +47,9 @@ def _on_one_node(
         among = frozenset(ledger.workloads_on(node))
         if not among:
             continue
-        found = _search(snapshot, preemptor, replace(need, among=among))
-        if found and _cost(found) < best:
-            best, victims_of_best = _cost(found), found
+        targets_found = _search(snapshot, preemptor, replace(need, among=among))
+        if targets_found and _cost(targets_found) < best:
+            best, victims_of_best = _cost(targets_found), targets_found
     return victims_of_best
 
 

@@ -12,7 +12,7 @@ import flask
 from admission.base.clock import Clock
 from admission.kube.resources import Resource
 from admission.visibility import statuses
-from admission.visibility.access import Access, Target
+from admission.visibility.access import Access, RequestTarget
 from admission.visibility.callers import Caller, Reviews, Tokens
 from admission.visibility.statuses import RefusedError
 
@@ -54,7 +54,7 @@ class Viewer:
         """
         self.access.check(
             self.caller,
-            Target(
+            RequestTarget(
                 verb=verb,
                 group=resource.group,
                 version=resource.version,

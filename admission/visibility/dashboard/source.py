@@ -13,7 +13,7 @@ from admission.scheduling.reserving import ReservingWorkload
 from admission.visibility import lists
 
 
-class Source(lists.Source, Protocol):
+class Source(lists.PendingSource, Protocol):
     """What the controller knows. Each method raises RefusedError where it cannot be told now."""
 
     def revision(self) -> int:

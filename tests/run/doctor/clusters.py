@@ -17,7 +17,7 @@ from admission.kube.resources import Resource
 from admission.objects import views
 from admission.objects.workload import Workload
 from admission.run.doctor import picture as pictures
-from admission.run.doctor.picture import Overload, Picture, Pod, Trial
+from admission.run.doctor.picture import Overload, Picture, TimedPod, Trial
 from certs import rotation
 from tests.builders.metadata import Document
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
@@ -151,7 +151,7 @@ class Broken:
         return Picture(
             now=NOW,
             objects={kind: tuple(listed) for kind, listed in self.objects.items()},
-            pods=tuple(msgspec.convert(one, Pod) for one in self.pods),
+            pods=tuple(msgspec.convert(one, TimedPod) for one in self.pods),
             nodes=tuple(msgspec.convert(one, views.Node) for one in self.nodes),
             workloads=tuple(msgspec.convert(one, Workload) for one in self.workloads),
             **self.more,

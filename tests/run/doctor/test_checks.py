@@ -893,7 +893,7 @@ def test_every_check_has_a_fault_that_it_finds() -> None:
 
 
 @pytest.mark.parametrize("check", checks.CHECKS, ids=lambda one: one.name)
-def test_a_check_says_what_it_may_not_read(check: checks.Check, broken: Broken) -> None:
+def test_a_check_says_what_it_may_not_read(check: checks.DoctorCheck, broken: Broken) -> None:
     if not check.needs:
         return
     broken.more["unseen"] = {check.needs[0]: "you may not list these"}

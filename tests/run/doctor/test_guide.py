@@ -8,7 +8,7 @@ from tests.repo import tree
 GUIDE = tree.ROOT / "docs" / "guides" / "doctor.md"
 
 
-def _row(check: checks.Check) -> str:
+def _row(check: checks.DoctorCheck) -> str:
     rule = (inspect.getdoc(check.find) or "").partition("\n")[0].removesuffix(".")
     kinds = dict.fromkeys(one.kind for one in check.needs)
     return f"| `{check.name}` | {rule} | {', '.join(kinds) or '-'} |"

@@ -7,7 +7,7 @@ import pytest
 from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort, CohortSpec
-from admission.objects.resource_group import FlavorQuotas, ResourceGroup, ResourceQuota
+from admission.objects.resource_group import FlavorQuotasSpec, ResourceGroupSpec, ResourceQuotaSpec
 from admission.webhook import pod_review
 from admission.webhook.review_context import Context
 from tests.builders.cluster import namespace_view
@@ -217,12 +217,12 @@ def test_more_gpus_than_any_flavor_can_reach_are_told_with_what_to_do():
 
 
 def test_what_a_cohort_could_lend_counts():
-    pool = ResourceGroup(
+    pool = ResourceGroupSpec(
         covered_resources=("nvidia.com/gpu",),
         flavors=(
-            FlavorQuotas(
+            FlavorQuotasSpec(
                 name="h100",
-                resources=(ResourceQuota(name="nvidia.com/gpu", nominal_quota="60"),),
+                resources=(ResourceQuotaSpec(name="nvidia.com/gpu", nominal_quota="60"),),
             ),
         ),
     )

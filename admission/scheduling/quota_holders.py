@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from admission.base.names import ClusterQueueName, FlavorResource, LocalQueueKey, WorkloadKey
 from admission.scheduling import quota
 from admission.scheduling.changes import Changes
-from admission.scheduling.hierarchy import Forest, QueueNode
+from admission.scheduling.hierarchy import CohortHierarchy, QueueNode
 from admission.scheduling.inadmissible import InadmissibleRequeues
 from admission.scheduling.reserving import ReservingWorkload
 
 
 @dataclass(slots=True)
-class Tally:
+class HolderCounts:
     """Sums over the workloads of one LocalQueue or ClusterQueue.
 
     Attributes:
@@ -41,7 +41,7 @@ class Tally:
                 self.leaving[fr] = self.leaving.get(fr, 0) + sign * value
 
 
-class Ledger:
+class QuotaHolders:
     """Workloads with quota; those of a missing ClusterQueue are counted once it exists.
 
     Attributes:
@@ -49,7 +49,9 @@ class Ledger:
         touched: keys of those that may hold something else than when they were last taken out.
     """
 
-    def __init__(self, forest: Forest, changes: Changes, requeues: InadmissibleRequeues) -> None:
+    def __init__(
+        self, forest: CohortHierarchy, changes: Changes, requeues: InadmissibleRequeues
+    ) -> None:
         self.unready = 0
         self.touched: set[WorkloadKey] = set()
         self._forest = forest
@@ -57,8 +59,8 @@ class Ledger:
         self._requeues = requeues
         self._workloads: dict[WorkloadKey, ReservingWorkload] = {}
         self._homeless: dict[ClusterQueueName, dict[WorkloadKey, ReservingWorkload]] = {}
-        self._locals: dict[LocalQueueKey, Tally] = {}
-        self._queues: dict[ClusterQueueName, Tally] = {}
+        self._locals: dict[LocalQueueKey, HolderCounts] = {}
+        self._queues: dict[ClusterQueueName, HolderCounts] = {}
 
     def holds(self, key: WorkloadKey) -> bool:
         """Return whether a workload holds quota."""
@@ -72,13 +74,13 @@ class Ledger:
         """Return everything that is charged, as a copy."""
         return dict(self._workloads)
 
-    def tally(self, key: LocalQueueKey) -> Tally:
+    def tally(self, key: LocalQueueKey) -> HolderCounts:
         """Return the sums of one LocalQueue."""
-        return self._locals.get(key, Tally())
+        return self._locals.get(key, HolderCounts())
 
-    def tally_of_queue(self, name: ClusterQueueName) -> Tally:
+    def tally_of_queue(self, name: ClusterQueueName) -> HolderCounts:
         """Return the sums of one ClusterQueue."""
-        return self._queues.get(name, Tally())
+        return self._queues.get(name, HolderCounts())
 
     def hold(self, new: ReservingWorkload, now_us: int) -> None:
         """Count a workload as it is now, instead of as it was before."""
@@ -122,8 +124,8 @@ class Ledger:
     def _insert(self, new: ReservingWorkload) -> None:
         self._workloads[new.key] = new
         self.unready += not new.ready
-        self._locals.setdefault(new.local_queue, Tally()).count(new, 1)
-        self._queues.setdefault(new.cluster_queue, Tally()).count(new, 1)
+        self._locals.setdefault(new.local_queue, HolderCounts()).count(new, 1)
+        self._queues.setdefault(new.cluster_queue, HolderCounts()).count(new, 1)
         node = self._forest.queues.get(new.cluster_queue)
         if node is None:
             self._homeless.setdefault(new.cluster_queue, {})[new.key] = new
@@ -148,6 +150,12 @@ class Ledger:
         self._changes.tree(node)
 
 
-def _freed(one: ReservingWorkload) -> Hashable:
+def _freed(holder: ReservingWorkload) -> Hashable:
     """Return what others may get, or may do, once it is another."""
-    return one.cluster_queue, tuple(one.usage.items()), one.priority, one.local_queue, one.user
+    return (
+        holder.cluster_queue,
+        tuple(holder.usage.items()),
+        holder.priority,
+        holder.local_queue,
+        holder.user,
+    )

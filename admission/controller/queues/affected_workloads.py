@@ -5,9 +5,9 @@ from datetime import datetime
 from admission.base.names import LocalQueueKey, WorkloadKey
 from admission.base.why import MemberCounts
 from admission.config.kueue_configuration import WaitForPodsReady
-from admission.controller.queues.configuration import Configuration
-from admission.controller.workloads.following import Following
-from admission.controller.workloads.rules import Surroundings
+from admission.controller.queues.configuration import WatchedConfiguration
+from admission.controller.workloads.following import PrioritySync
+from admission.controller.workloads.rules import WorkloadContext
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.kube import resources
 from admission.kube.resources import Resource
@@ -18,7 +18,7 @@ from admission.objects.workload import Workload
 
 
 def queues(
-    workload: Workload, configuration: Configuration
+    workload: Workload, configuration: WatchedConfiguration
 ) -> tuple[LocalQueue | None, ClusterQueue | None]:
     """Return the queue that a Workload names, and where it holds quota, or would."""
     local = configuration.local_queues.get(_local_queue(workload))
@@ -27,8 +27,8 @@ def queues(
 
 def around(
     workload: Workload,
-    configuration: Configuration,
-    following: Following,
+    configuration: WatchedConfiguration,
+    following: PrioritySync,
     now: datetime,
     *,
     waiting: WaitForPodsReady | None,
@@ -37,10 +37,10 @@ def around(
     members_changed_at: datetime | None,
     members_changing_since: datetime | None,
     refusal: str,
-) -> Surroundings:
+) -> WorkloadContext:
     """Return the objects on which decisions about a Workload depend."""
     local, cluster = queues(workload, configuration)
-    return Surroundings(
+    return WorkloadContext(
         local_queue=local,
         cluster_queue=cluster,
         priority=following.priority(workload, configuration.priority_classes),
@@ -58,7 +58,7 @@ def around(
 def of(
     resource: Resource,
     changed: views.Object,
-    configuration: Configuration,
+    configuration: WatchedConfiguration,
     workloads: WorkloadIndex,
 ) -> tuple[WorkloadKey, ...]:
     """Return the Workloads that have to be looked at again after a change of an object."""

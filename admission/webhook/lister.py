@@ -36,13 +36,13 @@ from admission.objects.cohort import Cohort
 from admission.objects.local_queue import LocalQueue
 from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
-from admission.objects.resource_group import FlavorQuotas
+from admission.objects.resource_group import FlavorQuotasSpec
 from admission.objects.resource_quota import NamespaceQuota
 from admission.owners.review import HeldKind, Mark
 from admission.scheduling import quota
-from admission.scheduling.hierarchy import Forest
+from admission.scheduling.hierarchy import CohortHierarchy
 from admission.webhook.owner_admissions import OwnerAdmissions
-from admission.webhook.review_context import Knowledge, QueueFacts
+from admission.webhook.review_context import Lister, QueueFacts
 
 WATCHED: Final[Mapping[Resource, type[views.Object]]] = MappingProxyType(
     {
@@ -62,8 +62,8 @@ _Objects = Mapping[str, views.Object]
 _EMPTY: Final[_Objects] = MappingProxyType({})
 
 
-class ClusterKnowledge:
-    """Implements `review_context.Knowledge`; fed by one reflector per kind."""
+class ClusterLister:
+    """Implements `review_context.Lister`; fed by one reflector per kind."""
 
     def __init__(self, owners: OwnerAdmissions | None = None) -> None:
         """Prepare an empty cache.
@@ -108,8 +108,8 @@ class ClusterKnowledge:
         with self._write:
             self._check(kind)
             siblings = self._kinds[kind].get(namespace, _EMPTY)
-            known = siblings.get(name)
-            if known is None or _content(known) != _content(item):
+            object_known = siblings.get(name)
+            if object_known is None or _content(object_known) != _content(item):
                 self._put(kind, namespace, {**siblings, name: item})
                 self._extend(kind, item)
             self._versions[kind] = item.metadata.resource_version
@@ -174,8 +174,8 @@ class ClusterKnowledge:
 
     def local_queue(self, namespace: str, name: str) -> LocalQueue | None:
         """Return the LocalQueue; None if it does not exist or was not seen yet."""
-        found = self._get(resources.LOCAL_QUEUES, namespace, name)
-        return cast("LocalQueue | None", found)
+        view = self._get(resources.LOCAL_QUEUES, namespace, name)
+        return cast("LocalQueue | None", view)
 
     def local_queue_names(self, namespace: str) -> tuple[str, ...]:
         """Return the names of the namespace's LocalQueues, sorted."""
@@ -199,33 +199,33 @@ class ClusterKnowledge:
 
     def resource_flavor(self, name: str) -> ResourceFlavor | None:
         """Return the ResourceFlavor."""
-        found = self._get(resources.RESOURCE_FLAVORS, "", name)
-        return cast("ResourceFlavor | None", found)
+        view = self._get(resources.RESOURCE_FLAVORS, "", name)
+        return cast("ResourceFlavor | None", view)
 
     def workload_priority_class(self, name: str) -> WorkloadPriorityClass | None:
         """Return the WorkloadPriorityClass."""
-        found = self._get(resources.WORKLOAD_PRIORITY_CLASSES, "", name)
-        return cast("WorkloadPriorityClass | None", found)
+        view = self._get(resources.WORKLOAD_PRIORITY_CLASSES, "", name)
+        return cast("WorkloadPriorityClass | None", view)
 
     def admissions(
         self,
-        held: HeldKind,
+        kind: HeldKind,
         namespace: str,
         owner: views.OwnerReference,
         marks: frozenset[Mark],
     ) -> frozenset[Mark] | None:
         """Return what of an owner was admitted; see `OwnerAdmissions.of`."""
-        return self._owners.of(held, namespace, owner, marks)
+        return self._owners.of(kind, namespace, owner, marks)
 
     def limit_ranges(self, namespace: str) -> tuple[views.LimitRange, ...]:
         """Return the namespace's LimitRanges, sorted by name."""
-        found = self._kinds[resources.LIMIT_RANGES].get(namespace, _EMPTY)
-        return tuple(cast("views.LimitRange", found[name]) for name in sorted(found))
+        by_name = self._kinds[resources.LIMIT_RANGES].get(namespace, _EMPTY)
+        return tuple(cast("views.LimitRange", by_name[name]) for name in sorted(by_name))
 
     def resource_quotas(self, namespace: str) -> tuple[NamespaceQuota, ...]:
         """Return the namespace's core ResourceQuotas, sorted by name."""
-        found = self._kinds[resources.RESOURCE_QUOTAS].get(namespace, _EMPTY)
-        return tuple(cast("NamespaceQuota", found[name]) for name in sorted(found))
+        by_name = self._kinds[resources.RESOURCE_QUOTAS].get(namespace, _EMPTY)
+        return tuple(cast("NamespaceQuota", by_name[name]) for name in sorted(by_name))
 
     def _get(self, kind: Resource, namespace: str, name: str) -> views.Object | None:
         return self._kinds[kind].get(namespace, _EMPTY).get(name)
@@ -244,15 +244,15 @@ def _content(item: views.Object) -> tuple[Any, ...]:
 # ------------------------------------------------------------------------- facts about queues
 
 
-def describe(queue: ClusterQueue, knowledge: Knowledge) -> QueueFacts:
+def describe(queue: ClusterQueue, lister: Lister) -> QueueFacts:
     """Return what follows from a queue and the flavors that exist now."""
-    offers, bounds, own, missing = [], {}, {}, []
+    offers, bounds, own_quota, missing = [], {}, {}, []
     for quotas in flavors(queue):
-        own[quotas.name] = {
+        own_quota[quotas.name] = {
             each.name: _canonical(each.name, each.nominal_quota) for each in quotas.resources
         }
         bounds[quotas.name] = ceilings(quotas, has_cohort=bool(queue.spec.cohort_name))
-        flavor = knowledge.resource_flavor(quotas.name)
+        flavor = lister.resource_flavor(quotas.name)
         if flavor is None:
             missing.append(quotas.name)
         else:
@@ -262,13 +262,13 @@ def describe(queue: ClusterQueue, knowledge: Knowledge) -> QueueFacts:
     return QueueFacts(
         offer=offer,
         ceilings=bounds,
-        nominal=own,
+        nominal=own_quota,
         missing=tuple(missing),
         serves=_serves(queue),
     )
 
 
-def flavors(queue: ClusterQueue) -> Iterator[FlavorQuotas]:
+def flavors(queue: ClusterQueue) -> Iterator[FlavorQuotasSpec]:
     """Yield all flavors of the queue, by group, in the order in which each group tries them."""
     for group in queue.spec.resource_groups or ():
         yield from group.flavors
@@ -283,13 +283,13 @@ class FactsCache:
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
 
-    def facts(self, queue: ClusterQueue, knowledge: Knowledge) -> QueueFacts:
+    def facts(self, queue: ClusterQueue, lister: Lister) -> QueueFacts:
         """Return what ``describe`` says now."""
         name = queue.metadata.name
         entry = self._entries.get(name)
-        if entry is None or not entry.holds(queue, knowledge):
-            seen = tuple(knowledge.resource_flavor(quotas.name) for quotas in flavors(queue))
-            entry = _Entry(queue, seen, describe(queue, knowledge))
+        if entry is None or not entry.holds(queue, lister):
+            seen = tuple(lister.resource_flavor(quotas.name) for quotas in flavors(queue))
+            entry = _Entry(queue, seen, describe(queue, lister))
             self._entries[name] = entry
         return entry.facts
 
@@ -303,15 +303,15 @@ class _Entry(NamedTuple):
     flavors: tuple[ResourceFlavor | None, ...]
     facts: QueueFacts
 
-    def holds(self, queue: ClusterQueue, knowledge: Knowledge) -> bool:
+    def holds(self, queue: ClusterQueue, lister: Lister) -> bool:
         """Return whether the entry was made of these very objects."""
         return self.queue is queue and all(
-            knowledge.resource_flavor(quotas.name) is flavor
+            lister.resource_flavor(quotas.name) is flavor
             for quotas, flavor in zip(flavors(queue), self.flavors, strict=True)
         )
 
 
-def ceilings(quotas: FlavorQuotas, *, has_cohort: bool) -> dict[str, int]:
+def ceilings(quotas: FlavorQuotasSpec, *, has_cohort: bool) -> dict[str, int]:
     """Return the most that one Workload may ever get in a flavor, by resource; missing: unbounded.
 
     Without a cohort that is the nominal quota; in a cohort the borrowing limit comes on top, and
@@ -356,7 +356,7 @@ class Reach:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._forest = Forest()
+        self._forest = CohortHierarchy()
         self._unread: dict[ClusterQueueName, ClusterQueue] = {}
         """ClusterQueues whose status was not read since it came."""
 
@@ -368,8 +368,8 @@ class Reach:
             self.drop_queue(view.metadata.name)
             return
         with self._lock:
-            known = self._forest.queues.get(spec.name)
-            if known is None or known.spec != spec:
+            queue_node = self._forest.queues.get(spec.name)
+            if queue_node is None or queue_node.spec != spec:
                 self._forest.set_queue(spec)
             self._unread[spec.name] = view
 
@@ -388,15 +388,15 @@ class Reach:
             self.drop_cohort(view.metadata.name)
             return
         with self._lock:
-            known = self._forest.cohorts.get(spec.name)
-            if known is None or known.spec != spec:
+            cohort_node = self._forest.cohorts.get(spec.name)
+            if cohort_node is None or cohort_node.spec != spec:
                 self._forest.set_cohort(spec)
 
     def drop_cohort(self, name: str) -> None:
         """Take the deletion of a Cohort."""
         with self._lock:
-            known = self._forest.cohorts.get(CohortName(name))
-            if known is not None and known.spec is not None:
+            cohort_node = self._forest.cohorts.get(CohortName(name))
+            if cohort_node is not None and cohort_node.spec is not None:
                 self._forest.drop_cohort(CohortName(name))
 
     def most(self, queue: str, flavor: str, resource: str) -> int | None:

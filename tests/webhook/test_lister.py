@@ -10,10 +10,10 @@ from admission.objects.cluster_queue import ClusterQueue, ClusterQueueSpec
 from admission.objects.local_queue import LocalQueue
 from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
-from admission.objects.resource_group import FlavorQuotas, ResourceGroup
+from admission.objects.resource_group import FlavorQuotasSpec, ResourceGroupSpec
 from admission.objects.resource_quota import NamespaceQuota
-from admission.webhook import knowledge
-from admission.webhook.knowledge import ClusterKnowledge
+from admission.webhook import lister
+from admission.webhook.lister import ClusterLister
 from tests.builders.queues import cluster_queue_view, local_queue_view, make_local_queue
 from tests.webhook import reviews
 
@@ -25,10 +25,10 @@ def make_queue(name: str, namespace: str = "team-a", **metadata: object) -> Loca
 
 
 def test_it_is_ready_only_after_every_kind_was_listed():
-    cache = ClusterKnowledge()
+    cache = ClusterLister()
     client = reviews.make_app(cache).test_client()
     assert client.get("/healthz").status_code == 200
-    for kind in knowledge.WATCHED:
+    for kind in lister.WATCHED:
         assert not cache.synced
         answer = client.get("/readyz")
         assert answer.status_code == 503
@@ -40,7 +40,7 @@ def test_it_is_ready_only_after_every_kind_was_listed():
 
 
 def test_a_list_replaces_what_was_there():
-    cache = ClusterKnowledge()
+    cache = ClusterLister()
     cache.replace(resources.LOCAL_QUEUES, [make_queue("a"), make_queue("b", "team-b")])
     cache.replace(resources.LOCAL_QUEUES, [make_queue("c"), make_queue("b")])
     assert cache.local_queue_names("team-a") == ("b", "c")
@@ -49,7 +49,7 @@ def test_a_list_replaces_what_was_there():
 
 
 def test_objects_come_change_and_go():
-    cache = ClusterKnowledge()
+    cache = ClusterLister()
     cache.upsert(resources.LOCAL_QUEUES, make_queue("a"))
     stopped = local_queue_view("a", stopPolicy="Hold")
     cache.upsert(resources.LOCAL_QUEUES, stopped)
@@ -61,7 +61,7 @@ def test_objects_come_change_and_go():
 
 
 def test_every_kind_is_found_by_its_name():
-    cache = ClusterKnowledge()
+    cache = ClusterLister()
     metadata = views.ObjectMeta(name="x")
     in_team = views.ObjectMeta(name="x", namespace="team-a")
     cache.upsert(resources.CLUSTER_QUEUES, ClusterQueue(metadata=metadata))
@@ -84,7 +84,7 @@ def test_every_kind_is_found_by_its_name():
 
 
 def test_a_write_that_no_review_could_notice_swaps_nothing():
-    cache = ClusterKnowledge()
+    cache = ClusterLister()
     cache.upsert(resources.LOCAL_QUEUES, make_queue("a", resourceVersion="1"))
     cache.upsert(resources.LOCAL_QUEUES, make_queue("a", resourceVersion="2"))
     kept = cache.local_queue("team-a", "a")
@@ -98,15 +98,15 @@ def test_a_write_that_no_review_could_notice_swaps_nothing():
 
 def test_a_kind_that_is_not_watched_is_a_bug():
     with pytest.raises(InternalError, match="pods: the webhook does not watch"):
-        ClusterKnowledge().replace(resources.PODS, ())
+        ClusterLister().replace(resources.PODS, ())
 
 
 def test_facts_about_a_queue_are_kept_until_it_or_a_flavor_changes():
-    cache = ClusterKnowledge()
-    quotas = FlavorQuotas(name="a", resources=())
+    cache = ClusterLister()
+    quotas = FlavorQuotasSpec(name="a", resources=())
     queue = ClusterQueue(
         metadata=views.ObjectMeta(name="q"),
-        spec=ClusterQueueSpec(resource_groups=(ResourceGroup(flavors=(quotas,)),)),
+        spec=ClusterQueueSpec(resource_groups=(ResourceGroupSpec(flavors=(quotas,)),)),
     )
     cache.upsert(resources.CLUSTER_QUEUES, queue)
     first = cache.queue_facts(queue)
@@ -124,9 +124,9 @@ def test_facts_about_a_queue_are_kept_until_it_or_a_flavor_changes():
 
 
 def test_a_verbose_readiness_says_of_which_moment_each_kind_is():
-    cache = ClusterKnowledge()
+    cache = ClusterLister()
     client = reviews.make_app(cache).test_client()
-    for kind in knowledge.WATCHED:
+    for kind in lister.WATCHED:
         cache.replace(kind, (), "5")
     flavor = ResourceFlavor(metadata=views.ObjectMeta(name="a100", resource_version="7"))
     cache.upsert(resources.RESOURCE_FLAVORS, flavor)
@@ -140,7 +140,7 @@ def test_a_verbose_readiness_says_of_which_moment_each_kind_is():
     assert "[+]resourceflavors.kueue.x-k8s.io: 1 known, version 7" in lines
     assert "[+]localqueues.kueue.x-k8s.io: 0 known, version 9" in lines
     assert "[+]clusterqueues.kueue.x-k8s.io: 0 known, version 5" in lines
-    assert len(lines) == len(knowledge.WATCHED) + 1
+    assert len(lines) == len(lister.WATCHED) + 1
 
 
 def test_what_is_free_follows_the_statuses_and_the_cohort() -> None:
@@ -150,7 +150,7 @@ def test_what_is_free_follows_the_statuses_and_the_cohort() -> None:
         quotas = {"a": {"gpu": "8"}}
         return cluster_queue_view(quotas, name=name, cohortName="all", status=status)
 
-    reach = knowledge.Reach()
+    reach = lister.Reach()
     for name, used in (("own", 6), ("other", 0)):
         reach.set_queue(queue(name, used))
     assert reach.free("own", "a", "gpu") == 10

@@ -1,6 +1,6 @@
 """What is done again and again goes on after a failure, and ends when told."""
 
-from admission.base.rounds import Rounds
+from admission.base.periodic_thread import PeriodicThread
 from tests.controlplane.waiting import PATIENCE_SECONDS
 
 
@@ -18,7 +18,7 @@ def test_a_round_that_fails_is_told_of_and_followed_by_another():
         told.append(str(error))
         return 0.0
 
-    rounds = Rounds("test", do, failed)
+    rounds = PeriodicThread("test", do, failed)
     rounds.start()
     assert rounds.join(PATIENCE_SECONDS)
     assert told == ["odd"]
@@ -33,14 +33,14 @@ def test_no_round_begins_after_the_stop():
         rounds.stop()
         return 0.0
 
-    rounds = Rounds("test", do, lambda _: 0.0)
+    rounds = PeriodicThread("test", do, lambda _: 0.0)
     rounds.start()
     assert rounds.join(PATIENCE_SECONDS)
     assert done == [0]
 
 
 def test_a_stop_ends_a_pause_at_once():
-    rounds = Rounds("test", lambda: 3600.0, lambda _: 0.0)
+    rounds = PeriodicThread("test", lambda: 3600.0, lambda _: 0.0)
     rounds.start()
     rounds.stop()
     assert rounds.join(PATIENCE_SECONDS)

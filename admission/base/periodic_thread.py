@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 
 
-class Rounds:
+class PeriodicThread:
     """A thread that runs rounds until it is stopped; a round that fails does not end it."""
 
     def __init__(

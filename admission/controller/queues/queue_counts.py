@@ -25,7 +25,7 @@ class Unadmitted(NamedTuple):
     cause: str
 
 
-class Count(NamedTuple):
+class WorkloadCounts(NamedTuple):
     """Workloads of one or more LocalQueues."""
 
     finished: int
@@ -37,7 +37,7 @@ _FINISHED: Final = Unadmitted("", "finished")
 _NEW: Final = Unadmitted(kueue.NO_RESERVATION.reason, conditions.WaitReason.PENDING_EVALUATION)
 
 
-class Census:
+class QueueCounts:
     """Counts Workloads by LocalQueue as they are seen."""
 
     def __init__(self) -> None:
@@ -85,13 +85,13 @@ class Census:
         self._changed.clear()
         return changed
 
-    def count(self, queues: Iterable[LocalQueueKey]) -> Count:
+    def count(self, queues: Iterable[LocalQueueKey]) -> WorkloadCounts:
         """Return the numbers of some LocalQueues together."""
         total: Counter[Unadmitted] = Counter()
         for queue in queues:
             total.update(self._counts.get(queue, {}))
         finished = total.pop(_FINISHED, 0)
-        return Count(finished=finished, unadmitted=total)
+        return WorkloadCounts(finished=finished, unadmitted=total)
 
 
 def _kind_of(workload: Workload) -> Unadmitted | None:

@@ -21,14 +21,14 @@ from admission.gpu import resources, units
 from admission.objects import caps, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
-from admission.objects.resource_group import ResourceGroup
-from admission.objects.reviewed_pod import Pod
+from admission.objects.resource_group import ResourceGroupSpec
+from admission.objects.reviewed_pod import ReviewedPod
 from admission.reasons import people
 from admission.reasons.catalogue import Code
 from admission.scheduling import model
 from admission.webhook import requests
-from admission.webhook.queueing import Placement, Standing
-from admission.webhook.review_context import Context, Knowledge, QueueFacts, Rules
+from admission.webhook.queueing import ManagementState, QueueingResult
+from admission.webhook.review_context import Context, Lister, QueueFacts, Rules
 
 LONGEST: Final = 200
 _OF_CLASS: Final = " It starts only if this is the extendedResourceName of a DeviceClass of GPUs."
@@ -41,7 +41,7 @@ _LABEL: Final = f"the label {names.QUEUE_LABEL}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class CreatedPods:
     """Equal pods of what is being created.
 
     Attributes:
@@ -51,8 +51,8 @@ class Part:
         count: how many of them must be admitted together.
     """
 
-    pod: Pod
-    written: Pod
+    pod: ReviewedPod
+    written: ReviewedPod
     name: str = ""
     count: int = 1
 
@@ -83,7 +83,7 @@ class _Verdict:
 
 
 def queued(
-    parts: Sequence[Part], placement: Placement, context: Context, knowledge: Knowledge
+    parts: Sequence[CreatedPods], placement: QueueingResult, context: Context, lister: Lister
 ) -> tuple[str, ...]:
     """Return warnings about what waits in a queue; few while the cache is not filled.
 
@@ -91,29 +91,29 @@ def queued(
         parts: its pods.
         placement: its queue.
         context: its namespace.
-        knowledge: what was last seen of the cluster.
+        lister: what was last seen of the cluster.
     """
     rewritten = [
         text
         for part in parts
         for text in (*_rewritten(part), *_doubted(part), *_several_instances(part))
     ]
-    queue, about = about_queue(placement, context, knowledge)
+    queue, about = about_queue(placement, context, lister)
     if queue is None:
         return (*rewritten, *about)
-    never = [verdict for part in parts for verdict in _about_part(part, queue, knowledge)]
-    local_queue = knowledge.local_queue(context.namespace, placement.queue)
+    never = [verdict for part in parts for verdict in _about_part(part, queue, lister)]
+    local_queue = lister.local_queue(context.namespace, placement.queue)
     if not any(verdict.text.reason == Code.EXCEEDS_MAX_QUOTA for verdict in never):
         never += _over_caps(parts, local_queue, queue)
     classes = [text for part in parts for text in _of_classes(part, queue)]
     line = f"{context.namespace}/{placement.queue}"
     is_told = about or never or classes
-    behind = () if is_told else _behind(parts, queue, line, knowledge)
+    behind = () if is_told else _behind(parts, queue, line, lister)
     return (*rewritten, *about, *(verdict.warning for verdict in never), *classes, *behind)
 
 
 def without_queue(
-    metadata: views.ObjectMeta, wants: Iterable[str], context: Context, knowledge: Knowledge
+    metadata: views.ObjectMeta, wants: Iterable[str], context: Context, lister: Lister
 ) -> tuple[str, ...]:
     """Return a warning about what takes managed resources outside every queue.
 
@@ -123,12 +123,12 @@ def without_queue(
         metadata: of the pod or owner.
         wants: managed resources that it takes.
         context: its namespace.
-        knowledge: what was last seen of the cluster.
+        lister: what was last seen of the cluster.
     """
     taken = ", ".join(wants)
-    if not taken or not knowledge.synced or metadata.controller() is not None:
+    if not taken or not lister.synced or metadata.controller() is not None:
         return ()
-    queues = knowledge.local_queue_names(context.namespace)
+    queues = lister.local_queue_names(context.namespace)
     if queues:
         step = f"Set {_LABEL} to one of {_listed(queues)}"
         return (f"No queue: it takes {taken} outside every queue. {step}",)
@@ -137,9 +137,9 @@ def without_queue(
     return (f"No queue: {where}, so it takes {taken} outside every queue. {step}",)
 
 
-def held_until_queued(kind: str, context: Context, knowledge: Knowledge) -> str:
+def held_until_queued(kind: str, context: Context, lister: Lister) -> str:
     """Return the warning about a pod or owner that waits until it has a queue."""
-    queues = knowledge.local_queue_names(context.namespace)
+    queues = lister.local_queue_names(context.namespace)
     if queues:
         step = f"Set {_LABEL} to one of {_listed(queues)}"
         return f"No queue: the {kind} waits until it has one. {step}"
@@ -172,19 +172,19 @@ def refused(error: FieldError) -> str:
 
 
 def unheld(
-    pod: Pod, placement: Placement, context: Context, knowledge: Knowledge
+    pod: ReviewedPod, placement: QueueingResult, context: Context, lister: Lister
 ) -> tuple[str, ...]:
     """Return warnings about a pod that is let through without a queue."""
-    if placement.standing is not Standing.UNMANAGED:
+    if placement.standing is not ManagementState.UNMANAGED:
         return ()
     if not pod.spec.node_name:
-        return without_queue(pod.metadata, placement.wants, context, knowledge)
+        return without_queue(pod.metadata, placement.wants, context, lister)
     taken = ", ".join(placement.wants)
     cause = f"the pod names node {pod.spec.node_name}"
     return (f"No queue: {cause}, so it takes {taken} outside every queue. Leave nodeName out",)
 
 
-def owned(old: Pod | None, new: Pod, rules: Rules) -> tuple[str, ...]:
+def owned(old: ReviewedPod | None, new: ReviewedPod, rules: Rules) -> tuple[str, ...]:
     """Return the warning about a pod marked as managed whose owner is held as a whole.
 
     Source: kueue pkg/controller/jobs/pod/pod_webhook.go (warningForPodManagedLabel).
@@ -207,56 +207,58 @@ def owned(old: Pod | None, new: Pod, rules: Rules) -> tuple[str, ...]:
 
 
 def about_queue(
-    placement: Placement, context: Context, knowledge: Knowledge
+    placement: QueueingResult, context: Context, lister: Lister
 ) -> tuple[ClusterQueue | None, tuple[str, ...]]:
     """Return the ClusterQueue of a queue, if it can be reached, and why it admits nothing."""
-    if not placement.queue or not knowledge.synced:
+    if not placement.queue or not lister.synced:
         return None, ()
-    local_queue = knowledge.local_queue(context.namespace, placement.queue)
+    local_queue = lister.local_queue(context.namespace, placement.queue)
     if local_queue is None:
-        return None, (_missing_local_queue(placement.queue, context, knowledge),)
+        return None, (_missing_local_queue(placement.queue, context, lister),)
     if local_queue.spec.stop_policy != "None":
         stopped = people.text(why.QueueInactive(why.LOCAL_QUEUE, placement.queue))
         return None, (_Verdict(stopped, _STARTED_AGAIN).warning,)
     name = local_queue.spec.cluster_queue
-    queue = knowledge.cluster_queue(name)
+    queue = lister.cluster_queue(name)
     if queue is None:
         missing = people.text(why.QueueMissing(why.CLUSTER_QUEUE, name))
         return None, (_Verdict(missing, "have it created").warning,)
     return queue, (
-        *_not_served(queue, context, knowledge),
-        *_about_cluster_queue(queue, knowledge),
+        *_not_served(queue, context, lister),
+        *_about_cluster_queue(queue, lister),
     )
 
 
-def _about_part(part: Part, queue: ClusterQueue, knowledge: Knowledge) -> Iterator[_Verdict]:
+def _about_part(part: CreatedPods, queue: ClusterQueue, lister: Lister) -> Iterator[_Verdict]:
     """Yield what the queue has no quota for, or can never give enough of."""
     of_pod = _wanted(part.pod)
-    missing = [one for one in _uncovered(of_pod, queue) if not resources.is_of_class(one)]
+    missing = [
+        resource for resource in _uncovered(of_pod, queue) if not resources.is_of_class(resource)
+    ]
     if missing:
         text = people.resources_not_covered(missing, queue.metadata.name)
         yield _Verdict(text, _UNCOVERED_STEP)
-    facts = knowledge.queue_facts(queue)
+    facts = lister.queue_facts(queue)
     for group in queue.spec.resource_groups or ():
         covered = (r for r in sorted(group.covered_resources) if r in of_pod)
         requested = {r: part.count * of_pod[r] for r in covered}
         if requested and not _fits_own_quota(requested, group, facts):
-            yield from _too_big(requested, part, queue.metadata.name, group, knowledge)
+            yield from _too_big(requested, part, queue.metadata.name, group, lister)
 
 
-def _uncovered(wanted: Iterable[str], queue: ClusterQueue) -> Iterator[str]:
+def _uncovered(resources_wanted: Iterable[str], queue: ClusterQueue) -> Iterator[str]:
     """Yield the resources for which the queue has no quota.
 
     Of names of GPUs `gpu.rewrite` has spoken. Only the controller knows what classes cost.
     """
-    for resource in sorted(wanted):
+    for resource in sorted(resources_wanted):
         is_implicit = resource.startswith(resources.IMPLICIT_CLASS_PREFIX)
         is_known = _is_covered(resource, queue) or resources.is_device(resource)
         if not is_known and not is_implicit:
             yield resource
 
 
-def _of_classes(part: Part, queue: ClusterQueue) -> Iterator[str]:
+def _of_classes(part: CreatedPods, queue: ClusterQueue) -> Iterator[str]:
     """Yield a warning for each resource that may be of a DeviceClass, and is without quota."""
     for resource in filter(resources.is_of_class, _uncovered(_wanted(part.pod), queue)):
         yield (
@@ -265,8 +267,8 @@ def _of_classes(part: Part, queue: ClusterQueue) -> Iterator[str]:
         )
 
 
-def _missing_local_queue(queue: str, context: Context, knowledge: Knowledge) -> str:
-    queues = knowledge.local_queue_names(context.namespace)
+def _missing_local_queue(queue: str, context: Context, lister: Lister) -> str:
+    queues = lister.local_queue_names(context.namespace)
     step = "ask an administrator for a LocalQueue: there is none"
     if queues:
         step = f"set {_LABEL} to one of {_listed(queues)}, or have it created"
@@ -277,9 +279,9 @@ def _listed(members: Sequence[str]) -> str:
     return ", ".join(members[:_NAMES_SHOWN]) + (", ..." if len(members) > _NAMES_SHOWN else "")
 
 
-def _not_served(queue: ClusterQueue, context: Context, knowledge: Knowledge) -> Iterator[str]:
-    namespace = knowledge.namespace(context.namespace)
-    if namespace is None or knowledge.queue_facts(queue).serves(namespace.metadata.labels or {}):
+def _not_served(queue: ClusterQueue, context: Context, lister: Lister) -> Iterator[str]:
+    namespace = lister.namespace(context.namespace)
+    if namespace is None or lister.queue_facts(queue).serves(namespace.metadata.labels or {}):
         return
     step = (
         f"ask an administrator to label namespace {context.namespace} as namespaceSelector of"
@@ -288,9 +290,9 @@ def _not_served(queue: ClusterQueue, context: Context, knowledge: Knowledge) -> 
     yield _Verdict(people.text(why.NamespaceNotServed()), step).warning
 
 
-def _about_cluster_queue(queue: ClusterQueue, knowledge: Knowledge) -> Iterator[str]:
+def _about_cluster_queue(queue: ClusterQueue, lister: Lister) -> Iterator[str]:
     inactive = people.text(why.QueueInactive(why.CLUSTER_QUEUE, queue.metadata.name))
-    facts = knowledge.queue_facts(queue)
+    facts = lister.queue_facts(queue)
     if facts.missing:
         step = f"have ResourceFlavor {_listed(facts.missing)} created"
         yield _Verdict(inactive, step).warning
@@ -307,14 +309,16 @@ def _cut(text: str) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
 
 
-def _rewritten(part: Part) -> Iterator[str]:
+def _rewritten(part: CreatedPods) -> Iterator[str]:
     """Yield under which names of GPUs the pods will ask, where the user wrote others."""
-    before = {one.name: one for _, _, one in part.written.located_containers()}
+    before = {
+        container_.name: container_ for _, _, container_ in part.written.located_containers()
+    }
     changes: dict[str, None] = {}
     for _, _, container in part.pod.located_containers():
         old, new = (
-            {name: value for name, value in one.limits.items() if resources.is_device(name)}
-            for one in (before[container.name], container)
+            {name: value for name, value in container_.limits.items() if resources.is_device(name)}
+            for container_ in (before[container.name], container)
         )
         added = [f"{value} {name}" for name, value in new.items() if name not in old]
         if added:
@@ -324,7 +328,7 @@ def _rewritten(part: Part) -> Iterator[str]:
         yield _cut(f"Rewritten: {part.who} for {'; '.join(changes)}")
 
 
-def _doubted(part: Part) -> Iterator[str]:
+def _doubted(part: CreatedPods) -> Iterator[str]:
     """Yield a warning for each amount that is hardly meant as the user wrote it."""
     for _, _, container in part.written.located_containers():
         amounts = {**(container.requests or {}), **(container.limits or {})}
@@ -333,7 +337,7 @@ def _doubted(part: Part) -> Iterator[str]:
                 yield _cut(f"Check the unit: container {container.name}: {doubt}")
 
 
-def _several_instances(part: Part) -> Iterator[str]:
+def _several_instances(part: CreatedPods) -> Iterator[str]:
     """Yield a warning for each container that asks for several MIG instances.
 
     Source: NVIDIA MIG user guide, "CUDA device enumeration"; k8s-device-plugin#728.
@@ -353,7 +357,7 @@ def _several_instances(part: Part) -> Iterator[str]:
 
 
 def _behind(
-    parts: Sequence[Part], queue: ClusterQueue, line: str, knowledge: Knowledge
+    parts: Sequence[CreatedPods], queue: ClusterQueue, line: str, lister: Lister
 ) -> Iterator[str]:
     """Yield about how many wait already, where that concerns it.
 
@@ -362,7 +366,7 @@ def _behind(
     waiting = queue.status.pending_workloads or 0
     if waiting <= 0:
         return
-    if _goes_past(queue) and _has_room(_asked(parts), queue, knowledge):
+    if _goes_past(queue) and _has_room(_asked(parts), queue, lister):
         return
     line_of_others = "1 other" if waiting == 1 else f"about {_rounded(waiting)} others"
     where = f"ClusterQueue {queue.metadata.name}"
@@ -380,13 +384,13 @@ def _goes_past(queue: ClusterQueue) -> bool:
     return queue.spec.queueing_strategy != model.QueueingStrategy.STRICT_FIFO
 
 
-def _has_room(requested: Mapping[str, int], queue: ClusterQueue, knowledge: Knowledge) -> bool:
+def _has_room(requested: Mapping[str, int], queue: ClusterQueue, lister: Lister) -> bool:
     """Return whether all of it fits now, borrowing included, by what the statuses say."""
     for group in queue.spec.resource_groups or ():
         covered = {r: requested[r] for r in group.covered_resources if r in requested}
         fits = (
             all(
-                value <= (knowledge.free(queue.metadata.name, flavor.name, resource) or 0)
+                value <= (lister.free(queue.metadata.name, flavor.name, resource) or 0)
                 for resource, value in covered.items()
             )
             for flavor in group.flavors
@@ -396,7 +400,7 @@ def _has_room(requested: Mapping[str, int], queue: ClusterQueue, knowledge: Know
     return True
 
 
-def _asked(parts: Sequence[Part]) -> dict[str, int]:
+def _asked(parts: Sequence[CreatedPods]) -> dict[str, int]:
     """Return what all parts together ask for."""
     totals: dict[str, int] = {}
     for part in parts:
@@ -406,7 +410,7 @@ def _asked(parts: Sequence[Part]) -> dict[str, int]:
 
 
 def _over_caps(
-    parts: Sequence[Part], local_queue: LocalQueue | None, queue: ClusterQueue
+    parts: Sequence[CreatedPods], local_queue: LocalQueue | None, queue: ClusterQueue
 ) -> Iterator[_Verdict]:
     """Yield what all parts together ask for beyond a cap; the first cap that is too low."""
     requested, name = _asked(parts), queue.metadata.name
@@ -431,7 +435,7 @@ def _over_caps(
                 return
 
 
-def _wanted(pod: Pod) -> Mapping[str, int]:
+def _wanted(pod: ReviewedPod) -> Mapping[str, int]:
     """Return what the pod asks for."""
     try:
         return requests.total(pod)
@@ -447,11 +451,11 @@ def _is_covered(resource: str, queue: ClusterQueue) -> bool:
 
 
 def too_many(
-    replica: Sequence[Part],
+    replica: Sequence[CreatedPods],
     replicas: int,
-    placement: Placement,
+    placement: QueueingResult,
     context: Context,
-    knowledge: Knowledge,
+    lister: Lister,
 ) -> tuple[str, ...]:
     """Return a warning about an owner of which not all replicas can ever run at once.
 
@@ -462,9 +466,9 @@ def too_many(
         replicas: how many are wanted.
         placement: its queue.
         context: its namespace.
-        knowledge: what was last seen of the cluster.
+        lister: what was last seen of the cluster.
     """
-    queue, about = about_queue(placement, context, knowledge)
+    queue, about = about_queue(placement, context, lister)
     if queue is None or about or replicas < 2:  # noqa: PLR2004 - one replica is not too many
         return ()
     name = queue.metadata.name
@@ -472,7 +476,7 @@ def too_many(
     for group in queue.spec.resource_groups or ():
         covered = {r: requested[r] for r in group.covered_resources if requested.get(r)}
         reach = [
-            {r: knowledge.most(name, flavor.name, r) for r in covered} for flavor in group.flavors
+            {r: lister.most(name, flavor.name, r) for r in covered} for flavor in group.flavors
         ]
         if covered:
             at_once = min(at_once, _at_once(covered, reach, is_one_pod=len(replica) == 1))
@@ -487,12 +491,12 @@ def too_many(
 
 
 def _at_once(
-    wanted: Mapping[str, int], reach: Sequence[Mapping[str, int | None]], *, is_one_pod: bool
+    requested: Mapping[str, int], reach: Sequence[Mapping[str, int | None]], *, is_one_pod: bool
 ) -> int:
     """Return how many replicas all flavors of a group together can hold; never too few.
 
     Args:
-        wanted: by one replica.
+        requested: by one replica.
         reach: of each flavor; None for what is not known.
         is_one_pod: whether a replica is one pod, which gets one flavor.
     """
@@ -501,35 +505,41 @@ def _at_once(
         for amounts in reach
     ]
     if is_one_pod:
-        return sum(min(amounts[r] // value for r, value in wanted.items()) for amounts in limits)
-    return min(sum(amounts[r] for amounts in limits) // value for r, value in wanted.items())
+        return sum(
+            min(amounts[r] // value for r, value in requested.items()) for amounts in limits
+        )
+    return min(sum(amounts[r] for amounts in limits) // value for r, value in requested.items())
 
 
 # ----------------------------------------------------------------------------------------- too big
 
 
-def _fits_own_quota(asked: Mapping[str, int], group: ResourceGroup, facts: QueueFacts) -> bool:
+def _fits_own_quota(
+    requested: Mapping[str, int], group: ResourceGroupSpec, facts: QueueFacts
+) -> bool:
     """Return whether one flavor holds it without borrowing: then nothing of a cohort matters."""
     quotas_of_flavors = (facts.nominal[quotas.name] for quotas in group.flavors)
     return any(
-        all(value <= nominal.get(r, 0) for r, value in asked.items())
+        all(value <= nominal.get(r, 0) for r, value in requested.items())
         for nominal in quotas_of_flavors
     )
 
 
 def _too_big(
-    asked: Mapping[str, int],
-    part: Part,
+    requested: Mapping[str, int],
+    part: CreatedPods,
     queue: str,
-    group: ResourceGroup,
-    knowledge: Knowledge,
+    group: ResourceGroupSpec,
+    lister: Lister,
 ) -> Iterator[_Verdict]:
     """What no flavor of a group could ever hold, borrowing included; a pod set gets one flavor."""
     bounds: dict[str, dict[str, int]] = {}
     for quotas in group.flavors:
-        most = {r: knowledge.most(queue, quotas.name, r) for r in asked}
-        bounds[quotas.name] = {r: v for r, v in most.items() if v is not None}
-    if not bounds or any(all(v <= b.get(r, v) for r, v in asked.items()) for b in bounds.values()):
+        most_by_resource = {r: lister.most(queue, quotas.name, r) for r in requested}
+        bounds[quotas.name] = {r: v for r, v in most_by_resource.items() if v is not None}
+    if not bounds or any(
+        all(v <= b.get(r, v) for r, v in requested.items()) for b in bounds.values()
+    ):
         return
     shortages = [
         Shortage(
@@ -542,19 +552,19 @@ def _too_big(
             nominal=0,
         )
         for flavor, bound in bounds.items()
-        for resource, value in asked.items()
+        for resource, value in requested.items()
         if value > bound.get(resource, value)
     ]
-    never = [r for r, v in asked.items() if all(v > b.get(r, v) for b in bounds.values())]
+    never = [r for r, v in requested.items() if all(v > b.get(r, v) for b in bounds.values())]
     step = "ask for less, or have the quota raised"
     if never:
         reach = max(bound[never[0]] for bound in bounds.values())
-        step = _step(never[0], asked[never[0]], part, reach)
+        step = _step(never[0], requested[never[0]], part, reach)
         shortages = [shortage for shortage in shortages if shortage.resource in never]
     yield _Verdict(people.of_shortages(shortages, queue), f"{part.named}{step}")
 
 
-def _step(resource: str, value: int, part: Part, reach: int) -> str:
+def _step(resource: str, value: int, part: CreatedPods, reach: int) -> str:
     """Return what to do where no flavor can reach what a part asks for."""
     if reach == 0:
         return "have quota for it added"

@@ -12,7 +12,7 @@ from admission.kube.api import Api, Document
 _OF_EVERY_POD: Final = "node.kubernetes.io/"
 
 
-class State(StrEnum):
+class DisplayState(StrEnum):
     """Where a pod is in its life."""
 
     WAITING = "waiting"
@@ -38,7 +38,7 @@ class Sight:
 
     pod: str
     asks: str
-    state: State
+    state: DisplayState
     flavor: str = ""
     worth: str = ""
     given: str = ""
@@ -62,22 +62,25 @@ class QueueSight:
 
 def look_at_queues(api: Api) -> list[QueueSight]:
     """Return all ClusterQueues, by name."""
-    found = api.list(resources.CLUSTER_QUEUES).items
-    return [_queue(one) for one in sorted(found, key=lambda one: str(one["metadata"]["name"]))]
+    queues = api.list(resources.CLUSTER_QUEUES).items
+    return [
+        _queue(queue) for queue in sorted(queues, key=lambda queue: str(queue["metadata"]["name"]))
+    ]
 
 
 def _queue(queue: Document) -> QueueSight:
     status = queue.get("status", {})
     used = {
-        (flavor["name"], one["name"]): one.get("total", "0")
+        (flavor["name"], resource["name"]): resource.get("total", "0")
         for flavor in status.get("flavorsReservation", [])
-        for one in flavor.get("resources", [])
+        for resource in flavor.get("resources", [])
     }
     parts = [
-        f"{flavor['name']} {used.get((flavor['name'], one['name']), '0')}/{one['nominalQuota']}"
+        f"{flavor['name']} {used.get((flavor['name'], resource['name']), '0')}"
+        f"/{resource['nominalQuota']}"
         for group in queue["spec"].get("resourceGroups", [])
         for flavor in group["flavors"]
-        for one in flavor["resources"]
+        for resource in flavor["resources"]
     ]
     return QueueSight(
         queue["metadata"]["name"], ", ".join(parts), status.get("pendingWorkloads", 0)
@@ -99,8 +102,8 @@ def _sight(pod: Document, workload: Document | None) -> Sight:
     phase = pod.get("status", {}).get("phase", "Pending")
     gated = bool(spec.get("schedulingGates"))
     flavors, worth = _flavors(workload)
-    state = {"Running": State.RUNNING, "Succeeded": State.DONE}.get(
-        phase, State.WAITING if gated else State.ADMITTED
+    state = {"Running": DisplayState.RUNNING, "Succeeded": DisplayState.DONE}.get(
+        phase, DisplayState.WAITING if gated else DisplayState.ADMITTED
     )
     return Sight(
         pod=f"{metadata['namespace']}/{metadata['name']}",
@@ -135,8 +138,14 @@ def _flavors(workload: Document | None) -> tuple[str, str]:
     """The assigned flavors, and what is taken of them in GPU memory and slices, if anything."""
     admission: Mapping[str, Any] = (workload or {}).get("status", {}).get("admission") or {}
     assigned = admission.get("podSetAssignments", [])
-    flavors = ", ".join(sorted({name for one in assigned for name in one["flavors"].values()}))
-    usage = {name: amount for one in assigned for name, amount in one["resourceUsage"].items()}
+    flavors = ", ".join(
+        sorted({name for assignment in assigned for name in assignment["flavors"].values()})
+    )
+    usage = {
+        name: amount
+        for assignment in assigned
+        for name, amount in assignment["resourceUsage"].items()
+    }
     if names.GPU_MEMORY not in usage:
         return flavors, ""
     slices = usage[names.GPU_SLICES]

@@ -3,7 +3,7 @@
 import pytest
 
 from admission.base.names import LocalQueueKey, WorkloadKey
-from admission.controller.queues.census import Census, Count, Unadmitted
+from admission.controller.queues.queue_counts import QueueCounts, Unadmitted, WorkloadCounts
 from admission.objects.workload import Workload
 from tests.builders.metadata import make_condition
 from tests.builders.workloads import workload_view
@@ -44,32 +44,32 @@ def workload(name: str, queue: str = "team-a", **conditions: str) -> Workload:
 def test_what_keeps_a_workload_from_running(
     conditions: dict[str, str], reason: str, cause: str
 ) -> None:
-    census = Census()
+    census = QueueCounts()
     census.on_update(workload("one", **conditions))
 
-    assert census.count([QUEUE]) == Count(0, {Unadmitted(reason, cause): 1})
+    assert census.count([QUEUE]) == WorkloadCounts(0, {Unadmitted(reason, cause): 1})
 
 
 def test_a_workload_is_counted_once_wherever_it_moves() -> None:
-    census = Census()
+    census = QueueCounts()
     census.on_update(workload("one"))
     census.on_update(workload("one", "team-b"))
     assert census.count([QUEUE]).unadmitted == {}
     assert sum(census.count([OTHER]).unadmitted.values()) == 1
 
     census.on_update(workload("one", "team-b", QuotaReserved="True", Admitted="True"))
-    assert census.count([QUEUE, OTHER]) == Count(0, {})
+    assert census.count([QUEUE, OTHER]) == WorkloadCounts(0, {})
 
     ended = {"QuotaReserved": "True", "Admitted": "True", "Finished": "True"}
     census.on_update(workload("one", "team-b", **ended))
-    assert census.count([OTHER]) == Count(1, {})
+    assert census.count([OTHER]) == WorkloadCounts(1, {})
 
     census.on_delete(WorkloadKey("ml", "one"))
-    assert census.count([OTHER]) == Count(0, {})
+    assert census.count([OTHER]) == WorkloadCounts(0, {})
 
 
 def test_only_queues_whose_numbers_differ_are_told() -> None:
-    census = Census()
+    census = QueueCounts()
     census.on_update(workload("one"))
     assert census.take_changed() == {QUEUE}
 

@@ -17,13 +17,13 @@ from admission.base import amount, names, quantity
 from admission.base.names import ClusterQueueName, CohortName, FlavorResource
 from admission.base.tables import Table
 from admission.base.why import NOT_ELSEWHERE, Elsewhere
-from admission.controller.devices.capacity import Amounts, Capacities, GpuCapacity, is_gpu
+from admission.controller.devices.capacity import Amounts, CapacityByFlavor, GpuCapacity, is_gpu
 from admission.gpu import resources
 from admission.objects.cluster_queue import ClusterQueue
 from admission.reasons import ours
 from admission.scheduling import hierarchy, model
-from admission.scheduling.hierarchy import Node, QueueNode
-from admission.scheduling.state import State
+from admission.scheduling.hierarchy import QueueNode, QuotaNode
+from admission.scheduling.state import SchedulerState
 
 
 class _Key(NamedTuple):
@@ -33,7 +33,7 @@ class _Key(NamedTuple):
     name: str
 
 
-Present = Mapping[str, frozenset[str]]
+AvailableDevices = Mapping[str, frozenset[str]]
 """Device names by flavor of which its nodes have any."""
 
 _Owner = TypeVar("_Owner", model.ClusterQueue, model.Cohort)
@@ -46,7 +46,7 @@ _COHORT: Final = "Cohort"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shortage:
+class GpuShortage:
     """Quota that has no GPUs behind it.
 
     Attributes:
@@ -70,7 +70,7 @@ class Shortage:
         """Return one sentence with the numbers."""
         flavor, resource = self.pair
         sick, outside = self.capacity.sick.get(resource, 0), self.capacity.outside.get(resource, 0)
-        others = self.real - self.share
+        elsewhere_ = self.real - self.share
         return ours.shortage(
             resource,
             flavor,
@@ -79,15 +79,15 @@ class Shortage:
             healthy=_text(resource, self.capacity.healthy.get(resource, 0)),
             sick=_text(resource, sick) if sick else "",
             outside=_text(resource, outside) if outside else "",
-            others=_text(resource, others) if others else "",
+            other_holders=_text(resource, elsewhere_) if elsewhere_ else "",
             overlaps=self.overlaps,
         )
 
 
-class Guard:
+class CapacityGuard:
     """Compares ClusterQueues and Cohorts with capacity, and passes them on to the state."""
 
-    def __init__(self, state: State, capacities: Capacities) -> None:
+    def __init__(self, state: SchedulerState, capacities: CapacityByFlavor) -> None:
         self._state = state
         self._capacities = capacities
         self._queues: dict[str, model.ClusterQueue] = {}
@@ -109,7 +109,7 @@ class Guard:
         self._overlaps: dict[str, tuple[str, ...]] = {}
         """Flavors that select nodes of a flavor, too, sorted."""
         self._real: dict[str, tuple[Amounts, ...]] = {}
-        self._present: dict[str, Present] = {}
+        self._present: dict[str, AvailableDevices] = {}
         self._present_changed: set[str] = set()
         self._knows = False
         self._dirty: set[_Key] = set()
@@ -142,12 +142,14 @@ class Guard:
 
     def hold_queue(self, name: str) -> None:
         """Let a ClusterQueue admit nothing more, if it is known, and keep its quota."""
-        known = self._queues.get(name)
-        if known is None:
+        queue_before = self._queues.get(name)
+        if queue_before is None:
             return
-        held = self._queues[name] = replace(known, stop_policy=model.StopPolicy.HOLD)
+        held_queue = self._queues[name] = replace(queue_before, stop_policy=model.StopPolicy.HOLD)
         key = _Key(_QUEUE, name)
-        self._state.set_cluster_queue(self._limited(held, key) if key in self._capped else held)
+        self._state.set_cluster_queue(
+            self._limited(held_queue, key) if key in self._capped else held_queue
+        )
 
     def drop_queue(self, name: str) -> None:
         """Forget a ClusterQueue."""
@@ -178,7 +180,7 @@ class Guard:
         node_labels: Mapping[str, str],
         tolerations: tuple[model.Toleration, ...] = (),
     ) -> None:
-        """Take which nodes a flavor selects, and what its pods tolerate; see `Capacities`."""
+        """Take which nodes a flavor selects and what its pods tolerate; see `CapacityByFlavor`."""
         self._capacities.set_flavor(name, node_labels, tolerations)
 
     def drop_flavor(self, name: str) -> None:
@@ -215,12 +217,12 @@ class Guard:
             and (first or shares != before.get(key) or not flavors.isdisjoint(_flavors(shares)))
         )
 
-    def take_present(self) -> dict[str, Present | None]:
+    def take_present(self) -> dict[str, AvailableDevices | None]:
         """Return ClusterQueues whose device names changed; None for one no longer guarded."""
         changed, self._present_changed = sorted(self._present_changed), set()
         return {name: self._present.get(name) for name in changed}
 
-    def shortages(self, queue: str) -> tuple[Shortage, ...] | None:
+    def shortages(self, queue: str) -> tuple[GpuShortage, ...] | None:
         """Return the quota of a ClusterQueue without GPUs behind it; None where it is unknown.
 
         That is: it promises no GPUs, no node with GPUs was ever seen, or it is not known yet what
@@ -231,14 +233,14 @@ class Guard:
         if not promises or not self._knows:
             return None
         shares = self._shares.get(key, {})
-        found = []
+        shortages_found = []
         for pair in sorted(promises):
             share = shares.get(pair, 0)
             if share < promises[pair] != amount.UNLIMITED:
                 capacity = self._capacities.capacity(pair.flavor)
                 real = capacity.real.get(pair.resource, 0)
-                found.append(
-                    Shortage(
+                shortages_found.append(
+                    GpuShortage(
                         pair=pair,
                         promised=promises[pair],
                         share=share,
@@ -247,7 +249,7 @@ class Guard:
                         overlaps=self._overlaps.get(pair.flavor, ()),
                     )
                 )
-        return tuple(found)
+        return tuple(shortages_found)
 
     def promised(self, queue: str) -> tuple[FlavorResource, ...]:
         """Return the GPUs for which a ClusterQueue has quota, sorted."""
@@ -300,14 +302,14 @@ class Guard:
 
     def _changed_flavors(self) -> frozenset[str]:
         """Flavors of which other amounts exist than before; who uses them does not matter."""
-        found: set[str] = set()
+        flavors_changed: set[str] = set()
         changed = self._capacities.take_changed()
         if changed:
             before, self._by_nodes = self._by_nodes, self._capacities.real_by_nodes()
             nodes = before.keys() | self._by_nodes.keys()
             for flavors in nodes:
                 if before.get(flavors) != self._by_nodes.get(flavors):
-                    found.update(flavors)
+                    flavors_changed.update(flavors)
         for flavor in changed:
             capacity = self._capacities.capacity(flavor)
             now = tuple(
@@ -315,8 +317,8 @@ class Guard:
             )
             if self._real.get(flavor, _NO_GPUS) != now:
                 self._real[flavor] = now
-                found.add(flavor)
-        return frozenset(found)
+                flavors_changed.add(flavor)
+        return frozenset(flavors_changed)
 
     def _regroup(self) -> set[_Key]:
         """Find again what is guarded in the trees of what was regrouped, before and after.
@@ -350,9 +352,9 @@ class Guard:
     def _trees_of(self, keys: Iterable[_Key]) -> list[frozenset[_Key]]:
         """Return what belongs to each tree that has one of the keys."""
         forest = self._state.forest
-        tops: dict[int, Node] = {}
+        tops: dict[int, QuotaNode] = {}
         for key in sorted(keys):
-            node: Node | None = (
+            node: QuotaNode | None = (
                 forest.queues.get(ClusterQueueName(key.name))
                 if key.kind == _QUEUE
                 else forest.cohorts.get(CohortName(key.name))
@@ -366,7 +368,7 @@ class Guard:
         ]
 
     def _note_present(self) -> None:
-        present: dict[str, Present] = {}
+        present: dict[str, AvailableDevices] = {}
         for key in self._capped if self._knows else ():
             if key.kind == _QUEUE:
                 present[key.name] = self._devices_of(key)
@@ -389,7 +391,7 @@ class Guard:
             self._present_changed.add(key.name)
             self._present[key.name] = devices
 
-    def _devices_of(self, key: _Key) -> Present:
+    def _devices_of(self, key: _Key) -> AvailableDevices:
         flavors = sorted(_flavors(self._promises[key]))
         return {flavor: self._devices(flavor) for flavor in flavors}
 
@@ -406,7 +408,7 @@ class Guard:
                 nodes_of.setdefault(flavor, []).append(flavors)
         self._shares, self._overlaps = {}, _overlaps(left)
         self._elsewhere = {}
-        given: dict[tuple[tuple[str, ...], str], dict[str, int]] = {}
+        shared_out: dict[tuple[tuple[str, ...], str], dict[str, int]] = {}
         for key in sorted(self._promises, key=lambda key: (key in self._capped, *reversed(key))):
             shares = self._shares[key] = {}
             elsewhere = self._elsewhere[key] = {}
@@ -417,7 +419,7 @@ class Guard:
                     taken = min(promised - shares[pair], real)
                     shares[pair] += taken
                     left[flavors][pair.resource] = real - taken
-                    before = given.setdefault((flavors, pair.resource), {})
+                    before = shared_out.setdefault((flavors, pair.resource), {})
                     if shares[pair] < promised:
                         elsewhere[pair] = _added(elsewhere.get(pair, NOT_ELSEWHERE), before)
                     if taken:
@@ -446,12 +448,16 @@ class Guard:
         changed = (dirty | flipped) & self._promises.by_key.keys()
         for key in changed:
             promises = self._promises[key]
-            before, others = self._shares.get(key, {}), self._elsewhere.get(key, {})
+            before, elsewhere_now = self._shares.get(key, {}), self._elsewhere.get(key, {})
             self._shares[key] = {
                 pair: before.get(pair, 0) if pair in self._short else promised
                 for pair, promised in promises.items()
             }
-            self._elsewhere[key] = {pair: one for pair, one in others.items() if pair in promises}
+            self._elsewhere[key] = {
+                pair: amount_elsewhere
+                for pair, amount_elsewhere in elsewhere_now.items()
+                if pair in promises
+            }
         for pair in touched:
             was_short, is_short = pair in self._short, self._is_short(pair)
             (self._short.add if is_short else self._short.discard)(pair)
@@ -469,33 +475,33 @@ class Guard:
         left = self._by_nodes.get((pair.flavor,), {}).get(pair.resource, 0)
         has_nodes = (pair.flavor,) in self._by_nodes
         before: dict[str, int] = {}
-        found = set()
+        queues_changed = set()
         for key in sorted(keys, key=lambda key: (key in self._capped, *reversed(key))):
             promised = self._promises[key][pair]
             share = min(promised, left)
             left -= share
-            others = self._elsewhere.setdefault(key, {}).pop(pair, None)
+            elsewhere_before = self._elsewhere.setdefault(key, {}).pop(pair, None)
             is_less = has_nodes and share < promised
             elsewhere = _added(NOT_ELSEWHERE, before) if is_less else None
             if elsewhere is not None:
                 self._elsewhere[key][pair] = elsewhere
-            if (share, elsewhere) != (self._shares[key].get(pair), others):
-                found.add(key)
+            if (share, elsewhere) != (self._shares[key].get(pair), elsewhere_before):
+                queues_changed.add(key)
             self._shares[key][pair] = share
             if share:
                 before[key.name] = before.get(key.name, 0) + share
-        return found
+        return queues_changed
 
     def _share_nothing(self, dirty: set[_Key]) -> frozenset[str]:
         """Hand out nothing to what promises something else, as no GPUs exist."""
-        found = set()
+        queues_changed = set()
         for key in dirty & self._promises.by_key.keys():
             shares = dict.fromkeys(self._promises[key], 0)
             if key.kind == _QUEUE and shares != self._shares.get(key):
-                found.add(key.name)
+                queues_changed.add(key.name)
             self._shares[key] = shares
             self._short.update(pair for pair, promised in self._promises[key].items() if promised)
-        return frozenset(found)
+        return frozenset(queues_changed)
 
     def _pass_on(self, key: _Key) -> None:
         limited = key in self._capped
@@ -506,16 +512,16 @@ class Guard:
             cohort = self._cohorts[key.name]
             self._state.set_cohort(self._limited(cohort, key) if limited else cohort)
 
-    def _limited(self, found: _Owner, key: _Key) -> _Owner:
-        shares, others = self._shares.get(key, {}), self._elsewhere.get(key, {})
-        groups = tuple(_group(one, shares, others) for one in found.resource_groups)
-        if isinstance(found, model.ClusterQueue):
-            surge = _surge_within(found, shares)
-            return replace(found, resource_groups=groups, surge_quota=surge)
-        return replace(found, resource_groups=groups)
+    def _limited(self, owner: _Owner, key: _Key) -> _Owner:
+        shares, elsewhere_ = self._shares.get(key, {}), self._elsewhere.get(key, {})
+        groups = tuple(_group(group, shares, elsewhere_) for group in owner.resource_groups)
+        if isinstance(owner, model.ClusterQueue):
+            surge = _surge_within(owner, shares)
+            return replace(owner, resource_groups=groups, surge_quota=surge)
+        return replace(owner, resource_groups=groups)
 
 
-def _key(node: Node) -> _Key:
+def _key(node: QuotaNode) -> _Key:
     if isinstance(node, QueueNode):
         return _Key(_QUEUE, node.name)
     assert isinstance(node, hierarchy.CohortNode)
@@ -542,11 +548,11 @@ def _surge_within(
     }
 
 
-def _added(sofar: Elsewhere, given: Mapping[str, int]) -> Elsewhere:
+def _added(sofar: Elsewhere, added: Mapping[str, int]) -> Elsewhere:
     """Return what is promised to others with what was handed out of some more nodes."""
     return Elsewhere(
-        amount.add(sofar.amount, sum(given.values())),
-        tuple(sorted({*sofar.owners, *given})),
+        amount.add(sofar.amount, sum(added.values())),
+        tuple(sorted({*sofar.owners, *added})),
     )
 
 
@@ -554,37 +560,40 @@ _Shares = Mapping[FlavorResource, int]
 _Others = Mapping[FlavorResource, Elsewhere]
 
 
-def _group(group: model.ResourceGroup, shares: _Shares, others: _Others) -> model.ResourceGroup:
-    return replace(group, flavors=tuple(_flavor(one, shares, others) for one in group.flavors))
+def _group(group: model.ResourceGroup, shares: _Shares, others_: _Others) -> model.ResourceGroup:
+    return replace(
+        group,
+        flavors=tuple(_flavor(flavor_quotas, shares, others_) for flavor_quotas in group.flavors),
+    )
 
 
-def _flavor(quotas: model.FlavorQuotas, shares: _Shares, others: _Others) -> model.FlavorQuotas:
+def _flavor(quotas: model.FlavorQuotas, shares: _Shares, others_: _Others) -> model.FlavorQuotas:
     limited = {}
     for resource, quota in quotas.resources.items():
         pair = FlavorResource(quotas.name, resource)
-        elsewhere = others.get(pair, NOT_ELSEWHERE)
+        elsewhere = others_.get(pair, NOT_ELSEWHERE)
         limited[resource] = _quota(quota, shares.get(pair, quota.nominal), elsewhere)
     return replace(quotas, resources=limited)
 
 
 def _quota(quota: model.ResourceQuota, share: int, elsewhere: Elsewhere) -> model.ResourceQuota:
-    given = min(quota.nominal, share)
+    granted = min(quota.nominal, share)
     is_bounded = quota.nominal != amount.UNLIMITED
-    withheld = quota.nominal - given if is_bounded else 0
-    told = elsewhere if withheld else NOT_ELSEWHERE
-    return replace(quota, nominal=given, withheld=withheld, elsewhere=told)
+    withheld = quota.nominal - granted if is_bounded else 0
+    withheld_elsewhere = elsewhere if withheld else NOT_ELSEWHERE
+    return replace(quota, nominal=granted, withheld=withheld, elsewhere=withheld_elsewhere)
 
 
 def _overlaps(nodes: Iterable[tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     """Return the flavors that select nodes of another flavor, by its name."""
-    found: dict[str, set[str]] = {}
+    overlapping: dict[str, set[str]] = {}
     for flavors in nodes:
         for flavor in flavors:
-            found.setdefault(flavor, set()).update(flavors)
+            overlapping.setdefault(flavor, set()).update(flavors)
     return {
-        flavor: tuple(sorted(others - {flavor}))
-        for flavor, others in found.items()
-        if len(others) > 1
+        flavor: tuple(sorted(flavors - {flavor}))
+        for flavor, flavors in overlapping.items()
+        if len(flavors) > 1
     }
 
 
