@@ -69,5 +69,14 @@ def age(passed: timedelta) -> str:
     return f"{seconds // 86400}d"
 
 
+def within(left: timedelta) -> str:
+    """Return the time left before something, rounded up: ``1m``, ``90m``, ``3h``, ``2d``."""
+    seconds = max(1, -(-left // timedelta(seconds=1)))
+    for unit, size, until in (("m", 60, 120 * 60), ("h", 3600, 48 * 3600)):
+        if seconds <= until:
+            return f"{-(-seconds // size)}{unit}"
+    return f"{-(-seconds // 86400)}d"
+
+
 def _exact(number: str) -> Fraction:
     return Fraction(f"0{number}" if number.startswith(".") else number.removesuffix("."))

@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from admission.base.clock import SystemClock
-from admission.cli import clusters, options, output, tables
+from admission.cli import clusters, named, options, output, tables
 from admission.cli.install import show
 from admission.config import reading
 from admission.config.derived import Settings
@@ -136,9 +136,16 @@ Examples:
   gpu-admission break-glass release namespace team-a
 """
 )
-@click.argument("kind")
-@click.argument("name")
-@click.option("-n", "--namespace", default="", help="Namespace of the pod or owner.")
+@click.argument("kind", shell_complete=named.released_kinds)
+@click.argument("name", shell_complete=named.released)
+@click.option(
+    "-n",
+    "--namespace",
+    default="",
+    shell_complete=named.namespaces,
+    is_eager=True,
+    help="Namespace of the pod or owner.",
+)
 @_common
 def release(
     target: ApiServerTarget,

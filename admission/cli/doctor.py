@@ -69,6 +69,7 @@ def doctor(
 Examples:
   gpu-admission must-gather
   gpu-admission must-gather --kubeconfig admin.kubeconfig --out case-17.tar.gz
+  gpu-admission must-gather -o json
 """,
 )
 @output.kubeconfig_option
@@ -79,8 +80,13 @@ Examples:
     type=click.Path(dir_okay=False, path_type=Path),
     help="The file to create. Default: gpu-admission-must-gather-TIME.tar.gz in this directory.",
 )
+@output.output_option
 def must_gather(
-    kubeconfig: str | None, context: str | None, config_file: Path | None, out: Path | None
+    kubeconfig: str | None,
+    context: str | None,
+    config_file: Path | None,
+    out: Path | None,
+    form: str,
 ) -> None:
     """Collect data for a support request in one file, without secrets.
 
@@ -97,7 +103,11 @@ def must_gather(
         path = out or Path(f"gpu-admission-must-gather-{clock.now():%Y%m%dT%H%M%SZ}.tar.gz")
         gathering.write(path, files, picture.now)
     click.echo(_verdict(diagnosis), err=True)
-    click.echo(f"{path}: {tables.counted(len(files), 'file')}, {path.stat().st_size:,} bytes")
+    size = path.stat().st_size
+    if form == "json":
+        output.print_json({"path": str(path), "files": len(files), "bytes": size})
+    else:
+        click.echo(f"{path}: {tables.counted(len(files), 'file')}, {size:,} bytes")
 
 
 @contextmanager

@@ -8,15 +8,27 @@ from typing import Any
 
 import click
 import rich.table
+from click.shell_completion import CompletionItem
 
 from admission.base import names
 from admission.cli import options, output
 from admission.config import reading
+from admission.gpu import catalogue
 from admission.gpu import names as profile_names
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.products import Cost, Product, Profile
 from admission.run import gpuconfigs
 from admission.run.gpuconfigs import CheckedDocument
+
+
+def _products_named(
+    context: click.Context, _: click.Parameter, typed: str
+) -> list[CompletionItem]:
+    """Return the names of known GPUs."""
+    del context
+    found = sorted(catalogue.load().products)
+    return [CompletionItem(name) for name in found if name.lower().startswith(typed.lower())]
+
 
 _config_option = click.option(
     "--config",
@@ -28,6 +40,7 @@ _product_option = click.option(
     "--product",
     default="",
     metavar="NAME",
+    shell_complete=_products_named,
     help="GPU model, by name (A100-80GB) or node label (NVIDIA-A100-SXM4-80GB).",
 )
 

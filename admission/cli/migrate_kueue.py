@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from admission.base.clock import SystemClock
-from admission.cli import clusters, options, output, tables
+from admission.cli import clusters, named, options, output, tables
 from admission.cli import install as installing
 from admission.config import reading
 from admission.config.derived import Settings
@@ -54,7 +54,12 @@ Examples:
     help="New file for all queues and Workloads; install --restore can bring them back. Default: "
     "kueue-backup.jsonl, with a number if that exists.",
 )
-@click.option("--kueue-namespace", default="", help="Default: where Kueue's webhooks point to.")
+@click.option(
+    "--kueue-namespace",
+    default="",
+    shell_complete=named.namespaces,
+    help="Default: where Kueue's webhooks point to.",
+)
 @click.option(
     "--kueue-deployment", default="", help="Of Kueue's controller. Default: the only one."
 )

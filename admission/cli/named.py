@@ -33,6 +33,13 @@ _BY_KIND: Final[Mapping[str, Resource]] = {
     "workload": resources.WORKLOADS,
 }
 """Kinds that are completed after ``KIND/``."""
+_RELEASED: Final[Mapping[str, Resource]] = {
+    "deployment": resources.DEPLOYMENTS,
+    "job": resources.JOBS,
+    "namespace": resources.NAMESPACES,
+    "pod": resources.PODS,
+}
+"""Kinds that ``break-glass release`` completes; it takes others, too."""
 
 
 def namespaces(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
@@ -91,6 +98,24 @@ def subjects(context: click.Context, _: click.Parameter, typed: str) -> list[Com
         else (f"{known_kind}/" for known_kind in _BY_KIND if known_kind.startswith(typed))
     )
     return [*names_found, *map(CompletionItem, kinds)]
+
+
+def released_kinds(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Return kinds of what can be let run outside of quota; no server is asked."""
+    del context
+    return [CompletionItem(kind) for kind in sorted(_RELEASED) if kind.startswith(typed)]
+
+
+def released(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Return objects of the kind that was typed before."""
+    resource = _RELEASED.get(str(context.params.get("kind") or "").lower())
+    if resource is None:
+        return []
+    return _found(
+        context,
+        typed,
+        lambda api, namespace: _names(api, resource, namespace if resource.namespaced else ""),
+    )
 
 
 def _cluster_wide(*kinds: Resource) -> Callable[[Api, str], Iterator[str]]:

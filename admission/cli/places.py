@@ -1,23 +1,30 @@
 """``kubectl gpu queue``: who waits at which place."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 import click
 
-from admission.base import quantity
+from admission.base import durations, quantity
 from admission.base.answers import ErrorCode
 from admission.base.clock import SystemClock
 from admission.cli import asking, clusters, named, output, tables
 from admission.cli.asking import QueriedCluster
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import TableColumn
-from admission.visibility import owning, quota_use, waiting
+from admission.visibility import estimates, owning, quota_use, waiting
 from admission.visibility.cluster import Read
+from admission.visibility.estimates import Starts
 from admission.visibility.subjects import similar
 from admission.visibility.waiting import Place, Queue
 
 _STARTS: Final = "STARTS"
+_ESTIMATES: Final = (
+    "note: the column STARTS is an estimate: what runs uses all of its time limit, and nothing "
+    "comes that goes first"
+)
 _COLUMNS: Final = (
     TableColumn("PLACE", right=True),
     TableColumn(_STARTS),
@@ -68,14 +75,16 @@ def queue(
         read = target.read()
         queue_groups = [_all(target, read)] if name is None else [[_one(target, read, name)]]
         queues = queue_groups[0]
+    now = SystemClock().now()
+    starts = estimates.of_read(read, _whole(read, queues), now)
     if form == "json":
-        output.print_json(waiting.document(queues, read.missing))
+        output.print_json(waiting.document(queues, starts, read.missing))
         return
     width = tables.width()
     for number, line in enumerate(queues):
         if number:
             click.echo("")
-        asking.say(_lines(line, limit, width, every=all_resources))
+        asking.say(_lines(line, limit, width, _Showing(starts, now, every=all_resources)))
     if not queues:
         click.echo("Nobody waits in a queue that you may read.")
     asking.say(asking.not_shown(read.missing, width))
@@ -84,6 +93,12 @@ def queue(
 def _all(target: QueriedCluster, read: Read) -> list[Queue]:
     every = (_queue(target, read, name) for name in sorted(read.known_queues))
     return [line for line in every if line.waiting or line.hidden]
+
+
+def _whole(read: Read, shown: Sequence[Queue]) -> list[Queue]:
+    """Return every ClusterQueue with who waits there, as shown where it is shown as a whole."""
+    queues = {queue.name: queue for queue in shown}
+    return [queues.get(name) or waiting.of(read, name) for name in sorted(read.known_queues)]
 
 
 def _one(target: QueriedCluster, read: Read, name: str) -> Queue:
@@ -108,7 +123,22 @@ def _queue(target: QueriedCluster, read: Read, name: str) -> Queue:
     return waiting.of(read, name, order)
 
 
-def _lines(queue: Queue, limit: int, width: int, *, every: bool) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class _Showing:
+    """What is shown of those that wait.
+
+    Attributes:
+        starts: estimates of when they start.
+        now: the present.
+        every: whether all resources are shown.
+    """
+
+    starts: Starts
+    now: datetime
+    every: bool
+
+
+def _lines(queue: Queue, limit: int, width: int, showing: _Showing) -> Iterator[str]:
     number = len(queue.waiting) + queue.hidden
     verb = "waits" if number == 1 else "wait"
     verdict = f"queue {queue.name}: {tables.counted(number, 'Workload')} {verb}"
@@ -124,12 +154,15 @@ def _lines(queue: Queue, limit: int, width: int, *, every: bool) -> Iterator[str
     shown = queue.waiting[:limit] if limit else queue.waiting
     if shown:
         columns: Sequence[TableColumn] = _COLUMNS
-        rows: Sequence[Sequence[str]] = [_row(place, every=every) for place in shown]
-        if not never:  # all start some time
+        rows: Sequence[Sequence[str]] = [_row(place, showing) for place in shown]
+        has_estimate = any(place.key in showing.starts for place in shown)
+        if not never and not has_estimate:
             columns = tuple(column for column in columns if column.head != _STARTS)
             rows = [(row[0], *row[2:]) for row in rows]
         lines = tables.table(columns, rows, width)
         yield from tables.with_texts(lines, [place.message for place in shown], width)
+        if has_estimate:
+            yield from tables.sentence(_ESTIMATES, width, "  ")
     if len(shown) < len(queue.waiting):
         rest = len(queue.waiting) - len(shown)
         yield from tables.sentence(f"and {rest:,} more; all of them: --limit 0", width, "  ")
@@ -144,19 +177,27 @@ def _lines(queue: Queue, limit: int, width: int, *, every: bool) -> Iterator[str
     yield from tables.sentence("next: what one of them waits for: kubectl gpu why POD", width)
 
 
-def _row(place: Place, *, every: bool) -> tuple[str, ...]:
+def _starts(place: Place, showing: _Showing) -> str:
+    """Return when one that waits starts; empty where that is not known."""
+    if place.never:
+        return "never"
+    start = showing.starts.get(place.key)
+    return "" if start is None else f"within {durations.within(start - showing.now)}"
+
+
+def _row(place: Place, showing: _Showing) -> tuple[str, ...]:
     gpus = {resource: n for resource, n in place.asks.items() if quota_use.is_gpu(resource)}
-    shown = place.asks if every or not gpus else gpus
+    shown = place.asks if showing.every or not gpus else gpus
     asks = ", ".join(
         f"{quantity.from_canonical(resource, shown[resource])} {resource}"
         for resource in sorted(shown, key=quota_use.order_of)
     )
     return (
         str(place.place),
-        "never" if place.never else "",
+        _starts(place, showing),
         asks or "nothing",
         owning.shown(place.namespace, place.owner, place.workload),
-        tables.age(place.since, SystemClock().now()),
+        tables.age(place.since, showing.now),
         place.local_queue,
         str(place.priority),
         "" if place.requester == owning.UNKNOWN else place.requester,

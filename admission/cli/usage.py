@@ -80,6 +80,7 @@ Examples:
 @click.option(
     "--system-namespace",
     default=names.SYSTEM_NAMESPACE,
+    shell_complete=named.namespaces,
     show_default=True,
     help="Namespace of gpu-admission, where the records are.",
 )

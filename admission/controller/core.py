@@ -579,6 +579,14 @@ class Core:
         """Return why Workloads wait; None for one that does not, or was not tried yet."""
         return tuple(map(self._pending_conditions.told, keys))
 
+    def judged(self, key: WorkloadKey) -> Wait | None:
+        """Return why a Workload waits, as it was decided last; None for one that does not."""
+        return self._pending_conditions.judged(key)
+
+    def queues_of(self, workload: Workload) -> tuple[views.Object | None, views.Object | None]:
+        """Return the LocalQueue that a Workload names, and the ClusterQueue of its quota."""
+        return affected_workloads.queues(workload, self._configuration)
+
     def stock(self) -> tuple[NodeStock, ...]:
         """Return what each node with GPUs has, by name."""
         return self._inventory.stock()

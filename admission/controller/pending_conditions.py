@@ -282,9 +282,13 @@ class PendingConditionWriter:
 
     # ------------------------------------------------------------------------------ reasons
 
+    def judged(self, key: WorkloadKey) -> Wait | None:
+        """Return why a Workload waits, as it was decided last; None for one that does not."""
+        return self._explainer.latest(key)
+
     def told(self, key: WorkloadKey) -> Wait | None:
         """Return why a Workload waits, as it is told to people; None for one that does not."""
-        wait = self._explainer.latest(key)
+        wait = self.judged(key)
         return None if wait is None else self._with_relief(wait)
 
     def _with_relief(self, wait: Wait) -> Wait:

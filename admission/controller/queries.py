@@ -11,6 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 from admission.base.names import ClusterQueueName, FlavorResource, LocalQueueKey, WorkloadKey
 from admission.gpu.inventory import GpuNode, NodeStock
+from admission.objects import views
 from admission.objects.workload import Workload
 from admission.scheduling.decisions import Wait
 from admission.scheduling.overview import LocalOverview, Overview
@@ -67,6 +68,14 @@ class Reader(Protocol):
 
     def waits(self, keys: Iterable[WorkloadKey]) -> tuple[Wait | None, ...]:
         """Return why Workloads wait; None for one that does not, or was not tried yet."""
+        ...
+
+    def judged(self, key: WorkloadKey) -> Wait | None:
+        """Return why a Workload waits, as it was decided last; None for one that does not."""
+        ...
+
+    def queues_of(self, workload: Workload) -> tuple[views.Object | None, views.Object | None]:
+        """Return the LocalQueue that a Workload names, and the ClusterQueue of its quota."""
         ...
 
     def stock(self) -> tuple[NodeStock, ...]:

@@ -5,12 +5,14 @@ from typing import Final, Protocol
 
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.controller.queries import Answer, Reader
+from admission.controller.queues import time_limits
 from admission.gpu.inventory import GpuNode, NodeStock
 from admission.objects.workload import Workload
 from admission.scheduling.decisions import Wait
 from admission.scheduling.overview import LocalOverview, Overview
 from admission.scheduling.pending import PendingSnapshot
 from admission.scheduling.reserving import ReservingWorkload
+from admission.scheduling.starts import Prospect, QuotaEnd
 from admission.visibility import statuses
 
 _ANSWER_SECONDS: Final = 5.0
@@ -49,6 +51,26 @@ class CoreSource:
     def holders(self, queue: ClusterQueueName) -> tuple[ReservingWorkload, ...]:
         """Return the Workloads that hold quota of a ClusterQueue."""
         return self._synced(lambda reader: reader.holders(queue))
+
+    def quota_ends(self, queues: tuple[ClusterQueueName, ...]) -> tuple[QuotaEnd, ...]:
+        """Return when quota of ClusterQueues is given back by time limits, in slices."""
+        ends: list[QuotaEnd] = []
+        for start in range(0, len(queues), _QUEUES_AT_ONCE):
+            ends += self._some_ends(queues[start : start + _QUEUES_AT_ONCE])
+        return tuple(ends)
+
+    def _some_ends(self, queues: tuple[ClusterQueueName, ...]) -> tuple[QuotaEnd, ...]:
+        return self._synced(lambda reader: tuple(time_limits.quota_ends(reader, queues)))
+
+    def prospects(self, keys: tuple[WorkloadKey, ...]) -> tuple[Prospect, ...]:
+        """Return what decides when Workloads that wait may start, in slices."""
+        prospects: list[Prospect] = []
+        for start in range(0, len(keys), _SLICE):
+            prospects += self._some_prospects(keys[start : start + _SLICE])
+        return tuple(prospects)
+
+    def _some_prospects(self, keys: tuple[WorkloadKey, ...]) -> tuple[Prospect, ...]:
+        return self._synced(lambda reader: tuple(time_limits.prospects(reader, keys)))
 
     def waits(self, keys: tuple[WorkloadKey, ...]) -> tuple[Wait | None, ...]:
         """Return why Workloads wait."""

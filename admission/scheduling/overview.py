@@ -16,7 +16,7 @@ from admission.base.names import (
 from admission.reasons import kueue
 from admission.scheduling.activity import InactiveReasons
 from admission.scheduling.hierarchy import CohortHierarchy
-from admission.scheduling.model import ResourceQuota
+from admission.scheduling.model import QueueingStrategy, ResourceQuota
 from admission.scheduling.pending import PendingQueue
 from admission.scheduling.quota_holders import HolderCounts
 from admission.scheduling.without_node import WithoutNode
@@ -41,6 +41,7 @@ class QueueOverview:
         pending: number of Workloads that wait.
         requested: what those ask for, by resource.
         active: whether the queue admits.
+        is_strict: whether one that does not fit keeps those behind it waiting.
         problem: why it does not; empty if it does.
     """
 
@@ -56,6 +57,7 @@ class QueueOverview:
     pending: int
     requested: Mapping[ResourceName, int]
     active: bool
+    is_strict: bool = False
     problem: str = ""
 
 
@@ -140,6 +142,7 @@ def take(
                 pending=0 if line is None else len(line),
                 requested={} if line is None else dict(line.requested),
                 active=not blocked.get(name),
+                is_strict=node.spec.queueing_strategy == QueueingStrategy.STRICT_FIFO,
                 problem=_problem(blocked.get(name, ())),
             )
         )

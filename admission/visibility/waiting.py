@@ -5,9 +5,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Final
 
-from admission.base import conditions, names
+from admission.base import clock, conditions, names
 from admission.base.conditions import Text
 from admission.base.names import (
     ClusterQueueName,
@@ -64,6 +65,11 @@ class Place:
     message: str
     reason: str = ""
     never: bool = False
+
+    @property
+    def key(self) -> WorkloadKey:
+        """Return the identity of the Workload."""
+        return WorkloadKey(self.namespace, self.workload)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,8 +255,10 @@ def _never_starts(read: Read, view: Workload, reason: str) -> bool:
     )
 
 
-def document(queues: Iterable[Queue], missing: Iterable[str]) -> dict[str, Any]:
-    """Return the answer as JSON."""
+def document(
+    queues: Iterable[Queue], starts: Mapping[WorkloadKey, datetime], missing: Iterable[str]
+) -> dict[str, Any]:
+    """Return the answer as JSON; ``starts`` has the estimates that there are."""
     return {
         "apiVersion": quota_use.API_VERSION,
         "kind": "WaitingWorkloads",
@@ -274,6 +282,7 @@ def document(queues: Iterable[Queue], missing: Iterable[str]) -> dict[str, Any]:
                         "message": place.message,
                         "reason": place.reason,
                         "neverStarts": place.never,
+                        "estimatedStart": _wire(starts.get(place.key)),
                     }
                     for place in queue.waiting
                 ],
@@ -282,3 +291,7 @@ def document(queues: Iterable[Queue], missing: Iterable[str]) -> dict[str, Any]:
         ],
         "missing": list(missing),
     }
+
+
+def _wire(moment: datetime | None) -> str | None:
+    return None if moment is None else clock.to_wire(moment)

@@ -1,5 +1,7 @@
 """Durations are read as Go reads them."""
 
+from datetime import timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,3 +62,14 @@ def test_what_is_written_is_read_as_the_same(microseconds):
 )
 def test_a_duration_is_written_in_few_parts(microseconds, text):
     assert durations.to_wire(microseconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "1m"), (1, "1m"), (60, "1m"), (60.5, "2m"), (7_200, "120m"), (7_201, "3h"),
+        (172_800, "48h"), (172_801, "3d"),
+    ],
+)  # fmt: skip
+def test_time_that_is_left_is_rounded_up(seconds, text):
+    assert durations.within(timedelta(seconds=seconds)) == text

@@ -125,6 +125,41 @@ def test_queue_shows_places_in_their_order(world: World) -> None:
     assert any(line.startswith("note: places follow priority and time") for line in lines)
 
 
+@pytest.fixture
+def timed(tmp_path: Path) -> Iterator[World]:
+    """A queue whose quota is held for at most twenty years, and two that wait for it."""
+    store = Store(crds=crds.documents())
+    store.create(resources.NAMESPACES, make_namespace("ml"))
+    held = holding("w", "research", 2)
+    held["spec"]["maximumExecutionTimeSeconds"] = 20 * 365 * 86_400
+    said = ("WaitingForQuota", kueue.refusal(QuotaInUse(GPU, "a100", 2)))
+    with served(store, resources.BUILT_IN + resources.CUSTOM, tmp_path) as kubeconfig:
+        found = World(store, kubeconfig)
+        for document in (
+            make_flavor("a100"), queue("research", 2, 2, pending=2),
+            make_local_queue("research", "research"), held,
+        ):  # fmt: skip
+            found.add(document)
+        for priority, name in ((1, "soon"), (0, "late")):
+            made = never(name, *said, gpus=2)
+            made["spec"]["priority"] = priority
+            found.add(made)
+        yield found
+
+
+def test_queue_estimates_when_somebody_starts_and_says_on_what_that_depends(timed: World) -> None:
+    lines = timed.lines("queue", "research")
+    rows = [cells(line) for line in lines[1:] if "OWNER" in line or "ml/workload/" in line]
+    assert rows[0][:3] == ["PLACE", "STARTS", "ASKS"]
+    assert (rows[1][1], rows[1][2][-1]) == ("within", "d")
+    assert "within" not in rows[2]  # the first may run for ever
+    assert any(line.startswith("note: the column STARTS is an estimate") for line in lines)
+    (found,) = timed.told("queue", "research")["clusterQueues"]
+    starts = {one["workload"]: one["estimatedStart"] for one in found["waiting"]}
+    assert starts["soon"].startswith("204")
+    assert starts["late"] is None
+
+
 def test_queue_takes_a_local_queue_and_shows_all_without_a_name(world: World) -> None:
     assert world.lines("queue", "ml/research")[0] == "queue ml/research: 2 Workloads wait"
     assert world.lines("queue")[0] == "queue research: 2 Workloads wait"
@@ -280,8 +315,8 @@ TOO_BIG = kueue.refusal(QuotaTooSmall(GPU, "a100", 0, 64, 10))
 GUARDED = kueue.refusal(QuotaTooSmall(GPU, "a100", 0, 9, 8))
 
 
-def never(name: str, reason: str, message: str) -> Document:
-    made = waiting(name, "research", 1)
+def never(name: str, reason: str, message: str, gpus: int = 1) -> Document:
+    made = waiting(name, "research", gpus)
     made["status"]["conditions"] = [make_condition("QuotaReserved", "False", reason, message)]
     made["metadata"]["annotations"] = {names.REQUESTER: "bob"}
     return made

@@ -19,6 +19,7 @@ from admission.controller.queries import Answer, Counted, Reader
 from admission.gpu.inventory import GpuNode, NodeStock
 from admission.kube.errors import TransportError
 from admission.kube.resources import Resource
+from admission.objects import views
 from admission.objects.workload import Workload
 from admission.run import visibility
 from admission.run.visibility import FrontProxies, VisibilityApiServer
@@ -58,6 +59,12 @@ class Core:
         raise NotImplementedError
 
     def holders(self, queue: ClusterQueueName) -> tuple[ReservingWorkload, ...]:
+        raise NotImplementedError
+
+    def judged(self, key: WorkloadKey) -> Wait | None:
+        raise NotImplementedError
+
+    def queues_of(self, workload: Workload) -> tuple[views.Object | None, views.Object | None]:
         raise NotImplementedError
 
     def waits(self, keys: Any) -> tuple[Wait | None, ...]:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,8 +26,9 @@ from admission.gpu.nodes import NodeFacts
 from admission.kube.resources import Resource
 from admission.objects.usage_record import Account, Record
 from admission.run.pages import PageServer
+from admission.scheduling import podsets
 from admission.scheduling.decisions import Wait
-from admission.scheduling.model import ResourceQuota, Workload
+from admission.scheduling.model import PodSet, ResourceQuota, Workload
 from admission.scheduling.overview import (
     Amounts,
     CohortOverview,
@@ -34,8 +36,9 @@ from admission.scheduling.overview import (
     Overview,
     QueueOverview,
 )
-from admission.scheduling.pending import PendingSnapshot
+from admission.scheduling.pending import Pending, PendingSnapshot
 from admission.scheduling.reserving import ReservingWorkload
+from admission.scheduling.starts import Prospect, QuotaEnd
 from admission.scheduling.without_node import WithoutNode
 from admission.visibility.dashboard import app, sessions
 from tests.clocks import FakeClock
@@ -97,11 +100,12 @@ def cohort(name: str, parent: str = "", nominal: int = 0) -> CohortOverview:
     return CohortOverview(name=CohortName(name), parent=parent, quotas=quotas)
 
 
-def reserving(name: str, gpus: int, **more: Any) -> ReservingWorkload:
+def reserving(name: str, gpus: int, namespace: str = "ml", **more: Any) -> ReservingWorkload:
     """A Workload that holds quota."""
     return ReservingWorkload(
-        key=WorkloadKey("ml", name), uid=Uid(name), cluster_queue=ClusterQueueName("research"),
-        local_queue=LocalQueueKey("ml", "team"), priority=0, queue_us=0, usage=on("a100", gpus),
+        key=WorkloadKey(namespace, name), uid=Uid(name),
+        cluster_queue=ClusterQueueName("research"), local_queue=LocalQueueKey(namespace, "team"),
+        priority=0, queue_us=0, usage=on("a100", gpus),
         **{"reserved_us": 0, "evicted": False, "admitted": True, "ready": True, **more},
     )  # fmt: skip
 
@@ -223,6 +227,12 @@ class Known(Lines):
         self._stock: tuple[tuple[GpuNode, ...], tuple[NodeStock, ...]] = (), ()
         self.told: dict[WorkloadKey, Wait] = {}
         """Why some wait; the others wait for 8 GPUs."""
+        self.asked: dict[WorkloadKey, int] = {}
+        """GPUs that some ask for; it is not known of the others."""
+        self.ends: tuple[QuotaEnd, ...] = ()
+        """When quota is given back by time limits."""
+        self.run_us: dict[WorkloadKey, int] = {}
+        """For how long some may run; the others may for ever."""
         self.locals: tuple[LocalOverview, ...] = (
             LocalOverview(
                 key=LocalQueueKey("ml", "team"), cluster_queue=ClusterQueueName("research"),
@@ -245,7 +255,10 @@ class Known(Lines):
 
     def add_line(self, queue: str, *members: Workload) -> None:
         """Let Workloads wait in another queue."""
-        self._found = {**self._found, ClusterQueueName(queue): line(*members)}
+        found = line(*members)
+        self._found = {**self._found, ClusterQueueName(queue): found}
+        for member in members:
+            self._found[member.queue] = found
 
     def clear(self) -> None:
         """Let nobody wait."""
@@ -259,6 +272,15 @@ class Known(Lines):
 
     def holders(self, queue: ClusterQueueName) -> tuple[ReservingWorkload, ...]:
         return self.holding if queue == self.held_in else ()
+
+    def quota_ends(self, queues: tuple[ClusterQueueName, ...]) -> tuple[QuotaEnd, ...]:
+        return tuple(end for end in self.ends if end.cluster_queue in queues)
+
+    def prospects(self, keys: tuple[WorkloadKey, ...]) -> tuple[Prospect, ...]:
+        return tuple(
+            Prospect(run_us=self.run_us.get(key), wait=wait)
+            for key, wait in zip(keys, self.waits(keys), strict=True)
+        )
 
     def waits(self, keys: tuple[WorkloadKey, ...]) -> tuple[Wait | None, ...]:
         return tuple(
@@ -276,10 +298,18 @@ class Known(Lines):
 
     def pending(self) -> dict[ClusterQueueName, PendingSnapshot]:
         return {
-            key: found
+            key: replace(found, members=tuple(map(self._asking, found.members)))
             for key, found in self._found.items()
             if not isinstance(key, LocalQueueKey) and found.members
         }
+
+    def _asking(self, item: Pending) -> Pending:
+        """The same with what it asks for, as quota counts it."""
+        gpus = self.asked.get(item.workload.key)
+        if gpus is None:
+            return item
+        pods = PodSet(name=PodSetName("main"), requests={GPU: gpus})
+        return replace(item, demands=(podsets.demand_of(pods, 1),))
 
     def local_queues(self) -> tuple[LocalOverview, ...]:
         return self.locals

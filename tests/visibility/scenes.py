@@ -13,6 +13,7 @@ from admission.gpu.inventory import GpuNode
 from admission.scheduling.decisions import Wait
 from admission.scheduling.model import Workload
 from admission.scheduling.overview import LocalOverview, Overview, QueueOverview
+from admission.scheduling.starts import QuotaEnd
 from tests.visibility import dashboards
 from tests.visibility.builders import waiting
 from tests.visibility.dashboards import GPU, Dashboard, ago, everything, on
@@ -50,6 +51,14 @@ def _wait(board: Dashboard, one: Workload, queue: str, shortage: Shortage) -> No
         workload=one.key, cluster_queue=ClusterQueueName(queue),
         why=NoFlavor(reason, (RefusedPodSet("main", (refusal,)),)),
         requests=((PodSetName("main"), {GPU: shortage.requested}),), shortages=(shortage,),
+    )  # fmt: skip
+    board.known.asked[one.key] = shortage.requested
+
+
+def _end(queue: str, gpus: int, hours: int) -> QuotaEnd:
+    return QuotaEnd(
+        cluster_queue=ClusterQueueName(queue), usage=tuple(on("a100", gpus).items()),
+        at_us=ago(-hours),
     )  # fmt: skip
 
 
@@ -103,10 +112,11 @@ def small() -> Dashboard:
         (dashboards.cohort("research"),),
     )
     board.known.holding = (
-        dashboards.reserving("job-asr-7", 6, reserved_us=ago(30)),
-        dashboards.reserving("job-old", 3, reserved_us=ago(70), evicted=True),
+        dashboards.reserving("job-asr-7", 6, "speech", reserved_us=ago(30)),
+        dashboards.reserving("job-old", 3, "speech", reserved_us=ago(70), evicted=True),
     )  # fmt: skip
     board.known.held_in = "speech"
+    board.known.ends = (_end("serving", 4, 3), _end("speech", 6, 20))
     board.known.locals = (
         LocalOverview(
             key=LocalQueueKey("speech", "default"), cluster_queue=ClusterQueueName("speech"),
@@ -169,7 +179,8 @@ def large() -> Dashboard:
         tuple(queues), tuple(dashboards.cohort(f"cohort-{n}") for n in range(9))
     )
     board.known.holding = tuple(
-        dashboards.reserving(f"job-{at}", 8 - at % 8, reserved_us=ago(at)) for at in range(18)
+        dashboards.reserving(f"job-{at}", 8 - at % 8, "ns-0006", reserved_us=ago(at))
+        for at in range(18)
     )
     board.known.held_in = "team-0006"
     board.known.locals = tuple(

@@ -8,7 +8,14 @@ from admission.base.conditions import Text
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.gpu import catalogue
 from admission.scheduling.overview import LocalOverview, Overview
-from admission.visibility.dashboard import app, gpu_map, sessions, streams, waiting_rows
+from admission.visibility.dashboard import (
+    app,
+    gpu_map,
+    overview_page,
+    sessions,
+    streams,
+    waiting_rows,
+)
 from tests.visibility import dashboards
 from tests.visibility.builders import waiting
 from tests.visibility.dashboards import TOKEN, Dashboard, everything
@@ -154,12 +161,12 @@ def test_numbers_about_nodes_are_unknown_to_those_who_may_not_list_nodes(board):
         return dict(found)
 
     known = numbers(board.text("/"))
-    assert known["Largest hole"] == "1"
+    assert known["Free on one node"] == "1"
     assert known["Sick"] == "1"
     assert known["Held without a node"] == "5"
     text = Dashboard("list clusterqueues").sign_in().text("/")
     unknown = numbers(text)
-    assert {unknown[one] for one in ("Largest hole", "Sick")} == {"?"}
+    assert {unknown[one] for one in ("Free on one node", "Sick")} == {"?"}
     assert unknown["Held without a node"] == "5"
     assert "needs the right to list nodes" in text
 
@@ -202,7 +209,7 @@ def test_another_resource_than_gpus_is_shown_on_request(board, asked):
     text = board.text(f"/?resource={asked}")
     assert ("9 of 64 cpu allocated" in text) is (asked == "cpu")
     assert ("3 of 8 GPUs allocated" in text) is (asked != "cpu")
-    assert "Largest hole" not in text or asked != "cpu"
+    assert "Free on one node" not in text or asked != "cpu"
 
 
 def test_a_week_of_gpu_time_is_shown_to_those_who_may_read_the_records(board):
@@ -441,3 +448,16 @@ def test_a_stream_ends_by_itself(board):
 
 def test_a_stream_needs_a_caller():
     assert Dashboard(*everything()).client.get("/changes").status_code == 303
+
+
+def test_beside_one_that_never_starts_page_1_names_who_waits_longest_of_those_that_can():
+    row = waiting_rows.WaitingRow
+    never, hidden = row(key=WorkloadKey("ml", "huge"), never=True), row(key=None)
+    first, second = row(key=WorkloadKey("ml", "a")), row(key=WorkloadKey("ml", "b"))
+    for rows, said in (
+        ([never, hidden, first, second], first),
+        ([first, never, second], None),
+        ([never], None),
+        ([], None),
+    ):
+        assert overview_page.first_that_starts(rows) is said

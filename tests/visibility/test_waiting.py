@@ -73,7 +73,7 @@ def test_what_waits_for_a_flavor_that_was_not_tried_last_may_still_start(
 
 
 def test_the_document_says_the_same() -> None:
-    found = waiting_lists.document([waiting_lists.of(READ, "prod")], ["something"])
+    found = waiting_lists.document([waiting_lists.of(READ, "prod")], {}, ["something"])
     (told,) = found["clusterQueues"]
     assert (found["kind"], found["missing"]) == ("WaitingWorkloads", ["something"])
     (one,) = told["waiting"]

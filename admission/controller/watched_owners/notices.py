@@ -30,7 +30,7 @@ from admission.controller.writing.api_requests import (
 )
 from admission.controller.writing.work_queue import WorkQueue
 from admission.kube import resources
-from admission.objects import condition_list, run_times, views
+from admission.objects import condition_list, execution_times, run_times, views
 from admission.objects.workload import Workload
 from admission.owners import lifecycle
 from admission.owners import pod as pod_owner
@@ -99,7 +99,9 @@ class Notices:
             workload.metadata,
         )
         end = clocks.from_wire(evicted.last_transition_time) + timedelta(microseconds=seconds)
-        limit = times.execution_end(workload, times.run_limit(workload, cluster, local))
+        limit = execution_times.execution_end(
+            workload, execution_times.run_limit(workload, cluster, local)
+        )
         end = end if limit is None else min(end, limit)
         return end if end > self._clock.now() else None
 

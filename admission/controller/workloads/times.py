@@ -1,9 +1,8 @@
 """Times and durations from the conditions of a Workload, to the second."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from admission.base import clock, conditions
-from admission.objects import run_times, views
 from admission.objects.workload import Workload
 
 
@@ -37,26 +36,3 @@ def seconds_true(workload: Workload, kind: str, now: datetime) -> float:
     """Return for how long a condition has been True; 0 where it is not."""
     began = moment(workload, kind)
     return 0.0 if began is None else max(0.0, (now - began).total_seconds())
-
-
-def run_limit(
-    workload: Workload, cluster_queue: views.Object | None, local_queue: views.Object | None
-) -> run_times.Limit | None:
-    """Return how long a Workload may run, by its spec or by its queues; None for ever."""
-    return run_times.limit(
-        workload.spec.maximum_execution_time_seconds,
-        None if cluster_queue is None else cluster_queue.metadata,
-        None if local_queue is None else local_queue.metadata,
-    )
-
-
-def execution_end(workload: Workload, limit: run_times.Limit | None) -> datetime | None:
-    """Return when the maximum execution time ends.
-
-    Return None without a limit or while it does not run.
-    """
-    began = moment(workload, conditions.ADMITTED)
-    if limit is None or began is None:
-        return None
-    past = workload.status.accumulated_past_execution_time_seconds or 0
-    return began + timedelta(microseconds=limit.microseconds, seconds=-past)

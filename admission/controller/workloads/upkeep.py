@@ -23,7 +23,7 @@ from admission.controller.workloads.rules import (
     target,
 )
 from admission.controller.writing.api_requests import WritePurpose
-from admission.objects import condition_list, run_times, views
+from admission.objects import condition_list, execution_times, run_times, views
 from admission.objects.workload import Workload
 from admission.reasons import kueue, ours
 
@@ -295,7 +295,7 @@ def _obey_queues(workload: Workload, around: WorkloadContext) -> WorkloadChange 
 def _limit_execution(workload: Workload, around: WorkloadContext) -> WorkloadChange | None:
     """A Workload that ran for its maximum time is deactivated."""
     limit = _limit_of(workload, around)
-    end = times.execution_end(workload, limit)
+    end = execution_times.execution_end(workload, limit)
     if limit is None or end is None or end > around.now or not is_settled(workload):
         return None
     time, said_by = f"{limit.microseconds // run_times.SECOND_US}s", ""
@@ -389,12 +389,12 @@ def _requeue_at(workload: Workload) -> datetime | None:
 
 def _limit_of(workload: Workload, around: WorkloadContext) -> run_times.Limit | None:
     """Return how long a Workload may run, by its spec or by its queues; None for ever."""
-    return times.run_limit(workload, around.cluster_queue, around.local_queue)
+    return execution_times.run_limit(workload, around.cluster_queue, around.local_queue)
 
 
 def _execution_end(workload: Workload, around: WorkloadContext) -> datetime | None:
     """Return when the maximum execution time ends; None for never."""
-    return times.execution_end(workload, _limit_of(workload, around))
+    return execution_times.execution_end(workload, _limit_of(workload, around))
 
 
 def _requeue(workload: Workload, text: Text, now: datetime) -> WorkloadChange:

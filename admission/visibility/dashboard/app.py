@@ -15,7 +15,7 @@ from admission.gpu.catalogue import Catalogue
 from admission.kube.errors import KubeError
 from admission.visibility import statuses
 from admission.visibility.callers import Reviews
-from admission.visibility.dashboard import pages, sessions
+from admission.visibility.dashboard import pages, sessions, words
 from admission.visibility.dashboard.pages import NO_ANSWER, Pages
 from admission.visibility.dashboard.sessions import Sessions
 from admission.visibility.dashboard.source import Source
@@ -62,6 +62,7 @@ def create_app(
     app = flask.Flask("gpu-admission-dashboard", root_path=_folder())
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters["moment"] = _moment
+    app.jinja_env.filters["level"] = words.level
     app.jinja_env.filters["count"] = "{:,}".format
     app.jinja_env.filters["ago"] = lambda at: pages.ago(at, clock, clocks.from_wire)
     app.jinja_env.globals["with_parameters"] = pages.with_parameters

@@ -159,7 +159,7 @@ def _of_gpus(total: Total, stock: Sequence[NodeStock] | None) -> Iterable[Tile]:
 def _of_nodes(total: Total, stock: Sequence[NodeStock] | None) -> Iterable[Tile]:
     if stock is None:
         note = "needs the right to list nodes"
-        yield Tile(label="Largest hole", value=_UNKNOWN, note=note)
+        yield Tile(label="Free on one node", value=_UNKNOWN, note=note)
         yield Tile(label="Sick", value=_UNKNOWN, note=note)
         return
     resource = total.resource
@@ -167,9 +167,9 @@ def _of_nodes(total: Total, stock: Sequence[NodeStock] | None) -> Iterable[Tile]
     best = max(stock, key=lambda one: one.free.get(resource, 0), default=None)
     hole = 0 if best is None else best.free.get(resource, 0)
     yield Tile(
-        label="Largest hole",
+        label="Free on one node",
         value=_say(total, hole),
-        unit="on one node",
+        unit="at most",
         note=f"{_say(total, free)} free on all nodes",
     )
     sick = sum(one.sick.get(resource, 0) for one in stock)
@@ -193,6 +193,19 @@ def headline(total: Total, waiting: int, first: WaitingRow | None) -> str:
         return f"{full}; nobody waits."
     what = "Workload waits" if waiting == 1 else "Workloads wait"
     return f"{full}; {waiting:,} {what}{', the longest for ' + first.age if first else ''}."
+
+
+def first_that_starts(rows: Iterable[WaitingRow]) -> WaitingRow | None:
+    """Return the first that the caller may see and that can start, where one before it never does.
+
+    None where the first one can start.
+    """
+    is_after = False
+    for row in rows:
+        if row.key is not None and not row.never:
+            return row if is_after else None
+        is_after = is_after or row.never
+    return None
 
 
 def queue_rows(use: Use, resource: str) -> list[QueueUse]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import flask
 
 from admission.base import durations, logs
-from admission.base.clock import Clock
+from admission.base.clock import Clock, to_wire
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.gpu.catalogue import Catalogue
 from admission.kube import resources
@@ -18,7 +18,7 @@ from admission.kube.errors import KubeError
 from admission.scheduling.overview import Overview
 from admission.scheduling.pending import PendingSnapshot
 from admission.scheduling.reserving import ReservingWorkload
-from admission.visibility import lists, owning, quota_use, statuses
+from admission.visibility import estimates, lists, owning, quota_use, statuses
 from admission.visibility.dashboard import (
     gpu_map,
     node_map,
@@ -81,20 +81,19 @@ class Pages:
             waiters = waiting_rows.in_order(lines)
             found = self._matching(viewer, waiters, text)
             cut = _cut(found, overview_page.ROWS)
-            rows = self._rows(viewer, cut["rows"], lines)
+            rows = self._rows(viewer, [*waiters[:1], *cut["rows"]], lines)
+            first = rows.pop(0) if rows else None
             queues = overview_page.queue_rows(use, resource)
             if text:
                 queues = overview_page.matching(queues, text, {one.queue for one in found})
             shown = _cut(queues, overview_page.QUEUES, "queues")
             stock = self._source.stock() if viewer.may("list", resources.NODES) else None
-            first = self._rows(viewer, waiters[:1], lines)
             return self._page(
                 "overview.html",
-                headline=overview_page.headline(total, len(waiters), first[0] if first else None),
-                first=first[0] if first else None,
-                tiles=overview_page.tiles(
-                    total, len(waiters), first[0].age if first else "", stock
-                ),
+                headline=overview_page.headline(total, len(waiters), first),
+                first=first,
+                then=None if text else overview_page.first_that_starts(rows),
+                tiles=overview_page.tiles(total, len(waiters), first.age if first else "", stock),
                 choices=overview_page.choices(use),
                 resource=resource,
                 unit=words.unit(resource),
@@ -148,7 +147,10 @@ class Pages:
         def may_see(namespace: str) -> bool:
             return viewer.may_list(resources.WORKLOADS, namespace)
 
-        return waiting_rows.rows(shown, lines, self._source, may_see, self._clock.now())
+        now = self._clock.now()
+        queues = {one.queue for one in shown if may_see(one.key.namespace)}
+        starts = estimates.of_source(self._source, queues, now)
+        return waiting_rows.rows(shown, lines, self._source, may_see, starts, now)
 
     def quota(self) -> str:
         """Return the tree of cohorts and queues."""
@@ -220,6 +222,9 @@ class Pages:
             user = owning.requester_of(found.metadata)
             admission = found.status.admission
             verdict, never = waiting_rows.said(wait, found)
+            now = self._clock.now()
+            queues = () if wait is None else (wait.cluster_queue,)
+            start = estimates.of_source(self._source, queues, now).get(key)
             waits = wait is not None or found.is_pending()
             return self._page(
                 "workload.html",
@@ -231,6 +236,8 @@ class Pages:
                 place=place,
                 user="" if user == owning.UNKNOWN else user,
                 since="" if line is None else waiting_rows.since(line, key),
+                start="" if start is None else to_wire(start),
+                start_within="" if start is None else durations.within(start - now),
                 asks="" if wait is None else waiting_rows.asked(wait),
                 why=verdict if waits else "",
                 never=never and waits,

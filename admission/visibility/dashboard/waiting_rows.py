@@ -14,6 +14,7 @@ from admission.scheduling.decisions import Wait
 from admission.scheduling.pending import Pending, PendingSnapshot
 from admission.visibility import owning
 from admission.visibility.dashboard import words
+from admission.visibility.estimates import Starts
 
 _NEVER: Final = catalogue.NEVER_STARTS
 _HOLDERS: Final = 3
@@ -62,6 +63,9 @@ class WaitingRow:
         verdict: why it waits, without who holds the rest.
         held_by: ClusterQueues that hold what it needs, with how much, largest first.
         never: whether it never starts as it is.
+        starts: when it starts, estimated from time limits, RFC 3339; empty where that is not
+            known.
+        starts_within: how long that is from now.
     """
 
     key: WorkloadKey | None
@@ -76,6 +80,8 @@ class WaitingRow:
     verdict: str = ""
     held_by: tuple[tuple[str, str], ...] = ()
     never: bool = False
+    starts: str = ""
+    starts_within: str = ""
 
 
 class Lookup(Protocol):
@@ -101,6 +107,7 @@ def rows(
     lines: Mapping[ClusterQueueName, PendingSnapshot],
     source: Lookup,
     may_see: Callable[[str], bool],
+    starts: Starts,
     now: datetime,
 ) -> list[WaitingRow]:
     """Return the rows of a page.
@@ -110,13 +117,14 @@ def rows(
         lines: who waits, by ClusterQueue.
         source: where more is known.
         may_see: whether the caller may see the Workloads of a namespace.
+        starts: estimates of when they start.
         now: the present.
     """
     places = _places(shown, lines)
     keys = tuple(one.key for one in shown)
     known = zip(shown, source.workloads(keys), source.waits(keys), strict=True)
     return [
-        _row(one, places[one.key], view, wait, now)
+        _row(one, places[one.key], view, wait, starts.get(one.key), now)
         if may_see(one.key.namespace)
         else WaitingRow(key=None, queue=one.queue)
         for one, view, wait in known
@@ -148,7 +156,12 @@ def _to_wire(moment_us: int) -> str:
 
 
 def _row(
-    one: Waiter, place: int, view: Workload | None, wait: Wait | None, now: datetime
+    one: Waiter,
+    place: int,
+    view: Workload | None,
+    wait: Wait | None,
+    start: datetime | None,
+    now: datetime,
 ) -> WaitingRow:
     work = one.item.workload
     since = datetime.fromtimestamp(one.item.queue_us // 1_000_000, UTC)
@@ -167,6 +180,8 @@ def _row(
         verdict=verdict,
         held_by=holders(wait),
         never=never,
+        starts="" if start is None else clock.to_wire(start),
+        starts_within="" if start is None else durations.within(start - now),
     )
 
 

@@ -36,3 +36,8 @@ def unit(resource: str) -> str:
 def short(resource: str) -> str:
     """Return the name of a resource as people say it."""
     return "GPU" if resource == names.GPU_RESOURCE else resource.rpartition("/")[2]
+
+
+def level(label: str) -> str:
+    """Return the name of a label of nodes as people say it: ``zone``, ``product``."""
+    return label.rpartition("/")[2].rpartition(".")[2]

@@ -75,7 +75,18 @@ function age(seconds) {
   return Math.floor(seconds / 86400) + "d";
 }
 
+// Time that is left is rounded up, so that it never says less than there is.
+function within(seconds) {
+  for (const [unit, size, until] of [["m", 60, 7200], ["h", 3600, 172800]])
+    if (seconds <= until) return Math.ceil(seconds / size) + unit;
+  return Math.ceil(seconds / 86400) + "d";
+}
+
 setInterval(() => {
+  for (const one of document.querySelectorAll("time.until")) {
+    const seconds = Math.ceil((Date.parse(one.dateTime) - Date.now()) / 1000);
+    if (seconds > 0) one.textContent = within(seconds);
+  }
   for (const one of document.querySelectorAll("time.ago")) {
     const seconds = Math.floor((Date.now() - Date.parse(one.dateTime)) / 1000);
     if (seconds >= 0) one.textContent = age(seconds);
