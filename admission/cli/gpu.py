@@ -9,14 +9,14 @@ from typing import Any
 import click
 import rich.table
 
+from admission.admin import gpuconfigs
+from admission.admin.gpuconfigs import CheckedDocument
 from admission.base import names
 from admission.cli import options, output
 from admission.config import reading
 from admission.gpu import names as profile_names
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.products import Cost, Product, Profile
-from admission.run import gpuconfigs
-from admission.run.gpuconfigs import CheckedDocument
 
 _config_option = click.option(
     "--config",

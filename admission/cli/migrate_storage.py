@@ -4,8 +4,8 @@ from typing import Final
 
 import click
 
+from admission.admin import storage
 from admission.cli import clusters, tables
-from admission.install import storage
 from admission.run.connection import ApiServerTarget
 
 _ADVICE: Final = (

@@ -5,6 +5,10 @@ from typing import Final
 
 import click
 
+from admission.answers import owning, quota_use, waiting
+from admission.answers.cluster import Read
+from admission.answers.subjects import similar
+from admission.answers.waiting import Place, Queue
 from admission.base import quantity
 from admission.base.answers import ErrorCode
 from admission.base.clock import SystemClock
@@ -12,10 +16,6 @@ from admission.cli import asking, clusters, named, output, tables
 from admission.cli.asking import QueriedCluster
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import TableColumn
-from admission.visibility import owning, quota_use, waiting
-from admission.visibility.cluster import Read
-from admission.visibility.subjects import similar
-from admission.visibility.waiting import Place, Queue
 
 _STARTS: Final = "STARTS"
 _COLUMNS: Final = (

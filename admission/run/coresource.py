@@ -11,7 +11,7 @@ from admission.scheduling.decisions import Wait
 from admission.scheduling.overview import LocalOverview, Overview
 from admission.scheduling.pending import PendingSnapshot
 from admission.scheduling.reserving import ReservingWorkload
-from admission.visibility import statuses
+from admission.serve import statuses
 
 _ANSWER_SECONDS: Final = 5.0
 _SLICE: Final = 1_000
