@@ -90,8 +90,8 @@ def create_app(
 class _Gate:
     """Lets callers in and out, and says why a page is not shown."""
 
-    def __init__(self, known: Sessions, *, is_secure: bool) -> None:
-        self._sessions = known
+    def __init__(self, sessions: Sessions, *, is_secure: bool) -> None:
+        self._sessions = sessions
         self._is_secure = is_secure
         self._log = logs.get("dashboard")
 
@@ -119,7 +119,7 @@ class _Gate:
     def sign_in(self) -> Any:
         """Puts a token that is good into a cookie."""
         token = flask.request.form.get("token", "").strip()
-        if not token.isascii() or any(one.isspace() for one in token):
+        if not token.isascii() or any(character.isspace() for character in token):
             token = ""
         problem = ""
         if len(token) > sessions.LONGEST_TOKEN:
@@ -129,11 +129,11 @@ class _Gate:
             )
         else:
             try:
-                known = self._sessions.owner(f"Bearer {token}")
+                owner = self._sessions.owner(f"Bearer {token}")
             except KubeError as error:
                 self._log.warning("caller not checked", error=str(error))
-                known, problem = None, NO_ANSWER
-            if known is None:
+                owner, problem = None, NO_ANSWER
+            if owner is None:
                 problem = problem or "The API server does not accept this token."
         if problem:
             text = flask.render_template("login.html", problem=problem)
@@ -161,9 +161,9 @@ class _Gate:
     def failed(self, error: HTTPException) -> flask.Response:
         """Return the page of an address that does not exist, or of a failure."""
         code = error.code or int(HTTPStatus.INTERNAL_SERVER_ERROR)
-        known = code < HTTPStatus.INTERNAL_SERVER_ERROR
+        is_client_error = code < HTTPStatus.INTERNAL_SERVER_ERROR
         return self._problem(
-            code, "There is no such page." if known else "See the log of the controller."
+            code, "There is no such page." if is_client_error else "See the log of the controller."
         )
 
     def _problem(self, code: int, text: str) -> flask.Response:

@@ -62,12 +62,12 @@ class Awaited:
     text: str
 
 
-def awaited(resource: str, value: int, scale: int, most: int = FULL) -> Awaited:
+def awaited(resource: str, value: int, scale: int, limit: int = FULL) -> Awaited:
     """Return what those that wait ask for, on the scale of the bars and no wider than ``most``."""
     amount_ = _say(FlavorResource(FlavorName(""), ResourceName(resource)), value)
     return Awaited(
         resource=short(resource),
-        width=max(2, min(_width(value, scale), most - 2)),
+        width=max(2, min(_width(value, scale), limit - 2)),
         asked=amount_,
         text=f"those that wait ask for {amount_} {short(resource)}",
     )
@@ -96,20 +96,20 @@ def make(
     is_endless = nominal == amount.UNLIMITED
     beyond = 0 if is_endless else max(0, used - nominal)
     beyond = beyond if borrowed is None else borrowed
-    own = used - beyond
-    told = [f"{_say(pair, used)} of {_say(pair, nominal)} used"]
-    told += [f"{_say(pair, beyond)} of it borrowed"] if beyond else []
-    told += [f"{_say(pair, leaving)} about to be given back"] if leaving else []
-    told += [f"{_say(pair, missing)} do not exist"] if missing else []
-    what = " ".join(filter(None, (pair.flavor, short(pair.resource))))
+    within_nominal = used - beyond
+    texts = [f"{_say(pair, used)} of {_say(pair, nominal)} used"]
+    texts += [f"{_say(pair, beyond)} of it borrowed"] if beyond else []
+    texts += [f"{_say(pair, leaving)} about to be given back"] if leaving else []
+    texts += [f"{_say(pair, missing)} do not exist"] if missing else []
+    title = " ".join(filter(None, (pair.flavor, short(pair.resource))))
     return Bar(
         flavor=pair.flavor,
         resource=short(pair.resource),
-        own=_width(own, scale),
-        borrowed=_width(used, scale) - _width(own, scale),
+        own=_width(within_nominal, scale),
+        borrowed=_width(used, scale) - _width(within_nominal, scale),
         leaving=_width(min(leaving, used), scale),
         mark=None if is_endless else _width(nominal, scale),
-        text=f"{what}: " + ", ".join(told),
+        text=f"{title}: " + ", ".join(texts),
         used=_say(pair, used),
         nominal=_say(pair, nominal),
         missing=_say(pair, missing) if missing else "",
@@ -118,7 +118,7 @@ def make(
 
 def scale_of(amounts: Iterable[int]) -> int:
     """Return the largest finite amount, 1 at least."""
-    return max((one for one in amounts if one != amount.UNLIMITED), default=0) or 1
+    return max((value for value in amounts if value != amount.UNLIMITED), default=0) or 1
 
 
 def short(resource: str) -> str:

@@ -52,9 +52,9 @@ class Part:
     @property
     def text(self) -> str:
         """The text for people who do not see the map."""
-        who = {_FREE: "free", _HELD: "held", _OUTSIDE: "held outside of quota"}[self.state]
-        by = f" by {self.holder}" if self.holder else ""
-        return f"{self.label}: {who}{by}{', sick' if self.sick else ''}"
+        state_text = {_FREE: "free", _HELD: "held", _OUTSIDE: "held outside of quota"}[self.state]
+        by_holder = f" by {self.holder}" if self.holder else ""
+        return f"{self.label}: {state_text}{by_holder}{', sick' if self.sick else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ def of(node: GpuNode, catalogue: Catalogue, name_of: Namer) -> NodeMap:
         profile = shape.profile if resource.startswith(names.GPU_RESOURCE) else ""
         profile = profile or nodes.profile_of(resource)
         if profile:
-            cut += [replace(one, label=profile) for one in parts]
+            cut += [replace(part, label=profile) for part in parts]
         else:
             whole += _grouped(parts, shape.divisor(resource))
     cards = [*whole, *_packed(cut, shape)]
@@ -122,7 +122,7 @@ def of(node: GpuNode, catalogue: Catalogue, name_of: Namer) -> NodeMap:
         cards=tuple(cards[:MOST_CARDS]),
         more=max(0, len(cards) - MOST_CARDS),
         reasons=node.part.reasons,
-        free=sum(one.state == _FREE and not one.sick for one in every),
+        free=sum(part.state == _FREE and not part.sick for part in every),
         total=len(every),
         is_cut=len(cut) > 1,
     )
@@ -134,21 +134,26 @@ def _devices(node: GpuNode) -> dict[str, int]:
         return dict(node.facts.published.most(with_sick=True))
     offered = (node.facts.capacity, node.facts.allocatable)
     return {
-        name: most
-        for name in {name for one in offered for name in one if resources.is_device(name)}
-        if (most := max(one.get(name, 0) for one in offered))
+        name: largest
+        for name in {
+            name
+            for devices_offered in offered
+            for name in devices_offered
+            if resources.is_device(name)
+        }
+        if (largest := max(devices_offered.get(name, 0) for devices_offered in offered))
     }
 
 
 def _states(node: GpuNode, resource: str, amount: int, name_of: Namer) -> list[Part]:
     """Return a part for each device: those that are held first, those that are sick last."""
     healthy = node.part.units.get(resource, 0)
-    held = list(_held(node, resource, name_of))[:amount]
-    held += [(_FREE, "")] * (amount - len(held))
+    states = list(_held(node, resource, name_of))[:amount]
+    states += [(_FREE, "")] * (amount - len(states))
     label = bars.short(resource)
     return [
         Part(label=label, start=1, span=1, state=state, sick=number >= healthy, holder=holder)
-        for number, (state, holder) in enumerate(held)
+        for number, (state, holder) in enumerate(states)
     ]
 
 
@@ -165,13 +170,13 @@ def _grouped(parts: Sequence[Part], shares: int) -> list[Card]:
     """Return cards of as many parts as a GPU has shares; of more than eight only how many."""
     cards = []
     for first in range(0, len(parts), max(1, shares)):
-        own = parts[first : first + max(1, shares)]
-        if len(own) > _MOST_PARTS:
-            taken = sum(one.state != _FREE for one in own)
-            label = f"{own[0].label}: {taken} of {len(own)} shares held"
+        group = parts[first : first + max(1, shares)]
+        if len(group) > _MOST_PARTS:
+            taken = sum(part.state != _FREE for part in group)
+            label = f"{group[0].label}: {taken} of {len(group)} shares held"
             state = _HELD if taken else _FREE
-            own = [Part(label=label, start=1, span=1, state=state, sick=own[0].sick)]
-        placed = tuple(replace(one, start=number + 1) for number, one in enumerate(own))
+            group = [Part(label=label, start=1, span=1, state=state, sick=group[0].sick)]
+        placed = tuple(replace(part, start=number + 1) for number, part in enumerate(group))
         cards.append(Card(units=len(placed), parts=placed))
     return cards
 
@@ -179,37 +184,39 @@ def _grouped(parts: Sequence[Part], shares: int) -> list[Card]:
 def _packed(parts: Sequence[Part], shape: Layout) -> list[Card]:
     """Return cards on which instances sit where they may; the largest are placed first."""
     product = shape.product
-    known = [one for one in parts if product is not None and product.find(one.label) is not None]
-    rest = [one for one in parts if one not in known]
+    placeable = [
+        part for part in parts if product is not None and product.find(part.label) is not None
+    ]
+    rest = [part for part in parts if part not in placeable]
     cards: list[tuple[list[Part], set[int]]] = []
-    for part in sorted(known, key=lambda one: (-_size(product, one.label), one.label)):
+    for part in sorted(placeable, key=lambda part: (-_size(product, part.label), part.label)):
         _place(part, product, cards)
     drawn = [
-        Card(units=product.axis, parts=tuple(sorted(own, key=lambda one: one.start)))
-        for own, _ in cards
+        Card(units=product.axis, parts=tuple(sorted(card_parts, key=lambda part: part.start)))
+        for card_parts, _ in cards
         if product is not None
     ]
     for first in range(0, len(rest), _MOST_PARTS):
-        own = rest[first : first + _MOST_PARTS]
-        placed = tuple(replace(one, start=number + 1) for number, one in enumerate(own))
+        group = rest[first : first + _MOST_PARTS]
+        placed = tuple(replace(part, start=number + 1) for number, part in enumerate(group))
         drawn.append(Card(units=len(placed), parts=placed))
     return drawn
 
 
 def _size(product: Product | None, label: str) -> int:
-    found = None if product is None else product.find(label)
-    return 0 if found is None else found.size
+    profile_found = None if product is None else product.find(label)
+    return 0 if profile_found is None else profile_found.size
 
 
 def _place(part: Part, product: Product | None, cards: list[tuple[list[Part], set[int]]]) -> None:
     profile = None if product is None else product.find(part.label)
     assert profile is not None
-    for own, taken in (*cards, ([], set())):
+    for card_parts, taken in (*cards, ([], set())):
         for start in profile.starts:
-            wanted = set(range(start, start + profile.size))
-            if not wanted & taken:
-                if not own:
-                    cards.append((own, taken))
-                own.append(replace(part, start=start + 1, span=profile.size))
-                taken.update(wanted)
+            units = set(range(start, start + profile.size))
+            if not units & taken:
+                if not card_parts:
+                    cards.append((card_parts, taken))
+                card_parts.append(replace(part, start=start + 1, span=profile.size))
+                taken.update(units)
                 return

@@ -110,14 +110,14 @@ class Group:
 
 def levels(stock: Iterable[NodeStock]) -> list[str]:
     """Return the labels by which these nodes can be grouped."""
-    there = {key for one in stock for key in one.labels}
-    return [key for key in _LEVELS if key in there]
+    keys = {key for node in stock for key in node.labels}
+    return [key for key in _LEVELS if key in keys]
 
 
 def default_level(stock: Sequence[NodeStock], labels: Sequence[str]) -> str:
     """Return the first label whose groups can all be drawn, else the first."""
     for label in labels:
-        sizes = Counter(value_of(one, label) for one in stock)
+        sizes = Counter(value_of(node, label) for node in stock)
         if max(sizes.values(), default=0) <= PAGE:
             return label
     return labels[0]
@@ -131,10 +131,10 @@ def value_of(node: NodeStock, label: str) -> str:
 def matching(stock: Iterable[NodeStock], text: str) -> list[NodeStock]:
     """Return the nodes whose name, or whose value of a label of `levels`, has a text."""
     return [
-        one
-        for one in stock
-        if text in one.name.lower()
-        or any(text in one.labels.get(key, "").lower() for key in _LEVELS)
+        node
+        for node in stock
+        if text in node.name.lower()
+        or any(text in node.labels.get(key, "").lower() for key in _LEVELS)
     ]
 
 
@@ -149,24 +149,27 @@ def groups(
         drawn: nodes to draw, by name.
     """
     members: dict[str, list[NodeStock]] = {}
-    for one in stock:
-        members.setdefault(value_of(one, label), []).append(one)
-    return tuple(_group(value, own, drawn) for value, own in sorted(members.items()))
+    for node in stock:
+        members.setdefault(value_of(node, label), []).append(node)
+    return tuple(
+        _group(value, members_of_group, drawn)
+        for value, members_of_group in sorted(members.items())
+    )
 
 
-def _group(value: str, own: Sequence[NodeStock], drawn: Mapping[str, MapNode]) -> Group:
-    healthy = sum(_devices(one.healthy) for one in own)
-    free = [_devices(one.free) for one in own]
-    sick = sum(_devices(one.sick) for one in own)
+def _group(value: str, nodes: Sequence[NodeStock], drawn: Mapping[str, MapNode]) -> Group:
+    healthy = sum(_devices(node.healthy) for node in nodes)
+    free = [_devices(node.free) for node in nodes]
+    sick = sum(_devices(node.sick) for node in nodes)
     return Group(
         value=value,
-        nodes=len(own),
+        nodes=len(nodes),
         total=healthy + sick,
         held=healthy - sum(free),
         sick=sick,
         free=sum(free),
         hole=max(free, default=0),
-        drawn=tuple(drawn[one.name] for one in own if one.name in drawn),
+        drawn=tuple(drawn[node.name] for node in nodes if node.name in drawn),
     )
 
 
@@ -176,12 +179,12 @@ def _devices(amounts: Mapping[str, int]) -> int:
 
 def held_by_queue(nodes: Iterable[GpuNode]) -> dict[str, int]:
     """Return how many devices pods of each ClusterQueue hold on some nodes."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for node in nodes:
         for pod in node.pods:
             if pod.queue:
-                found[pod.queue] = found.get(pod.queue, 0) + _devices(pod.amounts)
-    return found
+                counts[pod.queue] = counts.get(pod.queue, 0) + _devices(pod.amounts)
+    return counts
 
 
 def draw(node: GpuNode, stock: NodeStock, colours: Mapping[str, str]) -> MapNode:
@@ -199,37 +202,41 @@ def draw(node: GpuNode, stock: NodeStock, colours: Mapping[str, str]) -> MapNode
     )
     offered.sort(key=lambda name: name != names.GPU_RESOURCE)
     strips = tuple(_strip(node, stock, name, colours) for name in offered)
-    told = [f"{one.label}: {', '.join(cells.text for cells in one.cells)}" for one in strips]
+    texts = [
+        f"{strip.label}: {', '.join(cells.text for cells in strip.cells)}" for strip in strips
+    ]
     return MapNode(
         name=stock.name,
         strips=strips,
-        text=f"{stock.name}. {'; '.join(told) or 'no GPUs'}",
+        text=f"{stock.name}. {'; '.join(texts) or 'no GPUs'}",
         is_sick=any(stock.sick.values()),
     )
 
 
 def _strip(node: GpuNode, stock: NodeStock, resource: str, colours: Mapping[str, str]) -> Strip:
-    held: dict[tuple[str, str], int] = {}
+    holders_counted: dict[tuple[str, str], int] = {}
     for pod in node.pods:
         count = pod.amounts.get(resource, 0)
         if count:
             shade = _OUTSIDE if pod.outside else colours.get(pod.queue, _HELD)
-            said = "held outside of quota" if pod.outside else pod.queue or "held"
-            held[shade, said] = held.get((shade, said), 0) + count
-    others = node.others.get(resource, 0)
-    if others:
+            holder_text = "held outside of quota" if pod.outside else pod.queue or "held"
+            holders_counted[shade, holder_text] = (
+                holders_counted.get((shade, holder_text), 0) + count
+            )
+    rest = node.others.get(resource, 0)
+    if rest:
         key = _OUTSIDE, "held outside of quota"
-        held[key] = held.get(key, 0) + others
+        holders_counted[key] = holders_counted.get(key, 0) + rest
     sick, free = stock.sick.get(resource, 0), stock.free.get(resource, 0)
-    parts = [(*key, n) for key, n in sorted(held.items())]
+    parts = [(*key, n) for key, n in sorted(holders_counted.items())]
     parts += [(_FREE, "free", free)] if free else []
     parts += [(_SICK, "sick", sick)] if sick else []
     total = max(1, sum(n for _, _, n in parts))
     return Strip(
         label=words.short(resource),
         cells=tuple(
-            Cells(shade=shade, count=_cells(n, total), text=f"{n} {said}")
-            for shade, said, n in parts
+            Cells(shade=shade, count=_cells(n, total), text=f"{n} {holder_text}")
+            for shade, holder_text, n in parts
         ),
     )
 

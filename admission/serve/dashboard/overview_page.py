@@ -257,7 +257,7 @@ def _queue_row(queue: QueueUse, sums: _Sum, resource: str, scale: int) -> QueueR
         name=queue.name,
         cohort=queue.cohort,
         bar=bar,
-        awaited=bars.awaited(resource, asked, scale, most=bars.FULL - end) if asked else None,
+        awaited=bars.awaited(resource, asked, scale, limit=bars.FULL - end) if asked else None,
         awaited_at=end,
         waiting=queue.pending.workloads,
         problem="" if queue.active else queue.message or "admits nothing",

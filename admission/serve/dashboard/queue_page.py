@@ -37,32 +37,36 @@ class Holding:
     state: str
 
 
-def in_order(found: Sequence[ReservingWorkload]) -> list[ReservingWorkload]:
+def in_order(workloads: Sequence[ReservingWorkload]) -> list[ReservingWorkload]:
     """Return who holds most first; ties by time and identity."""
-    return sorted(found, key=lambda one: (-sum(one.usage.values()), one.reserved_us, one.key))
+    return sorted(
+        workloads,
+        key=lambda workload: (-sum(workload.usage.values()), workload.reserved_us, workload.key),
+    )
 
 
-def holding(one: ReservingWorkload, now: datetime) -> Holding:
+def holding(workload: ReservingWorkload, now: datetime) -> Holding:
     """Return the row of a Workload that the caller may see."""
     pairs = sorted(
-        (pair for pair, value in one.usage.items() if value),
+        (pair for pair, value in workload.usage.items() if value),
         key=lambda pair: (quota_use.order_of(pair.resource), pair.flavor),
     )
     pairs = [pair for pair in pairs if quota_use.is_gpu(pair.resource)] or pairs
     used = [
-        f"{words.in_words({pair.resource: one.usage[pair]})} of {pair.flavor}" for pair in pairs
+        f"{words.in_words({pair.resource: workload.usage[pair]})} of {pair.flavor}"
+        for pair in pairs
     ]
-    state = "admitted" if one.admitted else "quota reserved"
-    if one.is_pod:
+    state = "admitted" if workload.admitted else "quota reserved"
+    if workload.is_pod:
         state = "pod charged by itself"
-    if one.evicted:
+    if workload.evicted:
         state = "about to leave"
     return Holding(
-        key=one.key,
+        key=workload.key,
         holds=", ".join(used),
-        user=one.user.name,
-        since_us=one.reserved_us,
-        age=durations.age(now - datetime.fromtimestamp(one.reserved_us // 1_000_000, UTC)),
-        priority=one.priority,
+        user=workload.user.name,
+        since_us=workload.reserved_us,
+        age=durations.age(now - datetime.fromtimestamp(workload.reserved_us // 1_000_000, UTC)),
+        priority=workload.priority,
         state=state,
     )

@@ -84,8 +84,8 @@ class Sessions:
             KubeError: the API server refused or did not answer.
         """
         header = request.headers.get("Authorization", "")
-        found = header or f"Bearer {request.cookies.get(COOKIE, '')}"
-        caller = self.owner(found)
+        authorization = header or f"Bearer {request.cookies.get(COOKIE, '')}"
+        caller = self.owner(authorization)
         if caller is None:
             raise statuses.unauthorized()
         return Viewer(caller, self._access)

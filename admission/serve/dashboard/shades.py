@@ -29,17 +29,17 @@ class Shade:
 def of(amounts: Mapping[str, int]) -> tuple[Shade, ...]:
     """Return the ClusterQueues with most, largest first, and the sum of the others, if any."""
     ranked = sorted((name for name, n in amounts.items() if n), key=lambda q: (-amounts[q], q))
-    found = [
+    shades_ = [
         Shade(name=name, shade=f"q{number}", amount=amounts[name])
         for number, name in enumerate(ranked[:COLOURED])
     ]
     rest = ranked[COLOURED:]
     if rest:
         total = sum(amounts[name] for name in rest)
-        found.append(Shade(name="", shade=OTHERS, amount=total, count=len(rest)))
-    return tuple(found)
+        shades_.append(Shade(name="", shade=OTHERS, amount=total, count=len(rest)))
+    return tuple(shades_)
 
 
-def by_name(found: Iterable[Shade]) -> dict[str, str]:
+def by_name(shades_: Iterable[Shade]) -> dict[str, str]:
     """Return the class of each ClusterQueue that has a colour of its own."""
-    return {one.name: one.shade for one in found if one.name}
+    return {shade.name: shade.shade for shade in shades_ if shade.name}

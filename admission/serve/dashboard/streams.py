@@ -45,10 +45,10 @@ class Streams:
             if self._open >= MOST:
                 raise statuses.not_ready("Too many pages are watched.")
             self._open += 1
-        found = flask.Response(self._events(), content_type="text/event-stream")
-        found.headers["X-Accel-Buffering"] = "no"  # proxies must not collect events
-        found.call_on_close(self._closed)
-        return found
+        response = flask.Response(self._events(), content_type="text/event-stream")
+        response.headers["X-Accel-Buffering"] = "no"  # proxies must not collect events
+        response.call_on_close(self._closed)
+        return response
 
     def _closed(self) -> None:
         with self._guard:
@@ -59,14 +59,14 @@ class Streams:
 
         The first lets a browser see what changed after its page was made.
         """
-        told = self._look(0)
-        yield f"retry: {_RETRY_MILLISECONDS}\ndata: {told}\n\n".encode()
+        previous = self._look(0)
+        yield f"retry: {_RETRY_MILLISECONDS}\ndata: {previous}\n\n".encode()
         for _ in range(int(MOST_SECONDS / _PAUSE_SECONDS)):
             if self._wait(_PAUSE_SECONDS):
                 return
-            now = self._look(told)
-            yield b": nothing new\n\n" if now == told else f"data: {now}\n\n".encode()
-            told = now
+            now = self._look(previous)
+            yield b": nothing new\n\n" if now == previous else f"data: {now}\n\n".encode()
+            previous = now
 
     def _look(self, before: int) -> int:
         try:

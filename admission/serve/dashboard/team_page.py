@@ -30,36 +30,37 @@ class LocalRow:
     pending: int
 
 
-def rows(found: Iterable[LocalOverview], namespace: str) -> list[LocalRow]:
+def rows(overviews: Iterable[LocalOverview], namespace: str) -> list[LocalRow]:
     """Return the LocalQueues of a namespace."""
-    return [_row(one) for one in found if one.key.namespace == namespace]
+    return [_row(overview) for overview in overviews if overview.key.namespace == namespace]
 
 
-def _row(one: LocalOverview) -> LocalRow:
+def _row(overview: LocalOverview) -> LocalRow:
     pairs = sorted(
-        (pair for pair, n in one.used.items() if n),
+        (pair for pair, n in overview.used.items() if n),
         key=lambda pair: (quota_use.order_of(pair.resource), pair.flavor),
     )
     gpus = [pair for pair in pairs if quota_use.is_gpu(pair.resource)] or pairs
     return LocalRow(
-        name=one.key.name,
-        cluster_queue=one.cluster_queue,
+        name=overview.key.name,
+        cluster_queue=overview.cluster_queue,
         holds=tuple(
-            f"{words.in_words({pair.resource: one.used[pair]})} of {pair.flavor}" for pair in gpus
+            f"{words.in_words({pair.resource: overview.used[pair]})} of {pair.flavor}"
+            for pair in gpus
         ),
-        running=one.running,
-        pending=one.pending,
+        running=overview.running,
+        pending=overview.pending,
     )
 
 
-def namespaces(found: Iterable[LocalOverview]) -> list[str]:
+def namespaces(overviews: Iterable[LocalOverview]) -> list[str]:
     """Return the namespaces that have LocalQueues."""
-    return sorted({one.key.namespace for one in found})
+    return sorted({overview.key.namespace for overview in overviews})
 
 
 def headline(rows_: Sequence[LocalRow]) -> str:
     """Return what a team holds and waits for, in a sentence."""
-    running, pending = sum(one.running for one in rows_), sum(one.pending for one in rows_)
+    running, pending = sum(row.running for row in rows_), sum(row.pending for row in rows_)
     if not running and not pending:
         return "Nothing runs and nothing waits."
     runs = f"{running} Workload{'' if running == 1 else 's'} admitted"

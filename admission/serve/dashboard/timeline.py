@@ -40,24 +40,28 @@ class Moment:
 
 def of(workload: Workload) -> tuple[Moment, ...]:
     """Return what is known of a Workload's life, the earliest moment first."""
-    found = [((workload.metadata.creation_timestamp or "", -1), _created(workload))]
-    for one in workload.status.conditions or ():
-        is_true = one.status == "True"
-        known = _TITLES.get(one.type)
-        title = known[0 if is_true else 1] if known else f"{one.type}: {one.status}"
-        at = one.last_transition_time
-        moment = Moment(at, title, one.reason, one.message, _tone(one.type, is_true=is_true))
-        found.append(((at, _ORDER.get(one.type, len(_ORDER))), moment))
+    moments = [((workload.metadata.creation_timestamp or "", -1), _created(workload))]
+    for condition in workload.status.conditions or ():
+        is_true = condition.status == "True"
+        titles = _TITLES.get(condition.type)
+        title = titles[0 if is_true else 1] if titles else f"{condition.type}: {condition.status}"
+        at = condition.last_transition_time
+        moment = Moment(
+            at, title, condition.reason, condition.message, _tone(condition.type, is_true=is_true)
+        )
+        moments.append(((at, _ORDER.get(condition.type, len(_ORDER))), moment))
     for check in workload.status.admission_checks or ():
         at = check.last_transition_time
         title = f"Admission check {check.name}: {check.state}"
-        found.append(((at, len(_ORDER)), Moment(at, title, "", check.message)))
-    return tuple(moment for _, moment in sorted(found, key=lambda one: (*one[0], one[1].title)))
+        moments.append(((at, len(_ORDER)), Moment(at, title, "", check.message)))
+    return tuple(
+        moment for _, moment in sorted(moments, key=lambda pair: (*pair[0], pair[1].title))
+    )
 
 
 def _created(workload: Workload) -> Moment:
-    by = workload.metadata.controller()
-    text = f"for {by.kind} {by.name}" if by is not None else ""
+    controller = workload.metadata.controller()
+    text = f"for {controller.kind} {controller.name}" if controller is not None else ""
     return Moment(workload.metadata.creation_timestamp or "", "Created", "", text)
 
 

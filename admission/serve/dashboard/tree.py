@@ -68,17 +68,17 @@ class _Sum:
 class Tree:
     """Rows of an overview, in the order of the tree."""
 
-    def __init__(self, found: Overview, resource: str) -> None:
+    def __init__(self, overview: Overview, resource: str) -> None:
         self._resource = resource
-        self._uses = {one.name: one for one in quota_use.of_overview(found).queues}
+        self._uses = {queue.name: queue for queue in quota_use.of_overview(overview).queues}
         self._queues: dict[str, list[QueueOverview]] = {}
         self._cohorts: dict[str, list[CohortOverview]] = {}
-        known = {one.name for one in found.cohorts}
-        for queue in found.queues:
-            parent = queue.cohort if queue.cohort in known else ""
+        names_ = {cohort.name for cohort in overview.cohorts}
+        for queue in overview.queues:
+            parent = queue.cohort if queue.cohort in names_ else ""
             self._queues.setdefault(parent, []).append(queue)
-        for cohort in found.cohorts:
-            parent = cohort.parent if cohort.parent in known else ""
+        for cohort in overview.cohorts:
+            parent = cohort.parent if cohort.parent in names_ else ""
             self._cohorts.setdefault(parent, []).append(cohort)
         self._sums: dict[str, _Sum] = {}
 
@@ -92,8 +92,8 @@ class Tree:
         yield from self._queues_of("", 0)
 
     def _below(self, cohort: CohortOverview, depth: int) -> Iterator[Callable[[], Row]]:
-        own = self._sum(cohort)
-        yield partial(self._row, cohort.name, own, _scale((own,)), depth)
+        own_sum = self._sum(cohort)
+        yield partial(self._row, cohort.name, own_sum, _scale((own_sum,)), depth)
         yield from self._queues_of(cohort.name, depth + 1)
         for child in self._cohorts.get(cohort.name, ()):
             yield from self._below(child, depth + 1)
@@ -101,26 +101,26 @@ class Tree:
     def _queues_of(self, cohort: str, depth: int) -> Iterator[Callable[[], Row]]:
         """Yields the queues right below a cohort, all on one scale."""
         queues = self._queues.get(cohort, ())
-        scale = _scale([self._of_queue(one) for one in queues])
+        scale = _scale([self._of_queue(queue) for queue in queues])
         for queue in queues:
             yield partial(self._queue, queue, scale, depth)
 
     def _sum(self, cohort: CohortOverview) -> _Sum:
-        found = self._sums.get(cohort.name)
-        if found is None:
-            found = self._sums[cohort.name] = _Sum()
-            for pair, own in cohort.quotas.items():
+        sum_ = self._sums.get(cohort.name)
+        if sum_ is None:
+            sum_ = self._sums[cohort.name] = _Sum()
+            for pair, cohort_quota in cohort.quotas.items():
                 if pair.resource == self._resource:
-                    found.nominal = amount.add(found.nominal, own.nominal)
+                    sum_.nominal = amount.add(sum_.nominal, cohort_quota.nominal)
             for queue in self._queues.get(cohort.name, ()):
-                found.add(self._of_queue(queue))
+                sum_.add(self._of_queue(queue))
             for child in self._cohorts.get(cohort.name, ()):
-                found.add(self._sum(child))
-        return found
+                sum_.add(self._sum(child))
+        return sum_
 
     def _of_queue(self, queue: QueueOverview) -> _Sum:
         use = self._uses[queue.name]
-        found = _Sum(
+        sum_ = _Sum(
             asked=(use.pending.resources or {}).get(self._resource, 0),
             holding=use.reserving,
             pending=use.pending.workloads,
@@ -128,10 +128,10 @@ class Tree:
         )
         for line in use.lines:
             if line.resource == self._resource:
-                found.nominal = amount.add(found.nominal, line.nominal)
-                found.used += line.used
-                found.leaving += line.releasing or 0
-        return found
+                sum_.nominal = amount.add(sum_.nominal, line.nominal)
+                sum_.used += line.used
+                sum_.leaving += line.releasing or 0
+        return sum_
 
     def _is_of(self, pair: FlavorResource) -> bool:
         return pair.resource == self._resource
@@ -153,7 +153,7 @@ class Tree:
             bar=bar,
             holding=sums.holding,
             pending=sums.pending,
-            awaited=bars.awaited(self._resource, sums.asked, scale, most=bars.FULL - end)
+            awaited=bars.awaited(self._resource, sums.asked, scale, limit=bars.FULL - end)
             if sums.asked
             else None,
             awaited_at=end,
@@ -161,26 +161,28 @@ class Tree:
         )
 
 
-def _scale(found: Iterable[_Sum]) -> int:
-    return bars.scale_of(n for one in found for n in (one.nominal, one.used)) * 3 // 2 or 1
+def _scale(sums: Iterable[_Sum]) -> int:
+    return bars.scale_of(n for sum_ in sums for n in (sum_.nominal, sum_.used)) * 3 // 2 or 1
 
 
 def all_bars(queue: QueueOverview) -> tuple[Bar, ...]:
     """Return a bar for each flavor and resource of a queue, GPUs first."""
-    missing = {pair: own.withheld for pair, own in queue.quotas.items() if own.withheld}
+    missing = {
+        pair: own_quota.withheld for pair, own_quota in queue.quotas.items() if own_quota.withheld
+    }
     (use,) = quota_use.of_overview(Overview((queue,))).queues
-    lines = sorted(use.lines, key=lambda one: not quota_use.is_gpu(one.resource))
+    lines = sorted(use.lines, key=lambda line_: not quota_use.is_gpu(line_.resource))
     scales: dict[str, int] = {}
     for line in lines:
-        most = bars.scale_of((line.nominal, line.used))
-        scales[line.resource] = max(most, scales.get(line.resource, 1))
-    found = []
+        scale = bars.scale_of((line.nominal, line.used))
+        scales[line.resource] = max(scale, scales.get(line.resource, 1))
+    all_ = []
     for line in lines:
         pair = FlavorResource(FlavorName(line.flavor), ResourceName(line.resource))
-        found.append(
+        all_.append(
             bars.make(
                 pair, line.used, line.nominal, line.releasing or 0, scales[line.resource],
                 missing.get(pair, 0), borrowed=line.borrowed,
             )
         )  # fmt: skip
-    return tuple(found)
+    return tuple(all_)

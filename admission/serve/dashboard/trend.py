@@ -71,16 +71,18 @@ def of(records: Sequence[Record], resource: str, now: datetime) -> Trend:
     days = [today - DAY * back for back in range(DAYS - 1, -1, -1)]
     by_day = {day: _of_day(records, day, resource) for day in days}
     sums: dict[str, int] = {}
-    for one in by_day.values():
-        for queue, seconds in one.items():
+    for amounts_of_day in by_day.values():
+        for queue, seconds in amounts_of_day.items():
             sums[queue] = sums.get(queue, 0) + seconds
     legend = shades.of(sums)
-    highest = max(sum(one.values()) for one in by_day.values())
+    highest = max(sum(amounts_of_day.values()) for amounts_of_day in by_day.values())
     return Trend(
         columns=tuple(_column(records, day, by_day[day], legend, highest) for day in days),
         legend=tuple(
-            Shade(name=one.name, shade=one.shade, amount=one.amount // HOUR, count=one.count)
-            for one in legend
+            Shade(
+                name=shade.name, shade=shade.shade, amount=shade.amount // HOUR, count=shade.count
+            )
+            for shade in legend
         ),
         total=_hours(sum(sums.values())),
         highest=_hours(highest),
@@ -88,14 +90,14 @@ def of(records: Sequence[Record], resource: str, now: datetime) -> Trend:
 
 
 def _of_day(records: Sequence[Record], day: int, resource: str) -> dict[str, int]:
-    found: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     for record in records:
         if day <= record.begin < day + DAY:
             for account, seconds in record.usage.items():
                 if account.resource == resource:
                     queue = account.cluster_queue or "(others)"
-                    found[queue] = found.get(queue, 0) + seconds
-    return found
+                    amounts[queue] = amounts.get(queue, 0) + seconds
+    return amounts
 
 
 def _column(
@@ -105,7 +107,7 @@ def _column(
     legend: Sequence[Shade],
     highest: int,
 ) -> Column:
-    own = [one for one in records if day <= one.begin < day + DAY]
+    of_day = [record for record in records if day <= record.begin < day + DAY]
     coloured = shades.by_name(legend)
     amounts = {shade: sums.get(name, 0) for name, shade in coloured.items()}
     amounts[shades.OTHERS] = sum(n for name, n in sums.items() if name not in coloured)
@@ -118,13 +120,13 @@ def _column(
             parts.append(Part(shade=shade, top=HEIGHT - before - height, height=height))
     label = datetime.fromtimestamp(day, UTC).strftime("%a %d")
     named = [f"{name} {_hours(sums[name])}" for name in coloured if sums.get(name)]
-    said = f"{_hours(filled)} GPU-hours" if own else "no record"
+    total_text = f"{_hours(filled)} GPU-hours" if of_day else "no record"
     return Column(
         day=label,
         parts=tuple(parts),
-        text=f"{label}: {said}" + (f" ({', '.join(named)})" if named else ""),
-        is_known=bool(own),
-        is_complete=bool(own) and not any(one.holes for one in own),
+        text=f"{label}: {total_text}" + (f" ({', '.join(named)})" if named else ""),
+        is_known=bool(of_day),
+        is_complete=bool(of_day) and not any(record.holes for record in of_day),
     )
 
 
