@@ -131,7 +131,7 @@ controlplane: ## compile the control plane for tests if needed; the last line is
 	@$(PYTHON) -m tests.controlplane.build
 
 pictures: $(READY) browser ## draw the pages of the dashboard into docs/pictures
-	PICTURES=$(CURDIR)/build/pictures $(BIN)/pytest -q -n0 tests/visibility/test_layout.py -k scene
+	PICTURES=$(CURDIR)/build/pictures $(BIN)/pytest -q -n0 tests/serve/test_layout.py -k scene
 	mkdir -p docs/pictures
 	cd build/pictures && cp $(PICTURES_KEPT) $(CURDIR)/docs/pictures
 

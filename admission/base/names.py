@@ -44,6 +44,7 @@ DEFAULT_LOCAL_QUEUE: Final = "default"
 
 KUEUE_GROUP: Final = "kueue.x-k8s.io"
 VISIBILITY_GROUP: Final = "visibility.kueue.x-k8s.io"
+VISIBILITY_VERSIONS: Final = ("v1beta2", "v1beta1")
 KUEUE_CONFIG_GROUP: Final = "config.kueue.x-k8s.io"
 OWN_DOMAIN: Final = "gpu-admission.dev"
 CONFIG_API_VERSION: Final = "config.gpu-admission.dev/v1alpha1"

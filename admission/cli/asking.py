@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import click
 
+from admission.answers import cluster
+from admission.answers.cluster import Read, Wanted
 from admission.cli import named, output, tables
 from admission.kube.api import Api
 from admission.run import connection
-from admission.visibility import cluster
-from admission.visibility.cluster import Read, Wanted
 
 _TIMEOUT_SECONDS: Final = 30.0
 _ADVICE: Final = "check that gpu-admission is installed there: kubectl get clusterqueues"

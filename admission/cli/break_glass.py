@@ -9,14 +9,14 @@ from typing import Any, Final
 
 import click
 
+from admission.admin import break_glass as glass
+from admission.admin import installation
+from admission.admin.outside_quota import EVERYTHING, Releaser, Selection
 from admission.base.clock import SystemClock
 from admission.cli import clusters, named, options, output, tables
 from admission.cli.install import show
 from admission.config import reading
 from admission.config.derived import Settings
-from admission.install import break_glass as glass
-from admission.install import installation
-from admission.install.outside_quota import EVERYTHING, Releaser, Selection
 from admission.kube import errors
 from admission.kube.apply import Applied
 from admission.kube.client import Client

@@ -8,14 +8,14 @@ from typing import Final
 
 import click
 
+from admission.admin.doctor import checks, gathering, looking
+from admission.admin.doctor.findings import Diagnosis, DoctorFinding, Severity
 from admission.base.clock import SystemClock
 from admission.cli import asking, clusters, options, output, tables
 from admission.config import reading
 from admission.config.derived import Settings
 from admission.kube.client import Client
 from admission.run import connection
-from admission.run.doctor import checks, gathering, looking
-from admission.run.doctor.findings import Diagnosis, DoctorFinding, Severity
 
 _TIMEOUT_SECONDS: Final = 30.0
 _NOT_LOOKED: Final = 3

@@ -10,6 +10,8 @@ import click
 import rich.table
 from click.shell_completion import CompletionItem
 
+from admission.admin import gpuconfigs
+from admission.admin.gpuconfigs import CheckedDocument
 from admission.base import names
 from admission.cli import options, output
 from admission.config import reading
@@ -17,8 +19,6 @@ from admission.gpu import catalogue
 from admission.gpu import names as profile_names
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.products import Cost, Product, Profile
-from admission.run import gpuconfigs
-from admission.run.gpuconfigs import CheckedDocument
 
 
 def _products_named(

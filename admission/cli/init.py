@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import click
 
+from admission.admin import fair_sharing, manifests, proposal, quota_takeover
+from admission.admin.proposal import ClusterNode, Document, Proposed, Supply, Team
 from admission.base import quantity
 from admission.base.errors import AdmissionError, InvalidValueError
 from admission.cli import clusters, options, output, tables
@@ -16,8 +18,6 @@ from admission.cli.sharing import TeamSharing
 from admission.cli.tables import TableColumn
 from admission.config import reading
 from admission.config.derived import Settings
-from admission.install import fair_sharing, manifests, proposal, quota_takeover
-from admission.install.proposal import ClusterNode, Document, Proposed, Supply, Team
 from admission.kube import apply, errors, resources
 from admission.kube.api import Api, every
 from admission.objects import nodes, values, views

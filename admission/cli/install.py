@@ -13,6 +13,17 @@ from urllib.parse import urlsplit
 
 import click
 
+from admission.admin import (
+    backups,
+    holding,
+    installation,
+    manifests,
+    modes,
+    operators,
+    own_placement,
+)
+from admission.admin.backups import LeftOut
+from admission.admin.installation import RemovalInventory
 from admission.base import names, structs
 from admission.base.clock import SystemClock
 from admission.base.namespaces import BYPASS_CHOICES
@@ -22,17 +33,6 @@ from admission.config.addresses import LOOPBACK, Address
 from admission.config.derived import Settings, to_text
 from admission.config.gpu_configuration import HOLD, REFUSE, Modes
 from admission.config.kueue_configuration import FairSharingSettings
-from admission.install import (
-    backups,
-    holding,
-    installation,
-    manifests,
-    modes,
-    operators,
-    own_placement,
-)
-from admission.install.backups import LeftOut
-from admission.install.installation import RemovalInventory
 from admission.kube import resources
 from admission.kube.api import Api
 from admission.kube.apply import Applied, Effect

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
+from admission.admin import chart, manifests
 from admission.cli import options, output
 from admission.config import reading
-from admission.install import chart, manifests
 
 
 @click.command(

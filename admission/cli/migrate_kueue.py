@@ -9,14 +9,14 @@ from typing import Final
 
 import click
 
+from admission.admin import installation, kueue_found, kueue_move
+from admission.admin.kueue_found import Kueue, Survey
+from admission.admin.kueue_move import Move, MoveRecord, Tools
 from admission.base.clock import SystemClock
 from admission.cli import clusters, named, options, output, tables
 from admission.cli import install as installing
 from admission.config import reading
 from admission.config.derived import Settings
-from admission.install import installation, kueue_found, kueue_move
-from admission.install.kueue_found import Kueue, Survey
-from admission.install.kueue_move import Move, MoveRecord, Tools
 from admission.kube.api import Api
 from admission.run.connection import ApiServerTarget
 

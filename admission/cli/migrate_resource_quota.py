@@ -9,20 +9,20 @@ from typing import Any, Final
 
 import click
 
-from admission.base import names
-from admission.base.clock import SystemClock
-from admission.cli import clusters, init, options, output, tables
-from admission.config import reading
-from admission.config.derived import Settings
-from admission.install import resource_quota_migration
-from admission.install.proposal import Proposed
-from admission.install.resource_quota_migration import (
+from admission.admin import resource_quota_migration
+from admission.admin.proposal import Proposed
+from admission.admin.resource_quota_migration import (
     Done,
     MigrationError,
     MigrationPlan,
     Run,
     WaitingQueue,
 )
+from admission.base import names
+from admission.base.clock import SystemClock
+from admission.cli import clusters, init, options, output, tables
+from admission.config import reading
+from admission.config.derived import Settings
 from admission.kube.api import Api
 from admission.run.connection import ApiServerTarget
 

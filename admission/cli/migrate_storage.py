@@ -4,9 +4,9 @@ from typing import Any, Final
 
 import click
 
+from admission.admin import storage
+from admission.admin.storage import Old
 from admission.cli import clusters, output, tables
-from admission.install import storage
-from admission.install.storage import Old
 from admission.kube.client import Client
 from admission.run.connection import ApiServerTarget
 

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import click
 
+from admission.admin import manifests, modes
 from admission.base import names
 from admission.config.gpu_configuration import HOLD, REFUSE
-from admission.install import manifests, modes
 
 CONFIG_ADVICE: Final = (
     "check the file with: gpu-admission config --config FILE; see every field with its default: "

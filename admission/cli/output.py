@@ -225,7 +225,7 @@ def advice_on(error: Exception) -> str:
 
 def _about_webhook(message: str) -> str:
     """What to do if our webhook could not be called; empty if it was another one, or none."""
-    from admission.install import manifests  # noqa: PLC0415
+    from admission.admin import manifests  # noqa: PLC0415
 
     if not errors.failed_webhook(message).endswith(_OURS):
         return ""

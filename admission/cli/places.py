@@ -7,6 +7,11 @@ from typing import Final
 
 import click
 
+from admission.answers import estimates, owning, quota_use, waiting
+from admission.answers.cluster import Read
+from admission.answers.estimates import Starts
+from admission.answers.subjects import similar
+from admission.answers.waiting import Place, Queue
 from admission.base import durations, quantity
 from admission.base.answers import ErrorCode
 from admission.base.clock import SystemClock
@@ -14,11 +19,6 @@ from admission.cli import asking, clusters, named, output, tables
 from admission.cli.asking import QueriedCluster
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import TableColumn
-from admission.visibility import estimates, owning, quota_use, waiting
-from admission.visibility.cluster import Read
-from admission.visibility.estimates import Starts
-from admission.visibility.subjects import similar
-from admission.visibility.waiting import Place, Queue
 
 _STARTS: Final = "STARTS"
 _ESTIMATES: Final = (

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
+from admission.admin import fair_sharing, manifests
+from admission.admin.fair_sharing import HTTPS, QuotaSharing, SharingState
+from admission.admin.proposal import Document
 from admission.config.derived import Settings
-from admission.install import fair_sharing, manifests
-from admission.install.fair_sharing import HTTPS, QuotaSharing, SharingState
-from admission.install.proposal import Document
 from admission.kube.api import Api
 
 _SEVERAL: Final = 2

@@ -7,12 +7,12 @@ from typing import Final
 import click
 from typing_extensions import override
 
+from admission.admin import stops as held_stops
 from admission.base import durations, names
 from admission.base.clock import SystemClock
 from admission.base.errors import InvalidValueError
 from admission.cli import clusters, options, output, tables
 from admission.config import reading
-from admission.run import stops as held_stops
 from admission.run.connection import ApiServerTarget
 
 _LONGEST_US: Final = 24 * 3600 * 10**6

@@ -7,15 +7,15 @@ from typing import Final
 
 import click
 
+from admission.answers import cluster, quota_use
+from admission.answers.quota_use import CohortUse, Line, LocalLine, LocalUse, Use, Waiting
+from admission.answers.subjects import similar
 from admission.base import amount, names, quantity
 from admission.base.answers import ErrorCode
 from admission.cli import asking, clusters, named, output, tables
 from admission.cli.asking import QueriedCluster
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import TableColumn
-from admission.visibility import cluster, quota_use
-from admission.visibility.quota_use import CohortUse, Line, LocalLine, LocalUse, Use, Waiting
-from admission.visibility.subjects import similar
 
 _NONE: Final = "-"
 _UNKNOWN: Final = "?"

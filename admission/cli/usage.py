@@ -7,6 +7,8 @@ from typing import Final
 import click
 from typing_extensions import override
 
+from admission.answers import usage as usages
+from admission.answers.usage import Usage, UsageRow
 from admission.base import clock, durations, names
 from admission.base.answers import ErrorCode
 from admission.base.errors import InvalidValueError
@@ -16,8 +18,6 @@ from admission.cli.tables import TableColumn
 from admission.kube import errors
 from admission.objects import usage_record
 from admission.objects.usage_record import RecordedOwner, Runs
-from admission.visibility import usage as usages
-from admission.visibility.usage import Usage, UsageRow
 
 _DAYS: Final = re.compile(r"([0-9]+)d")
 _DAY_US: Final = 24 * 3600 * 10**6

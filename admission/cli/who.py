@@ -7,6 +7,12 @@ from typing import Final
 
 import click
 
+from admission.answers import cluster, holders, owning, quota_use, waiting
+from admission.answers.cluster import Read
+from admission.answers.holders import HeldQuota, Holder
+from admission.answers.quota_use import NodeGpus
+from admission.answers.subjects import similar
+from admission.answers.waiting import Place
 from admission.base import clock, names, quantity
 from admission.base.answers import ErrorCode
 from admission.base.names import CohortName
@@ -19,12 +25,6 @@ from admission.kube import errors, resources
 from admission.objects import views
 from admission.scheduling import hierarchy
 from admission.scheduling.hierarchy import QueueNode
-from admission.visibility import cluster, holders, owning, quota_use, waiting
-from admission.visibility.cluster import Read
-from admission.visibility.holders import HeldQuota, Holder
-from admission.visibility.quota_use import NodeGpus
-from admission.visibility.subjects import similar
-from admission.visibility.waiting import Place
 
 _COLUMNS: Final = (
     TableColumn("HOLDS", whole=True),

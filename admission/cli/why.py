@@ -5,14 +5,14 @@ from typing import Final
 
 import click
 
+from admission.answers import quota_use
+from admission.answers import why as visibility_why
+from admission.answers.why import Answer, Numbers, State
 from admission.base import clock, quantity
 from admission.cli import asking, clusters, named, output, tables
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import TableColumn
 from admission.reasons import people
-from admission.visibility import quota_use
-from admission.visibility import why as visibility_why
-from admission.visibility.why import Answer, Numbers, State
 
 _PARTS_SHOWN: Final = 20
 _NODES_SHOWN: Final = 5

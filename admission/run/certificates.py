@@ -20,9 +20,8 @@ from admission.base.clock import Clock
 from admission.base.errors import AdmissionError
 from admission.base.periodic_thread import PeriodicThread
 from admission.config.derived import Settings
-from admission.install import cabundles, manifests, visibility_manifests, webhook_secret
-from admission.install.cabundles import Trusting
-from admission.install.webhooks import MUTATING_NAME
+from admission.installed import cabundles, serving_certificate
+from admission.installed.cabundles import MUTATING_NAME, Trusting
 from admission.kube import connectivity, errors, resources
 from admission.kube.api import Api, Document
 from admission.kube.events import EventRecorder
@@ -85,12 +84,12 @@ class SecretStore:
     @property
     def place(self) -> str:
         """The name of this place in messages."""
-        return f"Secret {self._namespace}/{manifests.TLS_SECRET}"
+        return f"Secret {self._namespace}/{serving_certificate.SECRET}"
 
     def read(self) -> Mapping[str, bytes]:
         """Return the content; nothing where there is no Secret."""
         try:
-            secret = self._api.get(resources.SECRETS, manifests.TLS_SECRET, self._namespace)
+            secret = self._api.get(resources.SECRETS, serving_certificate.SECRET, self._namespace)
         except errors.NotFoundError:
             raise RenewalError(f"{self.place} is gone; {_INSTALL}") from None
         self._version = secret["metadata"]["resourceVersion"]
@@ -101,7 +100,7 @@ class SecretStore:
         data = {key: base64.b64encode(value).decode() for key, value in content.items()}
         change = {"metadata": {"resourceVersion": self._version}, "data": data}
         self._api.patch(
-            resources.SECRETS, manifests.TLS_SECRET, patches.merge(change), self._namespace
+            resources.SECRETS, serving_certificate.SECRET, patches.merge(change), self._namespace
         )
 
 
@@ -162,7 +161,7 @@ class Rotation:
         """
         self._api = api
         self._settings = settings
-        self._lifetimes = webhook_secret.lifetimes(settings.gpu.certificates)
+        self._lifetimes = serving_certificate.lifetimes(settings.gpu.certificates)
         self._clock = clock
         self._events = events
         self._may_write = may_write
@@ -269,12 +268,12 @@ class Rotation:
 
     def _hosts(self, configuration: Document, holding: Holding) -> list[str]:
         if self._is_inside(configuration):
-            return manifests.service_hosts(self._settings)
+            return serving_certificate.service_hosts(self._settings)
         webhooks = configuration.get("webhooks") or ()
         urls = (webhook["clientConfig"].get("url", "") for webhook in webhooks)
         named = dict.fromkeys(host for host in (urlsplit(url).hostname for url in urls) if host)
         hosts = rotation.hosts_of(holding)
-        return [*named, visibility_manifests.host(self._settings.namespace), *hosts]
+        return [*named, serving_certificate.visibility_host(self._settings.namespace), *hosts]
 
     # ------------------------------------------------------------------------------------ trust
 

@@ -34,7 +34,7 @@ from admission.run.queuemarks import QueueMarks
 from admission.run.tracing import Traces
 from admission.run.watches import ReflectorSet
 from admission.scheduling.state import SchedulerState
-from admission.visibility import probes
+from admission.serve import probes
 from certs.files import CertificateFiles
 
 _BATCH: Final = 512

@@ -13,7 +13,7 @@ from admission.scheduling.overview import LocalOverview, Overview
 from admission.scheduling.pending import PendingSnapshot
 from admission.scheduling.reserving import ReservingWorkload
 from admission.scheduling.starts import Prospect, QuotaEnd
-from admission.visibility import statuses
+from admission.serve import statuses
 
 _ANSWER_SECONDS: Final = 5.0
 _SLICE: Final = 1_000

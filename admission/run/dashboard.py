@@ -7,6 +7,7 @@ from typing import Final, Generic, TypeVar
 
 from typing_extensions import override
 
+from admission.answers import usage
 from admission.base.clock import Clock
 from admission.base.names import ClusterQueueName
 from admission.config.addresses import LOOPBACK, Address
@@ -19,8 +20,7 @@ from admission.run.coresource import AskCore, CoreSource
 from admission.run.pages import BoundedServer, QuietHandler
 from admission.scheduling.overview import LocalOverview, Overview
 from admission.scheduling.pending import PendingSnapshot
-from admission.visibility import usage
-from admission.visibility.dashboard import app, streams
+from admission.serve.dashboard import app, streams
 from certs.files import CertificateFiles
 
 MOST_AT_ONCE: Final = 64
@@ -55,7 +55,7 @@ class _Latest(Generic[Found]):
 
 
 class SharedSource(CoreSource):
-    """What `admission.visibility.dashboard.app.Source` promises, shared by all for a second."""
+    """What `admission.serve.dashboard.app.Source` promises, shared by all for a second."""
 
     def __init__(self, ask: AskCore, clock: Clock, records: Callable[[], Records]) -> None:
         """Asks for nothing yet.

@@ -11,9 +11,9 @@ from admission.base import logs
 from admission.base.clock import Clock
 from admission.kube.errors import KubeError
 from admission.run.pages import Wsgi
-from admission.visibility.access import Access, RequestTarget
-from admission.visibility.callers import Reviews, Tokens
-from admission.visibility.statuses import RefusedError
+from admission.serve.access import Access, RequestTarget
+from admission.serve.callers import Reviews, Tokens
+from admission.serve.statuses import RefusedError
 
 PATH: Final = "/metrics"
 

@@ -21,8 +21,8 @@ from admission.kube.errors import KubeError
 from admission.run.contexts import ContextCache
 from admission.run.coresource import AskCore, CoreSource
 from admission.run.pages import BoundedServer, QuietHandler
-from admission.visibility import callers, pages
-from admission.visibility.callers import FrontProxy
+from admission.serve import callers, pages
+from admission.serve.callers import FrontProxy
 from certs.files import CertificateFiles
 
 MOST_AT_ONCE: Final = 256

@@ -8,7 +8,7 @@ from admission.base import logs, metrics
 from admission.base.clock import Clock, SystemClock
 from admission.config.addresses import Address
 from admission.config.derived import Settings
-from admission.install import webhook_secret
+from admission.installed import serving_certificate
 from admission.kube.api import Api
 from admission.kube.connectivity import Connectivity
 from admission.kube.reflector import Deleted, Reflector, Replaced, Upserted
@@ -52,7 +52,7 @@ def serve(
         OSError: the address cannot be bound or the directory not be written.
     """
     logs.take_in_others()
-    lifetimes = webhook_secret.lifetimes(settings.gpu.certificates)
+    lifetimes = serving_certificate.lifetimes(settings.gpu.certificates)
     pair = certificate_files(directory, address.host, SystemClock(), lifetimes)
     checked = integrations.kinds_of(settings).checked
     api = target.connect(

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
+from admission.admin import guard
 from admission.base import names
 from admission.base.namespaces import AUDIT, BYPASS_CHOICES, DENY, DENY_STRICT
 from admission.config.derived import Settings
 from admission.config.gpu_configuration import Modes
 from admission.gpu import bypass, resources
 from admission.gpu.bypass import Bypass, Certainty
-from admission.install import guard
 from admission.kube import errors
 from admission.kube import resources as kinds
 from admission.kube.api import Api

@@ -10,7 +10,7 @@ import time
 from typing import Final
 
 from tests.bench.figures import Figures
-from tests.visibility import scenes
+from tests.serve import scenes
 
 PAGES: Final = {
     "overview": "/",

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from admission.admin import rbac
 from admission.base import names
-from admission.install import rbac
 from tests.bench import metrics, processes
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster

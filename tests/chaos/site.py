@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import yaml
 
+from admission.admin import rbac
 from admission.base import names
 from admission.base.clock import SystemClock, to_wire
 from admission.config.derived import Settings
-from admission.install import rbac
 from tests.builders.queues import make_check, make_flavor, make_group
 from tests.chaos import budget, training_operator
 from tests.chaos.system import LAUNCHER, System

@@ -28,9 +28,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from admission.admin import rbac
 from admission.base import names
 from admission.base.clock import SystemClock
-from admission.install import rbac
 from tests.chaos import actions, alerts, site
 from tests.chaos.actions import KINDS, Made
 from tests.chaos.budget import Budget

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import yaml
 
+from admission.admin import rbac
 from admission.base import names
 from admission.config.derived import Settings
-from admission.install import rbac
 from tests.chaos.proxy import Proxy
 from tests.controlplane import forked, waiting
 from tests.controlplane.forked import PROGRAM

@@ -17,13 +17,13 @@ from admission.kube import resources
 from admission.objects import crds
 from admission.reasons import kueue
 from admission.sandbox.store import Store
+from tests.answers.clusters import GPU, gpu_node, holding, pod, queue, waiting
+from tests.answers.rights import OfTeam
 from tests.builders.cluster import make_namespace
 from tests.builders.metadata import Document, make_condition
 from tests.builders.queues import make_cohort, make_flavor, make_local_queue
 from tests.cli.served import Served, served
 from tests.controlplane import nodes
-from tests.visibility.clusters import GPU, gpu_node, holding, pod, queue, waiting
-from tests.visibility.rights import OfTeam
 
 KINDS = {
     "ClusterQueue": resources.CLUSTER_QUEUES,

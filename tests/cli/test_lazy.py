@@ -44,7 +44,7 @@ def test_help_imports_nothing_heavy(module: str, argument: str) -> None:
     assert not [
         name
         for name in imported
-        if name.startswith(("admission.run", "admission.install", "admission.kube"))
+        if name.startswith(("admission.run", "admission.admin", "admission.kube"))
     ]
 
 
@@ -116,5 +116,5 @@ def test_a_question_imports_nothing_slow_before_its_first_request(
     assert not [
         one
         for one in imported
-        if one.startswith(("admission.config", "admission.controller", "admission.install"))
+        if one.startswith(("admission.config", "admission.controller", "admission.admin"))
     ]

@@ -8,8 +8,8 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from admission.admin import manifests
 from admission.cli.main import main
-from admission.install import manifests
 from admission.owners import integrations
 from tests.config import files
 from tests.config.files import gpu

@@ -3,9 +3,10 @@
 import pytest
 from click.testing import CliRunner
 
+from admission.admin import stops
+from admission.admin.stops import HeldBack
 from admission.cli.main import main
-from admission.run import connection, stops
-from admission.run.stops import HeldBack
+from admission.run import connection
 
 
 class _Nobody:

@@ -6,15 +6,15 @@ from typing import ClassVar
 
 import pytest
 
+from admission.admin import manifests
+from admission.answers import usage as usages
 from admission.base import names
 from admission.base.clock import SystemClock
 from admission.config.derived import Settings
-from admission.install import manifests
 from admission.kube import errors, resources
 from admission.objects import usage_record
 from admission.objects.usage_record import Account, Period, Record, RecordedOwner, Runs
 from admission.sandbox.store import Store
-from admission.visibility import usage as usages
 from tests.builders.cluster import make_namespace
 from tests.cli.served import Served, served
 

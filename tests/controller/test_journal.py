@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from admission.answers import usage
 from admission.base import names
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.config.gpu_configuration import JournalSettings as Settings
@@ -13,7 +14,6 @@ from admission.controller.journal import UsageJournal
 from admission.kube import errors, resources
 from admission.objects import usage_record
 from admission.objects.usage_record import Account, Period, Record, RecordedOwner, Runs
-from admission.visibility import usage
 from tests.builders.cluster import make_namespace
 from tests.controller.world import World, ready_world
 

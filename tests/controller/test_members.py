@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from admission.answers import why
 from admission.base import clock, names, patches
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.config.kueue_configuration import Configuration, WaitForPodsReady
@@ -13,7 +14,6 @@ from admission.controller.watched_owners.members import Members
 from admission.kube import resources
 from admission.objects import views
 from admission.reasons import people
-from admission.visibility import why
 from tests.builders.cluster import make_node
 from tests.builders.jobs import queued_job
 from tests.builders.pods import make_pod

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from admission.admin.outside_quota import EVERYTHING, Releaser, Selection
 from admission.base import conditions, names, patches
-from admission.install.outside_quota import EVERYTHING, Releaser, Selection
 from admission.kube import resources
 from admission.objects import views
 from admission.owners import integrations

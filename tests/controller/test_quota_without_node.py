@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
+from admission.admin.doctor import queues as doctor
+from admission.admin.doctor.picture import Picture
+from admission.answers import cluster, quota_use, why
+from admission.answers.cluster import Wanted
 from admission.base import metrics, patches
 from admission.kube import resources
-from admission.run.doctor import queues as doctor
-from admission.run.doctor.picture import Picture
-from admission.visibility import cluster, quota_use, why
-from admission.visibility.cluster import Wanted
-from admission.visibility.dashboard import overview_page
+from admission.serve.dashboard import overview_page
 from tests.builders.queues import make_cluster_queue, make_local_queue
 from tests.controller.test_capacity import add, bind, make_world, node
 from tests.controller.test_one_currency import GPU

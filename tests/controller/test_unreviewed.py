@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from admission.answers import why
 from admission.base import conditions, names
 from admission.kube import resources
 from admission.objects import reviewed_pod, role_hash
-from admission.visibility import why
 from tests.builders.pods import queued_pod
 from tests.controller.test_gangs import show, workload
 from tests.controller.world import World, ready_world

@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 import yaml
 
+from admission.admin import chart, manifests, modes
+from admission.admin.chart import CERT_MANAGER, OURS, ChartChoice
 from admission.base import patches
 from admission.base.clock import SystemClock
 from admission.config import model, reading
 from admission.config.derived import Settings
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.config.kueue_configuration import Configuration
-from admission.install import chart, manifests, modes
-from admission.install.chart import CERT_MANAGER, OURS, ChartChoice
+from admission.installed import serving_certificate
 from admission.kube import resources
 from admission.run.connection import ApiServerTarget
 from certs import rotation
@@ -250,7 +251,7 @@ def test_helm_finds_nothing_wrong() -> None:
 @pytest.mark.controlplane
 def test_the_default_values_are_the_base_and_the_first_certificate() -> None:
     found = rendered(*WHOLE)
-    secret = found.pop(("Secret", SYSTEM, manifests.TLS_SECRET))
+    secret = found.pop(("Secret", SYSTEM, serving_certificate.SECRET))
     assert "pre-install" in secret["metadata"]["annotations"]["helm.sh/hook"]
     assert without_helms(found) == expected(Settings())
 
@@ -572,12 +573,12 @@ def test_helm_installs_upgrades_and_leaves_the_queues(cluster: Cluster) -> None:
     assert installed.returncode == 0, installed.stderr
     assert "gpu-admission init" in installed.stdout  # the notes say what to do next
 
-    content = secret(cluster, manifests.TLS_SECRET)
+    content = secret(cluster, serving_certificate.SECRET)
     held = rotation.read(content)
     assert held.issuer() is not None
     settings = Settings()
     lifetimes = Lifetimes()
-    hosts = manifests.service_hosts(settings)
+    hosts = serving_certificate.service_hosts(settings)
     renewed = rotation.renew(held, hosts, SystemClock().now(), lifetimes)
     assert renewed.serving == held.serving  # good as it is
     assert set(held.authorities) <= set(renewed.authorities)
@@ -592,7 +593,7 @@ def test_helm_installs_upgrades_and_leaves_the_queues(cluster: Cluster) -> None:
     upgraded = helm.run("upgrade", "ga", str(CHART), *of, "--set", "webhook.replicas=3")
     assert upgraded.returncode == 0, upgraded.stderr
     assert trusted(cluster) == authority  # what the leader writes is left alone
-    assert secret(cluster, manifests.TLS_SECRET) == content
+    assert secret(cluster, serving_certificate.SECRET) == content
     for toggle in TOGGLES:
         done = helm.run("upgrade", "ga", str(CHART), *of, "--set", toggle)
         assert done.returncode == 0, (toggle, done.stderr)
@@ -604,7 +605,7 @@ def test_helm_installs_upgrades_and_leaves_the_queues(cluster: Cluster) -> None:
     }
     back = helm.run("rollback", "ga", "1", *of)
     assert back.returncode == 0, back.stderr
-    assert secret(cluster, manifests.TLS_SECRET) == content
+    assert secret(cluster, serving_certificate.SECRET) == content
 
     gone = helm.run("uninstall", "ga", *of)
     assert gone.returncode == 0, gone.stderr

@@ -14,10 +14,11 @@ import pytest
 import yaml
 from cryptography import x509
 
+from admission.admin import manifests, rbac, visibility_manifests, webhook_secret
 from admission.base import names
 from admission.base.clock import SystemClock
 from admission.config.derived import Settings
-from admission.install import manifests, rbac, visibility_manifests, webhook_secret
+from admission.installed import serving_certificate
 from admission.kube.api import Api
 from admission.kube.apply import Effect
 from admission.run.connection import ApiServerTarget
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.controlplane
 
 ROOT = Path(__file__).parents[2]
 SYSTEM = "gpu-admission-system"
-SECRET = f"/api/v1/namespaces/{SYSTEM}/secrets/{manifests.TLS_SECRET}"
+SECRET = f"/api/v1/namespaces/{SYSTEM}/secrets/{serving_certificate.SECRET}"
 INJECT = "cert-manager.io/inject-ca-from"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1"
 MUTATING = f"{WEBHOOKS}/mutatingwebhookconfigurations/gpu-admission-mutating-webhook-configuration"
@@ -160,7 +161,7 @@ def test_installing_twice_changes_nothing_and_trusts_the_secrets_authority(
     cluster: Cluster,
 ) -> None:
     first = install(cluster)
-    assert first[f"Secret/{manifests.TLS_SECRET}"] == "created"
+    assert first[f"Secret/{serving_certificate.SECRET}"] == "created"
     assert first[f"Deployment/{manifests.WEBHOOK}"] == "created"
     assert bundle(cluster) == content(cluster)["ca.crt"]
     assert set(install(cluster).values()) == {"unchanged"}
@@ -169,7 +170,7 @@ def test_installing_twice_changes_nothing_and_trusts_the_secrets_authority(
 def test_the_command_installs_what_the_base_holds_and_the_secret(cluster: Cluster) -> None:
     base = manifests.base(Settings(), manifests.DEFAULT_IMAGE)
     named = {f"{one['kind']}/{one['metadata']['name']}" for part in base.values() for one in part}
-    assert install(cluster).keys() == named | {f"Secret/{manifests.TLS_SECRET}"}
+    assert install(cluster).keys() == named | {f"Secret/{serving_certificate.SECRET}"}
 
 
 def test_the_certificate_names_the_service(cluster: Cluster) -> None:
@@ -243,7 +244,9 @@ def test_who_waits_is_passed_on_on_request_only_and_with_our_authority(cluster: 
     hosts = x509.load_pem_x509_certificate(pem).extensions.get_extension_for_class(
         x509.SubjectAlternativeName
     )
-    assert visibility_manifests.host(SYSTEM) in hosts.value.get_values_for_type(x509.DNSName)
+    assert serving_certificate.visibility_host(SYSTEM) in hosts.value.get_values_for_type(
+        x509.DNSName
+    )
     assert install(cluster)[f"APIService/v1beta2.{names.VISIBILITY_GROUP}"] == "deleted"
     assert ours() == []
 

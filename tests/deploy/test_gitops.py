@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
+from admission.admin import manifests
 from admission.config.derived import Settings
-from admission.install import manifests
 from tests.deploy import helm
 
 ROOT = Path(__file__).parents[2]

@@ -13,13 +13,14 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
+from admission.admin import manifests, modes, rbac, visibility_manifests
 from admission.base import names
 from admission.cli import main
 from admission.config import reading
 from admission.config.derived import Settings
 from admission.config.gpu_configuration import Modes
 from admission.config.kueue_configuration import Configuration
-from admission.install import manifests, modes, rbac, visibility_manifests
+from admission.installed import serving_certificate
 
 ROOT = Path(__file__).parents[2]
 BASE = ROOT / "deploy" / "base"
@@ -82,10 +83,10 @@ def test_the_stream_holds_the_namespace_first_and_the_webhooks_last() -> None:
 def test_cert_manager_fills_the_secret_that_the_webhook_mounts() -> None:
     found = list(yaml.safe_load_all((CERT_MANAGER / "certificate.yaml").read_text("utf-8")))
     (certificate,) = [one for one in found if one["kind"] == "Certificate"]
-    assert certificate["spec"]["secretName"] == manifests.TLS_SECRET
+    assert certificate["spec"]["secretName"] == serving_certificate.SECRET
     hosts = set(certificate["spec"]["dnsNames"])
-    assert hosts <= set(manifests.service_hosts(DEFAULTS))
-    assert visibility_manifests.host(DEFAULTS.namespace) in hosts
+    assert hosts <= set(serving_certificate.service_hosts(DEFAULTS))
+    assert serving_certificate.visibility_host(DEFAULTS.namespace) in hosts
     name = f"{certificate['metadata']['namespace']}/{certificate['metadata']['name']}"
     injected = yaml.safe_load((CERT_MANAGER / "inject.yaml").read_text("utf-8"))
     assert injected["metadata"]["annotations"] == {"cert-manager.io/inject-ca-from": name}
@@ -145,7 +146,7 @@ def test_an_api_service_trusts_the_authority_or_says_that_it_trusts_anybody() ->
             assert spec["service"] == {
                 "namespace": "quota", "name": visibility_manifests.SERVICE, "port": 8082
             }  # fmt: skip
-    assert visibility_manifests.host("quota") in manifests.service_hosts(QUOTA)
+    assert serving_certificate.visibility_host("quota") in serving_certificate.service_hosts(QUOTA)
 
 
 def test_every_argument_of_a_pod_is_one_of_its_command() -> None:
@@ -273,7 +274,7 @@ def test_no_role_of_the_program_uses_wildcards_or_reads_other_secrets_than_its_o
             assert "*" not in [name for part in parts for name in rule.get(part, ())]
             if "secrets" in rule.get("resources", ()):
                 assert document["kind"] == "Role"
-                assert rule["resourceNames"] == [manifests.TLS_SECRET]
+                assert rule["resourceNames"] == [serving_certificate.SECRET]
 
 
 # --------------------------------------------------------------------------------------- image

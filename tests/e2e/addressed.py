@@ -6,10 +6,10 @@ is pointed to this machine by `Charted.move_addresses`.
 
 import sys
 
+from admission.admin import manifests
+from admission.admin.rendering import Document
 from admission.cli.main import main
 from admission.config.derived import Settings
-from admission.install import manifests
-from admission.install.rendering import Document
 
 _REFERENCE = manifests.service_reference
 

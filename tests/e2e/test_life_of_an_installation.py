@@ -18,9 +18,10 @@ import pytest
 import yaml
 from cryptography import x509
 
+from admission.admin import manifests
 from admission.base.clock import SystemClock
 from admission.config.derived import Settings
-from admission.install import manifests
+from admission.installed import serving_certificate
 from certs import authority, rotation
 from certs.authority import Pair
 from tests.controlplane import nodes, waiting
@@ -57,7 +58,7 @@ OLD: Final = {
     **{f"config.gpu.certificates.{key}": value for key, value in CONFIG["certificates"].items()},
 }
 NEW: Final = {**OLD, "image.tag": "1.1.0", "config.gpu.maxStopsPerMinute": "30"}
-SECRET: Final = f"/api/v1/namespaces/{SYSTEM}/secrets/{manifests.TLS_SECRET}"
+SECRET: Final = f"/api/v1/namespaces/{SYSTEM}/secrets/{serving_certificate.SECRET}"
 RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 _LIFETIME, _AGE = timedelta(seconds=240), timedelta(seconds=165)
 """Of a certificate that is due for renewal, and has time left for that on a busy machine."""
@@ -313,7 +314,7 @@ def put_certificate_near_its_end(system: Charted) -> int:
     assert signer.key is not None
     pair = authority.issue_serving(
         Pair(certificate=signer.certificate, key=signer.key),
-        manifests.service_hosts(Settings()),
+        serving_certificate.service_hosts(Settings()),
         SystemClock().now() - _AGE,
         _LIFETIME,
     )

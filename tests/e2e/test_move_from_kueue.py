@@ -16,9 +16,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from admission.admin import kueue_move
 from admission.base import names
 from admission.cli import tables
-from admission.install import kueue_move
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.controlplane import waiting

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from admission.admin.doctor import checks, looking
+from admission.admin.doctor.findings import Diagnosis, Severity
 from admission.base import names
 from admission.base.clock import SystemClock
 from admission.run.connection import ApiServerTarget
-from admission.run.doctor import checks, looking
-from admission.run.doctor.findings import Diagnosis, Severity
 from tests.builders.queues import make_class
 from tests.controlplane import waiting
 from tests.controlplane.rest import Json

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from admission.admin import rbac
 from admission.base import conditions, names
-from admission.install import rbac
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_class, make_cluster_queue, make_flavor, make_local_queue
 from tests.controlplane import forked, waiting

@@ -6,7 +6,7 @@ from functools import partial
 
 from typing_extensions import override
 
-from admission.install import webhooks
+from admission.installed import cabundles
 from admission.objects import kinds
 from tests.controlplane import forked, waiting
 from tests.controlplane.forked import PROGRAM
@@ -72,7 +72,7 @@ def _is_documented(system: Installed, version: str) -> bool:
 @contextmanager
 def unreviewed(system: Reviewed) -> Iterator[None]:
     """Inside the block nothing is judged, as before our installation."""
-    system.api.delete(f"{CONFIGURATIONS}/{webhooks.VALIDATING_NAME}")
+    system.api.delete(f"{CONFIGURATIONS}/{cabundles.VALIDATING_NAME}")
     waiting.until(lambda: not system.is_judged(), what="nothing is judged")
     try:
         yield

@@ -17,11 +17,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from admission.admin import manifests, rbac, scope, visibility_manifests, webhooks
 from admission.base import conditions, names, patches
 from admission.base.conditions import Text
 from admission.config.derived import Settings
 from admission.config.gpu_configuration import GpuConfiguration
-from admission.install import cabundles, manifests, rbac, scope, visibility_manifests, webhooks
+from admission.installed import cabundles
 from admission.kube import apply
 from admission.objects import batch, crds, usage_record, views
 from admission.objects.usage_record import Period, Record

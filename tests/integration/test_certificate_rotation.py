@@ -18,7 +18,7 @@ import yaml
 from typing_extensions import override
 
 from admission.base import names
-from admission.install import cabundles
+from admission.installed import cabundles
 from certs import rotation
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from admission.admin.doctor import checks, looking
+from admission.admin.doctor.findings import Diagnosis, Severity
 from admission.base import names
 from admission.base.clock import SystemClock
-from admission.install.webhooks import MUTATING_NAME
+from admission.installed.cabundles import MUTATING_NAME
 from admission.run import connection
-from admission.run.doctor import checks, looking
-from admission.run.doctor.findings import Diagnosis, Severity
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_cluster_queue, make_cohort, make_flavor, make_local_queue
 from tests.clocks import FakeClock

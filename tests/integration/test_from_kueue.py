@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from admission.admin import holding, kueue_move
 from admission.base import names
-from admission.install import holding, kueue_move
 from admission.objects import crds, views
 from admission.owners import pod as pod_owner
 from admission.owners.workload import PriorityClasses

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from admission.admin import guard, installation, webhooks
 from admission.base import names
 from admission.base.clock import SystemClock
 from admission.config.derived import Settings
 from admission.gpu import bypass, resources
 from admission.gpu.bypass import Certainty
-from admission.install import guard, installation, webhooks
 from admission.objects import crds
 from admission.run import connection
 from tests.builders.pods import make_pod, pod_with

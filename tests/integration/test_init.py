@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 import yaml
 
+from admission.admin import manifests, proposal
+from admission.admin.proposal import Team
 from admission.base import names, patches
 from admission.base.names import SYSTEM_NAMESPACE
 from admission.config.derived import Settings
-from admission.install import manifests, proposal
-from admission.install.proposal import Team
 from admission.kube import apply
 from admission.run.connection import ApiServerTarget
+from tests.admin.node_table import TABLE, supply
 from tests.controlplane import build, nodes, waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import RestError
-from tests.install.node_table import TABLE, supply
 from tests.integration.installed import KUEUE, Installed, run_command
 
 pytestmark = pytest.mark.controlplane

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from admission.admin import manifests
 from admission.base.names import SYSTEM_NAMESPACE as NAMESPACE
-from admission.install import manifests
 from tests.controlplane import build, nodes
 from tests.controlplane.cluster import Cluster
 from tests.integration.installed import Installed, run_command

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from admission.admin import guard, manifests
 from admission.base import names
 from admission.gpu import bypass
-from admission.install import guard, manifests
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, Rest

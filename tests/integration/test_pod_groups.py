@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from admission.answers.why import Answer, explain
 from admission.base import conditions, names
 from admission.kube.client import Client
-from admission.visibility.why import Answer, explain
 from tests.builders.pods import make_pod
 from tests.controlplane import waiting
 from tests.controlplane.rest import Rest, RestError

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from admission.admin import webhooks
 from admission.base import names
-from admission.install import webhooks
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod
 from tests.controlplane import waiting

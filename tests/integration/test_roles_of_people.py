@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
+from admission.admin import rbac
 from admission.base import names
-from admission.install import rbac
 from admission.kube import resources
 from admission.objects import crds
 from tests.controlplane import waiting

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from admission.answers.why import explain
 from admission.base import conditions, names
 from admission.kube.client import Client
-from admission.visibility.why import explain
 from tests.builders.jobs import make_job
 from tests.controlplane import waiting
 from tests.controlplane.rest import RestError

@@ -18,10 +18,11 @@ import pytest
 import yaml
 from typing_extensions import override
 
+from admission.admin import rbac
 from admission.base import names
 from admission.controller.watched_owners.owners import resource_of
 from admission.controller.watched_owners.pod_groups import resources_of_gangs
-from admission.install import cabundles, rbac
+from admission.installed import cabundles
 from admission.kube import resources
 from admission.objects import owner_rows
 from admission.owners import integrations

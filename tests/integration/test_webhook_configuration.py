@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
+from admission.admin import webhooks
 from admission.base.clock import SystemClock
 from admission.config.derived import Settings
-from admission.install import webhooks
 from certs import files
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod

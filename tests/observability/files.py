@@ -9,14 +9,14 @@ from typing import Any, Final
 
 import yaml
 
+from admission.admin import manifests
 from admission.base import names
-from admission.install import manifests
 from tests.observability import boards
 from tests.repo import tree
 
 FOLDER: Final = tree.ROOT / "deploy" / "observability"
 RULES: Final = FOLDER / "rules.yaml"
-OF_CHART: Final = tree.ROOT / "admission/install/templates/chart/observability"
+OF_CHART: Final = tree.ROOT / "admission/admin/templates/chart/observability"
 _HEAD: Final = "# Made by `make manifests` from rules.yaml; do not edit.\n"
 
 

@@ -10,11 +10,12 @@ import pytest
 import yaml
 from prometheus_client import REGISTRY, CollectorRegistry
 
+from admission.admin import manifests
 from admission.base import metrics
 from admission.config.derived import Settings
 from admission.controller import core
 from admission.gpu import health
-from admission.install import manifests
+from admission.installed import serving_certificate
 from tests.observability import boards, files, promql
 from tests.repo import tree
 
@@ -123,8 +124,8 @@ def test_a_monitor_finds_a_port_of_ours_and_keeps_our_label_namespace(name: str)
             if one["kind"] == "Service" and selector.items() <= one["metadata"]["labels"].items()
         ]  # fmt: skip
         ports = {port["name"] for port in target["spec"]["ports"]}
-        assert endpoint["tlsConfig"]["serverName"] in manifests.service_hosts(Settings())
-        assert endpoint["tlsConfig"]["ca"]["secret"]["name"] == manifests.TLS_SECRET
+        assert endpoint["tlsConfig"]["serverName"] in serving_certificate.service_hosts(Settings())
+        assert endpoint["tlsConfig"]["ca"]["secret"]["name"] == serving_certificate.SECRET
     else:
         (template,) = [
             one["spec"]["template"] for one in objects

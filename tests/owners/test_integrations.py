@@ -6,12 +6,12 @@ from typing import Any, Final
 import jsonpatch
 import pytest
 
+from admission.admin import rbac, warnpolicies, webhooks
 from admission.base import names
 from admission.base.namespaces import ManagedNamespaces
 from admission.config.derived import Settings
 from admission.controller import watched
 from admission.gpu.resources import DEFAULT_MANAGED
-from admission.install import rbac, warnpolicies, webhooks
 from admission.objects import owner_rows
 from admission.objects.owner_rows import Row
 from admission.owners import integrations, serving

@@ -14,6 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from admission.answers import usage
 from admission.base import names
 from admission.base.names import (
     ClusterQueueName,
@@ -33,7 +34,6 @@ from admission.objects.workload import Workload
 from admission.sandbox.store import Store
 from admission.scheduling.model import User
 from admission.scheduling.reserving import ReservingWorkload
-from admission.visibility import usage
 from tests.builders.cluster import make_namespace
 from tests.builders.metadata import make_condition
 from tests.builders.workloads import make_workload

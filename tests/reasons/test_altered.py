@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from admission.answers import why
 from admission.base import events, names, patches
 from admission.base.conditions import Text
 from admission.base.events import Event
 from admission.kube import resources
 from admission.reasons import kueue, ours, people
-from admission.visibility import why
 from tests.builders.queues import make_class, make_cluster_queue, make_local_queue
 from tests.controller.world import World, ready_world
 

@@ -5,14 +5,14 @@ from grimp import ImportGraph
 
 from tests.repo.homes import HomesContract
 
-LINES = ["flask: admission.webhook, admission.visibility", "admission: admission"]
+LINES = ["flask: admission.webhook, admission.serve", "admission: admission"]
 
 
 @pytest.mark.parametrize(
     ("importer", "imported", "found"),
     [
         ("admission.webhook.server", "flask", []),
-        ("admission.visibility.pages", "flask", []),
+        ("admission.serve.pages", "flask", []),
         ("admission.webhooks", "flask", ["admission.webhooks imports flask"]),
         ("certs.keys", "admission.base.names", ["certs.keys imports admission"]),
         ("admission.kube.api", "admission.base.names", []),

@@ -12,9 +12,10 @@ from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 from typing_extensions import override
 
+from admission.admin import manifests
 from admission.config.derived import Settings
-from admission.install import cabundles, manifests
-from admission.install.webhooks import MUTATING_NAME
+from admission.installed import cabundles, serving_certificate
+from admission.installed.cabundles import MUTATING_NAME
 from admission.kube import errors, resources
 from admission.kube.events import EventRecorder
 from admission.run import certificates
@@ -55,18 +56,18 @@ class World:
         )
 
     def renewed(self, held: rotation.Holding, *, inside: bool) -> rotation.Holding:
-        hosts = manifests.service_hosts(self.settings) if inside else HOSTS
+        hosts = serving_certificate.service_hosts(self.settings) if inside else HOSTS
         return rotation.renew(held, hosts, self.clock.now(), rotation.Lifetimes())
 
     def put_secret(self, content: Mapping[str, bytes]) -> None:
         self.api.create(resources.NAMESPACES, manifests.namespace(SETTINGS))
         data = {key: base64.b64encode(value).decode() for key, value in content.items()}
-        metadata = {"name": manifests.TLS_SECRET, "namespace": SETTINGS.namespace}
+        metadata = {"name": serving_certificate.SECRET, "namespace": SETTINGS.namespace}
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
         self.api.create(resources.SECRETS, secret, SETTINGS.namespace)
 
     def secret(self) -> dict[str, bytes]:
-        found = self.api.get(resources.SECRETS, manifests.TLS_SECRET, SETTINGS.namespace)
+        found = self.api.get(resources.SECRETS, serving_certificate.SECRET, SETTINGS.namespace)
         return {key: base64.b64decode(value) for key, value in found["data"].items()}
 
     def bundles(self) -> set[bytes]:

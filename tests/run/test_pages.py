@@ -14,7 +14,7 @@ from admission.kube.api import Document
 from admission.kube.resources import Resource
 from admission.run.metrics_access import MetricsAccess
 from admission.run.pages import BoundedServer, Wsgi
-from admission.visibility import probes
+from admission.serve import probes
 from tests.clocks import FakeClock
 from tests.controlplane import waiting
 from tests.controlplane.waiting import PATIENCE_SECONDS

@@ -31,8 +31,8 @@ from certs import files
 from tests.controlplane import waiting
 from tests.controlplane.credentials import FRONT_PROXY, Credentials
 from tests.controlplane.waiting import PATIENCE_SECONDS
-from tests.visibility.builders import Lines, line
-from tests.visibility.builders import waiting as waiting_workload
+from tests.serve.builders import Lines, line
+from tests.serve.builders import waiting as waiting_workload
 
 PATH = "/apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues/gpus/pendingworkloads"
 HOST = "gpu-admission-visibility.gpu-admission-system.svc"

@@ -379,7 +379,7 @@ def test_pods_of_other_controllers_are_no_group():
 
 
 def held_by_the_api_server(pod: dict[str, Any]) -> dict[str, Any]:
-    """A pod after the policy of `admission.install.holding`."""
+    """A pod after the policy of `admission.admin.holding`."""
     after = copy.deepcopy(pod)
     metadata, spec = after["metadata"], after["spec"]
     gates = spec.setdefault("schedulingGates", [])

@@ -1,0 +1,215 @@
+"""Checks of queues: does what they name exist, and can anybody use them."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from admission.admin.doctor import picture as pictures
+from admission.admin.doctor.devices import shown
+from admission.admin.doctor.findings import DoctorFinding, error, warning
+from admission.admin.doctor.picture import Picture
+from admission.base import conditions
+from admission.base.conditions import Text
+from admission.kube import resources
+from admission.objects import queue_status, values, views
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.workload import Workload
+from admission.reasons import catalogue, people, placing, reading
+
+_PATIENCE_SECONDS: Final = 300.0
+
+
+def flavors(picture: Picture) -> Iterator[DoctorFinding]:
+    """Every flavor that a ClusterQueue names exists, and is not being deleted."""
+    for name, flavor in sorted(picture.flavors.items()):
+        users = [
+            cluster_queue.metadata.name
+            for cluster_queue in picture.cluster_queues
+            if name in _named(cluster_queue)
+        ]
+        if flavor.metadata.deletion_timestamp and users:
+            text = (
+                f"it is being deleted, and ClusterQueue {shown(users)} names it: it goes when no "
+                "ClusterQueue names it any more, and its quota with it"
+            )
+            mend = (
+                f"remove it from spec.resourceGroups of {shown(users)}; to keep its quota, create "
+                "a ResourceFlavor of another name with the same spec and name that one first"
+            )
+            yield warning("ResourceFlavor", name, text, mend)
+    for queue in picture.cluster_queues:
+        missing = _missing(picture, queue)
+        if missing:
+            text = f"it admits nothing: there is no ResourceFlavor {', '.join(missing)}"
+            mend = "create the ResourceFlavor, or remove it from spec.resourceGroups"
+            yield error("ClusterQueue", queue.metadata.name, text, mend)
+
+
+def _missing(picture: Picture, queue: ClusterQueue) -> tuple[str, ...]:
+    return tuple(name for name in _named(queue) if name not in picture.flavors)
+
+
+def _named(queue: ClusterQueue) -> dict[str, None]:
+    """Return the flavors that a ClusterQueue names, in its order."""
+    return {
+        flavor.name: None for group in queue.spec.resource_groups or () for flavor in group.flavors
+    }
+
+
+def without_node(picture: Picture) -> Iterator[DoctorFinding]:
+    """Pods that hold GPUs of a ClusterQueue are on a node after five minutes."""
+    for queue in picture.cluster_queues:
+        name = queue.metadata.name
+        for pair, amount_held in queue_status.without_node(queue.status.without_node).items():
+            if picture.age_seconds(amount_held.since) <= _PATIENCE_SECONDS:
+                continue
+            text = placing.without_node(
+                pair.resource, pair.flavor, amount_held.amount, name, amount_held.since
+            )
+            mend = (
+                f"kubectl gpu who {name}; it shows whose pods have no node. "
+                "Nothing is wrong if an autoscaler adds nodes for them"
+            )
+            yield warning("ClusterQueue", name, text, mend)
+
+
+def inactive(picture: Picture) -> Iterator[DoctorFinding]:
+    """Every ClusterQueue admits."""
+    for queue in picture.cluster_queues:
+        name, policy = queue.metadata.name, queue.spec.stop_policy
+        if policy not in {"", "None"}:
+            mend = f"kubectl patch clusterqueue {name} --type=merge -p '{_GO}'"
+            text = f"it admits nothing: its stopPolicy is {policy}"
+            yield warning("ClusterQueue", name, text, mend)
+            continue
+        active = next(
+            (
+                condition
+                for condition in queue.status.conditions or ()
+                if condition.type == "Active"
+            ),
+            None,
+        )
+        if active is not None and active.status == "False" and not _missing(picture, queue):
+            why = people.cluster_queue(Text(active.reason, active.message))
+            text = f"it {why.message[:1].lower()}{why.message[1:].rstrip('.')}"
+            mend = catalogue.next_step(why.reason, {"queue": name})
+            yield error("ClusterQueue", name, text, mend or f"kubectl gpu why clusterqueue/{name}")
+    for local in picture.local_queues:
+        place = f"{local.metadata.namespace}/{local.metadata.name}"
+        if local.spec.stop_policy not in {"", "None"}:
+            mend = (
+                f"kubectl patch localqueue {local.metadata.name} -n {local.metadata.namespace} "
+                f"--type=merge -p '{_GO}'"
+            )
+            text = f"it admits nothing: its stopPolicy is {local.spec.stop_policy}"
+            yield warning("LocalQueue", place, text, mend)
+
+
+_GO = '{"spec":{"stopPolicy":"None"}}'
+
+
+def idle(picture: Picture) -> Iterator[DoctorFinding]:
+    """A ClusterQueue in which work waits has given quota to some of it."""
+    behind = {
+        (local_queue.metadata.namespace, local_queue.metadata.name): local_queue.spec.cluster_queue
+        for local_queue in picture.local_queues
+    }
+    waiting: dict[str, list[Workload]] = {}
+    busy = set[str]()
+    for workload in picture.workloads:
+        if any(
+            condition.type == _FINISHED and condition.status == "True"
+            for condition in _conditions(workload)
+        ):
+            continue
+        if workload.status.admission is not None:
+            busy.add(workload.status.admission.cluster_queue)
+        elif workload.spec.active is not False:
+            at = behind.get((workload.metadata.namespace, workload.spec.queue_name), "")
+            waiting.setdefault(at, []).append(workload)
+    for queue in picture.cluster_queues:
+        name = queue.metadata.name
+        queue_waiting = waiting.get(name, [])
+        if name in busy or not queue_waiting or not _is_active(queue):
+            continue
+        oldest = min(queue_waiting, key=_age_key)
+        if picture.age_seconds(oldest.metadata.creation_timestamp) <= _PATIENCE_SECONDS:
+            continue
+        yield _of_idle(name, oldest, len(queue_waiting))
+
+
+_FINISHED: Final = "Finished"
+
+
+def _conditions(workload: Workload) -> Sequence[views.Condition]:
+    return workload.status.conditions or ()
+
+
+def _age_key(workload: Workload) -> tuple[str, str, str]:
+    metadata = workload.metadata
+    return metadata.creation_timestamp or "", metadata.namespace, metadata.name
+
+
+def _is_active(queue: ClusterQueue) -> bool:
+    active_conditions = queue.status.conditions or ()
+    return any(
+        condition.type == conditions.ACTIVE and condition.status == "True"
+        for condition in active_conditions
+    )
+
+
+def _of_idle(queue: str, oldest: Workload, count: int) -> DoctorFinding:
+    """Return what `why` says of the Workload that has waited longest."""
+    reserved = next(
+        (
+            condition
+            for condition in _conditions(oldest)
+            if condition.type == conditions.QUOTA_RESERVED
+        ),
+        None,
+    )
+    why = (
+        people.text(reading.of_condition(reserved.reason, reserved.message), queue)
+        if reserved is not None and reserved.reason
+        else people.not_judged()
+    )
+    namespace, name = oldest.metadata.namespace, oldest.metadata.name
+    place = {"queue": queue, "namespace": namespace, "workload": name}
+    fields = place | {"local": oldest.spec.queue_name, "name": name}
+    text = (
+        f"{count} Workload(s) wait, and none has quota; {namespace}/{name} has waited longest: "
+        f"{why.message.rstrip('.')}"
+    )
+    mend = catalogue.next_step(why.reason, fields) or "wait"
+    return warning("ClusterQueue", queue, text, mend)
+
+
+def local_queues(picture: Picture) -> Iterator[DoctorFinding]:
+    """Every LocalQueue names a ClusterQueue that exists and selects its namespace."""
+    queues = {
+        cluster_queue.metadata.name: cluster_queue for cluster_queue in picture.cluster_queues
+    }
+    labels = {
+        namespace["metadata"]["name"]: pictures.labels_of(namespace)
+        for namespace in picture.of(resources.NAMESPACES)
+    }
+    for local in picture.local_queues:
+        place = f"{local.metadata.namespace}/{local.metadata.name}"
+        queue = queues.get(local.spec.cluster_queue)
+        if queue is None:
+            text = f"its pods wait forever: there is no ClusterQueue {local.spec.cluster_queue}"
+            mend = "create the ClusterQueue, or delete the LocalQueue: clusterQueue cannot change"
+            yield error("LocalQueue", place, text, mend)
+            continue
+        selector = values.selector(queue.spec.namespace_selector)
+        namespace = labels.get(local.metadata.namespace)
+        if namespace is not None and (selector is None or not selector(namespace)):
+            text = (
+                f"its pods wait forever: the namespaceSelector of ClusterQueue "
+                f"{queue.metadata.name} does not select the namespace"
+            )
+            mend = (
+                f"widen spec.namespaceSelector ({{}}: all), or label the namespace: kubectl "
+                f"get clusterqueue {queue.metadata.name} -o jsonpath='{{.spec.namespaceSelector}}'"
+            )
+            yield error("LocalQueue", place, text, mend)

@@ -1,0 +1,297 @@
+"""Who waits in a ClusterQueue, at which place, and for what.
+
+`of` returns plain data, `document` the same as JSON; docs/reference/commands.md documents it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from admission.answers import owning, quota_use, shortages
+from admission.answers.cluster import Read
+from admission.base import clock, conditions, names
+from admission.base.conditions import Text
+from admission.base.names import (
+    ClusterQueueName,
+    FlavorName,
+    FlavorResource,
+    ResourceName,
+    WorkloadKey,
+)
+from admission.kube import errors
+from admission.kube.api import Api
+from admission.kube.resources import Resource
+from admission.objects.workload import Workload
+from admission.reasons import catalogue, people, reading
+from admission.reasons.catalogue import Code
+from admission.scheduling import model, podsets, quota
+from admission.scheduling.hierarchy import QueueNode
+
+_PENDING: Final = "pendingworkloads"
+_MOST: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A Workload that waits.
+
+    Attributes:
+        place: in the ClusterQueue, from 1; 0 where it was not looked for.
+        local_place: in its LocalQueue, from 1.
+        namespace: of the Workload.
+        workload: name of the Workload.
+        owner: what it was made for, as ``Job train``; empty for itself.
+        requester: who created that, `owning.UNKNOWN` where nobody saw it.
+        local_queue: the LocalQueue that it is in.
+        priority: higher goes first.
+        since: when it was created, RFC 3339.
+        asks: what it asks for, by resource.
+        message: why it waits, a sentence of the catalogue; empty where it was not tried yet.
+        reason: its code in the catalogue; empty likewise.
+        never: whether it never starts as it is, whoever else ends.
+    """
+
+    place: int
+    local_place: int
+    namespace: str
+    workload: str
+    owner: str
+    requester: str
+    local_queue: str
+    priority: int
+    since: str
+    asks: Mapping[str, int]
+    message: str
+    reason: str = ""
+    never: bool = False
+
+    @property
+    def key(self) -> WorkloadKey:
+        """Return the identity of the Workload."""
+        return WorkloadKey(self.namespace, self.workload)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """The Workloads that wait in a ClusterQueue.
+
+    Attributes:
+        name: of the ClusterQueue.
+        waiting: in the order in which they are tried.
+        exact: whether the controller said so; else it is the order by priority and time of those
+            Workloads that may be read, without past usage.
+        hidden: how many more wait that may not be read.
+    """
+
+    name: str
+    waiting: tuple[Place, ...]
+    exact: bool
+    hidden: int = 0
+
+
+def told(api: Api, queue: str) -> tuple[WorkloadKey, ...] | None:
+    """Return the order of a ClusterQueue as the controller says it; None where it does not.
+
+    Raises:
+        KubeError: the API server did not answer.
+    """
+    resource = Resource(
+        names.VISIBILITY_GROUP,
+        "v1beta2",
+        f"clusterqueues/{queue}/{_PENDING}",
+        "PendingWorkload",
+        namespaced=False,
+    )
+    try:
+        items = api.list(resource, limit=_MOST).items
+    except errors.ApiError:
+        return None  # it is not served, or not to this user
+    return tuple(
+        WorkloadKey(item["metadata"]["namespace"], item["metadata"]["name"])
+        for item in sorted(items, key=lambda item: int(item.get("positionInClusterQueue", 0)))
+    )
+
+
+def of(
+    read: Read, queue: str, order: Sequence[WorkloadKey] | None = None, hidden: int = 0
+) -> Queue:
+    """Return who waits in a ClusterQueue.
+
+    Args:
+        read: what was read.
+        queue: name of the ClusterQueue.
+        order: the result of `told`; None to compute the order.
+        hidden: how many more wait as the status of the queue says, whom nobody may read.
+    """
+    waiting = {
+        key: value
+        for key, value in read.values.items()
+        if value.wants_quota and read.cluster_queue_of(*value.queue) == queue
+    }
+    if order is None:
+        computed = sorted(waiting, key=lambda key: _order(waiting[key]))
+        return Queue(
+            name=queue,
+            waiting=tuple(_places(read, waiting, enumerate(computed, 1))),
+            exact=False,
+            hidden=hidden,
+        )
+    in_order = [(place, key) for place, key in enumerate(order, 1) if key in waiting]
+    return Queue(
+        name=queue,
+        waiting=tuple(_places(read, waiting, in_order)),
+        exact=True,
+        hidden=len(order) - len(in_order),
+    )
+
+
+def never_starting(read: Read) -> tuple[Place, ...]:
+    """Return all that wait and never start as they are, by namespace and name, without places."""
+    wants = {key: place for key, place in read.values.items() if place.wants_quota}
+    places = _places(read, wants, ((0, key) for key in sorted(wants)))
+    return tuple(place for place in places if place.never)
+
+
+def in_local_queue(queue: Queue, namespace: str, name: str) -> Queue:
+    """Return those of a ClusterQueue that wait in one LocalQueue, at their places there."""
+    places = (
+        place
+        for place in queue.waiting
+        if (place.namespace, place.local_queue) == (namespace, name)
+    )
+    return replace(queue, name=f"{namespace}/{name}", waiting=tuple(places), hidden=0)
+
+
+def _order(workload: model.Workload) -> tuple[int, int, str]:
+    return -workload.priority, podsets.queue_timestamp(workload), workload.uid
+
+
+def _places(
+    read: Read,
+    waiting: Mapping[WorkloadKey, model.Workload],
+    order: Iterable[tuple[int, WorkloadKey]],
+) -> Iterable[Place]:
+    seen: dict[tuple[str, str], int] = {}
+    for place, key in order:
+        value, view = waiting[key], read.workloads[key]
+        local = value.queue.namespace, value.queue.name
+        seen[local] = seen.get(local, 0) + 1
+        text = _said(read, view)
+        yield Place(
+            place=place,
+            local_place=seen[local],
+            namespace=key.namespace,
+            workload=key.name,
+            owner=owning.owner_of(view),
+            requester=owning.requester_of(view.metadata),
+            local_queue=value.queue.name,
+            priority=value.priority,
+            since=view.metadata.creation_timestamp or "",
+            asks=quota_use.asks(view, value),
+            message=text.message,
+            reason=text.reason,
+            never=_never_starts(read, view, text.reason),
+        )
+
+
+def _said(read: Read, view: Workload) -> Text:
+    condition = view.status.condition(conditions.QUOTA_RESERVED)
+    if condition is None or condition.status == "True":
+        return Text("", "")
+    queue = _queue_of(read, view)
+    text = people.text(reading.of_condition(condition.reason, condition.message), queue)
+    node = read.forest.queues.get(ClusterQueueName(queue))
+    if node is None:
+        return text
+    text = with_flavors(node, text, condition.message)
+    alone = [replace(short, holders=()) for short in shortages.of_workload(node, view)]
+    return shortages.verdict(text, alone, queue)
+
+
+def with_flavors(node: QueueNode, text: Text, message: str) -> Text:
+    """Return why something waits, also if the last scan did not try every flavor.
+
+    Args:
+        node: the ClusterQueue.
+        text: what the message says.
+        message: of QuotaReserved=False, which tells of the flavors that were tried.
+    """
+    if text.reason != Code.NO_MATCHING_FLAVOR:
+        return text
+    tried = reading.tried_flavors(message)
+    groups = [[flavor.name for flavor in group.flavors] for group in node.spec.resource_groups]
+    left = [
+        [name for name in group if name not in tried]
+        for group in groups
+        if not tried.isdisjoint(group)
+    ]
+    return people.waits_for_flavors(left[0]) if left and all(left) else text
+
+
+def _queue_of(read: Read, view: Workload) -> str:
+    return read.cluster_queue_of(view.metadata.namespace, view.spec.queue_name or "")
+
+
+def _never_starts(read: Read, view: Workload, reason: str) -> bool:
+    """Return whether a Workload never starts as it is.
+
+    One that is too big only while GPUs are sick or missing does: the ClusterQueue is promised more
+    than the controller lets it reach.
+    """
+    if reason != Code.EXCEEDS_MAX_QUOTA:
+        return reason in catalogue.NEVER_STARTS
+    condition = view.status.condition(conditions.QUOTA_RESERVED)
+    node = read.forest.queues.get(ClusterQueueName(_queue_of(read, view)))
+    if node is None or condition is None:
+        return True
+    return all(
+        quota.potential(
+            node, FlavorResource(FlavorName(amount.flavor), ResourceName(amount.resource))
+        )
+        <= amount.reach
+        for amount in reading.told_amounts(condition.message)
+        if amount.reach is not None
+    )
+
+
+def document(
+    queues: Iterable[Queue], starts: Mapping[WorkloadKey, datetime], missing: Iterable[str]
+) -> dict[str, Any]:
+    """Return the answer as JSON; ``starts`` has the estimates that there are."""
+    return {
+        "apiVersion": quota_use.API_VERSION,
+        "kind": "WaitingWorkloads",
+        "clusterQueues": [
+            {
+                "name": queue.name,
+                "exact": queue.exact,
+                "hidden": queue.hidden,
+                "waiting": [
+                    {
+                        "place": place.place,
+                        "localPlace": place.local_place,
+                        "namespace": place.namespace,
+                        "workload": place.workload,
+                        "owner": place.owner,
+                        "requester": place.requester,
+                        "localQueue": place.local_queue,
+                        "priority": place.priority,
+                        "since": place.since,
+                        "asks": quota_use.amounts_document(place.asks),
+                        "message": place.message,
+                        "reason": place.reason,
+                        "neverStarts": place.never,
+                        "estimatedStart": _wire(starts.get(place.key)),
+                    }
+                    for place in queue.waiting
+                ],
+            }
+            for queue in queues
+        ],
+        "missing": list(missing),
+    }
+
+
+def _wire(moment: datetime | None) -> str | None:
+    return None if moment is None else clock.to_wire(moment)

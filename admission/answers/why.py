@@ -1,0 +1,1086 @@
+"""Why a pod, its owner, a Workload, a LocalQueue or a ClusterQueue is in its present state.
+
+`explain` returns plain data, `document` the same as JSON; docs/reference/commands.md documents it.
+What is said comes from the catalogue (`admission.reasons`): of what waits it is what the
+controller wrote on it; of what has no such condition it is what the Workload says and the queues
+have.
+"""
+
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Final
+
+from admission.answers import cluster, quota_use, shortages, subjects, waiting, without_queues
+from admission.answers.cluster import Wanted
+from admission.answers.subjects import ExplainedObject
+from admission.answers.without_queues import FlavorRequest, LastEvent
+from admission.base import clock, conditions, names, quantity, structs
+from admission.base.conditions import Text, WaitReason
+from admission.base.names import FlavorResource, WorkloadKey
+from admission.base.why import MemberCounts, Shortage
+from admission.kube import errors, resources
+from admission.kube.api import Api, Document
+from admission.objects import queue_status, views
+from admission.objects.cluster_queue import ClusterQueue
+from admission.objects.local_queue import LocalQueue
+from admission.objects.workload import Workload
+from admission.owners import pod as pod_owner
+from admission.reasons import catalogue, people, placing, reading
+from admission.reasons.catalogue import Code
+from admission.scheduling.hierarchy import CohortNode, QueueNode
+
+_AS_LOCAL_QUEUE: Final = structs.converter(LocalQueue)
+_AS_OBJECT: Final = structs.converter(views.Object)
+_AS_WORKLOAD: Final = structs.converter(Workload)
+_FEW: Final = 500
+"""So many Workloads of a queue are read to find a place, where the controller does not say it."""
+
+
+_NOTHING_SAID: Final = Text("", "")
+
+
+class State(StrEnum):
+    """The state of an object with respect to quota."""
+
+    NOT_MANAGED = "not managed"
+    NO_WORKLOAD = "without Workload"
+    WAITING = "waiting"
+    RESERVED = "quota reserved"
+    ADMITTED = "admitted"
+    EVICTED = "evicted"
+    FINISHED = "finished"
+    ACTIVE = "active"
+    INACTIVE = "inactive"
+    ENDING = "being deleted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """One resource in one flavor; canonical units.
+
+    Attributes:
+        asks: what is asked for.
+        free: what the ClusterQueue could take now, borrowed or not; None where it is not known.
+        reach: the most that it could ever take; None likewise.
+        nominal: its own quota; None likewise.
+        holders: ClusterQueues that use it, with how much, largest first.
+    """
+
+    flavor: str
+    resource: str
+    asks: int
+    free: int | None = None
+    reach: int | None = None
+    nominal: int | None = None
+    holders: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedPart:
+    """A pod of an owner whose pods are admitted one by one, or a Workload that holds a queue.
+
+    Attributes:
+        name: as ``pod/train-0``, or with its namespace.
+        state: where it is.
+        reason: code of the catalogue; empty for none.
+        message: what it says; empty for nothing.
+    """
+
+    name: str
+    state: str
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What is known about one object.
+
+    Attributes:
+        kind: of the object, such as ``Pod``.
+        namespace: of the object; empty for none.
+        name: of the object.
+        state: where it is.
+        reason: code of the catalogue.
+        message: the verdict, one sentence.
+        advice: what to do next; empty for nothing.
+        since: RFC 3339 time of the last change of state; empty if unknown.
+        queue: its LocalQueue; empty where it has none.
+        cluster_queue: where it was admitted, or where it waits; empty if unknown.
+        workload: name of its Workload; empty where there is none.
+        flavors: assigned flavor by resource.
+        nodes: how many pods are on each node, of a pod or of an owner whose pods are admitted one
+            by one; sorted.
+        place: in the ClusterQueue, from 1; None where it is not known or it does not wait.
+        is_about: whether the place was said some time ago, or rounded.
+        waiting: how many wait in the ClusterQueue; None where that is not known.
+        numbers: what it asks for, and what there is.
+        parts: pods of the owner that are admitted one by one; Workloads that hold a ClusterQueue.
+        notes: what else matters, a sentence each.
+        said: reason and message of the condition of the Workload or queue, as Kueue words it.
+        missing: what could not be read, a sentence each.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    state: State
+    reason: str = ""
+    message: str = ""
+    advice: str = ""
+    since: str = ""
+    queue: str = ""
+    cluster_queue: str = ""
+    workload: str = ""
+    flavors: Mapping[str, str]
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    place: int | None = None
+    is_about: bool = False
+    waiting: int | None = None
+    numbers: tuple[Numbers, ...] = ()
+    parts: tuple[ExplainedPart, ...] = ()
+    notes: tuple[str, ...] = ()
+    said: Text = _NOTHING_SAID
+    missing: tuple[str, ...] = ()
+
+
+def explain(api: Api, namespace: str, typed: str) -> Answer:
+    """Return where ``[KIND/]NAME`` stands; see `subjects.find`.
+
+    Raises:
+        SubjectError: nothing, or more than one object, is meant.
+        KubeError: the API server refused or did not answer.
+    """
+    subject = subjects.find(api, namespace, typed)
+    if subject.resource == resources.CLUSTER_QUEUES:
+        return _of_cluster_queue(api, namespace, subject)
+    if subject.resource == resources.LOCAL_QUEUES:
+        return _of_local_queue(api, subject)
+    if subject.resource == resources.WORKLOADS:
+        return _of_workload(api, subject, subject.document, {})
+    if subject.resource == resources.PODS:
+        return _of_pod(api, subject)
+    return _of_owner(api, subject)
+
+
+# -------------------------------------------------------------------------------------- pods
+
+
+def _of_pod(api: Api, subject: ExplainedObject, *, in_full: bool = True) -> Answer:
+    """Return where a pod stands, and whether it was created without a review."""
+    answer = _of_reviewed_pod(api, subject, in_full=in_full)
+    reviewed = _condition(subject.document, conditions.POD_REVIEWED)
+    if reviewed.get("status") != "False":
+        return answer
+    note = f"not reviewed: {reviewed.get('message', '')}"
+    return replace(answer, notes=(*answer.notes, note))
+
+
+def _of_reviewed_pod(api: Api, subject: ExplainedObject, *, in_full: bool) -> Answer:
+    pod = subject.document
+    named = pod["metadata"].get("annotations", {}).get(names.WORKLOAD_ANNOTATION)
+    labels = pod["metadata"].get("labels", {})
+    our_condition = _condition(pod, conditions.POD_ADMITTED)
+    if not named and labels.get(names.MANAGED_LABEL) != names.MANAGED_VALUE:
+        is_queued = bool(labels.get(names.QUEUE_LABEL))
+        late = "it was created while its namespace was excluded or the webhook was not installed"
+        answer = _answer(subject, State.NOT_MANAGED, people.not_managed())
+        return replace(answer, notes=(late,) if is_queued else ())
+    workload = _workload_of_pod(api, subject, named)
+    if workload is None:
+        return _without_workload(subject, our_condition)
+    answer = _of_workload(api, subject, workload, our_condition, in_full=in_full)
+    node = _node(pod)
+    return replace(answer, nodes={node: 1}) if node else answer
+
+
+def _workload_of_pod(api: Api, subject: ExplainedObject, named: str | None) -> Document | None:
+    """The Workload that a released pod names, or that its group has; else the pod's own."""
+    named = named or pod_owner.group_name(_AS_OBJECT(subject.document))
+    return _named(api, subject, named) if named else _made_for(api, subject)
+
+
+def _named(api: Api, subject: ExplainedObject, name: str) -> Document | None:
+    try:
+        return api.get(resources.WORKLOADS, name, subject.namespace)
+    except errors.NotFoundError:
+        return None
+
+
+def _made_for(api: Api, subject: ExplainedObject) -> Document | None:
+    """Return the Workload that was made for an object; of several, the newest that goes on."""
+    uid = subject.document["metadata"]["uid"]
+    selector = f"{names.JOB_UID_LABEL}={uid}"
+    candidates = api.list(resources.WORKLOADS, subject.namespace, label_selector=selector).items
+    in_order = sorted(
+        candidates,
+        key=lambda workload: (
+            _condition(workload, conditions.FINISHED).get("status") != "True",
+            workload["metadata"].get("creationTimestamp", ""),
+            workload["metadata"]["name"],
+        ),
+    )
+    return in_order[-1] if in_order else None
+
+
+def _without_workload(subject: ExplainedObject, our_condition: Mapping[str, Any]) -> Answer:
+    text = people.no_workload()
+    if our_condition.get("status") == "False":
+        text = people.text(
+            reading.of_condition(our_condition.get("reason", ""), our_condition.get("message", ""))
+        )
+    answer = _answer(subject, State.NO_WORKLOAD, text, local=_queue_label(subject.document))
+    return replace(answer, since=our_condition.get("lastTransitionTime", ""))
+
+
+# ------------------------------------------------------------------------------------- owners
+
+_SERVING_LABELS: Final = {
+    "LeaderWorkerSet": "leaderworkerset.sigs.k8s.io/name",
+    "Job": "volcano.sh/job-name",
+}
+"""Labels that tell the pods of owners without a selector in their spec."""
+
+
+def _of_owner(api: Api, subject: ExplainedObject) -> Answer:
+    view = _AS_OBJECT(subject.document)
+    our_condition = _condition(subject.document, conditions.POD_ADMITTED)
+    selector = _pods_of(subject)
+    if selector is not None:
+        pods, missing = _own(api, subject, selector)
+        answer = _of_pods(api, subject, pods)
+        return replace(answer, missing=(*answer.missing, *missing))
+    prebuilt = view.metadata.annotation(names.PREBUILT_WORKLOAD) or view.metadata.label(
+        names.PREBUILT_WORKLOAD
+    )
+    workload = _named(api, subject, prebuilt) if prebuilt else _made_for(api, subject)
+    if workload is not None:
+        return _of_workload(api, subject, workload, our_condition)
+    ended = _ended(subject.document)
+    if ended is not None:
+        return _answer(subject, State.FINISHED, ended)
+    if not _queue_label(subject.document) and not our_condition:
+        return _answer(subject, State.NOT_MANAGED, people.not_managed())
+    return _without_workload(subject, our_condition)
+
+
+def _pods_of(subject: ExplainedObject) -> str | None:
+    """Return what selects the pods of an owner whose pods are admitted, or None for another."""
+    resource = subject.resource
+    if not subjects.serves(resource):
+        return None
+    labels = subject.document.get("spec", {}).get("selector", {}).get("matchLabels")
+    if labels:
+        return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+    label = _SERVING_LABELS.get(resource.kind, "app.kubernetes.io/instance")
+    return f"{label}={subject.name}"
+
+
+def _own(
+    api: Api, subject: ExplainedObject, selector: str
+) -> tuple[Sequence[Document], tuple[str, ...]]:
+    """Return the pods of an owner, and what could not be read.
+
+    Others may have the same labels: the selector finds candidates, the controller decides. Who
+    may not list ReplicaSets gets all candidates of a Deployment.
+    """
+    pods = api.list(resources.PODS, subject.namespace, label_selector=selector).items
+    if subject.resource.group != resources.DEPLOYMENTS.group:
+        return pods, ()  # a label names the owner
+    makers = {subject.document["metadata"]["uid"]}
+    if subject.resource == resources.DEPLOYMENTS:
+        try:
+            sets = api.list(resources.REPLICA_SETS, subject.namespace, label_selector=selector)
+        except errors.ForbiddenError:
+            return pods, (_ALL_OF_LABELS,)
+        makers |= {pod["metadata"]["uid"] for pod in sets.items if _controller(pod) in makers}
+    return [pod for pod in pods if _controller(pod) in makers], ()
+
+
+_ALL_OF_LABELS: Final = (
+    "All pods with the labels of the Deployment are counted, also those of others: you may not "
+    "list ReplicaSets"
+)
+
+
+def _controller(document: Document) -> str:
+    """Return the UID of what controls an object; empty for nothing."""
+    controller = _AS_OBJECT(document).metadata.controller()
+    return controller.uid if controller is not None else ""
+
+
+def _of_pods(api: Api, subject: ExplainedObject, pods: Sequence[Document]) -> Answer:
+    """Return where an owner stands whose pods are admitted, each by itself or in groups."""
+    answers = [
+        _of_pod(api, ExplainedObject(resource=resources.PODS, document=pod), in_full=False)
+        for pod in sorted(pods, key=lambda pod: pod["metadata"]["name"])[:_FEW]
+    ]
+    parts = tuple(
+        ExplainedPart(
+            name=f"pod/{pod_answer.name}",
+            state=pod_answer.state,
+            reason=pod_answer.reason,
+            message=pod_answer.message,
+        )
+        for pod_answer in answers
+    )
+    if not answers:
+        return _answer(subject, State.NO_WORKLOAD, people.no_pods(), local=_queue_label(
+            subject.document))  # fmt: skip
+    nodes = dict(
+        sorted(Counter(node for pod_answer in answers for node in pod_answer.nodes).items())
+    )
+    worst = next((pod_answer for pod_answer in answers if pod_answer.state not in _FINE), None)
+    if worst is None:
+        first = next(
+            (pod_answer for pod_answer in answers if pod_answer.reason not in _RUNNING),
+            answers[0],
+        )
+        text = Text(first.reason, first.message)
+        if first.reason == Code.PODS_NOT_RUNNING:
+            text = people.members_not_running(_counts(subject, pods, answers))
+        answer = _answer(subject, first.state, text,
+                         local=first.queue, cluster_queue=first.cluster_queue)  # fmt: skip
+        return replace(answer, parts=parts, nodes=nodes)
+    document = next(pod for pod in pods if pod["metadata"]["name"] == worst.name)
+    first_waiting = _of_pod(api, ExplainedObject(resource=resources.PODS, document=document))
+    count = sum(pod_answer.state not in _FINE for pod_answer in answers)
+    text = people.of_pods(Text(first_waiting.reason, first_waiting.message), count, len(answers))
+    return replace(
+        first_waiting,
+        kind=subject.resource.kind,
+        name=subject.name,
+        message=text.message,
+        nodes=nodes,
+        parts=parts,
+    )
+
+
+_FINE: Final = frozenset({State.ADMITTED, State.FINISHED, State.NOT_MANAGED})
+_RUNNING: Final = frozenset({Code.ADMITTED, Code.CHARGED_RUNNING, Code.FINISHED, Code.NOT_MANAGED})
+"""Reasons of pods that need no step."""
+
+
+def _counts(
+    subject: ExplainedObject, pods: Sequence[Document], answers: Sequence[Answer]
+) -> MemberCounts:
+    """Return how many pods of an owner there are, and what keeps the others.
+
+    Args:
+        subject: the owner.
+        pods: of it.
+        answers: where each of them stands.
+    """
+    alive = [pod for pod in pods if _is_alive(pod)]
+    replicas = subject.document.get("spec", {}).get("replicas")
+    on_lost = {pod.name for pod in answers if reading.says_lost_node(pod.message)}
+    why = (_condition(pod, "PodScheduled").get("message", "") for pod in alive if not _node(pod))
+    lost = {_node(pod) for pod in alive if pod["metadata"]["name"] in on_lost} - {""}
+    return MemberCounts(
+        asked=max(len(alive), replicas if isinstance(replicas, int) else 0),
+        created=len(alive),
+        scheduled=sum(bool(_node(pod)) for pod in alive),
+        ready=sum(
+            bool(_true(pod, "Ready")) and pod["metadata"]["name"] not in on_lost for pod in alive
+        ),
+        why=next(filter(None, why), ""),
+        lost_nodes=tuple(sorted(lost)),
+    )
+
+
+def _is_alive(pod: Document) -> bool:
+    has_ended = pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
+    return not has_ended and not pod["metadata"].get("deletionTimestamp")
+
+
+def _node(pod: Document) -> str:
+    name: str = pod.get("spec", {}).get("nodeName") or ""
+    return name
+
+
+def _ended(document: Document) -> Text | None:
+    """Return how an owner has ended that says so by a condition; else None."""
+    for kind in ("Complete", "Completed", "Succeeded", "Failed"):
+        condition = _condition(document, kind)
+        if condition.get("status") == "True":
+            return people.finished(condition.get("message") or kind)
+    return None
+
+
+# ----------------------------------------------------------------------------------- Workloads
+
+
+def _of_workload(
+    api: Api,
+    subject: ExplainedObject,
+    workload: Document,
+    our_condition: Mapping[str, Any],
+    *,
+    in_full: bool = True,
+) -> Answer:
+    """Return where a Workload stands.
+
+    Args:
+        api: is asked for the queues, with the rights of the caller.
+        subject: what is asked about.
+        workload: its Workload.
+        our_condition: that on the pod or owner; empty for none.
+        in_full: whether numbers and place are wanted.
+    """
+    state, condition = _state(workload)
+    admission = workload.get("status", {}).get("admission") or {}
+    local = workload.get("spec", {}).get("queueName", "")
+    queue = (
+        admission.get("clusterQueue")
+        or _told_queue(our_condition)
+        or _cluster_queue(api, subject.namespace, local)
+    )
+    flavors = {
+        resource: flavor
+        for assignment in admission.get("podSetAssignments", [])
+        for resource, flavor in sorted(assignment.get("flavors", {}).items())
+    }
+    is_leaving = bool(subject.document["metadata"].get("deletionTimestamp"))
+    text = _text(workload, state, condition, our_condition, queue, flavors, is_leaving=is_leaving)
+    answer = _answer(
+        subject, state, text, local=local, cluster_queue=queue,
+        workload=workload["metadata"]["name"],
+    )  # fmt: skip
+    answer = replace(
+        answer,
+        since=condition.get("lastTransitionTime", ""),
+        flavors=flavors,
+        said=Text(condition.get("reason", ""), condition.get("message", "")),
+    )
+    if state is State.EVICTED and not is_leaving and text.reason != Code.EVICTED:
+        lost = people.text(reading.of_condition(answer.said.reason, answer.said.message))
+        if lost.reason == Code.EVICTED:
+            answer = replace(answer, notes=(lost.message.rstrip("."),))
+    is_waiting = not admission and state in {State.WAITING, State.EVICTED}
+    if not in_full or not is_waiting or not queue:
+        return answer
+    return _with_numbers(api, answer, subject, workload, our_condition)
+
+
+def _text(
+    workload: Document,
+    state: State,
+    condition: Mapping[str, Any],
+    our_condition: Mapping[str, Any],
+    queue: str,
+    flavors: Mapping[str, str],
+    *,
+    is_leaving: bool,
+) -> Text:
+    """Return the verdict, as far as the Workload and our condition on its owner tell it."""
+    stated = Text(condition.get("reason", ""), condition.get("message", ""))
+    match state:
+        case State.FINISHED:
+            return people.finished(stated.message)
+        case State.EVICTED:
+            return _of_evicted(workload, stated, our_condition, queue, is_leaving=is_leaving)
+        case State.ADMITTED:
+            return _of_admitted(workload, our_condition, queue, flavors)
+        case State.RESERVED:
+            return people.waits_for_checks(_open_checks(workload))
+        case _:
+            return _of_waiting(stated, our_condition, queue)
+
+
+def _of_waiting(stated: Text, our_condition: Mapping[str, Any], queue: str) -> Text:
+    if our_condition.get("status") == "False":
+        return people.text(
+            reading.of_condition(
+                our_condition.get("reason", ""), our_condition.get("message", "")
+            ),
+            queue,
+        )
+    if not stated.reason:
+        return people.not_judged()
+    return people.text(reading.of_condition(stated.reason, stated.message), queue)
+
+
+def _of_evicted(
+    workload: Document,
+    stated: Text,
+    our_condition: Mapping[str, Any],
+    queue: str,
+    *,
+    is_leaving: bool,
+) -> Text:
+    notice = _true(workload, conditions.PREEMPTION_NOTICE)
+    if notice and not is_leaving:
+        return people.preemption_notice(notice.get("message", ""))
+    held_back = _true(workload, conditions.STOP_HELD_BACK)
+    if held_back:
+        return people.stop_held_back(held_back.get("message", ""))
+    reserved = _condition(workload, conditions.QUOTA_RESERVED)
+    judged = reserved.get("reason", WaitReason.PENDING_EVALUATION) != WaitReason.PENDING_EVALUATION
+    if judged and reserved.get("status") == "False":
+        again = Text(reserved.get("reason", ""), reserved.get("message", ""))
+        return _of_waiting(again, our_condition, queue)
+    until = workload.get("status", {}).get("requeueState", {}).get("requeueAt") or ""
+    return people.evicted(reading.of_condition(*stated), until=until)
+
+
+def _of_admitted(
+    workload: Document, our_condition: Mapping[str, Any], queue: str, flavors: Mapping[str, str]
+) -> Text:
+    refused = _true(workload, conditions.START_REFUSED)
+    if refused:
+        return people.fitted(Text(Code.START_REFUSED, refused.get("message", "")))
+    if (
+        our_condition.get("status") == "False"
+        and our_condition.get("reason") == Code.START_REFUSED
+    ):
+        return people.fitted(Text(Code.START_REFUSED, our_condition.get("message", "")))
+    ready = _condition(workload, conditions.PODS_READY)
+    not_running = reading.not_running(ready.get("reason", ""), ready.get("message", ""))
+    if ready.get("status") == "False" and not_running is not None:
+        return people.pods_not_running(*not_running)
+    if names.MADE_FOR_RUNNING in workload["metadata"].get("annotations", {}):
+        return people.charged_running(queue)
+    return people.admitted(queue, flavors.values())
+
+
+def _open_checks(workload: Document) -> list[tuple[str, str]]:
+    checks = workload.get("status", {}).get("admissionChecks", [])
+    return [
+        (check["name"], check.get("message", ""))
+        for check in checks
+        if check.get("state") != "Ready"
+    ]
+
+
+def _state(workload: Document) -> tuple[State, Mapping[str, Any]]:
+    for kind, state in (
+        (conditions.FINISHED, State.FINISHED),
+        (conditions.EVICTED, State.EVICTED),
+        (conditions.ADMITTED, State.ADMITTED),
+        (conditions.QUOTA_RESERVED, State.RESERVED),
+    ):
+        condition = _true(workload, kind)
+        if condition:
+            return state, condition
+    return State.WAITING, _condition(workload, conditions.QUOTA_RESERVED)
+
+
+# -------------------------------------------------------------------------------------- numbers
+
+_OF_QUOTA: Final = frozenset(
+    {
+        Code.WAITING_FOR_QUOTA,
+        Code.HELD_BY_PREVIOUS_REVISION,
+        Code.CAPACITY_MISSING,
+        Code.CAPACITY_PROMISED,
+        Code.EXCEEDS_MAX_QUOTA,
+        Code.WAITING_FOR_PREEMPTED,
+        Code.PENDING_EVALUATION,
+    }
+)
+"""Reasons beside which the numbers and the place matter."""
+
+
+def _with_numbers(
+    api: Api,
+    answer: Answer,
+    subject: ExplainedObject,
+    workload: Document,
+    our_condition: Mapping[str, Any],
+) -> Answer:
+    """Return the answer with what there is and the place, as far as the caller may read it."""
+    is_told = our_condition.get("status") == "False"
+    tree_of = answer.cluster_queue if is_told else ""
+    lists = Wanted(namespace=answer.namespace, workloads=False, tree_of=tree_of)
+    read = cluster.relate(cluster.read(api, lists))
+    node = read.forest.queues.get(names.ClusterQueueName(answer.cluster_queue))
+    view = read.queues.get(answer.cluster_queue)
+    if node is None or view is None:
+        answer = replace(answer, missing=read.missing)
+        may_read = cluster.not_listed(resources.CLUSTER_QUEUES) not in read.missing
+        if may_read or answer.reason not in _OF_QUOTA:
+            return answer
+        event = None if is_told else _last_event(api, answer, subject, workload)
+        return _without_queues(api, answer, workload, event, is_told=is_told)
+    unbound = _without_node(node, read, shortages.asked(_AS_WORKLOAD(workload)).values())
+    answer = replace(answer, notes=(*answer.notes, *_releasing(view.status.conditions), *unbound))
+    if answer.reason == Code.CLUSTER_QUEUE_INACTIVE:
+        return replace(answer, notes=(*answer.notes, *_why_inactive(view.status.conditions)))
+    if not is_told:
+        text = Text(answer.reason, answer.message)
+        answer = _saying(answer, waiting.with_flavors(node, text, answer.said.message))
+    if answer.reason not in _OF_QUOTA:
+        return answer
+    shorts = shortages.of_workload(node, _AS_WORKLOAD(workload))
+    numbers = tuple(map(_numbers, shorts))
+    sick = _sick(view.status.conditions, {short.flavor for short in shorts})
+    answer = replace(answer, notes=(*answer.notes, *sick))
+    pending = view.status.pending_workloads or 0
+    place, count = _place(api, answer, read, pending, is_told=is_told)
+    answer = replace(answer, numbers=numbers, waiting=count)
+    answer = _at_place(answer, place, answer.message)
+    holder = _holder(node, (short for short in shorts if short.missing), read.forest.queues)
+    text = Text(answer.reason, answer.message)
+    if not is_told:
+        text = shortages.verdict(text, shorts, answer.cluster_queue, place=place_text(answer))
+    return _saying(answer, text, holder=holder)
+
+
+def _holder(node: QueueNode, lacking: Iterable[Shortage], queues: Container[str]) -> str:
+    """Return whom to ask ``who`` about: the ClusterQueue that holds what is lacking, or a Cohort.
+
+    It is its own queue where others could give back all they hold, and that would not be enough.
+
+    Args:
+        node: the ClusterQueue in which something waits.
+        lacking: what is not free.
+        queues: names of all ClusterQueues, which mean the queue where a Cohort has the same name.
+    """
+    holders = {
+        queue
+        for short in lacking
+        if short.limit - node.usage.get(FlavorResource(short.flavor, short.resource), 0)
+        >= short.requested
+        for queue, _ in short.holders
+    }
+    if len(holders) > 1:
+        root = node.root()
+        assert isinstance(root, CohortNode)
+        return f"{root.name} --as cohort" if root.name in queues else root.name
+    return next(iter(holders), node.name)
+
+
+def _at_place(answer: Answer, place: int | None, sentence: str) -> Answer:
+    """Return the answer with a place; one that is not known may have been said some time ago."""
+    if place is not None:
+        return replace(answer, place=place)
+    told_place = reading.told_place(sentence)
+    return (
+        answer if told_place is None else replace(answer, place=told_place.number, is_about=True)
+    )
+
+
+def place_text(answer: Answer) -> str:
+    """Return the place in words, such as ``about 40th``; empty where it is not known."""
+    if answer.place is None:
+        return ""
+    return f"{'about ' if answer.is_about else ''}{people.exact_place(answer.place)}"
+
+
+def _last_event(
+    api: Api, answer: Answer, subject: ExplainedObject, workload: Document
+) -> LastEvent | None:
+    """Return what the last event said of what the Workload stands for, since it waits."""
+    regarding = subject.document["metadata"]
+    if subject.resource == resources.WORKLOADS:
+        owners = regarding.get("ownerReferences") or [regarding]
+        regarding = owners[0]
+    codes = {answer.reason, *_KNOWN_TO_CONTROLLER}
+    event = without_queues.last_event(api, answer.namespace, regarding["uid"], codes)
+    if event is None or not event.at:
+        return None
+    began = answer.since or workload["metadata"].get("creationTimestamp", "")
+    is_old = bool(began) and clock.from_wire(event.at) < clock.from_wire(began)
+    return None if is_old else event
+
+
+_KNOWN_TO_CONTROLLER: Final = frozenset(
+    {Code.CAPACITY_MISSING, Code.CAPACITY_PROMISED, Code.HELD_BY_PREVIOUS_REVISION}
+)
+"""Reasons that the condition of a Workload, in Kueue's words, cannot tell."""
+
+
+def _without_queues(
+    api: Api, answer: Answer, workload: Document, event: LastEvent | None, *, is_told: bool
+) -> Answer:
+    """Return the answer with what is known of quota and place without reading ClusterQueues.
+
+    Args:
+        api: is asked with the rights of the caller.
+        answer: so far.
+        workload: that waits.
+        event: what was said last of what it stands for.
+        is_told: whether the message is our own condition, which has the numbers.
+    """
+    queue = without_queues.local_queue(api, answer.namespace, answer.queue)
+    amounts = tuple(
+        without_queues.amounts(shortages.asked(_AS_WORKLOAD(workload)), answer.said.message, queue)
+    )
+    sentence = event.message if event is not None else answer.message
+    key = WorkloadKey(answer.namespace, answer.workload)
+    places = without_queues.place(api, key, answer.queue)
+    answer = _at_place(answer, places.place, sentence)
+    notes = [*answer.notes]
+    if event is not None:
+        notes.append(f"its event said at {event.at[:19]}Z: {event.message}")
+    if queue is not None:
+        notes.append(_use_of(queue))
+    missing = [*answer.missing]
+    if places.is_refused:
+        missing.append(
+            f"The exact place is not shown: you may not read who waits in LocalQueue "
+            f"{answer.queue}{cluster.SHOWN_BY}{names.PENDING_VIEWER_ROLE}"
+        )
+    answer = replace(
+        answer,
+        numbers=tuple(
+            Numbers(flavor=amount.flavor, resource=amount.resource, asks=amount.asks,
+                    free=amount.free, reach=amount.reach)
+            for amount in amounts
+        ),
+        notes=tuple(notes),
+        missing=tuple(missing),
+    )  # fmt: skip
+    if is_told:
+        return answer
+    at, queue_name = place_text(answer), answer.cluster_queue
+    if answer.reason == Code.PENDING_EVALUATION:
+        return _saying(answer, people.not_judged(at, queue_name))
+    lacks = [_lack(amount, amount.free) for amount in amounts if amount.free is not None]
+    if answer.reason != Code.WAITING_FOR_QUOTA or not lacks:
+        return answer
+    return _saying(answer, people.waits_for_quota(lacks, queue_name, place=at))
+
+
+def _lack(amount: FlavorRequest, free: int) -> people.Lack:
+    return people.Lack(
+        resource=amount.resource,
+        flavor=amount.flavor,
+        asks=quantity.in_words(amount.resource, amount.asks),
+        free=quantity.in_words(amount.resource, free),
+        reach="" if amount.reach is None else quantity.in_words(amount.resource, amount.reach),
+    )
+
+
+def _use_of(queue: LocalQueue) -> str:
+    """Return what a LocalQueue holds, and how many wait in it."""
+    amounts = people.listed(without_queues.holds(queue)) or "nothing"
+    pending = queue.status.pending_workloads or 0
+    waits = "1 Workload waits" if pending == 1 else f"{pending or 'no'} Workloads wait"
+    return f"LocalQueue {queue.metadata.name} holds {amounts}; {waits} in it"
+
+
+def _numbers(short: Shortage) -> Numbers:
+    return Numbers(
+        flavor=short.flavor,
+        resource=short.resource,
+        asks=short.requested,
+        free=short.available,
+        reach=short.limit,
+        nominal=short.nominal,
+        holders=short.holders,
+    )
+
+
+def _place(
+    api: Api, answer: Answer, read: cluster.Read, pending: int, *, is_told: bool
+) -> tuple[int | None, int | None]:
+    """Return the place in the ClusterQueue, and how many wait there.
+
+    Our own condition says a place where one matters. Where nobody serves the order, that is the
+    place; it is computed for what has no such condition.
+
+    Args:
+        api: is asked with the rights of the caller.
+        answer: so far.
+        read: queues.
+        pending: how many wait, as the status of the ClusterQueue says.
+        is_told: whether the message is our own condition.
+    """
+    key = WorkloadKey(answer.namespace, answer.workload)
+    if is_told and reading.told_place(answer.message) is None:
+        return None, pending
+    order = waiting.told(api, answer.cluster_queue)
+    if order is not None:
+        return (order.index(key) + 1 if key in order else None), len(order)
+    if is_told or pending > _FEW:
+        return None, pending
+    whole = cluster.relate(cluster.with_workloads(api, read.objects, answer.namespace))
+    line = waiting.of(whole, answer.cluster_queue)
+    places = {(place.namespace, place.workload): place.place for place in line.waiting}
+    is_whole = len(line.waiting) >= pending
+    return (places.get((key.namespace, key.name)) if is_whole else None), pending
+
+
+def _why_inactive(conditions_of_queue: Iterable[Any] | None) -> tuple[str, ...]:
+    return tuple(
+        people.cluster_queue(Text(condition.reason, condition.message)).message
+        for condition in conditions_of_queue or ()
+        if condition.type == conditions.ACTIVE and condition.status == "False"
+    )
+
+
+def _releasing(conditions_of_queue: Iterable[Any] | None) -> Iterator[str]:
+    for condition in conditions_of_queue or ():
+        if condition.type == conditions.RELEASING and condition.status == "True":
+            yield condition.message
+
+
+def _without_node(
+    node: QueueNode, read: cluster.Read, requests: Iterable[Mapping[str, int]]
+) -> Iterator[str]:
+    """Yield what pods without a node hold of what a Workload waits for, by ClusterQueue.
+
+    Args:
+        node: the ClusterQueue in which it waits.
+        read: queues.
+        requests: what its pod sets ask for.
+    """
+    resources_ = {resource for amounts in requests for resource in amounts}
+    root = node.root()
+    leaves = root.leaves() if isinstance(root, CohortNode) else (node,)
+    for name in sorted(leaf.name for leaf in leaves if leaf.name in read.queues):
+        listed = read.queues[name].status.without_node
+        for pair, amount_held in queue_status.without_node(listed).items():
+            if pair in node.quotas and pair.resource in resources_:
+                yield placing.without_node(
+                    pair.resource, pair.flavor, amount_held.amount, name, amount_held.since
+                )
+
+
+def _told_without_node(name: str, listed: Iterable[Any] | None) -> Iterator[str]:
+    """Yield what pods without a node hold of a ClusterQueue, by what its status lists."""
+    for pair, amount_held in queue_status.without_node(listed).items():
+        yield placing.without_node(
+            pair.resource, pair.flavor, amount_held.amount, name, amount_held.since
+        )
+
+
+def _sick(conditions_of_queue: Iterable[Any] | None, flavors: AbstractSet[str]) -> Iterator[str]:
+    """Yield which GPUs of flavors are promised and sick or missing, and on which nodes.
+
+    Args:
+        conditions_of_queue: conditions of the ClusterQueue.
+        flavors: that matter.
+    """
+    for condition in conditions_of_queue or ():
+        is_short = condition.type == conditions.CAPACITY_SUFFICIENT and condition.status == "False"
+        if is_short and not reading.short_flavors(condition.message).isdisjoint(flavors):
+            yield f"GPUs are missing: {condition.message}"
+
+
+# ----------------------------------------------------------------- ClusterQueues, LocalQueues
+
+_ALSO: Final = (
+    (conditions.CAPACITY_SUFFICIENT, "False"),
+    (conditions.RELEASING, "True"),
+    (conditions.COSTS_EXACT, "False"),
+    (conditions.FLAVORS_CONSISTENT, "False"),
+    (conditions.SPEC_SUPPORTED, "False"),
+)
+"""Conditions of a ClusterQueue that are told besides, and the status that is bad news."""
+
+
+def _of_cluster_queue(api: Api, namespace: str, subject: ExplainedObject) -> Answer:
+    queue = subject.document
+    active = _condition(queue, conditions.ACTIVE)
+    text = people.cluster_queue(Text(active.get("reason", ""), active.get("message", "")))
+    state = State.ACTIVE if active.get("status") == "True" else State.INACTIVE
+    if not active:
+        text, state = people.no_workload(), State.NO_WORKLOAD
+    answer = _answer(subject, state, text, cluster_queue=subject.name)
+    notes = tuple(
+        condition.get("message", "")
+        for kind, status in _ALSO
+        if (condition := _condition(queue, kind)).get("status") == status
+    )
+    listed = queue.get("status", {}).get("withoutNode")
+    answer = replace(
+        answer,
+        since=active.get("lastTransitionTime", ""),
+        said=Text(active.get("reason", ""), active.get("message", "")),
+        notes=(*notes, *_told_without_node(subject.name, listed)),
+        waiting=queue.get("status", {}).get("pendingWorkloads"),
+    )
+    if not queue["metadata"].get("deletionTimestamp"):
+        return answer
+    return _of_ending(api, namespace, answer, queue)
+
+
+def _of_local_queue(api: Api, subject: ExplainedObject) -> Answer:
+    """Return whether a LocalQueue admits, through which ClusterQueue, what it holds, who waits."""
+    queue = _AS_LOCAL_QUEUE(subject.document)
+    active = _condition(subject.document, conditions.ACTIVE)
+    stated = Text(active.get("reason", ""), active.get("message", ""))
+    behind = queue.spec.cluster_queue
+    text, state = people.local_queue(stated, behind), State.INACTIVE
+    if not active:
+        text, state = people.no_workload(), State.NO_WORKLOAD
+    elif active.get("status") == "True":
+        state = State.ACTIVE
+    answer = _answer(subject, state, text, local=subject.name, cluster_queue=behind)
+    notes = [_use_of(queue)]
+    if text.reason == Code.CLUSTER_QUEUE_INACTIVE:
+        notes += _why_not_behind(api, behind)
+    return replace(
+        answer,
+        since=active.get("lastTransitionTime", ""),
+        said=stated,
+        notes=tuple(notes),
+        waiting=queue.status.pending_workloads,
+    )
+
+
+def _why_not_behind(api: Api, cluster_queue: str) -> tuple[str, ...]:
+    """Return why the ClusterQueue behind a LocalQueue admits nothing, if that may be read."""
+    try:
+        behind = api.get(resources.CLUSTER_QUEUES, cluster_queue, into=ClusterQueue)
+    except (errors.NotFoundError, errors.ForbiddenError, errors.DecodeError):
+        return ()
+    return _why_inactive(behind.status.conditions)
+
+
+def _of_ending(api: Api, namespace: str, answer: Answer, queue: Document) -> Answer:
+    """Return what holds a ClusterQueue that is being deleted."""
+    read = cluster.relate(cluster.read(api, Wanted(namespace=namespace)))
+    holding = sorted(
+        key for key, holder in read.holding.items() if holder.cluster_queue == answer.name
+    )
+    count = max(queue.get("status", {}).get("reservingWorkloads") or 0, len(holding))
+    names_of_holders = [f"{key.namespace}/{key.name}" for key in holding]
+    text = people.cluster_queue_in_use(count, names_of_holders)
+    parts = tuple(
+        ExplainedPart(name=name, state=State.ENDING if read.is_releasing(key) else State.ADMITTED)
+        for name, key in zip(names_of_holders, holding, strict=True)
+    )
+    since = queue["metadata"]["deletionTimestamp"]
+    answer = replace(answer, state=State.ENDING, parts=parts, since=since, missing=read.missing)
+    return _saying(answer, text)
+
+
+# -------------------------------------------------------------------------------------- helpers
+
+
+def _answer(
+    subject: ExplainedObject,
+    state: State,
+    text: Text,
+    *,
+    local: str = "",
+    cluster_queue: str = "",
+    workload: str = "",
+) -> Answer:
+    answer = Answer(
+        kind=subject.resource.kind,
+        namespace=subject.namespace,
+        name=subject.name,
+        state=state,
+        queue=local,
+        cluster_queue=cluster_queue,
+        workload=workload,
+        flavors={},
+    )
+    return _saying(answer, text)
+
+
+def _saying(answer: Answer, text: Text, *, holder: str = "") -> Answer:
+    """Return the answer with a verdict and its next step.
+
+    Args:
+        answer: so far.
+        text: the verdict.
+        holder: who holds the quota for which it waits, if not its ClusterQueue.
+    """
+    place = {
+        "queue": holder
+        if text.reason == Code.WAITING_FOR_QUOTA and holder
+        else answer.cluster_queue,
+        "local": answer.queue,
+        "namespace": answer.namespace,
+        "name": answer.name,
+        "workload": answer.workload,
+    }
+    step = catalogue.next_step(text.reason, place)
+    return replace(answer, reason=text.reason, message=text.message, advice=step)
+
+
+def _cluster_queue(api: Api, namespace: str, queue: str) -> str:
+    """ClusterQueue of a LocalQueue; empty where either is missing, or may not be read."""
+    try:
+        document = api.get(resources.LOCAL_QUEUES, queue, namespace) if queue else {}
+    except (errors.NotFoundError, errors.ForbiddenError):
+        return ""
+    name: str = document.get("spec", {}).get("clusterQueue", "")
+    return name
+
+
+def _told_queue(our_condition: Mapping[str, Any]) -> str:
+    """Return the ClusterQueue that our own condition names; empty where it names none in full."""
+    place = (
+        reading.told_place(our_condition.get("message", ""))
+        if our_condition.get("status") == "False"
+        else None
+    )
+    return "" if place is None or people.is_cut(place.cluster_queue) else place.cluster_queue
+
+
+def _queue_label(document: Document) -> str:
+    label: str = document["metadata"].get("labels", {}).get(names.QUEUE_LABEL, "")
+    return label
+
+
+def _condition(document: Document, kind: str) -> Mapping[str, Any]:
+    listed = document.get("status", {}).get("conditions") or []
+    return next((condition for condition in listed if condition["type"] == kind), {})
+
+
+def _true(document: Document, kind: str) -> Mapping[str, Any]:
+    condition = _condition(document, kind)
+    return condition if condition.get("status") == "True" else {}
+
+
+# ----------------------------------------------------------------------------------------- JSON
+
+
+def document(answer: Answer) -> dict[str, Any]:
+    """Return the answer as JSON."""
+    return {
+        "apiVersion": quota_use.API_VERSION,
+        "kind": "Reason",
+        "subject": {"kind": answer.kind, "namespace": answer.namespace, "name": answer.name},
+        "state": answer.state,
+        "reason": answer.reason,
+        "message": answer.message,
+        "next": answer.advice,
+        "since": answer.since,
+        "localQueue": answer.queue,
+        "clusterQueue": answer.cluster_queue,
+        "workload": answer.workload,
+        "flavors": dict(answer.flavors),
+        "nodes": dict(answer.nodes),
+        "place": answer.place,
+        "placeIsAbout": answer.is_about,
+        "waiting": answer.waiting,
+        "quota": [_numbers_document(part) for part in answer.numbers],
+        "parts": [
+            {
+                "name": part.name,
+                "state": part.state,
+                "reason": part.reason,
+                "message": part.message,
+            }
+            for part in answer.parts
+        ],
+        "notes": list(answer.notes),
+        "condition": {"reason": answer.said.reason, "message": answer.said.message},
+        "missing": list(answer.missing),
+    }
+
+
+def _numbers_document(numbers: Numbers) -> dict[str, Any]:
+    show = quota_use.amount_text
+    return {
+        "flavor": numbers.flavor,
+        "resource": numbers.resource,
+        "asks": show(numbers.resource, numbers.asks),
+        "free": show(numbers.resource, numbers.free),
+        "reach": show(numbers.resource, numbers.reach),
+        "nominal": show(numbers.resource, numbers.nominal),
+        "heldBy": [
+            {"clusterQueue": queue, "amount": show(numbers.resource, used)}
+            for queue, used in numbers.holders
+        ],
+    }

@@ -1,0 +1,197 @@
+"""What is known of a wait by those who may not read ClusterQueues.
+
+The Workload, its LocalQueue, its events and the list of its LocalQueue in the visibility API say
+it; each is read with the rights of who asks, and nobody needs others for it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any, Final
+
+from admission.answers import quota_use
+from admission.base import names, quantity
+from admission.base.names import FlavorResource, WorkloadKey
+from admission.kube import errors, resources
+from admission.kube.api import Api, Document
+from admission.kube.resources import Resource
+from admission.objects import queue_status
+from admission.objects.local_queue import LocalQueue
+from admission.reasons import reading
+from admission.reasons.reading import Told, ToldPlace
+
+_MOST: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorRequest:
+    """What is asked for in one flavor, and what is known of it; canonical units.
+
+    Attributes:
+        flavor: the flavor.
+        resource: the resource.
+        asks: what is asked for.
+        free: what the ClusterQueue could take now; None where that is not known.
+        reach: the most that it could ever take; None likewise.
+    """
+
+    flavor: str
+    resource: str
+    asks: int
+    free: int | None = None
+    reach: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """What the visibility API says of a Workload in its LocalQueue.
+
+    Attributes:
+        place: in the ClusterQueue, from 1; None where it is not told.
+        is_refused: whether the caller may not ask for it.
+    """
+
+    place: int | None = None
+    is_refused: bool = False
+
+
+def local_queue(api: Api, namespace: str, name: str) -> LocalQueue | None:
+    """Return a LocalQueue; None where there is none, or it may not be read."""
+    try:
+        return api.get(resources.LOCAL_QUEUES, name, namespace, into=LocalQueue) if name else None
+    except (errors.NotFoundError, errors.ForbiddenError, errors.DecodeError):
+        return None
+
+
+def amounts(
+    requested: Mapping[str, Mapping[str, int]], message: str, queue: LocalQueue | None
+) -> Iterator[FlavorRequest]:
+    """Yield what a Workload asks for by flavor, with what its own condition says of it.
+
+    The condition says how much more of a flavor would have to be free. What is free follows from
+    that where there is one pod set; of several it is not said which take it first.
+
+    Args:
+        requested: by pod set and resource.
+        message: of the condition QuotaReserved of the Workload.
+        queue: its LocalQueue, whose status names the flavors.
+    """
+    told_by_pair = {
+        (pair_of_amounts.flavor, pair_of_amounts.resource): pair_of_amounts
+        for pair_of_amounts in reading.told_amounts(message)
+    }
+    pairs = {(pair.flavor, pair.resource): None for pair in _pairs(queue)} | dict.fromkeys(
+        told_by_pair
+    )
+    for requests in requested.values():
+        for flavor, resource in pairs:
+            if resource not in requests:
+                continue
+            asks, held_back = requests[resource], told_by_pair.get((flavor, resource))
+            is_only = len(requested) == 1 and held_back is not None
+            yield FlavorRequest(
+                flavor=flavor,
+                resource=resource,
+                asks=asks,
+                free=_free(asks, held_back) if is_only else None,
+                reach=held_back.reach if held_back is not None else None,
+            )
+
+
+def _free(asks: int, held_back: Told | None) -> int | None:
+    if held_back is None or held_back.more is None:
+        return None
+    return max(0, asks - held_back.more)
+
+
+def _pairs(queue: LocalQueue | None) -> tuple[FlavorResource, ...]:
+    return () if queue is None else tuple(queue_status.reserved(queue.status.flavors_reservation))
+
+
+def place(api: Api, key: WorkloadKey, queue: str) -> Places:
+    """Return the place of a Workload in the ClusterQueue, as the list of its LocalQueue says it.
+
+    Raises:
+        KubeError: the API server did not answer.
+    """
+    resource = Resource(
+        names.VISIBILITY_GROUP,
+        "v1beta2",
+        f"localqueues/{queue}/pendingworkloads",
+        "PendingWorkload",
+    )
+    try:
+        items = api.list(resource, key.namespace, limit=_MOST).items
+    except errors.ForbiddenError:
+        return Places(is_refused=True)
+    except errors.ApiError:
+        return Places()  # it is not served
+    at = (int(item["positionInClusterQueue"]) for item in items if _is(item, key))
+    first = next(at, None)
+    return Places() if first is None else Places(place=first + 1)
+
+
+def _is(item: Document, key: WorkloadKey) -> bool:
+    metadata = item["metadata"]
+    return (metadata.get("namespace", ""), metadata.get("name", "")) == key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastEvent:
+    """The last event that said why something waits.
+
+    Attributes:
+        message: a sentence of the catalogue.
+        at: when, RFC 3339; empty where it does not say that.
+    """
+
+    message: str
+    at: str
+
+    @property
+    def place(self) -> ToldPlace | None:
+        """Return the place that it says."""
+        return reading.told_place(self.message)
+
+
+def last_event(api: Api, namespace: str, uid: str, codes: AbstractSet[str]) -> LastEvent | None:
+    """Return the last event about an object with one of some reasons; None where there is none.
+
+    Raises:
+        KubeError: the API server did not answer.
+    """
+    for resource, regarding, note in _EVENTS:
+        try:
+            selector = f"{regarding}.uid={uid}"
+            events = api.list(resource, namespace, field_selector=selector).items
+        except errors.ApiError:
+            continue  # they may not be listed, or are not served in this form
+        of_reasons = [event for event in events if event.get("reason") in codes]
+        told_events = sorted(
+            ((_time(event), event.get(note, "")) for event in of_reasons), reverse=True
+        )
+        return next((LastEvent(message=text, at=at) for at, text in told_events if text), None)
+    return None
+
+
+_EVENTS: Final = (
+    (Resource("", "v1", "events", "Event"), "involvedObject", "message"),
+    (resources.EVENTS, "regarding", "note"),
+)
+"""Both forms of the same events, and their fields: Kubernetes' role view reads the first only."""
+
+
+def _time(event: Document) -> str:
+    moment: Any = (event.get("series") or {}).get("lastObservedTime")
+    return moment or event.get("eventTime") or event["metadata"].get("creationTimestamp") or ""
+
+
+def holds(queue: LocalQueue) -> Iterable[str]:
+    """Yield what the Workloads of a LocalQueue hold, GPUs first, as ``4 a100``."""
+    amounts = queue_status.reserved(queue.status.flavors_reservation)
+    gpus = {pair: value for pair, value in amounts.items() if quota_use.is_gpu(pair.resource)}
+    for pair, value in (gpus or amounts).items():
+        if value:
+            shown = quantity.in_words(pair.resource, value)
+            name = "" if pair.resource == names.GPU_RESOURCE else f"{pair.resource} of "
+            yield f"{shown} {name}{pair.flavor}"

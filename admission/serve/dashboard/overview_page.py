@@ -1,0 +1,296 @@
+"""Page 1: where the GPUs go, who waits, and why."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from admission.answers import quota_use
+from admission.answers.quota_use import QueueUse, Total, Use
+from admission.base import amount, names
+from admission.base.names import FlavorName, FlavorResource, ResourceName
+from admission.gpu.inventory import NodeStock
+from admission.serve.dashboard import bars, words
+from admission.serve.dashboard.bars import Awaited, Bar
+from admission.serve.dashboard.waiting_rows import WaitingRow
+
+QUEUES: Final = 15
+"""Queues of a page."""
+ROWS: Final = 12
+"""Rows of the table of those that wait."""
+_UNKNOWN: Final = "?"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A resource that can be looked at.
+
+    Attributes:
+        resource: its name.
+        label: its name for people.
+        is_gpu: whether it is one of GPUs.
+    """
+
+    resource: str
+    label: str
+    is_gpu: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """A number at the top.
+
+    Attributes:
+        label: what it counts.
+        value: the number; ``?`` where it is not known.
+        unit: beside it, such as ``of 128``.
+        note: the line below.
+        tone: ``waits``, ``bad`` or empty.
+        share: filled part of a bar, in thousandths; None for no bar.
+    """
+
+    label: str
+    value: str
+    unit: str = ""
+    note: str = ""
+    tone: str = ""
+    share: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRow:
+    """The bar of a ClusterQueue.
+
+    Attributes:
+        name: of the ClusterQueue.
+        cohort: above it; empty for none.
+        bar: use of the resource in all flavors.
+        awaited: what those that wait ask for of it; None for nothing.
+        awaited_at: where that begins.
+        waiting: Workloads that wait.
+        problem: why it admits nothing; empty where it does.
+    """
+
+    name: str
+    cohort: str
+    bar: Bar
+    awaited: Awaited | None
+    awaited_at: int
+    waiting: int
+    problem: str
+
+
+def choices(use: Use) -> list[Choice]:
+    """Return the resources that can be looked at, whole GPUs first."""
+    every = sorted(quota_use.resources_of(use), key=lambda one: one != names.GPU_RESOURCE)
+    return [
+        Choice(resource=one, label=words.short(one), is_gpu=quota_use.is_gpu(one)) for one in every
+    ]
+
+
+def chosen(use: Use, asked: str) -> str:
+    """Return the resource that is asked for, else whole GPUs, else that with the most quota."""
+    every = quota_use.resources_of(use)
+    if asked in every:
+        return asked
+    gpus = [one for one in every if quota_use.is_gpu(one)]
+    if names.GPU_RESOURCE in gpus or not every:
+        return str(names.GPU_RESOURCE)
+    totals = {one: quota_use.total(use, one) for one in gpus or every}
+    return max(totals, key=lambda one: (totals[one].used, totals[one].nominal))
+
+
+def tiles(
+    total: Total,
+    waiting: int,
+    longest: str,
+    stock: Sequence[NodeStock] | None,
+) -> list[Tile]:
+    """Return the numbers at the top.
+
+    Args:
+        total: of the resource.
+        waiting: Workloads that wait, in all queues.
+        longest: how long the one waits that waits longest; empty where nobody waits.
+        stock: nodes with GPUs; None where the caller may not list nodes.
+    """
+    return [
+        _allocated(total),
+        _waiting(total, waiting, longest),
+        *(_of_gpus(total, stock) if quota_use.is_gpu(total.resource) else ()),
+    ]
+
+
+def _allocated(total: Total) -> Tile:
+    endless = total.nominal == amount.UNLIMITED
+    share = None if endless else min(1000, total.used * 1000 // max(1, total.nominal))
+    leaving = f"{_say(total, total.releasing)} about to be free" if total.releasing else ""
+    free = "" if endless else f"{_say(total, max(0, total.nominal - total.used))} unused"
+    return Tile(
+        label="Allocated",
+        value=_say(total, total.used),
+        unit="of unlimited" if endless else f"of {_say(total, total.nominal)}",
+        note=leaving or free,
+        share=share,
+    )
+
+
+def _waiting(total: Total, waiting: int, longest: str) -> Tile:
+    if not waiting:
+        return Tile(label="Waiting", value="0", note="nobody waits")
+    unit = words.unit(total.resource)
+    asked = f"ask for {_say(total, total.asked)} {unit}; " if total.asked else ""
+    return Tile(
+        label="Waiting",
+        value=f"{waiting:,}",
+        unit="Workload" if waiting == 1 else "Workloads",
+        note=f"{asked}longest {longest}",
+        tone="waits",
+    )
+
+
+def _of_gpus(total: Total, stock: Sequence[NodeStock] | None) -> Iterable[Tile]:
+    yield from _of_nodes(total, stock)
+    unbound = total.without_node
+    note = "allocated, and no pod is on a node" if unbound else "every pod is on a node"
+    yield Tile(label="Held without a node", value=_say(total, unbound), note=note)
+
+
+def _of_nodes(total: Total, stock: Sequence[NodeStock] | None) -> Iterable[Tile]:
+    if stock is None:
+        note = "needs the right to list nodes"
+        yield Tile(label="Free on one node", value=_UNKNOWN, note=note)
+        yield Tile(label="Sick", value=_UNKNOWN, note=note)
+        return
+    resource = total.resource
+    free = sum(one.free.get(resource, 0) for one in stock)
+    best = max(stock, key=lambda one: one.free.get(resource, 0), default=None)
+    hole = 0 if best is None else best.free.get(resource, 0)
+    yield Tile(
+        label="Free on one node",
+        value=_say(total, hole),
+        unit="at most",
+        note=f"{_say(total, free)} free on all nodes",
+    )
+    sick = sum(one.sick.get(resource, 0) for one in stock)
+    nodes = sum(bool(one.sick.get(resource, 0)) for one in stock)
+    yield Tile(
+        label="Sick",
+        value=_say(total, sick),
+        note=f"on {nodes} node{'' if nodes == 1 else 's'}" if nodes else "none",
+        tone="bad" if sick else "",
+    )
+
+
+def headline(total: Total, waiting: int, first: WaitingRow | None) -> str:
+    """Return the sentence at the top: how full it is, and who waits."""
+    unit = words.unit(total.resource)
+    if not total.nominal and not total.used:
+        full = f"There is no quota of {unit} yet"
+    else:
+        full = f"{_say(total, total.used)} of {_say(total, total.nominal)} {unit} allocated"
+    if not waiting:
+        return f"{full}; nobody waits."
+    what = "Workload waits" if waiting == 1 else "Workloads wait"
+    return f"{full}; {waiting:,} {what}{', the longest for ' + first.age if first else ''}."
+
+
+def first_that_starts(rows: Iterable[WaitingRow]) -> WaitingRow | None:
+    """Return the first that the caller may see and that can start, where one before it never does.
+
+    None where the first one can start.
+    """
+    is_after = False
+    for row in rows:
+        if row.key is not None and not row.never:
+            return row if is_after else None
+        is_after = is_after or row.never
+    return None
+
+
+def queue_rows(use: Use, resource: str) -> list[QueueUse]:
+    """Return the ClusterQueues for which a resource matters: those that wait for most first."""
+    return sorted(
+        (one for one in use.queues if _concerns(one, resource)),
+        key=lambda one: (
+            -(one.pending.resources or {}).get(resource, 0),
+            -one.pending.workloads,
+            -sum(line.used for line in one.lines if line.resource == resource),
+            one.name,
+        ),
+    )
+
+
+def _concerns(queue: QueueUse, resource: str) -> bool:
+    return bool(
+        queue.pending.workloads
+        or not queue.active
+        or any(line.resource == resource and (line.nominal or line.used) for line in queue.lines)
+    )
+
+
+def drawn(shown: Sequence[QueueUse], resource: str) -> list[QueueRow]:
+    """Return the rows of some ClusterQueues, all on one scale."""
+    sums = {one.name: _sum(one, resource) for one in shown}
+    scale = (
+        bars.scale_of(n for one in sums.values() for n in (one.nominal, one.used)) * 3 // 2 or 1
+    )
+    return [_queue_row(one, sums[one.name], resource, scale) for one in shown]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sum:
+    nominal: int
+    used: int
+    borrowed: int
+    releasing: int
+
+
+def _sum(queue: QueueUse, resource: str) -> _Sum:
+    lines = [one for one in queue.lines if one.resource == resource]
+    nominal = 0
+    for line in lines:
+        nominal = amount.add(nominal, line.nominal)
+    return _Sum(
+        nominal=nominal,
+        used=sum(one.used for one in lines),
+        borrowed=sum(one.borrowed for one in lines),
+        releasing=sum(one.releasing or 0 for one in lines),
+    )
+
+
+def _queue_row(queue: QueueUse, sums: _Sum, resource: str, scale: int) -> QueueRow:
+    asked = (queue.pending.resources or {}).get(resource, 0)
+    bar = bars.make(
+        FlavorResource(FlavorName(""), ResourceName(resource)),
+        sums.used, sums.nominal, sums.releasing, scale, borrowed=sums.borrowed,
+    )  # fmt: skip
+    end = max(bar.own + bar.borrowed, bar.mark or 0)
+    return QueueRow(
+        name=queue.name,
+        cohort=queue.cohort,
+        bar=bar,
+        awaited=bars.awaited(resource, asked, scale, limit=bars.FULL - end) if asked else None,
+        awaited_at=end,
+        waiting=queue.pending.workloads,
+        problem="" if queue.active else queue.message or "admits nothing",
+    )
+
+
+def matching(use: Sequence[QueueUse], text: str, also: Iterable[str]) -> list[QueueUse]:
+    """Return ClusterQueues whose name or Cohort has a text, or that are named besides."""
+    named = frozenset(also)
+    return [
+        one
+        for one in use
+        if text in one.name.lower() or text in one.cohort.lower() or one.name in named
+    ]
+
+
+def _say(total: Total, value: int) -> str:
+    return words.say(total.resource, value)
+
+
+def moment(now: datetime) -> str:
+    """Return the time of a page, for people."""
+    return now.strftime("%H:%M:%S UTC")

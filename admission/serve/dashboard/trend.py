@@ -1,0 +1,134 @@
+"""A week of GPU-time by ClusterQueue, as columns of a small picture."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from admission.objects.usage_record import DAY, HOUR, Record
+from admission.serve.dashboard import shades
+from admission.serve.dashboard.shades import Shade
+
+DAYS: Final = 7
+HEIGHT: Final = 100
+"""Of the highest column."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What one ClusterQueue used on a day.
+
+    Attributes:
+        shade: class of the style sheet.
+        top: where it begins, from above.
+        height: of it.
+    """
+
+    shade: str
+    top: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A day.
+
+    Attributes:
+        day: as ``Mon 24``.
+        parts: from the bottom.
+        text: the same in words.
+        is_known: whether there are records of it.
+        is_complete: whether nothing is missing in them.
+    """
+
+    day: str
+    parts: tuple[Part, ...]
+    text: str
+    is_known: bool
+    is_complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """A week.
+
+    Attributes:
+        columns: days, the present one last.
+        legend: ClusterQueues with their GPU-hours of the week.
+        total: GPU-hours of the week, in words.
+        highest: GPU-hours of the highest column, in words.
+    """
+
+    columns: tuple[Column, ...]
+    legend: tuple[Shade, ...]
+    total: str
+    highest: str
+
+
+def of(records: Sequence[Record], resource: str, now: datetime) -> Trend:
+    """Return the week that ends now; amounts are GPU-hours, rounded down."""
+    today = int(now.timestamp()) // DAY * DAY
+    days = [today - DAY * back for back in range(DAYS - 1, -1, -1)]
+    by_day = {day: _of_day(records, day, resource) for day in days}
+    sums: dict[str, int] = {}
+    for amounts_of_day in by_day.values():
+        for queue, seconds in amounts_of_day.items():
+            sums[queue] = sums.get(queue, 0) + seconds
+    legend = shades.of(sums)
+    highest = max(sum(amounts_of_day.values()) for amounts_of_day in by_day.values())
+    return Trend(
+        columns=tuple(_column(records, day, by_day[day], legend, highest) for day in days),
+        legend=tuple(
+            Shade(
+                name=shade.name, shade=shade.shade, amount=shade.amount // HOUR, count=shade.count
+            )
+            for shade in legend
+        ),
+        total=_hours(sum(sums.values())),
+        highest=_hours(highest),
+    )
+
+
+def _of_day(records: Sequence[Record], day: int, resource: str) -> dict[str, int]:
+    amounts: dict[str, int] = {}
+    for record in records:
+        if day <= record.begin < day + DAY:
+            for account, seconds in record.usage.items():
+                if account.resource == resource:
+                    queue = account.cluster_queue or "(others)"
+                    amounts[queue] = amounts.get(queue, 0) + seconds
+    return amounts
+
+
+def _column(
+    records: Sequence[Record],
+    day: int,
+    sums: dict[str, int],
+    legend: Sequence[Shade],
+    highest: int,
+) -> Column:
+    of_day = [record for record in records if day <= record.begin < day + DAY]
+    coloured = shades.by_name(legend)
+    amounts = {shade: sums.get(name, 0) for name, shade in coloured.items()}
+    amounts[shades.OTHERS] = sum(n for name, n in sums.items() if name not in coloured)
+    parts, filled = [], 0
+    for shade, seconds in amounts.items():
+        before = filled * HEIGHT // max(1, highest)
+        filled += seconds
+        height = filled * HEIGHT // max(1, highest) - before
+        if height:
+            parts.append(Part(shade=shade, top=HEIGHT - before - height, height=height))
+    label = datetime.fromtimestamp(day, UTC).strftime("%a %d")
+    named = [f"{name} {_hours(sums[name])}" for name in coloured if sums.get(name)]
+    total_text = f"{_hours(filled)} GPU-hours" if of_day else "no record"
+    return Column(
+        day=label,
+        parts=tuple(parts),
+        text=f"{label}: {total_text}" + (f" ({', '.join(named)})" if named else ""),
+        is_known=bool(of_day),
+        is_complete=bool(of_day) and not any(record.holes for record in of_day),
+    )
+
+
+def _hours(seconds: int) -> str:
+    return f"{seconds // HOUR:,}" if seconds >= HOUR or not seconds else "<1"

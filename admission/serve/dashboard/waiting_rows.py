@@ -1,0 +1,237 @@
+"""Who waits, over all queues: rows of a table, the one that waits longest first."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+from admission.answers import owning
+from admission.answers.estimates import Starts
+from admission.base import clock, conditions, durations
+from admission.base.conditions import Text
+from admission.base.names import ClusterQueueName, ResourceName, WorkloadKey
+from admission.objects.workload import Workload
+from admission.reasons import catalogue, people, reading
+from admission.scheduling.decisions import Wait
+from admission.scheduling.pending import Pending, PendingSnapshot
+from admission.serve.dashboard import words
+
+_NEVER: Final = catalogue.NEVER_STARTS
+_HOLDERS: Final = 3
+_HEAD: Final = "Waits: "
+_NOT_TRIED: Final = "Not tried yet."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiter:
+    """A Workload that waits, before anything is looked up about it.
+
+    Attributes:
+        item: as it stands in its queue.
+        queue: the ClusterQueue.
+    """
+
+    item: Pending
+    queue: ClusterQueueName
+
+    @property
+    def key(self) -> WorkloadKey:
+        """Return the identity of the Workload."""
+        return self.item.workload.key
+
+    def matches(self, text: str) -> bool:
+        """Return whether a lower-case text is part of one of its names."""
+        work = self.item.workload
+        parts = (work.key.namespace, work.key.name, work.queue.name, self.queue, work.requester)
+        return any(text in part.lower() for part in parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingRow:
+    """A Workload that waits.
+
+    Attributes:
+        key: of the Workload; None for one that the caller may not see.
+        owner: what it was made for, as ``Job train``; empty for itself.
+        user: who created that; `owning.UNKNOWN` where nobody saw it.
+        queue: the ClusterQueue.
+        place: in the ClusterQueue, from 1.
+        priority: of the Workload.
+        asks: what it asks for, in words, GPUs first.
+        since: since when it waits, RFC 3339.
+        age: how long that is.
+        verdict: why it waits, without who holds the rest.
+        held_by: ClusterQueues that hold what it needs, with how much, largest first.
+        never: whether it never starts as it is.
+        starts: when it starts, estimated from time limits, RFC 3339; empty where that is not
+            known.
+        starts_within: how long that is from now.
+    """
+
+    key: WorkloadKey | None
+    owner: str = ""
+    user: str = ""
+    queue: str = ""
+    place: int = 0
+    priority: int = 0
+    asks: str = ""
+    since: str = ""
+    age: str = ""
+    verdict: str = ""
+    held_by: tuple[tuple[str, str], ...] = ()
+    never: bool = False
+    starts: str = ""
+    starts_within: str = ""
+
+
+class Lookup(Protocol):
+    """Where more is known about Workloads that wait."""
+
+    def workloads(self, keys: tuple[WorkloadKey, ...]) -> tuple[Workload | None, ...]:
+        """Return Workloads by identity; None for one that is gone."""
+        ...
+
+    def waits(self, keys: tuple[WorkloadKey, ...]) -> tuple[Wait | None, ...]:
+        """Return why Workloads wait; None for one that does not, or was not tried yet."""
+        ...
+
+
+def in_order(lines: Mapping[ClusterQueueName, PendingSnapshot]) -> list[Waiter]:
+    """Return who waits, the longest wait first; ties by identity."""
+    found = [Waiter(item=item, queue=q) for q, line in lines.items() for item in line.members]
+    return sorted(found, key=lambda one: (one.item.queue_us, one.key))
+
+
+def rows(
+    shown: Sequence[Waiter],
+    lines: Mapping[ClusterQueueName, PendingSnapshot],
+    source: Lookup,
+    may_see: Callable[[str], bool],
+    starts: Starts,
+    now: datetime,
+) -> list[WaitingRow]:
+    """Return the rows of a page.
+
+    Args:
+        shown: those of the page.
+        lines: who waits, by ClusterQueue.
+        source: where more is known.
+        may_see: whether the caller may see the Workloads of a namespace.
+        starts: estimates of when they start.
+        now: the present.
+    """
+    places = _places(shown, lines)
+    keys = tuple(one.key for one in shown)
+    known = zip(shown, source.workloads(keys), source.waits(keys), strict=True)
+    return [
+        _row(one, places[one.key], view, wait, starts.get(one.key), now)
+        if may_see(one.key.namespace)
+        else WaitingRow(key=None, queue=one.queue)
+        for one, view, wait in known
+    ]
+
+
+def _places(
+    shown: Iterable[Waiter], lines: Mapping[ClusterQueueName, PendingSnapshot]
+) -> dict[WorkloadKey, int]:
+    found: dict[WorkloadKey, int] = {}
+    wanted = {one.key for one in shown}
+    for queue in {one.queue for one in shown}:
+        line = lines[queue]
+        for place, item in enumerate(sorted(line.members, key=line.sort_key()), 1):
+            if item.workload.key in wanted:
+                found[item.workload.key] = place
+    return found
+
+
+def since(line: PendingSnapshot, key: WorkloadKey) -> str:
+    """Return since when a Workload waits in a queue, RFC 3339; empty where it does not."""
+    moments = (item.queue_us for item in line.members if item.workload.key == key)
+    moment = next(moments, None)
+    return "" if moment is None else _to_wire(moment)
+
+
+def _to_wire(moment_us: int) -> str:
+    return clock.to_wire(datetime.fromtimestamp(moment_us // 1_000_000, UTC))
+
+
+def _row(
+    one: Waiter,
+    place: int,
+    view: Workload | None,
+    wait: Wait | None,
+    start: datetime | None,
+    now: datetime,
+) -> WaitingRow:
+    work = one.item.workload
+    since = datetime.fromtimestamp(one.item.queue_us // 1_000_000, UTC)
+    verdict, never = said(wait, view)
+    return WaitingRow(
+        key=work.key,
+        owner="" if view is None else owning.owner_of(view),
+        user=(work.requester if view is None else owning.requester_of(view.metadata))
+        or owning.UNKNOWN,
+        queue=one.queue,
+        place=place,
+        priority=work.priority,
+        asks=words.in_words(_asks(one.item, wait)),
+        since=clock.to_wire(since),
+        age=durations.age(now - since),
+        verdict=verdict,
+        held_by=holders(wait),
+        never=never,
+        starts="" if start is None else clock.to_wire(start),
+        starts_within="" if start is None else durations.within(start - now),
+    )
+
+
+def said(wait: Wait | None, view: Workload | None) -> tuple[str, bool]:
+    """Return why a Workload waits, and whether it never starts as it is.
+
+    A controller that stands by has judged nothing: then it is what the Workload says.
+    """
+    if wait is None:
+        found = None if view is None else view.status.condition(conditions.QUOTA_RESERVED)
+        if found is None or found.status == "True":
+            return _NOT_TRIED, False
+        return _in_short(people.text(reading.of_condition(found.reason, found.message)))
+    alone = tuple(replace(shortage, holders=()) for shortage in wait.shortages)
+    return _in_short(
+        people.waiting(
+            wait.why, wait.cluster_queue, shortages=alone, preempting=len(wait.preempting)
+        )
+    )
+
+
+def _in_short(text: Text) -> tuple[str, bool]:
+    message = text.message
+    if message.startswith(_HEAD):
+        message = message.removeprefix(_HEAD)
+        message = message[:1].upper() + message[1:]
+    return message, text.reason in _NEVER
+
+
+def holders(wait: Wait | None) -> tuple[tuple[str, str], ...]:
+    """Return the ClusterQueues that hold what a Workload needs, largest first."""
+    lacks = people.lacks(wait.shortages) if wait is not None and wait.shortages else []
+    first = next((one for one in lacks if one.holders and not one.never), None)
+    return () if first is None else tuple(first.holders[:_HOLDERS])
+
+
+def asked(wait: Wait) -> str:
+    """Return what a Workload that waits asks for, in words."""
+    return words.in_words(_sums(requests for _, requests in wait.requests))
+
+
+def _asks(item: Pending, wait: Wait | None) -> dict[str, int]:
+    if item.demands or wait is None:
+        return _sums(demand.requests for demand in item.demands)
+    return _sums(requests for _, requests in wait.requests)
+
+
+def _sums(parts: Iterable[Mapping[ResourceName, int]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for requests in parts:
+        for resource, value in requests.items():
+            found[resource] = found.get(resource, 0) + value
+    return found

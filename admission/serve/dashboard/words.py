@@ -1,0 +1,43 @@
+"""Amounts and resources in the words of the pages."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from admission.answers import quota_use
+from admission.base import names, quantity
+from admission.gpu import resources
+
+_MANY: Final = 10_000_000
+"""Devices that are no longer written digit by digit."""
+
+
+def in_words(amounts: Mapping[str, int]) -> str:
+    """Return GPUs in words; all resources where there are none."""
+    kept = {name: n for name, n in amounts.items() if n}
+    gpus = {name: n for name, n in kept.items() if quota_use.is_gpu(name)} or kept
+    return ", ".join(
+        f"{say(name, gpus[name])} {short(name) if gpus[name] == 1 else unit(name)}"
+        for name in sorted(gpus, key=quota_use.order_of)
+    )
+
+
+def say(resource: str, value: int) -> str:
+    """Return an amount in words; devices are counted one by one."""
+    if resources.is_device(resource) and value < _MANY:
+        return f"{value:,}"
+    return quantity.in_words(resource, value)
+
+
+def unit(resource: str) -> str:
+    """Return what amounts of a resource are counted in."""
+    return "GPUs" if resource == names.GPU_RESOURCE else short(resource)
+
+
+def short(resource: str) -> str:
+    """Return the name of a resource as people say it."""
+    return "GPU" if resource == names.GPU_RESOURCE else resource.rpartition("/")[2]
+
+
+def level(label: str) -> str:
+    """Return the name of a label of nodes as people say it: ``zone``, ``product``."""
+    return label.rpartition("/")[2].rpartition(".")[2]

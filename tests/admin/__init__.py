@@ -1,0 +1,1 @@
+"""Tests of what is run on a cluster."""

@@ -1,0 +1,135 @@
+"""What break glass takes away comes back as it was."""
+
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+from admission.admin import break_glass, guard, manifests
+from admission.base import names, patches
+from admission.config.derived import Settings
+from admission.installed import cabundles
+from admission.kube import errors, resources
+from admission.objects import crds
+from admission.sandbox.store import Store
+from tests.builders.cluster import make_namespace
+from tests.builders.pods import make_pod
+from tests.clocks import FakeClock
+
+SETTINGS = Settings()
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[dict[str, Any]]:
+    found = manifests.webhook_configurations(manifests.service_reference(SETTINGS), SETTINGS)
+    return [*found, *guard.documents(SETTINGS)]
+
+
+@pytest.fixture
+def store(documents: list[dict[str, Any]]) -> Store:
+    """A cluster with webhook configurations and policies."""
+    return filled(Store(crds=crds.documents()[:1]), documents)
+
+
+def filled(store: Store, documents: list[dict[str, Any]]) -> Store:
+    store.create(resources.NAMESPACES, make_namespace(SETTINGS.namespace))
+    for document in documents:
+        resource = resources.of_kind(document["apiVersion"], document["kind"])
+        assert resource is not None
+        store.create(resource, document)
+    return store
+
+
+def bindings(store: Store) -> dict[str, Any]:
+    listed = store.list(resources.VALIDATING_POLICY_BINDINGS).items
+    return {one["metadata"]["name"]: one["spec"] for one in listed}
+
+
+def test_what_holds_new_pods_goes_and_comes_back(store: Store) -> None:
+    before = bindings(store)
+    reviews = store.get(resources.MUTATING_WEBHOOKS, cabundles.MUTATING_NAME)["webhooks"]
+    clock = FakeClock()
+    list(break_glass.open_gates(store, SETTINGS, clock))
+    assert store.list(resources.MUTATING_WEBHOOKS).items == ()
+    left = {one["policyName"] for one in bindings(store).values()}
+    assert guard.ENFORCE_POLICY not in left
+    assert guard.CREATE_POLICY in left
+    assert break_glass.status(store, SETTINGS.namespace).since
+
+    assert list(break_glass.open_gates(store, SETTINGS, clock)) == []
+    list(break_glass.close_gates(store, SETTINGS))
+    assert bindings(store) == before
+    found = store.get(resources.MUTATING_WEBHOOKS, cabundles.MUTATING_NAME)
+    assert found["webhooks"] == reviews
+    assert not break_glass.status(store, SETTINGS.namespace).since
+
+
+def test_what_is_installed_again_meanwhile_stays_as_it_is(
+    store: Store, documents: list[dict[str, Any]]
+) -> None:
+    list(break_glass.open_gates(store, SETTINGS, FakeClock()))
+    newer = {**documents[0], "webhooks": []}
+    store.create(resources.MUTATING_WEBHOOKS, newer)
+    list(break_glass.close_gates(store, SETTINGS))
+    found = store.get(resources.MUTATING_WEBHOOKS, cabundles.MUTATING_NAME)
+    assert found["webhooks"] == []
+
+
+class LosesAnswers(Store):
+    """A server that does every second write and loses its answer."""
+
+    writes = 0
+    is_losing = False
+
+    def lose(self) -> None:
+        self.writes += 1
+        if self.is_losing and self.writes % 2:
+            raise errors.TransportError("timed out", outcome_unknown=True)
+
+    @override
+    def create(self, *given: Any, **named: Any) -> Any:
+        made = super().create(*given, **named)
+        self.lose()
+        return made
+
+    @override
+    def patch(self, *given: Any, **named: Any) -> Any:
+        made = super().patch(*given, **named)
+        self.lose()
+        return made
+
+    @override
+    def delete(self, *given: Any, **named: Any) -> None:
+        super().delete(*given, **named)
+        self.lose()
+
+
+def test_an_answer_that_is_lost_ends_neither_way(documents: list[dict[str, Any]]) -> None:
+    store = LosesAnswers(crds=crds.documents()[:1])
+    filled(store, documents)
+    before = bindings(store)
+    store.is_losing = True
+    list(break_glass.open_gates(store, SETTINGS, FakeClock()))
+    assert store.list(resources.MUTATING_WEBHOOKS).items == ()
+    list(break_glass.close_gates(store, SETTINGS))
+    assert bindings(store) == before
+    assert not break_glass.status(store, SETTINGS.namespace).since
+    assert store.writes > len(documents)
+
+
+def test_a_glass_that_is_whole_is_not_put_back(store: Store) -> None:
+    with pytest.raises(break_glass.BreakGlassError, match="the glass is not broken"):
+        list(break_glass.close_gates(store, SETTINGS))
+
+
+def test_pods_that_were_let_run_are_named_until_they_end(store: Store) -> None:
+    marks = {names.OUTSIDE_QUOTA: "2026-01-01T00:00:00Z"}
+    store.create(resources.NAMESPACES, make_namespace("ml"))
+    for name, phase in (("runs", "Running"), ("over", "Succeeded")):
+        pod = make_pod(name, namespace="ml", annotations=marks)
+        store.create(resources.PODS, pod, "ml")
+        store.patch(
+            resources.PODS, name, patches.merge({"status": {"phase": phase}}), "ml",
+            subresource="status",
+        )  # fmt: skip
+    assert break_glass.status(store, SETTINGS.namespace).outside == ("ml/runs",)

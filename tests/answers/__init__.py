@@ -1,0 +1,1 @@
+"""Tests of answers to people's questions."""

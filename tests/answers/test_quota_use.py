@@ -1,0 +1,165 @@
+"""How much quota is nominal, used, borrowed, lent and about to be free, and how much is real."""
+
+from dataclasses import replace
+
+import msgspec
+
+from admission.answers import cluster, quota_use
+from admission.answers.quota_use import CohortUse, Line, QueueUse, Use
+from admission.base import names
+from admission.objects.cohort import Cohort
+from admission.objects.resource_flavor import ResourceFlavor
+from tests.answers.clusters import (
+    GPU,
+    gpu_node,
+    holding,
+    objects,
+    pod,
+    queue,
+    related,
+    waiting,
+)
+from tests.builders.cluster import make_node
+from tests.builders.metadata import make_condition
+from tests.builders.queues import make_cohort, make_flavor
+
+
+def queue_of(use: Use, name: str) -> QueueUse:
+    return next(one for one in use.queues if one.name == name)
+
+
+def line(use: Use, name: str) -> Line:
+    (found,) = queue_of(use, name).lines
+    return found
+
+
+def cohort(use: Use) -> CohortUse:
+    (found,) = use.cohorts
+    return found
+
+
+def test_what_one_queue_borrows_is_lent_where_it_cannot_be_used() -> None:
+    use = quota_use.of(related(queues=(queue("prod", 8, 0), queue("research", 8, 12))))
+    assert line(use, "research") == Line(
+        flavor="a100", resource=GPU, nominal=8, used=12, borrowed=4, lent=0
+    )
+    assert line(use, "prod") == Line(
+        flavor="a100", resource=GPU, nominal=8, used=0, borrowed=0, lent=4
+    )
+    (sums,) = cohort(use).lines
+    assert (sums.nominal, sums.used, sums.borrowed) == (16, 12, 0)
+
+
+def test_nothing_is_lent_while_others_leave_enough() -> None:
+    queues = (queue("a", 8, 12), queue("b", 8, 0), queue("c", 8, 0))
+    use = quota_use.of(related(queues=queues))
+    assert [line(use, name).lent for name in ("a", "b", "c")] == [0, 0, 0]
+
+
+def test_an_evicted_workload_is_releasing() -> None:
+    documents = (
+        holding("stays", "research", 2),
+        holding("evicted", "research", 3, make_condition("Evicted")),
+        holding("deleted", "research", 1, deleting=True),
+    )
+    use = quota_use.of(related(*documents, queues=(queue("research", 8, 6),)))
+    assert line(use, "research").releasing == 4
+
+
+def test_a_workload_is_releasing_once_all_of_its_pods_are_being_deleted() -> None:
+    documents = (
+        holding("half", "research", 2), pod("a", "half", 1, deleting=True), pod("b", "half", 1),
+        holding("all", "research", 3), pod("c", "all", 3, deleting=True),
+    )  # fmt: skip
+    use = quota_use.of(related(*documents, queues=(queue("research", 8, 5),)))
+    assert line(use, "research").releasing == 3
+
+
+def test_a_pod_that_outlives_its_workload_is_releasing_as_far_as_it_is_charged() -> None:
+    documents = (holding("w", "research", 2), pod("left", "gone", 4, deleting=True))
+    for used, releasing in ((2, 0), (5, 3), (6, 4)):
+        use = quota_use.of(related(*documents, queues=(queue("research", 8, used),)))
+        assert line(use, "research").releasing == releasing
+
+
+def test_who_waits_is_summed_by_resource() -> None:
+    documents = (waiting("a", "research", 2), waiting("b", "research", 3))
+    use = quota_use.of(related(*documents, queues=(queue("research", 8, 0, pending=2),)))
+    found = queue_of(use, "research").pending
+    assert (found.workloads, found.resources) == (2, {GPU: 5})
+    assert cohort(use).pending == found
+
+
+def test_what_waits_is_unknown_where_workloads_may_not_be_read() -> None:
+    missing = ("Workloads are not shown: you may not list them",)
+    read = related(queues=(queue("research", 8, 0, pending=2),), missing=missing)
+    use = quota_use.of(read)
+    assert queue_of(use, "research").pending == quota_use.Waiting(workloads=2, resources=None)
+    assert use.missing == missing
+
+
+def test_real_are_the_healthy_gpus_of_the_nodes_of_a_flavor() -> None:
+    sick = gpu_node("n2", 4)
+    sick["spec"] = {"unschedulable": True}
+    nodes = (gpu_node("n1", 8), sick)
+    use = quota_use.of(related(queues=(queue("research", 16, 6),), nodes=nodes))
+    (flavor,) = use.flavors
+    (found,) = flavor.lines
+    assert (flavor.nodes, found.nominal, found.used) == (2, 16, 6)
+    assert (found.real, found.sick) == (8, 4)
+
+
+def test_only_nodes_that_have_gpus_of_a_flavor_are_its_nodes() -> None:
+    cut = make_node("mig", {names.GPU_PRODUCT_LABEL: "a100"}, {"nvidia.com/mig-1g.10gb": 7})
+    bare = make_node("bare", {names.GPU_PRODUCT_LABEL: "a100"})
+    nodes = (gpu_node("n1", 8), cut, bare)
+    use = quota_use.of(related(queues=(queue("research", 16, 6),), nodes=nodes))
+    assert use.flavors[0].nodes == 1
+
+
+def test_every_node_that_a_flavor_without_gpus_selects_is_its_node() -> None:
+    found = objects(queues=(queue("research", 16, 6),), nodes=(gpu_node("n1", 8),))
+    more = msgspec.convert(make_flavor("any", product="a100"), ResourceFlavor)
+    found = replace(found, flavors=(*found.flavors, more))
+    use = quota_use.of(cluster.relate(found))
+    assert {one.name: one.nodes for one in use.flavors} == {"a100": 1, "any": 1}
+
+
+def test_real_is_unknown_where_nodes_may_not_be_read() -> None:
+    use = quota_use.of(related(queues=(queue("research", 16, 6),)))
+    assert use.flavors[0].nodes is None
+    assert use.flavors[0].lines[0].real is None
+
+
+def test_cohorts_in_a_circle_are_shown_and_not_followed_for_ever() -> None:
+    circle = [make_cohort("all", parentName="top"), make_cohort("top", parentName="all")]
+    found = objects(queues=(queue("research", 8, 2),))
+    cohorts = tuple(msgspec.convert(one, Cohort) for one in circle)
+    use = quota_use.of(cluster.relate(replace(found, cohorts=cohorts)))
+    assert [one.name for one in use.cohorts] == ["all", "top"]
+
+
+def test_a_queue_that_breaks_a_rule_is_left_out_with_a_sentence() -> None:
+    broken = queue("odd", 8, 0)
+    broken["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = "many"
+    use = quota_use.of(related(queues=(broken, queue("research", 8, 2))))
+    assert [one.name for one in use.queues] == ["research"]
+    (told,) = use.missing
+    assert told.startswith("ClusterQueue odd is left out: ")
+
+
+def test_the_document_has_quantities_as_texts() -> None:
+    documents = (waiting("a", "research", 2),)
+    queues = (queue("research", 8, 12, pending=1), queue("prod", 8, 0))
+    found = quota_use.document(quota_use.of(related(*documents, queues=queues)))
+    assert (found["apiVersion"], found["kind"]) == ("gpu-admission.dev/v1", "QuotaUse")
+    prod, research = found["clusterQueues"]
+    assert prod["quota"][0]["lent"] == "4"
+    assert research["quota"] == [
+        {
+            "flavor": "a100", "resource": names.GPU_RESOURCE, "nominal": "8", "used": "12",
+            "borrowed": "4", "lent": "0", "releasing": "0", "withoutNode": "0",
+        }
+    ]  # fmt: skip
+    assert research["pending"] == {"workloads": 1, "resources": {GPU: "2"}}
+    assert found["flavors"][0]["quota"][0]["real"] is None

@@ -1,0 +1,173 @@
+"""Commands and pages say the same of a cluster, whatever happens to the pods.
+
+The dashboard and ``top`` show the same numbers; pods, events, ``why``, ``queue`` and the dashboard
+say the same sentence.
+"""
+
+import random
+import re
+
+import pytest
+
+from admission.answers import cluster, quota_use, waiting, why
+from admission.answers.cluster import Wanted
+from admission.answers.quota_use import Use
+from admission.base import patches
+from admission.base.names import ClusterQueueName
+from admission.kube import resources
+from admission.serve.dashboard import waiting_rows
+from tests.builders.cluster import make_namespace
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.controller.world import World
+
+QUEUES = {"research": 4, "serving": 2, "vision": 0}
+STEPS = 12
+
+
+def _world() -> World:
+    world = World()
+    world.add(make_namespace(), make_flavor())
+    for name, quota in QUEUES.items():
+        world.add(make_cluster_queue(name, quota=quota, cohortName="all"))
+        world.add(make_local_queue(name, name))
+    world.settle()
+    return world
+
+
+def _numbers(use: Use) -> object:
+    """What both show: by queue and in all, without what only one of them looks for."""
+    of_queues = {
+        one.name: (
+            one.active,
+            one.message,
+            [
+                (
+                    line.flavor,
+                    line.resource,
+                    line.nominal,
+                    line.used,
+                    line.borrowed,
+                    line.releasing,
+                    line.without_node,
+                )
+                for line in one.lines
+            ],
+            one.pending.workloads,
+            {name: n for name, n in (one.pending.resources or {}).items() if n},
+            one.reserving,
+            one.admitted,
+        )
+        for one in use.queues
+    }
+    return of_queues, [quota_use.total(use, one) for one in quota_use.resources_of(use)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_dashboard_shows_what_top_shows(seed: int) -> None:
+    chance, world = random.Random(seed), _world()
+    pods: list[str] = []
+    for step in range(STEPS):
+        action = chance.choice(["create", "create", "create", "bind", "end", "delete", "stop"])
+        if action == "create" or not pods:
+            name = f"pod-{step}"
+            world.add_pod(name, queue=chance.choice(sorted(QUEUES)), gpus=chance.randint(1, 5))
+            pods.append(name)
+        elif action == "bind":
+            change = patches.merge({"spec": {"nodeName": "n1"}})
+            bound = chance.choice(sorted(world.admitted() & {*pods}) or [pods[0]])
+            if not world.is_gated(bound):
+                world.store.patch(resources.PODS, bound, change, "ml")
+        elif action == "end":
+            world.set_phase(pods.pop(chance.randrange(len(pods))), "Succeeded")
+        elif action == "delete":
+            world.delete_pod(pods.pop(chance.randrange(len(pods))))
+        else:
+            policy = chance.choice(["None", "Hold", "HoldAndDrain"])
+            change = patches.merge({"spec": {"stopPolicy": policy}})
+            world.store.patch(resources.CLUSTER_QUEUES, chance.choice(sorted(QUEUES)), change)
+        world.pass_time(2.0)
+        read = cluster.relate(
+            cluster.read(world.store, Wanted(namespace="ml", pods=cluster.RELEASED))
+        )
+        shown = quota_use.of_overview(world.core.overview())
+        assert _numbers(shown) == _numbers(quota_use.of(read)), (seed, step, action)
+
+
+def test_local_queues_hold_what_their_status_says() -> None:
+    world = _world()
+    for number in range(3):
+        world.add_pod(f"pod-{number}", queue="serving", gpus=2)
+    world.pass_time(2.0)
+    read = cluster.relate(cluster.read(world.store, Wanted(namespace="ml")))
+    told = {
+        one.name: (
+            {(x.flavor, x.resource): (x.used, x.admitted) for x in one.lines if x.used},
+            one.pending.workloads,
+        )
+        for one in quota_use.of(read).local_queues
+    }
+    shown = {
+        one.key.name: (
+            {tuple(p): (n, one.admitted.get(p, 0)) for p, n in one.used.items() if n},
+            one.pending,
+        )
+        for one in world.core.local_queues()
+    }
+    assert shown == told
+    assert shown["serving"][0]
+    assert world.core.holders(ClusterQueueName("serving"))
+
+
+# ----------------------------------------------------------------------------------- sentences
+
+
+def _head(message: str) -> str:
+    """Return what is said first: what is lacking, without places and holders.
+
+    What is free is left out: on a pod it is as of when it was tried last, elsewhere as of now.
+    """
+    first = message.partition("; ")[0].rstrip(".").removeprefix("Waits: ")
+    return re.sub(r"\d+ free", "free", f"{first[:1].upper()}{first[1:]}")
+
+
+def _waiting_world(seed: int) -> World:
+    """Return a cluster in which a third of the pods waits, long enough for all to say why."""
+    chance, world = random.Random(seed), _world()
+    for number in range(STEPS):
+        gpus = chance.choice([1, 2, 3, 5, 64])
+        world.add_pod(f"pod-{number}", queue=chance.choice(sorted(QUEUES)), gpus=gpus)
+        world.pass_time(1.0)
+    world.pass_time(90.0)
+    return world
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pods_events_and_commands_say_the_same_of_what_waits(seed: int) -> None:
+    world = _waiting_world(seed)
+    workloads = world.workloads()
+    told = {name: note for name, _, note in world.events.recorded}
+    read = cluster.relate(cluster.read(world.store, Wanted(namespace="ml")))
+    lines = {
+        place.workload: place for queue in QUEUES for place in waiting.of(read, queue).waiting
+    }
+    pods = [name for name in workloads if world.is_gated(name)]
+    assert pods
+    for pod in pods:
+        condition, workload = world.condition(pod), workloads[pod]
+        assert condition is not None
+        answer = why.explain(world.store, "ml", f"pod/{pod}")
+        assert (answer.reason, answer.message) == (condition.reason, condition.message)
+        of_workload = why.explain(world.store, "ml", f"workload/{workload.metadata.name}")
+        line = lines[workload.metadata.name]
+        (wait,) = world.core.waits((workload.key(),))
+        shown, never = waiting_rows.said(wait, workload)
+        texts = {
+            "pod": condition.message,
+            "event": told[pod],
+            "why": of_workload.message,
+            "queue": line.message,
+            "dashboard": shown,
+        }
+        assert {_head(text) for text in texts.values()} == {_head(condition.message)}, texts
+        assert {of_workload.reason, line.reason} == {condition.reason}
+        assert never is line.never

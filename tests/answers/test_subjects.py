@@ -1,0 +1,90 @@
+"""What people type names the object that they mean."""
+
+import pytest
+
+from admission.answers import subjects
+from admission.answers.subjects import SubjectError
+from admission.kube import resources
+from admission.objects import crds
+from admission.owners import integrations
+from admission.sandbox.store import Store
+from tests.builders.cluster import make_namespace
+from tests.builders.jobs import make_job
+from tests.builders.pods import make_pod
+from tests.builders.workloads import make_workload
+
+
+@pytest.fixture
+def store() -> Store:
+    made = Store(crds=crds.documents())
+    made.create(resources.NAMESPACES, make_namespace("ml"))
+    return made
+
+
+def test_every_kind_that_is_served_may_be_asked_about() -> None:
+    known = integrations.DEFAULT
+    served = {one.kind for one in known.integrations} | {one.kind for one in known.serving}
+    asked = {(one.api_version, one.kind, one.plural) for one in subjects.kinds()}
+    assert {(one.api_version, one.name, one.plural) for one in served} <= asked
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("pod", ["Pod"]), ("pods", ["Pod"]), ("po", ["Pod"]), ("Pod", ["Pod"]),
+        ("jobs.batch", ["Job"]), ("job.batch", ["Job"]), ("job.v1.batch", ["Job"]),
+        ("job", ["Job", "Job"]), ("vcjob", ["Job"]), ("deploy", ["Deployment"]),
+        ("rayjobs.ray.io", ["RayJob"]), ("wl", ["Workload"]), ("cq", ["ClusterQueue"]),
+        ("nothing", []),
+    ],
+)  # fmt: skip
+def test_a_kind_is_typed_as_kubectl_takes_it(typed: str, found: list[str]) -> None:
+    assert [one.kind for one in subjects.of_kind(typed)] == found
+
+
+def test_a_name_alone_is_a_pod_first(store: Store) -> None:
+    store.create(resources.PODS, make_pod("train", namespace="ml"))
+    store.create(resources.JOBS, make_job("train"), "ml")
+    assert subjects.find(store, "ml", "train").resource == resources.PODS
+    assert subjects.find(store, "ml", "job/train").resource == resources.JOBS
+
+
+def test_a_name_alone_is_the_only_other_object_that_has_it(store: Store) -> None:
+    store.create(resources.JOBS, make_job("train"), "ml")
+    assert subjects.find(store, "ml", "train").resource == resources.JOBS
+
+
+def test_a_name_of_several_objects_is_refused_with_their_names(store: Store) -> None:
+    store.create(resources.JOBS, make_job("train"), "ml")
+    store.create(resources.WORKLOADS, make_workload("train", namespace="ml"))
+    with pytest.raises(SubjectError, match=r"'train' may be any of job\.batch/train, workload/"):
+        subjects.find(store, "ml", "train")
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ("gone", "no pod 'gone' in namespace ml, nor anything else"),
+        ("job/gone", 'jobs "gone" not found in namespace ml$'),
+        ("deployment/gone", 'deployments.apps "gone" not found in namespace ml$'),
+        ("clusterqueue/gone", 'clusterqueues.kueue.x-k8s.io "gone" not found$'),
+        ("banana/gone", "kind 'banana' is not known"),
+        ("job/", "'job/' has no name"),
+    ],
+)
+def test_what_is_not_there_is_named(store: Store, typed: str, message: str) -> None:
+    with pytest.raises(SubjectError, match=message) as failed:
+        subjects.find(store, "ml", typed)
+    assert failed.value.advice
+
+
+def test_an_owner_of_a_kind_that_an_installation_adds_is_found_by_its_workload(
+    store: Store,
+) -> None:
+    cake = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "big"}}
+    made = store.create(resources.CONFIG_MAPS, cake, "ml")
+    uid = made["metadata"]["uid"]
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "big", "uid": uid}
+    workload = make_workload("cake-big", namespace="ml", metadata={"ownerReferences": [owner]})
+    store.create(resources.WORKLOADS, workload)
+    assert subjects.find(store, "ml", "configmaps/big").name == "cake-big"

@@ -1,0 +1,80 @@
+"""Who waits at which place: the order of the controller, else the one by priority and time."""
+
+import pytest
+
+from admission.answers import waiting as waiting_lists
+from admission.base import conditions
+from admission.base.conditions import WaitReason
+from admission.base.names import WorkloadKey
+from admission.base.why import NoFlavor, OtherNodes, RefusedPodSet
+from admission.reasons import kueue
+from admission.reasons.catalogue import Code
+from tests.answers.clusters import GPU, holding, queue, related, waiting
+from tests.builders.metadata import make_condition
+from tests.builders.queues import make_cluster_queue
+
+QUEUES = (queue("research", 8, 8, pending=3), queue("prod", 8, 0))
+READ = related(
+    waiting("late", "research", 2, uid="b"),
+    waiting("first", "research", 1, priority=5),
+    waiting("soon", "research", 4, uid="a"),
+    waiting("elsewhere", "prod", 1),
+    holding("holds", "research", 8),
+    queues=QUEUES,
+)
+
+
+def test_without_the_controllers_word_it_is_the_order_by_priority_time_and_uid() -> None:
+    found = waiting_lists.of(READ, "research")
+    assert [(one.place, one.workload) for one in found.waiting] == [
+        (1, "first"), (2, "soon"), (3, "late"),
+    ]  # fmt: skip
+    assert not found.exact
+    assert (found.waiting[1].asks, found.waiting[1].message) == ({GPU: 4}, "no room.")
+
+
+def test_the_order_of_the_controller_goes_first_and_those_that_may_not_be_read_are_counted() -> (
+    None
+):
+    order = [WorkloadKey("ml", "late"), WorkloadKey("other", "x"), WorkloadKey("ml", "first")]
+    found = waiting_lists.of(READ, "research", order)
+    assert [(one.place, one.local_place, one.workload) for one in found.waiting] == [
+        (1, 1, "late"), (3, 2, "first"),
+    ]  # fmt: skip
+    assert (found.exact, found.hidden) == (True, 1)
+
+
+@pytest.mark.parametrize(
+    ("tried", "reason", "never"),
+    [
+        (("h100",), Code.WAITING_FOR_QUOTA, False),
+        (("h100", "a100"), Code.NO_MATCHING_FLAVOR, True),
+    ],
+)
+def test_what_waits_for_a_flavor_that_was_not_tried_last_may_still_start(
+    tried: tuple[str, ...], reason: Code, never: bool
+) -> None:
+    refusals = tuple(OtherNodes(flavor) for flavor in tried)
+    refused = NoFlavor(WaitReason.NO_MATCHING_FLAVOR, (RefusedPodSet("main", refusals),))
+    said = make_condition(
+        conditions.QUOTA_RESERVED,
+        "False",
+        *kueue.text(refused),
+    )
+    document = waiting("w", "research", 1)
+    document["status"] = {"conditions": [said]}
+    read = related(document, queues=(make_cluster_queue("research", flavors=("a100", "h100")),))
+
+    (found,) = waiting_lists.of(read, "research").waiting
+
+    assert (found.reason, found.never) == (reason, never)
+    if not never:
+        assert found.message == "Waits for quota of a100."
+
+
+def test_the_document_says_the_same() -> None:
+    found = waiting_lists.document([waiting_lists.of(READ, "prod")], {}, ["something"])
+    (told,) = found["clusterQueues"]
+    assert (found["kind"], found["missing"]) == ("WaitingWorkloads", ["something"])
+    (one,) = told["waiting"]
+    assert (one["place"], one["asks"], one["requester"]) == (1, {GPU: "1"}, "unknown")

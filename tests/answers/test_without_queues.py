@@ -1,0 +1,239 @@
+"""What a user is told of a wait who may not read ClusterQueues."""
+
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+from admission.answers import why
+from admission.answers.why import Answer, Numbers
+from admission.base import conditions, names
+from admission.kube import resources
+from admission.kube.api import Page
+from admission.kube.resources import Resource
+from admission.objects import crds
+from admission.sandbox.store import Store
+from tests.answers.rights import Lists, OfTeam, not_served, refused
+from tests.builders.cluster import make_namespace
+from tests.builders.jobs import make_job
+from tests.builders.metadata import Document, make_condition
+from tests.builders.pods import make_pod
+from tests.builders.queues import make_local_queue
+from tests.builders.workloads import make_workload
+
+GPU = names.GPU_RESOURCE
+WAITS = (
+    "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in "
+    "flavor a100, 5 more needed"
+)
+SENTENCE = "Waits: needs 8 a100, 3 free of 16; about 40th in queue research; held by serving (9)."
+
+
+class Team:
+    """A namespace in which a Job waits, as a user of the team sees it."""
+
+    def __init__(self, documents: list[Document]) -> None:
+        self.store = Store(crds=documents)
+        self.store.create(resources.NAMESPACES, make_namespace("ml"))
+        self.store.create(resources.LOCAL_QUEUES, make_local_queue("default", "research", "ml"))
+        self.say_of_queue(4)
+
+    def say_of_queue(self, held: int) -> None:
+        made = self.store.get(resources.LOCAL_QUEUES, "default", "ml")
+        used = [{"name": "a100", "resources": [{"name": GPU, "total": str(held)}]}]
+        status = {"pendingWorkloads": 1, "flavorsReservation": used}
+        self.store.replace(
+            resources.LOCAL_QUEUES, {**made, "status": status}, subresource="status"
+        )
+
+    def add_job(self, message: str = WAITS, reason: str = "WaitingForQuota") -> str:
+        """Its uid."""
+        labels = {names.QUEUE_LABEL: "default"}
+        made = self.store.create(resources.JOBS, make_job("train", labels=labels), "ml")
+        uid: str = made["metadata"]["uid"]
+        self.add_workload(uid, message, reason)
+        return uid
+
+    def add_workload(self, uid: str, message: str, reason: str) -> None:
+        metadata = {"labels": {names.JOB_UID_LABEL: uid}}
+        workload = make_workload("w", namespace="ml", queue="default", metadata=metadata)
+        made = self.store.create(resources.WORKLOADS, workload)
+        said = make_condition("QuotaReserved", "False", reason, message)
+        requests = [{"name": "main", "resources": {GPU: "8"}}]
+        status = {"conditions": [said], "resourceRequests": requests}
+        self.store.replace(resources.WORKLOADS, {**made, "status": status}, subresource="status")
+
+    def add_event(self, uid: str, note: str, at: str, reason: str = "WaitingForQuota") -> None:
+        event = {
+            "metadata": {"generateName": "e-", "namespace": "ml"},
+            "regarding": {"kind": "Job", "name": "train", "namespace": "ml", "uid": uid},
+            "reason": reason, "note": note, "type": "Warning", "eventTime": at,
+        }  # fmt: skip
+        self.store.create(resources.EVENTS, event)
+
+    def ask(self, what: str = "job.batch/train", lists: Lists = not_served) -> Answer:
+        api: Any = OfTeam(self.store, "ml", lists)
+        return why.explain(api, "ml", what)
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[Document]:
+    return crds.documents()
+
+
+@pytest.fixture
+def team(documents: list[Document]) -> Team:
+    return Team(documents)
+
+
+def at_place(number: int) -> Lists:
+    """A list of a LocalQueue in which a Workload of the team is at a place, from 0."""
+
+    def lists(resource: Resource, namespace: str) -> list[Document]:
+        if not resource.plural.startswith("localqueues/default/"):
+            raise refused(resource.plural)
+        assert namespace == "ml"
+        other = {"metadata": {"namespace": "ml", "name": "x"}, "positionInClusterQueue": 0}
+        own = {"metadata": {"namespace": "ml", "name": "w"}, "positionInClusterQueue": number}
+        return [other, own]
+
+    return lists
+
+
+def test_what_a_job_asks_and_what_is_free_follow_from_its_own_condition(team: Team) -> None:
+    team.add_job()
+    answer = team.ask()
+    assert answer.message == "Waits: needs 8 a100, 3 free."
+    assert answer.numbers == (Numbers(flavor="a100", resource=GPU, asks=8, free=3),)
+    assert answer.notes == ("LocalQueue default holds 4 a100; 1 Workload waits in it",)
+
+
+def test_what_can_never_be_given_is_told_as_the_condition_has_it(team: Team) -> None:
+    never = (
+        "couldn't assign flavors to pod set main: insufficient quota for nvidia.com/gpu in flavor "
+        "a100, previously considered podsets requests (0) + current podset request (8) > maximum "
+        "capacity (6)"
+    )
+    team.add_job(never, "ExceedsMaxQuota")
+    answer = team.ask()
+    assert answer.message == "Too big: asks 8 a100, research can reach 6."
+    assert answer.numbers == (Numbers(flavor="a100", resource=GPU, asks=8, reach=6),)
+
+
+def test_the_list_of_the_own_local_queue_tells_the_exact_place(team: Team) -> None:
+    team.add_job()
+    answer = team.ask(lists=at_place(11))
+    assert (answer.place, answer.is_about) == (12, False)
+    assert answer.message == "Waits: needs 8 a100, 3 free; 12th in queue research."
+
+
+def test_an_event_tells_the_place_about_and_who_holds_the_rest(team: Team) -> None:
+    uid = team.add_job()
+    team.add_event(uid, SENTENCE.replace("40th", "50th"), "2026-01-01T00:01:00.000000Z")
+    team.add_event(uid, SENTENCE, "2026-01-01T00:02:00.000000Z")
+    answer = team.ask()
+    assert (answer.place, answer.is_about) == (40, True)
+    assert answer.message == "Waits: needs 8 a100, 3 free; about 40th in queue research."
+    assert f"its event said at 2026-01-01T00:02:00Z: {SENTENCE}" in answer.notes
+
+
+def test_an_event_tells_of_sick_gpus_what_the_condition_cannot(team: Team) -> None:
+    missing = "Waits: needs 8 a100, 3 free of 8; 8 more promised, but sick or missing."
+    at = "2026-01-01T00:02:00.000000Z"
+    team.add_event(team.add_job(), missing, at, "CapacityMissing")
+    assert f"its event said at 2026-01-01T00:02:00Z: {missing}" in team.ask().notes
+
+
+@pytest.mark.parametrize(
+    ("at", "reason", "uid"),
+    [
+        ("2025-12-31T23:00:00.000000Z", "WaitingForQuota", ""),
+        ("2026-01-01T00:02:00.000000Z", "PendingEvaluation", ""),
+        ("2026-01-01T00:02:00.000000Z", "WaitingForQuota", "another"),
+    ],
+    ids=["before it waited", "for another reason", "of something else"],
+)
+def test_an_event_that_is_not_of_this_wait_tells_nothing(
+    team: Team, at: str, reason: str, uid: str
+) -> None:
+    own = team.add_job()
+    team.add_event(uid or own, SENTENCE, at, reason)
+    answer = team.ask()
+    assert answer.place is None
+    assert not any("event" in one for one in answer.notes)
+
+
+def test_a_pod_keeps_the_sentence_of_its_condition_and_its_place_is_about(team: Team) -> None:
+    own = make_condition(conditions.POD_ADMITTED, "False", "WaitingForQuota", SENTENCE)
+    labels = {names.MANAGED_LABEL: "true", names.QUEUE_LABEL: "default"}
+    made = team.store.create(resources.PODS, make_pod("p", namespace="ml", labels=labels))
+    status = {**made, "status": {"conditions": [own]}}
+    team.store.replace(resources.PODS, status, subresource="status")
+    team.add_workload(made["metadata"]["uid"], WAITS, "WaitingForQuota")
+    answer = team.ask("p")
+    assert (answer.message, answer.place, answer.is_about) == (SENTENCE, 40, True)
+    assert [(one.asks, one.free) for one in answer.numbers] == [(8, 3)]
+    assert team.ask("p", at_place(37)).place == 38
+
+
+def test_what_is_free_is_not_told_where_several_pod_sets_share_it(team: Team) -> None:
+    team.add_job()
+    stored = team.store.get(resources.WORKLOADS, "w", "ml")
+    requests = [{"name": name, "resources": {GPU: "4"}} for name in ("head", "workers")]
+    stored["status"]["resourceRequests"] = requests
+    team.store.replace(resources.WORKLOADS, stored, subresource="status")
+    answer = team.ask()
+    assert [(one.asks, one.free) for one in answer.numbers] == [(4, None), (4, None)]
+
+
+def test_what_could_not_be_read_names_the_roles_that_would_show_it(team: Team) -> None:
+    def refuses(resource: Resource, _namespace: str) -> list[Document]:
+        raise refused(resource.plural)
+
+    team.add_job()
+    queues, cohorts, place = team.ask(lists=refuses).missing
+    shown = "are not shown: you may not list them; shown by ClusterRole gpu-admission"
+    assert queues == f"ClusterQueues {shown}-clusterqueue-viewer-role"
+    assert cohorts == f"Cohorts {shown}-cohort-viewer-role"
+    assert place == (
+        "The exact place is not shown: you may not read who waits in LocalQueue default; shown by"
+        " ClusterRole gpu-admission-pending-workloads-lq-viewer-role"
+    )
+
+
+def test_the_document_marks_what_is_about_and_what_is_not_known(team: Team) -> None:
+    uid = team.add_job()
+    team.add_event(uid, SENTENCE, "2026-01-01T00:02:00.000000Z")
+    found = why.document(team.ask())
+    assert (found["place"], found["placeIsAbout"]) == (40, True)
+    assert found["quota"] == [
+        {
+            "flavor": "a100", "resource": GPU, "asks": "8", "free": "3", "reach": None,
+            "nominal": None, "heldBy": [],
+        }
+    ]  # fmt: skip
+
+
+class WithoutReplicaSets(OfTeam):
+    """A store as it is seen by who may not list ReplicaSets."""
+
+    @override
+    def list(self, resource: Resource, namespace: str = "", **more: Any) -> Page[Any]:
+        if resource == resources.REPLICA_SETS:
+            raise refused(resource.plural)
+        return super().list(resource, namespace, **more)
+
+
+def test_who_may_not_list_replica_sets_is_told_that_labels_decide(team: Team) -> None:
+    chat = {
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "chat", "namespace": "ml"},
+        "spec": {"selector": {"matchLabels": {"app": "chat"}}},
+    }  # fmt: skip
+    team.store.create(resources.DEPLOYMENTS, chat)
+    pod = make_pod("chat-0", namespace="ml", labels={"app": "chat"})
+    team.store.create(resources.PODS, pod)
+    api: Any = WithoutReplicaSets(team.store, "ml")
+    answer = why.explain(api, "ml", "deploy/chat")
+    assert [one.name for one in answer.parts] == ["pod/chat-0"]
+    assert any(one.endswith("you may not list ReplicaSets") for one in answer.missing)

@@ -1,0 +1,1 @@
+"""Tests of pages and of APIs that pages and programs read."""

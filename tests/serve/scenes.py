@@ -1,0 +1,226 @@
+"""Dashboards as they are looked at: nothing, a small cluster, a large one, and hostile names."""
+
+from admission.base.conditions import WaitReason
+from admission.base.names import (
+    ClusterQueueName,
+    FlavorName,
+    LocalQueueKey,
+    PodSetName,
+    WorkloadKey,
+)
+from admission.base.why import NoFlavor, QuotaInUse, RefusedPodSet, Shortage
+from admission.gpu.inventory import GpuNode
+from admission.scheduling.decisions import Wait
+from admission.scheduling.model import Workload
+from admission.scheduling.overview import LocalOverview, Overview, QueueOverview
+from admission.scheduling.starts import QuotaEnd
+from tests.serve import dashboards
+from tests.serve.builders import waiting
+from tests.serve.dashboards import GPU, Dashboard, ago, everything, on
+
+DAY = 86_400
+_HOSTILE = "averylongnamewithoutanyplacetobreakit" * 6
+_MARKUP = "<b onclick='x'>\N{RIGHT-TO-LEFT OVERRIDE}abc&amp;"
+
+
+def _board() -> Dashboard:
+    board = Dashboard(
+        *everything(), "get clusterqueues speech", "get clusterqueues team-0006",
+        "get workloads speech train-large", "get nodes a100-1", "list localqueues speech",
+        "get workloads ns-0006 job-team-0006-5", "get nodes gpu-0007", "list localqueues ns-0006",
+    )  # fmt: skip
+    board.known.clear()
+    board.known.found, board.known.nodes, board.known.locals = Overview(), (), ()
+    board.known.holding = ()
+    return board
+
+
+def _shortage(asks: int, free: int, reach: int, *holders: tuple[str, int]) -> Shortage:
+    return Shortage(
+        pod_set=PodSetName("main"), resource=GPU, flavor=FlavorName("a100"), requested=asks,
+        available=free, limit=reach, nominal=8,
+        holders=tuple((ClusterQueueName(name), used) for name, used in holders),
+    )  # fmt: skip
+
+
+def _wait(board: Dashboard, one: Workload, queue: str, shortage: Shortage) -> None:
+    never = shortage.requested > shortage.limit
+    reason = WaitReason.EXCEEDS_MAX_QUOTA if never else WaitReason.WAITING_FOR_QUOTA
+    refusal = QuotaInUse(shortage.resource, shortage.flavor, shortage.missing)
+    board.known.told[one.key] = Wait(
+        workload=one.key, cluster_queue=ClusterQueueName(queue),
+        why=NoFlavor(reason, (RefusedPodSet("main", (refusal,)),)),
+        requests=((PodSetName("main"), {GPU: shortage.requested}),), shortages=(shortage,),
+    )  # fmt: skip
+    board.known.asked[one.key] = shortage.requested
+
+
+def _end(queue: str, gpus: int, hours: int) -> QuotaEnd:
+    return QuotaEnd(
+        cluster_queue=ClusterQueueName(queue), usage=tuple(on("a100", gpus).items()),
+        at_us=ago(-hours),
+    )  # fmt: skip
+
+
+def _node(name: str, held: dict[str, int], **more: object) -> GpuNode:
+    place = {"rack": f"rack-{name.rpartition('-')[2][-1]}", "zone": "eu-1a"}
+    pods = [(queue, f"{queue}-{name}", {str(GPU): n}) for queue, n in held.items()]
+    found = dashboards.node(name, {str(GPU): 8}, pods, **{**place, **more})  # type: ignore[arg-type]
+    owned = tuple(
+        type(pod)(namespace=pod.namespace, name=pod.name, amounts=pod.amounts, queue=pod.namespace)
+        for pod in found.pods
+    )
+    return type(found)(facts=found.facts, part=found.part, pods=owned, others=found.others)
+
+
+def empty() -> Dashboard:
+    """Nothing was made yet."""
+    return _board()
+
+
+def small() -> Dashboard:
+    """Three queues, a node that fails, and four that wait, one of which never starts."""
+    board = _board()
+    large = waiting("train-large", namespace="speech", at=ago(52))
+    others = [
+        waiting("job-sweep-11", namespace="speech", at=ago(5)),
+        waiting("job-sweep-12", namespace="speech", at=ago(4)),
+    ]
+    notebook = waiting("notebook-kim", namespace="vision", at=ago(1))
+    _wait(board, large, "speech", _shortage(64, 3, 24))
+    for one in others:
+        _wait(board, one, "speech", _shortage(8, 3, 24, ("serving", 12), ("speech", 9)))
+    _wait(board, notebook, "vision", _shortage(4, 3, 24, ("serving", 12), ("speech", 9)))
+    board.known.add_line("speech", large, *others)
+    board.known.add_line("vision", notebook)
+    mixed = {**dashboards.quota_of("a100", 8), **dashboards.quota_of("any-node", 64_000, "cpu")}
+    used = {**on("a100", 9), **on("any-node", 18_000, "cpu")}
+    board.known.found = Overview(
+        (
+            dashboards.queue("serving", "research", 8, 12, leaving=on("a100", 4)),
+            dashboards.queue(
+                "speech",
+                "research",
+                quotas=mixed,
+                amounts=used,
+                pending=3,
+                holding=2,
+                requested={GPU: 80},
+            ),
+            dashboards.queue("vision", "research", 8, 0, pending=1, requested={GPU: 4}),
+        ),
+        (dashboards.cohort("research"),),
+    )
+    board.known.holding = (
+        dashboards.reserving("job-asr-7", 6, "speech", reserved_us=ago(30)),
+        dashboards.reserving("job-old", 3, "speech", reserved_us=ago(70), evicted=True),
+    )  # fmt: skip
+    board.known.held_in = "speech"
+    board.known.ends = (_end("serving", 4, 3), _end("speech", 6, 20))
+    board.known.locals = (
+        LocalOverview(
+            key=LocalQueueKey("speech", "default"), cluster_queue=ClusterQueueName("speech"),
+            used=on("a100", 9), admitted=on("a100", 9), running=2, pending=3,
+        ),
+    )  # fmt: skip
+    board.known.nodes = (
+        _node("a100-0", {"serving": 6, "speech": 2}),
+        _node("a100-1", {"speech": 5}, healthy=6),
+        _node("a100-2", {"serving": 4}, others={str(GPU): 2}),
+        dashboards.node(
+            "mig-0", {str(GPU): 1, "nvidia.com/mig-3g.40gb": 2, "nvidia.com/mig-1g.10gb": 7},
+            [("speech", "note", {"nvidia.com/mig-1g.10gb": 2})], queue="speech", rack="rack-3",
+        ),
+    )  # fmt: skip
+    _record(board, ["serving", "speech", "vision"])
+    return board
+
+
+def _record(board: Dashboard, queues: list[str]) -> None:
+    today = int(dashboards.NOW.timestamp()) // DAY * DAY
+    board.known.of_gpu_time = tuple(
+        dashboards.record(
+            today - back * DAY,
+            {name: 40 + 61 * (at + back) % 150 for at, name in enumerate(queues)},
+        )
+        for back in range(6)
+    )
+
+
+def large() -> Dashboard:
+    """A thousand queues, two thousand that wait, five thousand nodes."""
+    board = _board()
+    queues: list[QueueOverview] = []
+    for number in range(1_000):
+        name, waits = f"team-{number:04}", number % 7
+        members = [
+            waiting(
+                f"job-{name}-{at}", namespace=f"ns-{number:04}", at=ago(1 + (number * at) % 90)
+            )
+            for at in range(waits)
+        ]
+        for one in members:
+            shortage = _shortage(8, 2, 64, (f"team-{number // 2:04}", 24), ("serving", 16))
+            _wait(board, one, name, shortage)
+        if members:
+            board.known.add_line(name, *members)
+        nominal = 8 * (1 + number % 5)
+        queues.append(
+            dashboards.queue(
+                name,
+                f"cohort-{number % 9}",
+                nominal,
+                nominal - 4 + number % 9,
+                pending=waits,
+                requested={GPU: 8 * waits} if waits else {},
+            )
+        )
+    board.known.found = Overview(
+        tuple(queues), tuple(dashboards.cohort(f"cohort-{n}") for n in range(9))
+    )
+    board.known.holding = tuple(
+        dashboards.reserving(f"job-{at}", 8 - at % 8, "ns-0006", reserved_us=ago(at))
+        for at in range(18)
+    )
+    board.known.held_in = "team-0006"
+    board.known.locals = tuple(
+        LocalOverview(
+            key=LocalQueueKey(f"ns-{number:04}", "default"),
+            cluster_queue=ClusterQueueName(f"team-{number:04}"),
+            used=on("a100", 8), admitted=on("a100", 8), running=1, pending=number % 7,
+        )
+        for number in range(1_000)
+    )  # fmt: skip
+    board.known.nodes = tuple(
+        _node(
+            f"gpu-{number:04}",
+            {f"team-{number % 40:04}": 3, f"team-{number % 7:04}": number % 6},
+            rack=f"rack-{number // 32:03}", zone=f"eu-1{'abc'[number % 3]}",
+            **({"healthy": 7} if number % 50 == 0 else {}),
+        )
+        for number in range(5_000)
+    )  # fmt: skip
+    _record(board, [f"team-{number:04}" for number in range(12)])
+    return board
+
+
+def hostile() -> Dashboard:
+    """Names as long as they may be, and some that try to be markup."""
+    board = _board()
+    queue = _HOSTILE[:220]
+    work = waiting(_HOSTILE[:240], namespace=_HOSTILE[:63], at=ago(999))
+    bad = waiting(_MARKUP, namespace="x", at=ago(998))
+    for one in (work, bad):
+        _wait(board, one, queue, _shortage(10**15, 3, 10**16, (queue, 9), (_MARKUP, 3)))
+    board.known.add_line(queue, work, bad)
+    board.known.found = Overview(
+        (
+            dashboards.queue(queue, _HOSTILE[:200], 10**15, 3 * 10**14, pending=2,
+                             requested={GPU: 2 * 10**15}),
+            dashboards.queue(_MARKUP, active=False, problem=f"{_HOSTILE} {_MARKUP}"),
+        ),
+        (dashboards.cohort(_HOSTILE[:200]),),
+    )  # fmt: skip
+    board.known.nodes = (_node(_HOSTILE[:240], {_HOSTILE[:60]: 5}, rack=_HOSTILE[:63]),)
+    board.known.told[WorkloadKey("x", "gone")] = board.known.told[work.key]
+    return board
