@@ -131,10 +131,17 @@ def test_the_queue_changes_only_while_nothing_is_ready(
     assert bool(found) is bool(text)
 
 
+def elastic(deployment: dict[str, Any]) -> dict[str, Any]:
+    """The Deployment with the gate of pods whose number may change; they are told no domain."""
+    pod_spec = deployment["spec"]["template"]["spec"]
+    pod_spec["schedulingGates"] = [{"name": names.ELASTIC_JOB_GATE}]
+    return deployment
+
+
 def test_a_template_whose_pods_would_be_refused_is_refused() -> None:
     required = {"annotations": {names.REQUIRED_TOPOLOGY: "rack"}}
-    plain, asking = make_deployment(), make_deployment(template=required)
-    unqueued = make_deployment(queue="", template=required)
+    plain, asking = make_deployment(), elastic(make_deployment(template=required))
+    unqueued = elastic(make_deployment(queue="", template=required))
     path = f"spec.template.metadata.annotations[{names.REQUIRED_TOPOLOGY}]: Forbidden"
     assert path in errors(asking)
     assert path in errors(asking, old=plain)
@@ -145,7 +152,7 @@ def test_a_template_whose_pods_would_be_refused_is_refused() -> None:
 
 def test_what_a_template_asks_for_in_vain_is_warned_about_once() -> None:
     preferred = {"annotations": {names.PREFERRED_TOPOLOGY: "rack"}}
-    new = msgspec.convert(make_deployment(template=preferred), Deployment)
+    new = msgspec.convert(elastic(make_deployment(template=preferred)), Deployment)
     (text,) = serving_review.validate(None, new, CONTEXT, RULES, make_cluster()).warnings
     key = f"spec.template.metadata.annotations[{names.PREFERRED_TOPOLOGY}]"
     assert text.startswith(f"{key} has no effect")
