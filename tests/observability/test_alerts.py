@@ -75,6 +75,7 @@ def pending(queue: str, gpus: int) -> dict[str, str]:
 
 _RESEARCH = {"cluster_queue": "research"}
 _HELD_A100 = '{cluster_queue="research", flavor="a100", resource="nvidia.com/gpu"}'
+_ON_GPU_0 = '{node="gpu-0", resource="nvidia.com/gpu"}'
 _OF_A100 = {"flavor": "a100", "resource": "nvidia.com/gpu"}
 _OLDEST = 'gpu_admission_oldest_pending_timestamp_seconds{cluster_queue="research"}'
 _REVIEWS = "gpu_admission_webhook_reviews_total"
@@ -201,6 +202,11 @@ CASES: Mapping[str, Case] = {
         cause={f'gpu_admission_ledger_drift{{cluster_queue="research", {_A100}}}': "-2x600"},
         calm={f'gpu_admission_ledger_drift{{cluster_queue="research", {_A100}}}': "0x600"},
         labels={**_RESEARCH, **_OF_A100},
+    ),
+    "GpuAdmissionNodeLedgerDrift": Case(
+        cause={f"gpu_admission_node_ledger_drift{_ON_GPU_0}": "-1x600"},
+        calm={f"gpu_admission_node_ledger_drift{_ON_GPU_0}": "-1x25 0x600"},
+        labels={"node": "gpu-0", "resource": "nvidia.com/gpu"},
     ),
     "GpuAdmissionStopsHeldBack": Case(
         cause={"gpu_admission_stops_held_back": "40x600"},
