@@ -401,6 +401,8 @@ def missing_gpus(system: Installed) -> Asked:
     """A quota of four, whose only node is not ready."""
     ns = system.cluster.create_namespace("team")
     system.cluster.add_gpu_node(ns, gpus=2, labels={names.GPU_PRODUCT_LABEL: ns})
+    lost = {"conditions": [{"type": "Ready", "status": "False"}]}
+    system.api.patch(f"/api/v1/nodes/{ns}/status", {"status": lost})
     system.add_flavor(ns, product=ns)
     guard = {names.CAPACITY_GUARD: names.CAPACITY_GUARD_ENFORCE}
     system.add_cluster_queue(ns, quota=4, flavors=(ns,), annotations=guard)
@@ -418,10 +420,6 @@ def promised_elsewhere(system: Installed) -> Asked:
     """A guarded quota of four on four healthy GPUs that another queue is promised, too."""
     ns = system.cluster.create_namespace("team")
     system.cluster.add_gpu_node(ns, gpus=4, labels={names.GPU_PRODUCT_LABEL: ns})
-    system.api.patch(
-        f"/api/v1/nodes/{ns}/status",
-        {"status": {"conditions": [{"type": "Ready", "status": "True"}]}},
-    )
     system.add_flavor(ns, product=ns)
     system.add_cluster_queue(f"big-{ns}", quota=4, flavors=(ns,))
     guard = {names.CAPACITY_GUARD: names.CAPACITY_GUARD_ENFORCE}
