@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from admission.admin import guard, holding, manifests
+from admission.admin import bypass_policies, holding, manifests
 from admission.admin.rendering import Document
 from admission.base import clock as clocks
 from admission.base import names, patches
@@ -34,7 +34,12 @@ _WRITTEN_BY_SERVER: Final = (
     "managedFields",
 )
 _HOLDING_POLICIES: Final = frozenset(
-    {guard.ENFORCE_POLICY, guard.CLAIMS_POLICY, holding.PODS_POLICY, holding.JOBS_POLICY}
+    {
+        bypass_policies.ENFORCE_POLICY,
+        bypass_policies.CLAIMS_POLICY,
+        holding.PODS_POLICY,
+        holding.JOBS_POLICY,
+    }
 )
 """Their bindings refuse pods without a gate, and hold pods and Jobs that nobody reviewed."""
 

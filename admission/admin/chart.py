@@ -13,7 +13,7 @@ from difflib import SequenceMatcher
 from importlib import resources
 from typing import Final, NamedTuple
 
-from admission.admin import guard, holding, manifests, modes, rendering
+from admission.admin import bypass_policies, holding, manifests, modes, rendering
 from admission.admin.rendering import Document
 from admission.base import names
 from admission.config import model as configuration
@@ -50,7 +50,7 @@ _CONFIG_HASH: Final = '{{ include "gpu-admission.config" . | sha256sum | trunc 1
 
 
 _OF_MODE: Final[Mapping[str, Callable[[Settings], list[Document]]]] = {
-    "guard.yaml": guard.documents
+    "guard.yaml": bypass_policies.documents
 }
 _OF_SOURCE: Final[Mapping[str, Callable[[Settings], list[Document]]]] = {
     "rbac.yaml": manifests.roles

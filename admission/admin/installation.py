@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from admission.admin import (
     backups,
     break_glass,
-    guard,
+    bypass_policies,
     holding,
     manifests,
     protection,
@@ -263,9 +263,9 @@ def no_reviews(api: Api, settings: Settings) -> Iterator[Applied]:
 
 def no_policies(api: Api, settings: Settings) -> Iterator[Applied]:
     """Delete the policies in the API server."""
-    yield from _taken_away(api, guard.leftovers(settings))
+    yield from _taken_away(api, bypass_policies.leftovers(settings))
     yield from _taken_away(api, warnpolicies.leftovers(settings))
-    yield from apply.delete_all(api, reversed(guard.documents(settings)))
+    yield from apply.delete_all(api, reversed(bypass_policies.documents(settings)))
     yield from apply.delete_all(api, reversed(protection.documents(settings)))
     yield from apply.delete_all(api, reversed(warnpolicies.documents(settings)))
 
@@ -496,13 +496,13 @@ def _processes(settings: Settings, image: str) -> list[Document]:
 
 def _guard(api: Api, plan: InstallPlan, settings: Settings) -> Iterator[Applied]:
     """The policies, or their removal; a controller outside the cluster is the installing user."""
-    leftovers = guard.leftovers(settings)
+    leftovers = bypass_policies.leftovers(settings)
     if plan.bypass_guard:
         users = [_own_name(api)] if plan.webhook_url else []
-        yield from apply.apply_all(api, guard.documents(settings, users))
+        yield from apply.apply_all(api, bypass_policies.documents(settings, users))
         yield from _taken_away(api, leftovers)
         return
-    yield from _taken_away(api, [*leftovers, *reversed(guard.documents(settings))])
+    yield from _taken_away(api, [*leftovers, *reversed(bypass_policies.documents(settings))])
 
 
 def held(api: Api, settings: Settings) -> list[Document]:

@@ -1,4 +1,4 @@
-"""Takes the place of Kueue in a running cluster, and gives it back (ADR 0191).
+"""Takes the place of Kueue in a running cluster, and gives it back (ADR 0177).
 
 Each program decides only as leader, by a Lease of its own. A move holds these Leases itself:
 first ours, so that our controller waits; then also Kueue's; and it releases ours once no process

@@ -13,7 +13,7 @@ import yaml
 from typing_extensions import override
 
 from admission.admin import (
-    guard,
+    bypass_policies,
     holding,
     modes,
     protection,
@@ -248,7 +248,7 @@ def base(settings: Settings, image: str) -> dict[str, list[Document]]:
         "namespace.yaml": [namespace(settings)],
         "crds.yaml": crds.documents(conversion(service)),
         "rbac.yaml": roles(settings),
-        "guard.yaml": guard.documents(settings),
+        "guard.yaml": bypass_policies.documents(settings),
         "protection.yaml": protection.documents(settings),
         "warnings.yaml": warnpolicies.documents(settings),
         **({"hold.yaml": holding_documents} if holding_documents else {}),

@@ -1,7 +1,7 @@
 """Policies in the API server that warn about what this program leaves without effect.
 
 The policies are the template ``warnings``. They are ValidatingAdmissionPolicies with the action
-Warn (ADR 0092).
+Warn (ADR 0091).
 """
 
 from collections.abc import Iterable, Sequence

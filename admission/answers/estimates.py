@@ -13,6 +13,14 @@ from admission.answers import cluster, shortages
 from admission.answers.cluster import Read
 from admission.answers.waiting import Place, Queue
 from admission.base import conditions
+from admission.base.causes import (
+    OF_DOMAINS,
+    OF_NODES,
+    CapReached,
+    ExceedsCap,
+    NoFlavor,
+    Overtaken,
+)
 from admission.base.conditions import WaitReason
 from admission.base.names import (
     ClusterQueueName,
@@ -22,9 +30,8 @@ from admission.base.names import (
     ResourceName,
     WorkloadKey,
 )
-from admission.base.why import OF_DOMAINS, OF_NODES, CapReached, ExceedsCap, NoFlavor, Overtaken
 from admission.objects import execution_times
-from admission.reasons.catalogue import Code
+from admission.reasons.next_steps import Code
 from admission.scheduling import model, podsets, starts
 from admission.scheduling.decisions import Wait
 from admission.scheduling.hierarchy import CohortHierarchy, CohortNode, QueueNode

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from admission.answers import cluster
 from admission.answers.cluster import Read
-from admission.base import amount, answers, conditions, names, quantity
+from admission.base import amount, conditions, json_answers, names, quantity
 from admission.base.names import FlavorName, FlavorResource, ResourceName
 from admission.gpu import capacity, catalogue, costs, resources
 from admission.gpu.health import HealthPolicy
@@ -24,7 +24,7 @@ from admission.scheduling.hierarchy import CohortNode, QueueNode, QuotaNode, mem
 from admission.scheduling.overview import Overview, QueueOverview
 from admission.scheduling.places import predicate
 
-API_VERSION: Final = answers.API_VERSION
+API_VERSION: Final = json_answers.API_VERSION
 """Version of the form of every answer in JSON."""
 
 

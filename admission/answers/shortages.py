@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from admission.base import conditions
+from admission.base.causes import Shortage
 from admission.base.conditions import Text
 from admission.base.errors import InvalidValueError
 from admission.base.names import ClusterQueueName, FlavorResource, PodSetName, ResourceName
-from admission.base.why import Shortage
 from admission.objects import values
 from admission.objects import workload as workloads
 from admission.objects.workload import Workload
 from admission.reasons import people, reading
-from admission.reasons.catalogue import Code
+from admission.reasons.next_steps import Code
 from admission.scheduling import quota
 from admission.scheduling.hierarchy import CohortNode, QueueNode
 

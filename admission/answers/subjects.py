@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from admission.base.answers import ErrorCode
 from admission.base.errors import AdmissionError
+from admission.base.json_answers import ErrorCode
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
 from admission.kube.resources import Resource

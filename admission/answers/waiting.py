@@ -23,8 +23,8 @@ from admission.kube import errors
 from admission.kube.api import Api
 from admission.kube.resources import Resource
 from admission.objects.workload import Workload
-from admission.reasons import catalogue, people, reading
-from admission.reasons.catalogue import Code
+from admission.reasons import next_steps, people, reading
+from admission.reasons.next_steps import Code
 from admission.scheduling import model, podsets, quota
 from admission.scheduling.hierarchy import QueueNode
 
@@ -240,7 +240,7 @@ def _never_starts(read: Read, view: Workload, reason: str) -> bool:
     than the controller lets it reach.
     """
     if reason != Code.EXCEEDS_MAX_QUOTA:
-        return reason in catalogue.NEVER_STARTS
+        return reason in next_steps.NEVER_STARTS
     condition = view.status.condition(conditions.QUOTA_RESERVED)
     node = read.forest.queues.get(ClusterQueueName(_queue_of(read, view)))
     if node is None or condition is None:

@@ -18,9 +18,9 @@ from admission.answers.cluster import Wanted
 from admission.answers.subjects import ExplainedObject
 from admission.answers.without_queues import FlavorRequest, LastEvent
 from admission.base import clock, conditions, names, quantity, structs
+from admission.base.causes import MemberCounts, Shortage
 from admission.base.conditions import Text, WaitReason
 from admission.base.names import FlavorResource, WorkloadKey
-from admission.base.why import MemberCounts, Shortage
 from admission.kube import errors, resources
 from admission.kube.api import Api, Document
 from admission.objects import queue_status, views
@@ -28,8 +28,8 @@ from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
 from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
-from admission.reasons import catalogue, people, placing, reading
-from admission.reasons.catalogue import Code
+from admission.reasons import next_steps, people, placing, reading
+from admission.reasons.next_steps import Code
 from admission.scheduling.hierarchy import CohortNode, QueueNode
 
 _AS_LOCAL_QUEUE: Final = structs.converter(LocalQueue)
@@ -993,7 +993,7 @@ def _saying(answer: Answer, text: Text, *, holder: str = "") -> Answer:
         "name": answer.name,
         "workload": answer.workload,
     }
-    step = catalogue.next_step(text.reason, place)
+    step = next_steps.next_step(text.reason, place)
     return replace(answer, reason=text.reason, message=text.message, advice=step)
 
 

@@ -8,7 +8,7 @@ Each boundary adds its own small tree (see ``admission.kube.errors``).
 
 from typing import Final
 
-from admission.base.answers import ErrorCode
+from admission.base.json_answers import ErrorCode
 
 _SHOWN: Final = 200
 """Characters of a value that its error shows."""

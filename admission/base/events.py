@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
 from admission.base import names
+from admission.base.causes import MemberCounts
 from admission.base.conditions import WORKLOAD_NAME_CONFLICT, Text
-from admission.base.why import MemberCounts
 
 _POD: Final = "Pod"
 

@@ -57,7 +57,7 @@ COMMANDS: Final = {
         "Collect data for a support request in one file, without secrets.",
     ),
     "owners": Lazy(
-        "admission.cli.owners:owners",
+        "admission.cli.owners_check:owners",
         "Check configured owner kinds against sample objects.",
     ),
     "run": Lazy(

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
-from admission.base import answers
-from admission.base.answers import ErrorCode
+from admission.base import json_answers
 from admission.base.errors import AdmissionError
+from admission.base.json_answers import ErrorCode
 from admission.kube import errors
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def fail(message: str, advice: str = "", *, code: ErrorCode = ErrorCode.OTHER) -
     if _wants_json():
         print_json(
             {
-                "apiVersion": answers.API_VERSION,
+                "apiVersion": json_answers.API_VERSION,
                 "kind": "Error",
                 "code": code,
                 "message": message,

@@ -13,8 +13,8 @@ from admission.answers.estimates import Starts
 from admission.answers.subjects import similar
 from admission.answers.waiting import Place, Queue
 from admission.base import durations, quantity
-from admission.base.answers import ErrorCode
 from admission.base.clock import SystemClock
+from admission.base.json_answers import ErrorCode
 from admission.cli import asking, clusters, named, output, tables
 from admission.cli.asking import QueriedCluster
 from admission.cli.kubectl import EXITS

@@ -11,7 +11,7 @@ from admission.answers import cluster, quota_use
 from admission.answers.quota_use import CohortUse, Line, LocalLine, LocalUse, Use, Waiting
 from admission.answers.subjects import similar
 from admission.base import amount, names, quantity
-from admission.base.answers import ErrorCode
+from admission.base.json_answers import ErrorCode
 from admission.cli import asking, clusters, named, output, tables
 from admission.cli.asking import QueriedCluster
 from admission.cli.kubectl import EXITS

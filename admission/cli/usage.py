@@ -10,8 +10,8 @@ from typing_extensions import override
 from admission.answers import usage as usages
 from admission.answers.usage import Usage, UsageRow
 from admission.base import clock, durations, names
-from admission.base.answers import ErrorCode
 from admission.base.errors import InvalidValueError
+from admission.base.json_answers import ErrorCode
 from admission.cli import asking, clusters, named, output, tables
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import TableColumn

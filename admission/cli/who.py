@@ -14,7 +14,7 @@ from admission.answers.quota_use import NodeGpus
 from admission.answers.subjects import similar
 from admission.answers.waiting import Place
 from admission.base import clock, names, quantity
-from admission.base.answers import ErrorCode
+from admission.base.json_answers import ErrorCode
 from admission.base.names import CohortName
 from admission.cli import asking, clusters, named, output, tables
 from admission.cli.asking import QueriedCluster

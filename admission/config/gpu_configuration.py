@@ -9,10 +9,10 @@ from pydantic import Field
 from admission.base import names
 from admission.base.namespaces import WARN, BypassChoice
 from admission.config import addresses
+from admission.config.added_owner_kinds import OwnerKind
 from admission.config.addresses import Address, OptionalBindAddress
 from admission.config.durations import NonNegative, Positive
 from admission.config.model import SHOWN_IF_SET, ConfigModel
-from admission.config.owners import OwnerKind
 from admission.gpu import catalogue, resources
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import HealthPolicy
@@ -293,7 +293,7 @@ class GpuConfiguration(ConfigModel):
             which is info. The option --log-level wins.
         while_webhook_down: what becomes of GPU pods, and of Jobs with a queue, that are created
             while the webhook does not answer: Refuse, or Hold: the API server holds them until
-            the controller sees them (ADR 0195); None where nobody has chosen, which refuses.
+            the controller sees them (ADR 0084); None where nobody has chosen, which refuses.
         placement: what nodes decide in flavors without the annotation
             gpu-admission.dev/placement: Enforce, Tell or Off. None where nobody has chosen, which
             enforces for workloads with devices where no autoscaler adds nodes (ADR 0261).

@@ -352,7 +352,7 @@ class VisibilityServer(ConfigModel):
 
 
 class FairSharingSettings(ConfigModel):
-    """Fair sharing between ClusterQueues; present means on (ADR 0095)."""
+    """Fair sharing between ClusterQueues; present means on (ADR 0005)."""
 
     preemption_strategies: Annotated[list[Strategy], UNSET_IF_EMPTY] = list(STRATEGIES)
 

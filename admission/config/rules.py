@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from admission.base import durations, quantity
 from admission.base.errors import InvalidValueError
-from admission.config import addresses, kueue_configuration, owners
+from admission.config import added_owner_kinds, addresses, kueue_configuration
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.config.kueue_configuration import Configuration
 from admission.gpu import resources
@@ -36,7 +36,7 @@ def problems(kueues: Configuration, gpu: GpuConfiguration) -> Iterator[str]:
     yield from _leader_election(kueues, gpu)
     yield from _certificates(gpu)
     yield from _workloads(kueues)
-    yield from owners.problems(gpu.owners)
+    yield from added_owner_kinds.problems(gpu.owners)
 
 
 def of_v1beta1(document: Mapping[str, Any]) -> Iterator[str]:

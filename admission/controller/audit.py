@@ -2,7 +2,7 @@
 
 Shares with the accounting only what a pod requests and what that costs in a ClusterQueue. It knows
 no cache, index or sum of the core: it lists Workloads, bound pods, queues and flavors, and finds
-the Workload of a pod by the uid of its owner, not by labels (ADR 0126).
+the Workload of a pod by the uid of its owner, not by labels (ADR 0116).
 """
 
 from collections.abc import Callable, Iterable, Mapping

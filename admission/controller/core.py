@@ -51,7 +51,7 @@ from admission.controller.watched_owners.held import HeldOwners
 from admission.controller.watched_owners.index import Subject
 from admission.controller.watched_owners.jobs import Jobs
 from admission.controller.watched_owners.notices import Notices
-from admission.controller.watched_owners.owners import Owners
+from admission.controller.watched_owners.owner_writes import Owners
 from admission.controller.watched_owners.pod_endings import PodEndings
 from admission.controller.watched_owners.pod_groups import PodGroups
 from admission.controller.watched_owners.pods import Pods
@@ -80,7 +80,7 @@ from admission.kube.resources import Resource
 from admission.objects import condition_list, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import Workload
-from admission.owners import batch_job, integrations, ray, spark_application, train_job
+from admission.owners import batch_job, integrations, ray_growth, spark_application, train_job
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Kind
 from admission.reasons import ours
@@ -272,7 +272,7 @@ class Core:
         special_owners: dict[type[Any], type[HeldOwners[Any, Any]]] = {
             train_job.TrainJobDocument: TrainJobs,
             spark_application.SparkDocument: SparkApplications,
-            ray.RayDocument: RayOwners,
+            ray_growth.RayDocument: RayOwners,
         }
         special |= {
             integration.kind: special_owners[integration.document](
@@ -749,7 +749,7 @@ class Core:
     def _ask_writers(self) -> None:
         """Find out whether a former leader wrote the reservations that exceed the quota.
 
-        Those of other programs stand, as in Kueue (ADR 0099).
+        Those of other programs stand, as in Kueue (ADR 0003).
         """
         if self._scheduling.over_quota(self._is_not_started):
             self._queue.add_all(self._foreign.ask())

@@ -11,7 +11,7 @@ from admission.base.names import WorkloadKey
 from admission.controller.queues.accounting import KueueMetrics
 from admission.controller.trace import Trace
 from admission.controller.watched_owners.index import Subject
-from admission.controller.watched_owners.owners import Owners
+from admission.controller.watched_owners.owner_writes import Owners
 from admission.controller.workloads import repeats
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests

@@ -10,10 +10,17 @@ from typing import Final, NamedTuple
 
 from admission.base import clock as clocks
 from admission.base import conditions
+from admission.base.causes import (
+    EvictedBefore,
+    GatesCleared,
+    NoFlavor,
+    NotTried,
+    Preempted,
+    Stated,
+)
 from admission.base.clock import Clock
 from admission.base.conditions import PreemptionReason, WaitReason
 from admission.base.names import ClusterQueueName, WorkloadKey
-from admission.base.why import EvictedBefore, GatesCleared, NoFlavor, NotTried, Preempted, Stated
 from admission.controller.explaining import EVENT_SECONDS, OF_BLOCKERS, ConditionSchedule
 from admission.controller.waiting_events import FindSubject, WaitingEventRecorder
 from admission.controller.watched_owners.pods import Pods
@@ -62,7 +69,7 @@ class PendingConditionWriter:
     """Reasons that are known without a cycle, and reasons that are due to be written.
 
     What people look at comes first: a pod's own condition before that of its Workload, and news
-    before numbers (ADR 0175).
+    before numbers (ADR 0067).
     """
 
     def __init__(

@@ -12,10 +12,10 @@ from typing import Any
 
 from admission.base import clock as clocks
 from admission.base import conditions, events
+from admission.base.causes import MemberCounts
 from admission.base.clock import Clock
 from admission.base.events import Event
 from admission.base.names import WorkloadKey
-from admission.base.why import MemberCounts
 from admission.controller.devices.claims import Claims
 from admission.controller.devices.fitting import Fitting
 from admission.controller.queues import affected_workloads
@@ -25,7 +25,7 @@ from admission.controller.watched_owners.child_jobs import ChildJobs
 from admission.controller.watched_owners.claim_holders import ClaimHolders
 from admission.controller.watched_owners.index import Subject
 from admission.controller.watched_owners.members import Members
-from admission.controller.watched_owners.owners import Owners
+from admission.controller.watched_owners.owner_writes import Owners
 from admission.controller.watched_owners.pod_groups import PodGroups
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.workloads import evictions, keeping, readiness, upkeep
@@ -143,7 +143,7 @@ class Reconciler:
         )
 
     def _hold_to_claims(self, key: WorkloadKey, workload: Workload) -> ApiRequest | None:
-        """Return the request that takes back quota which was reserved for other claims (ADR 0122).
+        """Return the request that takes back quota which was reserved for other claims (ADR 0057).
 
         A claim that vanished keeps only what has not started from starting.
         """

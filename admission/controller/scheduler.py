@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from admission.base import conditions, events, logs, metrics, names
+from admission.base.causes import Misconfigured, ReservedTwice
 from admission.base.clock import Clock
 from admission.base.events import Events
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.base.tables import Table
-from admission.base.why import Misconfigured, ReservedTwice
 from admission.controller.devices.resource_adjustments import ResourceAdjustments
 from admission.controller.explaining import ConditionSchedule
 from admission.controller.queues.accounting import KueueMetrics

@@ -1,4 +1,4 @@
-"""Events that say why something waits, on the pod, the Job and every owner (ADR 0176)."""
+"""Events that say why something waits, on the pod, the Job and every owner (ADR 0067)."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from admission.base.events import Events
 from admission.base.names import WorkloadKey
 from admission.controller.explaining import ConditionSchedule
 from admission.controller.watched_owners.index import Subject
-from admission.controller.watched_owners.owners import Owners
+from admission.controller.watched_owners.owner_writes import Owners
 from admission.controller.watched_owners.pods import Pods
 from admission.controller.watched_owners.rollouts import Rollouts
 from admission.controller.writing import api_requests

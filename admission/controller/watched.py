@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from admission.controller.devices import claims
-from admission.controller.watched_owners import child_jobs, owners, pod_groups, running_pods
+from admission.controller.watched_owners import child_jobs, owner_writes, pod_groups, running_pods
 from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import batch, bound_pod, gangs, koordinator, resource_slice, views
@@ -16,7 +16,7 @@ from admission.objects.priority_class import WorkloadPriorityClass
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.topology import Topology
 from admission.objects.workload import Workload
-from admission.owners import batch_job, pod, ray, row_owner, serving_group, train_job
+from admission.owners import batch_job, pod, ray_growth, row_owner, serving_group, train_job
 from admission.owners.integrations import Kinds
 from admission.owners.serving import ServingKind
 
@@ -39,7 +39,7 @@ WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
     resources.CHILD_JOBS: batch.JobDocument,
     resources.RELEASED_PODS: views.Pod,
     resources.BOUND_PODS: bound_pod.BoundPodDocument,
-    **{owners.resource_of(kind.kind): kind.document for kind in _ALWAYS},
+    **{owner_writes.resource_of(kind.kind): kind.document for kind in _ALWAYS},
 }
 """Kinds that the core must follow, and the types that they are decoded into."""
 
@@ -62,11 +62,11 @@ def rows(kinds: Kinds) -> dict[Resource, type[views.Object]]:
     """
     document_types: dict[Resource, type[views.Object]] = {
         **{
-            owners.resource_of(integration.kind): integration.document
+            owner_writes.resource_of(integration.kind): integration.document
             for integration in kinds.integrations
         },
         **{
-            owners.resource_of(kind.kind): serving_group.ServingDocument
+            owner_writes.resource_of(kind.kind): serving_group.ServingDocument
             for kind in _serving(kinds)
         },
         **{resource: row_owner.Document for kind in kinds.held for resource in kind.reads},
@@ -85,12 +85,12 @@ def selectors(kinds: Kinds) -> dict[Resource, str]:
         resources.CHILD_JOBS: child_jobs.SELECTOR,
         resources.RELEASED_PODS: running_pods.SELECTOR,
         resources.JOB_SETS_OF_TRAIN_JOBS: train_job.SELECTOR,
-        **ray.SELECTORS,
+        **ray_growth.SELECTORS,
         **{
-            owners.resource_of(integration.kind): integration.kind.selector
+            owner_writes.resource_of(integration.kind): integration.kind.selector
             for integration in kinds.integrations
         },
-        **{owners.resource_of(kind.kind): kind.kind.selector for kind in _serving(kinds)},
+        **{owner_writes.resource_of(kind.kind): kind.kind.selector for kind in _serving(kinds)},
     }
 
 

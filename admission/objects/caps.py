@@ -1,4 +1,4 @@
-"""Caps of users and LocalQueues: annotations such as ``nvidia.com/gpu=8, cpu=64`` (ADR 0178)."""
+"""Caps of users and LocalQueues: annotations such as ``nvidia.com/gpu=8, cpu=64`` (ADR 0164)."""
 
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial

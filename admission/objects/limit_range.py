@@ -399,7 +399,7 @@ def with_defaults(template: Pod[int], summary: Summary = NO_LIMITS) -> Pod[int]:
 
     A missing request becomes the container's own limit before any LimitRange offers a default,
     as the API server decodes a pod before it calls LimitRanger. Differs from Kueue, which asks
-    the LimitRange first and then charges less than the pods request (ADR 0111).
+    the LimitRange first and then charges less than the pods request (ADR 0031).
     """
     pod = pod_resources.with_default_requests(template)
     if summary is NO_LIMITS:

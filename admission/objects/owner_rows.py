@@ -510,7 +510,7 @@ def _ray_pod_sets(
             at=f"{cluster}.workerGroupSpecs[*]",
             name_at="groupName",
             counts=(
-                Count(path="replicas", at_least="minReplicas"),  # see ADR 0174
+                Count(path="replicas", at_least="minReplicas"),  # see ADR 0142
                 Count(path="numOfHosts", least=1),
             ),
         ),
@@ -600,7 +600,7 @@ _ROWS: Final[tuple[Row, ...]] = (
                     Count(path="replicas"),
                     Count(path="template.spec.parallelism", at_most="template.spec.completions"),
                 ),
-                put=(("template.spec.podReplacementPolicy", _FAILED),),  # see ADR 0125
+                put=(("template.spec.podReplacementPolicy", _FAILED),),  # see ADR 0040
                 numbers=_OF_JOB_SET,
             ),
         ),

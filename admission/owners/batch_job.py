@@ -640,7 +640,7 @@ def reset(job: batch.Job) -> patches.Patch:
 def restore(job: batch.Job, workload: Workload | None) -> patches.Patch:
     """Return the patch that makes a suspended Job's template what it was before the start.
 
-    The Job says what its admission gave it (ADR 0124). One that Kueue started does not: then its
+    The Job says what its admission gave it (ADR 0002). One that Kueue started does not: then its
     Workload tells what it was. Without either only the keys that tell of an admission go, and the
     selectors and tolerations of its flavors stay.
     """

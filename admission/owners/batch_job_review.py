@@ -54,7 +54,7 @@ class ReviewedJob(views.Object, frozen=True, kw_only=True):
         """Return the operations that suspend it, and have it replace only pods that have ended.
 
         Else a new pod would run beside one that is still ending, and both were admitted once
-        (ADR 0125). The pods of an elastic Job get a gate: so it may grow while it runs.
+        (ADR 0040). The pods of an elastic Job get a gate: so it may grow while it runs.
         """
         suspends = () if self.is_held() else (_SUSPEND,)
         replaces = () if self.spec.pod_replacement_policy == _FAILED else (_REPLACE_ENDED,)

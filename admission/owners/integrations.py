@@ -13,7 +13,7 @@ from admission.owners import (
     batch_job_review,
     pod,
     pod_group,
-    ray,
+    ray_growth,
     row_owner,
     row_review,
     serving,
@@ -129,7 +129,7 @@ def _kinds(
         integrations=(
             batch_job.INTEGRATION,
             *(
-                ray.integration(row) if row.clusters else row_owner.integration(row)
+                ray_growth.integration(row) if row.clusters else row_owner.integration(row)
                 for row in rows
             ),
             *(_MODULES[module.kind].integration(module) for module in modules),
@@ -137,7 +137,7 @@ def _kinds(
         ),
         held=(
             batch_job_review.HELD,
-            *(ray.held(row) if row.clusters else row_review.held(row) for row in rows),
+            *(ray_growth.held(row) if row.clusters else row_review.held(row) for row in rows),
             *(_MODULES[module.kind].held(module) for module in modules),
         ),
         serving=serving_kinds,

@@ -3,7 +3,7 @@
 Level-based: whatever was missed in between, the step depends only on the present. Source: kueue
 pkg/controller/jobframework/reconciler.go. Differs: a gated pod stays when its Workload is
 evicted or deleted; an owner that was admitted and runs goes on running when its Workload is gone,
-and gets another one (ADR 0123); the Workload of an owner that is gone is deleted rather than left
+and gets another one (ADR 0116); the Workload of an owner that is gone is deleted rather than left
 to the garbage collector (ADR 0002); what an admission gave a pod template is taken back after the
 quota is free, so a template that cannot be restored holds no quota (ADR 0040); a Workload that has
 ended before the owner that names it is as good as none, for whatever reason it has ended.
@@ -37,7 +37,7 @@ class Step(Enum):
     """The Workload does not ask for what its owner asks for: change it."""
     DELETE_WORKLOAD = auto()
     REMOVE_FINALIZER = auto()
-    """Take ours off the Workload; versions before ADR 0124 put it on those of Jobs."""
+    """Take ours off the Workload; versions before ADR 0002 put it on those of Jobs."""
     CHARGE = auto()
     """Give the Workload the quota that the pods of its owner hold already."""
     FINISH = auto()

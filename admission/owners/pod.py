@@ -405,7 +405,7 @@ def charge_to(
 ) -> patches.Patch:
     """Return the merge patch that has exactly this version of a pod that runs be charged.
 
-    It writes what a release would have written, so the pod gets a Workload and goes on (ADR 0123).
+    It writes what a release would have written, so the pod gets a Workload and goes on (ADR 0116).
     Only cluster administrators may send it.
 
     Args:
@@ -517,7 +517,7 @@ def complete(pod: views.Pod, marks: Mapping[str, str]) -> patches.Patch:
 
 
 def is_unreviewed(pod: views.Object) -> bool:
-    """Return whether the API server held the pod, as nobody reviewed it (ADR 0195)."""
+    """Return whether the API server held the pod, as nobody reviewed it (ADR 0084)."""
     return names.UNREVIEWED in (pod.metadata.annotations or {})
 
 

@@ -2,7 +2,7 @@
 
 The driver makes the executors as the service account of its author, so who made a pod says
 nothing. Each pod is gated when it is made, and the controller lets those start that the admission
-stands for. See ADR 0150.
+stands for. See ADR 0149.
 Source: kueue pkg/controller/jobs/sparkapplication; spark-operator api/v1beta2; Spark 3.5
 resource-managers/kubernetes (BasicDriverFeatureStep, BasicExecutorFeatureStep).
 """

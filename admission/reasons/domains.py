@@ -6,43 +6,43 @@ Source: kueue pkg/cache/scheduler/tas_flavor_snapshot.go (texts).
 from collections.abc import Iterator
 from typing import Final, assert_never
 
-from admission.base import why
+from admission.base import causes
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
 
 
-def refusal(reason: why.TopologyRefusal) -> str:
+def refusal(reason: causes.TopologyRefusal) -> str:
     """Return why pods get no domains, as a part of a message."""
     match reason:
-        case why.DomainsTooSmall():
+        case causes.DomainsTooSmall():
             return _too_small(reason)
-        case why.NoDomains():
+        case causes.NoDomains():
             return f"no topology domains at level: {reason.level}"
-        case why.NoLevelAsked():
+        case causes.NoLevelAsked():
             return "topology level not specified"
-        case why.LevelNotInTopology():
+        case causes.LevelNotInTopology():
             return f"no requested topology level: {reason.level}"
-        case why.SlicesAboveLevel():
+        case causes.SlicesAboveLevel():
             return (
                 f"podset slice topology {reason.slices} is above the podset topology"
                 f" {reason.level}"
             )
-        case why.LayerNotBelow():
+        case causes.LayerNotBelow():
             return (
                 f"additional slice layer topology {reason.level} must be at a lower level than"
                 f" {reason.outer}"
             )
-        case why.LayerNotDividing():
+        case causes.LayerNotDividing():
             return (
                 f"additional slice layer size {reason.size} must evenly divide parent layer size"
                 f" {reason.outer}"
             )
-        case why.SlicesNotWhole():
+        case causes.SlicesNotWhole():
             return (
                 f"the pod set has {reason.count} pod(s), which fill no whole number of slices of"
                 f" {reason.size} pod(s): choose a size that divides the count"
             )
-        case why.StaleDomain():
+        case causes.StaleDomain():
             return (
                 "Cannot replace the node, because the existing topologyAssignment is invalid, as"
                 f" it contains the stale domain {reason.domain}"
@@ -51,12 +51,12 @@ def refusal(reason: why.TopologyRefusal) -> str:
             assert_never(reason)
 
 
-def shortage(reason: why.DomainsTooSmall | why.NoDomains) -> str:
+def shortage(reason: causes.DomainsTooSmall | causes.NoDomains) -> str:
     """Return what people are told where no domain takes pods, without a full stop.
 
     ``needs 8 pods in one rack of topology default; at most 6 fit into one``
     """
-    if isinstance(reason, why.NoDomains):
+    if isinstance(reason, causes.NoDomains):
         return (
             "no node of the flavor has the labels of all topology levels; level"
             f" {reason.level} has no domain"
@@ -84,7 +84,7 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun if count == 1 else plural}"
 
 
-def _too_small(reason: why.DomainsTooSmall) -> str:
+def _too_small(reason: causes.DomainsTooSmall) -> str:
     unit = "pod(s)" if reason.size == 1 else "slice(s)"
     head = f'topology "{reason.topology}"'
     if reason.layers:
@@ -103,7 +103,7 @@ def _too_small(reason: why.DomainsTooSmall) -> str:
     return f"{text}. Total nodes: {reason.excluded.total}; excluded: {', '.join(parts)}"
 
 
-def _excluded(nodes: why.NodesExcluded) -> Iterator[str]:
+def _excluded(nodes: causes.NodesExcluded) -> Iterator[str]:
     if nodes.selector:
         yield f"nodeSelector: {nodes.selector}"
     if nodes.affinity:

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, assert_never
 
-from admission.base import names, quantity, why
+from admission.base import causes, names, quantity
+from admission.base.causes import QueueBlocker, Refusal, RefusedPodSet, Why
 from admission.base.conditions import (
     DEACTIVATED_BY_PROGRAM,
     GROUP_INVALID,
@@ -20,7 +21,6 @@ from admission.base.conditions import (
     PreemptionReason,
     Text,
 )
-from admission.base.why import QueueBlocker, Refusal, RefusedPodSet, Why
 from admission.reasons import domains, placing
 
 # ----------------------------------------------------------------- Workloads: QuotaReserved=False
@@ -51,53 +51,53 @@ def text(reason: Why) -> Text:
 def message(reason: Why) -> str:
     """Return the message of a condition that tells why a Workload has no quota."""
     match reason:
-        case why.NoFlavor():
+        case causes.NoFlavor():
             return _no_flavors(reason.pod_sets)
-        case why.PendingPreemption():
+        case causes.PendingPreemption():
             head = _no_flavors(reason.pod_sets)
             return f"{head}. Pending the preemption of {reason.count} workload(s)"
-        case why.Deferred():
+        case causes.Deferred():
             return DEFERRED
-        case why.Overtaken():
+        case causes.Overtaken():
             return _OVERLAPS if reason.takes_victims else NO_LONGER_FITS
-        case why.CapReached() | why.ExceedsCap():
+        case causes.CapReached() | causes.ExceedsCap():
             return refusal(reason)
-        case why.NotTried():
+        case causes.NotTried():
             return NOT_TRIED
-        case why.GatesCleared():
+        case causes.GatesCleared():
             return GATES_CLEARED
-        case why.ReservedTwice():
+        case causes.ReservedTwice():
             return RESERVED_TWICE
-        case why.FailedChecks():
+        case causes.FailedChecks():
             return FAILED_CHECKS
-        case why.PodsOfOthersNotReady():
+        case causes.PodsOfOthersNotReady():
             return PODS_OF_OTHERS_NOT_READY
-        case why.Paused():
+        case causes.Paused():
             return _PAUSED
-        case why.Deactivated():
+        case causes.Deactivated():
             return f"{DEACTIVATED} due to {reason.cause}" if reason.cause else DEACTIVATED
-        case why.Gated():
+        case causes.Gated():
             return f"Admission is gated by: {reason.gates}"
-        case why.QueueMissing():
+        case causes.QueueMissing():
             return f"{reason.kind} {reason.name} doesn't exist"
-        case why.QueueInactive():
+        case causes.QueueInactive():
             return f"{reason.kind} {reason.name} is inactive"
-        case why.QueueGone():
+        case causes.QueueGone():
             return f"{reason.kind} {reason.name} is terminating or missing"
-        case why.QueueStopped():
+        case causes.QueueStopped():
             return f"{reason.kind} {reason.name} is stopped"
-        case why.NamespaceMissing():
+        case causes.NamespaceMissing():
             name = reason.namespace
             return f'workload namespace "{name}" does not exist: Namespace "{name}" not found'
-        case why.NamespaceNotServed():
+        case causes.NamespaceNotServed():
             return NAMESPACE_NOT_SERVED
-        case why.Misconfigured():
+        case causes.Misconfigured():
             return reason.problem
-        case why.Preempted():
+        case causes.Preempted():
             return _preempted(reason)
-        case why.EvictedBefore():
+        case causes.EvictedBefore():
             return reason.stated
-        case why.Stated():
+        case causes.Stated():
             return reason.message
         case _:
             assert_never(reason)
@@ -113,40 +113,40 @@ def _no_flavors(pod_sets: Iterable[RefusedPodSet]) -> str:
 def refusal(reason: Refusal) -> str:
     """Return why a flavor is not given, as a part of a message."""
     match reason:
-        case why.NotCovered():
+        case causes.NotCovered():
             return f"resource {reason.resource} unavailable in ClusterQueue"
-        case why.FlavorMissing():
+        case causes.FlavorMissing():
             return f"flavor {reason.flavor} not found"
-        case why.NotNominated():
+        case causes.NotNominated():
             return (
                 f"skipping flavor {reason.flavor} as it is not found in the nomination mapping for"
                 f" resource {reason.resource}"
             )
-        case why.UntoleratedTaint():
+        case causes.UntoleratedTaint():
             taint = f"{reason.key} {reason.value} {reason.effect}"
             return f"untolerated taint {{{taint} <nil>}} in flavor {reason.flavor}"
-        case why.OtherNodes():
+        case causes.OtherNodes():
             return f"flavor {reason.flavor} doesn't match node affinity"
-        case why.Contradicts():
+        case causes.Contradicts():
             return (
                 f"flavor {reason.flavor} selects other nodes than flavor {reason.other}, which is"
                 f" given with it: label {reason.key} is {reason.value} and {reason.other_value}"
             )
-        case why.NoTopology():
+        case causes.NoTopology():
             return f'Flavor "{reason.flavor}" does not support TopologyAwareScheduling'
-        case why.TopologyOnly():
+        case causes.TopologyOnly():
             return f'Flavor "{reason.flavor}" supports only TopologyAwareScheduling'
-        case why.LevelMissing():
+        case causes.LevelMissing():
             return f'Flavor "{reason.flavor}" does not contain the requested level'
-        case why.Unsuited():
+        case causes.Unsuited():
             return reason.problem
-        case why.QuotaInUse():
+        case causes.QuotaInUse():
             missing = quantity.in_words(reason.resource, reason.missing)
             return (
                 f"insufficient unused quota for {reason.resource} in flavor {reason.flavor}, "
                 f"{missing} more needed"
             )
-        case why.QuotaTooSmall():
+        case causes.QuotaTooSmall():
             before, request, limit = (
                 quantity.in_words(reason.resource, value)
                 for value in (reason.before, reason.request, reason.limit)
@@ -156,32 +156,32 @@ def refusal(reason: Refusal) -> str:
                 f" considered podsets requests ({before}) + current podset request ({request}) >"
                 f" maximum capacity ({limit})"
             )
-        case why.CapReached() | why.ExceedsCap():
+        case causes.CapReached() | causes.ExceedsCap():
             return capped(reason)
-        case why.NoPlace():
+        case causes.NoPlace():
             return placing.shortage(reason)
         case (
-            why.DomainsTooSmall()
-            | why.NoDomains()
-            | why.NoLevelAsked()
-            | why.LevelNotInTopology()
-            | why.SlicesAboveLevel()
-            | why.LayerNotBelow()
-            | why.LayerNotDividing()
-            | why.SlicesNotWhole()
-            | why.StaleDomain()
+            causes.DomainsTooSmall()
+            | causes.NoDomains()
+            | causes.NoLevelAsked()
+            | causes.LevelNotInTopology()
+            | causes.SlicesAboveLevel()
+            | causes.LayerNotBelow()
+            | causes.LayerNotDividing()
+            | causes.SlicesNotWhole()
+            | causes.StaleDomain()
         ):
             return domains.refusal(reason)
         case _:
             assert_never(reason)
 
 
-def capped(reason: why.Capped) -> str:
+def capped(reason: causes.Capped) -> str:
     """Return which cap a request exceeds; Kueue has none."""
     place, resource = reason.place, reason.resource
     cap = f"queue {place.queue} ({place.annotation})"
     request, limit = (quantity.in_words(resource, v) for v in (reason.asked, reason.most))
-    if isinstance(reason, why.ExceedsCap):
+    if isinstance(reason, causes.ExceedsCap):
         subject = "a user may" if place.user else "all its work may"
         return f"Too big: asks {request} {resource}, {subject} hold at most {limit} in {cap}"
     amounts = f"{quantity.in_words(resource, reason.held)} of at most {limit} {resource}"
@@ -209,7 +209,7 @@ PREEMPTED_FOR: Final[Mapping[PreemptionReason, str]] = MappingProxyType(
 )
 
 
-def _preempted(reason: why.Preempted) -> str:
+def _preempted(reason: causes.Preempted) -> str:
     return (
         f"Preempted to accommodate a workload (UID: {reason.uid or 'UNKNOWN'}, "
         f"JobUID: {reason.job_uid or 'UNKNOWN'}) due to {PREEMPTED_FOR[reason.cause]}; "
@@ -223,7 +223,7 @@ def deactivated_due_to(target: Text) -> Text:
     Args:
         target: reason and message of the condition DeactivationTarget.
     """
-    deactivated = message(why.Deactivated(target.message))
+    deactivated = message(causes.Deactivated(target.message))
     return Text(f"{DEACTIVATED_BY_PROGRAM}{target.reason}", deactivated)
 
 
@@ -241,7 +241,7 @@ ORDERED_EVICTIONS: Final = frozenset(
     {
         EvictionReason.PREEMPTED,
         EvictionReason.DEACTIVATED,
-        *(queue_drained(kind).reason for kind in (why.CLUSTER_QUEUE, why.LOCAL_QUEUE)),
+        *(queue_drained(kind).reason for kind in (causes.CLUSTER_QUEUE, causes.LOCAL_QUEUE)),
     }
 )
 """Reasons of evictions that somebody ordered for this Workload or its queue."""
@@ -297,7 +297,7 @@ def admits_nothing(blockers: Sequence[QueueBlocker]) -> Text:
         blockers: at least one; the reason is that of the first.
     """
     first, *_ = parts = [blocker(value) for value in blockers]
-    if isinstance(blockers[0], why.QueueEnds):
+    if isinstance(blockers[0], causes.QueueEnds):
         return Text(first.reason, "Can't admit new workloads; clusterQueue is terminating")
     listed = ", ".join(part.message for part in parts)
     return Text(first.reason, f"Can't admit new workloads: {listed}.")
@@ -306,28 +306,30 @@ def admits_nothing(blockers: Sequence[QueueBlocker]) -> Text:
 def blocker(reason: QueueBlocker) -> Text:
     """Return the reason of a blocker of a ClusterQueue, and its part of the message."""
     match reason:
-        case why.QueueEnds():
+        case causes.QueueEnds():
             return Text("Terminating", "is terminating")
-        case why.QueueIsStopped():
+        case causes.QueueIsStopped():
             return Text("Stopped", "is stopped")
-        case why.FlavorsMissing():
+        case causes.FlavorsMissing():
             listed = ",".join(reason.flavors)
             return Text("FlavorNotFound", f"references missing ResourceFlavor(s): {listed}")
-        case why.ChecksMissing() | why.ChecksInactive():
-            state = "missing" if isinstance(reason, why.ChecksMissing) else "inactive"
+        case causes.ChecksMissing() | causes.ChecksInactive():
+            state = "missing" if isinstance(reason, causes.ChecksMissing) else "inactive"
             code = "AdmissionCheckNotFound" if state == "missing" else "AdmissionCheckInactive"
             return Text(code, f"references {state} AdmissionCheck(s): {','.join(reason.checks)}")
         case (
-            why.SeveralMultiKueue() | why.MultiKueuePerFlavor() | why.MultiKueueWithProvisioning()
+            causes.SeveralMultiKueue()
+            | causes.MultiKueuePerFlavor()
+            | causes.MultiKueueWithProvisioning()
         ):
             return _multi_kueue(reason)
-        case why.TopologiesMissing():
+        case causes.TopologiesMissing():
             parts = (
                 f'there is no Topology "{topology}" for TAS flavor "{flavor}"'
                 for topology, flavor in reason.pairs
             )
             return Text("TopologyNotFound", ", ".join(parts))
-        case why.CohortCycle():
+        case causes.CohortCycle():
             path = " -> ".join((*reason.cohorts, *reason.cohorts[:1]))
             return Text(
                 "CohortCycle",
@@ -338,16 +340,18 @@ def blocker(reason: QueueBlocker) -> Text:
 
 
 def _multi_kueue(
-    reason: why.SeveralMultiKueue | why.MultiKueuePerFlavor | why.MultiKueueWithProvisioning,
+    reason: causes.SeveralMultiKueue
+    | causes.MultiKueuePerFlavor
+    | causes.MultiKueueWithProvisioning,
 ) -> Text:
-    if isinstance(reason, why.MultiKueueWithProvisioning):
+    if isinstance(reason, causes.MultiKueueWithProvisioning):
         return Text(
             "MultiKueueWithProvisioningRequest",
             "Cannot use both MultiKueue and ProvisioningRequest AdmissionChecks together, found:"
             f" {','.join(reason.remote)}, {','.join(reason.provisioned)}",
         )
     checks = ",".join(reason.checks)
-    if isinstance(reason, why.SeveralMultiKueue):
+    if isinstance(reason, causes.SeveralMultiKueue):
         return Text(
             "MultipleMultiKueueAdmissionChecks",
             "Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue, found:"

@@ -18,7 +18,7 @@ from admission.base.conditions import (
     Text,
 )
 from admission.reasons import kueue
-from admission.reasons.catalogue import Code
+from admission.reasons.next_steps import Code
 
 # ------------------------------------------------------- Workloads: Evicted, Preempted, Requeued
 

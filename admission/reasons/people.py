@@ -11,12 +11,12 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, assert_never
 
 from admission.base import amount as amounts
-from admission.base import conditions, names, quantity, why
+from admission.base import causes, conditions, names, quantity
+from admission.base.causes import LargestNode, MemberCounts, Refusal, Shortage, Why
 from admission.base.conditions import EvictionReason, Text, WaitReason
 from admission.base.names import FlavorResource
-from admission.base.why import LargestNode, MemberCounts, Refusal, Shortage, Why
 from admission.reasons import domains, kueue, placing
-from admission.reasons.catalogue import Code, is_code
+from admission.reasons.next_steps import Code, is_code
 
 MOST: Final = 200
 """Most characters of a sentence."""
@@ -260,7 +260,7 @@ def _of_node(node: LargestNode) -> Lack:
     return Lack(node.resource, node.flavor, asks, free="", reach=has)
 
 
-def no_node_has_free(nodes: why.NoNodeFree) -> str:
+def no_node_has_free(nodes: causes.NoNodeFree) -> str:
     """Return that a pod waits for one node with enough that is free, as a clause."""
     asks = quantity.in_words(nodes.resource, nodes.asks)
     lack = Lack(nodes.resource, nodes.flavor, asks, free="", reach="")
@@ -268,7 +268,7 @@ def no_node_has_free(nodes: why.NoNodeFree) -> str:
 
 
 def waits_for_node(
-    no_places: Sequence[why.NoPlace], cluster_queue: str, *, place: str = ""
+    no_places: Sequence[causes.NoPlace], cluster_queue: str, *, place: str = ""
 ) -> Text:
     """Return that a Workload waits until nodes have room for its pods.
 
@@ -295,7 +295,7 @@ def waits_for_node(
 
 
 def waits_for_domain(
-    refusals: Sequence[why.DomainsTooSmall | why.NoDomains],
+    refusals: Sequence[causes.DomainsTooSmall | causes.NoDomains],
     cluster_queue: str,
     *,
     place: str = "",
@@ -395,17 +395,17 @@ def waiting(
         deployment: the Deployment whose previous revision holds the quota; empty for none.
     """
     match reason:
-        case why.PendingPreemption() | why.Deferred() if preempting or until:
+        case causes.PendingPreemption() | causes.Deferred() if preempting or until:
             return waits_for_preempted(preempting, until=until)
-        case why.NotTried() | why.GatesCleared():
+        case causes.NotTried() | causes.GatesCleared():
             return not_judged(place, cluster_queue)
-        case why.Overtaken():
+        case causes.Overtaken():
             return overtaken(place, cluster_queue)
-        case why.NoFlavor() if reason.reason == WaitReason.WAITING_FOR_NODE:
+        case causes.NoFlavor() if reason.reason == WaitReason.WAITING_FOR_NODE:
             return waits_for_node(reason.no_places, cluster_queue, place=place)
-        case why.NoFlavor() if reason.no_domains and not shortages:
+        case causes.NoFlavor() if reason.no_domains and not shortages:
             return waits_for_domain(reason.no_domains, cluster_queue, place=place)
-        case why.NoFlavor() if shortages:
+        case causes.NoFlavor() if shortages:
             sentence_of_kueue = text(reason, cluster_queue)
             if sentence_of_kueue.reason not in _OF_SHORTAGES:
                 return sentence_of_kueue
@@ -508,79 +508,84 @@ def text(reason: Why, cluster_queue: str = "") -> Text:
         cluster_queue: the ClusterQueue in which it waits; empty where it is not known.
     """
     match reason:
-        case why.NoFlavor():
+        case causes.NoFlavor():
             return _of_refusals(reason, cluster_queue)
-        case why.PendingPreemption():
+        case causes.PendingPreemption():
             return waits_for_preempted(reason.count)
-        case why.Deferred():
+        case causes.Deferred():
             head = "Waits until workloads that others preempt have stopped; then it fits"
             return Text(Code.WAITING_FOR_PREEMPTED, sentence(head))
-        case why.Overtaken():
+        case causes.Overtaken():
             return overtaken()
-        case why.CapReached() | why.ExceedsCap():
+        case causes.CapReached() | causes.ExceedsCap():
             return Text(Code(reason.reason), sentence(kueue.capped(reason)))
-        case why.NotTried() | why.GatesCleared():
+        case causes.NotTried() | causes.GatesCleared():
             return not_judged()
-        case why.ReservedTwice():
+        case causes.ReservedTwice():
             head = "Waits again: its quota was given twice while the leader changed"
             return Text(Code.PENDING_EVALUATION, sentence(head))
-        case why.FailedChecks():
+        case causes.FailedChecks():
             head = "Waits: an admission check has not let it pass"
             return Text(Code.WAITING_FOR_CHECKS, sentence(head))
-        case why.PodsOfOthersNotReady():
+        case causes.PodsOfOthersNotReady():
             head = "Waits: nothing is admitted until the pods of all admitted workloads are ready"
             return Text(Code.WAITING_FOR_PODS_READY, sentence(head))
-        case why.Paused():
+        case causes.Paused():
             head = "Waits: admission is paused by an administrator; it keeps its place"
             return Text(Code.ADMISSION_PAUSED, sentence(head))
-        case why.Deactivated():
+        case causes.Deactivated():
             cause = f", {reason.cause}" if reason.cause else " (spec.active)"
             return Text(Code.DEACTIVATED, sentence(f"Stopped: it is deactivated{cause}"))
-        case why.Gated():
+        case causes.Gated():
             head = f"Waits: held by the admission gate {name(reason.gates)}"
             return Text(Code.ADMISSION_GATED, sentence(head))
-        case why.QueueMissing() | why.QueueInactive() | why.QueueGone() | why.QueueStopped():
+        case (
+            causes.QueueMissing()
+            | causes.QueueInactive()
+            | causes.QueueGone()
+            | causes.QueueStopped()
+        ):
             return _of_queue(reason)
-        case why.NamespaceMissing():
+        case causes.NamespaceMissing():
             head = f"Waits: namespace {name(reason.namespace)} does not exist"
             return Text(Code.MISCONFIGURED, sentence(head))
-        case why.NamespaceNotServed():
+        case causes.NamespaceNotServed():
             head = "Waits: its ClusterQueue does not serve its namespace (namespaceSelector)"
             return Text(Code.NAMESPACE_NOT_SELECTED, sentence(head))
-        case why.Misconfigured():
+        case causes.Misconfigured():
             return stated(reason.reason, reason.problem)
-        case why.Preempted():
+        case causes.Preempted():
             return preempted(reason)
-        case why.EvictedBefore():
+        case causes.EvictedBefore():
             if reason.preempted is not None:
                 return preempted(reason.preempted)
             return stated(reason.reason, reason.stated)
-        case why.Stated():
+        case causes.Stated():
             return stated(reason.reason, reason.message)
         case _:
             assert_never(reason)
 
 
 def _of_queue(
-    reason: why.QueueMissing | why.QueueInactive | why.QueueGone | why.QueueStopped,
+    reason: causes.QueueMissing | causes.QueueInactive | causes.QueueGone | causes.QueueStopped,
 ) -> Text:
     """Return that a Workload waits because of its LocalQueue or ClusterQueue."""
-    is_local = reason.kind == why.LOCAL_QUEUE
+    is_local = reason.kind == causes.LOCAL_QUEUE
     queue = f"{reason.kind} {name(reason.name)}"
-    if isinstance(reason, why.QueueInactive | why.QueueStopped):
+    if isinstance(reason, causes.QueueInactive | causes.QueueStopped):
         if is_local:
             return Text(Code.LOCAL_QUEUE_STOPPED, sentence(f"Waits: {queue} is stopped"))
         head = f"Waits: {queue} admits nothing at present"
         return Text(Code.CLUSTER_QUEUE_INACTIVE, sentence(head))
     code = Code.LOCAL_QUEUE_NOT_FOUND if is_local else Code.CLUSTER_QUEUE_NOT_FOUND
-    if isinstance(reason, why.QueueGone):
+    if isinstance(reason, causes.QueueGone):
         return Text(code, sentence(f"Waits: {queue} is being deleted, or does not exist"))
     if is_local:
         return Text(code, sentence(f"Waits: {queue} does not exist in its namespace"))
     return Text(code, sentence(f"Waits: its LocalQueue names {queue}, which does not exist"))
 
 
-def _of_refusals(reason: why.NoFlavor, cluster_queue: str) -> Text:
+def _of_refusals(reason: causes.NoFlavor, cluster_queue: str) -> Text:
     """Return why no flavor fits, as far as refusals tell it; the numbers of the queue are better.
 
     Of what nobody can do anything about, the first counts: a resource that the queue does not
@@ -598,13 +603,17 @@ def _of_refusals(reason: why.NoFlavor, cluster_queue: str) -> Text:
             repr(refusal),
         ),
     )
-    uncovered = [refusal.resource for refusal in refusals if isinstance(refusal, why.NotCovered)]
+    uncovered = [
+        refusal.resource for refusal in refusals if isinstance(refusal, causes.NotCovered)
+    ]
     if uncovered:
         return resources_not_covered(uncovered, cluster_queue)
-    needs = listed(_more(refusal) for refusal in refusals if isinstance(refusal, why.QuotaInUse))
+    needs = listed(
+        _more(refusal) for refusal in refusals if isinstance(refusal, causes.QuotaInUse)
+    )
     if needs:
         return Text(Code.WAITING_FOR_QUOTA, sentence(f"Waits: needs {needs}"))
-    beyond = [refusal for refusal in refusals if isinstance(refusal, why.QuotaTooSmall)]
+    beyond = [refusal for refusal in refusals if isinstance(refusal, causes.QuotaTooSmall)]
     if beyond:
         beyond.sort(key=lambda refusal: -refusal.limit)
         return too_big([_beyond(refusal) for refusal in beyond], cluster_queue or "its queue")
@@ -614,14 +623,14 @@ def _of_refusals(reason: why.NoFlavor, cluster_queue: str) -> Text:
     return stated(reason.reason, kueue.message(reason))
 
 
-def _more(refusal: why.QuotaInUse) -> str:
+def _more(refusal: causes.QuotaInUse) -> str:
     missing = quantity.in_words(refusal.resource, refusal.missing)
     if refusal.resource == names.GPU_RESOURCE:
         return f"{missing} more {name(refusal.flavor)}"
     return f"{missing} more {_what(refusal.resource)} of {name(refusal.flavor)}"
 
 
-def _beyond(refusal: why.QuotaTooSmall) -> Lack:
+def _beyond(refusal: causes.QuotaTooSmall) -> Lack:
     asks, reach = (
         quantity.in_words(refusal.resource, value) for value in (refusal.asked, refusal.limit)
     )
@@ -631,24 +640,24 @@ def _beyond(refusal: why.QuotaTooSmall) -> Lack:
 def _against(refusal: Refusal) -> str:
     """Return what is against a flavor, as a clause; empty for what is no matter of its nodes."""
     match refusal:
-        case why.OtherNodes():
+        case causes.OtherNodes():
             return f"{name(refusal.flavor)} is on other nodes than the pod selects"
-        case why.UntoleratedTaint():
+        case causes.UntoleratedTaint():
             value = f"={name(refusal.value)}" if refusal.value else ""
             taint = f"{name(refusal.key)}{value}:{refusal.effect}"
             flavor = name(refusal.flavor)
             return f"{flavor} has the taint {taint}, which the pod does not tolerate"
-        case why.Contradicts():
+        case causes.Contradicts():
             both = f"in {name(refusal.flavor)} and in {name(refusal.other)}"
             values = f"{name(refusal.value)} in one and {name(refusal.other_value)} in the other"
             return f"no node is {both}: label {name(refusal.key)} is {values}"
-        case why.FlavorMissing():
+        case causes.FlavorMissing():
             return f"{name(refusal.flavor)} does not exist"
         case _:
             return ""
 
 
-def preempted(reason: why.Preempted) -> Text:
+def preempted(reason: causes.Preempted) -> Text:
     """Return that a Workload has lost its quota to another one."""
     queue = reason.preemptor_path.rpartition("/")[2]
     taker = f"a workload of queue {name(queue)}" if queue else "another workload"
@@ -768,10 +777,10 @@ def unscheduled(counts: MemberCounts) -> str:
     nodes = counts.nodes
     if not counts.why or nodes is None:
         return counts.why
-    if isinstance(nodes, why.NodeAwaited):
+    if isinstance(nodes, causes.NodeAwaited):
         awaited = f"no node of {name(nodes.flavor)} has room yet, an autoscaler may add one"
         return f"{awaited}; {counts.why}"
-    if isinstance(nodes, why.BeyondNodes):
+    if isinstance(nodes, causes.BeyondNodes):
         return f"{beyond_largest_node(nodes.nodes)}; {counts.why}"
     return f"{no_node_has_free(nodes)}; {counts.why}"
 
@@ -868,12 +877,12 @@ def charged_running(cluster_queue: str) -> Text:
 _OF_QUEUE: Final[Mapping[str, Code]] = MappingProxyType(
     {
         kueue.CAN_ADMIT.reason: Code.QUEUE_READY,
-        kueue.blocker(why.QueueIsStopped()).reason: Code.QUEUE_STOPPED,
-        kueue.blocker(why.QueueEnds()).reason: Code.QUEUE_IN_USE,
-        kueue.blocker(why.FlavorsMissing(())).reason: Code.QUEUE_REFERS_TO_MISSING,
-        kueue.blocker(why.ChecksMissing(())).reason: Code.QUEUE_REFERS_TO_MISSING,
-        kueue.blocker(why.TopologiesMissing(())).reason: Code.QUEUE_REFERS_TO_MISSING,
-        kueue.blocker(why.ChecksInactive(())).reason: Code.QUEUE_CHECKS_INACTIVE,
+        kueue.blocker(causes.QueueIsStopped()).reason: Code.QUEUE_STOPPED,
+        kueue.blocker(causes.QueueEnds()).reason: Code.QUEUE_IN_USE,
+        kueue.blocker(causes.FlavorsMissing(())).reason: Code.QUEUE_REFERS_TO_MISSING,
+        kueue.blocker(causes.ChecksMissing(())).reason: Code.QUEUE_REFERS_TO_MISSING,
+        kueue.blocker(causes.TopologiesMissing(())).reason: Code.QUEUE_REFERS_TO_MISSING,
+        kueue.blocker(causes.ChecksInactive(())).reason: Code.QUEUE_CHECKS_INACTIVE,
     }
 )
 

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Final
 
 from admission.base import quantity
-from admission.base.why import NoPlace
+from admission.base.causes import NoPlace
 
 
 def shortage(no_place: NoPlace) -> str:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from admission.base import quantity, why
+from admission.base import causes, quantity
+from admission.base.causes import NoFlavor, Refusal, RefusedPodSet, Why
 from admission.base.conditions import (
     EvictionReason,
     PodsReadyReason,
@@ -18,7 +19,6 @@ from admission.base.conditions import (
     WaitReason,
 )
 from admission.base.errors import InvalidValueError
-from admission.base.why import NoFlavor, Refusal, RefusedPodSet, Why
 from admission.reasons import kueue
 
 # ---------------------------------------------------------------------- why a Workload waits
@@ -39,8 +39,8 @@ def of_condition(reason: str, message: str) -> Why:
         if match is not None:
             return value(match)
     if reason == WaitReason.WAITING_FOR_NODE and _POD_SET.search(message):
-        return why.Stated(reason, f"Waits for a node: {_POD_SET.sub('', message)}")
-    return _no_flavor(reason, message) or why.Stated(reason, message)
+        return causes.Stated(reason, f"Waits for a node: {_POD_SET.sub('', message)}")
+    return _no_flavor(reason, message) or causes.Stated(reason, message)
 
 
 _PREEMPTION_OF: Final[Mapping[str, PreemptionReason]] = MappingProxyType(
@@ -51,8 +51,8 @@ _PREEMPTION_OF: Final[Mapping[str, PreemptionReason]] = MappingProxyType(
 def _preempted(match: re.Match[str]) -> Why:
     cause = _PREEMPTION_OF.get(match["cause"])
     if cause is None:
-        return why.Stated(EvictionReason.PREEMPTED, match[0])
-    return why.Preempted(
+        return causes.Stated(EvictionReason.PREEMPTED, match[0])
+    return causes.Preempted(
         cause,
         uid=match["uid"].removeprefix("UNKNOWN"),
         job_uid=match["job_uid"].removeprefix("UNKNOWN"),
@@ -62,7 +62,7 @@ def _preempted(match: re.Match[str]) -> Why:
 
 
 def _pending_preemption(match: re.Match[str]) -> Why:
-    return why.PendingPreemption(_pod_sets(match[1]), int(match[2]))
+    return causes.PendingPreemption(_pod_sets(match[1]), int(match[2]))
 
 
 _PREEMPTED: Final = (
@@ -74,31 +74,31 @@ _WHOLE: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Why]], ...]
     (re.compile(pattern, re.DOTALL), value)
     for pattern, value in (
         (r"(LocalQueue|ClusterQueue) (\S+) doesn't exist",
-         lambda m: why.QueueMissing(m[1], m[2])),
+         lambda m: causes.QueueMissing(m[1], m[2])),
         (r"(LocalQueue|ClusterQueue) (\S+) is terminating or missing",
-         lambda m: why.QueueGone(m[1], m[2])),
+         lambda m: causes.QueueGone(m[1], m[2])),
         (r"(LocalQueue|ClusterQueue) (\S+) is inactive",
-         lambda m: why.QueueInactive(m[1], m[2])),
+         lambda m: causes.QueueInactive(m[1], m[2])),
         (r"(LocalQueue|ClusterQueue) (\S+) is stopped",
-         lambda m: why.QueueStopped(m[1], m[2])),
-        (re.escape(kueue.message(why.NamespaceNotServed())),
-         lambda _: why.NamespaceNotServed()),
+         lambda m: causes.QueueStopped(m[1], m[2])),
+        (re.escape(kueue.message(causes.NamespaceNotServed())),
+         lambda _: causes.NamespaceNotServed()),
         (r'workload namespace "([^"]*)" does not exist.*',
-         lambda m: why.NamespaceMissing(m[1])),
-        (re.escape(kueue.message(why.PodsOfOthersNotReady())),
-         lambda _: why.PodsOfOthersNotReady()),
-        (re.escape(kueue.message(why.Paused())), lambda _: why.Paused()),
-        (rf"{re.escape(kueue.message(why.Deactivated()))}(?: due to (.+))?",
-         lambda m: why.Deactivated(m[1] or "")),
-        (r"Admission is gated by: (.+)", lambda m: why.Gated(m[1])),
-        (re.escape(kueue.message(why.NotTried())), lambda _: why.NotTried()),
-        (re.escape(kueue.message(why.GatesCleared())), lambda _: why.GatesCleared()),
-        (re.escape(kueue.message(why.ReservedTwice())), lambda _: why.ReservedTwice()),
-        (re.escape(kueue.message(why.FailedChecks())), lambda _: why.FailedChecks()),
-        (re.escape(kueue.message(why.Deferred())), lambda _: why.Deferred()),
-        (re.escape(kueue.message(why.Overtaken())), lambda _: why.Overtaken()),
-        (re.escape(kueue.message(why.Overtaken(takes_victims=True))),
-         lambda _: why.Overtaken(takes_victims=True)),
+         lambda m: causes.NamespaceMissing(m[1])),
+        (re.escape(kueue.message(causes.PodsOfOthersNotReady())),
+         lambda _: causes.PodsOfOthersNotReady()),
+        (re.escape(kueue.message(causes.Paused())), lambda _: causes.Paused()),
+        (rf"{re.escape(kueue.message(causes.Deactivated()))}(?: due to (.+))?",
+         lambda m: causes.Deactivated(m[1] or "")),
+        (r"Admission is gated by: (.+)", lambda m: causes.Gated(m[1])),
+        (re.escape(kueue.message(causes.NotTried())), lambda _: causes.NotTried()),
+        (re.escape(kueue.message(causes.GatesCleared())), lambda _: causes.GatesCleared()),
+        (re.escape(kueue.message(causes.ReservedTwice())), lambda _: causes.ReservedTwice()),
+        (re.escape(kueue.message(causes.FailedChecks())), lambda _: causes.FailedChecks()),
+        (re.escape(kueue.message(causes.Deferred())), lambda _: causes.Deferred()),
+        (re.escape(kueue.message(causes.Overtaken())), lambda _: causes.Overtaken()),
+        (re.escape(kueue.message(causes.Overtaken(takes_victims=True))),
+         lambda _: causes.Overtaken(takes_victims=True)),
         (r"(.*)Pending the preemption of (\d+) workload\(s\)", _pending_preemption),
         (_PREEMPTED, _preempted),
     )
@@ -127,15 +127,15 @@ _REFUSALS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Refusal]
     (re.compile(pattern), value)
     for pattern, value in (
         (r"insufficient unused quota for (\S+) in flavor (\S+), (\S+) more needed",
-         lambda m: why.QuotaInUse(m[1], m[2], _amount(m[1], m[3]))),
+         lambda m: causes.QuotaInUse(m[1], m[2], _amount(m[1], m[3]))),
         (_TOO_SMALL,
-         lambda m: why.QuotaTooSmall(m[1], m[2], *(_amount(m[1], m[i]) for i in (3, 4, 5)))),
-        (r"flavor (\S+) doesn't match node affinity", lambda m: why.OtherNodes(m[1])),
+         lambda m: causes.QuotaTooSmall(m[1], m[2], *(_amount(m[1], m[i]) for i in (3, 4, 5)))),
+        (r"flavor (\S+) doesn't match node affinity", lambda m: causes.OtherNodes(m[1])),
         (r"untolerated taint \{(\S*) (\S*) (\S*) <nil>\} in flavor ([^\s,;]+)",
-         lambda m: why.UntoleratedTaint(m[4], m[1], m[2], m[3])),
-        (_CONTRADICTS, lambda m: why.Contradicts(*m.groups())),
-        (r"flavor (\S+) not found", lambda m: why.FlavorMissing(m[1])),
-        (r"resource (\S+) unavailable in ClusterQueue", lambda m: why.NotCovered(m[1])),
+         lambda m: causes.UntoleratedTaint(m[4], m[1], m[2], m[3])),
+        (_CONTRADICTS, lambda m: causes.Contradicts(*m.groups())),
+        (r"flavor (\S+) not found", lambda m: causes.FlavorMissing(m[1])),
+        (r"resource (\S+) unavailable in ClusterQueue", lambda m: causes.NotCovered(m[1])),
     )
 )  # fmt: skip
 """Parts of a message that say why flavors are not given."""
@@ -198,7 +198,7 @@ def refusing_flavors(message: str) -> Mapping[str, frozenset[str]]:
     """
     return {
         name: frozenset(
-            refusal.flavor for refusal in refusals if isinstance(refusal, why.NODES_REFUSE)
+            refusal.flavor for refusal in refusals if isinstance(refusal, causes.NODES_REFUSE)
         )
         for name, refusals in _pod_sets(message)
         if name
@@ -225,9 +225,9 @@ def told_amounts(message: str) -> tuple[Told, ...]:
     """Return the amounts in the message of QuotaReserved=False, in the order of the message."""
     amounts: dict[Told, None] = {}
     for refusal in _refusals(message):
-        if isinstance(refusal, why.QuotaInUse):
+        if isinstance(refusal, causes.QuotaInUse):
             amounts[Told(refusal.resource, refusal.flavor, more=refusal.missing)] = None
-        elif isinstance(refusal, why.QuotaTooSmall):
+        elif isinstance(refusal, causes.QuotaTooSmall):
             amounts[Told(refusal.resource, refusal.flavor, reach=refusal.limit)] = None
     return tuple(amounts)
 

@@ -90,7 +90,7 @@ class ControllerThread:
 
     Where the API server went back to an earlier state (an etcd that was restored from a backup),
     all that is known is dropped, as at the end of a process: decisions, requests that were not
-    sent, and answers to those that were (ADR 0120).
+    sent, and answers to those that were (ADR 0089).
     """
 
     def __init__(

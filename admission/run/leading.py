@@ -78,7 +78,7 @@ class Elected:
     Begins only after an earlier leader's last request has ended for certain: that one stopped
     sending a request's time-out before its own deadline, and its server may take that long again.
     Who made the Lease had nobody before it, and begins at once; so does who takes it over from one
-    that has released it with all its requests answered (ADR 0054, 0088).
+    that has released it with all its requests answered (ADR 0054).
     """
 
     at_once = False

@@ -4,7 +4,7 @@ A watch that does not end is the failure that nobody sees: the core goes on with
 Two times tell it apart from an API server that is away, where a restart would not help.
 
 An API server that went back to an earlier state ends the use of all of it: versions mean something
-else then, and nothing that was seen may be compared with what is listed (ADR 0120).
+else then, and nothing that was seen may be compared with what is listed (ADR 0089).
 """
 
 import threading

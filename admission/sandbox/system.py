@@ -27,7 +27,7 @@ from admission.base.errors import AdmissionError
 from admission.config.derived import Settings
 from admission.kube import resources
 from admission.objects import crds
-from admission.sandbox import callers, guard
+from admission.sandbox import bypass_stand_in, callers
 from admission.sandbox.embedded.reviews import WebhookCaller, WriteOperation
 from admission.sandbox.rest import StoreServer
 from admission.sandbox.store import Store
@@ -156,7 +156,7 @@ class Sandbox:
                 mutating=False,
                 call=lambda review: caller.call("/validate--v1-pod", review),
             ),
-            guard.reviewer(self.store, Settings()),
+            bypass_stand_in.reviewer(self.store, Settings()),
         ]
 
 

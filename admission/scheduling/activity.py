@@ -6,10 +6,10 @@ Source: kueue pkg/cache/scheduler/clusterqueue.go (updateQueueStatus, inactiveRe
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from admission.base import names, why
+from admission.base import causes, names
+from admission.base.causes import QueueBlocker
 from admission.base.names import ClusterQueueName, FlavorName
 from admission.base.tables import Table
-from admission.base.why import QueueBlocker
 from admission.scheduling.model import AdmissionCheckRule, ClusterQueue, ResourceFlavor, StopPolicy
 
 InactiveReasons = tuple[QueueBlocker, ...]
@@ -104,35 +104,35 @@ class Dependencies:
 
     def _blockers(self, queue: ClusterQueue) -> Iterator[QueueBlocker]:
         if queue.terminating:
-            yield why.QueueEnds()
+            yield causes.QueueEnds()
         if queue.stop_policy != StopPolicy.NONE:
-            yield why.QueueIsStopped()
+            yield causes.QueueIsStopped()
         missing = [name for name in _flavors(queue) if name not in self.flavors]
         if missing:
-            yield why.FlavorsMissing(tuple(missing))
+            yield causes.FlavorsMissing(tuple(missing))
         if queue.admission_checks:
             yield from self._about_checks(queue)
         topologies = self._missing_topologies(queue)
         if topologies:
-            yield why.TopologiesMissing(tuple(topologies))
+            yield causes.TopologiesMissing(tuple(topologies))
 
     def _about_checks(self, queue: ClusterQueue) -> Iterator[QueueBlocker]:
         required = sorted({rule.name for rule in queue.admission_checks})
         missing = [name for name in required if name not in self.checks]
         if missing:
-            yield why.ChecksMissing(tuple(missing))
+            yield causes.ChecksMissing(tuple(missing))
         idle = [name for name in required if name in self.checks and not self.checks[name].active]
         if idle:
-            yield why.ChecksInactive(tuple(idle))
+            yield causes.ChecksInactive(tuple(idle))
         remote = self._run_by(names.MULTI_KUEUE, required)
         if len(remote) > 1:
-            yield why.SeveralMultiKueue(tuple(remote))
+            yield causes.SeveralMultiKueue(tuple(remote))
         per_flavor = [name for name in remote if _is_per_flavor(name, queue)]
         if per_flavor:
-            yield why.MultiKueuePerFlavor(tuple(per_flavor))
+            yield causes.MultiKueuePerFlavor(tuple(per_flavor))
         provisioned = self._run_by(names.PROVISIONING, required)
         if remote and provisioned:
-            yield why.MultiKueueWithProvisioning(tuple(remote), tuple(provisioned))
+            yield causes.MultiKueueWithProvisioning(tuple(remote), tuple(provisioned))
 
     def _missing_topologies(self, queue: ClusterQueue) -> list[tuple[str, str]]:
         """Topology and flavor; another cluster places the pods where MultiKueue is asked."""

@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from admission.base.conditions import WaitReason
-from admission.base.names import FlavorName, FlavorResource, PodSetName, ResourceName
-from admission.base.why import (
+from admission.base.causes import (
     Capped,
     NoPlace,
     Refusal,
@@ -18,6 +16,8 @@ from admission.base.why import (
     Shortage,
     TopologyRefusal,
 )
+from admission.base.conditions import WaitReason
+from admission.base.names import FlavorName, FlavorResource, PodSetName, ResourceName
 from admission.scheduling.decisions import Mode
 from admission.scheduling.model import PodDomains, PodSetAssignment
 from admission.scheduling.podsets import Demand

@@ -5,9 +5,9 @@ Source: kueue pkg/controller/core/workload_controller.go, for the condition Quot
 
 from collections.abc import Mapping
 
-from admission.base import why
+from admission.base import causes
+from admission.base.causes import Why
 from admission.base.names import ClusterQueueName
-from admission.base.why import Why
 from admission.scheduling.decisions import Wait
 from admission.scheduling.hierarchy import QueueNode
 from admission.scheduling.model import LocalQueue, StopPolicy, Workload
@@ -34,9 +34,9 @@ def find(
     """
     blocker = _first(workload, local, node, labels)
     if blocker is None and paused and workload.wants_quota:
-        blocker = why.Paused()
+        blocker = causes.Paused()
     if blocker is None and unready and workload.wants_quota:
-        blocker = why.PodsOfOthersNotReady()
+        blocker = causes.PodsOfOthersNotReady()
     if blocker is None:
         return None
     name = ClusterQueueName("") if local is None else local.cluster_queue
@@ -50,7 +50,7 @@ def _first(
     labels: Mapping[str, str] | None,
 ) -> Why | None:
     if not workload.active:
-        return why.Deactivated()
+        return causes.Deactivated()
     if workload.on_hold:
         return None
     blocker = _of_queues(workload, local, node)
@@ -58,19 +58,19 @@ def _first(
         return blocker
     blocker = _misconfigured(workload, node, labels)
     if blocker is None and workload.gates:
-        return why.Gated(workload.gates)
+        return causes.Gated(workload.gates)
     return blocker
 
 
 def _of_queues(workload: Workload, local: LocalQueue | None, node: QueueNode | None) -> Why | None:
     if local is None:
-        return why.QueueMissing(why.LOCAL_QUEUE, workload.queue.name)
+        return causes.QueueMissing(causes.LOCAL_QUEUE, workload.queue.name)
     if local.stop_policy != StopPolicy.NONE:
-        return why.QueueInactive(why.LOCAL_QUEUE, local.key.name)
+        return causes.QueueInactive(causes.LOCAL_QUEUE, local.key.name)
     if node is None:
-        return why.QueueMissing(why.CLUSTER_QUEUE, local.cluster_queue)
+        return causes.QueueMissing(causes.CLUSTER_QUEUE, local.cluster_queue)
     if not node.active:
-        return why.QueueInactive(why.CLUSTER_QUEUE, node.name)
+        return causes.QueueInactive(causes.CLUSTER_QUEUE, node.name)
     return None
 
 
@@ -78,8 +78,8 @@ def _misconfigured(
     workload: Workload, node: QueueNode, labels: Mapping[str, str] | None
 ) -> Why | None:
     if labels is None:
-        return why.NamespaceMissing(workload.key.namespace)
+        return causes.NamespaceMissing(workload.key.namespace)
     selector = node.spec.namespace_selector
     if selector is None or not selector(labels):
-        return why.NamespaceNotServed()
-    return why.Misconfigured(workload.invalid) if workload.invalid else None
+        return causes.NamespaceNotServed()
+    return causes.Misconfigured(workload.invalid) if workload.invalid else None

@@ -1,15 +1,15 @@
 """The most that one user, or one LocalQueue, may hold in a ClusterQueue.
 
 A cap is about a resource in all flavors together. It is no quota: nobody can lend it, borrow it
-or preempt for it. What a workload holds of surge quota does not count (ADR 0178).
+or preempt for it. What a workload holds of surge quota does not count (ADR 0164).
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from admission.base.causes import Capped, CapPlace, CapReached, ExceedsCap
 from admission.base.names import FlavorResource, LocalQueueKey, ResourceName
-from admission.base.why import Capped, CapPlace, CapReached, ExceedsCap
 from admission.scheduling import podsets
 from admission.scheduling.model import ClusterQueue, LocalQueue, ResourceGroup, User, Workload
 from admission.scheduling.podsets import PODS, Demand

@@ -6,9 +6,7 @@ Source: kueue pkg/scheduler/scheduler.go.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from admission.base.conditions import WaitReason
-from admission.base.names import FlavorResource, WorkloadKey
-from admission.base.why import (
+from admission.base.causes import (
     Deferred,
     NoFlavor,
     Overtaken,
@@ -17,6 +15,8 @@ from admission.base.why import (
     Preempted,
     Why,
 )
+from admission.base.conditions import WaitReason
+from admission.base.names import FlavorResource, WorkloadKey
 from admission.scheduling import explain, nomination, ordering, quota
 from admission.scheduling.assignment import OF_CAPS, LastAssignment
 from admission.scheduling.decisions import Admit, Evict, Mode, Recomputation, Requeue, Wait

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum, StrEnum
 
+from admission.base.causes import Preempted, Shortage, Why
 from admission.base.conditions import PreemptionReason
 from admission.base.names import ClusterQueueName, PodSetName, ResourceName, WorkloadKey
-from admission.base.why import Preempted, Shortage, Why
 from admission.scheduling.model import NEVER_PREEMPTED, PastPreemptions, PodSetAssignment
 from admission.scheduling.places.model import Place
 

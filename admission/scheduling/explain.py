@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from admission.base.causes import Shortage
 from admission.base.names import FlavorResource, PodSetName, ResourceName
-from admission.base.why import Shortage
 from admission.scheduling.heads import Head
 from admission.scheduling.hierarchy import CohortNode, QueueNode
 from admission.scheduling.nomination import NominatedHead

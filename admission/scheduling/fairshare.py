@@ -1,7 +1,7 @@
 """Weighted dominant resource share.
 
 Shares are IEEE doubles, computed step by step as Kueue computes them: where two shares are equal
-by arithmetic and their weights differ, the last bit decides, there as here (ADR 0075). Everything
+by arithmetic and their weights differ, the last bit decides, there as here (ADR 0058). Everything
 else in this package is an integer.
 
 Source: kueue pkg/cache/scheduler/fair_sharing.go; KEP 1714.

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from admission.base import amount, why
+from admission.base import amount, causes
+from admission.base.causes import Capped, NoPlace, Refusal, Shortage
 from admission.base.conditions import WaitReason
 from admission.base.names import FlavorName, FlavorResource, PodSetName, ResourceName
 from admission.base.selectors import Requirement
-from admission.base.why import Capped, NoPlace, Refusal, Shortage
 from admission.scheduling import caps, podsets, quota
 from admission.scheduling.assignment import (
     SEVERITY,
@@ -214,7 +214,7 @@ class Assigner:
         covering = self._queue.group_of.get(resource)
         if covering is not None:
             return self._scan(covering, group, resource, assumed, chosen)
-        return _Scan(refusals=[why.NotCovered(resource)])
+        return _Scan(refusals=[causes.NotCovered(resource)])
 
     def _is_free(self, resource: ResourceName, group: tuple[Demand, ...]) -> bool:
         """Return whether a resource is not listed by the queue, and may be used without quota."""
@@ -400,10 +400,10 @@ class Assigner:
                 self._pins is not None
                 and self._pins.get((demand.pod_set.name, resource)) != flavor
             ):
-                return why.NotNominated(flavor, resource)
+                return causes.NotNominated(flavor, resource)
         flavor_ = self._snapshot.flavors.get(flavor)
         if flavor_ is None:
-            return why.FlavorMissing(flavor)
+            return causes.FlavorMissing(flavor)
         for demand in group:
             if (refusal := self._topology_misfit(demand.pod_set, flavor_, resource)) is not None:
                 return refusal
@@ -424,15 +424,15 @@ class Assigner:
         request = pod_set.topology
         if request is None or not request.is_explicit:
             if flavor.topology and not self._is_topology_only():
-                return why.TopologyOnly(flavor.name)
+                return causes.TopologyOnly(flavor.name)
             return None
         if not flavor.topology:
             covered = self._queue.group_of[resource].covered_resources
             needs = dict(pod_set.needs.requests) if pod_set.needs is not None else {}
-            return why.NoTopology(flavor.name) if needs.keys() & set(covered) else None
+            return causes.NoTopology(flavor.name) if needs.keys() & set(covered) else None
         levels = self._snapshot.places.topologies.levels(flavor.name)
         if not set(request.levels()) <= set(levels):
-            return why.LevelMissing(flavor.name)
+            return causes.LevelMissing(flavor.name)
         return None
 
     def _is_topology_only(self) -> bool:
@@ -495,11 +495,11 @@ class Assigner:
             elsewhere=quota.elsewhere(queue, fr),
         )
         if value > limit:
-            refusal = why.QuotaTooSmall(resource, flavor, before, request, limit)
+            refusal = causes.QuotaTooSmall(resource, flavor, before, request, limit)
             return _Fit(_WORST, refusal, WaitReason.EXCEEDS_MAX_QUOTA, shortage)
         if over is not None:
             return _Fit(_WORST, over, over.reason)
-        in_use = why.QuotaInUse(resource, flavor, amount.subtract(value, available))
+        in_use = causes.QuotaInUse(resource, flavor, amount.subtract(value, available))
         if not is_tried:
             return _Fit(_WORST, in_use, WaitReason.WAITING_FOR_QUOTA, shortage)
         borrow, may_reclaim = quota.borrow_height(queue, fr, value)
@@ -567,7 +567,7 @@ def contradicting_label(first: ResourceFlavor, other: ResourceFlavor) -> str | N
 
 def _contradict(flavor: ResourceFlavor, other: ResourceFlavor, key: str) -> Refusal:
     values = flavor.node_labels[key], other.node_labels[key]
-    return why.Contradicts(flavor.name, other.name, key, *values)
+    return causes.Contradicts(flavor.name, other.name, key, *values)
 
 
 def _collect(scan: _Scan, fits: Iterable[_Fit], policy: FlavorFungibility) -> Grade:
@@ -619,12 +619,12 @@ def try_next(grade: Grade, policy: FlavorFungibility) -> bool:
 def misfit(pod_set: PodSet, flavor: ResourceFlavor) -> Refusal | None:
     """Return why pods of the pod set cannot run in the flavor; None when they can."""
     if flavor.name in pod_set.unsuited:
-        return why.Unsuited(flavor.name, pod_set.unsuited[flavor.name])
+        return causes.Unsuited(flavor.name, pod_set.unsuited[flavor.name])
     taint = untolerated(flavor.node_taints, (*pod_set.tolerations, *flavor.tolerations))
     if taint is not None:
-        return why.UntoleratedTaint(flavor.name, taint.key, taint.value, taint.effect)
+        return causes.UntoleratedTaint(flavor.name, taint.key, taint.value, taint.effect)
     if not _selected(pod_set, flavor):
-        return why.OtherNodes(flavor.name)
+        return causes.OtherNodes(flavor.name)
     return None
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from admission.base.causes import NOT_ELSEWHERE, Elsewhere
 from admission.base.names import (
     UNKNOWN_REQUESTER,
     ClusterQueueName,
@@ -24,7 +25,6 @@ from admission.base.names import (
     WorkloadKey,
 )
 from admission.base.selectors import Labels, Requirement, compile_requirements
-from admission.base.why import NOT_ELSEWHERE, Elsewhere
 from admission.scheduling.topology.request import TopologyRequest
 
 DEFAULT_WEIGHT: Final = 10**9

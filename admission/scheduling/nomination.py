@@ -6,9 +6,9 @@ Source: kueue pkg/scheduler/scheduler.go (nominate, getAssignments, recompute).
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from admission.base import why
+from admission.base import causes
+from admission.base.causes import Why
 from admission.base.names import FlavorName, FlavorResource, PodSetName, ResourceName
-from admission.base.why import Why
 from admission.scheduling import caps, podsets
 from admission.scheduling.assignment import Assignment, LastAssignment
 from admission.scheduling.decisions import Mode, Requeue, Wait
@@ -253,15 +253,15 @@ def _valid_memory(snapshot: Snapshot, queue: QueueNode, head: Head) -> LastAssig
 def _refuse(queue: QueueNode, head: Head) -> HeadResult | None:
     """Return why a head is not nominated, first reason first."""
     if head.workload.failed_checks:
-        return _refusal(head, why.FailedChecks())
+        return _refusal(head, causes.FailedChecks())
     if not queue.active:
-        return _refusal(head, why.QueueInactive(why.CLUSTER_QUEUE, queue.name))
+        return _refusal(head, causes.QueueInactive(causes.CLUSTER_QUEUE, queue.name))
     if not head.namespace_exists:
-        return _refusal(head, why.NamespaceMissing(head.key.namespace))
+        return _refusal(head, causes.NamespaceMissing(head.key.namespace))
     if not head.namespace_matches:
-        return _refusal(head, why.NamespaceNotServed(), Requeue.NAMESPACE_MISMATCH)
+        return _refusal(head, causes.NamespaceNotServed(), Requeue.NAMESPACE_MISMATCH)
     if head.misconfigured:
-        return _refusal(head, why.Misconfigured(head.misconfigured))
+        return _refusal(head, causes.Misconfigured(head.misconfigured))
     over = caps.broken_in_every_flavor(head.caps, head.demands, queue.group_of)
     if over is not None:
         return replace(_refusal(head, over, Requeue.CAPPED), memory=None)

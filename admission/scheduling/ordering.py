@@ -19,7 +19,7 @@ def in_order(snapshot: Snapshot, nominees: Sequence[NominatedHead]) -> Iterator[
     """Return the nominees, the next one chosen after the one before it was processed.
 
     Before one that was preempted comes the one that it was preempted for, if that one fits, or
-    waits for nothing but others that were told to leave (ADR 0076).
+    waits for nothing but others that were told to leave (ADR 0011).
     """
     preemptors: _Preemptors = {}
     if any(nominee.head.preempted_for is not None for nominee in nominees):

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 
 from admission.base import amount
 from admission.base.amount import UNLIMITED
+from admission.base.causes import NOT_ELSEWHERE, Elsewhere
 from admission.base.names import FlavorResource, WorkloadKey
-from admission.base.why import NOT_ELSEWHERE, Elsewhere
 from admission.scheduling import caps
 from admission.scheduling.hierarchy import CohortHierarchy, QueueNode, QuotaNode
 from admission.scheduling.reserving import ReservingWorkload

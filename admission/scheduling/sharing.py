@@ -5,7 +5,7 @@ In each ClusterQueue one workload is charged for what is shared: of those that h
 one that got it first. The others of that queue are counted without it, and wait without it. When
 the one that is charged gives back its quota, the next of the queue is charged. So each queue
 counts what is shared once, as long as anybody in it uses it, and a charge never moves into a queue
-that has no room for it (ADR 0212).
+that has no room for it (ADR 0057).
 """
 
 from collections.abc import Collection, Iterable, Mapping

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from admission.base import why
+from admission.base import causes
+from admission.base.causes import NoFlavor, NoPlace
 from admission.base.names import (
     ClusterQueueName,
     CohortName,
@@ -20,7 +21,6 @@ from admission.base.names import (
     WorkloadKey,
 )
 from admission.base.tables import Table
-from admission.base.why import NoFlavor, NoPlace
 from admission.scheduling import (
     blockers,
     caps,
@@ -1063,7 +1063,7 @@ class SchedulerState:
 
     def _blocked(self, node: QueueNode) -> InactiveReasons:
         blockers_found, cycle = self._supplies.blockers(node.spec), self.forest.cycle_above(node)
-        return (*blockers_found, why.CohortCycle(tuple(cycle))) if cycle else blockers_found
+        return (*blockers_found, causes.CohortCycle(tuple(cycle))) if cycle else blockers_found
 
     def consumption(self, key: LocalQueueKey) -> Consumption | None:
         """Return a LocalQueue's past usage for its status; None without admission fair sharing.

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from admission.base import conditions, names, quantity, why
+from admission.base import causes, conditions, names, quantity
 from admission.base.amount import UNLIMITED
+from admission.base.causes import CapPlace, Shortage
 from admission.base.conditions import Text
 from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import FieldError
 from admission.base.names import FlavorName, PodSetName, ResourceName
-from admission.base.why import CapPlace, Shortage
 from admission.gpu import resources, units
 from admission.objects import caps, views
 from admission.objects.cluster_queue import ClusterQueue
@@ -24,7 +24,7 @@ from admission.objects.local_queue import LocalQueue
 from admission.objects.resource_group import ResourceGroupSpec
 from admission.objects.reviewed_pod import ReviewedPod
 from admission.reasons import people
-from admission.reasons.catalogue import Code
+from admission.reasons.next_steps import Code
 from admission.scheduling import model
 from admission.webhook import requests
 from admission.webhook.queueing import ManagementState, QueueingResult
@@ -216,12 +216,12 @@ def about_queue(
     if local_queue is None:
         return None, (_missing_local_queue(placement.queue, context, lister),)
     if local_queue.spec.stop_policy != "None":
-        stopped = people.text(why.QueueInactive(why.LOCAL_QUEUE, placement.queue))
+        stopped = people.text(causes.QueueInactive(causes.LOCAL_QUEUE, placement.queue))
         return None, (_Verdict(stopped, _STARTED_AGAIN).warning,)
     name = local_queue.spec.cluster_queue
     queue = lister.cluster_queue(name)
     if queue is None:
-        missing = people.text(why.QueueMissing(why.CLUSTER_QUEUE, name))
+        missing = people.text(causes.QueueMissing(causes.CLUSTER_QUEUE, name))
         return None, (_Verdict(missing, "have it created").warning,)
     return queue, (
         *_not_served(queue, context, lister),
@@ -272,7 +272,7 @@ def _missing_local_queue(queue: str, context: Context, lister: Lister) -> str:
     step = "ask an administrator for a LocalQueue: there is none"
     if queues:
         step = f"set {_LABEL} to one of {_listed(queues)}, or have it created"
-    return _Verdict(people.text(why.QueueMissing(why.LOCAL_QUEUE, queue)), step).warning
+    return _Verdict(people.text(causes.QueueMissing(causes.LOCAL_QUEUE, queue)), step).warning
 
 
 def _listed(members: Sequence[str]) -> str:
@@ -287,11 +287,11 @@ def _not_served(queue: ClusterQueue, context: Context, lister: Lister) -> Iterat
         f"ask an administrator to label namespace {context.namespace} as namespaceSelector of"
         f" ClusterQueue {queue.metadata.name} says"
     )
-    yield _Verdict(people.text(why.NamespaceNotServed()), step).warning
+    yield _Verdict(people.text(causes.NamespaceNotServed()), step).warning
 
 
 def _about_cluster_queue(queue: ClusterQueue, lister: Lister) -> Iterator[str]:
-    inactive = people.text(why.QueueInactive(why.CLUSTER_QUEUE, queue.metadata.name))
+    inactive = people.text(causes.QueueInactive(causes.CLUSTER_QUEUE, queue.metadata.name))
     facts = lister.queue_facts(queue)
     if facts.missing:
         step = f"have ResourceFlavor {_listed(facts.missing)} created"
@@ -430,7 +430,7 @@ def _over_caps(
     for metadata, key, place in places:
         for resource, limit in sorted(caps.readable(metadata, key).items()):
             if requested.get(resource, 0) > limit and _is_covered(resource, queue):
-                exceeded = why.ExceedsCap(place, resource, requested[resource], limit)
+                exceeded = causes.ExceedsCap(place, resource, requested[resource], limit)
                 yield _Verdict(people.text(exceeded), "ask for less, or have the cap raised")
                 return
 

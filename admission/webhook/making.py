@@ -17,7 +17,7 @@ def is_by_controller(
 
     Anybody can write the mark of an admission, and name an owner. A maker of the owner's kind is
     trusted, other than a controller of Kubernetes itself, only where this owner exists and was
-    admitted with these marks. Where that is not known, it is not trusted (ADR 0225).
+    admitted with these marks. Where that is not known, it is not trusted (ADR 0134).
 
     Args:
         metadata: of the object.

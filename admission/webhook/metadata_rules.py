@@ -238,7 +238,7 @@ def _other_queue(change: PodUpdate) -> Iterable[RuleBreach]:
 def _is_charged_first(change: PodUpdate) -> bool:
     """Return whether a pod that runs gets the mark by which it is charged to a queue.
 
-    Policies in the API server say who may write the mark: cluster administrators (ADR 0193).
+    Policies in the API server say who may write the mark: cluster administrators (ADR 0177).
     """
     old, new = change.old.metadata, change.new.metadata
     key = names.WORKLOAD_ANNOTATION

@@ -2,7 +2,7 @@
 
 Whoever may create service accounts in the namespace of an operator can act as its account. So a
 pod that such an account makes passes as one of an owner only where the API server has this owner,
-and its pod templates bear the mark of that admission (ADR 0225).
+and its pod templates bear the mark of that admission (ADR 0134).
 """
 
 import threading

@@ -67,7 +67,7 @@ def mutate(owner: Reviewed, context: Context, rules: Rules, lister: Lister) -> R
         return outcome
     patch = PatchBuilder()
     if names.UNREVIEWED in (owner.metadata.annotations or {}):
-        # that it was suspended for want of a review stays right (ADR 0195)
+        # that it was suspended for want of a review stays right (ADR 0084)
         patch.remove(patches.pointer("metadata", "annotations", names.UNREVIEWED))
     dropped: tuple[Operation, ...] = ()
     if outcome.standing is not ManagementState.OF_JOB:
@@ -83,7 +83,7 @@ _KNOWINGLY: Final = (names.INJECTED, names.OUTSIDE_QUOTA)
 def keep_waiting(
     old: Reviewed, new: Reviewed, context: Context, rules: Rules, lister: Lister
 ) -> ReviewOutcome:
-    """Undo the start of an owner that waits for quota (ADR 0230).
+    """Undo the start of an owner that waits for quota (ADR 0114).
 
     A manifest that says that it runs, and is applied again, does not mean that it should start
     without quota.

@@ -75,7 +75,7 @@ def mutate(pod: ReviewedPod, context: Context, rules: Rules, lister: Lister) -> 
 def _as_written(pod: ReviewedPod) -> tuple[ReviewedPod, tuple[Operation, ...]]:
     """Return a pod as it was before the API server held it for want of a review, and the way back.
 
-    See ADR 0195: the annotation says what a policy has added. With a review it is as without.
+    See ADR 0084: the annotation says what a policy has added. With a review it is as without.
     """
     patch = PatchBuilder()
     metadata, spec = pod.metadata, pod.spec
@@ -103,7 +103,7 @@ def _as_written(pod: ReviewedPod) -> tuple[ReviewedPod, tuple[Operation, ...]]:
 
 
 def keep(old: ReviewedPod, new: ReviewedPod) -> ReviewOutcome:
-    """Undo what an update does to the marks of a pod by whoever does not know of them (ADR 0230).
+    """Undo what an update does to the marks of a pod by whoever does not know of them (ADR 0114).
 
     What is done to single marks is left to the rules and to the policies of the API server.
     """
@@ -206,7 +206,7 @@ def validate(
 
 
 def _is_charged_now(old: ReviewedPod, new: ReviewedPod) -> bool:
-    """Return whether a pod that ran without a Workload of its own gets one (ADR 0226).
+    """Return whether a pod that ran without a Workload of its own gets one (ADR 0116).
 
     A policy lets only those set this label who may write the status of Workloads.
     """

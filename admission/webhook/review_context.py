@@ -1,7 +1,7 @@
 """What a review may look up besides the pod: queues, flavors, namespaces, limits.
 
 Nearly all of it comes from memory and may be a moment old. Only of an owner that is not known
-there the API server is asked, within a bound (ADR 0225).
+there the API server is asked, within a bound (ADR 0134).
 """
 
 from collections.abc import Mapping

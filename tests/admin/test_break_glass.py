@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from admission.admin import break_glass, guard, manifests
+from admission.admin import break_glass, bypass_policies, manifests
 from admission.base import names, patches
 from admission.config.derived import Settings
 from admission.installed import cabundles
@@ -22,7 +22,7 @@ SETTINGS = Settings()
 @pytest.fixture(scope="module")
 def documents() -> list[dict[str, Any]]:
     found = manifests.webhook_configurations(manifests.service_reference(SETTINGS), SETTINGS)
-    return [*found, *guard.documents(SETTINGS)]
+    return [*found, *bypass_policies.documents(SETTINGS)]
 
 
 @pytest.fixture
@@ -52,8 +52,8 @@ def test_what_holds_new_pods_goes_and_comes_back(store: Store) -> None:
     list(break_glass.open_gates(store, SETTINGS, clock))
     assert store.list(resources.MUTATING_WEBHOOKS).items == ()
     left = {one["policyName"] for one in bindings(store).values()}
-    assert guard.ENFORCE_POLICY not in left
-    assert guard.CREATE_POLICY in left
+    assert bypass_policies.ENFORCE_POLICY not in left
+    assert bypass_policies.CREATE_POLICY in left
     assert break_glass.status(store, SETTINGS.namespace).since
 
     assert list(break_glass.open_gates(store, SETTINGS, clock)) == []

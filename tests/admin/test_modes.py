@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from admission.admin import guard, modes
+from admission.admin import bypass_policies, modes
 from admission.base import names
 from admission.config.derived import Settings
 from admission.config.gpu_configuration import GpuConfiguration, Modes, NamespaceMode
@@ -26,7 +26,7 @@ def actions(found: Settings, policy: str, labels: dict[str, str]) -> list[str]:
     """What the bindings of a policy do in a namespace with these labels."""
     return [
         action
-        for one in guard.documents(found)
+        for one in bypass_policies.documents(found)
         if one["kind"] == "ValidatingAdmissionPolicyBinding"
         and one["spec"]["policyName"] == policy
         and all(matches(test, labels) for test in expressions(one))
@@ -67,7 +67,7 @@ DENIES, WARNS, NOTES = ["Deny", "Audit"], ["Warn", "Audit"], ["Audit"]
 def test_each_namespace_has_one_reaction_by_its_label_or_else_by_the_mode(
     mode: str, queued: list[str], unqueued: list[str]
 ) -> None:
-    found, policy = settings(mode), guard.CREATE_POLICY
+    found, policy = settings(mode), bypass_policies.CREATE_POLICY
     for labels in LABELS:
         for mark in ({}, {names.HAS_QUEUE_LABEL: "true"}):
             choice = labels.get(names.BYPASS_LABEL, "")
@@ -80,14 +80,14 @@ def test_each_namespace_has_one_reaction_by_its_label_or_else_by_the_mode(
 def test_only_the_strict_mode_is_strict(mode: str) -> None:
     queued = {names.HAS_QUEUE_LABEL: "true"}
     expected = DENIES if mode == "deny-strict" else []
-    assert actions(settings(mode), guard.STRICT_POLICY, queued) == expected
-    assert actions(settings(mode), guard.STRICT_POLICY, {}) == []
+    assert actions(settings(mode), bypass_policies.STRICT_POLICY, queued) == expected
+    assert actions(settings(mode), bypass_policies.STRICT_POLICY, {}) == []
     chosen = {names.BYPASS_LABEL: "deny-strict"}
-    assert actions(settings(mode), guard.STRICT_POLICY, chosen) == DENIES
+    assert actions(settings(mode), bypass_policies.STRICT_POLICY, chosen) == DENIES
 
 
 @pytest.mark.parametrize("mode", modes.MODES)
-@pytest.mark.parametrize("policy", [guard.ENFORCE_POLICY, guard.CLAIMS_POLICY])
+@pytest.mark.parametrize("policy", [bypass_policies.ENFORCE_POLICY, bypass_policies.CLAIMS_POLICY])
 def test_queues_are_enforced_by_the_label_or_else_by_the_mode(mode: str, policy: str) -> None:
     found, queued = settings(mode), {names.HAS_QUEUE_LABEL: "true"}
     for mark in ({}, queued):
@@ -102,7 +102,7 @@ def test_queues_are_enforced_by_the_label_or_else_by_the_mode(mode: str, policy:
 
 
 def test_without_modes_everything_is_as_with_warn() -> None:
-    assert guard.documents(PLAIN) == guard.documents(settings("warn"))
+    assert bypass_policies.documents(PLAIN) == bypass_policies.documents(settings("warn"))
 
 
 def test_where_pods_without_a_queue_are_held_a_mode_does_not_refuse_them() -> None:
@@ -114,11 +114,11 @@ def test_whatever_modes_an_installation_had_its_bindings_are_known() -> None:
     def named(documents: list[dict[str, Any]]) -> set[str]:
         return {one["metadata"]["name"] for one in documents}
 
-    known = named(guard.documents(PLAIN)) | named(guard.leftovers(PLAIN))
+    known = named(bypass_policies.documents(PLAIN)) | named(bypass_policies.leftovers(PLAIN))
     for mode in modes.MODES:
-        wanted = named(guard.documents(settings(mode)))
+        wanted = named(bypass_policies.documents(settings(mode)))
         assert wanted <= known
-        assert wanted.isdisjoint(named(guard.leftovers(settings(mode))))
+        assert wanted.isdisjoint(named(bypass_policies.leftovers(settings(mode))))
 
 
 @pytest.mark.parametrize("mode", modes.MODES)

@@ -10,9 +10,7 @@ from admission.answers import cluster, estimates, waiting
 from admission.answers.cluster import Wanted
 from admission.answers.estimates import Starts
 from admission.base import clock, names, patches
-from admission.base.conditions import WaitReason
-from admission.base.names import ClusterQueueName, FlavorName, PodSetName, WorkloadKey
-from admission.base.why import (
+from admission.base.causes import (
     CapPlace,
     CapReached,
     NodeFree,
@@ -25,6 +23,8 @@ from admission.base.why import (
     Shortage,
     Why,
 )
+from admission.base.conditions import WaitReason
+from admission.base.names import ClusterQueueName, FlavorName, PodSetName, WorkloadKey
 from admission.kube import resources
 from admission.run.coresource import CoreSource
 from admission.scheduling.decisions import Wait

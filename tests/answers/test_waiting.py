@@ -4,11 +4,11 @@ import pytest
 
 from admission.answers import waiting as waiting_lists
 from admission.base import conditions
+from admission.base.causes import NoFlavor, OtherNodes, RefusedPodSet
 from admission.base.conditions import WaitReason
 from admission.base.names import WorkloadKey
-from admission.base.why import NoFlavor, OtherNodes, RefusedPodSet
 from admission.reasons import kueue
-from admission.reasons.catalogue import Code
+from admission.reasons.next_steps import Code
 from tests.answers.clusters import GPU, holding, queue, related, waiting
 from tests.builders.metadata import make_condition
 from tests.builders.queues import make_cluster_queue

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from admission.base import names
-from admission.base.why import QuotaInUse, QuotaTooSmall
+from admission.base.causes import QuotaInUse, QuotaTooSmall
 from admission.cli import asking
 from admission.cli import main as whole
 from admission.cli.kubectl import main

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 from click.testing import CliRunner
 
-from admission.base import conditions, names, why
+from admission.base import causes, conditions, names
 from admission.cli.kubectl import main
 from admission.kube import resources
 from admission.objects import crds
@@ -373,22 +373,27 @@ def test_the_next_step_names_the_queue_or_the_cohort_that_holds_what_is_lacking(
 @pytest.mark.parametrize(
     "refused",
     [
-        why.OtherNodes("t4"),
-        why.UntoleratedTaint("t4", "gpu", "t4", "NoSchedule"),
-        why.FlavorMissing("t4"),
+        causes.OtherNodes("t4"),
+        causes.UntoleratedTaint("t4", "gpu", "t4", "NoSchedule"),
+        causes.FlavorMissing("t4"),
     ],
 )
 def test_flavors_whose_nodes_do_not_take_the_pods_are_not_among_the_numbers(
-    world: World, refused: why.Refusal
+    world: World, refused: causes.Refusal
 ) -> None:
     queue = make_cluster_queue("cq", quota=16, flavors=("a100", "t4", "h100"))
     made = world.store.create(resources.CLUSTER_QUEUES, queue)
     status = {"flavorsReservation": used("13"), "pendingWorkloads": 1}
     world.store.replace(resources.CLUSTER_QUEUES, {**made, "status": status}, subresource="status")
     uid = add_job(world, **{names.QUEUE_LABEL: "lq"})
-    short = why.QuotaInUse("nvidia.com/gpu", "a100", 5)
-    main, other = why.RefusedPodSet("main", (short, refused)), why.RefusedPodSet("other", (short,))
-    message = kueue.message(why.NoFlavor(conditions.WaitReason.WAITING_FOR_QUOTA, (main, other)))
+    short = causes.QuotaInUse("nvidia.com/gpu", "a100", 5)
+    main, other = (
+        causes.RefusedPodSet("main", (short, refused)),
+        causes.RefusedPodSet("other", (short,)),
+    )
+    message = kueue.message(
+        causes.NoFlavor(conditions.WaitReason.WAITING_FOR_QUOTA, (main, other))
+    )
     world.add_workload("job-train", uid, {**WAITS, "message": message}, resourceRequests=REQUESTS)
     found = [(one["flavor"], one["free"]) for one in world.told("job/train")["quota"]]
     assert found == [("a100", "3"), ("h100", "16")]  # h100 was not tried
@@ -481,7 +486,7 @@ def add_deployment(world: World, *nodes: str, are_ready: bool) -> None:
         name = f"chat-{number}"
         pod = make_pod(name, namespace="team", labels=labels, metadata=metadata, nodeName=node)
         uid = world.store.create(resources.PODS, pod)["metadata"]["uid"]
-        counts = why.MemberCounts(1, 1, 1, 0, lost_nodes=(node,))
+        counts = causes.MemberCounts(1, 1, 1, 0, lost_nodes=(node,))
         text = kueue.pods_ready(conditions.PodsReadyReason.STARTED)
         if not are_ready:
             reason = conditions.PodsReadyReason.WAIT_FOR_START
@@ -539,7 +544,7 @@ def test_a_preempted_job_that_waits_again_is_told_whose_queue_took_its_quota(
 ) -> None:
     uid = add_job(world, **{names.QUEUE_LABEL: "lq"})
     cause = conditions.PreemptionReason.IN_COHORT_RECLAMATION
-    lost = kueue.message(why.Preempted(cause, "u", "j", "/all/maps", "/all/speech"))
+    lost = kueue.message(causes.Preempted(cause, "u", "j", "/all/maps", "/all/speech"))
     again = condition("QuotaReserved", "False", "Suspended", "The ClusterQueue is stopped")
     world.add_workload("w", uid, condition("Evicted", "True", "Preempted", lost), again)
     answer = world.told("train")

@@ -10,6 +10,7 @@ import pytest
 from admission.base.namespaces import ManagedNamespaces
 from admission.base.selectors import Requirement
 from admission.config import kueue_configuration
+from admission.config.added_owner_kinds import OwnerKind, PodSetsConfig
 from admission.config.addresses import Address
 from admission.config.derived import Settings
 from admission.config.gpu_configuration import (
@@ -26,7 +27,6 @@ from admission.config.gpu_configuration import (
     WebhookServing,
 )
 from admission.config.model import ConfigModel, Unused
-from admission.config.owners import OwnerKind, PodSetsConfig
 from admission.config.reading import ConfigurationError
 from admission.scheduling import model
 from admission.scheduling.transformation import Transformation, TransformationRules

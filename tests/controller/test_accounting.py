@@ -8,8 +8,8 @@ import msgspec
 from prometheus_client import REGISTRY
 
 from admission.base import patches
+from admission.base.causes import Overtaken
 from admission.base.names import ClusterQueueName, WorkloadKey
-from admission.base.why import Overtaken
 from admission.controller.queues.accounting import KueueMetrics
 from admission.kube import resources
 from admission.objects import views

@@ -1,7 +1,7 @@
 """Reasons are written after a second, at once when they change, and their numbers rarely."""
 
+from admission.base.causes import Stated
 from admission.base.names import ClusterQueueName, WorkloadKey
-from admission.base.why import Stated
 from admission.controller.explaining import ConditionSchedule, Due
 from admission.scheduling.decisions import Wait
 

@@ -7,7 +7,7 @@ import pytest
 from admission.answers import why
 from admission.base import patches
 from admission.kube import resources
-from admission.reasons.catalogue import Code
+from admission.reasons.next_steps import Code
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.controller.test_capacity import add, bind, make_world, node
 from tests.controller.world import World

@@ -3,7 +3,7 @@
 from typing import Any
 
 from admission.base import patches
-from admission.base.why import Paused
+from admission.base.causes import Paused
 from admission.kube import resources
 from admission.reasons import kueue
 from tests.config import files

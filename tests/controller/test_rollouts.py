@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from admission.base import conditions, names, patches
-from admission.controller.watched_owners.owners import resource_of
+from admission.controller.watched_owners.owner_writes import resource_of
 from admission.kube import resources
 from admission.objects import views
 from admission.owners import serving

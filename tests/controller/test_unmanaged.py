@@ -10,7 +10,7 @@ import pytest
 from admission.base import names
 from admission.base.names import ClusterQueueName
 from admission.base.namespaces import ManagedNamespaces
-from admission.controller.watched_owners.owners import resource_of
+from admission.controller.watched_owners.owner_writes import resource_of
 from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import resources
 from admission.kube.errors import NotFoundError

@@ -1,4 +1,4 @@
-"""Pods that the API server held, as no review saw them (ADR 0195)."""
+"""Pods that the API server held, as no review saw them (ADR 0084)."""
 
 from typing import Any
 

@@ -11,7 +11,7 @@ from admission.controller.workloads import evictions
 from admission.kube import resources
 from admission.objects import condition_list, views
 from admission.objects.workload import Workload
-from admission.reasons.catalogue import Code
+from admission.reasons.next_steps import Code
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import (
     make_check,

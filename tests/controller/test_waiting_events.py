@@ -9,7 +9,7 @@ from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.objects import views
 from admission.owners.serving_group import ServingDocument
-from admission.reasons.catalogue import Code
+from admission.reasons.next_steps import Code
 from tests.builders.jobs import queued_job
 from tests.builders.workloads import make_pod_set, make_workload
 from tests.controller.world import World, ready_world

@@ -21,7 +21,7 @@ from typing import IO, Final
 
 from tests.controlplane import forked, waiting
 
-_GUARD: Final = Path(__file__).parent / "guard.py"
+_GUARD: Final = Path(__file__).parent / "reaper.py"
 _OWNED: Final = "owned.lock"
 _TAIL_LINES: Final = 15
 _PORTS: Final = range(20000, 32000)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from admission.gpu import bypass, resources
-from admission.gpu.bypass import Certainty
+from admission.gpu import bypass_rules, resources
+from admission.gpu.bypass_rules import Certainty
 from tests.builders.pods import make_pod, pod_with
 from tests.gpu.builders import GPU
 
@@ -91,7 +91,7 @@ SURE = {
 @pytest.mark.parametrize("case", SURE.values(), ids=SURE.keys())
 def test_req_18_sure_ways_around_quota(case):
     pod, rule = case
-    (finding,) = bypass.of_pod(pod, MANAGED)
+    (finding,) = bypass_rules.of_pod(pod, MANAGED)
     assert (finding.rule, finding.severity) == (rule, Certainty.BYPASS)
 
 
@@ -136,14 +136,14 @@ MAYBE = {
 @pytest.mark.parametrize("case", MAYBE.values(), ids=MAYBE.keys())
 def test_req_18_settings_that_may_reach_a_gpu(case):
     pod, rule = case
-    (finding,) = bypass.of_pod(pod, MANAGED)
+    (finding,) = bypass_rules.of_pod(pod, MANAGED)
     assert (finding.rule, finding.severity) == (rule, Certainty.SUSPICIOUS)
 
 
-@pytest.mark.parametrize("value", bypass.SHOWS_NOTHING)
+@pytest.mark.parametrize("value", bypass_rules.SHOWS_NOTHING)
 def test_a_value_that_shows_nothing_hides_what_the_container_asks_for(value):
     pod = pod_with({**ASKING, "env": [{**ALL, "value": value}]})
-    (finding,) = bypass.of_pod(pod, MANAGED)
+    (finding,) = bypass_rules.of_pod(pod, MANAGED)
     assert (finding.rule, finding.severity) == ("hidden-devices", Certainty.MISTAKE)
 
 
@@ -168,7 +168,7 @@ def test_a_value_that_shows_nothing_hides_what_the_container_asks_for(value):
     ],
 )
 def test_honest_pods_have_no_findings(pod):
-    assert bypass.of_pod(pod, MANAGED) == ()
+    assert bypass_rules.of_pod(pod, MANAGED) == ()
 
 
 GATED = pod_with(ASKING, schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])
@@ -190,19 +190,19 @@ UPDATES = {
 @pytest.mark.parametrize("case", UPDATES.values(), ids=UPDATES.keys())
 def test_req_18_changes_that_reach_more_gpus(case):
     new, rule = case
-    assert [finding.rule for finding in bypass.of_update(GATED, new, MANAGED)] == [rule]
+    assert [finding.rule for finding in bypass_rules.of_update(GATED, new, MANAGED)] == [rule]
 
 
 def test_an_update_is_not_blamed_for_what_was_there_before():
     old = pod_with({**ASKING, "env": [ALL]})
-    assert bypass.of_update(old, old, MANAGED) == ()
+    assert bypass_rules.of_update(old, old, MANAGED) == ()
 
 
 def test_req_23_findings_are_in_a_stable_order_and_say_what_to_do():
     asking = {"name": "check", **ASKING}
     seeing = {"env": [ALL], "securityContext": {"privileged": True}}
     pod = pod_with(seeing, nodeName="n", initContainers=[asking])
-    found = bypass.of_pod(pod, MANAGED)
+    found = bypass_rules.of_pod(pod, MANAGED)
     assert [finding.field for finding in found] == [
         "spec.containers[0].env[0]",
         "spec.containers[0].securityContext.privileged",

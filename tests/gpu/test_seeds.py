@@ -7,7 +7,7 @@ import yaml
 
 from admission.base import quantity
 from admission.gpu import (
-    bypass,
+    bypass_rules,
     capacity,
     migparted,
     pluginconfig,
@@ -72,7 +72,7 @@ def test_seed_pods_pass_unchanged(name, flavors, flavor, changed):
     result = run(*containers_of(pod["spec"]), flavors=flavors)
     assert isinstance(result, Rewrite)
     assert (result.flavor, {c.name: c.amounts for c in result.containers}) == (flavor, changed)
-    assert bypass.of_pod(pod, MANAGED) == ()
+    assert bypass_rules.of_pod(pod, MANAGED) == ()
 
 
 def test_trap_01_a_pod_for_renamed_shares_is_rewritten_and_told():
@@ -85,12 +85,12 @@ def test_trap_01_a_pod_for_renamed_shares_is_rewritten_and_told():
 
 def test_trap_13_all_devices_by_environment():
     pod = seeds.named("pods", "Pod", "inference-pod")
-    (finding,) = bypass.of_pod(pod, MANAGED)
-    assert finding.severity is bypass.Certainty.BYPASS
+    (finding,) = bypass_rules.of_pod(pod, MANAGED)
+    assert finding.severity is bypass_rules.Certainty.BYPASS
     assert "beyond the request of the container" in finding.text
     del pod["spec"]["containers"][0]["resources"]
-    (finding,) = bypass.of_pod(pod, MANAGED)
-    assert finding.severity is bypass.Certainty.BYPASS
+    (finding,) = bypass_rules.of_pod(pod, MANAGED)
+    assert finding.severity is bypass_rules.Certainty.BYPASS
 
 
 def test_trap_05_a_slice_of_the_smaller_card():

@@ -13,13 +13,13 @@ from typing import Any, Final, Literal, Union, get_args, get_origin
 from prometheus_client import CollectorRegistry
 from pydantic.fields import FieldInfo
 
-from admission.base import conditions, durations, metrics, names, why
+from admission.base import causes, conditions, durations, metrics, names
 from admission.base.conditions import PreemptionReason, WaitReason
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.config.kueue_configuration import Configuration
 from admission.config.model import ConfigModel, Unused
 from admission.reasons import kueue, ours
-from admission.reasons.catalogue import CATALOGUE
+from admission.reasons.next_steps import CATALOGUE
 from tests.guides import dependencies, keys
 from tests.repo import tree
 
@@ -105,7 +105,7 @@ def _conditions() -> str:
     return _page(
         "Conditions",
         "Types, reasons and texts, made from `admission/base/conditions.py`,"
-        " `admission/base/why.py` and `admission/reasons`. In texts a word like `NAME`, or an"
+        " `admission/base/causes.py` and `admission/reasons`. In texts a word like `NAME`, or an"
         " amount of 4, stands for what differs. Types that begin with `gpu-admission.dev/` are"
         " ours.",
         "## Types\n" + _table(("type", "on", "meaning when True"), types_),
@@ -139,27 +139,29 @@ def _written_texts() -> Iterator[tuple[str, tuple[str, str]]]:
 
 def _texts_of_values() -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield the texts of all values of `why`, each with the title of its section."""
-    refusals = sorted(map(_sample, get_args(why.Refusal)), key=kueue.refusal)
-    pod_set = why.RefusedPodSet("NAME", (why.Unsuited("FLAVOR", "PROBLEM"),))
+    refusals = sorted(map(_sample, get_args(causes.Refusal)), key=kueue.refusal)
+    pod_set = causes.RefusedPodSet("NAME", (causes.Unsuited("FLAVOR", "PROBLEM"),))
     reasons = (WaitReason.WAITING_FOR_QUOTA, WaitReason.EXCEEDS_MAX_QUOTA)
-    for kind in get_args(why.Why):
+    for kind in get_args(causes.Why):
         values: list[Any] = []
-        if kind is why.NoFlavor:
+        if kind is causes.NoFlavor:
             values = [kind(reason, (pod_set,)) for reason in (*reasons, _NO_FLAVOR)]
-        elif kind is why.PendingPreemption:
+        elif kind is causes.PendingPreemption:
             values = [kind((pod_set,), 4)]
-        elif kind is why.Preempted:
+        elif kind is causes.Preempted:
             values = [_sample(kind, cause) for cause in PreemptionReason]
-        elif kind not in {why.Stated, why.EvictedBefore}:
+        elif kind not in {causes.Stated, causes.EvictedBefore}:
             values = [_sample(kind)]
-        title = "Workloads: Evicted" if kind is why.Preempted else "Workloads: QuotaReserved=False"
+        title = (
+            "Workloads: Evicted" if kind is causes.Preempted else "Workloads: QuotaReserved=False"
+        )
         for value in values:
             reason, message = kueue.text(value)
             yield title, (f"`{reason}`", message)
     for refusal in refusals:
         title = "Workloads: why a flavor is not given, in the messages of QuotaReserved=False"
         yield title, ("", kueue.refusal(refusal))
-    for kind in get_args(why.QueueBlocker):
+    for kind in get_args(causes.QueueBlocker):
         reason, message = kueue.blocker(_sample(kind))
         yield "ClusterQueues: Active", (f"`{reason}`", message)
 
@@ -171,12 +173,12 @@ def _sample(kind: Any, *given: Any) -> Any:
     """Return a value with the names of its fields in place of what differs."""
     lists: dict[str, Any] = {
         "pairs": (("TOPOLOGY", "FLAVOR"),),
-        "place": why.CapPlace("QUEUE", "", "USER", ""),
-        "hole": why.NodeFree("NODE", 4),
+        "place": causes.CapPlace("QUEUE", "", "USER", ""),
+        "hole": causes.NodeFree("NODE", 4),
         "refusals": (),
         "largest": None,
         "layers": (),
-        "excluded": why.NodesExcluded(4, resources=(("RESOURCE", 4),)),
+        "excluded": causes.NodesExcluded(4, resources=(("RESOURCE", 4),)),
     }
     values = list(given)
     for field in dataclasses.fields(kind)[len(given) :]:

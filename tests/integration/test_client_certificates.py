@@ -1,4 +1,4 @@
-"""A real API server that must show a certificate to the webhook (ADR 0087)."""
+"""A real API server that must show a certificate to the webhook (ADR 0080)."""
 
 from collections.abc import Iterator
 from pathlib import Path

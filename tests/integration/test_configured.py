@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from admission.base import names, namespaces
-from admission.gpu import bypass
+from admission.gpu import bypass_rules
 from tests.builders.jobs import make_job
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
@@ -328,7 +328,7 @@ def create_job(system: Configured, namespace: str, queue: str = "default") -> Js
 
 def is_denied(system: Configured, namespace: str) -> bool:
     """Whether a pod may not see GPUs without asking for any."""
-    shown = {"name": bypass.VISIBLE_DEVICES, "value": "all"}
+    shown = {"name": bypass_rules.VISIBLE_DEVICES, "value": "all"}
     return try_pod(system, namespace, env=[shown]) in {403, 422}
 
 

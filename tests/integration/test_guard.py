@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from admission.admin import guard, installation, webhooks
+from admission.admin import bypass_policies, installation, webhooks
 from admission.base import names
 from admission.base.clock import SystemClock
 from admission.config.derived import Settings
-from admission.gpu import bypass, resources
-from admission.gpu.bypass import Certainty
+from admission.gpu import bypass_rules, resources
+from admission.gpu.bypass_rules import Certainty
 from admission.objects import crds
 from admission.run import connection
 from tests.builders.pods import make_pod, pod_with
@@ -47,7 +47,7 @@ SENTENCES = {
     "cdi-annotation": "injects GPUs into a container",
     "device-path": "gives access to GPU devices",
     "device-mount": "selects GPUs outside of any request",
-    "node-name": bypass.NODE_TEXT,
+    "node-name": bypass_rules.NODE_TEXT,
     "hidden-devices": "hides the GPUs that the container asks for",
     "legacy-image": "shows all GPUs to some images",
     "privileged": "sees every device of the node",
@@ -151,7 +151,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     flags = [f"--audit-policy-file={policy}", f"--audit-log-path={log}"]
     with Cluster.start(api_flags=[*flags, "--audit-log-mode=blocking"]) as cluster:
         started = Guarded(cluster, log)
-        for document in guard.documents(SETTINGS, users=["outside"]):
+        for document in bypass_policies.documents(SETTINGS, users=["outside"]):
             plural = "validatingadmissionpolic"
             is_policy = document["kind"] == "ValidatingAdmissionPolicy"
             plural += "ies" if is_policy else "ybindings"
@@ -324,9 +324,11 @@ CREATED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("case", CREATED, ids=list(CREATED))
 def test_the_policies_find_in_a_new_pod_what_bypasses(guarded: Guarded, case: str) -> None:
     pod = CREATED[case]
-    found = bypass.of_pod(pod, MANAGED)
+    found = bypass_rules.of_pod(pod, MANAGED)
     sure = {one.rule for one in found if one.severity is Certainty.BYPASS}
-    maybe = {one.rule for one in found if one.severity is Certainty.SUSPICIOUS} & bypass.STRICT
+    maybe = {
+        one.rule for one in found if one.severity is Certainty.SUSPICIOUS
+    } & bypass_rules.STRICT
     told = {one.rule for one in found if one.rule in {"visible-devices", "hidden-devices"}}
 
     warned, denied = guarded.create(pod, "warn"), guarded.create(pod, "deny")
@@ -344,7 +346,7 @@ def test_a_key_that_shows_gpus_where_it_is_loaded_is_refused(guarded: Guarded, k
     path = f"/api/v1/namespaces/{guarded.spaces['deny']}/{kind}"
     other = {"metadata": {"name": f"sources-{kind}"}, "data": {"A": "YQ=="}}
     assert guarded.send("POST", path, other, "application/json").status == 201
-    for name in bypass.VARIABLES:
+    for name in bypass_rules.VARIABLES:
         holding = {"metadata": {"name": "holds"}, "data": {name: "YWxs"}}
         created = guarded.send("POST", path, holding, "application/json")
         changed = guarded.send("PATCH", f"{path}/sources-{kind}", {"data": {name: "YWxs"}})
@@ -395,7 +397,7 @@ def test_the_policies_find_in_an_update_what_surely_bypasses(guarded: Guarded, c
 
     answer = guarded.change(name, change, "unsaid", user="alice")
 
-    found = bypass.of_update(old, answer.body, MANAGED)
+    found = bypass_rules.of_update(old, answer.body, MANAGED)
     assert (answer.status, answer.rules()) == (200, {one.rule for one in found})
     assert guarded.change(name, change, "unsaid", user="outside").warnings == []
 
@@ -607,7 +609,9 @@ def test_install_puts_the_policies_in_and_takes_them_out(tmp_path: Path) -> None
             ]
 
         first, again = install(), install()
-        update = cluster.api.get(f"{POLICIES}/validatingadmissionpolicies/{guard.UPDATE_POLICY}")
+        update = cluster.api.get(
+            f"{POLICIES}/validatingadmissionpolicies/{bypass_policies.UPDATE_POLICY}"
+        )
         by_name = {one["name"]: one for one in update["spec"]["matchConditions"]}
         removed = install("--no-bypass-guard")
         left = cluster.api.get(f"{POLICIES}/validatingadmissionpolicybindings")["items"]

@@ -1,4 +1,4 @@
-"""What the API server holds itself while nothing of ours answers (ADR 0195)."""
+"""What the API server holds itself while nothing of ours answers (ADR 0084)."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from admission.admin import guard, manifests
+from admission.admin import bypass_policies, manifests
 from admission.base import names
-from admission.gpu import bypass
+from admission.gpu import bypass_rules
 from tests.controlplane import waiting
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rest import Json, Rest
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.controlplane
 
 POLICIES = "/apis/admissionregistration.k8s.io/v1"
 HOOK = f"{POLICIES}/mutatingwebhookconfigurations/gpu-admission-mutating-webhook-configuration"
-ALL = {"env": [{"name": bypass.VISIBLE_DEVICES, "value": "all"}]}
+ALL = {"env": [{"name": bypass_rules.VISIBLE_DEVICES, "value": "all"}]}
 GPU = {"resources": {"limits": {names.GPU_RESOURCE: "1"}}}
 FAIR = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 EVERYTHING = ["create", "delete", "get", "list", "patch", "update", "watch"]
@@ -271,11 +271,11 @@ def bindings(cluster: Cluster) -> dict[str, list[str]]:
     """The actions of the bindings of one policy, by name."""
     found = cluster.api.get(f"{POLICIES}/validatingadmissionpolicybindings")["items"]
     return {
-        one["metadata"]["name"].removeprefix(f"{guard.CREATE_POLICY}-"): one["spec"][
+        one["metadata"]["name"].removeprefix(f"{bypass_policies.CREATE_POLICY}-"): one["spec"][
             "validationActions"
         ]
         for one in found
-        if one["spec"]["policyName"] == guard.CREATE_POLICY
+        if one["spec"]["policyName"] == bypass_policies.CREATE_POLICY
     }
 
 
@@ -293,7 +293,7 @@ def test_a_later_install_keeps_the_mode_unless_told(tmp_path: Path) -> None:
 
         changes = system.install_as_new("--mode", "warn")
         deleted = {one["name"] for one in changes if one["effect"] == "deleted"}
-        assert f"{guard.CREATE_POLICY}-deny-with-queue" in deleted
+        assert f"{bypass_policies.CREATE_POLICY}-deny-with-queue" in deleted
         assert sorted(bindings(cluster)) == ["audit", "deny", "warn"]
 
         file = tmp_path / "config.yaml"
@@ -403,7 +403,9 @@ def test_gpu_operators_are_found_and_left_alone(tmp_path: Path) -> None:
         assert f"excluded: namespace {spaces['policy']}: ClusterPolicy cluster-policy" in told
         assert f"not excluded: namespace {spaces['tenant']}: DaemonSet nvidia-plugin" in told
         assert spaces["network"] not in told
-        policy = cluster.api.get(f"{POLICIES}/validatingadmissionpolicies/{guard.CREATE_POLICY}")
+        policy = cluster.api.get(
+            f"{POLICIES}/validatingadmissionpolicies/{bypass_policies.CREATE_POLICY}"
+        )
         (excluded,) = [
             one["expression"]
             for one in policy["spec"]["matchConditions"]

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from admission.config import gpu_configuration
-from admission.reasons import catalogue
-from admission.reasons.catalogue import Code
+from admission.reasons import next_steps
+from admission.reasons.next_steps import Code
 from tests.builders.pods import make_pod
 from tests.controlplane import build, nodes, waiting
 from tests.controlplane.cluster import Cluster
@@ -161,7 +161,7 @@ def test_the_next_step_of_every_reason_can_be_typed(
     typed = {
         " ".join(words).replace("KIND/NAME", "pod/waits")
         for code in Code
-        for words in printed.commands(catalogue.next_step(code, known))
+        for words in printed.commands(next_steps.next_step(code, known))
     }
     assert len(typed) > 5
     shell = Shell(tmp_path)

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from admission.base import names
-from admission.config.owners import OwnerKind
+from admission.config.added_owner_kinds import OwnerKind
 from admission.objects import owner_rows
 from admission.objects.owner_rows import Row
 from admission.owners import row_owner

@@ -13,7 +13,7 @@ from admission.base import conditions, names
 from admission.cli.kubectl import main
 from admission.objects import structural
 from admission.reasons import people
-from admission.reasons.catalogue import Code
+from admission.reasons.next_steps import Code
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod, template_of
 from tests.config import files

@@ -99,7 +99,7 @@ DEEDS = [
     deed("PATCH", f"{WORKLOADS}/train{DRY}", "batch-admin", body={"spec": {"active": False}}),
     deed("DELETE", f"{WORKLOADS}/train{DRY}", "batch-admin"),
     deed("PATCH", f"{WORKLOADS}/train/status{DRY}", body={"status": {}}),
-    # Who was preempted too often (ADR 0155).
+    # Who was preempted too often (ADR 0011).
     deed("PATCH", f"{WORKLOADS}/train{DRY}", "batch-admin",
          body={"metadata": {"annotations": {names.PREEMPTED_BY: None}}}),
     deed("PATCH", f"{WORKLOADS}/train/status{DRY}", body={"status": {"schedulingStats": None}}),

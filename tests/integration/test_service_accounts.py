@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from admission.admin import rbac
 from admission.base import names
-from admission.controller.watched_owners.owners import resource_of
+from admission.controller.watched_owners.owner_writes import resource_of
 from admission.controller.watched_owners.pod_groups import resources_of_gangs
 from admission.installed import cabundles
 from admission.kube import resources

@@ -17,7 +17,7 @@ from tests.repo import tree
 FOLDER: Final = tree.ROOT / "deploy" / "observability"
 RULES: Final = FOLDER / "rules.yaml"
 OF_CHART: Final = tree.ROOT / "admission/admin/templates/chart/observability"
-_HEAD: Final = "# Made by `make manifests` from rules.yaml; do not edit.\n"
+_HEAD: Final = "# Made by `make manifests` from deploy/observability/rules.yaml; do not edit.\n"
 
 
 def rules() -> dict[str, Any]:

@@ -10,7 +10,7 @@ from admission.base import names
 from admission.objects import owner_rows
 from admission.objects.owner_rows import Row
 from admission.objects.workload import Workload
-from admission.owners import integrations, ray, row_owner, slices
+from admission.owners import integrations, ray_growth, row_owner, slices
 from admission.owners.workload import PriorityClasses
 from tests.owners import samples
 
@@ -51,7 +51,7 @@ def gated(kind: str, **spec: Any) -> dict[str, Any]:
     return found
 
 
-def cluster(name: str, workers: int, generation: int = 1) -> ray.Cluster:
+def cluster(name: str, workers: int, generation: int = 1) -> ray_growth.Cluster:
     """A RayCluster of every kind's worker group."""
     group = {"replicas": workers, "template": {"spec": {"containers": []}}}
     found = {
@@ -61,16 +61,18 @@ def cluster(name: str, workers: int, generation: int = 1) -> ray.Cluster:
             "workerGroupSpecs": [{**group, "groupName": one} for one in WORKERS.values()],
         },
     }
-    return ray.cluster(msgspec.convert(found, row_owner.Document))
+    return ray_growth.cluster(msgspec.convert(found, row_owner.Document))
 
 
-def owner_of(row: Row, document: dict[str, Any], *clusters: ray.Cluster) -> ray.RayOwner:
-    found = msgspec.convert(document, ray.RayDocument)
+def owner_of(
+    row: Row, document: dict[str, Any], *clusters: ray_growth.Cluster
+) -> ray_growth.RayOwner:
+    found = msgspec.convert(document, ray_growth.RayDocument)
     found = msgspec.structs.replace(found, clusters=clusters)
-    return ray.RayOwner(row, ray.read(row, found))
+    return ray_growth.RayOwner(row, ray_growth.read(row, found))
 
 
-def workload(owner: ray.RayOwner) -> Workload:
+def workload(owner: ray_growth.RayOwner) -> Workload:
     none = PriorityClasses(workload={}, pod={})
     made = row_owner.build(owner.row, owner.view, owner.view.document, none)
     return msgspec.convert(made, Workload)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from admission.base import why
+from admission.base import causes
+from admission.base.causes import DomainsTooSmall, NodesExcluded
 from admission.base.conditions import WaitReason
-from admission.base.why import DomainsTooSmall, NodesExcluded
 from admission.reasons import domains, people
 
 HOST = "kubernetes.io/hostname"
@@ -48,8 +48,8 @@ def test_a_shortage_of_domains_is_told_with_amounts(reason: DomainsTooSmall, tol
 
 def test_who_waits_for_a_domain_is_told_so_first() -> None:
     short = DomainsTooSmall("default", "rack", 6, 8, 1)
-    reason = why.NoFlavor(
-        WaitReason.TOPOLOGY_PLACEMENT_FAILED, (why.RefusedPodSet("main", (short,)),)
+    reason = causes.NoFlavor(
+        WaitReason.TOPOLOGY_PLACEMENT_FAILED, (causes.RefusedPodSet("main", (short,)),)
     )
 
     text = people.text(reason, "gpus")
@@ -59,9 +59,9 @@ def test_who_waits_for_a_domain_is_told_so_first() -> None:
 
 
 def test_other_refusals_beside_it_are_not_left_out() -> None:
-    refusals = (DomainsTooSmall("default", "rack", 6, 8, 1), why.NoTopology("b"))
-    reason = why.NoFlavor(
-        WaitReason.TOPOLOGY_PLACEMENT_FAILED, (why.RefusedPodSet("main", refusals),)
+    refusals = (DomainsTooSmall("default", "rack", 6, 8, 1), causes.NoTopology("b"))
+    reason = causes.NoFlavor(
+        WaitReason.TOPOLOGY_PLACEMENT_FAILED, (causes.RefusedPodSet("main", refusals),)
     )
 
     assert 'Flavor "b" does not support' in people.text(reason, "gpus").message

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from admission.base.causes import Shortage
 from admission.base.names import FlavorName, PodSetName, ResourceName
-from admission.base.why import Shortage
 from admission.reasons import people
 
 GPU = "nvidia.com/gpu"

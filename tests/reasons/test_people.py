@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.base import why
+from admission.base import causes
+from admission.base.causes import LargestNode
 from admission.base.conditions import PreemptionReason, Text, WaitReason
-from admission.base.why import LargestNode
-from admission.reasons import catalogue, kueue, people, reading
-from admission.reasons.catalogue import CATALOGUE, Code
+from admission.reasons import kueue, next_steps, people, reading
+from admission.reasons.next_steps import CATALOGUE, Code
 from admission.reasons.people import Lack
 
 GPU = "nvidia.com/gpu"
@@ -172,89 +172,92 @@ def test_a_case_is_one_sentence(text: Text, code: Code, sentence: str) -> None:
     assert text == (code, sentence)
 
 
-FLAVOR_OF_NODES = (why.OtherNodes("a100"), why.UntoleratedTaint("h100", "gpu", "", "NoSchedule"))
-IN_USE = why.QuotaInUse(GPU, "a100", 5)
-PREEMPTED = why.Preempted(
+FLAVOR_OF_NODES = (
+    causes.OtherNodes("a100"),
+    causes.UntoleratedTaint("h100", "gpu", "", "NoSchedule"),
+)
+IN_USE = causes.QuotaInUse(GPU, "a100", 5)
+PREEMPTED = causes.Preempted(
     PreemptionReason.IN_COHORT_RECLAMATION, "u", "j", "/all/serving", "/all/research"
 )
 
 
-def no_flavor(reason: WaitReason, *refusals: why.Refusal) -> why.NoFlavor:
+def no_flavor(reason: WaitReason, *refusals: causes.Refusal) -> causes.NoFlavor:
     in_order = tuple(sorted(refusals, key=kueue.refusal))
-    return why.NoFlavor(reason, (why.RefusedPodSet("main", in_order),))
+    return causes.NoFlavor(reason, (causes.RefusedPodSet("main", in_order),))
 
 
 @pytest.mark.parametrize(
     ("value", "code", "sentence"),
     [
-        (why.QueueMissing("LocalQueue", "lq"), Code.LOCAL_QUEUE_NOT_FOUND,
+        (causes.QueueMissing("LocalQueue", "lq"), Code.LOCAL_QUEUE_NOT_FOUND,
          "Waits: LocalQueue lq does not exist in its namespace."),
-        (why.QueueMissing("ClusterQueue", "cq"), Code.CLUSTER_QUEUE_NOT_FOUND,
+        (causes.QueueMissing("ClusterQueue", "cq"), Code.CLUSTER_QUEUE_NOT_FOUND,
          "Waits: its LocalQueue names ClusterQueue cq, which does not exist."),
-        (why.QueueGone("LocalQueue", "lq"), Code.LOCAL_QUEUE_NOT_FOUND,
+        (causes.QueueGone("LocalQueue", "lq"), Code.LOCAL_QUEUE_NOT_FOUND,
          "Waits: LocalQueue lq is being deleted, or does not exist."),
-        (why.QueueGone("ClusterQueue", "cq"), Code.CLUSTER_QUEUE_NOT_FOUND,
+        (causes.QueueGone("ClusterQueue", "cq"), Code.CLUSTER_QUEUE_NOT_FOUND,
          "Waits: ClusterQueue cq is being deleted, or does not exist."),
-        (why.QueueInactive("LocalQueue", "lq"), Code.LOCAL_QUEUE_STOPPED,
+        (causes.QueueInactive("LocalQueue", "lq"), Code.LOCAL_QUEUE_STOPPED,
          "Waits: LocalQueue lq is stopped."),
-        (why.QueueStopped("LocalQueue", "lq"), Code.LOCAL_QUEUE_STOPPED,
+        (causes.QueueStopped("LocalQueue", "lq"), Code.LOCAL_QUEUE_STOPPED,
          "Waits: LocalQueue lq is stopped."),
-        (why.QueueInactive("ClusterQueue", "cq"), Code.CLUSTER_QUEUE_INACTIVE,
+        (causes.QueueInactive("ClusterQueue", "cq"), Code.CLUSTER_QUEUE_INACTIVE,
          "Waits: ClusterQueue cq admits nothing at present."),
-        (why.NamespaceNotServed(), Code.NAMESPACE_NOT_SELECTED,
+        (causes.NamespaceNotServed(), Code.NAMESPACE_NOT_SELECTED,
          "Waits: its ClusterQueue does not serve its namespace (namespaceSelector)."),
-        (why.NamespaceMissing("ml"), Code.MISCONFIGURED,
+        (causes.NamespaceMissing("ml"), Code.MISCONFIGURED,
          "Waits: namespace ml does not exist."),
-        (why.PodsOfOthersNotReady(), Code.WAITING_FOR_PODS_READY,
+        (causes.PodsOfOthersNotReady(), Code.WAITING_FOR_PODS_READY,
          "Waits: nothing is admitted until the pods of all admitted workloads are ready."),
-        (why.Paused(), Code.ADMISSION_PAUSED,
+        (causes.Paused(), Code.ADMISSION_PAUSED,
          "Waits: admission is paused by an administrator; it keeps its place."),
-        (why.Deactivated(), Code.DEACTIVATED,
+        (causes.Deactivated(), Code.DEACTIVATED,
          "Stopped: it is deactivated (spec.active)."),
-        (why.Deactivated(kueue.execution_time_exceeded("").message), Code.DEACTIVATED,
+        (causes.Deactivated(kueue.execution_time_exceeded("").message), Code.DEACTIVATED,
          "Stopped: it is deactivated, exceeding the maximum execution time."),
-        (why.Gated("example.com/gate"), Code.ADMISSION_GATED,
+        (causes.Gated("example.com/gate"), Code.ADMISSION_GATED,
          "Waits: held by the admission gate example.com/gate."),
-        (why.NotTried(), Code.PENDING_EVALUATION, "Waits: it has not been tried yet."),
-        (why.GatesCleared(), Code.PENDING_EVALUATION, "Waits: it has not been tried yet."),
-        (why.ReservedTwice(), Code.PENDING_EVALUATION,
+        (causes.NotTried(), Code.PENDING_EVALUATION, "Waits: it has not been tried yet."),
+        (causes.GatesCleared(), Code.PENDING_EVALUATION, "Waits: it has not been tried yet."),
+        (causes.ReservedTwice(), Code.PENDING_EVALUATION,
          "Waits again: its quota was given twice while the leader changed."),
-        (why.FailedChecks(), Code.WAITING_FOR_CHECKS,
+        (causes.FailedChecks(), Code.WAITING_FOR_CHECKS,
          "Waits: an admission check has not let it pass."),
-        (why.Overtaken(), Code.WAITING_FOR_QUOTA,
+        (causes.Overtaken(), Code.WAITING_FOR_QUOTA,
          "Waits: another workload took the quota first; it is tried again at once."),
-        (why.Overtaken(takes_victims=True), Code.WAITING_FOR_QUOTA,
+        (causes.Overtaken(takes_victims=True), Code.WAITING_FOR_QUOTA,
          "Waits: another workload took the quota first; it is tried again at once."),
-        (why.Deferred(), Code.WAITING_FOR_PREEMPTED,
+        (causes.Deferred(), Code.WAITING_FOR_PREEMPTED,
          "Waits until workloads that others preempt have stopped; then it fits."),
-        (why.PendingPreemption((why.RefusedPodSet("main", (IN_USE,)),), 1),
+        (causes.PendingPreemption((causes.RefusedPodSet("main", (IN_USE,)),), 1),
          Code.WAITING_FOR_PREEMPTED,
          "Waits until 1 workload that it preempts has stopped."),
         (PREEMPTED, Code.EVICTED,
          "Lost its quota to a workload of queue serving; why: reclamation within the cohort."),
         (no_flavor(WaitReason.WAITING_FOR_QUOTA, IN_USE),
          Code.WAITING_FOR_QUOTA, "Waits: needs 5 more a100."),
-        (no_flavor(WaitReason.EXCEEDS_MAX_QUOTA, why.QuotaTooSmall(GPU, "a100", 4, 60, 16)),
+        (no_flavor(WaitReason.EXCEEDS_MAX_QUOTA, causes.QuotaTooSmall(GPU, "a100", 4, 60, 16)),
          Code.EXCEEDS_MAX_QUOTA, "Too big: asks 64 a100, its queue can reach 16."),
         (no_flavor(WaitReason.NO_MATCHING_FLAVOR, *FLAVOR_OF_NODES),
          Code.NO_MATCHING_FLAVOR,
          ("Matches no flavor of its queue: a100 is on other nodes than the pod selects; h100 has "
          "the taint gpu:NoSchedule, which the pod does not tolerate.")),
-        (no_flavor(WaitReason.NO_MATCHING_FLAVOR, why.OtherNodes("h100"), IN_USE),
+        (no_flavor(WaitReason.NO_MATCHING_FLAVOR, causes.OtherNodes("h100"), IN_USE),
          Code.WAITING_FOR_QUOTA, "Waits: needs 5 more a100."),
-        (no_flavor(WaitReason.NO_MATCHING_FLAVOR, why.Contradicts("a", "b", "zone", "x", "y")),
+        (no_flavor(WaitReason.NO_MATCHING_FLAVOR, causes.Contradicts("a", "b", "zone", "x", "y")),
          Code.NO_MATCHING_FLAVOR,
          ("Matches no flavor of its queue: no node is in a and in b: label zone is x in one and y"
          " in the other.")),
-        (no_flavor(WaitReason.NO_MATCHING_FLAVOR, why.FlavorMissing("a100")),
+        (no_flavor(WaitReason.NO_MATCHING_FLAVOR, causes.FlavorMissing("a100")),
          Code.NO_MATCHING_FLAVOR, "Matches no flavor of its queue: a100 does not exist."),
-        (no_flavor(WaitReason.NO_MATCHING_FLAVOR, why.NotCovered("cpu")),
+        (no_flavor(WaitReason.NO_MATCHING_FLAVOR, causes.NotCovered("cpu")),
          Code.RESOURCE_NOT_COVERED,
          "Never starts as it is: its queue has no quota for cpu."),
     ],
 )  # fmt: skip
 def test_a_value_and_the_condition_that_is_written_from_it_say_the_same_sentence(
-    value: why.Why, code: Code, sentence: str
+    value: causes.Why, code: Code, sentence: str
 ) -> None:
     assert people.text(value) == (code, sentence)
     assert people.text(reading.of_condition(*kueue.text(value))) == (code, sentence)
@@ -279,12 +282,12 @@ def test_a_condition_that_means_no_value_is_shown_as_it_is(
     written: Text, code: Code, sentence: str
 ) -> None:
     value = reading.of_condition(*written)
-    assert isinstance(value, why.Stated)
+    assert isinstance(value, causes.Stated)
     assert people.text(value) == (code, sentence)
 
 
 def test_who_took_the_quota_is_left_out_where_it_is_not_known() -> None:
-    value = why.Preempted(PreemptionReason.IN_CLUSTER_QUEUE)
+    value = causes.Preempted(PreemptionReason.IN_CLUSTER_QUEUE)
     assert people.text(value).message == (
         "Lost its quota to another workload; why: prioritization in the ClusterQueue."
     )
@@ -318,24 +321,24 @@ counts = st.integers(0, 10**6)
 kueues = st.sampled_from([*WaitReason, "Preempted", "Other"])
 refusals = st.lists(
     st.one_of(
-        st.builds(why.NotCovered, dns),
-        st.builds(why.OtherNodes, dns),
-        st.builds(why.UntoleratedTaint, dns, dns, dns, st.just("NoSchedule")),
-        st.builds(why.Unsuited, dns, words),
-        st.builds(why.QuotaInUse, st.just(GPU), dns, counts),
-        st.builds(why.QuotaTooSmall, st.just(GPU), dns, counts, counts, counts),
+        st.builds(causes.NotCovered, dns),
+        st.builds(causes.OtherNodes, dns),
+        st.builds(causes.UntoleratedTaint, dns, dns, dns, st.just("NoSchedule")),
+        st.builds(causes.Unsuited, dns, words),
+        st.builds(causes.QuotaInUse, st.just(GPU), dns, counts),
+        st.builds(causes.QuotaTooSmall, st.just(GPU), dns, counts, counts, counts),
     ),
     max_size=9,
 )
 VALUES = st.one_of(
-    st.builds(why.Stated, kueues, words),
-    st.builds(why.QueueMissing, st.sampled_from(["LocalQueue", "ClusterQueue"]), dns),
-    st.builds(why.QueueInactive, st.sampled_from(["LocalQueue", "ClusterQueue"]), dns),
-    st.builds(why.Gated, dns),
-    st.builds(why.Deactivated, words),
-    st.builds(why.Misconfigured, words),
+    st.builds(causes.Stated, kueues, words),
+    st.builds(causes.QueueMissing, st.sampled_from(["LocalQueue", "ClusterQueue"]), dns),
+    st.builds(causes.QueueInactive, st.sampled_from(["LocalQueue", "ClusterQueue"]), dns),
+    st.builds(causes.Gated, dns),
+    st.builds(causes.Deactivated, words),
+    st.builds(causes.Misconfigured, words),
     st.builds(
-        lambda reason, found: why.NoFlavor(reason, (why.RefusedPodSet("m", tuple(found)),)),
+        lambda reason, found: causes.NoFlavor(reason, (causes.RefusedPodSet("m", tuple(found)),)),
         st.sampled_from(WaitReason),
         refusals,
     ),
@@ -392,7 +395,7 @@ def test_a_list_names_three_and_counts_the_rest() -> None:
 
 @pytest.mark.parametrize("code", Code)
 def test_every_code_is_in_the_catalogue_with_a_step_of_known_names(code: Code) -> None:
-    step = catalogue.next_step(code, {"queue": "cq"})
+    step = next_steps.next_step(code, {"queue": "cq"})
 
     assert "{" not in step.replace('{"spec":{"active":true}}', "")
     assert len(step) <= people.MOST
@@ -401,11 +404,11 @@ def test_every_code_is_in_the_catalogue_with_a_step_of_known_names(code: Code) -
 
 
 def test_a_step_says_what_to_fill_in_where_a_name_is_not_known() -> None:
-    assert "kubectl gpu who research" in catalogue.next_step(
+    assert "kubectl gpu who research" in next_steps.next_step(
         "WaitingForQuota", {"queue": "research"}
     )
-    assert "kubectl gpu who QUEUE" in catalogue.next_step("WaitingForQuota")
-    assert catalogue.next_step("Unheard") == ""
+    assert "kubectl gpu who QUEUE" in next_steps.next_step("WaitingForQuota")
+    assert next_steps.next_step("Unheard") == ""
 
 
 @pytest.mark.parametrize(

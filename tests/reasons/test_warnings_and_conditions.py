@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from admission.objects import cluster_queue
 from admission.reasons import people
-from admission.reasons.catalogue import Code
+from admission.reasons.next_steps import Code
 from tests.builders.pods import make_pod
 from tests.builders.queues import cluster_queue_view, flavor_view
 from tests.builders.scheduling import pod_set, waiting

@@ -2,11 +2,11 @@
 
 import re
 
-from admission.reasons import catalogue
-from admission.reasons.catalogue import CATALOGUE
+from admission.reasons import next_steps
+from admission.reasons.next_steps import CATALOGUE
 from tests.repo import tree
 
-PAGE = tree.ROOT / catalogue.GUIDE
+PAGE = tree.ROOT / next_steps.GUIDE
 
 
 def test_every_reason_has_a_heading_in_the_order_of_the_catalogue() -> None:

@@ -8,10 +8,10 @@ from admission.base import names
 from admission.config.derived import Settings
 from admission.config.gpu_configuration import GpuConfiguration, Modes, NamespaceMode
 from admission.config.kueue_configuration import Configuration, SelectorConfig
-from admission.gpu import bypass
+from admission.gpu import bypass_rules
 from admission.kube import errors, resources
 from admission.kube.api import Document
-from admission.sandbox import guard
+from admission.sandbox import bypass_stand_in
 from admission.sandbox.store import Store
 from tests.builders.pods import pod_with
 
@@ -25,12 +25,12 @@ def make_store(
     for name, choice in spaces:
         labels = {names.BYPASS_LABEL: choice} if choice else {}
         store.create(resources.NAMESPACES, {"metadata": {"name": name, "labels": labels}})
-    store.reviewers.append(guard.reviewer(store, settings or Settings()))
+    store.reviewers.append(bypass_stand_in.reviewer(store, settings or Settings()))
     return store, warnings
 
 
 def pod_that_sees(devices: str, **pod: Any) -> Document:
-    variable = {"name": bypass.VISIBLE_DEVICES, "value": devices}
+    variable = {"name": bypass_rules.VISIBLE_DEVICES, "value": devices}
     return pod_with({"env": [variable]}, **pod)
 
 

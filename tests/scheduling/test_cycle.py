@@ -8,7 +8,7 @@ import pytest
 from admission.base.conditions import WaitReason
 from admission.base.names import CohortName, FlavorName, ResourceName
 from admission.reasons import kueue, people
-from admission.reasons.catalogue import Code
+from admission.reasons.next_steps import Code
 from admission.scheduling.model import ClusterQueue, Cohort
 from tests.builders.scheduling import (
     ANY,

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from admission.base.causes import NoFlavor, NoPlace, Overtaken
 from admission.base.names import (
     ClusterQueueName,
     FlavorName,
@@ -15,7 +16,6 @@ from admission.base.names import (
     WorkloadKey,
 )
 from admission.base.selectors import Requirement
-from admission.base.why import NoFlavor, NoPlace, Overtaken
 from admission.scheduling import model
 from admission.scheduling.decisions import CycleResult, Wait
 from admission.scheduling.model import Enforcement, NodeTerm, PodNeeds, Spread

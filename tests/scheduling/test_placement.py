@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from admission.base.causes import Refusal
 from admission.base.names import FlavorName, PodSetName
 from admission.base.selectors import Requirement
-from admission.base.why import Refusal
 from admission.reasons import kueue
 from admission.scheduling import flavors, tolerations
 from admission.scheduling.model import PodSet, ResourceFlavor, Taint, Toleration

@@ -5,8 +5,8 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
+from admission.base.causes import NotTried
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
-from admission.base.why import NotTried
 from admission.scheduling.decisions import Requeue, Wait
 from admission.scheduling.model import QueueingStrategy
 from admission.scheduling.pending import Pending, PendingQueue

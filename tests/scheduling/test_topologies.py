@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from admission.base.causes import Overtaken
 from admission.base.names import (
     ClusterQueueName,
     FlavorName,
@@ -16,7 +17,6 @@ from admission.base.names import (
     WorkloadKey,
 )
 from admission.base.selectors import Requirement
-from admission.base.why import Overtaken
 from admission.reasons import kueue
 from admission.scheduling import model
 from admission.scheduling.decisions import CycleResult, Wait

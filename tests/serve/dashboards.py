@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from admission.base.causes import Stated
 from admission.base.names import (
     ClusterQueueName,
     CohortName,
@@ -18,7 +19,6 @@ from admission.base.names import (
     Uid,
     WorkloadKey,
 )
-from admission.base.why import Stated
 from admission.gpu import catalogue
 from admission.gpu.capacity import NodeCapacity
 from admission.gpu.inventory import GpuNode, GpuPod, NodeStock

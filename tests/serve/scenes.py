@@ -1,5 +1,6 @@
 """Dashboards as they are looked at: nothing, a small cluster, a large one, and hostile names."""
 
+from admission.base.causes import NoFlavor, QuotaInUse, RefusedPodSet, Shortage
 from admission.base.conditions import WaitReason
 from admission.base.names import (
     ClusterQueueName,
@@ -8,7 +9,6 @@ from admission.base.names import (
     PodSetName,
     WorkloadKey,
 )
-from admission.base.why import NoFlavor, QuotaInUse, RefusedPodSet, Shortage
 from admission.gpu.inventory import GpuNode
 from admission.scheduling.decisions import Wait
 from admission.scheduling.model import Workload

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from admission.admin import guard, holding, manifests, protection, rbac, scope, webhooks
+from admission.admin import bypass_policies, holding, manifests, protection, rbac, scope, webhooks
 from admission.admin.doctor import picture as pictures
 from admission.admin.doctor.findings import DoctorFinding, error, warning
 from admission.admin.doctor.picture import OURS, Picture, name_of
@@ -481,7 +481,7 @@ def _subjects(binding: Document) -> set[tuple[str, str, str]]:
 def policies(picture: Picture) -> Iterator[DoctorFinding]:
     """The policies in the API server that guard quota are all there, and in force."""
     expected = [*protection.documents(picture.settings), *scope.documents(picture.settings)]
-    guards = guard.documents(picture.settings)
+    guards = bypass_policies.documents(picture.settings)
     present = {policy["metadata"]["name"] for policy in picture.of(resources.VALIDATING_POLICIES)}
     if any(guard["metadata"]["name"] in present for guard in guards):
         expected += guards  # else: install --no-bypass-guard

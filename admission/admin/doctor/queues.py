@@ -13,7 +13,7 @@ from admission.kube import resources
 from admission.objects import queue_status, values, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import Workload
-from admission.reasons import catalogue, people, placing, reading
+from admission.reasons import next_steps, people, placing, reading
 
 _PATIENCE_SECONDS: Final = 300.0
 
@@ -92,7 +92,7 @@ def inactive(picture: Picture) -> Iterator[DoctorFinding]:
         if active is not None and active.status == "False" and not _missing(picture, queue):
             why = people.cluster_queue(Text(active.reason, active.message))
             text = f"it {why.message[:1].lower()}{why.message[1:].rstrip('.')}"
-            mend = catalogue.next_step(why.reason, {"queue": name})
+            mend = next_steps.next_step(why.reason, {"queue": name})
             yield error("ClusterQueue", name, text, mend or f"kubectl gpu why clusterqueue/{name}")
     for local in picture.local_queues:
         place = f"{local.metadata.namespace}/{local.metadata.name}"
@@ -180,7 +180,7 @@ def _of_idle(queue: str, oldest: Workload, count: int) -> DoctorFinding:
         f"{count} Workload(s) wait, and none has quota; {namespace}/{name} has waited longest: "
         f"{why.message.rstrip('.')}"
     )
-    mend = catalogue.next_step(why.reason, fields) or "wait"
+    mend = next_steps.next_step(why.reason, fields) or "wait"
     return warning("ClusterQueue", queue, text, mend)
 
 

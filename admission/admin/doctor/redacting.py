@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from admission.base import names
-from admission.gpu import bypass
+from admission.gpu import bypass_rules
 
 REDACTED: Final = "REDACTED"
 
@@ -107,7 +107,7 @@ def _variable(variable: Any) -> Any:
     if (
         not isinstance(variable, Mapping)
         or "value" not in variable
-        or variable.get("name") in bypass.VARIABLES
+        or variable.get("name") in bypass_rules.VARIABLES
     ):
         return variable
     return {**variable, "value": REDACTED}

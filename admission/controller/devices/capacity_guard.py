@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeVar
 
 from admission.base import amount, names, quantity
+from admission.base.causes import NOT_ELSEWHERE, Elsewhere
 from admission.base.names import ClusterQueueName, CohortName, FlavorResource
 from admission.base.tables import Table
-from admission.base.why import NOT_ELSEWHERE, Elsewhere
 from admission.controller.devices.capacity import Amounts, CapacityByFlavor, GpuCapacity, is_gpu
 from admission.gpu import resources
 from admission.objects.cluster_queue import ClusterQueue

@@ -5,11 +5,11 @@ It decides nothing: quota is given however the nodes are, and nodes may come. It
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from admission.base import why
+from admission.base import causes
+from admission.base.causes import LargestNode
 from admission.base.conditions import Text, WaitReason
 from admission.base.errors import InvalidValueError
 from admission.base.names import FlavorName
-from admission.base.why import LargestNode
 from admission.controller.devices.capacity import is_gpu
 from admission.controller.devices.node_inventory import NodeInventory
 from admission.objects import pods
@@ -69,7 +69,7 @@ class Fitting:
 
     def of_admitted(
         self, workload: Workload
-    ) -> why.BeyondNodes | why.NoNodeFree | why.NodeAwaited | None:
+    ) -> causes.BeyondNodes | causes.NoNodeFree | causes.NodeAwaited | None:
         """Return why no node takes a pod of an admitted Workload; None where one may.
 
         How large nodes are that an autoscaler adds is not known.
@@ -84,14 +84,14 @@ class Fitting:
         deciding = _deciding(assignment.flavors or {} for assignment in assigned)
         awaited = next(filter(self._places.grows, deciding), None)
         if awaited is not None:
-            return why.NodeAwaited(awaited)
+            return causes.NodeAwaited(awaited)
         for pod_set in pod_sets:
             for flavor in flavors.get(pod_set.name, ()):  # it runs on nodes of all of them
                 beyond = self._beyond(pod_set, (flavor,))
                 if beyond:
-                    return why.BeyondNodes(tuple(beyond))
+                    return causes.BeyondNodes(tuple(beyond))
         for flavor in filter(self._places.may_grow, deciding):
-            return why.NodeAwaited(flavor)
+            return causes.NodeAwaited(flavor)
         lacking = [
             self._lacks_hole(pod_set, flavors.get(pod_set.name, ())) for pod_set in pod_sets
         ]
@@ -111,13 +111,13 @@ class Fitting:
                 return nodes
         return []
 
-    def _lacks_hole(self, pod_set: PodSet, flavors: Iterable[str]) -> why.NoNodeFree | None:
+    def _lacks_hole(self, pod_set: PodSet, flavors: Iterable[str]) -> causes.NoNodeFree | None:
         """Return that no node has as much free as a pod asks for; None where one has."""
         for resource, asks in _asks(pod_set).items():
             for flavor in flavors:
                 hole = self._inventory.largest_hole(flavor, resource)
                 if hole is not None and hole < asks:
-                    return why.NoNodeFree(resource, flavor, asks)
+                    return causes.NoNodeFree(resource, flavor, asks)
         return None
 
 
@@ -155,15 +155,21 @@ def _possible(wait: Wait, pod_set: PodSet, queue: ClusterQueue) -> Iterator[str]
 def _tried(wait: Wait) -> frozenset[str]:
     """Return the flavors that were refused or short when the Workload was tried the last time."""
     reason = wait.why
-    if not isinstance(reason, why.NoFlavor | why.PendingPreemption):
+    if not isinstance(reason, causes.NoFlavor | causes.PendingPreemption):
         return frozenset()
     flavors: set[str] = set()
     for _, refusals in reason.pod_sets:
         for refusal in refusals:
-            if isinstance(refusal, why.NoPlace):
+            if isinstance(refusal, causes.NoPlace):
                 flavors.update(refusal.flavors)
             elif not isinstance(
-                refusal, (why.NotCovered, why.CapReached, why.ExceedsCap, *why.OF_DOMAINS)
+                refusal,
+                (
+                    causes.NotCovered,
+                    causes.CapReached,
+                    causes.ExceedsCap,
+                    *causes.OF_DOMAINS,
+                ),
             ):
                 flavors.add(refusal.flavor)
     return frozenset(flavors)

@@ -9,10 +9,10 @@ from datetime import datetime
 from typing import Final
 
 from admission.base import clock, conditions, metrics, names
+from admission.base.causes import Overtaken
 from admission.base.conditions import PodsReadyReason
 from admission.base.metrics import ByQueue
 from admission.base.names import WorkloadKey
-from admission.base.why import Overtaken
 from admission.controller.queues.queue_counts import QueueCounts
 from admission.controller.workloads import times
 from admission.objects import views

@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
+from admission.base.causes import MemberCounts
 from admission.base.names import LocalQueueKey, WorkloadKey
-from admission.base.why import MemberCounts
 from admission.config.kueue_configuration import WaitForPodsReady
 from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.workloads.following import PrioritySync

@@ -1,7 +1,7 @@
 """Limits how many running pods and Jobs are stopped in a short time.
 
 Whatever makes the controller want to stop much of what runs at once, a mistake of people or of
-this program, there is time to look and to prevent it (ADR 0121).
+this program, there is time to look and to prevent it (ADR 0096).
 """
 
 from datetime import datetime

@@ -4,7 +4,7 @@ The review suspends a Job without a queue that names a Job as its controller, an
 owner reference is only a claim: here it is compared with the Job that exists. Without such an
 ancestor the Job is let go. Source: kueue pkg/controller/jobframework/reconciler.go
 (FindAncestorJobManagedByKueue, shouldSuspendChildJob). Differs: a child with a queue of its own
-goes through that queue, and what was suspended here is started again (ADR 0100).
+goes through that queue, and what was suspended here is started again (ADR 0040).
 """
 
 from collections.abc import Callable, Iterable

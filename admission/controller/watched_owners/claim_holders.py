@@ -1,4 +1,4 @@
-"""Pods that hold GPUs by ResourceClaims and are charged to no queue (ADR 0211).
+"""Pods that hold GPUs by ResourceClaims and are charged to no queue (ADR 0057).
 
 A pod is let go when its claims are for other devices, and is not watched after that. What it gets
 in the end is in the allocation of its claims, whatever became of them meanwhile. So each pod for

@@ -12,7 +12,7 @@ from admission.base.events import Events
 from admission.base.names import WorkloadKey
 from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.watched_owners.index import Subject
-from admission.controller.watched_owners.owners import Decide, Owners
+from admission.controller.watched_owners.owner_writes import Decide, Owners
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing.api_requests import ApiRequest

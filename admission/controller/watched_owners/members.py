@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from admission.base import clock, names
+from admission.base.causes import MemberCounts
 from admission.base.clock import Clock
 from admission.base.names import WorkloadKey
-from admission.base.why import MemberCounts
 from admission.objects import views
 from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner

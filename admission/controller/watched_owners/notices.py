@@ -1,4 +1,4 @@
-"""The notice before preemption: until when preempted Workloads may run on (ADR 0156).
+"""The notice before preemption: until when preempted Workloads may run on (ADR 0132).
 
 The end is derived from the eviction and from what the queues say now, so that it is the same for
 every leader.

@@ -1,4 +1,4 @@
-"""Pods that run and that their owner has left: each has a Workload of its own (ADR 0226).
+"""Pods that run and that their owner has left: each has a Workload of its own (ADR 0116).
 
 A deletion with ``--cascade=orphan`` leaves pods that nothing controls. They hold what their owner
 was admitted with, so they keep its priority, its queue and the time since which it ran, and can be

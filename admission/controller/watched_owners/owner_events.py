@@ -137,7 +137,7 @@ def started(workload: Workload) -> Iterator[Event]:
 def says_it_waits(owner: views.Object) -> bool:
     """Return whether an owner waits for all that people can see there.
 
-    A pod has a condition that says so, unless it is released at once (ADR 0221).
+    A pod has a condition that says so, unless it is released at once (ADR 0067).
     """
     return not isinstance(owner, views.Pod) or pod_owner.admitted_condition(owner) is not None
 

@@ -21,7 +21,7 @@ from admission.controller.seeing.informers import Informer
 from admission.controller.seeing.object_cache import ObjectCache, version
 from admission.controller.watched_owners import pods_in_doubt, requests, stuck
 from admission.controller.watched_owners.index import OwnerIndex, Subject
-from admission.controller.watched_owners.owners import Decide, Owners
+from admission.controller.watched_owners.owner_writes import Decide, Owners
 from admission.controller.watched_owners.pod_endings import PodEndings
 from admission.controller.watched_owners.serving_groups import ServingGroups
 from admission.controller.workloads import checks, evictions

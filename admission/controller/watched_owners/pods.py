@@ -23,7 +23,7 @@ from admission.controller.seeing.object_cache import version
 from admission.controller.watched_owners import orphans, pods_in_doubt, requests, stuck
 from admission.controller.watched_owners.held import HeldOwners
 from admission.controller.watched_owners.index import Subject
-from admission.controller.watched_owners.owners import Decide, Owners
+from admission.controller.watched_owners.owner_writes import Decide, Owners
 from admission.controller.watched_owners.pod_endings import PodEndings
 from admission.controller.watched_owners.pod_groups import PodGroups
 from admission.controller.watched_owners.predecessors import Predecessors

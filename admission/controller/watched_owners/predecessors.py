@@ -1,7 +1,7 @@
 """Deleted pods that others replace, and the preemptions that are remembered of them.
 
 The Workload of a single pod goes with the pod. Its past preemptions are taken over by the
-Workload of a pod that its controller makes instead (ADR 0155).
+Workload of a pod that its controller makes instead (ADR 0011).
 """
 
 from collections.abc import Callable, Iterator

@@ -1,6 +1,6 @@
 """The part that only RayJobs and RayServices need: pod counts from their RayClusters.
 
-See ADR 0170.
+See ADR 0157.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,9 +20,9 @@ from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing.work_queue import WorkQueue
 from admission.objects import views
-from admission.owners import ray, row_owner
+from admission.owners import ray_growth, row_owner
 from admission.owners.framework import Integration
-from admission.owners.ray import Cluster, RayDocument
+from admission.owners.ray_growth import Cluster, RayDocument
 from admission.owners.row_owner import Held
 
 
@@ -57,7 +57,7 @@ class RayOwners(HeldOwners[Held, RayDocument]):
             queue,
         )
         informer = Informer("RayCluster", self._see_cluster, self._lose_cluster)
-        self.informers = {**self.informers, ray.CLUSTERS[self._kind.name]: informer}
+        self.informers = {**self.informers, ray_growth.CLUSTERS[self._kind.name]: informer}
 
     def _view(self, document: RayDocument | Held) -> Held:
         """Return an owner with the RayClusters that it controls."""
@@ -70,7 +70,7 @@ class RayOwners(HeldOwners[Held, RayDocument]):
         return self._as_held(msgspec.structs.replace(document, clusters=clusters))
 
     def _see_cluster(self, document: row_owner.Document) -> None:
-        cluster, uid = ray.cluster(document), document.metadata.uid
+        cluster, uid = ray_growth.cluster(document), document.metadata.uid
         before = self._clusters.get(uid)
         if not self._clusters.put(uid, cluster):
             return

@@ -1,7 +1,7 @@
 """Rolling updates of Deployments: the quota of earlier pods, and the pods that take it over.
 
 A pod that has ended leaves its quota to the pod that its Deployment makes instead: where the
-earlier pod goes first, nobody else gets it meanwhile (ADR 0141). Where the later pod comes first,
+earlier pod goes first, nobody else gets it meanwhile (ADR 0139). Where the later pod comes first,
 it says on the pod that the previous revision holds the quota.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from admission.base.clock import Clock
 from admission.base.names import WorkloadKey
 from admission.controller.seeing.informers import Informer
-from admission.controller.watched_owners.owners import resource_of
+from admission.controller.watched_owners.owner_writes import resource_of
 from admission.kube.resources import Resource
 from admission.objects import views
 from admission.owners import deployment, serving

@@ -2,7 +2,7 @@
 
 Most are charged by the reservation of their Workload. A pod is charged on its own while no
 reservation stands for it: its Workload was deleted or has ended, its Job is gone, or more pods of
-the Job run than were admitted because old ones are still ending (ADR 0123).
+the Job run than were admitted because old ones are still ending (ADR 0116).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -9,7 +9,7 @@ from admission.base import names
 from admission.base.conditions import Text
 from admission.base.names import WorkloadKey
 from admission.controller.seeing.informers import Informer
-from admission.controller.watched_owners.owners import resource_of
+from admission.controller.watched_owners.owner_writes import resource_of
 from admission.kube.resources import Resource
 from admission.objects import views
 from admission.objects.workload import Workload

@@ -1,6 +1,6 @@
 """The part that only SparkApplications need: gated pods, started within the admission.
 
-See ADR 0150.
+See ADR 0149.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +17,7 @@ from admission.base.names import WorkloadKey
 from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.watched_owners.held import HeldOwners
 from admission.controller.watched_owners.index import Subject
-from admission.controller.watched_owners.owners import Decide
+from admission.controller.watched_owners.owner_writes import Decide
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing.api_requests import ApiRequest

@@ -21,7 +21,7 @@ from admission.controller.seeing.informers import Informer
 from admission.controller.seeing.object_cache import version
 from admission.controller.watched_owners.held import HeldOwners
 from admission.controller.watched_owners.index import Subject
-from admission.controller.watched_owners.owners import Decide
+from admission.controller.watched_owners.owner_writes import Decide
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing.api_requests import ApiRequest, WritePurpose

@@ -1,4 +1,4 @@
-"""Pods that the API server held, as no review saw them (ADR 0195).
+"""Pods that the API server held, as no review saw them (ADR 0084).
 
 What a review writes on a pod for later is written when the controller first sees it: its role and
 its PodGroup. What only a review can do is not done, and the pod says so.

@@ -1,7 +1,7 @@
 """Reservations that this process did not decide, and which program wrote them.
 
 Those of other programs stand. One of this program is the late write of a former leader, which
-may have given away the same quota (ADR 0099). The API server records who wrote which field.
+may have given away the same quota (ADR 0003). The API server records who wrote which field.
 """
 
 from collections.abc import Mapping

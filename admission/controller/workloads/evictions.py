@@ -11,9 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from admission.base import clock, conditions, events, names
+from admission.base.causes import EvictedBefore
 from admission.base.conditions import EvictionReason, Text
 from admission.base.events import Event
-from admission.base.why import EvictedBefore
 from admission.controller.workloads import checks, times
 from admission.controller.writing import api_requests
 from admission.objects import condition_list, past_preemptions, views

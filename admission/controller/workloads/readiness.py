@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from admission.base import clock, conditions, events, quantity
+from admission.base.causes import MemberCounts
 from admission.base.conditions import PodsReadyReason
 from admission.base.errors import InvalidValueError
 from admission.base.events import Event
-from admission.base.why import MemberCounts
 from admission.config.kueue_configuration import RequeuingStrategy, WaitForPodsReady
 from admission.controller.workloads import evictions, rules
 from admission.controller.workloads.rules import WorkloadChange, WorkloadContext

@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from admission.base import conditions, events
+from admission.base.causes import MemberCounts
 from admission.base.conditions import Text
 from admission.base.events import Event
-from admission.base.why import MemberCounts
 from admission.config.kueue_configuration import Configuration, WaitForPodsReady
 from admission.controller.writing.api_requests import WritePurpose
 from admission.objects import condition_list

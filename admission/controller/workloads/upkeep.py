@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Final
 
 from admission.base import clock, conditions, durations, events, names
+from admission.base.causes import Deactivated, GatesCleared, QueueGone, QueueStopped
 from admission.base.conditions import EvictionReason, Text, WaitReason
-from admission.base.why import Deactivated, GatesCleared, QueueGone, QueueStopped
 from admission.controller.workloads import checks, evictions, readiness, retention, times
 from admission.controller.workloads.checks import CheckStateName
 from admission.controller.workloads.rules import (

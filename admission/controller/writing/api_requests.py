@@ -283,7 +283,7 @@ def set_workload_status(
     """Return the status change of exactly the version of the Workload that was decided on.
 
     Where every member that the status has is given anew, it is replaced, which costs the API
-    server less than a patch (ADR 0071).
+    server less than a patch (ADR 0003).
 
     Args:
         workload: as it was decided on.

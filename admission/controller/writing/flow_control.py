@@ -100,7 +100,7 @@ _LONGEST_HOLD_SECONDS: Final = 1.0
 """So long at most the next cycle waits for open decisions to be written."""
 _GATHERING_SECONDS: Final = 0.01
 """From one turn to the next while nothing can be decided: a turn costs much the same for one
-message and for many (ADR 0070)."""
+message and for many (ADR 0066)."""
 
 _ROOM_SECONDS: Final = 1.0
 """After as much was sent as may be, until queue statuses follow each change again."""
@@ -559,7 +559,7 @@ class FlowControl:
     def most_decisions(self) -> int:
         """How many decisions may be open now, one at least.
 
-        Fewer while answers are slow and quota is being taken back (ADR 0074): what is decided
+        Fewer while answers are slow and quota is being taken back (ADR 0066): what is decided
         then is old by the time it is written, and costs an eviction and a second reservation.
         """
         disturbed = self._clock.monotonic() - self._evicted_at < _DISTURBED_SECONDS
@@ -765,7 +765,7 @@ class EventPace:
 class RepeatedEvents(Events):
     """Pass on events while there is room for them; leave out and count further ones.
 
-    They say again what a condition says (ADR 0176).
+    They say again what a condition says (ADR 0067).
     """
 
     def __init__(self, events: Events, clock: Clock) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import yaml
 
 from admission.base import names, namespaces
-from admission.gpu import bypass
+from admission.gpu import bypass_rules
 from admission.kube.api import Document
 
 
@@ -100,7 +100,7 @@ PODS: Final = (
     ),
     DemoPod(
         namespace="serving", name="sneaky-0", at_seconds=3.9, gpus=0, run_seconds=1.0,
-        env=((bypass.VISIBLE_DEVICES, "all"),),
+        env=((bypass_rules.VISIBLE_DEVICES, "all"),),
         about="asks for no GPU and shows itself all of them: a way around quota",
     ),
     DemoPod(

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
+from admission.base.causes import NoPlace, TopologyRefusal
 from admission.base.names import ClusterQueueName, FlavorName, PodSetName, WorkloadKey
-from admission.base.why import NoPlace, TopologyRefusal
 from admission.scheduling.model import (
     Enforcement,
     PodDomains,

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from admission.base.causes import NoPlace
 from admission.base.names import PodSetName, WorkloadKey
 from admission.base.selectors import Labels
 from admission.base.tables import Table
-from admission.base.why import NoPlace
 from admission.scheduling.places import predicate
 from admission.scheduling.places.lacking import Lacking
 from admission.scheduling.places.model import (

@@ -3,8 +3,8 @@
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from admission.base.causes import NodeFree
 from admission.base.selectors import Labels
-from admission.base.why import NodeFree
 from admission.scheduling.places import predicate
 from admission.scheduling.places.model import HOSTNAME, Amounts, Node, PodShape
 

@@ -149,7 +149,7 @@ def in_order(
     By `order_key`; but two candidates of one ClusterQueue with usage-based admission are first
     compared by the past usage of their LocalQueues, the higher one first. As that holds for
     candidates of the same ClusterQueue only, each ClusterQueue is sorted, and of all the first
-    ones the lowest by `order_key` comes next (ADR 0078).
+    ones the lowest by `order_key` comes next (ADR 0058).
     """
     by_usage: dict[ClusterQueueName, list[ReservingWorkload]] = {}
     rest: list[ReservingWorkload] = []

@@ -6,7 +6,7 @@ an end whatever the policies are. What is past is a value of each workload
 
 While both wait, the one that was preempted is decided after the one for which it had to leave.
 
-Differs: ADR 0011, ADR 0076, ADR 0155; Kueue has no such bound, and an order of this kind only as
+Differs: ADR 0011, ADR 0011, ADR 0011; Kueue has no such bound, and an order of this kind only as
 alpha.
 """
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+from admission.base.causes import NodesExcluded, SlicesNotWhole, TopologyRefusal
 from admission.base.names import FlavorName, PodSetName
-from admission.base.why import NodesExcluded, SlicesNotWhole, TopologyRefusal
 from admission.scheduling.model import PodDomains, ResourceFlavor
 from admission.scheduling.places import predicate
 from admission.scheduling.places.ledger import NodeLedger, each

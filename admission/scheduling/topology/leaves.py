@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from admission.base.causes import NodesExcluded
 from admission.base.selectors import Labels
-from admission.base.why import NodesExcluded
 from admission.scheduling.places import predicate
 from admission.scheduling.places.model import HOSTNAME, PODS, Amounts, Node, PodShape
 from admission.scheduling.places.predicate import NodeRefusal

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from admission.base.causes import TopologyRefusal
 from admission.base.names import PodSetName
-from admission.base.why import TopologyRefusal
 from admission.scheduling.places.model import PODS, PodShape, Want
 from admission.scheduling.topology import leaves, search
 from admission.scheduling.topology.leaves import Leaf

@@ -6,7 +6,7 @@ Source: kueue pkg/cache/scheduler/tas_flavor_snapshot.go (replacement of a node)
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from admission.base.why import StaleDomain, TopologyRefusal
+from admission.base.causes import StaleDomain, TopologyRefusal
 from admission.scheduling.topology import search
 from admission.scheduling.topology.request import TopologyRequest
 from admission.scheduling.topology.search import (

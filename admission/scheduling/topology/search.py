@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from admission.base.why import (
+from admission.base.causes import (
     DomainsTooSmall,
     LayerFit,
     LayerNotBelow,

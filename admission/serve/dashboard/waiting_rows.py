@@ -11,12 +11,12 @@ from admission.base import clock, conditions, durations
 from admission.base.conditions import Text
 from admission.base.names import ClusterQueueName, ResourceName, WorkloadKey
 from admission.objects.workload import Workload
-from admission.reasons import catalogue, people, reading
+from admission.reasons import next_steps, people, reading
 from admission.scheduling.decisions import Wait
 from admission.scheduling.pending import Pending, PendingSnapshot
 from admission.serve.dashboard import words
 
-_NEVER: Final = catalogue.NEVER_STARTS
+_NEVER: Final = next_steps.NEVER_STARTS
 _HOLDERS: Final = 3
 _HEAD: Final = "Waits: "
 _NOT_TRIED: Final = "Not tried yet."

@@ -14,7 +14,7 @@ from admission.admin.doctor import picture as pictures
 from admission.admin.doctor.findings import Severity
 from admission.admin.doctor.picture import Overload, Trial
 from admission.base import names
-from admission.base.why import ChecksInactive
+from admission.base.causes import ChecksInactive
 from admission.config.derived import Settings
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.installed.cabundles import MUTATING_NAME, VALIDATING_NAME

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final, Generic
 
 from admission.base import conditions, events, patches
+from admission.base.causes import MemberCounts
 from admission.base.clock import Clock
 from admission.base.conditions import PodsReadyReason, Text
 from admission.base.events import Event, Events
@@ -17,7 +18,6 @@ from admission.base.names import (
     PRIORITY_CLASS_LABEL,
     WorkloadKey,
 )
-from admission.base.why import MemberCounts
 from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.seeing.informers import Informer
 from admission.controller.watched_owners import owner_events, requests, stuck

@@ -1,9 +1,10 @@
 """Policies in the API server against pods that reach GPUs without asking for them.
 
-The policies are the template ``guard``; their rules are those of ``admission.gpu.bypass``, in CEL.
-What happens is the namespace's choice, by its label ``gpu-admission.dev/bypass``: ``deny``,
-``deny-strict``, ``warn`` or ``audit``. Where it says nothing, the settings say it, for namespaces
-with a LocalQueue and for those without. So the bindings follow from the settings.
+The policies are the template ``bypass-policies``; their rules are those of
+``admission.gpu.bypass_rules``, in CEL. What happens is the namespace's choice, by its label
+``gpu-admission.dev/bypass``: ``deny``, ``deny-strict``, ``warn`` or ``audit``. Where it says
+nothing, the settings say it, for namespaces with a LocalQueue and for those without. So the
+bindings follow from the settings.
 """
 
 import itertools
@@ -27,7 +28,7 @@ from admission.base.namespaces import (
 )
 from admission.config.derived import Settings
 from admission.config.gpu_configuration import Modes, NamespaceMode
-from admission.gpu import bypass, resources
+from admission.gpu import bypass_rules, resources
 from admission.owners import integrations
 
 CREATE_POLICY: Final = "gpu-admission-bypass-create"
@@ -105,23 +106,23 @@ def documents(settings: Settings, users: Iterable[str] = ()) -> list[Document]:
     account = f"system:serviceaccount:{settings.namespace}:{rbac.CONTROLLER_ACCOUNT}"
     makers = integrations.kinds_of(settings).makers
     policies = rendering.documents(
-        "guard",
+        "bypass-policies",
         **admission_policies.choice_of(settings.managed_namespaces),
         trusted=listed(sorted({account, *users})),
         pod_makers=listed(makers),
         managed=webhooks.names_managed("r", managed),
         asks_by_class=webhooks.asks_by_class(managed),
-        variables=listed(bypass.VARIABLES),
-        all_variables=f"{', '.join(bypass.VARIABLES[:-1])} and {bypass.VARIABLES[-1]}",
-        shows_nothing=listed(bypass.SHOWS_NOTHING),
-        device_paths=quote(_any_path(bypass.DEVICE_PATHS, "")),
+        variables=listed(bypass_rules.VARIABLES),
+        all_variables=f"{', '.join(bypass_rules.VARIABLES[:-1])} and {bypass_rules.VARIABLES[-1]}",
+        shows_nothing=listed(bypass_rules.SHOWS_NOTHING),
+        device_paths=quote(_any_path(bypass_rules.DEVICE_PATHS, "")),
         device_directories=quote(_directories()),
-        device_mounts=bypass.DEVICE_MOUNTS,
+        device_mounts=bypass_rules.DEVICE_MOUNTS,
         selections=quote(f"(?s){_selections()}"),
-        ask=bypass.ASK,
-        remove=bypass.REMOVE,
-        node_text=bypass.NODE_TEXT,
-        resize_text=bypass.RESIZE_TEXT,
+        ask=bypass_rules.ASK,
+        remove=bypass_rules.REMOVE,
+        node_text=bypass_rules.NODE_TEXT,
+        resize_text=bypass_rules.RESIZE_TEXT,
     )
     modes = settings.gpu.effective_modes
     return [
@@ -174,7 +175,7 @@ def _bindings(policy: str, modes: Modes) -> Iterable[Document]:
 
 def _binding(policy: str, suffix: str, actions: Sequence[str], selector: Document) -> Document:
     (binding,) = rendering.documents(
-        "guard-binding",
+        "bypass-policies-binding",
         name=f"{policy}{suffix}",
         policy=policy,
         actions=list(actions),
@@ -212,11 +213,11 @@ def chosen(
 
 def _directories() -> str:
     """Return a regular expression for directories of devices, what is in them, and above them."""
-    inside = _any_path(bypass.DEVICE_DIRECTORIES, "(/|$)")
+    inside = _any_path(bypass_rules.DEVICE_DIRECTORIES, "(/|$)")
     above = sorted(
         {
             str(parent)
-            for directory in bypass.DEVICE_DIRECTORIES
+            for directory in bypass_rules.DEVICE_DIRECTORIES
             for parent in PurePosixPath(directory).parents
             if parent.name
         }
@@ -238,6 +239,6 @@ def _selections() -> str:
 
     Where ``..`` leads is not followed: a path with it that names the directory is one.
     """
-    name = re.escape(PurePosixPath(bypass.DEVICE_MOUNTS).name)
+    name = re.escape(PurePosixPath(bypass_rules.DEVICE_MOUNTS).name)
     above = (rf"(^|/)\.\./(.*/)?{name}(/|$)", rf"(^|/){name}/(.*/)?\.\.(/|$)")
-    return "|".join((_any_path((bypass.DEVICE_MOUNTS,), "(/|$)"), *above))
+    return "|".join((_any_path((bypass_rules.DEVICE_MOUNTS,), "(/|$)"), *above))

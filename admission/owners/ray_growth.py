@@ -1,8 +1,10 @@
-"""RayJobs and RayServices: while one that may grow runs, RayClusters say how many pods it has.
+"""RayJobs and RayServices that may grow: while one runs, RayClusters say how many pods it has.
+
+All else about Ray is rows of `admission/objects/owner_rows.py`, which `row_owner.py` carries out.
 
 KubeRay makes RayClusters of one, and Ray's autoscaler changes the number of workers there: never
 in the owner. A RayService has a second RayCluster while it is upgraded, whose pods are more pods
-of the same pod sets. See ADR 0170.
+of the same pod sets. See ADR 0157.
 Source: kueue pkg/controller/jobs/raycluster/common.go (UpdatePodSets), rayjob and rayservice;
 kuberay ray-operator/controllers/ray (rayjob_controller.go, rayservice_controller.go).
 Differs: Kueue counts only the RayCluster that serves, and only with the autoscaler on.

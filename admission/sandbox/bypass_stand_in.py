@@ -1,19 +1,19 @@
-"""The bypass guard where there is no CEL: the embedded store asks the same rules in Python.
+"""The bypass policies where there is no CEL: the embedded store asks the same rules in Python.
 
-Only the creation of pods is judged, as the policy `guard.CREATE_POLICY` does in an API server.
+Only the creation of pods is judged, as `bypass_policies.CREATE_POLICY` does in an API server.
 """
 
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from admission.admin import guard
+from admission.admin import bypass_policies
 from admission.base import names
 from admission.base.namespaces import AUDIT, BYPASS_CHOICES, DENY, DENY_STRICT
 from admission.config.derived import Settings
 from admission.config.gpu_configuration import Modes
-from admission.gpu import bypass, resources
-from admission.gpu.bypass import Bypass, Certainty
+from admission.gpu import bypass_rules, resources
+from admission.gpu.bypass_rules import Bypass, Certainty
 from admission.kube import errors
 from admission.kube import resources as kinds
 from admission.kube.api import Api
@@ -39,13 +39,13 @@ def reviewer(api: Api, settings: Settings) -> WebhookCaller:
         if namespaces.leave_out(request["namespace"], labels):
             return {"response": _response(request["uid"], AUDIT, [], [])}
         choice = _choice(labels, settings.gpu.effective_modes)
-        findings = bypass.of_pod(request["object"], managed)
+        findings = bypass_rules.of_pod(request["object"], managed)
         sure = [finding for finding in findings if _is_refused(finding, choice)]
         noticed = [finding for finding in findings if finding not in sure and _is_noticed(finding)]
         return {"response": _response(request["uid"], choice, sure, noticed)}
 
     return WebhookCaller(
-        name=guard.CREATE_POLICY,
+        name=bypass_policies.CREATE_POLICY,
         resource=kinds.PODS,
         operations=frozenset({WriteOperation.CREATE}),
         mutating=False,
@@ -72,7 +72,7 @@ def _choice(labels: Mapping[str, str], modes: Modes) -> str:
 def _is_refused(finding: Bypass, choice: str) -> bool:
     """Return whether a namespace that makes this choice does more than notice it."""
     if finding.severity is Certainty.SUSPICIOUS:
-        return choice == DENY_STRICT and finding.rule in bypass.STRICT
+        return choice == DENY_STRICT and finding.rule in bypass_rules.STRICT
     return finding.severity is Certainty.BYPASS
 
 

@@ -1,7 +1,8 @@
 """Ways for a container to reach GPUs that it did not ask for, as findings on a pod.
 
-Works on the pod as the API server sends it. What to do about a finding (deny, warn, audit) is
-the namespace's choice. See docs/adr/0050-the-bypass-guard.md.
+In a cluster the policies of `admission/admin/templates/bypass-policies.yaml` decide, with the
+tables and texts of this module. Its functions serve the embedded store, and the tests that compare
+both. What to do about a finding (deny, warn, audit) is the namespace's choice. See docs/adr/0050-the-bypass-guard.md.
 
 Source: k8s-device-plugin README (NVIDIA_VISIBLE_DEVICES), nvidia-container-toolkit
 internal/config/image (its other variables, legacy images), GPU operator documentation (CDI),

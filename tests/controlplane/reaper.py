@@ -1,6 +1,6 @@
 """Ends the processes of a cluster when the process that started them is gone.
 
-Run as a script, never imported: ``python -I -S guard.py FOLDER``. Each line of standard input is
+Run as a script, never imported: ``python -I -S reaper.py FOLDER``. Each line of standard input is
 the id of a process to watch over. The end of standard input means that the owner closed the
 cluster or died, even by SIGKILL; then the processes are killed and the folder is removed.
 """
