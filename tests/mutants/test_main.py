@@ -29,7 +29,7 @@ class Noticed:
 
 
 def fault(name: str, **changes: Any) -> Fault:
-    text = "def withheld(node: Node, fr: FlavorResource) -> int:"
+    text = "def withheld(node: QuotaNode, fr: FlavorResource) -> int:"
     values = {"breaks": "a rule", "file": QUOTA, "text": text, "instead": f"# {name}"}
     return Fault(name=name, tests=("tests/scheduling/test_quota.py",), **(values | changes))
 
