@@ -72,7 +72,12 @@ def test_what_the_demo_runs_is_on_a_node_that_has_room_for_it() -> None:
         node["status"] = {"allocatable": {names.GPU_RESOURCE: str(gpus)}}
         store.create(resources.NODES, node)
         store.replace(resources.NODES, node | {"status": node["status"]}, subresource="status")
-    asked = (("first", 3, {}), ("second", 2, {}), ("third", 1, {}), ("fourth", 1, {"kind": "b"}))
+    asked: tuple[tuple[str, int, dict[str, str]], ...] = (
+        ("first", 3, {}),
+        ("second", 2, {}),
+        ("third", 1, {}),
+        ("fourth", 1, {"kind": "b"}),
+    )
     for name, gpus, selector in asked:
         pod = make_pod(name, namespace="ml", gpus=gpus, nodeSelector=selector)
         store.create(resources.PODS, pod, "ml")
