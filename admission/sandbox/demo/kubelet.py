@@ -47,7 +47,7 @@ class Kubelet:
         """Put a pod on the first node that takes it; one that no node takes runs on none."""
         for node in self._api.list(resources.NODES).items:
             name = node["metadata"]["name"]
-            on_node = (one for one in pods if one["spec"].get("nodeName") == name)
+            on_node = (other for other in pods if other["spec"].get("nodeName") == name)
             if _takes(node, pod, on_node):
                 pod["spec"]["nodeName"] = name
                 metadata, change = pod["metadata"], patches.merge({"spec": {"nodeName": name}})
@@ -80,9 +80,9 @@ def _takes(node: Document, pod: Document, on_node: Iterable[Document]) -> bool:
     if not (pod["spec"].get("nodeSelector") or {}).items() <= labels.items():
         return False
     held: Counter[str] = Counter()
-    for one in on_node:
-        if _phase(one) not in _ENDED:
-            held.update(_devices(one))
+    for other in on_node:
+        if _phase(other) not in _ENDED:
+            held.update(_devices(other))
     capacity = node.get("status", {}).get("allocatable", {})
     return all(
         int(capacity.get(device, 0)) - held[device] >= count
@@ -92,8 +92,8 @@ def _takes(node: Document, pod: Document, on_node: Iterable[Document]) -> bool:
 
 def _devices(pod: Document) -> Counter[str]:
     """Return how many devices a pod asks for: what has a domain in its name."""
-    found: Counter[str] = Counter()
+    devices: Counter[str] = Counter()
     for container in pod["spec"]["containers"]:
         limits = container.get("resources", {}).get("limits", {})
-        found.update({name: int(count) for name, count in limits.items() if "/" in name})
-    return found
+        devices.update({name: int(count) for name, count in limits.items() if "/" in name})
+    return devices
