@@ -2,7 +2,8 @@
 
 In a cluster the policies of `admission/admin/templates/bypass-policies.yaml` decide, with the
 tables and texts of this module. Its functions serve the embedded store, and the tests that compare
-both. What to do about a finding (deny, warn, audit) is the namespace's choice. See docs/adr/0050-the-bypass-guard.md.
+both. What to do about a finding (deny, warn, audit) is the namespace's choice. See
+docs/adr/0050-the-bypass-guard.md.
 
 Source: k8s-device-plugin README (NVIDIA_VISIBLE_DEVICES), nvidia-container-toolkit
 internal/config/image (its other variables, legacy images), GPU operator documentation (CDI),

@@ -558,12 +558,30 @@ TOGGLES = (
     "monitoring.boards.enabled=true,monitoring.boards.annotations.grafana_folder=GPUs",
     "monitoring.enabled=true,monitoring.rules.enabled=true,monitoring.boards.enabled=true",
 )
-"""Put on an installation by ``helm upgrade``, one after the other."""
+"""An installation is made with each, and each is put on one by ``helm upgrade``."""
+WITHOUT_CRDS = "crds.install=false"
+"""Not put on one that is rolled back: Helm looks for what it kept as if it had deleted it."""
+NO_TOGGLE = {"namespace.create"}
+"""``helm install`` needs the namespace to be there before."""
 OF_PROMETHEUS = ("PodMonitor", "ServiceMonitor", "PrometheusRule")
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SECRETS = f"/api/v1/namespaces/{SYSTEM}/secrets"
 CRD = "clusterqueues.kueue.x-k8s.io"
 _LARGEST_SECRET = 2**20
+
+
+def test_every_switch_of_the_values_is_tried_on_an_installation() -> None:
+    def switches(value: Any, above: str = "") -> Iterator[tuple[str, bool]]:
+        for key, inner in value.items() if isinstance(value, dict) else ():
+            path = f"{above}.{key}" if above else key
+            if isinstance(inner, bool):
+                yield path, inner
+            yield from switches(inner, path)
+
+    values = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
+    tried = {one for toggle in (*TOGGLES, WITHOUT_CRDS) for one in toggle.split(",")}
+    turned = {(path, f"{path}={str(not on).lower()}") for path, on in switches(values)}
+    assert {path for path, setting in turned if setting not in tried} == NO_TOGGLE
 
 
 @pytest.mark.controlplane
@@ -611,6 +629,19 @@ def test_helm_installs_upgrades_and_leaves_the_queues(cluster: Cluster) -> None:
     assert gone.returncode == 0, gone.stderr
     left = {one["metadata"]["name"] for one in cluster.api.get(CRDS)["items"]}
     assert CRD in left
+
+
+@pytest.mark.controlplane
+@pytest.mark.parametrize("toggle", [*TOGGLES, WITHOUT_CRDS])
+def test_helm_installs_with_each_toggle(cluster: Cluster, toggle: str) -> None:
+    of = ("-n", SYSTEM, "--kubeconfig", str(cluster.admin_kubeconfig))
+    installed = helm.run("install", "ga", str(CHART), *of, "--set", toggle)
+    assert installed.returncode == 0, installed.stderr
+    deployments_ = cluster.api.get(f"/apis/apps/v1/namespaces/{SYSTEM}/deployments")["items"]
+    names = {one["metadata"]["name"] for one in deployments_}
+    assert names == {manifests.WEBHOOK, manifests.CONTROLLER}
+    gone = helm.run("uninstall", "ga", *of, "--wait")
+    assert gone.returncode == 0, gone.stderr
 
 
 def trust(cluster: Cluster, bundle: str) -> None:

@@ -136,6 +136,7 @@ class Decider:
         change = {
             "metadata": {
                 "labels": {names.PODSET_LABEL: "main"},
+                "annotations": {names.WORKLOAD_ANNOTATION: workload.rpartition("/")[2]},
                 "resourceVersion": metadata["resourceVersion"],
             },
             "spec": {

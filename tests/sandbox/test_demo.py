@@ -20,7 +20,9 @@ from admission.run.connection import ApiServerTarget
 from admission.sandbox.demo import display_state, stage
 from admission.sandbox.demo.display_state import DisplayState
 from admission.sandbox.demo.kubelet import Kubelet
+from admission.sandbox.store import Store
 from admission.sandbox.system import Sandbox
+from tests.builders.cluster import make_node
 from tests.builders.pods import make_pod
 from tests.controller.world import ready_world
 from tests.controlplane import waiting
@@ -61,6 +63,40 @@ def test_the_link_of_the_demo_opens_the_dashboard_for_nobody_else() -> None:
                 status = refused.code
                 refused.close()
             assert status == expected
+
+
+def test_what_the_demo_runs_is_on_a_node_that_has_room_for_it() -> None:
+    store = ready_world().store
+    for name, gpus, labels in (("small", 2, {}), ("large", 4, {}), ("wide", 8, {"kind": "b"})):
+        node = make_node(name, labels=labels)
+        node["status"] = {"allocatable": {names.GPU_RESOURCE: str(gpus)}}
+        store.create(resources.NODES, node)
+        store.replace(resources.NODES, node | {"status": node["status"]}, subresource="status")
+    asked: tuple[tuple[str, int, dict[str, str]], ...] = (
+        ("first", 3, {}),
+        ("second", 2, {}),
+        ("third", 1, {}),
+        ("fourth", 1, {"kind": "b"}),
+    )
+    for name, gpus, selector in asked:
+        pod = make_pod(name, namespace="ml", gpus=gpus, nodeSelector=selector)
+        store.create(resources.PODS, pod, "ml")
+    kubelet = Kubelet(store, {("ml", "first"): 1.0})
+    kubelet.tick(0.0)
+    assert nodes_of(store) == {
+        "first": "large", "second": "small", "third": "large", "fourth": "wide",
+    }  # fmt: skip
+    kubelet.tick(1.0)  # the first has ended
+    store.create(resources.PODS, make_pod("fifth", namespace="ml", gpus=3), "ml")
+    kubelet.tick(2.0)
+    assert nodes_of(store)["fifth"] == "large"
+
+
+def nodes_of(store: Store) -> dict[str, str]:
+    return {
+        pod["metadata"]["name"]: pod["spec"].get("nodeName", "")
+        for pod in store.list(resources.PODS).items
+    }
 
 
 def test_a_kept_demo_shows_the_pods_of_whoever_tries_it_out_and_leaves_them_alone() -> None:
