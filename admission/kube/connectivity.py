@@ -10,6 +10,11 @@ from admission.base.logs import Logger
 from admission.kube import errors
 
 
+_STARTS_SECONDS: Final = 30.0
+"""An API server that starts answers some requests, and then none for a moment: that long after it
+came back, an outage is told only once it lasts as long itself."""
+
+
 def warn(log: Logger, event: str, error: Exception, **fields: object) -> None:
     """Log that something failed: as a warning, or with level debug in a known outage.
 
@@ -45,6 +50,8 @@ class Connectivity:
         self._clock: Final = clock
         self._changed = threading.Condition()
         self._lost_at: float | None = None
+        self._back_at: float | None = None
+        self._is_told = False
         self._unserved: dict[str, float] = {}
         """Since when kinds are not served, of those of which that was told."""
         self._log = logs.get("connectivity")
@@ -57,10 +64,15 @@ class Connectivity:
 
     def lost(self, error: str) -> None:
         """Note a request that got no answer."""
+        now = self._clock.monotonic()
         with self._changed:
-            if self._lost_at is not None:
+            if self._lost_at is None:
+                self._lost_at = now
+            back_at, lost_at = self._back_at, self._lost_at
+            was_starting = back_at is not None and lost_at - back_at < _STARTS_SECONDS
+            if self._is_told or (was_starting and now - lost_at < _STARTS_SECONDS):
                 return
-            self._lost_at = self._clock.monotonic()
+            self._is_told = True
         self._log.warning("API server does not answer", error=error)
 
     def not_served(self, kind: str, error: str) -> None:
@@ -90,19 +102,17 @@ class Connectivity:
         """Note an answer."""
         if self._lost_at is None:
             return  # without the lock, as nearly always
+        now = self._clock.monotonic()
         with self._changed:
-            lost_at = self._take_lost()
+            lost_at, was_told = self._lost_at, self._is_told
+            self._lost_at, self._is_told = None, False
             if lost_at is None:
-                return
+                return  # another thread was first
+            self._back_at = now
             self.returns += 1
             self._changed.notify_all()
-        seconds = round(self._clock.monotonic() - lost_at, 3)
-        self._log.info("API server answers again", away_seconds=seconds)
-
-    def _take_lost(self) -> float | None:
-        """Since when nobody answers; takes it, so that one thread gets it."""
-        lost_at, self._lost_at = self._lost_at, None
-        return lost_at
+        if was_told:
+            self._log.info("API server answers again", away_seconds=round(now - lost_at, 3))
 
     def wait(self, seconds: float, stopping: threading.Event) -> None:
         """Wait until the API server is back or `wake` is called, at most that long."""

@@ -69,3 +69,33 @@ def test_what_fails_in_an_outage_is_no_news(told: Told) -> None:
     assert told() == [
         "before", "API server does not answer", "refused", "API server answers again", "after it",
     ]  # fmt: skip
+
+
+def test_an_api_server_that_starts_and_stops_answering_for_a_moment_is_told_once(
+    told: Told,
+) -> None:
+    clock = FakeClock()
+    connectivity = Connectivity(clock)
+    connectivity.lost(str(NO_ANSWER))
+    for _ in range(3):
+        connectivity.answered()
+        clock.advance(9)
+        connectivity.lost(str(NO_ANSWER))
+        clock.advance(9)
+        connectivity.lost(str(NO_ANSWER))
+    connectivity.answered()
+    assert told() == ["API server does not answer", "API server answers again"]
+
+
+def test_an_outage_soon_after_another_is_told_once_it_lasts(told: Told) -> None:
+    clock = FakeClock()
+    connectivity = Connectivity(clock)
+    connectivity.lost(str(NO_ANSWER))
+    connectivity.answered()
+    told()
+    for _ in range(4):
+        connectivity.lost(str(NO_ANSWER))
+        clock.advance(10)
+    assert told() == ["API server does not answer"]
+    connectivity.answered()
+    assert told() == ["API server answers again"]
