@@ -9,7 +9,6 @@ from admission.base.clock import Clock
 from admission.base.logs import Logger
 from admission.kube import errors
 
-
 _STARTS_SECONDS: Final = 30.0
 """An API server that starts answers some requests, and then none for a moment: that long after it
 came back, an outage is told only once it lasts as long itself."""
