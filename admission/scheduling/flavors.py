@@ -275,9 +275,10 @@ class Assigner:
                 for r in resources_wanted
             }
             grade = _collect(scan, fits.values(), policy)
-            if nowhere and grade.chance == Chance.FIT:
-                scan.note_no_places(nowhere)
             if nowhere:
+                # Victims are not looked for, so who waits for quota here waits for nodes, too.
+                if all(isinstance(fit.refusal, causes.QuotaInUse | None) for fit in fits.values()):
+                    scan.note_no_places(nowhere)
                 continue
             if wants:
                 grade, fits = self._on_nodes(scan, flavor, group, assumed, wants, grade, fits)

@@ -150,11 +150,16 @@ def _try(
         assignment.refuse_for_nodes(refusals)
     victims: tuple[Target, ...] = ()
     if mode == Mode.PREEMPT:
-        victims = assigner.victims(
-            Need(requests=assignment.requests(), short=short, wants=wants)
-        )  # fmt: skip
+        need = Need(requests=assignment.requests(), short=short, wants=wants)
+        victims = assigner.victims(need)
         if is_crowded and not victims and not _may_fit_later(snapshot, wants):
             mode = Mode.NO_FIT
+        elif (
+            wants and not victims and not is_crowded and assigner.victims(replace(need, wants=()))
+        ):
+            # Victims would give the quota, but no node would take the pods: it waits for both.
+            refusals = snapshot.places.never(wants) or snapshot.places.why(wants)
+            assignment.refuse_for_nodes(refusals)
     return NominatedHead(
         head=head,
         queue=queue,

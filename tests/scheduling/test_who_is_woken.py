@@ -11,9 +11,9 @@ from admission.scheduling import model
 from admission.scheduling.model import Enforcement
 from admission.scheduling.places import predicate
 from admission.scheduling.places.ledger import NodeLedger
-from tests.builders.scheduling import NOW_US, SECOND_US
+from tests.builders.scheduling import LOWER, NOW_US, SECOND_US
 from tests.scheduling.test_nodes_decide import GPU, Cluster, asking, cluster, node
-from tests.scheduling.worlds import admitted
+from tests.scheduling.worlds import admitted, evicted, waits
 
 LATER_US = NOW_US + 60 * SECOND_US
 TAINT = model.Taint(key="gone", effect="NoSchedule")
@@ -64,6 +64,26 @@ def test_what_may_help_who_waits_wakes_it(change: Callable[[Cluster], None]) -> 
     change(made)
 
     assert made.world.state.has_work(LATER_US)
+
+
+@pytest.mark.parametrize("quota", [4, 64], ids=["quota in use", "quota free"])
+def test_who_may_preempt_on_a_node_that_takes_nobody_is_tried_again_once_it_does(
+    quota: int,
+) -> None:
+    made = cluster(node("n1", 4), quota={"a": quota}, within=LOWER)
+    made.world.add(asking("low", 4))
+    assert admitted(made.cycle()) == ["low"]
+    made.places.set_node(replace(node("n1", 4), taints=(TAINT,)))
+    made.world.add(replace(asking("high", 4), priority=9))
+    result = made.cycle()
+    assert evicted(result) == {}
+    assert waits(result)["high"].reason == "WaitingForNode"
+    assert not made.world.state.has_work(LATER_US)
+
+    made.places.set_node(node("n1", 4))
+
+    assert made.world.state.has_work(LATER_US)
+    assert sorted(evicted(made.cycle())) == ["low"]
 
 
 def test_a_report_of_a_node_that_says_nothing_new_wakes_nobody() -> None:
