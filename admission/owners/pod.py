@@ -287,14 +287,17 @@ def adopt(
 def release(pod: views.Pod, given: Injection) -> patches.Patch:
     """Return the merge patch that releases exactly this version of the pod.
 
+    It is of no owner that may grow, so nobody else would take off the gate of those.
+
     Raises:
         InjectionConflictError: the pod contradicts the injection.
     """
     added, changes = injection.into_template(given, pod.metadata, pod.spec)
+    kept = [one for one in _foreign_gates(pod) if one["name"] != names.ELASTIC_JOB_GATE]
     return patches.merge(
         {
             "metadata": {**_precondition(pod), **added},
-            "spec": {"schedulingGates": _foreign_gates(pod), **changes},
+            "spec": {"schedulingGates": kept, **changes},
         }
     )
 
