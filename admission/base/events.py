@@ -154,6 +154,11 @@ def stopped(message: str) -> Event:
     return Event(NORMAL, "Stopped", message)
 
 
+def stray_pod_deleted(hosts: str) -> Event:
+    """Return the event on a pod that cannot start, as it was told a host that is lost."""
+    return Event(NORMAL, "PodTerminatedByKueue", f"Pod deleted: its host {hosts} was replaced")
+
+
 def excess_pod_deleted() -> Event:
     """Return the event on a pod of a group that has enough pods without it."""
     return Event(NORMAL, "ExcessPodDeleted", "Excess pod deleted")

@@ -263,6 +263,7 @@ class Core:
             self._scheduling, self._configuration, self._inventory, self._clock, self._queue,
             self._settings.gpu, look_at, self._workloads,
         )  # fmt: skip
+        self._scheduling.lost_hosts.goes_on = self._running.goes_on
         common = (
             self._workloads, self._configuration, self._events, self._clock, look_at,
             self._running,
@@ -459,6 +460,7 @@ class Core:
         for node in sorted(self._inventory.lost_nodes.take_changed()):
             self._running.node_changed(node)
             self._queue.add_all(self._endings.on_node(node))
+        self._queue.add_all(self._scheduling.lost_hosts.take_shaken())
         self._scheduling.reprice()
         self._look_at_concerned()
         if self._taking_over or self._foreign.is_late:
@@ -838,6 +840,8 @@ class Core:
             self._on_kind(key, view)
         elif outcome.request.operation in {WritePurpose.CONFIRM_POD, WritePurpose.LABEL_POD}:
             self._running.complete(key, outcome)
+        elif outcome.request.operation is WritePurpose.END_STRAY:
+            self._running.stray_ended(outcome)
         elif outcome.request.operation is WritePurpose.CHARGE_ORPHAN:
             self._running.complete(key, outcome)
             if view is not None:

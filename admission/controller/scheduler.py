@@ -14,6 +14,7 @@ from admission.controller.explaining import ConditionSchedule
 from admission.controller.queues.accounting import KueueMetrics
 from admission.controller.queues.gpu_transformations import GpuTransformations
 from admission.controller.workloads import evictions, statuses
+from admission.controller.workloads.lost_hosts import LostHosts
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import (
     ApiRequest,
@@ -49,6 +50,7 @@ class Scheduler:
 
     Attributes:
         on_change: is told of each Workload that is taken or lost.
+        lost_hosts: those with a host on which their pods cannot start.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class Scheduler:
         self._events = events
         self._kinds = kinds
         self.on_change: OnChange = _ignore
+        self.lost_hosts = LostHosts(state, clock, self._take_again)
 
     def changed(self) -> None:
         """Record that something that cycles depend on has changed."""
@@ -348,6 +351,7 @@ class Scheduler:
         for keys in (self._take_backs, self._moved, self._surge_ends):
             keys.discard(key)
         self._explainer.forget(key)
+        self.lost_hosts.forget(key)
         self._state.drop_workload(key, self._now_us())
         self.on_change(key, before, None)
         self.changed()
@@ -514,7 +518,18 @@ class Scheduler:
         if admit is not None:
             status = statuses.reserve(workload, admit, now)
             return api_requests.set_workload_status(workload, WritePurpose.RESERVE_QUOTA, status)
-        return None
+        return self.lost_hosts.next_request(workload)
+
+    def pod_left(self, key: WorkloadKey) -> Iterable[WorkloadKey]:
+        """Return the Workloads to look at when a pod of one has left its node."""
+        return self.lost_hosts.of_pod(key)
+
+    def _take_again(self, key: WorkloadKey) -> None:
+        """Count a Workload as it was taken last, not as it was decided about."""
+        workload = self._unpriced.get(key)
+        if workload is not None:
+            self._state.set_workload(self._prices.priced(workload), self._now_us())
+            self.changed()
 
     def _open_eviction(self, key: WorkloadKey, workload: Workload) -> decisions.Evict | None:
         """The eviction that is still to be written; one that is told, or has no quota, needs none.
@@ -533,6 +548,7 @@ class Scheduler:
         beside the point, and the write is made again for the new version.
         """
         operation, result = outcome.request.operation, outcome.result
+        self.lost_hosts.complete(key, outcome)
         if result is Result.DROPPED:
             return
         if operation is WritePurpose.CLEAR_RESERVATION and result is not Result.CONFLICT:

@@ -103,8 +103,7 @@ class Connectivity:
             return  # without the lock, as nearly always
         now = self._clock.monotonic()
         with self._changed:
-            lost_at, was_told = self._lost_at, self._is_told
-            self._lost_at, self._is_told = None, False
+            lost_at, was_told = self._take_lost()
             if lost_at is None:
                 return  # another thread was first
             self._back_at = now
@@ -112,6 +111,12 @@ class Connectivity:
             self._changed.notify_all()
         if was_told:
             self._log.info("API server answers again", away_seconds=round(now - lost_at, 3))
+
+    def _take_lost(self) -> tuple[float | None, bool]:
+        """Since when nobody answers, and whether that was told; so that one thread gets it."""
+        taken = self._lost_at, self._is_told
+        self._lost_at, self._is_told = None, False
+        return taken
 
     def wait(self, seconds: float, stopping: threading.Event) -> None:
         """Wait until the API server is back or `wake` is called, at most that long."""

@@ -209,6 +209,8 @@ class Telling:
         """How many pods the domains take besides those that are there or chosen."""
         self._held: dict[str, _Key] = {}
         """The domains of pods that were told them, by UID."""
+        self._strays: dict[str, None] = {}
+        """UIDs of those of which the domain is none any more."""
         self._chosen: dict[str, tuple[views.Pod, _Key]] = {}
         """Pods that are to be told a domain, by UID, the next one first."""
         self._ranks: dict[int, str] = {}
@@ -227,6 +229,10 @@ class Telling:
     def is_waiting(self) -> bool:
         """Return whether a pod waits."""
         return bool(self._chosen or self._others)
+
+    def strays(self) -> tuple[str, ...]:
+        """Return the UIDs of pods that were told a domain which is none any more."""
+        return tuple(self._strays)
 
     def see(self, pod: views.Pod, *, waits: bool) -> None:
         """Take a pod that has not ended, as it is now.
@@ -252,12 +258,15 @@ class Telling:
         else:
             self._held[uid] = key
             self._fill(key, 1)
+            if key not in self._left and all(value for _, value in key):
+                self._strays[uid] = None
 
     def lose(self, uid: str) -> None:
         """Take that a pod has ended, or neither waits nor holds a domain."""
         chosen = self._chosen.pop(uid, None)
         key = self._held.pop(uid, None) if chosen is None else chosen[1]
         gone = self._others.pop(uid, None)
+        self._strays.pop(uid, None)
         if chosen is not None:
             rank = self._where.numbering.rank(chosen[0])
             if rank is not None and self._ranks.get(rank) == uid:

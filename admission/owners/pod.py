@@ -295,14 +295,17 @@ def adopt(
 def release(pod: views.Pod, injection_: Injection) -> patches.Patch:
     """Return the merge patch that releases exactly this version of the pod.
 
+    It is of no owner that may grow, so nobody else would take off the gate of those.
+
     Raises:
         InjectionConflictError: the pod contradicts the injection.
     """
     added, changes = injection.into_template(injection_, pod.metadata, pod.spec)
+    kept = [gate for gate in _foreign_gates(pod) if gate["name"] != names.ELASTIC_JOB_GATE]
     return patches.merge(
         {
             "metadata": {**_precondition(pod), **added},
-            "spec": {"schedulingGates": _foreign_gates(pod), **changes},
+            "spec": {"schedulingGates": kept, **changes},
         }
     )
 

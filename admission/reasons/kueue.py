@@ -253,6 +253,15 @@ def pods_ready_timeout(workload: str) -> Text:
     return Text(EvictionReason.PODS_READY_TIMEOUT, message)
 
 
+def no_replacement(hosts: Iterable[str]) -> Text:
+    """Return why a Workload is evicted of which no host replaces the lost ones."""
+    message = (
+        "Workload was evicted as there was no replacement for unhealthy node(s): "
+        f"{','.join(hosts)}"
+    )
+    return Text(EvictionReason.NODE_FAILURES, message)
+
+
 REACTIVATED: Final = Text("Reactivated", "The workload was reactivated")
 BACKOFF_FINISHED: Final = Text("BackoffFinished", "The workload backoff was finished")
 

@@ -69,7 +69,11 @@ def demands(workload: Workload) -> tuple[Demand, ...]:
 
 
 def _demand(pod_set: PodSet) -> Demand:
-    return demand_of(pod_set, pod_set.effective_count)
+    """Return the demand of the pods that still run; where some have ended, of whole slices."""
+    count = pod_set.effective_count
+    size = 1 if pod_set.topology is None else pod_set.topology.slice_size
+    whole = -(-count // size) * size
+    return demand_of(pod_set, whole if whole <= pod_set.count else count)
 
 
 def demand_of(pod_set: PodSet, count: int) -> Demand:

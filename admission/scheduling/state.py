@@ -4,7 +4,7 @@ One thread owns a State; nothing here locks or does I/O. Objects may arrive in a
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -48,6 +48,7 @@ from admission.scheduling.model import (
     Cohort,
     Config,
     LocalQueue,
+    PodDomains,
     Reservation,
     ResourceFlavor,
     StopPolicy,
@@ -56,12 +57,13 @@ from admission.scheduling.model import (
 from admission.scheduling.overview import LocalOverview, Overview
 from admission.scheduling.pending import Pending, PendingQueues, PendingSnapshot
 from admission.scheduling.places.enforcement import PodPlaces, asks_devices
-from admission.scheduling.places.model import Place
+from admission.scheduling.places.model import Place, Want
 from admission.scheduling.preemption import history, relief
 from admission.scheduling.preemption.history import PreemptionHistory
 from admission.scheduling.quota_holders import QuotaHolders
 from admission.scheduling.reserving import ReservingWorkload
 from admission.scheduling.snapshot import Snapshot
+from admission.scheduling.topology.domains import AwayHost
 from admission.scheduling.without_node import QuotaWithoutNode
 
 __all__ = ["Changed", "ClusterQueueStatus", "LocalQueueStatus", "SchedulerState"]
@@ -548,6 +550,77 @@ class SchedulerState:
             if pod_set.domains is not None
         }
         self.places.promise(workload, counts, flavors, places, domains)
+
+    def take_shaken(self) -> tuple[WorkloadKey, ...]:
+        """Return the workloads of which an assigned host may be away since the last call."""
+        return self.places.take_shaken()
+
+    def away_hosts(self, key: WorkloadKey) -> tuple[AwayHost, ...]:
+        """Return the hosts assigned to a workload on which its pods cannot start, each once."""
+        found = (
+            host
+            for want, domains in self._domains(key).values()
+            for host in self.places.topologies.away(want, domains)
+        )
+        return tuple(dict.fromkeys(found))
+
+    def replace_hosts(self, key: WorkloadKey, lost: Collection[str], now_us: int) -> bool:
+        """Replace the lost hosts of a workload, and count its pods there before it is written.
+
+        Args:
+            key: the workload.
+            lost: hostnames.
+            now_us: the present.
+
+        Returns:
+            Whether all are replaced; otherwise nothing is changed.
+        """
+        workload = self._workloads.get(key)
+        before = None if workload is None else self._held_by(workload)
+        if workload is None or before is None:
+            return False
+        for name, (want, domains) in self._domains(key).items():
+            here = {values[-1] for values, _ in domains.counts} & set(lost)
+            made = self.places.topologies.replaced(want, domains, here) if here else domains
+            held = self._held_by(self._workloads[key])
+            assert held is not None
+            if not isinstance(made, PodDomains):
+                self._set_reservation(key, before, now_us)
+                return False
+            pod_sets = tuple(
+                replace(one, domains=made) if one.name == name else one for one in held.pod_sets
+            )
+            self._set_reservation(key, replace(held, pod_sets=pod_sets), now_us)
+        return True
+
+    def _set_reservation(self, key: WorkloadKey, reservation: Reservation, now_us: int) -> None:
+        workload = replace(self._workloads[key], reservation=reservation)
+        self._workloads.put(key, workload)
+        self._hold(workload, reservation, now_us)
+
+    def domains(self, key: WorkloadKey) -> dict[PodSetName, PodDomains]:
+        """Return the domains of the pods of a workload, by pod set."""
+        return {name: domains for name, (_, domains) in self._domains(key).items()}
+
+    def _domains(self, key: WorkloadKey) -> dict[PodSetName, tuple[Want, PodDomains]]:
+        """What pods of a workload need of their domains, and these, by pod set."""
+        workload = self._workloads.get(key)
+        held = None if workload is None else self._held_by(workload)
+        if workload is None or held is None or workload.eviction is not None:
+            return {}
+        pod_sets = {one.name: one for one in workload.pod_sets}
+        has_devices = asks_devices(workload)
+        found: dict[PodSetName, tuple[Want, PodDomains]] = {}
+        for one in held.pod_sets:
+            if one.domains is None or one.name not in pod_sets:
+                continue
+            count = sum(count for _, count in one.domains.counts)
+            want = self.places.want(
+                pod_sets[one.name], count, one.flavors.values(), has_devices=has_devices
+            )
+            if want is not None and want.request is not None:
+                found[one.name] = want, one.domains
+        return found
 
     def _promise_again(self) -> None:
         """Promise places anew in flavors in which nodes decide otherwise than before."""

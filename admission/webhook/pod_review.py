@@ -192,8 +192,7 @@ def validate(
         errors += _more_than_admitted(new, rules)
     if placement.is_held:
         errors += requesting.created(new.metadata, context, rules)
-        errors += unserved.errors(new)
-        warnings += unserved.warnings(new)
+        warnings += tuple(unserved.foreign_gate(new))
     if placement.standing is ManagementState.REFUSED:
         errors.append(_refusal(new, placement, context, lister))
     elif placement.is_held and not new.has_gate(names.ADMISSION_GATE):

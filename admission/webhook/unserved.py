@@ -30,19 +30,19 @@ _NO_TOPOLOGY: Final = (
 
 
 def errors(pod: ReviewedPod) -> list[FieldError]:
-    """Return requests of a new pod, or of a template of a new owner, that cannot be kept."""
+    """Return requests of a pod template of a new owner that cannot be kept."""
     return list(_required_topology(pod)) if _is_elastic(pod) else []
 
 
 def warnings(pod: ReviewedPod) -> tuple[str, ...]:
-    """Return requests of a new pod, or of a template of a new owner, that have no effect."""
+    """Return requests of a pod template of a new owner that have no effect."""
     annotations = pod.metadata.annotations or {}
     if not _is_elastic(pod):
-        return tuple(_foreign_gate(pod))
+        return tuple(foreign_gate(pod))
     if not _REFUSED.isdisjoint(annotations):
         return ()  # the error says so
     topologies = [] if _WARNED.isdisjoint(annotations) else _topologies(annotations)
-    return (*topologies, *_foreign_gate(pod))
+    return (*topologies, *foreign_gate(pod))
 
 
 def _is_elastic(pod: ReviewedPod) -> bool:
@@ -69,7 +69,8 @@ def _required_topology(pod: ReviewedPod) -> Iterator[FieldError]:
             yield fielderrors.forbidden(topology.PATH.key(key), _NO_TOPOLOGY)
 
 
-def _foreign_gate(pod: ReviewedPod) -> Iterator[str]:
+def foreign_gate(pod: ReviewedPod) -> Iterator[str]:
+    """Yield a warning about the topology gate with which a pod was created."""
     if pod.has_gate(names.TOPOLOGY_GATE):
         yield (
             f"the pod waits until another controller removes its gate {names.TOPOLOGY_GATE}:"

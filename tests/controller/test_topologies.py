@@ -3,9 +3,10 @@
 from typing import Any
 
 from admission.base import names, patches
+from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import resources
 from admission.kube.api import Document
-from admission.objects.workload import Workload
+from admission.objects.workload import Workload, assigned_domains
 from tests.builders.cluster import make_node
 from tests.builders.jobs import queued_job
 from tests.builders.metadata import make_metadata
@@ -149,6 +150,16 @@ def test_a_pod_is_released_to_its_node() -> None:
     assert (world.pod("train").spec.node_selector or {})[HOST] == "r0-0"
 
 
+def test_a_pod_with_the_gate_of_owners_that_grow_is_released_to_its_node() -> None:
+    world = racks(r0=1)
+    gates = [{"name": names.ADMISSION_GATE}, {"name": names.ELASTIC_JOB_GATE}]
+    world.add_pod("train", annotations=REQUIRED, schedulingGates=gates)
+    world.settle()
+
+    assert not world.pod("train").spec.scheduling_gates
+    assert (world.pod("train").spec.node_selector or {})[HOST] == "r0-0"
+
+
 def test_a_leader_that_takes_over_goes_on_with_the_assignment() -> None:
     world = racks(r0=2)
     world.add(near("train", 3))
@@ -278,3 +289,180 @@ def test_the_pods_of_a_jobset_are_told_their_domains_by_replica_and_index() -> N
             "subGroupCount": 2,
         },
     ]
+
+
+# ------------------------------------------------------------------------------------ lost hosts
+
+
+def bind(world: World, jobs: JobController) -> None:
+    """Let the scheduler and kubelets do their work: each pod runs on the host it was told."""
+    for pod in jobs.pods():
+        if not pod["spec"].get("schedulingGates") and not pod["spec"].get("nodeName"):
+            name, host = pod["metadata"]["name"], pod["spec"]["nodeSelector"][HOST]
+            bound = {"spec": {"nodeName": host}}
+            world.store.patch(resources.PODS, name, patches.merge(bound), "ml")
+            world.set_phase(name, "Running")
+    world.settle()
+
+
+def running_job(pods: int = 3, **nodes_of: int) -> tuple[World, JobController]:
+    """A Job of which all pods run in one rack."""
+    world = racks(**nodes_of)
+    world.add(near("train", pods))
+    world.settle()
+    jobs = JobController(world)
+    jobs.work()
+    bind(world, jobs)
+    return world, jobs
+
+
+def lose_node(world: World, name: str) -> None:
+    world.store.delete(resources.NODES, name)
+    world.settle()
+
+
+def taint(world: World, name: str) -> None:
+    changes = {"spec": {"taints": [{"key": "broken", "effect": "NoExecute"}]}}
+    world.store.patch(resources.NODES, name, patches.merge(changes))
+    world.settle()
+
+
+def set_ready(world: World, name: str, status: str) -> None:
+    ready = {"type": "Ready", "status": status, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    changes = patches.merge({"status": {"conditions": [ready]}})
+    world.store.patch(resources.NODES, name, changes, subresource="status")
+    world.settle()
+
+
+def delete_pods_on(world: World, jobs: JobController, node: str) -> None:
+    for pod in jobs.pods():
+        if pod["spec"].get("nodeName") == node:
+            world.delete_pod(pod["metadata"]["name"])
+    world.settle()
+
+
+def assigned(world: World) -> dict[str, int]:
+    """The hosts of the Workload, with how many pods go there."""
+    domains = assigned_domains(workload(world), "main")
+    return {} if domains is None else {values[-1]: count for values, count in domains.counts}
+
+
+def test_a_node_that_is_gone_is_replaced_and_new_pods_go_there() -> None:
+    world, jobs = running_job(r0=1, r1=3)
+    assert assigned(world) == {"r1-0": 2, "r1-1": 1}
+
+    lose_node(world, "r1-0")
+    delete_pods_on(world, jobs, "r1-0")
+    jobs.work()
+
+    assert assigned(world) == {"r1-1": 1, "r1-2": 2}
+    assert sorted(nodes_of(jobs)) == ["r1-1", "r1-2", "r1-2"]
+
+
+def test_a_node_that_is_not_ready_is_replaced_once_its_pods_are_gone() -> None:
+    world, jobs = running_job(r1=3)
+
+    set_ready(world, "r1-0", "Unknown")
+    world.pass_time(600)
+    assert assigned(world) == {"r1-0": 2, "r1-1": 1}
+
+    delete_pods_on(world, jobs, "r1-0")
+    assert assigned(world) == {"r1-1": 1, "r1-2": 2}
+
+
+def test_a_node_that_is_ready_again_before_its_pods_are_gone_stays() -> None:
+    world, jobs = running_job(r1=3)
+    set_ready(world, "r1-0", "Unknown")
+
+    set_ready(world, "r1-0", "True")
+    delete_pods_on(world, jobs, "r1-0")
+    jobs.work()
+
+    assert assigned(world) == {"r1-0": 2, "r1-1": 1}
+    assert sorted(nodes_of(jobs)) == ["r1-0", "r1-0", "r1-1"]
+
+
+def test_a_node_whose_taint_pods_do_not_tolerate_is_replaced_once_they_are_gone() -> None:
+    world, jobs = running_job(r1=3)
+
+    taint(world, "r1-1")
+    assert assigned(world) == {"r1-0": 2, "r1-1": 1}
+    delete_pods_on(world, jobs, "r1-1")
+
+    assert assigned(world) == {"r1-0": 2, "r1-2": 1}
+
+
+def test_a_workload_without_a_replacement_in_its_rack_is_evicted_as_in_kueue() -> None:
+    world, _ = running_job(r0=2, r1=1)
+    assert assigned(world) == {"r0-0": 2, "r0-1": 1}
+
+    lose_node(world, "r0-0")
+
+    condition = workload(world).status.condition("Evicted")
+    assert condition is not None
+    assert (condition.status, condition.reason) == ("True", "NodeFailures")
+    assert condition.message == (
+        "Workload was evicted as there was no replacement for unhealthy node(s): r0-0"
+    )
+
+
+def test_hosts_that_are_lost_at_once_are_replaced_together() -> None:
+    world, _ = running_job(r1=4)
+
+    world.store.delete(resources.NODES, "r1-0")
+    world.store.delete(resources.NODES, "r1-1")
+    world.settle()
+
+    assert assigned(world) == {"r1-2": 2, "r1-3": 1}
+
+
+def test_a_pod_that_was_told_a_lost_host_makes_way_for_one_that_can_start() -> None:
+    world = racks(r1=3)
+    world.add(near("train", 3))
+    world.settle()
+    jobs = JobController(world)
+    jobs.work()
+    assert nodes_of(jobs) == ["r1-0", "r1-0", "r1-1"]
+
+    lose_node(world, "r1-1")
+    jobs.work()
+
+    assert assigned(world) == {"r1-0": 2, "r1-2": 1}
+    assert sorted(nodes_of(jobs)) == ["r1-0", "r1-0", "r1-2"]
+
+
+def test_a_replacement_is_kept_for_its_workload_while_pods_end_on_the_lost_node() -> None:
+    world, _ = running_job(r1=3)
+
+    lose_node(world, "r1-0")
+    assert assigned(world) == {"r1-1": 1, "r1-2": 2}
+    world.add(near("other", 2))
+    world.settle()
+
+    assert stored(world, "other")["spec"]["suspend"] is True
+
+
+def test_a_leader_that_takes_over_replaces_a_host_that_was_lost_before() -> None:
+    world, _ = running_job(r1=3)
+    world.store.delete(resources.NODES, "r1-0")
+
+    world = world.restarted()
+    world.settle()
+
+    assert assigned(world) == {"r1-1": 1, "r1-2": 2}
+
+
+def test_a_replacement_that_is_not_written_is_decided_again() -> None:
+    world, _ = running_job(r1=3)
+    world.store.delete(resources.NODES, "r1-0")
+    world.observe()
+    world.core.step()
+    (write,) = (one for one in world.queued if one.operation is WritePurpose.REPLACE_HOSTS)
+    note = patches.merge({"metadata": {"annotations": {"note": "x"}}})
+    world.store.patch(resources.WORKLOADS, write.name, note, "ml")
+
+    world.settle()
+
+    replacements = [one for one in world.sent if one.operation is WritePurpose.REPLACE_HOSTS]
+    assert len(replacements) == 2
+    assert assigned(world) == {"r1-1": 1, "r1-2": 2}

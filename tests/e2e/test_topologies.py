@@ -133,3 +133,22 @@ def test_a_single_pod_and_a_job_that_asks_for_nothing_get_hosts_too(system: Inst
         what="the pod runs",
     )
     assert alone["spec"]["nodeSelector"][HOSTNAME] == alone["spec"]["nodeName"]
+
+
+def test_a_lost_node_is_replaced_in_its_rack_and_new_pods_go_there(system: Installed, team: Pool):
+    """Its taint has the pods deleted; the Job makes others, which are told another node."""
+    rack_of = add_racks(system, team, 1, 3)
+    add_job(team, "train", 3, podset_required_topology=RACK)
+    (lost, _), *_ = Counter(pod["spec"]["nodeName"] for pod in run(team, "train", 3)).most_common()
+
+    taints = [{"key": "example.com/broken", "effect": "NoExecute"}]
+    system.api.patch(f"/api/v1/nodes/{lost}", {"spec": {"taints": taints}})
+
+    def elsewhere() -> list[str] | None:
+        nodes = [pod["spec"]["nodeName"] for pod in pods_of(team, "train")]
+        return nodes if len(nodes) == 3 and lost not in nodes else None
+
+    nodes = waiting.until(elsewhere, what="all pods run on other nodes")
+    assert {rack_of[node] for node in nodes} == {"r1"}
+    conditions = workload_of(system, team, "train")["status"]["conditions"]
+    assert [one for one in conditions if one["type"] == "Evicted"] == []

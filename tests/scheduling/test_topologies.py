@@ -331,6 +331,17 @@ def test_pods_that_fill_no_whole_slices_are_refused(count: int, size: int):
     )
 
 
+@pytest.mark.parametrize(("ended", "left"), [(1, 4), (2, 2), (3, 2)])
+def test_pods_that_ended_leave_whole_slices(ended: int, left: int):
+    """A workload that was evicted after some of its pods had ended starts again."""
+    made = cluster(*nodes(r1={"n1": 2, "n2": 2}))
+    job = asking("job", 4, TopologyRequest(layers=(Layer(HOSTNAME, 2),)))
+    (main,) = job.pod_sets
+    made.add(replace(job, pod_sets=(replace(main, reclaimable=ended),)))
+
+    assert sum(domains(made.cycle()).values()) == left
+
+
 def test_partial_admission_gives_whole_slices():
     made = cluster(*nodes(r1={"n1": 7}))
     whole = asking("job", 8, TopologyRequest(required=BLOCK, layers=(Layer(RACK, 2),)))

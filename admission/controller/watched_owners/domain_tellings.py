@@ -1,6 +1,6 @@
 """Which pods of one owner are told their domains next, from what its Workload says now."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from admission.objects import views
 from admission.objects.workload import Workload, assigned_domains
@@ -45,6 +45,11 @@ class OwnerTellings:
         """Return a pod that waits, with the node selector of its domain; None for none."""
         telling, _ = self.of(pod_set)
         return None if telling is None else telling.next_pod()
+
+    def strays(self) -> Iterator[str]:
+        """Yield the UIDs of pods that were told a domain which is none any more."""
+        for telling in self.tellings.values():
+            yield from () if telling is None else telling.strays()
 
     def lose(self, pod_set: str, uid: str) -> bool:
         """Take that a pod has ended, and return whether others of its pod set wait."""

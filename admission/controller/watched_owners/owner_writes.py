@@ -308,12 +308,19 @@ class Owners(Generic[View, Document]):
     def _about_domains(
         self, key: WorkloadKey, owner: Owner, workload: Workload
     ) -> ApiRequest | None:
-        """Return the write that tells a pod of an owner that runs its domain, or None."""
-        if owner.is_held() or not workload.status.is_true(conditions.ADMITTED):
+        """Return the write that tells a pod its domain that another controller makes, or None.
+
+        One that was told a lost host before it was replaced makes way for another pod.
+        """
+        is_made = owner.suspends() is not None and owner.grows() is None
+        if not is_made or owner.is_held() or not workload.status.is_true(conditions.ADMITTED):
             return None
         chosen = self._running.to_place(self._kind.key_of(owner.view), workload)
         try:
-            return None if chosen is None else requests.release_to(key, *chosen)
+            if chosen is not None:
+                return requests.release_to(key, *chosen)
+            stray = self._running.stray(self._kind.key_of(owner.view))
+            return None if stray is None else requests.end_stray(key, stray)
         except injection.InjectionConflictError as conflict:
             return self._cannot_start(workload, conflict)
 

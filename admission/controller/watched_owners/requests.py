@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from admission.base import names, patches
+from admission.base import events, names, patches
 from admission.base.events import Event
 from admission.base.names import WorkloadKey
 from admission.base.patches import Patch
@@ -18,6 +18,7 @@ from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Reclaims
 from admission.owners.workload import gates_of
+from admission.scheduling.places.model import HOSTNAME
 
 
 def read(
@@ -151,6 +152,14 @@ def release_to(key: WorkloadKey, pod: views.Pod, selector: Mapping[str, str]) ->
     return patch(
         key, resources.RELEASED_PODS, pod, WritePurpose.RELEASE_POD, changes, into=views.Pod
     )
+
+
+def end_stray(key: WorkloadKey, pod: views.Pod) -> ApiRequest:
+    """Return the deletion of exactly this version of a pod that can start on no node."""
+    selector = pod.spec.node_selector or {}
+    told = events.stray_pod_deleted(selector.get(HOSTNAME, ""))
+    request = delete(key, resources.RELEASED_PODS, pod, views.Pod, told)
+    return replace(request, operation=WritePurpose.END_STRAY)
 
 
 def adopt(key: WorkloadKey, workload: Workload, changes: dict[str, Any]) -> ApiRequest:

@@ -162,6 +162,10 @@ class Ledger(Protocol):
         """Return the hostnames of the places of a Workload, by pod set; none where it has none."""
         ...
 
+    def pod_left(self, key: WorkloadKey) -> Iterable[WorkloadKey]:
+        """Return the Workloads to look at when a pod of one has left its node."""
+        ...
+
     def on_delete(self, key: WorkloadKey) -> None:
         """Charge nothing more for a key."""
         ...
@@ -309,6 +313,7 @@ class RunningPods:
         if pod.spec.node_name:
             self._on.setdefault(pod.spec.node_name, {})[uid] = None
         if known is None or _differs(known.view, pod):
+            self._note_left(one)
             self._note_releasing(one)
             if pod_owner.waits_for_domain(pod):
                 self._look_at((self._workloads.current(one.of),))
@@ -360,6 +365,13 @@ class RunningPods:
         else:
             self._doubt(known, view)
         return True
+
+    def _note_left(self, one: _Pod) -> None:
+        """Have a Workload looked at of which a pod may have left a node."""
+        key = self._workloads.current(one.of)
+        found = tuple(self._ledger.pod_left(key)) if one.view.spec.node_name else ()
+        if found:
+            self._look_at(found)
 
     def _note_gated(self, pod: views.Pod) -> None:
         """Take a pod that may wait to be released with others of its owner."""
@@ -421,6 +433,32 @@ class RunningPods:
                         self._see_domain(telling, self._pods[uid].view)
         chosen = (known.next_of(pod_set) for pod_set in sorted(self._of.get(first, {})))
         return next(filter(None, chosen), None)
+
+    def stray(self, first: WorkloadKey) -> views.Pod | None:
+        """Return a pod that was told a domain which is none any more, and is on no node.
+
+        Args:
+            first: key of the owner's first Workload.
+        """
+        known = self._tellings.get(first)
+        for uid in () if known is None else known.strays():
+            pod = self._pods[uid].view
+            if not pod.spec.node_name and not pod.metadata.deletion_timestamp:
+                return pod
+        return None
+
+    def stray_ended(self, outcome: RequestResult) -> None:
+        """Take what came of the deletion of such a pod."""
+        if outcome.result in {Result.DONE, Result.GONE}:
+            self._forget(outcome.request.uid)
+        elif isinstance(outcome.object, views.Pod):
+            self.on_update(outcome.object, resources.RELEASED_PODS)
+
+    def goes_on(self, key: WorkloadKey, node: str) -> bool:
+        """Return whether a pod of a Workload runs on a node, and is not being deleted."""
+        first = self._workloads.first(key)
+        pods = (self._pods[uid] for uid in self._on.get(node, ()))
+        return any(one.of == first and not one.view.metadata.deletion_timestamp for one in pods)
 
     def domain(
         self, workload: Workload, pod_set: str, pod: views.Pod, told: Iterable[Mapping[str, str]]
@@ -605,6 +643,7 @@ class RunningPods:
             self._shares.pop(known.of, None)
             self._within.pop(known.of, None)
         _discard(self._on, known.view.spec.node_name, uid)
+        self._note_left(known)
         self._stop_charging(known)
         self._stop_beyond(known)
         self._set_releasing(uid, None)

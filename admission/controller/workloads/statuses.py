@@ -10,11 +10,19 @@ from typing import Any
 
 from admission.base import conditions, quantity
 from admission.base.conditions import Text
+from admission.base.names import PodSetName
 from admission.controller.workloads import checks, evictions
 from admission.objects import condition_list, views
-from admission.objects.workload import Workload, admission_document
+from admission.objects.workload import (
+    PodSetAssignmentStatus,
+    Workload,
+    admission_document,
+    domains,
+    topology_document,
+)
 from admission.reasons import kueue, ours
 from admission.scheduling import decisions
+from admission.scheduling.model import PodDomains
 
 
 def reserve(workload: Workload, admit: decisions.Admit, now: datetime) -> dict[str, Any]:
@@ -42,6 +50,32 @@ def reserve(workload: Workload, admit: decisions.Admit, now: datetime) -> dict[s
             workload, reserved, admitted, *_over(workload, now), *_surge(workload, admit, now)
         ),
     }
+
+
+def replace_domains(
+    workload: Workload, replaced: Mapping[PodSetName, PodDomains]
+) -> dict[str, Any]:
+    """Return a status in which pod sets are in other domains, and all else is as it was."""
+    admission = workload.status.admission
+    assigned = [
+        _in_domains(one, replaced.get(PodSetName(one.name)))
+        for one in ((admission.pod_set_assignments or ()) if admission else ())
+    ]
+    return {"admission": {"podSetAssignments": assigned}, "unhealthyNodes": None}
+
+
+def _in_domains(assignment: PodSetAssignmentStatus, replaced: PodDomains | None) -> dict[str, Any]:
+    """Return the document of an assignment with other domains; None for those that it has."""
+    before = assignment.topology_assignment
+    own = None if before is None else domains(before)
+    members = {
+        "name": assignment.name,
+        "flavors": assignment.flavors,
+        "resourceUsage": assignment.resource_usage,
+        "count": assignment.count,
+        "topologyAssignment": None if own is None else topology_document(replaced or own),
+    }
+    return {member: value for member, value in members.items() if value is not None}
 
 
 def move_to_quota(workload: Workload, now: datetime) -> dict[str, Any]:

@@ -74,6 +74,8 @@ class PodPlaces:
         self._decided: dict[FlavorName, tuple[Enforcement, ...]] = {}
         self._turned: dict[FlavorName, None] = {}
         self._awaited = AwaitedRoom()
+        self._shaken: dict[WorkloadKey, None] = {}
+        """Workloads with domains of which a host may be away."""
         self._shrunk: dict[FlavorName, None] = {}
         """Flavors with fewer nodes than at the last call of `take_helped`."""
 
@@ -122,6 +124,8 @@ class PodPlaces:
         self.ledger.set_node(node)
         if before is not None and is_usable(before) != is_usable(node):
             self.topologies.changed(self._flavors_of.get(node.name, ()))
+        if before is not None and before.taints != node.taints:
+            self._shake(node.name)
         if before is not None and (before.labels, before.is_scaled) == (
             node.labels,
             node.is_scaled,
@@ -136,11 +140,21 @@ class PodPlaces:
     def drop_node(self, name: str) -> None:
         """Forget a node."""
         node = self.ledger.nodes.get(name)
+        self._shake(name)
         self.ledger.drop_node(name)
         if node is not None:
             self._shrunk.update(dict.fromkeys(self._flavors_of.get(name, ())))
             self._leave(node)
             self._flavors_of.pop(name, None)
+
+    def _shake(self, name: str) -> None:
+        if self.topologies:
+            self._shaken.update(dict.fromkeys(self.ledger.workloads_on(name)))
+
+    def take_shaken(self) -> tuple[WorkloadKey, ...]:
+        """Return the workloads of which a host may be away since the last call."""
+        shaken, self._shaken = tuple(self._shaken), {}
+        return shaken
 
     def _leave(self, node: Node) -> None:
         for name in self._flavors_of.get(node.name, ()):
@@ -412,7 +426,13 @@ class PodPlaces:
                 and want.pod_set not in pod_sets_placed
             ):
                 assigned = self.ledger.assigned(key, want.pod_set)
-                places_given += self.topologies.places(want, domains[want.pod_set], assigned)
+                places_found = self.topologies.places(want, domains[want.pod_set], assigned)
+                places_given += places_found
+                count = sum(count for _, count in domains[want.pod_set].counts)
+                if sum(place.count for place in places_found) < count or any(
+                    self.ledger.nodes[place.node].taints for place in places_found
+                ):
+                    self._shaken[key] = None
         self.ledger.promise(key, needed, places_given)
 
     def hosts(self, key: WorkloadKey) -> dict[str, tuple[str, ...]]:

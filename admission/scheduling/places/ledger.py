@@ -17,6 +17,7 @@ from admission.base.tables import Table
 from admission.scheduling.places import predicate
 from admission.scheduling.places.lacking import Lacking
 from admission.scheduling.places.model import (
+    NOT_READY,
     PODS,
     Amounts,
     BoundPod,
@@ -78,6 +79,8 @@ class NodeLedger:
         self._of_workload = self._pods.index(
             lambda _, pod: () if pod.workload is None else (pod.workload,)
         )
+        self._bound_on: dict[tuple[str, str], dict[tuple[str, str], int]] = {}
+        """How many pods of a workload are on nodes, by pod set and node."""
         self._on_node = self._pods.index(lambda _, pod: (pod.node,))
         self._of_priority = self._pods.index(lambda _, pod: (pod.priority,))
         self._promises: dict[WorkloadKey, _Promise] = {}
@@ -150,7 +153,9 @@ class NodeLedger:
         self._pods.put(uid, pod)
         if before is not None:
             self._use(before.node, before.requests, -1)
+            self._count_bound(before, -1)
         self._use(pod.node, pod.requests, 1)
+        self._count_bound(pod, 1)
         for workload in dict.fromkeys((pod.workload, before.workload if before else None)):
             self._fit_to_bound(workload, pod.node)
 
@@ -159,7 +164,18 @@ class NodeLedger:
         pod = self._pods.pop(uid)
         if pod is not None:
             self._use(pod.node, pod.requests, -1)
+            self._count_bound(pod, -1)
             self._fit_to_bound(pod.workload, pod.node)
+
+    def _count_bound(self, pod: BoundPod, sign: int) -> None:
+        if pod.workload is None:
+            return
+        bound, at = self._bound_on.setdefault(pod.workload, {}), (pod.pod_set, pod.node)
+        bound[at] = bound.get(at, 0) + sign
+        if not bound[at]:
+            del bound[at]
+        if not bound:
+            del self._bound_on[pod.workload]
 
     # ------------------------------------------------------------------------------- promising
 
@@ -279,9 +295,8 @@ class NodeLedger:
     def bound(self, key: WorkloadKey) -> dict[str, int]:
         """Return how many pods of each pod set of a workload are on nodes."""
         counts: dict[str, int] = {}
-        for uid in self._of_workload.keys((key.namespace, key.name)):
-            pod_set = self._pods[uid].pod_set
-            counts[pod_set] = counts.get(pod_set, 0) + 1
+        for (pod_set, _), count in self._bound_on.get((key.namespace, key.name), {}).items():
+            counts[pod_set] = counts.get(pod_set, 0) + count
         return counts
 
     def _fit_to_bound(self, workload: tuple[str, str] | None, node: str) -> None:
@@ -314,13 +329,20 @@ class NodeLedger:
             self._lacking.discard(key)
 
     def _fit_to_assigned(self, key: WorkloadKey, promise: _Promise, want: Want) -> None:
-        """Promise on each node what is assigned to it, less the pods that are there."""
-        bound: dict[str, int] = {}
-        for uid in self._of_workload.keys((key.namespace, key.name)):
-            pod = self._pods[uid]
-            if pod.pod_set == want.pod_set:
-                bound[pod.node] = bound.get(pod.node, 0) + 1
-        left = want.count - sum(bound.values())
+        """Promise on each node what is assigned to it, less the pods that are there.
+
+        Pods elsewhere take the place of others, but for those that end with a lost node.
+        """
+        bound = {
+            node: count
+            for (name, node), count in self._bound_on.get((key.namespace, key.name), {}).items()
+            if name == want.pod_set
+        }
+        left = want.count - sum(
+            count
+            for node, count in bound.items()
+            if (want.pod_set, node) in promise.assigned or not self._is_lost(node)
+        )
         for (pod_set, name), assigned in promise.assigned.items():
             if pod_set == want.pod_set:
                 count = max(0, min(assigned - bound.get(name, 0), left))
@@ -328,6 +350,13 @@ class NodeLedger:
                 change = count - promise.places.get((pod_set, name), 0)
                 if change:
                     self._put(key, promise, Place(pod_set, name, change))
+
+    def _is_lost(self, name: str) -> bool:
+        """Return whether pods cannot go on running on a node."""
+        node = self._nodes.get(name)
+        return node is None or any(
+            taint.key == NOT_READY.key or taint.effect == "NoExecute" for taint in node.taints
+        )
 
     def _withdraw(self, key: WorkloadKey, promise: _Promise) -> None:
         for (pod_set, name), count in tuple(promise.places.items()):

@@ -1,6 +1,6 @@
 """The domains of every flavor with a topology, and where pods go in them now."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -19,9 +19,10 @@ from admission.scheduling.places.model import (
     PodShape,
     Want,
 )
-from admission.scheduling.topology import leaves
+from admission.scheduling.topology import leaves, replacement
 from admission.scheduling.topology.leaves import Leaf
 from admission.scheduling.topology.plan import FreeLeaves, plan
+from admission.scheduling.topology.request import ANYWHERE
 from admission.scheduling.topology.search import DomainCount, Excluded, LeafRoom
 from admission.scheduling.topology.tree import DomainPath, DomainTree
 
@@ -61,6 +62,18 @@ class _Answer(NamedTuple):
 
     places: tuple[Place, ...] | None
     refused: Mapping[PodSetName, TopologyRefusal]
+
+
+class AwayHost(NamedTuple):
+    """A host on which assigned pods cannot start.
+
+    Attributes:
+        host: its hostname.
+        node: name of the node; empty where there is none any more.
+    """
+
+    host: str
+    node: str
 
 
 class Topologies:
@@ -202,6 +215,66 @@ class Topologies:
             else:
                 places += _spread(tree.labelled[path], want, count, self._ledger.free)
         return tuple(places)
+
+    def away(self, want: Want, domains: PodDomains) -> tuple[AwayHost, ...]:
+        """Return the hosts of domains that are gone, not ready, or repel the pods.
+
+        None where the narrowest level is not the host: pods can be on others of its nodes.
+        """
+        flavor = self._flavor(want)
+        if self.levels(flavor)[-1:] != (HOSTNAME,):
+            return ()
+        tree = self._tree(flavor)
+        found: list[AwayHost] = []
+        for values, _ in domains.counts:
+            path = tree.shown.get(values[-1:])
+            names = tree.labelled[path] if path is not None else self._nodes_with(values[-1])
+            nodes = [self._ledger.nodes[name] for name in names]
+            if not nodes:
+                found.append(AwayHost(values[-1], ""))
+            elif all(_repels(node, want.shape) for node in nodes):
+                found.append(AwayHost(values[-1], nodes[0].name))
+        return tuple(found)
+
+    def _nodes_with(self, host: str) -> tuple[str, ...]:
+        """The nodes with a hostname, also those that are in no domain of a flavor."""
+        nodes = self._ledger.nodes
+        return tuple(name for name in nodes if nodes[name].labels.get(HOSTNAME) == host)
+
+    def replaced(
+        self, want: Want, domains: PodDomains, lost: Collection[str]
+    ) -> PodDomains | TopologyRefusal:
+        """Return the domains of pods once lost hosts are replaced.
+
+        Args:
+            want: the pods.
+            domains: where they are; the narrowest level is the host.
+            lost: the hosts that are lost, of these.
+        """
+        flavor = self._flavor(want)
+        tree, levels = self._tree(flavor), self.levels(flavor)
+        together = min(lost)
+        placed = [
+            (
+                together if values[-1] in lost else values[-1],
+                None if values[-1] in lost else tree.shown.get(values[-1:]),
+                count,
+            )
+            for values, count in domains.counts
+        ]
+        free = self.all_leaves(flavor, self._ledger.free)
+        made = replacement.replaced(
+            tree.tree,
+            self.topology(flavor),
+            want.request or ANYWHERE,
+            placed,
+            together,
+            partial(free.rooms, want.shape, None),
+        )
+        if not isinstance(made, tuple):
+            return made
+        counts, _ = made
+        return _told(levels, {one.path: one.pods for one in counts})
 
     def take_unresolved(self, flavor: FlavorName) -> bool:
         """Return whether a domain of a flavor was assigned that no node had, and forget it."""
@@ -388,6 +461,12 @@ class _LazyLeaves:
         if self._whole is None:
             self._whole = self._topologies.all_leaves(self._flavor, self._free)
         return self._whole
+
+
+def _repels(node: Node, shape: PodShape) -> bool:
+    """Return whether a node is not ready, or has a taint that pods do not tolerate."""
+    is_ready = all(taint.key != NOT_READY.key for taint in node.taints)
+    return not is_ready or predicate.repelling(node.taints, shape.tolerations) is not None
 
 
 def is_usable(node: Node) -> bool:

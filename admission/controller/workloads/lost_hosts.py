@@ -1,0 +1,144 @@
+"""Workloads of which an assigned host is lost: it is replaced, or they are evicted.
+
+A host is lost once its node is gone; or once its node is not ready, or has a taint that the pods
+do not tolerate, and none of them goes on there. Time alone decides nothing (ADR 0272).
+Source: kueue pkg/controller/tas/node_controller.go, with its default gates.
+Differs: hosts that are lost at the same time are replaced, too.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from admission.base import conditions, events, names
+from admission.base.clock import Clock
+from admission.base.names import PodSetName, WorkloadKey
+from admission.controller.workloads import evictions, statuses
+from admission.controller.writing import api_requests
+from admission.controller.writing.api_requests import (
+    ApiRequest,
+    RequestResult,
+    Result,
+    WritePurpose,
+)
+from admission.objects.workload import Workload, has_domains
+from admission.reasons import kueue
+from admission.scheduling.model import PodDomains
+from admission.scheduling.state import SchedulerState
+
+_REVERTED: Final = frozenset({Result.CONFLICT, Result.GONE, Result.REFUSED, Result.DROPPED})
+"""What came of a write that took no effect."""
+
+
+def _unknown(key: WorkloadKey, node: str) -> bool:  # noqa: ARG001  # the form of a hook
+    """Take that pods go on everywhere."""
+    return True
+
+
+class _Replaced(NamedTuple):
+    """Where the pods of a version of a Workload are from now on, by pod set."""
+
+    version: str
+    domains: Mapping[PodSetName, PodDomains]
+
+
+class LostHosts:
+    """Workloads with a host that may be lost, and what is written about them.
+
+    Attributes:
+        goes_on: tells whether a pod of a Workload runs on a node, and is not being deleted.
+    """
+
+    def __init__(
+        self,
+        state: SchedulerState,
+        clock: Clock,
+        take_again: Callable[[WorkloadKey], object],
+    ) -> None:
+        """Know of no Workload.
+
+        Args:
+            state: places pods.
+            clock: the present.
+            take_again: has the state take a Workload as it is stored.
+        """
+        self.goes_on: Callable[[WorkloadKey, str], bool] = _unknown
+        self._state = state
+        self._clock = clock
+        self._take_again = take_again
+        self._suspected: dict[WorkloadKey, None] = {}
+        self._replaced: dict[WorkloadKey, _Replaced] = {}
+        """What was decided and is not written yet."""
+
+    def take_shaken(self) -> tuple[WorkloadKey, ...]:
+        """Return the Workloads to look at, as a node of theirs has changed."""
+        shaken = self._state.take_shaken()
+        self._suspected.update(dict.fromkeys(shaken))
+        return shaken
+
+    def of_pod(self, key: WorkloadKey) -> Iterable[WorkloadKey]:
+        """Return the Workload to look at, if any, as a pod of it has left a node."""
+        return (key,) if key in self._suspected else ()
+
+    def next_request(self, workload: Workload) -> ApiRequest | None:
+        """Return the write that replaces lost hosts of a Workload, or evicts it; None for none."""
+        key, version = workload.key(), workload.metadata.resource_version
+        decided = self._replaced.get(key)
+        if decided is not None and decided.version != version:
+            del self._replaced[key]
+            decided = None
+        if decided is None and key not in self._suspected:
+            return None
+        if not _concerns(workload):
+            self._suspected.pop(key, None)
+            return None
+        if decided is None:
+            away = self._state.away_hosts(key)
+            if not away:
+                self._suspected.pop(key, None)
+            lost = [one.host for one in away if not (one.node and self.goes_on(key, one.node))]
+            if not lost:
+                return None
+            now_us = int(self._clock.now().timestamp() * 1_000_000)
+            if not self._state.replace_hosts(key, lost, now_us):
+                return self._evict(workload, lost)
+            decided = self._replaced[key] = _Replaced(version, self._state.domains(key))
+        status = statuses.replace_domains(workload, decided.domains)
+        return api_requests.set_workload_status(workload, WritePurpose.REPLACE_HOSTS, status)
+
+    def _evict(self, workload: Workload, lost: Iterable[str]) -> ApiRequest:
+        text = kueue.no_replacement(lost)
+        status = evictions.evict(workload, text, self._clock.now())
+        told = (events.evicted(*text),)
+        return api_requests.set_workload_status(workload, WritePurpose.EVICT, status, told)
+
+    def complete(self, key: WorkloadKey, outcome: RequestResult) -> None:
+        """Take what came of a write; call before the answer is seen."""
+        if outcome.request.operation is not WritePurpose.REPLACE_HOSTS:
+            return
+        if outcome.result in _REVERTED and self._replaced.pop(key, None) is not None:
+            self._suspected[key] = None
+            self._take_again(key)
+
+    def forget(self, key: WorkloadKey) -> None:
+        """Take that a Workload is gone."""
+        self._suspected.pop(key, None)
+        self._replaced.pop(key, None)
+
+
+def _concerns(workload: Workload) -> bool:
+    """Return whether hosts of a Workload may be replaced.
+
+    Not those of pods that were told theirs and are made by nobody again, and not where the
+    scheduler places the pods.
+    """
+    by, status = workload.metadata.controller(), workload.status
+    is_pod = by is not None and (by.api_version, by.kind) == ("v1", "Pod")
+    return (
+        has_domains(workload)
+        and not workload.metadata.deletion_timestamp
+        and not (is_pod and status.is_true(conditions.ADMITTED))
+        and not workload.metadata.annotation(names.ELASTIC_JOB)
+        and status.is_true(conditions.QUOTA_RESERVED)
+        and not status.is_true(conditions.EVICTED)
+        and not status.is_true(conditions.FINISHED)
+    )
