@@ -825,6 +825,8 @@ class Core:
             fields["workload"] = request.key.name
         if errors.is_failed_test(error):
             self._log.info("lost a race, will retry", **fields)
+        elif errors.is_namespace_ending(error):
+            self._log.info("not made, its namespace is being deleted", **fields)
         else:
             self._log.error("write refused", **fields)
 

@@ -157,6 +157,15 @@ def is_failed_test(error: KubeError | None) -> bool:
     return isinstance(error, InvalidError) and not error.details.get("kind")
 
 
+def is_namespace_ending(error: KubeError | None) -> bool:
+    """Return whether nothing can be made in a namespace, as it is being deleted.
+
+    Source: k8s.io/apiserver pkg/admission/plugin/namespace/lifecycle (NamespaceTerminatingCause).
+    """
+    causes = error.details.get("causes") or () if isinstance(error, ForbiddenError) else ()
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
+
+
 def failed_webhook(message: str) -> str:
     """Return the webhook that the API server could not call; empty where it names none.
 

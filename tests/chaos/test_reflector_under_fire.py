@@ -100,7 +100,8 @@ def test_a_server_that_sheds_load_is_asked_again_later(stage: Stage, status: int
 
 def test_a_watch_that_goes_silent_is_noticed(system: System, stage: Stage) -> None:
     stage.controller.kill()
-    settings = QUICK.gpu.controller.model_copy(update={"watch_silence": timedelta(seconds=3)})
+    silence = timedelta(seconds=10)  # a busy server answers a watch within it
+    settings = QUICK.gpu.controller.model_copy(update={"watch_silence": silence})
     gpu = QUICK.gpu.model_copy(update={"controller": settings})
     impatient = QUICK.model_copy(update={"gpu": gpu})
     with system.controller("impatient", impatient) as controller:

@@ -217,5 +217,6 @@ def test_a_namespace_that_is_going_takes_nothing_new(api: Api, namespace: str):
         namespace,
     )
     api.delete(resources.NAMESPACES, namespace)
-    with pytest.raises(errors.ForbiddenError, match="because it is being terminated"):
+    with pytest.raises(errors.ForbiddenError, match="because it is being terminated") as refused:
         api.create(resources.PODS, make_pod("a"), namespace)
+    assert errors.is_namespace_ending(refused.value)

@@ -121,6 +121,21 @@ def denied(resource: Resource, name: str, why: str) -> ApiError:
     )
 
 
+def namespace_ending(resource: Resource, name: str, namespace: str) -> ApiError:
+    """Return 403: nothing new is made in a namespace that is being deleted."""
+    why = f"unable to create new content in namespace {namespace} because it is being terminated"
+    cause = {
+        "reason": "NamespaceTerminating",
+        "message": f"namespace {namespace} is being terminated",
+        "field": "metadata.namespace",
+    }
+    return errors.make(
+        403,
+        f'{resource.qualified} "{name}" is forbidden: {why}',
+        details={**_details(resource, name), "causes": [cause]},
+    )
+
+
 def bad_request(message: str) -> ApiError:
     """Return 400: the request itself is wrong."""
     return errors.make(400, message)

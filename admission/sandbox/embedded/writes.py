@@ -141,8 +141,7 @@ class Writes:
         if self._journal.get(resources.NAMESPACES, Key("", namespace)) is None:
             raise refusals.not_found(resources.NAMESPACES, namespace)
         if garbage.is_terminating(self._journal, namespace):
-            why = f"unable to create new content in namespace {namespace} because it is being "
-            raise refusals.denied(kind.resource, name, f"{why}terminated")
+            raise refusals.namespace_ending(kind.resource, name, namespace)
 
     def _insert(self, kind: ResourceTreatment, document: Document, *, dry_run: bool) -> Stored:
         now = clock.to_wire(self._clock.now())
