@@ -11,7 +11,8 @@ from tests.repo import tree
 
 BASE = tree.ROOT / "admission" / "base"
 WORDS = tree.ROOT / "admission" / "reasons"
-HOMES = (BASE / "conditions.py", BASE / "events.py", BASE / "causes.py", *sorted(WORDS.glob("*.py")))
+WORD_MODULES = sorted(WORDS.glob("*.py"))
+HOMES = (BASE / "conditions.py", BASE / "events.py", BASE / "causes.py", *WORD_MODULES)
 OTHERS = {
     "admission/sandbox/embedded": "writes what a real API server writes",
     "admission/objects": "schemas list the values that clients may send",
