@@ -139,11 +139,14 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
 @pytest.mark.parametrize("guide", GUIDES)
 def test_a_guide_holds(system: Installed, tmp_path: Path, guide: str) -> None:
     before = namespaces(system)
-    for name in GUIDES[guide]:
-        kubeconfig = editor(system) if name in OF_EDITORS else ""
-        Reader(system, tmp_path / "reader", kubeconfig).follow(pages.FOLDER / f"{name}.md")
-    for namespace in sorted(namespaces(system) - before):
-        system.api.delete(f"/api/v1/namespaces/{namespace}")  # its pods are on nodes of all guides
+    try:
+        for name in GUIDES[guide]:
+            kubeconfig = editor(system) if name in OF_EDITORS else ""
+            Reader(system, tmp_path / "reader", kubeconfig).follow(pages.FOLDER / f"{name}.md")
+    finally:
+        for namespace in sorted(namespaces(system) - before):
+            # its pods are on nodes of all guides
+            system.api.delete(f"/api/v1/namespaces/{namespace}")
 
 
 def namespaces(system: Installed) -> set[str]:

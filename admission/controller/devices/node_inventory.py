@@ -113,6 +113,8 @@ class NodeInventory:
             InvalidValueError: a quantity cannot be read.
         """
         uid, node = pod.metadata.uid, pod.spec.node_name
+        if pods.has_ended(pod):
+            self._places.end_pod(uid)
         if pods.has_ended(pod) or not self._capacities.has_pod(uid, node, outside=outside):
             self._capacities.set_pod(uid, node, pods.held_gpus(pod), outside=outside)
             if self._capacities.has_pod(uid, node, outside=outside):
@@ -129,6 +131,10 @@ class NodeInventory:
         """Handle a pod that is gone, or is none of ours any more."""
         self._capacities.set_pod(uid, "", {})
         self._pods.pop(uid, None)
+
+    def on_pod_end(self, uid: str) -> None:
+        """Handle a pod that is certainly gone."""
+        self._places.end_pod(uid)
 
     @property
     def version(self) -> int:

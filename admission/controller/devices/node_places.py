@@ -37,6 +37,8 @@ class NodePlaces:
         self.on_outside: Callable[[str, bound_pod.Outside | None], None] = _ignore
         self._nodes: dict[str, Node] = {}
         """Nodes with all of their devices."""
+        self._ended: set[str] = set()
+        """UIDs of bound pods that have ended, of which their own watch may not tell yet."""
         self.informers: Mapping[Resource, Informer[Any]] = {
             resources.BOUND_PODS: Informer("Pod", self._see_pod, self._lose_pod, slim=True)
         }
@@ -66,9 +68,19 @@ class NodePlaces:
         if self._nodes.pop(name, None) is not None:
             self._note(lambda: self._places.drop_node(name))
 
+    def end_pod(self, uid: str) -> None:
+        """Take the news that a pod has ended for good, or is gone, from another watch than ours.
+
+        Quota and room on nodes come free together then. Otherwise who gets the quota would find
+        no room, and would preempt others or take another flavor.
+        """
+        if self._places.ledger.has_pod(uid):
+            self._ended.add(uid)
+            self._note(lambda: self._places.drop_pod(uid))
+
     def _see_pod(self, pod: bound_pod.BoundPodDocument) -> None:
-        value = bound_pod.value(pod)
         uid = pod.metadata.uid
+        value = None if uid in self._ended else bound_pod.value(pod)
         if value is None:
             self._note(lambda: self._places.drop_pod(uid))
         else:
@@ -76,6 +88,7 @@ class NodePlaces:
         self.on_outside(uid, bound_pod.outside(pod, value))
 
     def _lose_pod(self, pod: views.Object) -> None:
+        self._ended.discard(pod.metadata.uid)
         self.on_outside(pod.metadata.uid, None)
         self._note(lambda: self._places.drop_pod(pod.metadata.uid))
 

@@ -360,6 +360,8 @@ class RunningPods:
             return True
         view = known.view
         is_told = bool(view.metadata.deletion_timestamp) or not view.spec.node_name
+        if for_good or view.metadata.deletion_timestamp:
+            self._inventory.on_pod_end(uid)
         if for_good or is_told or not self._configuration.manages(view.metadata.namespace):
             self._forget(uid)
         else:
@@ -994,6 +996,8 @@ class RunningPods:
             return
         found = outcome.object if isinstance(outcome.object, views.Pod) else None
         is_gone = outcome.result is Result.GONE or (found and found.metadata.uid != uid)
+        if is_gone:
+            self._inventory.on_pod_end(uid)
         if is_gone or (found is not None and not self._runs(found)):
             self._forget(uid)
             return

@@ -159,6 +159,10 @@ class NodeLedger:
         for workload in dict.fromkeys((pod.workload, before.workload if before else None)):
             self._fit_to_bound(workload, pod.node)
 
+    def has_pod(self, uid: str) -> bool:
+        """Return whether a pod is counted on a node."""
+        return uid in self._pods.by_key
+
     def drop_pod(self, uid: str) -> None:
         """Forget a pod that has ended or is gone."""
         pod = self._pods.pop(uid)
