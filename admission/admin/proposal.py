@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from admission.base import names, quantity
 from admission.base.errors import AdmissionError
-from admission.gpu import capacity, nodes, resources
+from admission.gpu import capacity, nodes, resources, topology_labels
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.health import HealthPolicy
 from admission.gpu.nodes import Layout, NodeFacts
@@ -35,6 +35,7 @@ ANY_NODE: Final = "any-node"
 """The flavor of cpu, memory and whatever else is no GPU."""
 
 COHORT: Final = "gpus"
+TOPOLOGY: Final = "gpu-nodes"
 EVERYBODY: Final = "everybody"
 """The one ClusterQueue where no teams are named."""
 
@@ -149,11 +150,14 @@ class Supply:
         flavors: of GPUs, in the order in which a queue tries them.
         others: cpu, memory and the like of all nodes that pods of the queues may use.
         notes: what was left out or is in doubt, and what to do.
+        levels: labels that say how close the nodes of the flavors are to each other, the widest
+            first, with how many values each has; empty where they say nothing.
     """
 
     flavors: tuple[Flavor, ...]
     others: Amounts
     notes: tuple[str, ...]
+    levels: Mapping[str, int] = field(default_factory=dict)
 
     def amounts(self) -> dict[tuple[str, str], int]:
         """Return everything by flavor and resource."""
@@ -278,7 +282,18 @@ def supply(
         for name, (pool, labels) in zip(flavor_names, selected, strict=True)
     )
     amounts = _others(all_nodes, [pool for pool, _ in selected], keys)
-    return Supply(flavors=flavors, others=amounts, notes=tuple(notes))
+    members = [member.facts.labels for pool, _ in selected for member in pool.members]
+    return Supply(flavors=flavors, others=amounts, notes=tuple(notes), levels=_levels(members))
+
+
+def _levels(nodes: Sequence[Mapping[str, str]]) -> dict[str, int]:
+    """Return the levels that all nodes have, unless all are in one domain but for their host."""
+    common = set[str].intersection(*(set(labels) for labels in nodes)) if nodes else set[str]()
+    counts = {
+        level: len({labels[level] for labels in nodes}) for level in topology_labels.levels(common)
+    }
+    is_divided = any(n > 1 for level, n in counts.items() if level != topology_labels.HOSTNAME)
+    return counts if is_divided else {}
 
 
 def _take(
@@ -755,6 +770,7 @@ def objects(
         return ()
     return (
         *_namespaces(shares, set(missing)),
+        *_topology(supply.levels),
         *(_resource_flavor(flavor) for flavor in supply.flavors),
         _any_node(),
         _cohort(supply, left_over or {}),
@@ -773,6 +789,19 @@ def _namespaces(shares: Iterable[TeamShare], missing: set[str]) -> Iterator[Prop
                 yield Proposed(
                     document=document, why=f"Of {share.team.name}; it does not exist yet."
                 )
+
+
+def _topology(levels: Mapping[str, int]) -> Iterator[Proposed]:
+    if not levels:
+        return
+    counts = ", ".join(f"{count} {_last(level)}" for level, count in levels.items())
+    why = (
+        f"How close the nodes are to each other, by labels that all of them have: {counts}.\nIt "
+        "has no effect until a flavor names it in spec.topologyName. Then Jobs can ask for one\n"
+        "of these domains; see the guide about topology before you do that."
+    )
+    spec: Document = {"levels": [{"nodeLabel": level} for level in levels]}
+    yield Proposed(document=_kueue("Topology", {"name": TOPOLOGY}, spec), why=why)
 
 
 def _resource_flavor(flavor: Flavor) -> Proposed:

@@ -877,8 +877,8 @@ def document(use: Use) -> dict[str, Any]:
                     {
                         "resource": line.resource,
                         **{
-                            part: amount_text(line.resource, getattr(line, part))
-                            for part in ("nominal", "used", "releasing", "real", "sick")
+                            part: amount_text(line.resource, getattr(line, attribute))
+                            for part, attribute in _OF_FLAVOR.items()
                         },
                     }
                     for line in flavor.lines

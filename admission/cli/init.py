@@ -26,8 +26,8 @@ from admission.run.connection import ApiServerTarget
 
 _ADVICE: Final = (
     "your user needs the right to list nodes and, with --apply, to create ResourceFlavors, "
-    "Cohorts, ClusterQueues and LocalQueues, and for several teams to change the configuration of "
-    "the installation (--no-fair-sharing leaves it). These kinds are created by: "
+    "Topologies, Cohorts, ClusterQueues and LocalQueues, and for several teams to change the "
+    "configuration of the installation (--no-fair-sharing leaves it). These kinds are created by: "
     "gpu-admission install"
 )
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)

@@ -13,9 +13,11 @@ from typing import Final
 import click
 from click.shell_completion import CompletionItem
 
+from admission.gpu import topology_labels
 from admission.kube import kubeconfig, resources
 from admission.kube.api import Api
 from admission.kube.resources import Resource
+from admission.objects import views
 from admission.run.connection import ApiServerTarget
 
 WAIT_SECONDS: Final = 2.0
@@ -56,6 +58,17 @@ def contexts(context: click.Context, _: click.Parameter, typed: str) -> list[Com
 def queues(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
     """Return ClusterQueues and Cohorts."""
     return _found(context, typed, _cluster_wide(resources.CLUSTER_QUEUES, resources.COHORTS))
+
+
+def levels(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Return labels of nodes that say how close these are to each other."""
+
+    def every(api: Api, _: str) -> Iterator[str]:
+        page = api.list(resources.NODES, limit=MOST, into=views.Node)
+        there = {label for node in page.items for label in node.metadata.labels or {}}
+        yield from (label for label in topology_labels.LEVELS if label in there)
+
+    return _found(context, typed, every)
 
 
 def waiting(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:

@@ -7,7 +7,8 @@ from typing import Final
 
 import click
 
-from admission.answers import cluster, quota_use
+from admission.answers import cluster, node_groups, quota_use
+from admission.answers.node_groups import DomainAmount, GroupedNodes
 from admission.answers.quota_use import CohortUse, Line, LocalLine, LocalUse, Use, Waiting
 from admission.answers.subjects import similar
 from admission.base import amount, names, quantity
@@ -48,6 +49,15 @@ _LOCAL: Final = (
     TableColumn("ADMITTED", right=True, goes=1),
     TableColumn("PENDING", right=True),
 )
+_AMOUNTS: Final = (
+    TableColumn("NODES", right=True, goes=1),
+    TableColumn("REAL", right=True),
+    TableColumn("SICK", right=True, goes=2),
+    TableColumn("USED", right=True),
+    TableColumn("FREE", right=True),
+    TableColumn("LARGEST HOLE", right=True),
+    TableColumn("ON", goes=3),
+)
 _OF_CLUSTER: Final = ("ClusterQueues", "Cohorts", "ResourceFlavors", "Nodes")
 
 
@@ -57,6 +67,7 @@ Examples:
   kubectl gpu top
   kubectl gpu top research --all-resources
   kubectl gpu top --watch
+  kubectl gpu top --by rack
   kubectl gpu top -o json
 
 \b
@@ -71,6 +82,13 @@ Columns:
   PENDING    what waiting Workloads ask for
   REAL       healthy devices on the nodes of the flavor
 
+\b
+Columns of --by:
+  REAL          healthy devices on the nodes of the domain
+  USED          what pods on these nodes request, whoever made them
+  FREE          what is left on each node, added up
+  LARGEST HOLE  most that is free on one node, and ON which
+
 {EXITS}"""
 )
 @click.argument("queue", required=False, shell_complete=named.queues)
@@ -78,6 +96,11 @@ Columns:
 @click.option(
     "--interval", type=click.FloatRange(min=0.5), default=2.0, show_default=True,
     help="Seconds between refreshes of --watch.",
+)  # fmt: skip
+@click.option(
+    "--by", "level", metavar="LEVEL", shell_complete=named.levels,
+    help="Show the nodes instead, by a label such as topology.kubernetes.io/rack; its last part, "
+    "here rack, is enough.",
 )  # fmt: skip
 @asking.all_resources_option
 @asking.namespace_option
@@ -89,6 +112,7 @@ def top(
     queue: str | None,
     watch: bool,
     interval: float,
+    level: str | None,
     all_resources: bool,
     namespace: str | None,
     kubeconfig: str | None,
@@ -98,20 +122,98 @@ def top(
     """Show quota and its use, by ClusterQueue, Cohort and flavor.
 
     QUEUE is a ClusterQueue or a Cohort; the default is all of them. Who may not read ClusterQueues
-    sees what the LocalQueues say.
+    sees what the LocalQueues say. With --by, show what the nodes of each rack, block or zone have
+    free.
     """
+    if level is not None and queue is not None:
+        raise click.UsageError("--by shows all nodes; leave QUEUE or --by out")
     with asking.asked(kubeconfig, context, namespace) as target:
         while True:
-            use = _of(target, queue)
+            if level is not None:
+                grouped = _grouped(target, level)
+                document, lines = node_groups.document(grouped), _node_lines(grouped)
+            else:
+                use = _of(target, queue)
+                document = quota_use.document(use)
+                lines = _lines(use, tables.width(), every=all_resources)
             if watch and form != "json":
                 click.clear()
             if form == "json":
-                output.print_json(quota_use.document(use))
+                output.print_json(document)
             else:
-                asking.say(_lines(use, tables.width(), every=all_resources))
+                asking.say(lines)
             if not watch:
                 return
             threading.Event().wait(interval)
+
+
+def _grouped(target: QueriedCluster, text: str) -> GroupedNodes:
+    objects = node_groups.read(target.api)
+    level = node_groups.level_named(objects, text)
+    if objects.nodes and not level:
+        by = ", ".join(node_groups.labels(objects))
+        output.fail(
+            f"no label {text!r} of nodes is a level, or more than one is",
+            f"group them by: {by}"
+            if by
+            else "nodes have none of the usual labels; name one in full, as kubectl get nodes "
+            "--show-labels shows it",
+            code=ErrorCode.NOT_FOUND,
+        )
+    return node_groups.of(objects, level)
+
+
+def _node_lines(grouped: GroupedNodes) -> Iterator[str]:
+    width = tables.width()
+    resources = grouped.resources()
+    if not resources and not grouped.missing:
+        yield "No node has GPUs."
+    for number, resource in enumerate(resources):
+        if number:
+            yield ""
+        yield from tables.sentence(_node_verdict(grouped, resource), width, "  ")
+        columns = (TableColumn(_heading(grouped.levels)), *_AMOUNTS)
+        rows = [
+            (
+                domain.name,
+                str(domain.nodes[resource]),
+                _text(resource, amounts.real),
+                _some(resource, amounts.sick),
+                _some(resource, amounts.used),
+                _some(resource, amounts.free),
+                _some(resource, amounts.largest),
+                amounts.node or _NONE,
+            )
+            for domain in grouped.domains
+            if (amounts := domain.amounts.get(resource)) is not None
+        ]
+        yield from tables.table(columns, rows, width)
+    yield from asking.not_shown(grouped.missing, width)
+
+
+def _heading(levels: Sequence[str]) -> str:
+    return "/".join(label.rpartition("/")[2] for label in levels).upper()
+
+
+def _node_verdict(grouped: GroupedNodes, resource: str) -> str:
+    """Return how much is free, and in which domain most."""
+    domains = [
+        (domain.name, amounts)
+        for domain in grouped.domains
+        if (amounts := domain.amounts.get(resource)) is not None
+    ]
+    real = sum(amounts.real for _, amounts in domains)
+    where = tables.counted(len(domains), "domain")
+    free = quota_use.sum_of_known(amounts.free for _, amounts in domains)
+    if free is None:
+        return f"{resource}: {_text(resource, real)} can be used in {where}"
+    verdict = f"{resource}: {_text(resource, free)} free of {_text(resource, real)} in {where}"
+    name, most = max(domains, key=_free_of)
+    return f"{verdict}, most in {name}: {_text(resource, most.free or 0)}" if free else verdict
+
+
+def _free_of(domain: tuple[str, DomainAmount]) -> int:
+    return domain[1].free or 0
 
 
 def _of(target: QueriedCluster, queue: str | None) -> Use:

@@ -240,6 +240,42 @@ def test_the_taint_of_gpu_nodes_is_tolerated_and_others_are_left_to_the_pod() ->
     assert flavor.taints == (TRAINING,)
 
 
+RACK = "topology.kubernetes.io/rack"
+HOSTNAME = "kubernetes.io/hostname"
+
+
+def racked(*racks: str) -> Supply:
+    """One node for each of these racks; an empty text is none."""
+    nodes = [gpu_node(f"n{number}") for number in range(len(racks))]
+    for node, rack in zip(nodes, racks, strict=True):
+        node["metadata"]["labels"] |= {RACK: rack} if rack else {}
+        node["metadata"]["labels"][HOSTNAME] = node["metadata"]["name"]
+    return supply(*nodes)
+
+
+def test_a_topology_is_proposed_where_nodes_have_the_labels_of_a_network() -> None:
+    found = racked("r0", "r0", "r1")
+    assert found.levels == {RACK: 2, HOSTNAME: 3}
+    objects = proposal.objects(found, proposal.equal_shares(found, []))
+    (made,) = [one for one in objects if one.document["kind"] == "Topology"]
+    levels = [{"nodeLabel": RACK}, {"nodeLabel": HOSTNAME}]
+    assert made.document["spec"] == {"levels": levels}
+    assert "2 rack, 3 hostname" in made.why
+    flavors_made = [one.document for one in objects if one.document["kind"] == "ResourceFlavor"]
+    assert not any("topologyName" in one["spec"] for one in flavors_made)
+
+
+@pytest.mark.parametrize(
+    "racks", [("r0", "r0"), ("r0", ""), ("", "")], ids=["one rack", "a node in none", "none"]
+)
+def test_no_topology_is_proposed_where_labels_tell_nothing(racks: tuple[str, ...]) -> None:
+    found = racked(*racks)
+    kinds = {
+        one.document["kind"] for one in proposal.objects(found, proposal.equal_shares(found, []))
+    }
+    assert "Topology" not in kinds
+
+
 def test_nodes_that_no_label_tells_apart_are_left_out_and_named() -> None:
     found = supply(gpu_node("a"), gpu_node("b"), gpu_node("c", taints=[GPU_TAINT, TRAINING]))
     assert flavors(found) == {"a100-80gb": (GPU, 16)}

@@ -162,4 +162,9 @@ def test_the_document_has_quantities_as_texts() -> None:
         }
     ]  # fmt: skip
     assert research["pending"] == {"workloads": 1, "resources": {GPU: "2"}}
-    assert found["flavors"][0]["quota"][0]["real"] is None
+    assert found["flavors"][0]["quota"] == [
+        {
+            "resource": names.GPU_RESOURCE, "nominal": "16", "used": "12", "releasing": "0",
+            "withoutNode": "0", "real": None, "sick": None,
+        }
+    ]  # fmt: skip

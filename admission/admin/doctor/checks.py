@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from admission.admin import operators
-from admission.admin.doctor import devices, installed, queues, state
+from admission.admin.doctor import devices, installed, queues, state, topologies
 from admission.admin.doctor.findings import CheckResult, Diagnosis, DoctorFinding, error
 from admission.admin.doctor.picture import NODE_LEASES, OWN_CONFIG, Picture
 from admission.kube import resources
@@ -19,6 +19,7 @@ _RBAC: Final = (
 )
 _WEBHOOKS: Final = (resources.MUTATING_WEBHOOKS, resources.VALIDATING_WEBHOOKS)
 _QUOTA: Final = (resources.CLUSTER_QUEUES, resources.COHORTS, resources.RESOURCE_FLAVORS)
+_TOPOLOGY: Final = (resources.TOPOLOGIES, resources.RESOURCE_FLAVORS)
 
 
 def _seen(picture: Picture) -> str:
@@ -84,6 +85,10 @@ CHECKS: Final = (
     DoctorCheck("flavor-nodes", devices.flavors_without_nodes, (*_QUOTA, resources.NODES)),
     DoctorCheck("node-flavors", devices.nodes_without_flavor, (*_QUOTA, resources.NODES)),
     DoctorCheck("flavor-taints", devices.taints, (*_QUOTA, resources.NODES)),
+    DoctorCheck("topology-levels", topologies.levels, (*_TOPOLOGY, resources.NODES)),
+    DoctorCheck(
+        "topology-assignments", topologies.assignments, (resources.WORKLOADS, resources.NODES)
+    ),
     DoctorCheck("flavor-annotations", devices.annotations, (*_QUOTA, resources.NODES)),
     DoctorCheck("nodes-ready", devices.ready, (resources.NODES,)),
     DoctorCheck("gpu-health", devices.sick, (resources.NODES,)),

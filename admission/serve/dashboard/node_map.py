@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from admission.base import names
-from admission.gpu import resources
+from admission.gpu import resources, topology_labels
 from admission.gpu.inventory import GpuNode, NodeStock
 from admission.serve.dashboard import words
 
@@ -20,20 +20,7 @@ MOST_CELLS: Final = 16
 """Cells of one resource of a node that are drawn one by one."""
 PRODUCT: Final = names.GPU_PRODUCT_LABEL
 NONE: Final = "(none)"
-_LEVELS: Final = (
-    PRODUCT,
-    "topology.kubernetes.io/region",
-    "topology.kubernetes.io/zone",
-    "cloud.google.com/gce-topology-block",
-    "cloud.google.com/gce-topology-subblock",
-    "cloud.google.com/gce-topology-host",
-    "topology.k8s.aws/network-node-layer-1",
-    "topology.k8s.aws/network-node-layer-2",
-    "topology.k8s.aws/network-node-layer-3",
-    "topology.kubernetes.io/block",
-    "topology.kubernetes.io/rack",
-    "nvidia.com/gpu.clique",
-)
+_LEVELS: Final = (PRODUCT, *topology_labels.LEVELS)
 """Labels by which nodes may be grouped, where nodes have them."""
 _FREE, _SICK, _OUTSIDE, _HELD = "free", "sick", "outside", "qx"
 

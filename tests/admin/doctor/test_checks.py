@@ -22,9 +22,10 @@ from admission.kube import resources
 from admission.kube.resources import Resource
 from admission.reasons import kueue
 from tests.admin.doctor.clusters import NOW, PRODUCT, SYSTEM, Broken, at, issued
+from tests.builders.metadata import make_condition
 from tests.builders.pods import make_pod
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
-from tests.builders.workloads import make_workload
+from tests.builders.workloads import make_admission, make_workload
 
 REFUSED = (
     'Internal error occurred: failed calling webhook "mpod.kb.io": failed to call webhook: Post '
@@ -567,6 +568,65 @@ def no_flavor_selects_a_node(broken: Broken) -> None:
 def nodes_have_a_taint_that_nobody_tolerates(broken: Broken) -> None:
     taint = {"key": "workload", "value": "training", "effect": "NoSchedule"}
     broken.nodes[1]["spec"]["taints"] = [taint]
+
+
+BLOCK, RACK = "topology.kubernetes.io/block", "topology.kubernetes.io/rack"
+
+
+def topology(broken: Broken, *levels: str, nodes: tuple[tuple[str, ...], ...]) -> None:
+    """Give the flavor a Topology, and the nodes, of which there are as many, these values."""
+    broken.add(
+        resources.TOPOLOGIES, "racks", spec={"levels": [{"nodeLabel": level} for level in levels]}
+    )
+    broken.one(resources.RESOURCE_FLAVORS)["spec"]["topologyName"] = "racks"
+    broken.nodes[:] = [broken.make_node(f"gpu-{number}") for number in range(len(nodes))]
+    for node, values in zip(broken.nodes, nodes, strict=True):
+        labels = {level: v for level, v in zip(levels, values, strict=True) if v}
+        node["metadata"]["labels"] |= labels
+
+
+@fault("topology-levels", WARNING, "racks",
+       f"1 of 3 nodes of its flavors have no label {RACK} (gpu-2)",
+       f"kubectl label node gpu-2 {RACK}=")  # fmt: skip
+def a_node_has_no_rack(broken: Broken) -> None:
+    topology(broken, RACK, nodes=(("r0",), ("r0",), ("",)))
+
+
+@fault("topology-levels", ERROR, "racks", f"no node of its flavors has the label {RACK}",
+       f"kubectl label node gpu-0 {RACK}=")  # fmt: skip
+def no_node_has_a_rack(broken: Broken) -> None:
+    topology(broken, RACK, nodes=(("",), ("",)))
+
+
+@fault("topology-levels", WARNING, "racks", f"level {RACK} stands above {BLOCK}", "comes first")
+def levels_are_in_the_wrong_order(broken: Broken) -> None:
+    nodes = tuple((f"r{number}", f"b{number // 2}") for number in (0, 0, 1, 1, 2, 2, 3, 3))
+    topology(broken, RACK, BLOCK, nodes=nodes)
+    for queue in broken.objects[resources.CLUSTER_QUEUES]:
+        queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = "64"
+
+
+@fault("topology-levels", WARNING, "racks", f"each of the 2 domains of level {RACK} has one node",
+       "kubernetes.io/hostname")  # fmt: skip
+def each_rack_has_one_node(broken: Broken) -> None:
+    topology(broken, RACK, nodes=(("r0",), ("r1",)))
+
+
+@fault("topology-assignments", WARNING, "team/train", "no node is in b0/r9", "labels back")
+def a_workload_is_assigned_a_rack_that_is_gone(broken: Broken) -> None:
+    topology(broken, BLOCK, RACK, nodes=(("b0", "r0"), ("b0", "r0")))
+    admission = make_admission("research", "a100", 2)
+    admission["podSetAssignments"][0]["topologyAssignment"] = {
+        "levels": [BLOCK, RACK],
+        "slices": [
+            {
+                "domainCount": 1, "podCounts": {"universal": 2},
+                "valuesPerLevel": [{"universal": "b0"}, {"universal": "r9"}],
+            }
+        ],
+    }  # fmt: skip
+    status = {"conditions": [make_condition("Admitted")], "admission": admission}
+    broken.workloads.append(make_workload("train", namespace="team", status=status))
 
 
 def _annotated(key: str, value: str) -> Callable[[Broken], None]:
