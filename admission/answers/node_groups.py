@@ -135,8 +135,12 @@ def labels(objects: NodeObjects) -> list[str]:
         level.node_label for topology in objects.topologies for level in topology.spec.levels
     )
     candidates = dict.fromkeys((*topology_labels.LEVELS, *of_topologies))
-    there = {key for node in objects.nodes for key in node.metadata.labels or {}}
-    return [key for key in candidates if key in there]
+    of_nodes = _labels_of_nodes(objects)
+    return [key for key in candidates if key in of_nodes]
+
+
+def _labels_of_nodes(objects: NodeObjects) -> set[str]:
+    return {key for node in objects.nodes for key in node.metadata.labels or {}}
 
 
 def level_named(objects: NodeObjects, text: str) -> str:
@@ -144,13 +148,12 @@ def level_named(objects: NodeObjects, text: str) -> str:
 
     A usual label goes before others with the same last part.
     """
-    there = {key for node in objects.nodes for key in node.metadata.labels or {}}
-    if text in there:
+    of_nodes = _labels_of_nodes(objects)
+    if text in of_nodes:
         return text
     ending = f"/{text}"
-    known = [key for key in labels(objects) if key.endswith((ending, f"-{text}"))]
-    others = sorted(key for key in there if key.endswith(ending))
-    candidates = known or others
+    usual = [key for key in labels(objects) if key.endswith((ending, f"-{text}"))]
+    candidates = usual or sorted(key for key in of_nodes if key.endswith(ending))
     return candidates[0] if len(candidates) == 1 else ""
 
 

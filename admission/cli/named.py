@@ -65,8 +65,8 @@ def levels(context: click.Context, _: click.Parameter, typed: str) -> list[Compl
 
     def every(api: Api, _: str) -> Iterator[str]:
         page = api.list(resources.NODES, limit=MOST, into=views.Node)
-        there = {label for node in page.items for label in node.metadata.labels or {}}
-        yield from (label for label in topology_labels.LEVELS if label in there)
+        of_nodes = {label for node in page.items for label in node.metadata.labels or {}}
+        yield from (label for label in topology_labels.LEVELS if label in of_nodes)
 
     return _found(context, typed, every)
 

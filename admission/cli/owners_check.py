@@ -16,7 +16,7 @@ from admission.config import reading
 from admission.config.derived import Settings
 from admission.objects.owner_rows import Row
 from admission.owners import integrations, row_owner
-from admission.owners.row_owner import Asked, Document, RowOwner
+from admission.owners.row_owner import Document, OwnerPodSet, RowOwner
 
 _METADATA: Final = {"uid": "check", "resourceVersion": "1", "namespace": "default"}
 
@@ -137,7 +137,7 @@ def _of(row: Row, document: dict[str, Any], kind_name: str, name: str) -> ShownO
     whole = {**document, "metadata": {**document["metadata"], **_METADATA}}
     view = row_owner.read(row, _AS_DOCUMENT(whole))
     owner = RowOwner(row, view)
-    if not view.asked:
+    if not view.pod_sets:
         return ShownOwner(
             kind_name, name, row.framework, problem="none of the paths leads to a pod set"
         )
@@ -150,11 +150,11 @@ def _of(row: Row, document: dict[str, Any], kind_name: str, name: str) -> ShownO
         active=owner.is_active(),
         ready=owner.is_ready(),
         finished="" if end is None else f"{end.reason}: {end.message}",
-        pod_sets=tuple(_pod_set(pod_set) for pod_set in view.asked),
+        pod_sets=tuple(_pod_set(pod_set) for pod_set in view.pod_sets),
     )
 
 
-def _pod_set(requested: Asked) -> ShownPodSet:
+def _pod_set(requested: OwnerPodSet) -> ShownPodSet:
     limits: dict[str, str] = {}
     for container in (requested.raw.get("spec") or {}).get("containers") or ():
         for resource, amount in ((container.get("resources") or {}).get("limits") or {}).items():

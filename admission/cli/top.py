@@ -151,11 +151,11 @@ def _grouped(target: QueriedCluster, text: str) -> GroupedNodes:
     objects = node_groups.read(target.api)
     level = node_groups.level_named(objects, text)
     if objects.nodes and not level:
-        by = ", ".join(node_groups.labels(objects))
+        levels = ", ".join(node_groups.labels(objects))
         output.fail(
             f"no label {text!r} of nodes is a level, or more than one is",
-            f"group them by: {by}"
-            if by
+            f"group them by: {levels}"
+            if levels
             else "nodes have none of the usual labels; name one in full, as kubectl get nodes "
             "--show-labels shows it",
             code=ErrorCode.NOT_FOUND,
@@ -208,8 +208,8 @@ def _node_verdict(grouped: GroupedNodes, resource: str) -> str:
     if free is None:
         return f"{resource}: {_text(resource, real)} can be used in {where}"
     verdict = f"{resource}: {_text(resource, free)} free of {_text(resource, real)} in {where}"
-    name, most = max(domains, key=_free_of)
-    return f"{verdict}, most in {name}: {_text(resource, most.free or 0)}" if free else verdict
+    name, freest = max(domains, key=_free_of)
+    return f"{verdict}, most in {name}: {_text(resource, freest.free or 0)}" if free else verdict
 
 
 def _free_of(domain: tuple[str, DomainAmount]) -> int:

@@ -37,25 +37,25 @@ def topology_request(
         replicas: how many replicas there are.
     """
     present = annotations or {}
-    asked: dict[str, Any] = {}
+    request: dict[str, Any] = {}
     for key, member in _TEXTS.items():
         if present.get(key):
-            asked[member] = present[key]
+            request[member] = present[key]
     if syntax.parse_boolean(present.get(names.UNCONSTRAINED_TOPOLOGY, "")) is True:
-        asked["unconstrained"] = True
+        request["unconstrained"] = True
     size = syntax.whole_number(present.get(names.PODSET_SLICE_SIZE, ""))
     if size:
-        asked["podSetSliceSize"] = size
+        request["podSetSliceSize"] = size
     if names.PODSET_SLICE_CONSTRAINTS in present:
-        asked["podsetSliceRequiredTopologyConstraints"] = _layers(
+        request["podsetSliceRequiredTopologyConstraints"] = _layers(
             present[names.PODSET_SLICE_CONSTRAINTS]
         )
     if index_label:
-        asked["podIndexLabel"] = index_label
+        request["podIndexLabel"] = index_label
     if replica_label and replicas:
-        asked["subGroupIndexLabel"] = replica_label
-        asked["subGroupCount"] = replicas
-    return asked or None
+        request["subGroupIndexLabel"] = replica_label
+        request["subGroupCount"] = replicas
+    return request or None
 
 
 _TEXTS: Final[Mapping[str, str]] = {
@@ -100,8 +100,8 @@ class Numbering:
         number = syntax.whole_number(next(filter(None, map(label, self.labels)), ""))
         if number is None:
             return None
-        said = syntax.whole_number(pod.metadata.annotation(names.POD_INDEX_OFFSET))
-        number -= self.first if said is None else said
+        offset = syntax.whole_number(pod.metadata.annotation(names.POD_INDEX_OFFSET))
+        number -= self.first if offset is None else offset
         if self.replica:
             replica = syntax.whole_number(label(self.replica))
             if replica is None or number >= self.per_replica:
@@ -125,21 +125,21 @@ def numbering(workload: Workload, pod_set: str, count: int) -> Numbering:
         count: how many pods of it were admitted.
     """
     listed = workload.spec.pod_sets or ()
-    asked = next((one.topology_request for one in listed if one.name == pod_set), None)
-    if asked is None:
+    request = next((entry.topology_request for entry in listed if entry.name == pod_set), None)
+    if request is None:
         return BY_DEFAULT
     together = [
-        one
-        for one in listed
-        if asked.pod_set_group_name
-        and one.topology_request is not None
-        and one.topology_request.pod_set_group_name == asked.pod_set_group_name
+        entry
+        for entry in listed
+        if request.pod_set_group_name
+        and entry.topology_request is not None
+        and entry.topology_request.pod_set_group_name == request.pod_set_group_name
     ]
-    leader = min(together, key=lambda one: one.count, default=None)
-    groups = asked.sub_group_count or 0
+    leader = min(together, key=lambda entry: entry.count, default=None)
+    groups = request.sub_group_count or 0
     return Numbering(
-        labels=(asked.pod_index_label,) if asked.pod_index_label else BY_DEFAULT.labels,
-        replica=asked.sub_group_index_label or "" if groups else "",
+        labels=(request.pod_index_label,) if request.pod_index_label else BY_DEFAULT.labels,
+        replica=request.sub_group_index_label or "" if groups else "",
         per_replica=count // groups if groups else 0,
         first=0 if leader is None or leader.name == pod_set else leader.count,
     )
@@ -292,8 +292,8 @@ class Telling:
         """
         if self._is_stale:
             self._choose()
-        found = next(iter(self._chosen.values()), None) or self._misfit
-        return None if found is None else (found[0], dict(found[1]))
+        placement = next(iter(self._chosen.values()), None) or self._misfit
+        return None if placement is None else (placement[0], dict(placement[1]))
 
     def _choose(self) -> None:
         """Give domains to the pods that have none, as far as there is room."""

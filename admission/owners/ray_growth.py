@@ -100,10 +100,10 @@ def read(row: Row, document_: RayDocument | Held) -> Held:
         for name, count in cluster_.sizes.items():
             sizes[name] = sizes.get(name, 0) + count
     resized = (
-        msgspec.structs.replace(asked_, count=sizes.get(asked_.name, asked_.count))
-        for asked_ in held_owner.asked
+        msgspec.structs.replace(pod_set, count=sizes.get(pod_set.name, pod_set.count))
+        for pod_set in held_owner.pod_sets
     )
-    return msgspec.structs.replace(held_owner, asked=tuple(resized))
+    return msgspec.structs.replace(held_owner, pod_sets=tuple(resized))
 
 
 @dataclass(frozen=True, slots=True)

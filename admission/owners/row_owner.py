@@ -74,14 +74,14 @@ class Document(views.Object, frozen=True, kw_only=True):
         return {"metadata": name, "spec": self.spec, "status": self.status}
 
 
-class Asked(View, frozen=True, kw_only=True):
+class OwnerPodSet(View, frozen=True, kw_only=True):
     """A pod set that an owner asks for.
 
     Attributes:
         name: of the pod set; lower case, as in Kueue.
         path: path of its pod template.
         count: how many pods it has.
-        least: minimum number with which it starts, if its owner may grow.
+        fewest: minimum number with which it starts, if its owner may grow.
         replicas: how many replicas it has.
         per_replica: how many pods one of them has.
         raw: the pod template as it is stored, or the one that is used where none stands.
@@ -98,7 +98,7 @@ class Asked(View, frozen=True, kw_only=True):
     name: str
     path: FieldPath
     count: int
-    least: int
+    fewest: int
     replicas: int
     per_replica: int
     raw: dict[str, Any]
@@ -122,19 +122,22 @@ class Held(views.Object, frozen=True, kw_only=True):
 
     Attributes:
         document: the owner whole.
-        asked: its pod sets.
+        pod_sets: its pod sets.
         digest: tells pod templates apart by what their pods are made from.
     """
 
     document: Document
-    asked: tuple[Asked, ...]
+    pod_sets: tuple[OwnerPodSet, ...]
     digest: str
 
     @property
     def marks(self) -> tuple[str, ...]:
         """The Workloads of which its templates say that they were admitted."""
-        found = (one.template.metadata.annotation(names.WORKLOAD_ANNOTATION) for one in self.asked)
-        return tuple(filter(None, found))
+        workloads = (
+            pod_set.template.metadata.annotation(names.WORKLOAD_ANNOTATION)
+            for pod_set in self.pod_sets
+        )
+        return tuple(filter(None, workloads))
 
 
 def kind_of(row: Row) -> Kind:
@@ -182,19 +185,19 @@ def _of_components(
         if rows.value_at(whole, kind.elsewhere):
             continue
         inside = FieldPath.of(components.template)
-        found = [
+        pod_sets = [
             (listed, member)
             for listed in kind.pod_sets
             if listed.default is None  # its controller makes that template, and nobody else
             for member in rows.find(whole, listed.at, inside)
         ]
-        for index, at in enumerate(_in_order(components, component, found)):
-            listed, member = found[at]
-            given = _given(components, component, index)
+        for index, at in enumerate(_in_order(components, component, pod_sets)):
+            listed, member = pod_sets[at]
+            additions = _given(components, component, index)
             name = f"{owner}-{number}"
             number += 1
             yield (
-                replace(listed, name=name, name_at="", beside=(), given=given),
+                replace(listed, name=name, name_at="", beside=(), given=additions),
                 rows.Member(member.path.within(component.path), member.value),
             )
 
@@ -202,7 +205,7 @@ def _of_components(
 def _in_order(
     components: Components,
     component: rows.Member,
-    found: Sequence[tuple[PodSets, rows.Member]],
+    pod_sets: Sequence[tuple[PodSets, rows.Member]],
 ) -> Iterable[int]:
     """Return which pod set of a component is the first that it declares, and so on.
 
@@ -211,13 +214,13 @@ def _in_order(
     """
     declared = rows.value_at(component.value, components.declared)
     if not declared:
-        return range(len(found))
-    paths = [template_at(listed, member).path.text for listed, member in found]
-    said = [rows.value_at(one, "path") for one in declared]
-    if sorted(map(str, said)) != sorted(paths):
+        return range(len(pod_sets))
+    paths = [template_at(listed, member).path.text for listed, member in pod_sets]
+    declared_paths = [rows.value_at(entry, "path") for entry in declared]
+    if sorted(map(str, declared_paths)) != sorted(paths):
         where = f"{component.path.text}.{components.declared}"
         raise msgspec.ValidationError(f"{where}: must have these paths: {', '.join(paths)}")
-    return [paths.index(path) for path in said]
+    return [paths.index(path) for path in declared_paths]
 
 
 def _given(components: Components, component: rows.Member, index: int) -> rows.Given:
@@ -238,9 +241,9 @@ def with_given(template: dict[str, Any], given: rows.Given | None) -> dict[str, 
     for above, member in ((metadata, "labels"), (metadata, "annotations"), (spec, "nodeSelector")):
         above[member] = {**(above.get(member) or {}), **(given.value.get(member) or {})}
     for member in ("tolerations", "schedulingGates"):
-        more = [*(spec.get(member) or ()), *(given.value.get(member) or ())]
-        if more or member == "tolerations":
-            spec[member] = more
+        values = [*(spec.get(member) or ()), *(given.value.get(member) or ())]
+        if values or member == "tolerations":
+            spec[member] = values
     return {**template, "metadata": metadata, "spec": spec}
 
 
@@ -264,10 +267,10 @@ def name_of(listed: PodSets, member: rows.Member) -> str:
     Raises:
         msgspec.ValidationError: it has none.
     """
-    found = listed.name or rows.value_at(member.value, listed.name_at)
-    if not found or not isinstance(found, str):
+    name = listed.name or rows.value_at(member.value, listed.name_at)
+    if not name or not isinstance(name, str):
         raise msgspec.ValidationError(f"{member.path.text}.{listed.name_at}: must be a name")
-    return found.lower()
+    return name.lower()
 
 
 def counts_of(listed: PodSets, member: rows.Member) -> tuple[int, ...]:
@@ -276,21 +279,21 @@ def counts_of(listed: PodSets, member: rows.Member) -> tuple[int, ...]:
     Raises:
         msgspec.ValidationError: one of them is no number.
     """
-    return tuple(_count(one, member) for one in listed.counts)
+    return tuple(_count(factor, member) for factor in listed.counts)
 
 
-def _count(one: rows.Count, member: rows.Member) -> int:
-    found = rows.number_at(member.value, one.path, 1, member.path)
-    bound = rows.number_at(member.value, one.at_most, found, member.path)
-    least = rows.number_at(member.value, one.at_least, one.least, member.path)
-    return max(one.least, least, min(found, bound))
+def _count(factor: rows.Count, member: rows.Member) -> int:
+    number = rows.number_at(member.value, factor.path, 1, member.path)
+    bound = rows.number_at(member.value, factor.at_most, number, member.path)
+    at_least = rows.number_at(member.value, factor.at_least, factor.least, member.path)
+    return max(factor.least, at_least, min(number, bound))
 
 
 def product(counts: Iterable[int]) -> int:
     """Return the product of some numbers; 1 for none."""
     result = 1
-    for one in counts:
-        result *= one
+    for factor in counts:
+        result *= factor
     return result
 
 
@@ -300,13 +303,13 @@ def template_at(listed: PodSets, member: rows.Member) -> rows.Member:
     Raises:
         msgspec.ValidationError: it has none.
     """
-    found = next(rows.find(member.value, listed.template, member.path), None)
+    template = next(rows.find(member.value, listed.template, member.path), None)
     default = default_of(listed, member)
-    if found is None and default is not None:
+    if template is None and default is not None:
         return rows.Member(member.path.child(listed.template), default)
-    if found is None or not isinstance(found.value, dict):
+    if template is None or not isinstance(template.value, dict):
         raise msgspec.ValidationError(f"{member.path.text}.{listed.template}: must be a template")
-    return rows.Member(found.path, pod_templates.with_text(found.value))
+    return rows.Member(template.path, pod_templates.with_text(template.value))
 
 
 def default_of(listed: PodSets, member: rows.Member) -> dict[str, Any] | None:
@@ -317,18 +320,23 @@ def default_of(listed: PodSets, member: rows.Member) -> dict[str, Any] | None:
     return {"spec": {"containers": [container], "restartPolicy": "Never"}}
 
 
-def _container(one: rows.AddedContainer, place: Any, content: Mapping[str, Any]) -> dict[str, Any]:
+def _container(
+    container: rows.AddedContainer, place: Any, content: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return a container that no template has.
 
     Args:
-        one: what the row says of it.
+        container: what the row says of it.
         place: path of the pod set.
         content: the owner.
     """
-    image = rows.value_at(place, one.image)
-    said = rows.value_at(content, one.resources)
-    resources = said or {"requests": dict(one.requests), "limits": dict(one.limits)}
-    return {"name": one.name, **({"image": image} if image else {}), "resources": resources}
+    image = rows.value_at(place, container.image)
+    resources_given = rows.value_at(content, container.resources)
+    resources = resources_given or {
+        "requests": dict(container.requests),
+        "limits": dict(container.limits),
+    }
+    return {"name": container.name, **({"image": image} if image else {}), "resources": resources}
 
 
 def beside(
@@ -352,55 +360,62 @@ def with_containers(
     return {**template, "spec": {**spec, "containers": [*spec.get("containers", ()), *containers]}}
 
 
-def read(row: Row, found: Document | Held) -> Held:
+def read(row: Row, owner: Document | Held) -> Held:
     """Return what decisions depend on of an owner.
 
     Raises:
         msgspec.ValidationError: it does not have what the row says.
     """
-    if isinstance(found, Held):
-        return found
-    content = found.content
-    return held(found, (asked_at(content, *one) for one in members(row, content)))
+    if isinstance(owner, Held):
+        return owner
+    content = owner.content
+    return held(owner, (asked_at(content, *at_row) for at_row in members(row, content)))
 
 
-def held(found: Document, pod_sets: Iterable[Asked]) -> Held:
+def held(document: Document, pod_sets: Iterable[OwnerPodSet]) -> Held:
     """Return an owner with its pod sets.
 
     Raises:
         msgspec.ValidationError: two of them have the same name.
     """
-    asked = tuple(pod_sets)
-    if len({one.name for one in asked}) < len(asked):
+    pod_sets_read = tuple(pod_sets)
+    if len({pod_set.name for pod_set in pod_sets_read}) < len(pod_sets_read):
         raise msgspec.ValidationError("two pod sets have the same name")
-    return Held(metadata=found.metadata, document=found, asked=asked, digest=digest(asked))
+    return Held(
+        metadata=document.metadata,
+        document=document,
+        pod_sets=pod_sets_read,
+        digest=digest(pod_sets_read),
+    )
 
 
-def asked_at(content: Mapping[str, Any], listed: PodSets, member: rows.Member) -> Asked:
+def asked_at(content: Mapping[str, Any], listed: PodSets, member: rows.Member) -> OwnerPodSet:
     """Return a pod set of an owner.
 
     Raises:
         msgspec.ValidationError: it does not have what the row says.
     """
     at, counts = template_at(listed, member), counts_of(listed, member)
-    more, numbers = beside(content, listed, member), listed.numbers
+    containers, numbers = beside(content, listed, member), listed.numbers
     begins = None if numbers is None else numbers.begin_at_one
-    return Asked(
+    return OwnerPodSet(
         name=name_of(listed, member),
         path=at.path,
         count=product(counts),
-        least=min(product(counts), max(1, rows.number_at(content, listed.least, product(counts)))),
+        fewest=min(
+            product(counts), max(1, rows.number_at(content, listed.least, product(counts)))
+        ),
         replicas=product(counts[: listed.replica]),
         per_replica=product(counts[listed.replica :]),
         raw=at.value,
         stands=rows.value_at(member.value, listed.template) is not None,
         default=default_of(listed, member),
-        beside=more,
+        beside=containers,
         given=listed.given,
         is_fixed=listed.is_fixed,
         numbers=numbers,
         begins_at_one=begins is not None and rows.said(content, begins) is not None,
-        template=_AS_TEMPLATE(with_given(with_containers(at.value, more), listed.given)),
+        template=_AS_TEMPLATE(with_given(with_containers(at.value, containers), listed.given)),
     )
 
 
@@ -409,9 +424,9 @@ def template_of(raw: Mapping[str, Any]) -> PodTemplate:
     return _AS_TEMPLATE(raw)
 
 
-def digest(asked: Iterable[Asked]) -> str:
+def digest(pod_sets: Iterable[OwnerPodSet]) -> str:
     """Return a digest that tells pod templates apart by what their pods are made from."""
-    content = [[one.name, _content(one.pods)] for one in asked]
+    content = [[pod_set.name, _content(pod_set.pods)] for pod_set in pod_sets]
     encoded = msgspec.json.encode(content, order="deterministic")
     return hashlib.blake2b(encoded, digest_size=8).hexdigest()
 
@@ -455,7 +470,7 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
     @property
     @override
     def pod_sets(self) -> tuple[str, ...]:
-        return tuple(one.name for one in self.view.asked)
+        return tuple(pod_set.name for pod_set in self.view.pod_sets)
 
     @override
     def is_held(self) -> bool:
@@ -465,24 +480,24 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
     def is_active(self) -> bool:
         if self.may_start_pods or self.has_earlier_pods:
             return True
-        return any(self._says(one) is not None for one in self.row.active)
+        return any(self._says(check) is not None for check in self.row.active)
 
     @override
     def is_ready(self) -> bool:
         if self.row.ready is not None:
             return self._says(self.row.ready) is not None
         return self.row.replicas is not None and all(
-            ready + succeeded >= wanted for wanted, ready, succeeded in self._replicas()
+            ready + succeeded >= replicas for replicas, ready, succeeded in self._replicas()
         )
 
     @override
     def finished(self) -> Text | None:
         row = self.row
         ends = () if row.succeeded is None else ((row.succeeded, True),)
-        for check, succeeded in (*ends, *((one, False) for one in row.failed)):
-            said = self._says(check)
-            if said is not None:
-                return kueue.owner_finished(said, succeeded=succeeded)
+        for check, succeeded in (*ends, *((check, False) for check in row.failed)):
+            message = self._says(check)
+            if message is not None:
+                return kueue.owner_finished(message, succeeded=succeeded)
         return None
 
     @override
@@ -494,41 +509,44 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
         return kueue.WORKLOAD_MISSING
 
     @override
-    def start(self, of: Workload, given: Mapping[str, Injection]) -> patches.Patch:
+    def start(self, workload: Workload, injections: Mapping[str, Injection]) -> patches.Patch:
         if self.grows() is not None:
             # Slices come and go, and pods keep the name that they were made with.
             first = self.kind.key_of(self.view).name
             mark = {names.WORKLOAD_ANNOTATION: first, names.SLICE_NAME: first}
-            given = {
-                name: replace(one, annotations={**one.annotations, **mark})
-                for name, one in given.items()
+            injections = {
+                name: replace(info, annotations={**info.annotations, **mark})
+                for name, info in injections.items()
             }
         else:
-            given = self.told_domains(of, given)
-        return start(self.row, self.view, given, _give(self.view, given))
+            injections = self.told_domains(workload, injections)
+        return start(self.row, self.view, injections, _give(self.view, injections))
 
     def told_domains(
-        self, of: Workload, given: Mapping[str, Injection]
+        self, workload: Workload, injections: Mapping[str, Injection]
     ) -> Mapping[str, Injection]:
         """Return what its pods get, with the gate of those that are told their domains."""
         return {
-            **given,
+            **injections,
             **{
-                one.name: _numbered(
-                    one, injection.gated_for_domains(given[one.name], of, one.name)
+                pod_set.name: _numbered(
+                    pod_set,
+                    injection.gated_for_domains(injections[pod_set.name], workload, pod_set.name),
                 )
-                for one in self.view.asked
+                for pod_set in self.view.pod_sets
             },
         }
 
     @override
-    def stands_for(self, of: Workload) -> bool:
+    def stands_for(self, workload: Workload) -> bool:
         """Return true, as it is unknown, until the templates of a suspended owner are restored."""
-        if of.spec.maximum_execution_time_seconds != max_execution_seconds(self.view.metadata):
+        if workload.spec.maximum_execution_time_seconds != max_execution_seconds(
+            self.view.metadata
+        ):
             return False
         if not self.is_held():
-            return not self.has_other_count(of)
-        return self.is_injected() or not self.has_other_pods(of)
+            return not self.has_other_count(workload)
+        return self.is_injected() or not self.has_other_pods(workload)
 
     @override
     def reclaims(self) -> Reclaims | None:
@@ -559,17 +577,19 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
         return str(self.view.metadata.generation)
 
     @override
-    def reclaimable(self, of: Workload) -> Mapping[str, int]:
+    def reclaimable(self, workload: Workload) -> Mapping[str, int]:
         """Return the pods of replicas that have succeeded. Source: kueue jobset_controller.go."""
         ended = {
-            one.name: succeeded * one.per_replica
-            for one, (wanted, _, succeeded) in zip(self.view.asked, self._replicas(), strict=True)
-            if 0 < succeeded <= wanted
+            pod_set.name: succeeded * pod_set.per_replica
+            for pod_set, (replicas, _, succeeded) in zip(
+                self.view.pod_sets, self._replicas(), strict=True
+            )
+            if 0 < succeeded <= replicas
         }
         return {
-            one.name: min(ended[one.name], one.count)
-            for one in of.spec.pod_sets or ()
-            if one.name in ended
+            pod_set.name: min(ended[pod_set.name], pod_set.count)
+            for pod_set in workload.spec.pod_sets or ()
+            if pod_set.name in ended
         }
 
     @override
@@ -591,33 +611,33 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
         """Return None: its templates may change whenever it is suspended."""
 
     @override
-    def restore(self, of: Workload | None) -> patches.Patch:
-        return restore(self.view, of, _take_back(self.view))
+    def restore(self, workload: Workload | None) -> patches.Patch:
+        return restore(self.view, workload, _take_back(self.view))
 
     @override
-    def has_other_pods(self, of: Workload) -> bool:
-        was, has = of.metadata.annotation(names.TEMPLATE_DIGEST), _sizes(of)
-        is_grown = has == self._sizes() and not of.is_pending()
+    def has_other_pods(self, workload: Workload) -> bool:
+        was, has = workload.metadata.annotation(names.TEMPLATE_DIGEST), _sizes(workload)
+        is_grown = has == self._sizes() and not workload.is_pending()
         is_other = has != self._first_sizes() and not is_grown
         return is_other or bool(was and was != self.view.digest)
 
     @override
-    def has_other_count(self, of: Workload) -> bool:
-        return self.grows() is None and _sizes(of) != self._sizes()
+    def has_other_count(self, workload: Workload) -> bool:
+        return self.grows() is None and _sizes(workload) != self._sizes()
 
     @override
-    def asks_otherwise(self, of: Workload) -> bool:
-        is_elsewhere = of.spec.queue_name != self.view.metadata.label(names.QUEUE_LABEL)
-        return is_elsewhere or self.has_other_pods(of)
+    def asks_otherwise(self, workload: Workload) -> bool:
+        is_elsewhere = workload.spec.queue_name != self.view.metadata.label(names.QUEUE_LABEL)
+        return is_elsewhere or self.has_other_pods(workload)
 
     @override
-    def waits_otherwise(self, of: Workload) -> bool:
-        limit = of.spec.maximum_execution_time_seconds
+    def waits_otherwise(self, workload: Workload) -> bool:
+        limit = workload.spec.maximum_execution_time_seconds
         return (
-            names_other_class(self.view, of)
+            names_other_class(self.view, workload)
             or limit != max_execution_seconds(self.view.metadata)
-            or has_other_gates(self.view, of)
-            or of.waits_to_be_charged()
+            or has_other_gates(self.view, workload)
+            or workload.waits_to_be_charged()
         )
 
     @override
@@ -641,11 +661,14 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
         if not self.was_admitted() or self.finished() is not None or self.grows() is not None:
             return None  # of an elastic one, pods to come take nothing before they are released
         ended = {
-            one.name: succeeded * one.per_replica
-            for one, (_, _, succeeded) in zip(self.view.asked, self._replicas(), strict=True)
+            pod_set.name: succeeded * pod_set.per_replica
+            for pod_set, (_, _, succeeded) in zip(
+                self.view.pod_sets, self._replicas(), strict=True
+            )
         }
         queues = (
-            one.template.metadata.label(names.LOCAL_QUEUE_NAME_LABEL) for one in self.view.asked
+            pod_set.template.metadata.label(names.LOCAL_QUEUE_NAME_LABEL)
+            for pod_set in self.view.pod_sets
         )
         metadata = self.view.metadata
         return Workload(
@@ -658,11 +681,11 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
                 queue_name=next(filter(None, queues), metadata.label(names.QUEUE_LABEL)),
                 pod_sets=tuple(
                     PodSet(
-                        name=one.name,
-                        count=max(0, one.count - ended[one.name]),
-                        template=one.template,
+                        name=pod_set.name,
+                        count=max(0, pod_set.count - ended[pod_set.name]),
+                        template=pod_set.template,
                     )
-                    for one in self.view.asked
+                    for pod_set in self.view.pod_sets
                 ),
             ),
         )
@@ -677,34 +700,37 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
 
     def _replicas(self) -> Iterator[tuple[int, int, int]]:
         """Yield of each pod set how many replicas are wanted, ready, and have succeeded."""
-        told: dict[str, tuple[int, int]] = {}
+        counts: dict[str, tuple[int, int]] = {}
         replicas = self.row.replicas
-        for one in rows.find(self._content, replicas.at) if replicas else ():
+        for status in rows.find(self._content, replicas.at) if replicas else ():
             assert replicas is not None
-            name = str(rows.value_at(one.value, replicas.name)).lower()
+            name = str(rows.value_at(status.value, replicas.name)).lower()
             paths = (replicas.ready, replicas.succeeded)
-            ready, succeeded = (rows.number_at(one.value, path, 0) for path in paths)
-            told[name] = ready, succeeded
-        for asked in self.view.asked:
-            yield asked.replicas, *told.get(asked.name, (0, 0))
+            ready, succeeded = (rows.number_at(status.value, path, 0) for path in paths)
+            counts[name] = ready, succeeded
+        for pod_set in self.view.pod_sets:
+            yield pod_set.replicas, *counts.get(pod_set.name, (0, 0))
 
     def _sizes(self) -> dict[str, int]:
-        return {one.name: one.count for one in self.view.asked}
+        return {pod_set.name: pod_set.count for pod_set in self.view.pod_sets}
 
     def _first_sizes(self) -> dict[str, int]:
         """Return with how many pods it starts, by the name of the pod set."""
-        return {one.name: _first_size(self.row, self.view, one) for one in self.view.asked}
+        return {
+            pod_set.name: _first_size(self.row, self.view, pod_set)
+            for pod_set in self.view.pod_sets
+        }
 
 
-def _numbered(asked: Asked, given: Injection) -> Injection:
+def _numbered(pod_set: OwnerPodSet, info: Injection) -> Injection:
     """Return what a template gets, with the number of its first pod if pods are told domains."""
-    if not given.gates or not asked.begins_at_one:
-        return given
-    return replace(given, annotations={**given.annotations, names.POD_INDEX_OFFSET: "1"})
+    if not info.gates or not pod_set.begins_at_one:
+        return info
+    return replace(info, annotations={**info.annotations, names.POD_INDEX_OFFSET: "1"})
 
 
-def _first_size(row: Row, owner: Held, asked: Asked) -> int:
-    return asked.least if is_elastic(row, owner) else asked.count
+def _first_size(row: Row, owner: Held, pod_set: OwnerPodSet) -> int:
+    return pod_set.fewest if is_elastic(row, owner) else pod_set.count
 
 
 def is_elastic(row: Row, owner: Held) -> bool:
@@ -713,21 +739,21 @@ def is_elastic(row: Row, owner: Held) -> bool:
     Those of which the number stays do not.
     """
     gates = [
-        {gate.name for gate in one.template.spec.scheduling_gates or ()}
-        for one in owner.asked
-        if not one.is_fixed
+        {gate.name for gate in pod_set.template.spec.scheduling_gates or ()}
+        for pod_set in owner.pod_sets
+        if not pod_set.is_fixed
     ]
     return row.may_grow and all(names.ELASTIC_JOB_GATE in listed for listed in gates)
 
 
-def _sizes(of: Workload) -> dict[str, int]:
-    return {one.name: one.count for one in of.spec.pod_sets or ()}
+def _sizes(workload: Workload) -> dict[str, int]:
+    return {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets or ()}
 
 
 def _since(owner: Held, kind: str) -> str:
     """Return since when a condition is True; empty if it is not."""
-    found = rows.condition_of(owner.document.content, kind) if kind else None
-    return "" if found is None else str(found.get("lastTransitionTime") or "")
+    condition = rows.condition_of(owner.document.content, kind) if kind else None
+    return "" if condition is None else str(condition.get("lastTransitionTime") or "")
 
 
 # ------------------------------------------------------------------------------------- Workload
@@ -748,34 +774,38 @@ def build(
     metadata, kind = owner.metadata, kind_of(row)
     spec = {
         "queueName": metadata.label(names.QUEUE_LABEL),
-        "podSets": [_pod_set(one, _first_size(row, owner, one)) for one in owner.asked],
+        "podSets": [
+            _pod_set(pod_set, _first_size(row, owner, pod_set)) for pod_set in owner.pod_sets
+        ],
         **_priority(row, owner, classes),
         **time_limit(metadata),
     }
-    made = workload_document(kind.key_of(owner), metadata, kind.reference(metadata), copied, spec)
-    more = {names.TEMPLATE_DIGEST: owner.digest}
+    workload = workload_document(
+        kind.key_of(owner), metadata, kind.reference(metadata), copied, spec
+    )
+    marks = {names.TEMPLATE_DIGEST: owner.digest}
     if is_elastic(row, owner):
-        more[names.ELASTIC_JOB] = "true"
-    made["metadata"]["annotations"] = {**annotations(metadata), **more}
-    return made
+        marks[names.ELASTIC_JOB] = "true"
+    workload["metadata"]["annotations"] = {**annotations(metadata), **marks}
+    return workload
 
 
-def _pod_set(asked: Asked, count: int) -> dict[str, Any]:
-    content = _content(asked.pods)
+def _pod_set(pod_set: OwnerPodSet, count: int) -> dict[str, Any]:
+    content = _content(pod_set.pods)
     template: dict[str, Any] = {"spec": template_spec(content["spec"])}
     metadata = {member: content[member] for member in _METADATA if member in content}
     if metadata:
         template["metadata"] = metadata
-    made = {"name": asked.name, "count": count, "template": template}
-    near = _topology_request(asked)
-    return made if near is None else {**made, "topologyRequest": near}
+    wire = {"name": pod_set.name, "count": count, "template": template}
+    near = _topology_request(pod_set)
+    return wire if near is None else {**wire, "topologyRequest": near}
 
 
-def _topology_request(asked: Asked) -> dict[str, Any] | None:
-    metadata, numbers = asked.template.metadata, asked.numbers
+def _topology_request(pod_set: OwnerPodSet) -> dict[str, Any] | None:
+    metadata, numbers = pod_set.template.metadata, pod_set.numbers
     if numbers is None:
         return topology_request(metadata.annotations)
-    groups = asked.replicas if numbers.replica else 0
+    groups = pod_set.replicas if numbers.replica else 0
     return topology_request(metadata.annotations, numbers.pod, numbers.replica, groups)
 
 
@@ -784,9 +814,9 @@ def _priority(row: Row, owner: Held, classes: PriorityClasses) -> dict[str, Any]
     labelled = labelled_priority(owner.metadata, classes.workload)
     if labelled:
         return labelled
-    said = rows.value_at(owner.document.content, row.priority_class)
-    of_pods = (one.template.spec.priority_class_name for one in owner.asked)
-    return pod_class_priority(next(filter(None, (said, *of_pods)), ""), classes.pod)
+    class_named = rows.value_at(owner.document.content, row.priority_class)
+    of_pods = (pod_set.template.spec.priority_class_name for pod_set in owner.pod_sets)
+    return pod_class_priority(next(filter(None, (class_named, *of_pods)), ""), classes.pod)
 
 
 def adopt(
@@ -797,19 +827,19 @@ def adopt(
     None if it has other pod sets.
     """
     sets = workload["spec"].get("podSets") or []
-    if {one.get("name"): one.get("count", 1) for one in sets} != {
-        one.name: one.count for one in owner.asked
+    if {pod_set_wire.get("name"): pod_set_wire.get("count", 1) for pod_set_wire in sets} != {
+        pod_set.name: pod_set.count for pod_set in owner.pod_sets
     }:
         return None
-    by_name = {one["name"]: one.get("template") or {} for one in sets}
+    by_name = {pod_set_wire["name"]: pod_set_wire.get("template") or {} for pod_set_wire in sets}
     started = bool(owner.marks) or not RowOwner(row, owner).is_held()
     alike = all(
         prebuilt.asks_alike(
-            by_name[one.name].get("spec") or {},
-            template_spec(one.pods.get("spec") or {}),
+            by_name[pod_set.name].get("spec") or {},
+            template_spec(pod_set.pods.get("spec") or {}),
             started=started,
         )
-        for one in owner.asked
+        for pod_set in owner.pod_sets
     )
     if not alike:
         return None
@@ -867,14 +897,14 @@ def _read_injected(owner: Held) -> _Injected | None:
 
 
 def start(
-    row: Row, owner: Held, given: Mapping[str, Injection], beside: Iterable[Operation]
+    row: Row, owner: Held, injections: Mapping[str, Injection], beside: Iterable[Operation]
 ) -> patches.Patch:
     """Return the patch that lets an owner run with what its admission gives its pods.
 
     Args:
         row: its kind.
         owner: the owner.
-        given: what its admission gives, by the name of the pod set.
+        injections: what its admission gives, by the name of the pod set.
         beside: operations that set what is given beside the templates.
 
     Raises:
@@ -882,11 +912,11 @@ def start(
     """
     operations: list[Operation] = [*beside]
     pod_sets: dict[str, _Given] = {}
-    for one in owner.asked:
-        if one.given is not None:
+    for pod_set in owner.pod_sets:
+        if pod_set.given is not None:
             continue
-        made, pod_sets[one.name] = _inject(one, given[one.name])
-        operations += made
+        changes, pod_sets[pod_set.name] = _inject(pod_set, injections[pod_set.name])
+        operations += changes
     injected = _Injected(pod_sets=pod_sets, suspended_since=_since(owner, row.suspended))
     text = msgspec.json.encode(injected, order="deterministic").decode()
     builder = PatchBuilder()
@@ -898,61 +928,63 @@ def start(
     )
 
 
-def _give(owner: Held, given: Mapping[str, Injection]) -> Iterator[Operation]:
+def _give(owner: Held, injections: Mapping[str, Injection]) -> Iterator[Operation]:
     """Yield the operations that set what an admission gives beside the templates.
 
     Raises:
         InjectionConflictError: a template contradicts it.
     """
     lists: dict[str, list[dict[str, Any]]] = {}
-    for one in owner.asked:
-        if one.given is None:
+    for pod_set in owner.pod_sets:
+        if pod_set.given is None:
             continue
-        own = _AS_TEMPLATE(one.pods)
-        added, changes = injection.into_template(given[one.name], own.metadata, own.spec)
-        present = len(own.spec.tolerations or ())
-        more = {
+        template = _AS_TEMPLATE(pod_set.pods)
+        added, changes = injection.into_template(
+            injections[pod_set.name], template.metadata, template.spec
+        )
+        present = len(template.spec.tolerations or ())
+        additions = {
             **added,
             "nodeSelector": changes.get("nodeSelector", {}),
             "tolerations": changes.get("tolerations", [])[present:],
-            "schedulingGates": _added_gates(own.spec, changes),
+            "schedulingGates": _added_gates(template.spec, changes),
         }
-        wanted = {member: value for member, value in more.items() if value}
-        lists.setdefault(one.given.at.pointer(), []).append(wanted)
+        filled = {member: value for member, value in additions.items() if value}
+        lists.setdefault(pod_set.given.at.pointer(), []).append(filled)
     for pointer, listed in lists.items():
         yield {"op": "add", "path": pointer, "value": listed}
 
 
-def _inject(asked: Asked, given: Injection) -> tuple[tuple[Operation, ...], _Given]:
+def _inject(pod_set: OwnerPodSet, pod_set_info: Injection) -> tuple[tuple[Operation, ...], _Given]:
     """Return the operations that give a template what an admission gives, and what that is."""
-    own, raw = asked.template, asked.raw
-    added, changes = injection.into_template(given, own.metadata, own.spec)
-    builder, at = PatchBuilder(), asked.path.pointer()
+    template, raw = pod_set.template, pod_set.raw
+    added, changes = injection.into_template(pod_set_info, template.metadata, template.spec)
+    builder, at = PatchBuilder(), pod_set.path.pointer()
     metadata, spec = raw.get("metadata"), raw.get("spec") or {}
     absent = []
-    if not asked.stands:
+    if not pod_set.stands:
         absent.append(_TEMPLATE)
         builder.put(at, raw)
-    wanted = {member: added[member] for member in _METADATA if added[member]}
+    metadata_added = {member: added[member] for member in _METADATA if added[member]}
     if metadata is None:
         absent.append("metadata")
-        builder.put(f"{at}/metadata", wanted)
+        builder.put(f"{at}/metadata", metadata_added)
     else:
-        absent += [member for member in wanted if metadata.get(member) is None]
-        for member, values in wanted.items():
+        absent += [member for member in metadata_added if metadata.get(member) is None]
+        for member, values in metadata_added.items():
             builder.merge(f"{at}/metadata/{member}", metadata.get(member), values)
     absent += [member for member in changes if spec.get(member) is None]
     selector = changes.get("nodeSelector", {})
     builder.merge(f"{at}/spec/nodeSelector", spec.get("nodeSelector"), selector)
-    more = tuple(changes.get("tolerations", [])[len(own.spec.tolerations or ()) :])
-    builder.append(f"{at}/spec/tolerations", spec.get("tolerations"), more)
-    gates = _added_gates(own.spec, changes)
+    tolerations = tuple(changes.get("tolerations", [])[len(template.spec.tolerations or ()) :])
+    builder.append(f"{at}/spec/tolerations", spec.get("tolerations"), tolerations)
+    gates = _added_gates(template.spec, changes)
     builder.append(f"{at}/spec/schedulingGates", spec.get("schedulingGates"), gates)
     return builder.operations(), _Given(
         labels=tuple(sorted(added["labels"])),
         annotations=tuple(sorted(added["annotations"])),
         node_selector=tuple(sorted(selector)),
-        tolerations=more,
+        tolerations=tolerations,
         gates=tuple(gate["name"] for gate in gates),
         absent=tuple(absent),
     )
@@ -966,7 +998,11 @@ def _added_gates(spec: views.PodSpec, changes: Mapping[str, Any]) -> list[dict[s
 
 def _take_back(owner: Held) -> Iterator[Operation]:
     """Yield the operations that take out what an admission gave beside the templates."""
-    beside = {one.given.at.pointer() for one in owner.asked if one.given and one.given.value}
+    beside = {
+        pod_set.given.at.pointer()
+        for pod_set in owner.pod_sets
+        if pod_set.given and pod_set.given.value
+    }
     for path in sorted(beside):
         yield {"op": "remove", "path": path}
 
@@ -987,68 +1023,80 @@ def restore(owner: Held, workload: Workload | None, beside: Iterable[Operation])
     if injected is not None:
         path = patches.pointer("metadata", "annotations", names.INJECTED)
         builder.remove(path)
-    was = {} if workload is None else {one.name: one for one in workload.spec.pod_sets or ()}
-    for one in owner.asked:
-        if one.given is not None:
+    was = (
+        {}
+        if workload is None
+        else {pod_set.name: pod_set for pod_set in workload.spec.pod_sets or ()}
+    )
+    for pod_set in owner.pod_sets:
+        if pod_set.given is not None:
             continue
         if injected is not None:
-            _take_out(builder, one, injected.pod_sets.get(one.name, _Given()))
+            _take_out(builder, pod_set, injected.pod_sets.get(pod_set.name, _Given()))
         else:
-            _put_back(builder, one, was.get(one.name))
+            _put_back(builder, pod_set, was.get(pod_set.name))
     return _patch(owner, (*beside, *builder.operations()))
 
 
-def _take_out(builder: PatchBuilder, asked: Asked, given: _Given) -> None:
+def _take_out(builder: PatchBuilder, pod_set: OwnerPodSet, additions: _Given) -> None:
     """Take out of a template what an admission gave it."""
-    if not asked.stands:
+    if not pod_set.stands:
         return
-    if _TEMPLATE in given.absent and asked.default == _without(asked.raw, given):
-        builder.remove(asked.path.pointer())
+    if _TEMPLATE in additions.absent and pod_set.default == _without(pod_set.raw, additions):
+        builder.remove(pod_set.path.pointer())
         return
-    at, metadata, spec = asked.path.pointer(), *_parts(asked)
+    at, metadata, spec = pod_set.path.pointer(), *_parts(pod_set)
     left: dict[str, Any] = {}
-    for member, keys in (("labels", given.labels), ("annotations", given.annotations)):
+    for member, keys in (("labels", additions.labels), ("annotations", additions.annotations)):
         present = metadata.get(member)
         kept = _less(present, keys)
-        gone = present is not None and not kept and member in given.absent
+        gone = present is not None and not kept and member in additions.absent
         left[member] = None if gone else present if present is None else kept
-    others = [member for member in metadata if member not in _METADATA]
-    if "metadata" in given.absent and not others and not any(left.values()):
-        if asked.raw.get("metadata") is not None:
+    rest = [member for member in metadata if member not in _METADATA]
+    if "metadata" in additions.absent and not rest and not any(left.values()):
+        if pod_set.raw.get("metadata") is not None:
             builder.remove(f"{at}/metadata")
     else:
         for member, kept in left.items():
             _become(builder, f"{at}/metadata/{member}", metadata.get(member), kept)
     selector = spec.get("nodeSelector")
-    kept = _less(selector, given.node_selector)
-    emptied = not kept and "nodeSelector" in given.absent
+    kept = _less(selector, additions.node_selector)
+    emptied = not kept and "nodeSelector" in additions.absent
     _become(builder, f"{at}/spec/nodeSelector", selector, None if emptied else kept)
-    gates = [{"name": name} for name in given.gates]
-    for member, taken in (("tolerations", given.tolerations), ("schedulingGates", gates)):
+    gates = [{"name": name} for name in additions.gates]
+    for member, taken in (("tolerations", additions.tolerations), ("schedulingGates", gates)):
         present = spec.get(member)
-        stays = [one for one in present or () if one not in taken]
+        stays = [entry for entry in present or () if entry not in taken]
         if present is not None and stays != present:
-            if not stays and member in given.absent:
+            if not stays and member in additions.absent:
                 builder.remove(f"{at}/spec/{member}")
             else:
                 builder.put(f"{at}/spec/{member}", stays)
 
 
-def _without(template: Mapping[str, Any], given: _Given) -> dict[str, Any]:
+def _without(template: Mapping[str, Any], additions: _Given) -> dict[str, Any]:
     """Return a template that was put in at the start without what was given to it then."""
     metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
     left: dict[str, Any] = {
-        "labels": _less(metadata.get("labels"), given.labels),
-        "annotations": _less(metadata.get("annotations"), given.annotations),
+        "labels": _less(metadata.get("labels"), additions.labels),
+        "annotations": _less(metadata.get("annotations"), additions.annotations),
     }
-    others = {member: value for member, value in metadata.items() if member not in _METADATA}
-    kept = {**others, **{member: value for member, value in left.items() if value}}
-    tolerations = [one for one in spec.get("tolerations") or () if one not in given.tolerations]
+    metadata_left = {
+        member: value for member, value in metadata.items() if member not in _METADATA
+    }
+    kept = {**metadata_left, **{member: value for member, value in left.items() if value}}
+    tolerations = [
+        toleration
+        for toleration in spec.get("tolerations") or ()
+        if toleration not in additions.tolerations
+    ]
     scheduling = {
-        "nodeSelector": _less(spec.get("nodeSelector"), given.node_selector),
+        "nodeSelector": _less(spec.get("nodeSelector"), additions.node_selector),
         "tolerations": tolerations,
         "schedulingGates": [
-            one for one in spec.get("schedulingGates") or () if one["name"] not in given.gates
+            gate
+            for gate in spec.get("schedulingGates") or ()
+            if gate["name"] not in additions.gates
         ],
     }
     rest = {member: value for member, value in spec.items() if member not in scheduling}
@@ -1061,11 +1109,11 @@ def _less(present: Mapping[str, Any] | None, keys: Iterable[str]) -> dict[str, A
     return {key: text for key, text in (present or {}).items() if key not in keys}
 
 
-def _put_back(builder: PatchBuilder, asked: Asked, was: PodSet | None) -> None:
+def _put_back(builder: PatchBuilder, pod_set: OwnerPodSet, was: PodSet | None) -> None:
     """Make a template what a Workload says that it was; without one, take our keys out of it."""
-    if not asked.stands:
+    if not pod_set.stands:
         return
-    at, metadata, spec = asked.path.pointer(), *_parts(asked)
+    at, metadata, spec = pod_set.path.pointer(), *_parts(pod_set)
     if was is None:
         for member, keys in (
             ("labels", _OUR_LABELS),
@@ -1078,15 +1126,17 @@ def _put_back(builder: PatchBuilder, asked: Asked, was: PodSet | None) -> None:
         return
     before = was.template
     _ungate(builder, at, spec)
-    for member, wanted in (
+    for member, before_of_member in (
         ("labels", before.metadata.labels),
         ("annotations", before.metadata.annotations),
     ):
-        _become(builder, f"{at}/metadata/{member}", metadata.get(member), wanted)
+        _become(builder, f"{at}/metadata/{member}", metadata.get(member), before_of_member)
     _become(
         builder, f"{at}/spec/nodeSelector", spec.get("nodeSelector"), before.spec.node_selector
     )
-    tolerations = [injection.toleration_to_wire(one) for one in before.spec.tolerations or ()]
+    tolerations = [
+        injection.toleration_to_wire(toleration) for toleration in before.spec.tolerations or ()
+    ]
     if tolerations != (spec.get("tolerations") or []):
         builder.put(f"{at}/spec/tolerations", tolerations)
 
@@ -1094,31 +1144,31 @@ def _put_back(builder: PatchBuilder, asked: Asked, was: PodSet | None) -> None:
 def _ungate(builder: PatchBuilder, at: str, spec: Mapping[str, Any]) -> None:
     """Take out of a template the gate with which its pods wait for their domains."""
     present = spec.get("schedulingGates") or []
-    kept = [one for one in present if one["name"] != names.TOPOLOGY_GATE]
+    kept = [gate for gate in present if gate["name"] != names.TOPOLOGY_GATE]
     if kept != present and kept:
         builder.put(f"{at}/spec/schedulingGates", kept)
     elif kept != present:
         builder.remove(f"{at}/spec/schedulingGates")
 
 
-def _parts(asked: Asked) -> tuple[dict[str, Any], dict[str, Any]]:
+def _parts(pod_set: OwnerPodSet) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return metadata and spec of a template, as they are stored."""
-    return asked.raw.get("metadata") or {}, asked.raw.get("spec") or {}
+    return pod_set.raw.get("metadata") or {}, pod_set.raw.get("spec") or {}
 
 
 def _become(
     builder: PatchBuilder,
     path: str,
     present: Mapping[str, Any] | None,
-    wanted: Mapping[str, Any] | None,
+    target: Mapping[str, Any] | None,
 ) -> None:
     """Make a map another one; None for none."""
-    if present is not None and wanted is None:
+    if present is not None and target is None:
         builder.remove(path)
     elif present is not None:
-        builder.become(path, present, wanted or {})
-    elif wanted:
-        builder.put(path, dict(wanted))
+        builder.become(path, present, target or {})
+    elif target:
+        builder.put(path, dict(target))
 
 
 def _set(content: Mapping[str, Any], path: str, *, value: Any) -> tuple[Operation, ...]:
@@ -1127,13 +1177,13 @@ def _set(content: Mapping[str, Any], path: str, *, value: Any) -> tuple[Operatio
     steps = path.split(".")
     for depth, step in enumerate(steps):
         at = at.child(step)
-        found = above.get(step)
-        if depth + 1 == len(steps) or not isinstance(found, dict):
-            wanted = value
+        below = above.get(step)
+        if depth + 1 == len(steps) or not isinstance(below, dict):
+            nested = value
             for name in reversed(steps[depth + 1 :]):
-                wanted = {name: wanted}
-            return ({"op": "add", "path": at.pointer(), "value": wanted},)
-        above = found
+                nested = {name: nested}
+            return ({"op": "add", "path": at.pointer(), "value": nested},)
+        above = below
     raise LookupError(path)
 
 

@@ -27,7 +27,7 @@ from admission.owners import injection, review, row_owner, row_review
 from admission.owners.framework import Integration, Kind
 from admission.owners.injection import Injection
 from admission.owners.review import Beside, HeldKind, Template
-from admission.owners.row_owner import Asked, Held, RowOwner
+from admission.owners.row_owner import Held, OwnerPodSet, RowOwner
 
 KIND: Final[Kind] = row_owner.kind_of(rows.TRAIN_JOB)
 SELECTOR: Final = f"{names.MADE_FOR}={KIND.name}"
@@ -164,7 +164,7 @@ class TrainJobOwner(RowOwner):
     @override
     def start(self, workload: Workload, injections: Mapping[str, Injection]) -> patches.Patch:
         injections = self.told_domains(workload, injections)
-        jobs = [_job(asked_, injections[asked_.name]) for asked_ in self.view.asked]
+        jobs = [_job(pod_set, injections[pod_set.name]) for pod_set in self.view.pod_sets]
         beside = (_with_patch(self.view.document.spec, jobs),)
         return row_owner.start(self.row, self.view, injections, beside)
 
@@ -174,14 +174,14 @@ class TrainJobOwner(RowOwner):
         return row_owner.restore(self.view, workload, beside)
 
 
-def _job(asked_: Asked, injection_: Injection) -> dict[str, Any]:
+def _job(pod_set: OwnerPodSet, injection_: Injection) -> dict[str, Any]:
     """Return the patch of a replicated Job; its tolerations replace those of the template.
 
     Raises:
         InjectionConflictError: the template contradicts what is given.
     """
-    pod = reviewed_pod.from_dict(asked_.raw)
-    template_ = row_owner.template_of(asked_.raw)
+    pod = reviewed_pod.from_dict(pod_set.raw)
+    template_ = row_owner.template_of(pod_set.raw)
     added, changes = injection.into_template(injection_, template_.metadata, template_.spec)
     digest = {names.ADMITTED_REQUESTS: reviewed_pod.devices_digest(pod)}
     metadata = {
@@ -189,7 +189,7 @@ def _job(asked_: Asked, injection_: Injection) -> dict[str, Any]:
         "annotations": {**added["annotations"], **digest},
     }
     template = {"metadata": metadata, "spec": changes}
-    return {"name": asked_.name, "template": {"spec": {"template": template}}}
+    return {"name": pod_set.name, "template": {"spec": {"template": template}}}
 
 
 def integration(row: Row) -> Integration[Held, TrainJobDocument]:

@@ -251,10 +251,16 @@ class Case:
         self.api.patch(f"{path}{status}", change["merge"])
 
     def _replace(self, replace: Json) -> None:
-        stored = self.get(replace["object"])
-        stored["metadata"]["labels"] = replace["labels"]
-        del stored["metadata"]["resourceVersion"]  # whatever its status says meanwhile
-        self.api.put(self.path(replace["object"]), stored)
+        while True:
+            stored = self.get(replace["object"])
+            stored["metadata"]["labels"] = replace["labels"]
+            try:
+                self.api.put(self.path(replace["object"]), stored)
+            except RestError as error:
+                if error.status != HTTPStatus.CONFLICT:  # its scheduler and kubelet write, too
+                    raise
+            else:
+                return
 
     def _remake(self, change: Json) -> None:
         reference = change["object"]

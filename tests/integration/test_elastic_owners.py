@@ -220,7 +220,7 @@ def test_a_slice_that_somebody_else_makes_is_not_taken(system: System, kind: str
     owners.wait_used(size)
 
 
-def asked(owners: Owners) -> tuple[row_owner.Asked, ...]:
+def asked(owners: Owners) -> tuple[row_owner.OwnerPodSet, ...]:
     found = owners.get()
     content = {"metadata": {"name": "train"}, "spec": found["spec"]}
     return tuple(

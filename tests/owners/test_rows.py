@@ -116,7 +116,7 @@ def test_workers_of_an_mpijob_are_numbered_after_a_launcher_that_works() -> None
     patch = owner_of(sample, before).start(workload, dict.fromkeys(sample.pod_sets, GIVEN))
     running = owner_of(sample, apply(before, msgspec.json.decode(patch.body)))
     offsets = [
-        one.template.metadata.annotation(names.POD_INDEX_OFFSET) for one in running.view.asked
+        one.template.metadata.annotation(names.POD_INDEX_OFFSET) for one in running.view.pod_sets
     ]
     assert offsets == ["", "1"]
 
@@ -124,7 +124,7 @@ def test_workers_of_an_mpijob_are_numbered_after_a_launcher_that_works() -> None
 @EVERY
 def test_each_template_gets_what_the_admission_gives(sample: Sample) -> None:
     owner = owner_of(sample, started(sample, stored(sample)))
-    for one in owner.view.asked:
+    for one in owner.view.pod_sets:
         metadata, spec = one.template.metadata, one.template.spec
         assert (spec.node_selector or {})["nvidia.com/gpu.product"] == "A100"
         assert metadata.label(names.PODSET_LABEL) == "a"
@@ -147,7 +147,7 @@ def test_what_kueue_started_is_restored_from_the_workload(sample: Sample) -> Non
 def test_a_contradiction_ends_the_start(sample: Sample) -> None:
     document = stored(sample)
     owner = owner_of(sample, document)
-    path = f"{owner.view.asked[0].path.pointer()}/spec/nodeSelector"
+    path = f"{owner.view.pod_sets[0].path.pointer()}/spec/nodeSelector"
     other = {"nvidia.com/gpu.product": "T4"}
     clash = apply(document, [{"op": "add", "path": path, "value": other}])
     with pytest.raises(InjectionConflictError):
@@ -179,7 +179,7 @@ def test_it_asks_for_others_when_a_count_or_template_changes(sample: Sample) -> 
     owner = owner_of(sample, document)
     workload = view_of(made(sample, owner))
     assert not owner.asks_otherwise(workload)
-    path = f"{owner.view.asked[0].path.pointer()}/spec/containers/0/image"
+    path = f"{owner.view.pod_sets[0].path.pointer()}/spec/containers/0/image"
     changed = apply(document, [{"op": "replace", "path": path, "value": "other"}])
     assert owner_of(sample, changed).has_other_pods(workload)
     assert not owner_of(sample, changed).has_other_count(workload)
@@ -198,7 +198,7 @@ def test_a_named_workload_with_other_pod_sets_is_not_adopted(sample: Sample) -> 
 @EVERY
 def test_the_priority_class_is_that_of_the_first_template_that_has_one(sample: Sample) -> None:
     document = stored(sample)
-    last = owner_of(sample, document).view.asked[-1].path.pointer()
+    last = owner_of(sample, document).view.pod_sets[-1].path.pointer()
     operation = {"op": "add", "path": f"{last}/spec/priorityClassName", "value": "high"}
     owner = owner_of(sample, apply(document, [operation]))
     with pytest.raises(MissingPriorityClassError):
@@ -226,7 +226,7 @@ def test_a_review_holds_it_and_reads_the_same_pod_sets(sample: Sample) -> None:
 def test_a_quantity_with_a_fraction_is_read_and_written_as_text(sample: Sample) -> None:
     (held,) = (one for one in integrations.DEFAULT.held if one.framework == sample.row.framework)
     manifest = stored(sample)
-    for one in owner_of(sample, manifest).view.asked:
+    for one in owner_of(sample, manifest).view.pod_sets:
         path = f"{one.path.pointer()}/spec/containers/0/resources"
         resources = {"requests": {"cpu": 0.5, "memory": 1e9, "example.com/gpu": 1}}
         manifest = apply(manifest, [{"op": "add", "path": path, "value": resources}])
@@ -249,7 +249,7 @@ def test_a_quantity_with_a_fraction_is_read_and_written_as_text(sample: Sample) 
 def test_a_template_that_is_no_object_is_an_error_that_names_it(sample: Sample) -> None:
     (held,) = (one for one in integrations.DEFAULT.held if one.framework == sample.row.framework)
     listed, _ = next(row_owner.members(sample.row, sample.manifest))
-    path = owner_of(sample, stored(sample)).view.asked[0].path
+    path = owner_of(sample, stored(sample)).view.pod_sets[0].path
     broken = apply(stored(sample), [{"op": "replace", "path": path.pointer(), "value": "x"}])
     with pytest.raises(msgspec.ValidationError, match=listed.template.split(".")[-1]):
         msgspec.convert(broken, held.document).templates()
@@ -295,7 +295,7 @@ def test_a_submitter_without_a_template_has_one_only_while_it_runs() -> None:
 def test_without_a_submitter_job_there_is_no_pod_set_for_it() -> None:
     sample = samples.of(RAY_JOB)
     for mode in ("HTTPMode", "InteractiveMode", "SidecarMode"):
-        asked = owner_of(sample, ray_job(submissionMode=mode)).view.asked
+        asked = owner_of(sample, ray_job(submissionMode=mode)).view.pod_sets
         assert [one.name for one in asked] == ["head", "small-group"]
 
 

@@ -101,7 +101,7 @@ def _order(topology: _TopologyNodes) -> Iterator[DoctorFinding]:
     for wide, narrow in zip(topology.levels, topology.levels[1:], strict=False):
         of_wide, of_narrow = topology.values(wide), topology.values(narrow)
         is_turned = len(of_wide) > len(of_narrow) and all(
-            any(nodes <= others for others in of_narrow.values()) for nodes in of_wide.values()
+            any(nodes <= outer for outer in of_narrow.values()) for nodes in of_wide.values()
         )
         if is_turned:
             text = (
@@ -130,11 +130,11 @@ def _single(topology: _TopologyNodes) -> Iterator[DoctorFinding]:
 def assignments(picture: Picture) -> Iterator[DoctorFinding]:
     """Every domain that a Workload was assigned has a node."""
     labels = {node.metadata.name: node.metadata.labels or {} for node in picture.nodes}
-    known: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    of_levels: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
     for view in picture.workloads:
         if view.status.is_true(conditions.FINISHED) or not workload.has_domains(view):
             continue
-        lost = sorted(_without_node(view, labels, known))
+        lost = sorted(_without_node(view, labels, of_levels))
         if lost:
             name = f"{view.metadata.namespace}/{view.metadata.name}"
             text = f"no node is in {shown(lost)}, where its pods were assigned"
@@ -148,7 +148,7 @@ def assignments(picture: Picture) -> Iterator[DoctorFinding]:
 def _without_node(
     view: Workload,
     labels: Mapping[str, Mapping[str, str]],
-    known: dict[tuple[str, ...], set[tuple[str, ...]]],
+    of_levels: dict[tuple[str, ...], set[tuple[str, ...]]],
 ) -> set[str]:
     admission = view.status.admission
     lost: set[str] = set()
@@ -156,10 +156,12 @@ def _without_node(
         domains = workload.assigned_domains(view, pod_set.name)
         if domains is None:
             continue
-        if domains.levels not in known:
-            known[domains.levels] = _values(domains.levels, labels)
+        if domains.levels not in of_levels:
+            of_levels[domains.levels] = _values(domains.levels, labels)
         lost |= {
-            "/".join(values) for values, _ in domains.counts if values not in known[domains.levels]
+            "/".join(values)
+            for values, _ in domains.counts
+            if values not in of_levels[domains.levels]
         }
     return lost
 

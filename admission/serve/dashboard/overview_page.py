@@ -82,22 +82,23 @@ class QueueRow:
 
 def choices(use: Use) -> list[Choice]:
     """Return the resources that can be looked at, whole GPUs first."""
-    every = sorted(quota_use.resources_of(use), key=lambda one: one != names.GPU_RESOURCE)
+    every = sorted(quota_use.resources_of(use), key=lambda name: name != names.GPU_RESOURCE)
     return [
-        Choice(resource=one, label=words.short(one), is_gpu=quota_use.is_gpu(one)) for one in every
+        Choice(resource=resource, label=words.short(resource), is_gpu=quota_use.is_gpu(resource))
+        for resource in every
     ]
 
 
-def chosen(use: Use, asked: str) -> str:
+def chosen(use: Use, requested: str) -> str:
     """Return the resource that is asked for, else whole GPUs, else that with the most quota."""
     every = quota_use.resources_of(use)
-    if asked in every:
-        return asked
-    gpus = [one for one in every if quota_use.is_gpu(one)]
+    if requested in every:
+        return requested
+    gpus = [resource for resource in every if quota_use.is_gpu(resource)]
     if names.GPU_RESOURCE in gpus or not every:
         return str(names.GPU_RESOURCE)
-    totals = {one: quota_use.total(use, one) for one in gpus or every}
-    return max(totals, key=lambda one: (totals[one].used, totals[one].nominal))
+    totals = {resource: quota_use.total(use, resource) for resource in gpus or every}
+    return max(totals, key=lambda resource: (totals[resource].used, totals[resource].nominal))
 
 
 def tiles(
@@ -139,12 +140,12 @@ def _waiting(total: Total, waiting: int, longest: str) -> Tile:
     if not waiting:
         return Tile(label="Waiting", value="0", note="nobody waits")
     unit = words.unit(total.resource)
-    asked = f"ask for {_say(total, total.asked)} {unit}; " if total.asked else ""
+    waiting_text = f"ask for {_say(total, total.asked)} {unit}; " if total.asked else ""
     return Tile(
         label="Waiting",
         value=f"{waiting:,}",
         unit="Workload" if waiting == 1 else "Workloads",
-        note=f"{asked}longest {longest}",
+        note=f"{waiting_text}longest {longest}",
         tone="waits",
     )
 
@@ -163,8 +164,8 @@ def _of_nodes(total: Total, stock: Sequence[NodeStock] | None) -> Iterable[Tile]
         yield Tile(label="Sick", value=_UNKNOWN, note=note)
         return
     resource = total.resource
-    free = sum(one.free.get(resource, 0) for one in stock)
-    best = max(stock, key=lambda one: one.free.get(resource, 0), default=None)
+    free = sum(node.free.get(resource, 0) for node in stock)
+    best = max(stock, key=lambda node: node.free.get(resource, 0), default=None)
     hole = 0 if best is None else best.free.get(resource, 0)
     yield Tile(
         label="Free on one node",
@@ -172,8 +173,8 @@ def _of_nodes(total: Total, stock: Sequence[NodeStock] | None) -> Iterable[Tile]
         unit="at most",
         note=f"{_say(total, free)} free on all nodes",
     )
-    sick = sum(one.sick.get(resource, 0) for one in stock)
-    nodes = sum(bool(one.sick.get(resource, 0)) for one in stock)
+    sick = sum(node.sick.get(resource, 0) for node in stock)
+    nodes = sum(bool(node.sick.get(resource, 0)) for node in stock)
     yield Tile(
         label="Sick",
         value=_say(total, sick),
@@ -191,8 +192,8 @@ def headline(total: Total, waiting: int, first: WaitingRow | None) -> str:
         full = f"{_say(total, total.used)} of {_say(total, total.nominal)} {unit} allocated"
     if not waiting:
         return f"{full}; nobody waits."
-    what = "Workload waits" if waiting == 1 else "Workloads wait"
-    return f"{full}; {waiting:,} {what}{', the longest for ' + first.age if first else ''}."
+    noun = "Workload waits" if waiting == 1 else "Workloads wait"
+    return f"{full}; {waiting:,} {noun}{', the longest for ' + first.age if first else ''}."
 
 
 def first_that_starts(rows: Iterable[WaitingRow]) -> WaitingRow | None:
@@ -211,12 +212,12 @@ def first_that_starts(rows: Iterable[WaitingRow]) -> WaitingRow | None:
 def queue_rows(use: Use, resource: str) -> list[QueueUse]:
     """Return the ClusterQueues for which a resource matters: those that wait for most first."""
     return sorted(
-        (one for one in use.queues if _concerns(one, resource)),
-        key=lambda one: (
-            -(one.pending.resources or {}).get(resource, 0),
-            -one.pending.workloads,
-            -sum(line.used for line in one.lines if line.resource == resource),
-            one.name,
+        (queue for queue in use.queues if _concerns(queue, resource)),
+        key=lambda queue: (
+            -(queue.pending.resources or {}).get(resource, 0),
+            -queue.pending.workloads,
+            -sum(line.used for line in queue.lines if line.resource == resource),
+            queue.name,
         ),
     )
 
@@ -231,11 +232,11 @@ def _concerns(queue: QueueUse, resource: str) -> bool:
 
 def drawn(shown: Sequence[QueueUse], resource: str) -> list[QueueRow]:
     """Return the rows of some ClusterQueues, all on one scale."""
-    sums = {one.name: _sum(one, resource) for one in shown}
+    sums = {queue.name: _sum(queue, resource) for queue in shown}
     scale = (
-        bars.scale_of(n for one in sums.values() for n in (one.nominal, one.used)) * 3 // 2 or 1
+        bars.scale_of(n for line in sums.values() for n in (line.nominal, line.used)) * 3 // 2 or 1
     )
-    return [_queue_row(one, sums[one.name], resource, scale) for one in shown]
+    return [_queue_row(queue, sums[queue.name], resource, scale) for queue in shown]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,20 +248,20 @@ class _Sum:
 
 
 def _sum(queue: QueueUse, resource: str) -> _Sum:
-    lines = [one for one in queue.lines if one.resource == resource]
+    lines = [line for line in queue.lines if line.resource == resource]
     nominal = 0
     for line in lines:
         nominal = amount.add(nominal, line.nominal)
     return _Sum(
         nominal=nominal,
-        used=sum(one.used for one in lines),
-        borrowed=sum(one.borrowed for one in lines),
-        releasing=sum(one.releasing or 0 for one in lines),
+        used=sum(line.used for line in lines),
+        borrowed=sum(line.borrowed for line in lines),
+        releasing=sum(line.releasing or 0 for line in lines),
     )
 
 
 def _queue_row(queue: QueueUse, sums: _Sum, resource: str, scale: int) -> QueueRow:
-    asked = (queue.pending.resources or {}).get(resource, 0)
+    requested = (queue.pending.resources or {}).get(resource, 0)
     bar = bars.make(
         FlavorResource(FlavorName(""), ResourceName(resource)),
         sums.used, sums.nominal, sums.releasing, scale, borrowed=sums.borrowed,
@@ -270,7 +271,9 @@ def _queue_row(queue: QueueUse, sums: _Sum, resource: str, scale: int) -> QueueR
         name=queue.name,
         cohort=queue.cohort,
         bar=bar,
-        awaited=bars.awaited(resource, asked, scale, limit=bars.FULL - end) if asked else None,
+        awaited=bars.awaited(resource, requested, scale, limit=bars.FULL - end)
+        if requested
+        else None,
         awaited_at=end,
         waiting=queue.pending.workloads,
         problem="" if queue.active else queue.message or "admits nothing",
@@ -281,9 +284,9 @@ def matching(use: Sequence[QueueUse], text: str, also: Iterable[str]) -> list[Qu
     """Return ClusterQueues whose name or Cohort has a text, or that are named besides."""
     named = frozenset(also)
     return [
-        one
-        for one in use
-        if text in one.name.lower() or text in one.cohort.lower() or one.name in named
+        flavor
+        for flavor in use
+        if text in flavor.name.lower() or text in flavor.cohort.lower() or flavor.name in named
     ]
 
 

@@ -80,13 +80,13 @@ class Pages:
             lines = self._source.pending()
             text = _asked()
             waiters = waiting_rows.in_order(lines)
-            found = self._matching(viewer, waiters, text)
-            cut = _cut(found, overview_page.ROWS)
+            matches = self._matching(viewer, waiters, text)
+            cut = _cut(matches, overview_page.ROWS)
             rows = self._rows(viewer, [*waiters[:1], *cut["rows"]], lines)
             first = rows.pop(0) if rows else None
             queues = overview_page.queue_rows(use, resource)
             if text:
-                queues = overview_page.matching(queues, text, {one.queue for one in found})
+                queues = overview_page.matching(queues, text, {waiter.queue for waiter in matches})
             shown = _cut(queues, overview_page.QUEUES, "queues")
             stock = self._source.stock() if viewer.may("list", resources.NODES) else None
             return self._page(
@@ -101,7 +101,7 @@ class Pages:
                 short=words.short(resource),
                 text=text,
                 waiting=rows,
-                found=len(found),
+                found=len(matches),
                 every=len(waiters),
                 pages=cut,
                 queues=overview_page.drawn(shown["rows"], resource),
@@ -113,10 +113,12 @@ class Pages:
             )
 
     def _visible(self, viewer: Viewer) -> Overview:
-        found = self._source.overview()
+        overview = self._source.overview()
         if viewer.may("list", resources.COHORTS):
-            return found
-        return Overview(found.queues, tuple(one.without_quotas() for one in found.cohorts))
+            return overview
+        return Overview(
+            overview.queues, tuple(cohort.without_quotas() for cohort in overview.cohorts)
+        )
 
     def _trend(self, viewer: Viewer, resource: str) -> Trend | None:
         if not viewer.may("list", resources.CONFIG_MAPS, self._namespace):
@@ -132,12 +134,14 @@ class Pages:
         """Return those that have a text in their names, of what the caller may see."""
         if not text:
             return list(waiters)
-        namespaces = list(dict.fromkeys(one.key.namespace for one in waiters))
+        namespaces = list(dict.fromkeys(waiter.key.namespace for waiter in waiters))
         if not viewer.may("list", resources.WORKLOADS):
             some = namespaces[: team_page.MOST_NAMESPACES]
             namespaces = [ns for ns in some if viewer.may_list(resources.WORKLOADS, ns)]
         seen = frozenset(namespaces)
-        return [one for one in waiters if one.key.namespace in seen and one.matches(text)]
+        return [
+            waiter for waiter in waiters if waiter.key.namespace in seen and waiter.matches(text)
+        ]
 
     def _rows(
         self,
@@ -149,7 +153,7 @@ class Pages:
             return viewer.may_list(resources.WORKLOADS, namespace)
 
         now = self._clock.now()
-        queues = {one.queue for one in shown if may_see(one.key.namespace)}
+        queues = {waiter.queue for waiter in shown if may_see(waiter.key.namespace)}
         starts = estimates.of_source(self._source, queues, now)
         return waiting_rows.rows(shown, lines, self._source, may_see, starts, now)
 
@@ -157,16 +161,16 @@ class Pages:
         """Return the tree of cohorts and queues."""
         with self._turn() as viewer:
             viewer.need("list", resources.CLUSTER_QUEUES)
-            found = self._visible(viewer)
-            use = quota_use.of_overview(found)
+            visible = self._visible(viewer)
+            use = quota_use.of_overview(visible)
             resource = overview_page.chosen(use, flask.request.args.get("resource", ""))
-            rows = list(Tree(found, resource).rows())
+            rows = list(Tree(visible, resource).rows())
             cut = _cut(rows, PAGE)
             cut["rows"] = [make() for make in cut["rows"]]
             return self._page(
                 "quota.html",
                 **cut,
-                count=len(found.queues),
+                count=len(visible.queues),
                 choices=overview_page.choices(use),
                 resource=resource,
                 unit=words.unit(resource),
@@ -177,7 +181,9 @@ class Pages:
         """Return the page of a ClusterQueue."""
         with self._turn() as viewer:
             viewer.need("get", resources.CLUSTER_QUEUES, name=name)
-            queue = next((one for one in self._source.overview().queues if one.name == name), None)
+            queue = next(
+                (queue for queue in self._source.overview().queues if queue.name == name), None
+            )
             line = self._source.line(ClusterQueueName(name))
             if queue is None or line is None:
                 raise statuses.unknown_queue("clusterqueue", name)
@@ -194,16 +200,18 @@ class Pages:
                 asks=words.in_words({str(r): n for r, n in queue.requested.items()}),
                 waiting=self._rows(viewer, cut["rows"], {queue.name: line}),
                 first=(cut["page"] - 1) * queue_page.PAGE,
-                holding=[self._holding(viewer, one) for one in holders[: queue_page.PAGE]],
+                holding=[
+                    self._holding(viewer, workload) for workload in holders[: queue_page.PAGE]
+                ],
                 more=len(holders) > queue_page.PAGE,
                 page=cut["page"],
                 last=cut["last"],
             )
 
-    def _holding(self, viewer: Viewer, one: ReservingWorkload) -> Holding:
-        row = queue_page.holding(one, self._clock.now())
-        kind = resources.PODS if one.is_pod else resources.WORKLOADS
-        if viewer.may_list(kind, one.key.namespace):
+    def _holding(self, viewer: Viewer, workload: ReservingWorkload) -> Holding:
+        row = queue_page.holding(workload, self._clock.now())
+        kind = resources.PODS if workload.is_pod else resources.WORKLOADS
+        if viewer.may_list(kind, workload.key.namespace):
             return row
         return replace(row, key=None)
 
@@ -212,25 +220,27 @@ class Pages:
         with self._turn() as viewer:
             viewer.need("get", resources.WORKLOADS, namespace, name)
             key = WorkloadKey(namespace, name)
-            (found,) = self._source.workloads((key,))
-            if found is None:
+            (view,) = self._source.workloads((key,))
+            if view is None:
                 raise statuses.unknown_path()
             (wait,) = self._source.waits((key,))
-            queue = LocalQueueKey(namespace, found.spec.queue_name)
+            queue = LocalQueueKey(namespace, view.spec.queue_name)
             line = self._source.line(queue) if wait else None
             places = lists.places(line) if line is not None else ()
-            place = next((one.in_cluster_queue + 1 for one in places if one.workload == key), 0)
-            user = owning.requester_of(found.metadata)
-            admission = found.status.admission
-            verdict, never = waiting_rows.said(wait, found)
+            place = next(
+                (entry.in_cluster_queue + 1 for entry in places if entry.workload == key), 0
+            )
+            user = owning.requester_of(view.metadata)
+            admission = view.status.admission
+            verdict, never = waiting_rows.said(wait, view)
             now = self._clock.now()
             queues = () if wait is None else (wait.cluster_queue,)
             start = estimates.of_source(self._source, queues, now).get(key)
-            waits = wait is not None or found.is_pending()
+            waits = wait is not None or view.is_pending()
             return self._page(
                 "workload.html",
                 key=key,
-                workload=found,
+                workload=view,
                 cluster_queue=admission.cluster_queue
                 if admission is not None
                 else (wait.cluster_queue if wait is not None else ""),
@@ -243,7 +253,7 @@ class Pages:
                 why=verdict if waits else "",
                 never=never and waits,
                 held_by=waiting_rows.holders(wait),
-                moments=timeline.of(found),
+                moments=timeline.of(view),
             )
 
     # ------------------------------------------------------------------------------------ nodes
@@ -255,32 +265,32 @@ class Pages:
             stock = self._source.stock()
             text = _asked()
             labels = node_map.levels(stock) or [node_map.PRODUCT]
-            asked = flask.request.args.get("by", "")
-            by = asked if asked in labels else node_map.default_level(stock, labels)
+            level_named = flask.request.args.get("by", "")
+            level = level_named if level_named in labels else node_map.default_level(stock, labels)
             group = flask.request.args.get("group")
             chosen = node_map.matching(stock, text) if text else list(stock)
             if group is not None:
-                chosen = [one for one in chosen if node_map.value_of(one, by) == group]
+                chosen = [node for node in chosen if node_map.value_of(node, level) == group]
             draws = group is not None or len(chosen) <= node_map.PAGE
-            in_order = sorted(chosen, key=lambda one: (node_map.value_of(one, by), one.name))
+            in_order = sorted(chosen, key=lambda node: (node_map.value_of(node, level), node.name))
             cut = _cut(in_order, node_map.PAGE)
             shown = cut["rows"] if draws else []
-            found = self._source.gpu_nodes(tuple(one.name for one in shown))
+            gpu_nodes = self._source.gpu_nodes(tuple(node.name for node in shown))
             may_name = viewer.may("list", resources.CLUSTER_QUEUES)
-            legend = shades.of(node_map.held_by_queue(found)) if may_name else ()
+            legend = shades.of(node_map.held_by_queue(gpu_nodes)) if may_name else ()
             colours = shades.by_name(legend)
             if not may_name:
-                found = tuple(
-                    replace(one, pods=tuple(replace(pod, queue="") for pod in one.pods))
-                    for one in found
+                gpu_nodes = tuple(
+                    replace(node, pods=tuple(replace(pod, queue="") for pod in node.pods))
+                    for node in gpu_nodes
                 )
-            known = {one.facts.name: one for one in found}
+            by_name = {node.facts.name: node for node in gpu_nodes}
             drawn = {
-                one.name: node_map.draw(known[one.name], one, colours)
-                for one in shown
-                if one.name in known
+                node.name: node_map.draw(by_name[node.name], node, colours)
+                for node in shown
+                if node.name in by_name
             }
-            every = node_map.groups(shown if draws else chosen, by, drawn)
+            every = node_map.groups(shown if draws else chosen, level, drawn)
             groups = _cut(every, node_map.GROUPS) if not draws else {"rows": every, **_ONE}
             return self._page(
                 "nodes.html",
@@ -288,7 +298,7 @@ class Pages:
                 matching=len(chosen),
                 groups=groups["rows"],
                 levels=labels,
-                by=by,
+                by=level,
                 group=group,
                 text=text,
                 draws=draws,
@@ -301,9 +311,9 @@ class Pages:
         """Return one node: who holds its GPUs, and how they may lie."""
         with self._turn() as viewer:
             viewer.need("get", resources.NODES, name=name)
-            stock = next((one for one in self._source.stock() if one.name == name), None)
-            found = self._source.gpu_nodes((name,))
-            if stock is None or not found:
+            stock = next((node for node in self._source.stock() if node.name == name), None)
+            gpu_nodes = self._source.gpu_nodes((name,))
+            if stock is None or not gpu_nodes:
                 raise statuses.unknown_path()
 
             def name_of(namespace: str, pod: str) -> str:
@@ -311,17 +321,17 @@ class Pages:
 
             pods = [
                 (
-                    name_of(one.namespace, one.name),
-                    words.in_words(one.amounts),
-                    one.outside,
+                    name_of(pod.namespace, pod.name),
+                    words.in_words(pod.amounts),
+                    pod.outside,
                 )
-                for one in found[0].pods
+                for pod in gpu_nodes[0].pods
             ]
             return self._page(
                 "node.html",
-                node=gpu_map.of(found[0], self._catalogue, name_of),
+                node=gpu_map.of(gpu_nodes[0], self._catalogue, name_of),
                 pods=pods,
-                others=words.in_words(found[0].others),
+                others=words.in_words(gpu_nodes[0].others),
                 labels=[(key, stock.labels[key]) for key in node_map.levels((stock,))],
             )
 
@@ -330,14 +340,16 @@ class Pages:
     def teams(self) -> Any:
         """Return the namespaces whose LocalQueues the caller may list."""
         with self._turn() as viewer:
-            asked = flask.request.args.get("namespace", "").strip()
-            if asked:
-                return flask.redirect(flask.url_for("team", namespace=asked), HTTPStatus.SEE_OTHER)
+            namespace_named = flask.request.args.get("namespace", "").strip()
+            if namespace_named:
+                return flask.redirect(
+                    flask.url_for("team", namespace=namespace_named), HTTPStatus.SEE_OTHER
+                )
             every = team_page.namespaces(self._source.local_queues())
             seen = every
             if not viewer.may("list", resources.LOCAL_QUEUES):
-                own = [ns for ns in every if ns == _own_namespace(viewer.caller.name)]
-                some = [*own, *(ns for ns in every if ns not in own)]
+                own_namespaces = [ns for ns in every if ns == _own_namespace(viewer.caller.name)]
+                some = [*own_namespaces, *(ns for ns in every if ns not in own_namespaces)]
                 seen = [
                     ns
                     for ns in some[: team_page.MOST_NAMESPACES]
@@ -358,20 +370,22 @@ class Pages:
             rows = team_page.rows(every, namespace)
             may_see = viewer.may_list(resources.WORKLOADS, namespace)
             behind = dict.fromkeys(
-                one.cluster_queue for one in every if one.key.namespace == namespace
+                local_queue.cluster_queue
+                for local_queue in every
+                if local_queue.key.namespace == namespace
             )
             lines = {q: line for q, line in self._source.pending().items() if q in behind}
             waiters = [
-                one
-                for one in waiting_rows.in_order(lines)
-                if one.item.workload.queue.namespace == namespace
+                line
+                for line in waiting_rows.in_order(lines)
+                if line.item.workload.queue.namespace == namespace
             ]
             cut = _cut(waiters if may_see else [], queue_page.PAGE)
             holders = [
-                one
+                holder
                 for queue in (behind if may_see else ())
-                for one in self._source.holders(queue)
-                if one.local_queue.namespace == namespace
+                for holder in self._source.holders(queue)
+                if holder.local_queue.namespace == namespace
             ]
             return self._page(
                 "team.html",
@@ -382,8 +396,8 @@ class Pages:
                 waiting=self._rows(viewer, cut["rows"], lines),
                 count=len(waiters),
                 holding=[
-                    self._holding(viewer, one)
-                    for one in queue_page.in_order(holders)[: queue_page.PAGE]
+                    self._holding(viewer, holder)
+                    for holder in queue_page.in_order(holders)[: queue_page.PAGE]
                 ],
                 held=len(holders),
                 names_queues=viewer.may("list", resources.CLUSTER_QUEUES),
@@ -438,14 +452,14 @@ def _cut(rows: Sequence[Any], size: int, parameter: str = "page") -> dict[str, A
 
 def _number(parameter: str) -> int:
     """Return which page of a list is asked for, counted from 1."""
-    asked = flask.request.args.get(parameter, "1")
-    return max(int(asked), 1) if asked.isdecimal() and len(asked) <= _DIGITS else 1
+    page_named = flask.request.args.get(parameter, "1")
+    return max(int(page_named), 1) if page_named.isdecimal() and len(page_named) <= _DIGITS else 1
 
 
 def with_parameters(**changed: Any) -> str:
     """Return the address of this page with some parameters changed; None takes one away."""
-    asked = flask.request.args
-    kept = {**{key: asked[key] for key in _PARAMETERS if key in asked}, **changed}
+    present = flask.request.args
+    kept = {**{key: present[key] for key in _PARAMETERS if key in present}, **changed}
     arguments = {**(flask.request.view_args or {}), **{k: v for k, v in kept.items() if v}}
     assert flask.request.endpoint is not None
     return flask.url_for(flask.request.endpoint, **arguments)

@@ -98,8 +98,8 @@ class Lookup(Protocol):
 
 def in_order(lines: Mapping[ClusterQueueName, PendingSnapshot]) -> list[Waiter]:
     """Return who waits, the longest wait first; ties by identity."""
-    found = [Waiter(item=item, queue=q) for q, line in lines.items() for item in line.members]
-    return sorted(found, key=lambda one: (one.item.queue_us, one.key))
+    waiters = [Waiter(item=item, queue=q) for q, line in lines.items() for item in line.members]
+    return sorted(waiters, key=lambda waiter: (waiter.item.queue_us, waiter.key))
 
 
 def rows(
@@ -121,27 +121,27 @@ def rows(
         now: the present.
     """
     places = _places(shown, lines)
-    keys = tuple(one.key for one in shown)
-    known = zip(shown, source.workloads(keys), source.waits(keys), strict=True)
+    keys = tuple(waiter.key for waiter in shown)
+    rows = zip(shown, source.workloads(keys), source.waits(keys), strict=True)
     return [
-        _row(one, places[one.key], view, wait, starts.get(one.key), now)
-        if may_see(one.key.namespace)
-        else WaitingRow(key=None, queue=one.queue)
-        for one, view, wait in known
+        _row(waiter, places[waiter.key], view, wait, starts.get(waiter.key), now)
+        if may_see(waiter.key.namespace)
+        else WaitingRow(key=None, queue=waiter.queue)
+        for waiter, view, wait in rows
     ]
 
 
 def _places(
     shown: Iterable[Waiter], lines: Mapping[ClusterQueueName, PendingSnapshot]
 ) -> dict[WorkloadKey, int]:
-    found: dict[WorkloadKey, int] = {}
-    wanted = {one.key for one in shown}
-    for queue in {one.queue for one in shown}:
+    places: dict[WorkloadKey, int] = {}
+    keys = {waiter.key for waiter in shown}
+    for queue in {waiter.queue for waiter in shown}:
         line = lines[queue]
         for place, item in enumerate(sorted(line.members, key=line.sort_key()), 1):
-            if item.workload.key in wanted:
-                found[item.workload.key] = place
-    return found
+            if item.workload.key in keys:
+                places[item.workload.key] = place
+    return places
 
 
 def since(line: PendingSnapshot, key: WorkloadKey) -> str:
@@ -156,25 +156,25 @@ def _to_wire(moment_us: int) -> str:
 
 
 def _row(
-    one: Waiter,
+    waiter: Waiter,
     place: int,
     view: Workload | None,
     wait: Wait | None,
     start: datetime | None,
     now: datetime,
 ) -> WaitingRow:
-    work = one.item.workload
-    since = datetime.fromtimestamp(one.item.queue_us // 1_000_000, UTC)
+    work = waiter.item.workload
+    since = datetime.fromtimestamp(waiter.item.queue_us // 1_000_000, UTC)
     verdict, never = said(wait, view)
     return WaitingRow(
         key=work.key,
         owner="" if view is None else owning.owner_of(view),
         user=(work.requester if view is None else owning.requester_of(view.metadata))
         or owning.UNKNOWN,
-        queue=one.queue,
+        queue=waiter.queue,
         place=place,
         priority=work.priority,
-        asks=words.in_words(_asks(one.item, wait)),
+        asks=words.in_words(_asks(waiter.item, wait)),
         since=clock.to_wire(since),
         age=durations.age(now - since),
         verdict=verdict,
@@ -191,10 +191,10 @@ def said(wait: Wait | None, view: Workload | None) -> tuple[str, bool]:
     A controller that stands by has judged nothing: then it is what the Workload says.
     """
     if wait is None:
-        found = None if view is None else view.status.condition(conditions.QUOTA_RESERVED)
-        if found is None or found.status == "True":
+        condition = None if view is None else view.status.condition(conditions.QUOTA_RESERVED)
+        if condition is None or condition.status == "True":
             return _NOT_TRIED, False
-        return _in_short(people.text(reading.of_condition(found.reason, found.message)))
+        return _in_short(people.text(reading.of_condition(condition.reason, condition.message)))
     alone = tuple(replace(shortage, holders=()) for shortage in wait.shortages)
     return _in_short(
         people.waiting(
@@ -214,7 +214,7 @@ def _in_short(text: Text) -> tuple[str, bool]:
 def holders(wait: Wait | None) -> tuple[tuple[str, str], ...]:
     """Return the ClusterQueues that hold what a Workload needs, largest first."""
     lacks = people.lacks(wait.shortages) if wait is not None and wait.shortages else []
-    first = next((one for one in lacks if one.holders and not one.never), None)
+    first = next((lack for lack in lacks if lack.holders and not lack.never), None)
     return () if first is None else tuple(first.holders[:_HOLDERS])
 
 
@@ -230,8 +230,8 @@ def _asks(item: Pending, wait: Wait | None) -> dict[str, int]:
 
 
 def _sums(parts: Iterable[Mapping[ResourceName, int]]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     for requests in parts:
         for resource, value in requests.items():
-            found[resource] = found.get(resource, 0) + value
-    return found
+            amounts[resource] = amounts.get(resource, 0) + value
+    return amounts
