@@ -77,3 +77,17 @@ def test_a_pod_that_only_lost_its_label_goes_on_taking_room() -> None:
     made.settle()
     add(made, "second")
     assert product(made, "second") == H100
+
+
+def test_a_preemptor_starts_whichever_watch_tells_first_that_its_victim_is_gone() -> None:
+    made = make_world(
+        make_node("n0", {names.GPU_PRODUCT_LABEL: A100}, {GPU: 1}),
+        make_cluster_queue(quota=1, preemption={"withinClusterQueue": "LowerPriority"}),
+        make_local_queue(),
+    )
+    add(made, "first")
+    bind(made, "first", "n0")
+    made.unlisted.add(resources.BOUND_PODS)
+    made.add_pod("urgent", gpus=1, priority=100)
+    made.pass_time(5)
+    assert made.admitted() == {"urgent"}

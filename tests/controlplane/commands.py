@@ -90,6 +90,8 @@ def kwok(kubeconfig: Path, port: int, stages: Path) -> list[str]:
         "--manage-all-nodes",
         f"--server-address=127.0.0.1:{port}",
         f"--config={stages}",
+        # Without leases the controller-manager takes each node for lost after 50 seconds.
+        "--node-lease-duration-seconds=40",
     ]
 
 
