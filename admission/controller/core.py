@@ -430,9 +430,10 @@ class Core:
     def _show(self, resource: Resource, change: Change[Any]) -> None:
         """Find out what a watch or a list tells of requests that are open.
 
-        That an object is gone from a watch of a selected part does not tell that it is gone.
+        That an object is gone from a watch of a selected part does not tell that it is gone. A
+        watch that reads objects in part tells nothing.
         """
-        if not self._flow.awaits(resource):
+        if resource in watched.IN_PART or not self._flow.awaits(resource):
             return
         if isinstance(change, Replaced):
             for item in change.items:

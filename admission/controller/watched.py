@@ -43,6 +43,10 @@ WATCHED: Final[Mapping[Resource, type[views.Object]]] = {
 }
 """Kinds that the core must follow, and the types that they are decoded into."""
 
+IN_PART: Final = frozenset({resources.BOUND_PODS})
+"""Watches that read a few fields of objects which other watches read whole. What they show cannot
+stand for the answer to a request."""
+
 OPTIONAL: Final[Mapping[Resource, type[views.Object]]] = {
     resources.DEVICES: koordinator.KoordinatorDevice,
     resources.RUNTIME_CLASSES: views.RuntimeClass,

@@ -25,7 +25,7 @@ from admission.kube import errors, resources
 from admission.kube.api import EventType
 from admission.kube.reflector import Deleted, Upserted
 from admission.kube.resources import Resource
-from admission.objects import batch, views
+from admission.objects import batch, bound_pod, views
 from admission.objects.resource_slice import ResourceSlice
 from admission.objects.workload import Workload
 from admission.owners import integrations
@@ -329,6 +329,22 @@ def test_a_pod_that_was_replaced_while_nobody_looked_holds_no_gpus(running: Worl
 
 
 # --------------------------------------------------------------------------------- lost answers
+
+
+def test_a_watch_that_reads_pods_in_part_stands_for_no_answer() -> None:
+    world = ready_world(quota=1)
+    world.add_pod("train", gpus=4)
+    write = until(world, WritePurpose.EXPLAIN_POD)
+    left_out: list[Any] = []
+    world.core._mirrors[resources.PODS].on_left_out = lambda *what: left_out.append(what)
+    world._sender.send(write)  # it takes effect, and its answer is late
+    bound = world.listed(resources.BOUND_PODS, bound_pod.BoundPodDocument).items
+    tell(world, resources.BOUND_PODS, *map(Upserted, bound))
+    world.clock.advance(30)
+    tell(world, resources.NAMESPACES, world.listed(resources.NAMESPACES, views.Namespace))
+    world.core.step()
+
+    assert left_out == []
 
 
 def test_an_eviction_whose_answer_got_lost_is_counted_once() -> None:
