@@ -15,6 +15,7 @@ from admission.controller.writing.api_requests import (
 from admission.controller.writing.flow_control import FlowControl
 from admission.kube.resources import PODS, RELEASED_PODS, WORKLOADS, Resource
 from admission.objects import views
+from admission.scheduling.decisions import CycleResult
 from tests.clocks import FakeClock
 from tests.controller.test_turns import alike, reserved, send_what_tells, texts, turn
 from tests.controller.world import World, ready_world
@@ -391,3 +392,64 @@ def test_what_waits_for_a_watch_counts_as_in_flight() -> None:
     flow.submit(change(7))
     answer(flow, change(7), 0.0, Result.UNKNOWN)
     assert in_flight(flow) == 10 - 1
+
+
+# ---------------------------------------------------------------------------------- standstills
+
+_HOUR = 3600.0
+"""For which a process is stopped, or its machine."""
+_SECONDS = 5.0
+"""After which it goes on as before."""
+
+
+def test_a_standstill_in_a_cycle_holds_the_next_cycle_back_for_seconds() -> None:
+    clock = FakeClock()
+    flow = make_flow(clock)
+    began = clock.monotonic()
+    clock.advance(_HOUR)
+    flow.end_cycle(began, decided=True)
+    assert flow.cycle_at(0) - clock.monotonic() <= _SECONDS
+
+
+def test_a_standstill_while_requests_are_in_flight_holds_conditions_back_for_seconds() -> None:
+    clock = FakeClock()
+    flow = make_flow(clock)
+    exchange(flow, _QUICK, at_once=1)
+    exchange(flow, _HOUR, at_once=_ALWAYS, times=1)
+    exchange(flow, _QUICK, at_once=_ALWAYS, times=1)
+    flow.submit(request(0))
+    flow.report_condition(request(1, WritePurpose.EXPLAIN_POD))
+    assert flow.condition_at - clock.monotonic() <= _SECONDS
+
+
+def test_after_a_standstill_what_a_watch_tells_is_believed_within_two_minutes() -> None:
+    clock = FakeClock()
+    flow = make_flow(clock)
+    exchange(flow, _HOUR, at_once=1, times=1)
+    flow.submit(change(7))
+    flow.show(PODS, seen(8), is_gone=False)
+    clock.advance(2 * 60)
+    flow.due()
+    assert [outcome.result for outcome in flow.take_told()] == [Result.CONFLICT]
+
+
+def test_a_process_that_stood_still_in_a_cycle_decides_again_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = ready_world(quota=2)
+    decide = world.state.run_cycle
+    standstills = [_HOUR]
+
+    def stand_still(now_us: int) -> CycleResult:
+        result = decide(now_us)
+        if standstills:
+            world.clock.advance(standstills.pop())
+        return result
+
+    monkeypatch.setattr(world.state, "run_cycle", stand_still)
+    world.add_pod("first", gpus=1)
+    world.settle()
+    assert not standstills
+    world.add_pod("second", gpus=1)
+    world.pass_time(_SECONDS + 1)
+    assert world.admitted() == {"first", "second"}

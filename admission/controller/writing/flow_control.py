@@ -52,6 +52,9 @@ _PATIENCE_FACTOR: Final = 2.0
 """An answer is waited for this many times as long as the last ones took."""
 _LONGEST_UNKNOWN_SECONDS: Final = 60.0
 """The longest wait for a watch to tell of a request, from when it was sent."""
+_LONGEST_ANSWER_SECONDS: Final = 60.0
+"""An answer counts as no later than that. One that seems to take an hour tells that the process or
+its machine was stopped, and nothing of the API server."""
 _TOLD_SECONDS: Final = 1.0
 """So long an answer is waited for before what a watch has told counts in its place."""
 _REFUSED_SECONDS: Final = (1.0, 2.0, 5.0, 15.0, 60.0)
@@ -89,13 +92,16 @@ _CONDITIONS_A_SECOND: Final = 168
 _CONDITION_LAG_SECONDS: Final = 0.1
 """So much of the time in which none was sent is made up for."""
 _CONDITION_PAUSE_SECONDS: Final = 0.2
+_LONGEST_CONDITION_PAUSE_SECONDS: Final = 5.0
 """Between two conditions that say why a Workload waits, while other requests are sent."""
 
 _FIRST_REST_SECONDS: Final = 0.001
 _LONGEST_REST_SECONDS: Final = 1.0
 """After a cycle that decided nothing: from a millisecond, doubled each time."""
 _PAUSE_PER_CYCLE: Final = 3.0
-"""Cycles take at most a quarter of the time: requests and watches need the rest."""
+_LONGEST_PAUSE_SECONDS: Final = 5.0
+"""Cycles take at most a quarter of the time: requests and watches need the rest. A cycle seems to
+take an hour where the process or its machine was stopped for an hour in the middle of it."""
 _LONGEST_HOLD_SECONDS: Final = 1.0
 """So long at most the next cycle waits for open decisions to be written."""
 _GATHERING_SECONDS: Final = 0.01
@@ -221,6 +227,7 @@ class _Limit:
             beside: how many requests were in flight when it was sent or answered, with it.
             now: the present.
         """
+        seconds = min(seconds, _LONGEST_ANSWER_SECONDS)
         if beside <= self._least:
             self._usual_of = min(self._usual_of + 1, _BATCH)
             self._usual += (seconds - self._usual) / self._usual_of
@@ -595,7 +602,7 @@ class FlowControl:
         """Send a condition that says why a Workload waits."""
         now = self._clock.monotonic()
         pause = _CONDITION_PAUSE_SECONDS * max(1.0, self._limit.slowness / _SLOW_FACTOR)
-        self._condition_at = now + pause
+        self._condition_at = now + min(pause, _LONGEST_CONDITION_PAUSE_SECONDS)
         began = max(self._next_condition_at, now - _CONDITION_LAG_SECONDS)
         self._next_condition_at = began + 1 / _CONDITIONS_A_SECOND
         self.submit(request)
@@ -615,7 +622,8 @@ class FlowControl:
     def end_cycle(self, began: float, *, decided: bool) -> None:
         """Take when a cycle began, which has just ended, and whether it decided anything."""
         now = self._clock.monotonic()
-        self._paused_until = now + _PAUSE_PER_CYCLE * (now - began)
+        pause = _PAUSE_PER_CYCLE * (now - began)
+        self._paused_until = now + min(pause, _LONGEST_PAUSE_SECONDS)
         self._held_until = now + _LONGEST_HOLD_SECONDS
         if decided:
             self.hurry_cycle()
