@@ -487,10 +487,12 @@ def _text(
         case State.RESERVED:
             return people.waits_for_checks(_open_checks(workload))
         case _:
-            return _of_waiting(stated, our_condition, queue)
+            return _of_waiting(workload, stated, our_condition, queue)
 
 
-def _of_waiting(stated: Text, our_condition: Mapping[str, Any], queue: str) -> Text:
+def _of_waiting(
+    workload: Document, stated: Text, our_condition: Mapping[str, Any], queue: str
+) -> Text:
     if our_condition.get("status") == "False":
         return people.text(
             reading.of_condition(
@@ -500,7 +502,25 @@ def _of_waiting(stated: Text, our_condition: Mapping[str, Any], queue: str) -> T
         )
     if not stated.reason:
         return people.not_judged()
-    return people.text(reading.of_condition(stated.reason, stated.message), queue)
+    levels = _requested_levels(workload)
+    return people.text(reading.of_condition(stated.reason, stated.message, levels), queue)
+
+
+def _requested_levels(workload: Document) -> dict[str, reading.RequestedLevel]:
+    """Return how close together the pods of each pod set ask to be; only those that ask."""
+    requests = {
+        pod_set.get("name", ""): pod_set.get("topologyRequest") or {}
+        for pod_set in workload.get("spec", {}).get("podSets", ())
+    }
+    return {
+        name: reading.RequestedLevel(
+            level,
+            is_one=bool(request.get("required")),
+            size=request.get("podSetSliceSize") or 1,
+        )
+        for name, request in requests.items()
+        if (level := request.get("required") or request.get("preferred"))
+    }
 
 
 def _of_evicted(
@@ -521,7 +541,7 @@ def _of_evicted(
     judged = reserved.get("reason", WaitReason.PENDING_EVALUATION) != WaitReason.PENDING_EVALUATION
     if judged and reserved.get("status") == "False":
         again = Text(reserved.get("reason", ""), reserved.get("message", ""))
-        return _of_waiting(again, our_condition, queue)
+        return _of_waiting(workload, again, our_condition, queue)
     until = workload.get("status", {}).get("requeueState", {}).get("requeueAt") or ""
     return people.evicted(reading.of_condition(*stated), until=until)
 

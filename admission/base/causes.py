@@ -400,10 +400,10 @@ class DomainsTooSmall:
 
     Attributes:
         topology: its name.
-        level: label of the level that was searched last.
+        level: label of the level that was searched last; empty where it is not known.
         fitting: slices that fit where most do; can be all of them where only the leader does not.
         needed: slices that there are.
-        size: pods of a slice; 1 where pods are placed one by one.
+        size: pods of a slice; 1 where pods are placed one by one, 0 where it is not known.
         is_one: whether one domain of the level has to take all of them.
         layers: the same for each layer of slices; none where there is one layer or none.
         excluded: what takes not even one pod.

@@ -61,8 +61,9 @@ def shortage(reason: causes.DomainsTooSmall | causes.NoDomains) -> str:
             "no node of the flavor has the labels of all topology levels; level"
             f" {reason.level} has no domain"
         )
-    pods = "pod" if reason.size == 1 else f"slice of {reason.size} pods"
-    needs = _counted(reason.needed, pods)
+    if not reason.level:
+        return f"{_as_far_as_told(reason)}{_not_counted(reason)}"
+    needs = _counted(reason.needed, _unit(reason.size))
     fit = "fits" if reason.fitting == 1 else "fit"
     if not reason.is_one:
         head = f"needs room for {needs} in topology {reason.topology}"
@@ -73,10 +74,27 @@ def shortage(reason: causes.DomainsTooSmall | causes.NoDomains) -> str:
         amount = f"at most {reason.fitting} {fit} into one" if reason.fitting else "none fits now"
     if reason.fitting >= reason.needed:
         amount = "there is no room for the leader or for inner slices beside them"
-    taints = [
-        f"{_counted(n, 'node')} with taint {taint[0]}" for taint, n in reason.excluded.taints
-    ]
-    return "; ".join((head, amount, *(f"not counting {text}" for text in taints)))
+    return f"{head}; {amount}{_not_counted(reason)}"
+
+
+def _as_far_as_told(reason: causes.DomainsTooSmall) -> str:
+    """Return it where only Kueue's message is known, which does not tell the level."""
+    needed = _counted(reason.needed, _unit(reason.size))
+    room = reason.fitting or "none"
+    return f"topology {reason.topology} has room for {room} of {needed} as close as they must be"
+
+
+def _not_counted(reason: causes.DomainsTooSmall) -> str:
+    return "".join(
+        f"; not counting {_counted(count, 'node')} with taint {taint[0]}"
+        for taint, count in reason.excluded.taints
+    )
+
+
+def _unit(size: int) -> str:
+    if size == 1:
+        return "pod"
+    return f"slice of {size} pods" if size else "slice"
 
 
 def _counted(count: int, noun: str) -> str:

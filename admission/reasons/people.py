@@ -612,7 +612,12 @@ def _of_refusals(reason: causes.NoFlavor, cluster_queue: str) -> Text:
         _more(refusal) for refusal in refusals if isinstance(refusal, causes.QuotaInUse)
     )
     if needs:
-        return Text(Code.WAITING_FOR_QUOTA, sentence(f"Waits: needs {needs}"))
+        near = dict.fromkeys(
+            domains.shortage(refusal)
+            for refusal in refusals
+            if isinstance(refusal, causes.DomainsTooSmall | causes.NoDomains)
+        )
+        return Text(Code.WAITING_FOR_QUOTA, sentence(f"Waits: needs {needs}", *near))
     beyond = [refusal for refusal in refusals if isinstance(refusal, causes.QuotaTooSmall)]
     if beyond:
         beyond.sort(key=lambda refusal: -refusal.limit)

@@ -7,6 +7,7 @@ decides or writes reads a text.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -24,12 +25,31 @@ from admission.reasons import kueue
 # ---------------------------------------------------------------------- why a Workload waits
 
 
-def of_condition(reason: str, message: str) -> Why:
+class RequestedLevel(NamedTuple):
+    """How close together the pods of a pod set ask to be.
+
+    Attributes:
+        level: label of a topology level.
+        is_one: whether one domain of the level has to take all pods; else it should.
+        size: pods of a slice; 1 where pods are placed one by one.
+    """
+
+    level: str
+    is_one: bool
+    size: int = 1
+
+
+def of_condition(
+    reason: str,
+    message: str,
+    levels: Mapping[str, RequestedLevel] = MappingProxyType({}),
+) -> Why:
     """Return why a Workload has no quota.
 
     Args:
         reason: reason of QuotaReserved=False, or of Evicted=True.
         message: message of the same condition.
+        levels: what each pod set asks for, which the message does not tell, by its name.
 
     Returns:
         `Stated` where another program wrote it, or where it means nothing else.
@@ -40,7 +60,7 @@ def of_condition(reason: str, message: str) -> Why:
             return value(match)
     if reason == WaitReason.WAITING_FOR_NODE and _POD_SET.search(message):
         return causes.Stated(reason, f"Waits for a node: {_POD_SET.sub('', message)}")
-    return _no_flavor(reason, message) or causes.Stated(reason, message)
+    return _no_flavor(reason, message, levels) or causes.Stated(reason, message)
 
 
 _PREEMPTION_OF: Final[Mapping[str, PreemptionReason]] = MappingProxyType(
@@ -112,6 +132,7 @@ _OF_FLAVORS: Final = frozenset(
         WaitReason.EXCEEDS_MAX_QUOTA,
         WaitReason.NO_MATCHING_FLAVOR,
         WaitReason.WAITING_FOR_PREEMPTED,
+        WaitReason.TOPOLOGY_PLACEMENT_FAILED,
     }
 )
 _UNCOVERED: Final = re.compile(r"resource (\S+) unavailable in ClusterQueue")
@@ -123,6 +144,30 @@ _CONTRADICTS: Final = (
     r"flavor (\S+) selects other nodes than flavor (\S+), which is given with it: label (\S+) is"
     r" (\S*) and ([^\s,;]*)"
 )
+_DOMAINS_TOO_SMALL: Final = (
+    r'topology "([^"]+)" (?:allows to fit only (\d+) out of|doesn\'t allow to fit any of) (\d+)'
+    r" (pod|slice)\(s\)(?:\. Total nodes: (\d+); excluded: ([^;]+))?"
+)
+_TAINT: Final = re.compile(r'taint "([^"=:]+)(?:=([^":]*))?:(\w+)": (\d+)')
+
+
+def _domains_too_small(match: re.Match[str]) -> causes.DomainsTooSmall:
+    """Return it without the level and the size of slices, which the message does not tell."""
+    taints = tuple(
+        ((taint[1], taint[2] or "", taint[3]), int(taint[4]))
+        for taint in _TAINT.finditer(match[6] or "")
+    )
+    return causes.DomainsTooSmall(
+        topology=match[1],
+        level="",
+        fitting=int(match[2] or 0),
+        needed=int(match[3]),
+        size=1 if match[4] == "pod" else 0,
+        is_one=False,
+        excluded=causes.NodesExcluded(int(match[5] or 0), taints=taints),
+    )
+
+
 _REFUSALS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Refusal]], ...]] = tuple(
     (re.compile(pattern), value)
     for pattern, value in (
@@ -136,21 +181,32 @@ _REFUSALS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Refusal]
         (_CONTRADICTS, lambda m: causes.Contradicts(*m.groups())),
         (r"flavor (\S+) not found", lambda m: causes.FlavorMissing(m[1])),
         (r"resource (\S+) unavailable in ClusterQueue", lambda m: causes.NotCovered(m[1])),
+        (_DOMAINS_TOO_SMALL, _domains_too_small),
+        (r"no topology domains at level: ([^\s,;]+)", lambda m: causes.NoDomains(m[1])),
     )
 )  # fmt: skip
 """Parts of a message that say why flavors are not given."""
 
 
-def _no_flavor(reason: str, message: str) -> NoFlavor | None:
+def _no_flavor(reason: str, message: str, levels: Mapping[str, RequestedLevel]) -> NoFlavor | None:
     """Return which flavors are refused and why; None where the message tells nothing of it."""
     is_uncovered = _UNCOVERED.search(message) is not None
     if reason not in _OF_FLAVORS and not is_uncovered:
         return None
-    pod_sets = _pod_sets(message)
+    pod_sets = tuple(
+        RefusedPodSet(name, tuple(_with_level(refusal, levels.get(name)) for refusal in refusals))
+        for name, refusals in _pod_sets(message)
+    )
     if not any(refusals for _, refusals in pod_sets):
         return None
     code = reason if reason in _OF_FLAVORS else WaitReason.NO_MATCHING_FLAVOR
     return NoFlavor(WaitReason(code), pod_sets)
+
+
+def _with_level(refusal: Refusal, level: RequestedLevel | None) -> Refusal:
+    if level is None or not isinstance(refusal, causes.DomainsTooSmall):
+        return refusal
+    return replace(refusal, level=level.level, is_one=level.is_one, size=level.size)
 
 
 def _pod_sets(message: str) -> tuple[RefusedPodSet, ...]:

@@ -356,8 +356,10 @@ class Case:
                 assert done.returncode == 0, done.stderr
 
     def _node(self, nodes: dict[str, dict[str, str]]) -> None:
+        """Nodes of a product that no other case has; they go with the case."""
         for name, labels in nodes.items():
-            self.system.cluster.add_gpu_node(name, labels=labels)
+            self._made.append(f"/api/v1/nodes/{name}")
+            self.system.cluster.add_gpu_node(name, product="NVIDIA-L4", labels=labels)
 
     def _taint(self, taints: dict[str, Json]) -> None:
         for name, taint in taints.items():
