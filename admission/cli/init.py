@@ -67,7 +67,7 @@ Examples:
 @options.config_option
 @click.option(
     "--team",
-    "said",
+    "team_options",
     multiple=True,
     metavar="NAME[=NAMESPACE,...][:GPUS]",
     help="A team and its namespaces; default: the namespace NAME. Repeat it for each team: all "
@@ -104,7 +104,7 @@ Examples:
 def init(
     target: ApiServerTarget,
     config_file: Path | None,
-    said: tuple[str, ...],
+    team_options: tuple[str, ...],
     like: str | None,
     applies: bool,
     overwrite: bool,
@@ -117,13 +117,13 @@ def init(
     each of its namespaces a LocalQueue. cpu and memory are divided like the GPUs. With several
     teams fair sharing is turned on. Shows commented YAML, and changes nothing without --apply.
     """
-    if said and like:
+    if team_options and like:
         raise click.UsageError("--team and --like exclude each other; leave one out")
     if overwrite and not applies:
         raise click.UsageError("--overwrite has no effect without --apply; add --apply")
     with output.reported(options.CONFIG_ADVICE):
         settings = reading.load_logged(config_file)
-    teams = _teams(said, settings)
+    teams = _teams(team_options, settings)
     with clusters.connected(target, _ADVICE) as api:
         objects, notes = _proposed(api, settings, teams, like)
         compared = [_compare(api, proposed) for proposed in objects]

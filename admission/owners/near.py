@@ -223,7 +223,7 @@ class Telling:
 
     @property
     def placement(self) -> Placement:
-        """Where pods go."""
+        """Return the domains of the pod set."""
         return self._where
 
     def is_waiting(self) -> bool:

@@ -176,12 +176,12 @@ class _Pod(NamedTuple):
 
     Attributes:
         view: the pod.
-        of: the Workload that let it start.
+        workload: the Workload that let it start.
         resource: the resource with which it is watched.
     """
 
     view: views.Pod
-    of: WorkloadKey
+    workload: WorkloadKey
     resource: Resource
 
     @property
@@ -201,12 +201,12 @@ class _Doubt:
 
     Attributes:
         was: the pod as it was watched.
-        found: the pod as it was read; None before.
+        answered: the pod as it was read; None before.
         due: when it is checked again; None for now.
     """
 
     was: views.Pod
-    found: views.Pod | None = None
+    answered: views.Pod | None = None
     due: datetime | None = None
 
 
@@ -303,37 +303,40 @@ class RunningPods:
         if not self._runs(pod):
             self._forget(uid)
             return
-        before = known = self._pods.get(uid)
-        one = _Pod(pod, _workload_of(pod), resource)
-        if known is not None and (known.of, known.pod_set) != (one.of, one.pod_set):
+        before = earlier = self._pods.get(uid)
+        tracked = _Pod(pod, _workload_of(pod), resource)
+        if earlier is not None and (earlier.workload, earlier.pod_set) != (
+            tracked.workload,
+            tracked.pod_set,
+        ):
             self._forget(uid)
-            known = None
-        self._pods[uid] = one
-        self._of.setdefault(one.of, {}).setdefault(one.pod_set, {})[uid] = None
+            earlier = None
+        self._pods[uid] = tracked
+        self._of.setdefault(tracked.workload, {}).setdefault(tracked.pod_set, {})[uid] = None
         if pod.spec.node_name:
             self._on.setdefault(pod.spec.node_name, {})[uid] = None
-        if known is None or _differs(known.view, pod):
-            self._note_left(one)
-            self._note_releasing(one)
+        if earlier is None or _differs(earlier.view, pod):
+            self._note_left(tracked)
+            self._note_releasing(tracked)
             if pod_owner.waits_for_domain(pod):
-                self._look_at((self._workloads.current(one.of),))
-        self._tell(one)
-        if known is None or _differs(known.view, pod):
-            self._recount(one.of, one.pod_set)
-            self._recount_owner(one.of)
+                self._look_at((self._workloads.current(tracked.workload),))
+        self._tell(tracked)
+        if earlier is None or _differs(earlier.view, pod):
+            self._recount(tracked.workload, tracked.pod_set)
+            self._recount_owner(tracked.workload)
         if (
-            known is None
-            or not _asks_alike(known.view.spec, pod.spec)
-            or _differs(known.view, pod)
+            earlier is None
+            or not _asks_alike(earlier.view.spec, pod.spec)
+            or _differs(earlier.view, pod)
         ):
-            self._charge_beyond(one)
+            self._charge_beyond(tracked)
         is_managed = self._configuration.manages(pod.metadata.namespace)
         if resource is not resources.RELEASED_PODS or not is_managed:
             return
         was = pod if before is None else before.view
         was = was if doubt is None else doubt.was
         if _is_single(was):
-            self._doubt(one, was, pod)  # it lost the label by which it is watched
+            self._doubt(tracked, was, pod)  # it lost the label by which it is watched
 
     def on_delete(
         self,
@@ -351,29 +354,29 @@ class RunningPods:
             False if the pod is watched by another label.
         """
         uid = gone.metadata.uid
-        known = self._pods.get(uid)
-        if known is not None and known.resource is not resource and not for_good:
+        tracked = self._pods.get(uid)
+        if tracked is not None and tracked.resource is not resource and not for_good:
             return False
         self.members.on_delete(uid)
         self._lose_gated(uid)
-        if known is None:
+        if tracked is None:
             return True
-        view = known.view
+        view = tracked.view
         is_told = bool(view.metadata.deletion_timestamp) or not view.spec.node_name
         if for_good or view.metadata.deletion_timestamp:
             self._inventory.on_pod_end(uid)
         if for_good or is_told or not self._configuration.manages(view.metadata.namespace):
             self._forget(uid)
         else:
-            self._doubt(known, view)
+            self._doubt(tracked, view)
         return True
 
-    def _note_left(self, one: _Pod) -> None:
+    def _note_left(self, tracked: _Pod) -> None:
         """Have a Workload looked at of which a pod may have left a node."""
-        key = self._workloads.current(one.of)
-        found = tuple(self._ledger.pod_left(key)) if one.view.spec.node_name else ()
-        if found:
-            self._look_at(found)
+        key = self._workloads.current(tracked.workload)
+        keys = tuple(self._ledger.pod_left(key)) if tracked.view.spec.node_name else ()
+        if keys:
+            self._look_at(keys)
 
     def _note_gated(self, pod: views.Pod) -> None:
         """Take a pod that may wait to be released with others of its owner."""
@@ -386,10 +389,10 @@ class RunningPods:
             self._gated_of[uid] = (key, pod_set)
 
     def _lose_gated(self, uid: str) -> None:
-        found = self._gated_of.pop(uid, None)
-        if found is None:
+        gated = self._gated_of.pop(uid, None)
+        if gated is None:
             return
-        key, pod_set = found
+        key, pod_set = gated
         pods = self._gated[key]
         del pods[pod_set][uid]
         if not pods[pod_set]:
@@ -424,16 +427,16 @@ class RunningPods:
             self._tellings.pop(first, None)
             return None
         metadata = workload.metadata
-        known = self._tellings.get(first)
+        tellings = self._tellings.get(first)
         version = metadata.uid, metadata.resource_version
-        if known is None or known.version != version:
-            known = self._tellings[first] = OwnerTellings(version, workload, known)
+        if tellings is None or tellings.version != version:
+            tellings = self._tellings[first] = OwnerTellings(version, workload, tellings)
             for pod_set, uids in self._of.get(first, {}).items():
-                telling, is_new = known.of(pod_set)
+                telling, is_new = tellings.of(pod_set)
                 if telling is not None and is_new:
                     for uid in uids:
                         self._see_domain(telling, self._pods[uid].view)
-        chosen = (known.next_of(pod_set) for pod_set in sorted(self._of.get(first, {})))
+        chosen = (tellings.next_of(pod_set) for pod_set in sorted(self._of.get(first, {})))
         return next(filter(None, chosen), None)
 
     def stray(self, first: WorkloadKey) -> views.Pod | None:
@@ -442,8 +445,8 @@ class RunningPods:
         Args:
             first: key of the owner's first Workload.
         """
-        known = self._tellings.get(first)
-        for uid in () if known is None else known.strays():
+        tellings = self._tellings.get(first)
+        for uid in () if tellings is None else tellings.strays():
             pod = self._pods[uid].view
             if not pod.spec.node_name and not pod.metadata.deletion_timestamp:
                 return pod
@@ -460,10 +463,13 @@ class RunningPods:
         """Return whether a pod of a Workload runs on a node, and is not being deleted."""
         first = self._workloads.first(key)
         pods = (self._pods[uid] for uid in self._on.get(node, ()))
-        return any(one.of == first and not one.view.metadata.deletion_timestamp for one in pods)
+        return any(
+            tracked.workload == first and not tracked.view.metadata.deletion_timestamp
+            for tracked in pods
+        )
 
     def domain(
-        self, workload: Workload, pod_set: str, pod: views.Pod, told: Iterable[Mapping[str, str]]
+        self, workload: Workload, pod_set: str, pod: views.Pod, placed: Iterable[Mapping[str, str]]
     ) -> Mapping[str, str]:
         """Return the node selector of the domain of a pod that starts now; empty for none.
 
@@ -471,7 +477,7 @@ class RunningPods:
             workload: the Workload that lets it start.
             pod_set: name of its pod set.
             pod: the pod.
-            told: the node selectors of others that were just started.
+            placed: the node selectors of others that were just started.
         """
         domains = assigned_domains(workload, pod_set)
         if domains is None:
@@ -480,14 +486,14 @@ class RunningPods:
         where = near.placement(domains, near.numbering(workload, pod_set, count))
         uids = self._of.get(workload.key(), {}).get(pod_set, ())
         there = (self._pods[uid].view.spec.node_selector or {} for uid in uids)
-        return where.for_pod(pod, (*there, *told))
+        return where.for_pod(pod, (*there, *placed))
 
-    def _tell(self, one: _Pod) -> None:
+    def _tell(self, tracked: _Pod) -> None:
         """Have a pod that waits for its domain be told it, or count one that holds one."""
-        known = self._tellings.get(one.of)
-        telling = None if known is None else known.of(one.pod_set)[0]
+        tellings = self._tellings.get(tracked.workload)
+        telling = None if tellings is None else tellings.of(tracked.pod_set)[0]
         if telling is not None:
-            self._see_domain(telling, one.view)
+            self._see_domain(telling, tracked.view)
 
     def _see_domain(self, telling: near.Telling, pod: views.Pod) -> None:
         waits = pod_owner.waits_for_domain(pod)
@@ -498,20 +504,20 @@ class RunningPods:
 
     def count_running(self, first: WorkloadKey, pod_sets: Iterable[dict[str, Any]]) -> None:
         """Have the pod sets of an elastic owner ask for the pods that run, and for no others."""
-        for one in pod_sets:
-            one["count"] = len(self._of.get(first, {}).get(one["name"], ()))
+        for pod_set in pod_sets:
+            pod_set["count"] = len(self._of.get(first, {}).get(pod_set["name"], ()))
 
     def _charged(self, key: WorkloadKey, pod_set: str) -> int:
         """Return the number of pods of a pod set that the Workload of a key is charged for now."""
         return self._ledger.charged_pods(self._workloads.current(key), pod_set)
 
-    def _doubt(self, one: _Pod, was: views.Pod, found: views.Pod | None = None) -> None:
+    def _doubt(self, tracked: _Pod, was: views.Pod, found: views.Pod | None = None) -> None:
         """Have a pod read, or labelled as it was, that its watch does not show any more."""
-        uid = one.view.metadata.uid
+        uid = tracked.view.metadata.uid
         self._doubts[uid] = _Doubt(was, found)
-        self._alone.setdefault(one.key, uid)
-        self._besides.put(uid, one.view)
-        self._look_at((one.key,))
+        self._alone.setdefault(tracked.key, uid)
+        self._besides.put(uid, tracked.view)
+        self._look_at((tracked.key,))
 
     def _see_of_owner(self, pod: views.Pod) -> None:
         self._place(pod)
@@ -534,18 +540,18 @@ class RunningPods:
             self._strays[pod.metadata.uid] = pod
             self._besides.put(pod.metadata.uid, pod)
 
-    def on_owner_update(self, key: WorkloadKey, asked: Workload | None) -> None:
+    def on_owner_update(self, key: WorkloadKey, workload: Workload | None) -> None:
         """Take what an owner asks for that was let go as a whole, or None where it is held.
 
         Its pods may not be there yet, and nobody else may get what they will take.
 
         Args:
             key: of its Workload.
-            asked: its pod sets, in a Workload that is nowhere stored; their labels name the
+            workload: its pod sets, in a Workload that is nowhere stored; their labels name the
                 ClusterQueue.
         """
-        if asked is not None:
-            self._owners.put(key, asked)
+        if workload is not None:
+            self._owners.put(key, workload)
             self._recount_owner(key)
         else:
             self._owners.pop(key)
@@ -561,36 +567,36 @@ class RunningPods:
 
         So are those that take the place of pods which have ended with their node.
         """
-        asked = self._owners.get(key)
-        if asked is None:
+        workload = self._owners.get(key)
+        if workload is None:
             return
         is_charged, now = self._charged(key, "") > 0, self._clock.now()
         there = {} if is_charged else {
-            pod_set: sum(not self._has_ended(self._pods[uid].view, now) for uid in uids)
-            for pod_set, uids in self._of.get(key, {}).items()
+            name: sum(not self._has_ended(self._pods[uid].view, now) for uid in uids)
+            for name, uids in self._of.get(key, {}).items()
         }  # fmt: skip
         missing = [
-            msgspec.structs.replace(one, count=one.count - there.get(one.name, 0))
-            for one in asked.spec.pod_sets or ()
-            if not is_charged and one.count > there.get(one.name, 0)
+            msgspec.structs.replace(pod_set, count=pod_set.count - there.get(pod_set.name, 0))
+            for pod_set in workload.spec.pod_sets or ()
+            if not is_charged and pod_set.count > there.get(pod_set.name, 0)
         ]
         queue = self._configuration.cluster_queue_of(
-            LocalQueueKey(key.namespace, asked.spec.queue_name), _queue_of_templates(asked)
+            LocalQueueKey(key.namespace, workload.spec.queue_name), _queue_of_templates(workload)
         )
         if not missing or not queue or not self._configuration.manages(key.namespace):
             self._lose_owner(key)
             return
         self._short.add(key)
         metadata = msgspec.structs.replace(
-            asked.metadata, name=_owner_key(key).name, annotations=self._requester(key)
+            workload.metadata, name=_owner_key(key).name, annotations=self._requester(key)
         )
-        spec = msgspec.structs.replace(asked.spec, pod_sets=tuple(missing))
-        charged = msgspec.structs.replace(asked, metadata=metadata, spec=spec)
+        spec = msgspec.structs.replace(workload.spec, pod_sets=tuple(missing))
+        charged = msgspec.structs.replace(workload, metadata=metadata, spec=spec)
         self._ledger.charge(charged, queue, {}, ends=False)
 
     def node_changed(self, name: str) -> None:
         """Take the news that it may have changed whether pods on a node can run."""
-        for key in dict.fromkeys(self._pods[uid].of for uid in self._on.get(name, ())):
+        for key in dict.fromkeys(self._pods[uid].workload for uid in self._on.get(name, ())):
             self.recount(key)
             self._look_at((key, *self._awaited.pop(key, ())))
 
@@ -602,12 +608,12 @@ class RunningPods:
             self._place(pod)
         keys: dict[WorkloadKey, None] = {}
         for uid in uids:
-            one = self._pods.get(uid)
-            is_alone = one is not None and self._alone.get(one.key) == uid
-            if one is not None and (is_alone or uid in self._strays):
-                keys[one.of] = None
+            tracked = self._pods.get(uid)
+            is_alone = tracked is not None and self._alone.get(tracked.key) == uid
+            if tracked is not None and (is_alone or uid in self._strays):
+                keys[tracked.workload] = None
                 if is_alone:
-                    self._look_at((one.key,))
+                    self._look_at((tracked.key,))
             elif uid not in self._strays:
                 self._besides.pop(uid)
         for key in keys:
@@ -633,28 +639,28 @@ class RunningPods:
         self._doubts.pop(uid, None)
         if uid not in self._strays:
             self._besides.pop(uid)
-        known = self._pods.pop(uid, None)
-        if known is None:
+        tracked = self._pods.pop(uid, None)
+        if tracked is None:
             return
-        pod_sets = self._of[known.of]
-        _discard(pod_sets, known.pod_set, uid)
+        pod_sets = self._of[tracked.workload]
+        _discard(pod_sets, tracked.pod_set, uid)
         if not pod_sets:
-            del self._of[known.of]
-            self._tellings.pop(known.of, None)
-            self._origins.pop(known.of, None)
-            self._shares.pop(known.of, None)
-            self._within.pop(known.of, None)
-        _discard(self._on, known.view.spec.node_name, uid)
-        self._note_left(known)
-        self._stop_charging(known)
-        self._stop_beyond(known)
+            del self._of[tracked.workload]
+            self._tellings.pop(tracked.workload, None)
+            self._origins.pop(tracked.workload, None)
+            self._shares.pop(tracked.workload, None)
+            self._within.pop(tracked.workload, None)
+        _discard(self._on, tracked.view.spec.node_name, uid)
+        self._note_left(tracked)
+        self._stop_charging(tracked)
+        self._stop_beyond(tracked)
         self._set_releasing(uid, None)
-        self._recount(known.of, known.pod_set)
-        self._recount_owner(known.of)
-        self._look_at(tuple(self._awaited.pop(known.of, ())))
-        tellings = self._tellings.get(known.of)
-        if tellings is not None and tellings.lose(known.pod_set, uid):
-            self._look_at((self._workloads.current(known.of),))  # a domain may be free
+        self._recount(tracked.workload, tracked.pod_set)
+        self._recount_owner(tracked.workload)
+        self._look_at(tuple(self._awaited.pop(tracked.workload, ())))
+        tellings = self._tellings.get(tracked.workload)
+        if tellings is not None and tellings.lose(tracked.pod_set, uid):
+            self._look_at((self._workloads.current(tracked.workload),))  # a domain may be free
 
     # ------------------------------------------------------------------------------ charging
 
@@ -675,15 +681,15 @@ class RunningPods:
         """
         first, now = self._workloads.first(key), self._clock.now()
         pods = (self._pods[uid] for uids in self._of.get(first, {}).values() for uid in uids)
-        running = (one for one in pods if not self._has_ended(one.view, now))
-        found = min(running, key=_order, default=None)
-        if found is None:
+        running = (tracked for tracked in pods if not self._has_ended(tracked.view, now))
+        oldest = min(running, key=_order, default=None)
+        if oldest is None:
             return None
         self._awaited.setdefault(first, {})[waits] = None
-        due = self._free_at(found.view) if found.view.metadata.deletion_timestamp else None
+        due = self._free_at(oldest.view) if oldest.view.metadata.deletion_timestamp else None
         if due is not None:
             self._queue.add_at(waits, due, now)
-        return found.view
+        return oldest.view
 
     def without_room(
         self, workload: Workload, started: Mapping[str, int] | None, *, waits: WorkloadKey
@@ -708,7 +714,7 @@ class RunningPods:
             name: sum(not self._has_ended(self._pods[uid].view, now) for uid in uids)
             for name, uids in self._of[first].items()
         }
-        names_of_sets = [one.name for one in workload.spec.pod_sets or ()]
+        names_of_sets = [pod_set.name for pod_set in workload.spec.pod_sets or ()]
         charged = {name: self._charged(first, name) for name in names_of_sets}
         to_start = charged if started is None else started
         is_full = any(
@@ -736,13 +742,13 @@ class RunningPods:
         """
         running = (self._pods[uid] for uids in self._of.get(first, {}).values() for uid in uids)
         silent = (
-            one
-            for one in running
-            if not one.view.metadata.deletion_timestamp
-            and one.view.metadata.annotation(names.STOPS_AT) != until
+            tracked
+            for tracked in running
+            if not tracked.view.metadata.deletion_timestamp
+            and tracked.view.metadata.annotation(names.STOPS_AT) != until
         )
-        found = min(silent, key=_order, default=None)
-        return None if found is None else (found.view, found.resource)
+        oldest = min(silent, key=_order, default=None)
+        return None if oldest is None else (oldest.view, oldest.resource)
 
     def admit(self, workload: Workload, running: Mapping[str, int] | None = None) -> Admit | None:
         """Return the charge of a Workload with running pods; None without its ClusterQueue.
@@ -764,8 +770,8 @@ class RunningPods:
         if pods:
             first = min(pods, key=_order).view
             return first.metadata.label(names.CLUSTER_QUEUE_NAME_LABEL), first.spec.node_name
-        asked = self._owners.get(key)
-        return "" if asked is None else _queue_of_templates(asked), ""
+        workload = self._owners.get(key)
+        return "" if workload is None else _queue_of_templates(workload), ""
 
     def queues_sought(self, workload: Workload) -> tuple[str, ...]:
         """Return the ClusterQueues of which any lets a Workload with running pods be charged."""
@@ -796,8 +802,8 @@ class RunningPods:
 
         The pods of a Job have none that can be trusted, so what the Workload said comes first.
         """
-        known = self._origins.get(key)
-        name = "" if known is None else known.requester
+        origin = self._origins.get(key)
+        name = "" if origin is None else origin.requester
         if not name and pod is not None:
             name = pod.metadata.annotation(names.REQUESTER)
         return {names.REQUESTER: name} if name else {}
@@ -810,93 +816,105 @@ class RunningPods:
             return  # this is so for nearly all pods, and looks at none of them
         now = self._clock.now()
         pods = [self._pods[uid] for uid in uids]
-        running = sorted((one for one in pods if not self._has_ended(one.view, now)), key=_order)
-        alone = {one.view.metadata.uid for one in running[charged:]}
+        running = sorted(
+            (tracked for tracked in pods if not self._has_ended(tracked.view, now)), key=_order
+        )
+        alone = {tracked.view.metadata.uid for tracked in running[charged:]}
         self._exceeded.discard((key, pod_set))
         if alone:
             self._exceeded.add((key, pod_set))
-        for one in pods:
-            if one.view.metadata.uid in alone:
-                self._charge(one, now)
+        for tracked in pods:
+            if tracked.view.metadata.uid in alone:
+                self._charge(tracked, now)
             else:
-                self._stop_charging(one)
-                self._charge_beyond(one)
+                self._stop_charging(tracked)
+                self._charge_beyond(tracked)
 
-    def _charge_beyond(self, one: _Pod) -> None:
+    def _charge_beyond(self, tracked: _Pod) -> None:
         """Charge what a pod asks for beyond its part of the reservation that covers it.
 
         What others add to a pod is not in the template that was admitted.
         """
-        uid, current = one.view.metadata.uid, self._workloads.current(one.of)
-        share = self._ledger.share(current, one.pod_set)
+        uid, current = tracked.view.metadata.uid, self._workloads.current(tracked.workload)
+        share = self._ledger.share(current, tracked.pod_set)
         workload = self._workloads.get(current)
-        if one.key in self._alone:
+        if tracked.key in self._alone:
             return  # all that it asks for is charged
-        within = self._within.get(one.of, {}).get(one.pod_set)
-        if within is not None and within[0] == share and _asks_alike(within[1], one.view.spec):
-            self._stop_beyond(one)
+        within = self._within.get(tracked.workload, {}).get(tracked.pod_set)
+        if within is not None and within[0] == share and _asks_alike(within[1], tracked.view.spec):
+            self._stop_beyond(tracked)
             return
         pod_sets = () if workload is None else workload.spec.pod_sets or ()
-        template = next((each.template for each in pod_sets if each.name == one.pod_set), None)
-        is_as_admitted = template is None or _asks_alike(template.spec, one.view.spec)
-        if share is None or template is None or is_as_admitted or not self._is_charged(one.view):
-            self._stop_beyond(one)
+        template = next((each.template for each in pod_sets if each.name == tracked.pod_set), None)
+        is_as_admitted = template is None or _asks_alike(template.spec, tracked.view.spec)
+        if (
+            share is None
+            or template is None
+            or is_as_admitted
+            or not self._is_charged(tracked.view)
+        ):
+            self._stop_beyond(tracked)
             return
         is_beyond = self._ledger.charge_beyond(
-            self._asked(one),
-            self._queue_of(one.view),
-            self._inventory.node_labels(one.view.spec.node_name),
+            self._requested(tracked),
+            self._queue_of(tracked.view),
+            self._inventory.node_labels(tracked.view.spec.node_name),
             share=share,
             template=template,
-            ends=bool(one.view.metadata.deletion_timestamp),
+            ends=bool(tracked.view.metadata.deletion_timestamp),
         )
         if is_beyond:
-            self._beyond[one.key] = uid
+            self._beyond[tracked.key] = uid
         else:
-            self._stop_beyond(one)
-            self._within.setdefault(one.of, {})[one.pod_set] = (share, one.view.spec)
+            self._stop_beyond(tracked)
+            self._within.setdefault(tracked.workload, {})[tracked.pod_set] = (
+                share,
+                tracked.view.spec,
+            )
 
-    def _asked(self, one: _Pod) -> Workload:
+    def _requested(self, tracked: _Pod) -> Workload:
         """Return the requests of a pod as a Workload that is not stored."""
-        known = self._origins.get(one.of)
-        priority = one.view.spec.priority if known is None else known.priority
-        return _asked(one, self._requester(one.of, one.view), priority)
+        origin = self._origins.get(tracked.workload)
+        priority = tracked.view.spec.priority if origin is None else origin.priority
+        return _requested(tracked, self._requester(tracked.workload, tracked.view), priority)
 
-    def _stop_beyond(self, one: _Pod) -> None:
-        if self._beyond.get(one.key) == one.view.metadata.uid:
-            del self._beyond[one.key]
-            self._ledger.on_delete(one.key)
+    def _stop_beyond(self, tracked: _Pod) -> None:
+        if self._beyond.get(tracked.key) == tracked.view.metadata.uid:
+            del self._beyond[tracked.key]
+            self._ledger.on_delete(tracked.key)
 
-    def _charge(self, one: _Pod, now: datetime) -> None:
-        metadata = one.view.metadata
-        if not self._is_charged(one.view):
-            self._stop_charging(one)
+    def _charge(self, tracked: _Pod, now: datetime) -> None:
+        metadata = tracked.view.metadata
+        if not self._is_charged(tracked.view):
+            self._stop_charging(tracked)
             return
-        before = self._alone.get(one.key)
+        before = self._alone.get(tracked.key)
         if before not in {None, metadata.uid}:
             self._ledger.on_delete(
-                one.key
+                tracked.key
             )  # a pod of the same name; the other one is being confirmed
-        self._alone[one.key] = metadata.uid
-        is_news = self._besides.put(metadata.uid, one.view) is not one.view
-        self._beyond.pop(one.key, None)
-        labels = self._inventory.node_labels(one.view.spec.node_name)
+        self._alone[tracked.key] = metadata.uid
+        is_news = self._besides.put(metadata.uid, tracked.view) is not tracked.view
+        self._beyond.pop(tracked.key, None)
+        labels = self._inventory.node_labels(tracked.view.spec.node_name)
         ends = bool(metadata.deletion_timestamp)
-        self._ledger.charge(self._asked(one), self._queue_of(one.view), labels, ends=ends)
-        self._note_releasing(one)
-        if is_news and not ends and orphans.is_left(one.view):
-            self._look_at((one.key,))
-        due = self._free_at(one.view) if ends else None
+        self._ledger.charge(
+            self._requested(tracked), self._queue_of(tracked.view), labels, ends=ends
+        )
+        self._note_releasing(tracked)
+        if is_news and not ends and orphans.is_left(tracked.view):
+            self._look_at((tracked.key,))
+        due = self._free_at(tracked.view) if ends else None
         if due is not None:
-            self._queue.add_at(one.key, due, now)
+            self._queue.add_at(tracked.key, due, now)
 
-    def _stop_charging(self, one: _Pod) -> None:
-        uid = one.view.metadata.uid
-        if self._alone.get(one.key) == uid and uid not in self._doubts:
-            del self._alone[one.key]
-            self._ledger.on_delete(one.key)
-            self._queue.cancel(one.key)
-        self._note_releasing(one)
+    def _stop_charging(self, tracked: _Pod) -> None:
+        uid = tracked.view.metadata.uid
+        if self._alone.get(tracked.key) == uid and uid not in self._doubts:
+            del self._alone[tracked.key]
+            self._ledger.on_delete(tracked.key)
+            self._queue.cancel(tracked.key)
+        self._note_releasing(tracked)
 
     def _is_charged(self, pod: views.Pod) -> bool:
         """Return whether a pod's labels name a queue, in a namespace where they can be trusted."""
@@ -940,31 +958,31 @@ class RunningPods:
     def next_request(self, key: WorkloadKey) -> ApiRequest | None:
         """Return the next write about a pod that is charged on its own, or None for none."""
         uid = self._alone.get(key)
-        one = self._pods.get(uid) if uid is not None else None
-        if uid is None or one is None:
+        tracked = self._pods.get(uid) if uid is not None else None
+        if uid is None or tracked is None:
             return None
         doubt, now = self._doubts.get(uid), self._clock.now()
         if doubt is None:
-            self.recount(one.of)
-            return self._charge_orphan(key, one) if self._alone.get(key) == uid else None
+            self.recount(tracked.workload)
+            return self._charge_orphan(key, tracked) if self._alone.get(key) == uid else None
         if doubt.due is not None and now < doubt.due:
             self._queue.add_at(key, doubt.due, now)
             return None
-        if doubt.found is None:
+        if doubt.answered is None:
             return api_requests.read(
-                key, WritePurpose.CONFIRM_POD, resources.PODS, one.view.metadata, views.Pod
+                key, WritePurpose.CONFIRM_POD, resources.PODS, tracked.view.metadata, views.Pod
             )
-        return self._put_back(key, doubt.was, doubt.found)
+        return self._put_back(key, doubt.was, doubt.answered)
 
-    def _charge_orphan(self, key: WorkloadKey, one: _Pod) -> ApiRequest | None:
+    def _charge_orphan(self, key: WorkloadKey, tracked: _Pod) -> ApiRequest | None:
         """Return the write that gives a pod that its owner has left a Workload of its own."""
-        pod, queue = one.view, _queue(one.view)
+        pod, queue = tracked.view, _queue(tracked.view)
         cluster_queue = self._queue_of(pod)
         is_leaving = bool(pod.metadata.deletion_timestamp)
         if is_leaving or not orphans.is_left(pod) or not queue or not cluster_queue:
             return None
-        classes, known = self._configuration.priority_classes, self._origins.get(one.of)
-        changes = orphans.charge(pod, queue, cluster_queue, known, classes)
+        classes, origin = self._configuration.priority_classes, self._origins.get(tracked.workload)
+        changes = orphans.charge(pod, queue, cluster_queue, origin, classes)
         return requests.patch(
             key, resources.PODS, pod, WritePurpose.CHARGE_ORPHAN, changes, into=views.Pod
         )
@@ -994,34 +1012,34 @@ class RunningPods:
         doubt = None if uid is None else self._doubts.get(uid)
         if uid is None or doubt is None:
             return
-        found = outcome.object if isinstance(outcome.object, views.Pod) else None
-        is_gone = outcome.result is Result.GONE or (found and found.metadata.uid != uid)
+        answered = outcome.object if isinstance(outcome.object, views.Pod) else None
+        is_gone = outcome.result is Result.GONE or (answered and answered.metadata.uid != uid)
         if is_gone:
             self._inventory.on_pod_end(uid)
-        if is_gone or (found is not None and not self._runs(found)):
+        if is_gone or (answered is not None and not self._runs(answered)):
             self._forget(uid)
             return
-        if found is not None and found.metadata.label(names.MANAGED_LABEL):
-            self.on_update(found)
+        if answered is not None and answered.metadata.label(names.MANAGED_LABEL):
+            self.on_update(answered)
         elif (
-            found is not None
-            and found.metadata.label(names.PODSET_LABEL)
+            answered is not None
+            and answered.metadata.label(names.PODSET_LABEL)
             and not _is_single(doubt.was)
         ):
-            self.on_update(found, resources.RELEASED_PODS)
-        elif found is None or operation is WritePurpose.LABEL_POD:
-            doubt.found, doubt.due = None, self._clock.now() + _AGAIN
+            self.on_update(answered, resources.RELEASED_PODS)
+        elif answered is None or operation is WritePurpose.LABEL_POD:
+            doubt.answered, doubt.due = None, self._clock.now() + _AGAIN
         else:
-            doubt.found = found
+            doubt.answered = answered
 
     # ------------------------------------------------------------------------------ releasing
 
-    def _note_releasing(self, one: _Pod) -> None:
+    def _note_releasing(self, tracked: _Pod) -> None:
         """Record whether a pod holds quota though it was stopped, or its Workload has ended."""
-        metadata = one.view.metadata
-        is_alone = self._alone.get(one.key) == metadata.uid
+        metadata = tracked.view.metadata
+        is_alone = self._alone.get(tracked.key) == metadata.uid
         is_releasing = bool(metadata.deletion_timestamp) or is_alone
-        queue = self._queue_of(one.view) if is_releasing else ""
+        queue = self._queue_of(tracked.view) if is_releasing else ""
         self._set_releasing(metadata.uid, queue or None)
 
     def _set_releasing(self, uid: str, queue: str | None) -> None:
@@ -1040,8 +1058,8 @@ class RunningPods:
 
     def take_reworded(self) -> frozenset[str]:
         """Return the ClusterQueues whose condition may have changed since the last call."""
-        found, self._reworded = frozenset(self._reworded), set()
-        return found
+        workload, self._reworded = frozenset(self._reworded), set()
+        return workload
 
     def condition(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
         """Return the condition about pods that hold quota until they have ended; None for none."""
@@ -1059,9 +1077,8 @@ class RunningPods:
 
     def _told(self, uids: Iterable[str]) -> Iterator[str]:
         pods = [self._pods[uid].view for uid in uids if uid in self._pods]
-        for pod in sorted(pods, key=lambda one: (one.metadata.namespace, one.metadata.name))[
-            :_NAMED
-        ]:
+        pods.sort(key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
+        for pod in pods[:_NAMED]:
             where = f" on node {pod.spec.node_name}" if pod.spec.node_name else ""
             yield f"{pod.metadata.namespace}/{pod.metadata.name}{where}"
 
@@ -1070,9 +1087,9 @@ def _local_queue_of(workload: Workload) -> LocalQueueKey:
     return LocalQueueKey(workload.metadata.namespace, workload.spec.queue_name)
 
 
-def _queues_of_owner(key: WorkloadKey, asked: Workload) -> tuple[_Queue, _Queue]:
+def _queues_of_owner(key: WorkloadKey, workload: Workload) -> tuple[_Queue, _Queue]:
     """Return the queues that decide what an owner is charged to that was let go as a whole."""
-    return LocalQueueKey(key.namespace, asked.spec.queue_name), _queue_of_templates(asked)
+    return LocalQueueKey(key.namespace, workload.spec.queue_name), _queue_of_templates(workload)
 
 
 def _queues_of_pod(_: str, pod: views.Pod) -> tuple[_Queue, _Queue]:
@@ -1086,11 +1103,11 @@ def _owner_key(key: WorkloadKey) -> WorkloadKey:
     return WorkloadKey(key.namespace, f"pods of {key.name}")
 
 
-def _queue_of_templates(asked: Workload) -> str:
+def _queue_of_templates(workload: Workload) -> str:
     """Return the ClusterQueue that the pod templates of an owner name; empty for none."""
     labels = (
-        one.template.metadata.label(names.CLUSTER_QUEUE_NAME_LABEL)
-        for one in asked.spec.pod_sets or ()
+        pod_set.template.metadata.label(names.CLUSTER_QUEUE_NAME_LABEL)
+        for pod_set in workload.spec.pod_sets or ()
     )
     return next(filter(None, labels), "")
 
@@ -1098,8 +1115,8 @@ def _queue_of_templates(asked: Workload) -> str:
 def _workload_of(pod: views.Pod) -> WorkloadKey:
     """Return the Workload that let a pod start, or that it would have."""
     named = pod.metadata.annotation(names.WORKLOAD_ANNOTATION)
-    own = pod_owner.KIND.key_of(pod)
-    return WorkloadKey(own.namespace, named) if named else own
+    single = pod_owner.KIND.key_of(pod)
+    return WorkloadKey(single.namespace, named) if named else single
 
 
 def _is_single(pod: views.Pod) -> bool:
@@ -1116,14 +1133,14 @@ def _queue(pod: views.Pod) -> str:
     return metadata.label(names.LOCAL_QUEUE_NAME_LABEL) or metadata.label(names.QUEUE_LABEL)
 
 
-def _asked(one: _Pod, annotations: dict[str, str], priority: int | None) -> Workload:
+def _requested(tracked: _Pod, annotations: dict[str, str], priority: int | None) -> Workload:
     """Return the requests of a pod as a Workload that is not stored."""
-    pod = one.view
+    pod = tracked.view
     template = PodTemplate(metadata=pod.metadata, spec=pod.spec)
     return Workload(
         metadata=views.ObjectMeta(
-            namespace=one.key.namespace,
-            name=one.key.name,
+            namespace=tracked.key.namespace,
+            name=tracked.key.name,
             uid=pod.metadata.uid,
             creation_timestamp=pod.metadata.creation_timestamp,
             annotations=annotations,
@@ -1136,13 +1153,13 @@ def _asked(one: _Pod, annotations: dict[str, str], priority: int | None) -> Work
     )
 
 
-def _order(one: _Pod) -> tuple[bool, bool, str]:
+def _order(tracked: _Pod) -> tuple[bool, bool, str]:
     """Return the sort key of pods: pods that continue first, as the reservation was for them.
 
     Those that their owner has left come last: it may make others in their place.
     """
-    metadata = one.view.metadata
-    return orphans.is_left(one.view), bool(metadata.deletion_timestamp), metadata.uid
+    metadata = tracked.view.metadata
+    return orphans.is_left(tracked.view), bool(metadata.deletion_timestamp), metadata.uid
 
 
 def _age(pod: views.Pod) -> tuple[str, str]:
@@ -1150,13 +1167,13 @@ def _age(pod: views.Pod) -> tuple[str, str]:
     return pod.metadata.creation_timestamp or "", pod.metadata.uid
 
 
-def _differs(known: views.Pod, pod: views.Pod) -> bool:
+def _differs(before: views.Pod, pod: views.Pod) -> bool:
     """Return whether a pod must be counted again."""
     return (
-        known.metadata.deletion_timestamp != pod.metadata.deletion_timestamp
-        or known.spec.node_name != pod.spec.node_name
-        or orphans.is_left(known) != orphans.is_left(pod)
-        or any(known.metadata.label(one) != pod.metadata.label(one) for one in _MARKS)
+        before.metadata.deletion_timestamp != pod.metadata.deletion_timestamp
+        or before.spec.node_name != pod.spec.node_name
+        or orphans.is_left(before) != orphans.is_left(pod)
+        or any(before.metadata.label(label) != pod.metadata.label(label) for label in _MARKS)
     )
 
 
@@ -1169,8 +1186,8 @@ def _asks_alike(left: views.PodSpec, right: views.PodSpec) -> bool:
 
 def _discard(index: dict[str, dict[str, None]], key: str, uid: str) -> None:
     """Take a UID out of an index, and its key where it was the last one."""
-    found = index.get(key)
-    if found is not None:
-        found.pop(uid, None)
-        if not found:
+    uids = index.get(key)
+    if uids is not None:
+        uids.pop(uid, None)
+        if not uids:
             del index[key]
