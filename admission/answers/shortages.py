@@ -14,7 +14,7 @@ from admission.base.names import ClusterQueueName, FlavorResource, PodSetName, R
 from admission.objects import values
 from admission.objects import workload as workloads
 from admission.objects.workload import Workload
-from admission.reasons import people, reading
+from admission.reasons import reading, sentences
 from admission.reasons.next_steps import Code
 from admission.scheduling import quota
 from admission.scheduling.hierarchy import CohortNode, QueueNode
@@ -34,7 +34,7 @@ def verdict(text: Text, shortages: list[Shortage], queue: str, *, place: str = "
     lacking = [shortage for shortage in shortages if shortage.missing]
     if text.reason not in _FROM_NUMBERS or not lacking:
         return text
-    return people.of_shortages(lacking, queue, place=place)
+    return sentences.of_shortages(lacking, queue, place=place)
 
 
 def of_workload(node: QueueNode, workload: Workload) -> list[Shortage]:

@@ -23,7 +23,7 @@ from admission.kube import errors
 from admission.kube.api import Api
 from admission.kube.resources import Resource
 from admission.objects.workload import Workload
-from admission.reasons import next_steps, people, reading
+from admission.reasons import next_steps, reading, sentences
 from admission.reasons.next_steps import Code
 from admission.scheduling import model, podsets, quota
 from admission.scheduling.hierarchy import QueueNode
@@ -200,7 +200,7 @@ def _said(read: Read, view: Workload) -> Text:
     if condition is None or condition.status == "True":
         return Text("", "")
     queue = _queue_of(read, view)
-    text = people.text(reading.of_condition(condition.reason, condition.message), queue)
+    text = sentences.text(reading.of_condition(condition.reason, condition.message), queue)
     node = read.forest.queues.get(ClusterQueueName(queue))
     if node is None:
         return text
@@ -226,7 +226,7 @@ def with_flavors(node: QueueNode, text: Text, message: str) -> Text:
         for group in groups
         if not tried.isdisjoint(group)
     ]
-    return people.waits_for_flavors(left[0]) if left and all(left) else text
+    return sentences.waits_for_flavors(left[0]) if left and all(left) else text
 
 
 def _queue_of(read: Read, view: Workload) -> str:

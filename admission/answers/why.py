@@ -28,7 +28,7 @@ from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
 from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
-from admission.reasons import next_steps, people, placing, reading
+from admission.reasons import next_steps, placing, reading, sentences
 from admission.reasons.next_steps import Code
 from admission.scheduling.hierarchy import CohortNode, QueueNode
 
@@ -187,7 +187,7 @@ def _of_reviewed_pod(api: Api, subject: ExplainedObject, *, in_full: bool) -> An
     if not named and labels.get(names.MANAGED_LABEL) != names.MANAGED_VALUE:
         is_queued = bool(labels.get(names.QUEUE_LABEL))
         late = "it was created while its namespace was excluded or the webhook was not installed"
-        answer = _answer(subject, State.NOT_MANAGED, people.not_managed())
+        answer = _answer(subject, State.NOT_MANAGED, sentences.not_managed())
         return replace(answer, notes=(late,) if is_queued else ())
     workload = _workload_of_pod(api, subject, named)
     if workload is None:
@@ -227,9 +227,9 @@ def _made_for(api: Api, subject: ExplainedObject) -> Document | None:
 
 
 def _without_workload(subject: ExplainedObject, our_condition: Mapping[str, Any]) -> Answer:
-    text = people.no_workload()
+    text = sentences.no_workload()
     if our_condition.get("status") == "False":
-        text = people.text(
+        text = sentences.text(
             reading.of_condition(our_condition.get("reason", ""), our_condition.get("message", ""))
         )
     answer = _answer(subject, State.NO_WORKLOAD, text, local=_queue_label(subject.document))
@@ -263,7 +263,7 @@ def _of_owner(api: Api, subject: ExplainedObject) -> Answer:
     if ended is not None:
         return _answer(subject, State.FINISHED, ended)
     if not _queue_label(subject.document) and not our_condition:
-        return _answer(subject, State.NOT_MANAGED, people.not_managed())
+        return _answer(subject, State.NOT_MANAGED, sentences.not_managed())
     return _without_workload(subject, our_condition)
 
 
@@ -328,7 +328,7 @@ def _of_pods(api: Api, subject: ExplainedObject, pods: Sequence[Document]) -> An
         for pod_answer in answers
     )
     if not answers:
-        return _answer(subject, State.NO_WORKLOAD, people.no_pods(), local=_queue_label(
+        return _answer(subject, State.NO_WORKLOAD, sentences.no_pods(), local=_queue_label(
             subject.document))  # fmt: skip
     nodes = dict(
         sorted(Counter(node for pod_answer in answers for node in pod_answer.nodes).items())
@@ -341,14 +341,16 @@ def _of_pods(api: Api, subject: ExplainedObject, pods: Sequence[Document]) -> An
         )
         text = Text(first.reason, first.message)
         if first.reason == Code.PODS_NOT_RUNNING:
-            text = people.members_not_running(_counts(subject, pods, answers))
+            text = sentences.members_not_running(_counts(subject, pods, answers))
         answer = _answer(subject, first.state, text,
                          local=first.queue, cluster_queue=first.cluster_queue)  # fmt: skip
         return replace(answer, parts=parts, nodes=nodes)
     document = next(pod for pod in pods if pod["metadata"]["name"] == worst.name)
     first_waiting = _of_pod(api, ExplainedObject(resource=resources.PODS, document=document))
     count = sum(pod_answer.state not in _FINE for pod_answer in answers)
-    text = people.of_pods(Text(first_waiting.reason, first_waiting.message), count, len(answers))
+    text = sentences.of_pods(
+        Text(first_waiting.reason, first_waiting.message), count, len(answers)
+    )
     return replace(
         first_waiting,
         kind=subject.resource.kind,
@@ -406,7 +408,7 @@ def _ended(document: Document) -> Text | None:
     for kind in ("Complete", "Completed", "Succeeded", "Failed"):
         condition = _condition(document, kind)
         if condition.get("status") == "True":
-            return people.finished(condition.get("message") or kind)
+            return sentences.finished(condition.get("message") or kind)
     return None
 
 
@@ -456,7 +458,7 @@ def _of_workload(
         said=Text(condition.get("reason", ""), condition.get("message", "")),
     )
     if state is State.EVICTED and not is_leaving and text.reason != Code.EVICTED:
-        lost = people.text(reading.of_condition(answer.said.reason, answer.said.message))
+        lost = sentences.text(reading.of_condition(answer.said.reason, answer.said.message))
         if lost.reason == Code.EVICTED:
             answer = replace(answer, notes=(lost.message.rstrip("."),))
     is_waiting = not admission and state in {State.WAITING, State.EVICTED}
@@ -479,13 +481,13 @@ def _text(
     stated = Text(condition.get("reason", ""), condition.get("message", ""))
     match state:
         case State.FINISHED:
-            return people.finished(stated.message)
+            return sentences.finished(stated.message)
         case State.EVICTED:
             return _of_evicted(workload, stated, our_condition, queue, is_leaving=is_leaving)
         case State.ADMITTED:
             return _of_admitted(workload, our_condition, queue, flavors)
         case State.RESERVED:
-            return people.waits_for_checks(_open_checks(workload))
+            return sentences.waits_for_checks(_open_checks(workload))
         case _:
             return _of_waiting(workload, stated, our_condition, queue)
 
@@ -494,16 +496,16 @@ def _of_waiting(
     workload: Document, stated: Text, our_condition: Mapping[str, Any], queue: str
 ) -> Text:
     if our_condition.get("status") == "False":
-        return people.text(
+        return sentences.text(
             reading.of_condition(
                 our_condition.get("reason", ""), our_condition.get("message", "")
             ),
             queue,
         )
     if not stated.reason:
-        return people.not_judged()
+        return sentences.not_judged()
     levels = _requested_levels(workload)
-    return people.text(reading.of_condition(stated.reason, stated.message, levels), queue)
+    return sentences.text(reading.of_condition(stated.reason, stated.message, levels), queue)
 
 
 def _requested_levels(workload: Document) -> dict[str, reading.RequestedLevel]:
@@ -533,17 +535,17 @@ def _of_evicted(
 ) -> Text:
     notice = _true(workload, conditions.PREEMPTION_NOTICE)
     if notice and not is_leaving:
-        return people.preemption_notice(notice.get("message", ""))
+        return sentences.preemption_notice(notice.get("message", ""))
     held_back = _true(workload, conditions.STOP_HELD_BACK)
     if held_back:
-        return people.stop_held_back(held_back.get("message", ""))
+        return sentences.stop_held_back(held_back.get("message", ""))
     reserved = _condition(workload, conditions.QUOTA_RESERVED)
     judged = reserved.get("reason", WaitReason.PENDING_EVALUATION) != WaitReason.PENDING_EVALUATION
     if judged and reserved.get("status") == "False":
         again = Text(reserved.get("reason", ""), reserved.get("message", ""))
         return _of_waiting(workload, again, our_condition, queue)
     until = workload.get("status", {}).get("requeueState", {}).get("requeueAt") or ""
-    return people.evicted(reading.of_condition(*stated), until=until)
+    return sentences.evicted(reading.of_condition(*stated), until=until)
 
 
 def _of_admitted(
@@ -551,19 +553,19 @@ def _of_admitted(
 ) -> Text:
     refused = _true(workload, conditions.START_REFUSED)
     if refused:
-        return people.fitted(Text(Code.START_REFUSED, refused.get("message", "")))
+        return sentences.fitted(Text(Code.START_REFUSED, refused.get("message", "")))
     if (
         our_condition.get("status") == "False"
         and our_condition.get("reason") == Code.START_REFUSED
     ):
-        return people.fitted(Text(Code.START_REFUSED, our_condition.get("message", "")))
+        return sentences.fitted(Text(Code.START_REFUSED, our_condition.get("message", "")))
     ready = _condition(workload, conditions.PODS_READY)
     not_running = reading.not_running(ready.get("reason", ""), ready.get("message", ""))
     if ready.get("status") == "False" and not_running is not None:
-        return people.pods_not_running(*not_running)
+        return sentences.pods_not_running(*not_running)
     if names.MADE_FOR_RUNNING in workload["metadata"].get("annotations", {}):
-        return people.charged_running(queue)
-    return people.admitted(queue, flavors.values())
+        return sentences.charged_running(queue)
+    return sentences.admitted(queue, flavors.values())
 
 
 def _open_checks(workload: Document) -> list[tuple[str, str]]:
@@ -687,7 +689,7 @@ def place_text(answer: Answer) -> str:
     """Return the place in words, such as ``about 40th``; empty where it is not known."""
     if answer.place is None:
         return ""
-    return f"{'about ' if answer.is_about else ''}{people.exact_place(answer.place)}"
+    return f"{'about ' if answer.is_about else ''}{sentences.exact_place(answer.place)}"
 
 
 def _last_event(
@@ -758,15 +760,15 @@ def _without_queues(
         return answer
     at, queue_name = place_text(answer), answer.cluster_queue
     if answer.reason == Code.PENDING_EVALUATION:
-        return _saying(answer, people.not_judged(at, queue_name))
+        return _saying(answer, sentences.not_judged(at, queue_name))
     lacks = [_lack(amount, amount.free) for amount in amounts if amount.free is not None]
     if answer.reason != Code.WAITING_FOR_QUOTA or not lacks:
         return answer
-    return _saying(answer, people.waits_for_quota(lacks, queue_name, place=at))
+    return _saying(answer, sentences.waits_for_quota(lacks, queue_name, place=at))
 
 
-def _lack(amount: FlavorRequest, free: int) -> people.Lack:
-    return people.Lack(
+def _lack(amount: FlavorRequest, free: int) -> sentences.Lack:
+    return sentences.Lack(
         resource=amount.resource,
         flavor=amount.flavor,
         asks=quantity.in_words(amount.resource, amount.asks),
@@ -777,7 +779,7 @@ def _lack(amount: FlavorRequest, free: int) -> people.Lack:
 
 def _use_of(queue: LocalQueue) -> str:
     """Return what a LocalQueue holds, and how many wait in it."""
-    amounts = people.listed(without_queues.holds(queue)) or "nothing"
+    amounts = sentences.listed(without_queues.holds(queue)) or "nothing"
     pending = queue.status.pending_workloads or 0
     waits = "1 Workload waits" if pending == 1 else f"{pending or 'no'} Workloads wait"
     return f"LocalQueue {queue.metadata.name} holds {amounts}; {waits} in it"
@@ -827,7 +829,7 @@ def _place(
 
 def _why_inactive(conditions_of_queue: Iterable[Any] | None) -> tuple[str, ...]:
     return tuple(
-        people.cluster_queue(Text(condition.reason, condition.message)).message
+        sentences.cluster_queue(Text(condition.reason, condition.message)).message
         for condition in conditions_of_queue or ()
         if condition.type == conditions.ACTIVE and condition.status == "False"
     )
@@ -897,10 +899,10 @@ _ALSO: Final = (
 def _of_cluster_queue(api: Api, namespace: str, subject: ExplainedObject) -> Answer:
     queue = subject.document
     active = _condition(queue, conditions.ACTIVE)
-    text = people.cluster_queue(Text(active.get("reason", ""), active.get("message", "")))
+    text = sentences.cluster_queue(Text(active.get("reason", ""), active.get("message", "")))
     state = State.ACTIVE if active.get("status") == "True" else State.INACTIVE
     if not active:
-        text, state = people.no_workload(), State.NO_WORKLOAD
+        text, state = sentences.no_workload(), State.NO_WORKLOAD
     answer = _answer(subject, state, text, cluster_queue=subject.name)
     notes = tuple(
         condition.get("message", "")
@@ -926,9 +928,9 @@ def _of_local_queue(api: Api, subject: ExplainedObject) -> Answer:
     active = _condition(subject.document, conditions.ACTIVE)
     stated = Text(active.get("reason", ""), active.get("message", ""))
     behind = queue.spec.cluster_queue
-    text, state = people.local_queue(stated, behind), State.INACTIVE
+    text, state = sentences.local_queue(stated, behind), State.INACTIVE
     if not active:
-        text, state = people.no_workload(), State.NO_WORKLOAD
+        text, state = sentences.no_workload(), State.NO_WORKLOAD
     elif active.get("status") == "True":
         state = State.ACTIVE
     answer = _answer(subject, state, text, local=subject.name, cluster_queue=behind)
@@ -961,7 +963,7 @@ def _of_ending(api: Api, namespace: str, answer: Answer, queue: Document) -> Ans
     )
     count = max(queue.get("status", {}).get("reservingWorkloads") or 0, len(holding))
     names_of_holders = [f"{key.namespace}/{key.name}" for key in holding]
-    text = people.cluster_queue_in_use(count, names_of_holders)
+    text = sentences.cluster_queue_in_use(count, names_of_holders)
     parts = tuple(
         ExplainedPart(name=name, state=State.ENDING if read.is_releasing(key) else State.ADMITTED)
         for name, key in zip(names_of_holders, holding, strict=True)
@@ -1034,7 +1036,7 @@ def _told_queue(our_condition: Mapping[str, Any]) -> str:
         if our_condition.get("status") == "False"
         else None
     )
-    return "" if place is None or people.is_cut(place.cluster_queue) else place.cluster_queue
+    return "" if place is None or sentences.is_cut(place.cluster_queue) else place.cluster_queue
 
 
 def _queue_label(document: Document) -> str:

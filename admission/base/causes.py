@@ -2,7 +2,7 @@
 
 The engine and the upkeep of Workloads make them, and the rest of the process reads their fields.
 They become words where they leave the process: those of Kueue in `admission.reasons.kueue`, those
-of users in `admission.reasons.people`. Amounts are in canonical units.
+of users in `admission.reasons.sentences`. Amounts are in canonical units.
 """
 
 from dataclasses import dataclass, replace

@@ -12,7 +12,7 @@ from admission.base import clock, quantity
 from admission.cli import asking, clusters, named, output, tables
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import TableColumn
-from admission.reasons import people
+from admission.reasons import sentences
 
 _PARTS_SHOWN: Final = 20
 _NODES_SHOWN: Final = 5
@@ -156,7 +156,7 @@ def _quota_row(numbers: Numbers) -> tuple[str, ...]:
         numbers.flavor,
         numbers.resource,
         *(_amount(numbers.resource, value) for value in amounts),
-        people.listed(holders) or ("-" if is_known else "?"),
+        sentences.listed(holders) or ("-" if is_known else "?"),
     )
 
 

@@ -83,7 +83,7 @@ from admission.objects.workload import Workload
 from admission.owners import batch_job, integrations, ray_growth, spark_application, train_job
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Kind
-from admission.reasons import ours
+from admission.reasons import added_conditions
 from admission.scheduling.decisions import Wait
 from admission.scheduling.overview import LocalOverview, Overview
 from admission.scheduling.pending import PendingSnapshot
@@ -250,7 +250,7 @@ class Core:
         ]
         return condition_list.make(
             conditions.SURGE_QUOTA_IN_USE,
-            ours.surge_quota_in_use(amounts),
+            added_conditions.surge_quota_in_use(amounts),
             status=True,
             now=now,
             generation=queue.metadata.generation,

@@ -30,7 +30,7 @@ from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest, WritePurpose
 from admission.controller.writing.flow_control import FlowControl
 from admission.objects.workload import Workload
-from admission.reasons import kueue, people
+from admission.reasons import kueue, sentences
 from admission.scheduling.decisions import Wait
 from admission.scheduling.state import SchedulerState
 
@@ -265,7 +265,7 @@ class PendingConditionWriter:
         name, number = place
         if not wait.cluster_queue:
             wait = replace(wait, cluster_queue=name)
-        return wait, people.place(number)
+        return wait, sentences.place(number)
 
     def _compare_places(self, now: float) -> None:
         """Look for places that are written and are not those of now, of queues that moved.

@@ -37,7 +37,7 @@ from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest, WritePurpose
 from admission.objects import views
 from admission.objects.workload import Workload
-from admission.reasons import ours
+from admission.reasons import added_conditions
 
 SubjectOf = Callable[[WorkloadKey], tuple[Owners[Any, Any], Subject] | None]
 """Whose business a Workload key is and what there is; None for nobody's."""
@@ -165,7 +165,7 @@ class Reconciler:
         )
         if not (is_other or claims.has_outgrown(workload)):
             return None
-        text, now = ours.CLAIMS_CHANGED, self._clock.now()
+        text, now = added_conditions.CLAIMS_CHANGED, self._clock.now()
         if is_held:
             status = evictions.withdraw(workload, text, now)
             return api_requests.set_workload_status(

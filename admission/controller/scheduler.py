@@ -26,7 +26,7 @@ from admission.controller.writing.flow_control import FlowControl
 from admission.objects import workload as workload_objects
 from admission.objects.workload import PodTemplate, Workload
 from admission.owners.integrations import Kinds
-from admission.reasons import kueue, ours
+from admission.reasons import added_conditions, kueue
 from admission.scheduling import decisions, model, podsets, quota
 from admission.scheduling.state import SchedulerState
 
@@ -509,7 +509,7 @@ class Scheduler:
             status = statuses.move_to_quota(workload, now)
             return api_requests.set_workload_status(workload, WritePurpose.KEEP_UP, status)
         if key in self._surge_ends and not workload.status.is_true(conditions.EVICTED):
-            text = ours.SURGE_ENDED
+            text = added_conditions.SURGE_ENDED
             status, announced = evictions.evict(workload, text, now), (events.evicted(*text),)
             return api_requests.set_workload_status(
                 workload, WritePurpose.EVICT, status, announced

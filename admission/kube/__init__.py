@@ -1,5 +1,5 @@
 """The only code that talks to an API server, real or embedded.
 
-Credentials, HTTP, client, reflector, server-side apply, events, lease, and the embedded
-API server. Objects are documents with metadata, but for the rules that the embedded one has.
+Credentials, HTTP, client, reflector, server-side apply, events, lease. Objects are documents
+with metadata.
 """

@@ -19,7 +19,7 @@ from admission.objects.workload import Workload
 from admission.owners import prebuilt
 from admission.owners.framework import Gathers, Kind, Owner, Reclaims, Resizes, Restores
 from admission.owners.workload import differs
-from admission.reasons import kueue, ours
+from admission.reasons import added_conditions, kueue
 
 
 class Step(Enum):
@@ -86,7 +86,7 @@ _WAIT: Final = Next(Step.WAIT)
 _CLEAR: Final = Next(Step.CLEAR_RESERVATION)
 _FOLLOW: Final = Next(Step.FOLLOW)
 _NOT_ADMITTED: Final = Next(Step.STOP, *kueue.STOPPED_NOT_ADMITTED)
-_STARTED_OTHERWISE: Final = Next(Step.STOP, *ours.STARTED_OTHERWISE)
+_STARTED_OTHERWISE: Final = Next(Step.STOP, *added_conditions.STARTED_OTHERWISE)
 _NO_MATCH: Final = Next(Step.STOP, *kueue.OTHER_COUNT)
 _NONE_NAMED: Final = Next(Step.STOP, *kueue.NAMED_WORKLOAD_MISSING)
 _OUT_OF_SYNC: Final = Next(Step.FINISH, *kueue.OUT_OF_SYNC)
@@ -174,7 +174,7 @@ def _with_ended_workload(owner: Owner, workload: Workload) -> Next:
     if owner.restores() is None or not _ended_with_its_owner(workload) or owner.is_ending():
         return remove_finalizer(workload)
     if not owner.is_held():
-        return Next(Step.STOP, *ours.RUNS_AGAIN)
+        return Next(Step.STOP, *added_conditions.RUNS_AGAIN)
     return NOTHING if owner.is_active() else Next(Step.DELETE_WORKLOAD)
 
 

@@ -33,7 +33,7 @@ from admission.owners.workload import (
     template_spec,
     time_limit,
 )
-from admission.reasons import kueue, people
+from admission.reasons import kueue, sentences
 
 KIND: Final = Kind(
     api_version="v1",
@@ -498,7 +498,7 @@ def tell(pod: views.Pod, text: Text, now: datetime, *, admitted: bool) -> patche
     Only the one condition of exactly this version of the pod is changed, so that conditions of
     others are never touched.
     """
-    answer = people.fitted(text)
+    answer = sentences.fitted(text)
     condition = _condition(pod, conditions.POD_ADMITTED, answer, now, is_true=admitted)
     if condition is None:
         return None

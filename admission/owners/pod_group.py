@@ -32,7 +32,7 @@ from admission.owners.framework import Gathers, Kind, Owner, Reclaims
 from admission.owners.injection import Injection, with_selector
 from admission.owners.serving_group import ServingGroup
 from admission.owners.workload import PriorityClasses, max_execution_seconds
-from admission.reasons import kueue, ours
+from admission.reasons import added_conditions, kueue
 
 MOST_ROLES: Final = 18
 MOST_LETTERS: Final = 63
@@ -415,7 +415,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
     def refusal(self, workload: Workload) -> Text | None:
         if workload.is_of_group():
             return None
-        return ours.group_name_taken(KIND.key_of(self._view).name)
+        return added_conditions.group_name_taken(KIND.key_of(self._view).name)
 
     @override
     def missing(self) -> Text | None:
@@ -423,7 +423,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
             return kueue.prebuilt_not_found(KIND.key_of(self._view).text())
         is_partly_gated = not self.is_held() and any(role.gated for role in self._roles.values())
         if is_partly_gated and not serves(self._view.metadata):
-            return ours.GROUP_RUNS_WITHOUT_WORKLOAD
+            return added_conditions.GROUP_RUNS_WITHOUT_WORKLOAD
         return self._contradiction() or self._incomplete() or self._gated_by_others()
 
     def _names_workload(self) -> bool:
@@ -440,16 +440,16 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         for pod in living:
             index = pod.metadata.label(names.POD_GROUP_POD_INDEX_LABEL)
             if self._named is None and index and not _is_index(index, total_count(pod)):
-                return ours.group_index(pod.metadata.name, index, total_count(pod))
+                return added_conditions.group_index(pod.metadata.name, index, total_count(pod))
         for name, role in sorted(self._roles.items()):
             for pod in role.living[1:]:
                 first = role.living[0]
                 if not (_fits(pod.spec, first.spec) and _fits(first.spec, pod.spec)):
                     pair = first.metadata.name, pod.metadata.name
-                    return ours.group_requests_differ(*pair, name)
+                    return added_conditions.group_requests_differ(*pair, name)
         for name in sorted(name for name, role in self._roles.items() if role.living):
             if len(name) > MOST_LETTERS or not re.match(LABEL_PATTERN, name):
-                return ours.group_role(self._roles[name].living[0].metadata.name, name)
+                return added_conditions.group_role(self._roles[name].living[0].metadata.name, name)
         if sum(bool(role.living) for role in self._roles.values()) > MOST_ROLES:
             return kueue.GROUP_ROLES
         return None
@@ -458,20 +458,22 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         """Return how many pods are missing before the Workload can be made, or None."""
         pods_present, total = len(self._living()), self._announced()
         if self._named is not None and self._view.gang is None:
-            return ours.gang_missing(self._named.kind.qualified, self._named.name)
+            return added_conditions.gang_missing(self._named.kind.qualified, self._named.name)
         if pods_present >= (1 if self._is(names.POD_GROUP_FAST_ADMISSION) else total):
             return None
         if self._named is not None:
             gang = self._named
-            return ours.gang_incomplete(gang.kind.qualified, gang.name, pods_present, total)
+            return added_conditions.gang_incomplete(
+                gang.kind.qualified, gang.name, pods_present, total
+            )
         name = KIND.key_of(self._view).name
-        return ours.group_incomplete(name, pods_present, total)
+        return added_conditions.group_incomplete(name, pods_present, total)
 
     def _gated_by_others(self) -> Text | None:
         """Return which gates of other controllers its pods have, or None."""
         gates_of_others = (gate for pod in self._living() for gate in single.gates_of_others(pod))
         gates = sorted(set(gates_of_others)) if self._awaits_gates else ()
-        return ours.gated_by_others(gates) if gates else None
+        return added_conditions.gated_by_others(gates) if gates else None
 
     @override
     def excess(self, workload: Workload | None) -> views.Pod | None:
@@ -1078,7 +1080,7 @@ def _difference(first: views.Pod, other: views.Pod, copied: Iterable[str]) -> Te
     """Return in what two pods of a group differ that must agree, or None."""
     pair = first.metadata.name, other.metadata.name
     if single.gang_of(first.metadata) != single.gang_of(other.metadata):
-        return ours.groups_differ(*pair)
+        return added_conditions.groups_differ(*pair)
     queues = [pod.metadata.label(names.QUEUE_LABEL) for pod in (first, other)]
     if queues[0] != queues[1]:
         return kueue.group_queues_differ(*pair, *queues)

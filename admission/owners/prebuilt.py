@@ -14,7 +14,7 @@ from admission.base.conditions import Text
 from admission.base.names import WorkloadKey
 from admission.objects import views
 from admission.objects.workload import Workload
-from admission.reasons import kueue, ours
+from admission.reasons import added_conditions, kueue
 
 _CONTAINERS: Final = ("containers", "initContainers")
 _AMOUNTS: Final = frozenset({"requests", "limits"})
@@ -87,8 +87,8 @@ def _used(workload: Workload, owner: views.Object) -> Text | None:
     metadata, key = workload.metadata, _key(workload).text()
     controller = metadata.controller()
     if controller is not None and controller.uid != owner.metadata.uid:
-        return ours.prebuilt_is_controlled(key, controller.kind, controller.name)
-    return ours.prebuilt_is_of_pods(key) if workload.is_of_group() else None
+        return added_conditions.prebuilt_is_controlled(key, controller.kind, controller.name)
+    return added_conditions.prebuilt_is_of_pods(key) if workload.is_of_group() else None
 
 
 def missing(
@@ -108,8 +108,8 @@ def missing(
     if used is not None:
         return used
     if pod:
-        return ours.prebuilt_is_of_pods(key.text(), pod)
-    return ours.prebuilt_is_deleted(key.text())
+        return added_conditions.prebuilt_is_of_pods(key.text(), pod)
+    return added_conditions.prebuilt_is_deleted(key.text())
 
 
 def adoption(

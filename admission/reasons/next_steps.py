@@ -75,7 +75,7 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
-    """An entry of the catalogue.
+    """A reason, its heading and its next steps.
 
     Attributes:
         title: heading in the guide, without the code.
@@ -304,7 +304,7 @@ NEVER_STARTS: Final = frozenset(
 
 
 def is_code(text: str) -> bool:
-    """Return whether a text is a code of the catalogue."""
+    """Return whether a text is a code of this module."""
     return text in _CODES
 
 
@@ -322,7 +322,7 @@ def next_step(code: str, place: Mapping[str, str] = MappingProxyType({})) -> str
     """Return what to do about a reason; empty for nothing.
 
     Args:
-        code: of the catalogue; nothing is known about others.
+        code: of this module; nothing is known about others.
         place: ``queue``, ``local``, ``namespace``, ``name``, ``workload``, as far as known.
     """
     reason = CATALOGUE.get(Code(code)) if is_code(code) else None

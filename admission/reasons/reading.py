@@ -336,7 +336,7 @@ def short_flavors(message: str) -> frozenset[str]:
 
 
 class ToldPlace(NamedTuple):
-    """A place as a sentence of this catalogue says it.
+    """A place as a sentence of `sentences` says it.
 
     Attributes:
         number: from 1.
@@ -355,6 +355,6 @@ _PLACE_IN: Final = re.compile(
 
 
 def told_place(message: str) -> ToldPlace | None:
-    """Return the place that a sentence of this catalogue says; None where it says none."""
+    """Return the place that a sentence of `sentences` says; None where it says none."""
     match = _PLACE_IN.search(message)
     return match and ToldPlace(int(match[2].replace(",", "")), bool(match[1]), match[3])

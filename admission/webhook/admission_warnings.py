@@ -23,7 +23,7 @@ from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
 from admission.objects.resource_group import ResourceGroupSpec
 from admission.objects.reviewed_pod import ReviewedPod
-from admission.reasons import people
+from admission.reasons import sentences
 from admission.reasons.next_steps import Code
 from admission.scheduling import model
 from admission.webhook import requests
@@ -78,7 +78,7 @@ class _Verdict:
     def warning(self) -> str:
         """Return the sentence and the step, within the length of a warning."""
         step = f"{self.step[:1].upper()}{self.step[1:]}"
-        sentence = people.clipped(self.text.message, LONGEST - len(step) - 1)
+        sentence = sentences.clipped(self.text.message, LONGEST - len(step) - 1)
         return f"{sentence} {step}"
 
 
@@ -216,12 +216,12 @@ def about_queue(
     if local_queue is None:
         return None, (_missing_local_queue(placement.queue, context, lister),)
     if local_queue.spec.stop_policy != "None":
-        stopped = people.text(causes.QueueInactive(causes.LOCAL_QUEUE, placement.queue))
+        stopped = sentences.text(causes.QueueInactive(causes.LOCAL_QUEUE, placement.queue))
         return None, (_Verdict(stopped, _STARTED_AGAIN).warning,)
     name = local_queue.spec.cluster_queue
     queue = lister.cluster_queue(name)
     if queue is None:
-        missing = people.text(causes.QueueMissing(causes.CLUSTER_QUEUE, name))
+        missing = sentences.text(causes.QueueMissing(causes.CLUSTER_QUEUE, name))
         return None, (_Verdict(missing, "have it created").warning,)
     return queue, (
         *_not_served(queue, context, lister),
@@ -236,7 +236,7 @@ def _about_part(part: CreatedPods, queue: ClusterQueue, lister: Lister) -> Itera
         resource for resource in _uncovered(of_pod, queue) if not resources.is_of_class(resource)
     ]
     if missing:
-        text = people.resources_not_covered(missing, queue.metadata.name)
+        text = sentences.resources_not_covered(missing, queue.metadata.name)
         yield _Verdict(text, _UNCOVERED_STEP)
     facts = lister.queue_facts(queue)
     for group in queue.spec.resource_groups or ():
@@ -272,7 +272,7 @@ def _missing_local_queue(queue: str, context: Context, lister: Lister) -> str:
     step = "ask an administrator for a LocalQueue: there is none"
     if queues:
         step = f"set {_LABEL} to one of {_listed(queues)}, or have it created"
-    return _Verdict(people.text(causes.QueueMissing(causes.LOCAL_QUEUE, queue)), step).warning
+    return _Verdict(sentences.text(causes.QueueMissing(causes.LOCAL_QUEUE, queue)), step).warning
 
 
 def _listed(members: Sequence[str]) -> str:
@@ -287,11 +287,11 @@ def _not_served(queue: ClusterQueue, context: Context, lister: Lister) -> Iterat
         f"ask an administrator to label namespace {context.namespace} as namespaceSelector of"
         f" ClusterQueue {queue.metadata.name} says"
     )
-    yield _Verdict(people.text(causes.NamespaceNotServed()), step).warning
+    yield _Verdict(sentences.text(causes.NamespaceNotServed()), step).warning
 
 
 def _about_cluster_queue(queue: ClusterQueue, lister: Lister) -> Iterator[str]:
-    inactive = people.text(causes.QueueInactive(causes.CLUSTER_QUEUE, queue.metadata.name))
+    inactive = sentences.text(causes.QueueInactive(causes.CLUSTER_QUEUE, queue.metadata.name))
     facts = lister.queue_facts(queue)
     if facts.missing:
         step = f"have ResourceFlavor {_listed(facts.missing)} created"
@@ -431,7 +431,7 @@ def _over_caps(
         for resource, limit in sorted(caps.readable(metadata, key).items()):
             if requested.get(resource, 0) > limit and _is_covered(resource, queue):
                 exceeded = causes.ExceedsCap(place, resource, requested[resource], limit)
-                yield _Verdict(people.text(exceeded), "ask for less, or have the cap raised")
+                yield _Verdict(sentences.text(exceeded), "ask for less, or have the cap raised")
                 return
 
 
@@ -561,7 +561,7 @@ def _too_big(
         reach = max(bound[never[0]] for bound in bounds.values())
         step = _step(never[0], requested[never[0]], part, reach)
         shortages = [shortage for shortage in shortages if shortage.resource in never]
-    yield _Verdict(people.of_shortages(shortages, queue), f"{part.named}{step}")
+    yield _Verdict(sentences.of_shortages(shortages, queue), f"{part.named}{step}")
 
 
 def _step(resource: str, value: int, part: CreatedPods, reach: int) -> str:

@@ -7,7 +7,7 @@ import pytest
 from admission.answers import why
 from admission.base import patches
 from admission.kube import resources
-from admission.reasons import people
+from admission.reasons import sentences
 from tests.builders.queues import make_cluster_queue
 from tests.controller.world import World, ready_world
 
@@ -65,6 +65,6 @@ def test_the_place_of_a_pod_is_the_one_that_its_condition_says() -> None:
     for pod in ("late", "later"):
         answer = why.explain(world.store, "ml", f"pod/{pod}")
         assert (answer.is_about, answer.waiting) == (True, 3)
-        assert f"{people.exact_place(answer.place or 0)} in queue gpus" in answer.message
+        assert f"{sentences.exact_place(answer.place or 0)} in queue gpus" in answer.message
         places[pod] = answer.place
     assert len({*places.values()} & {1, 2, 3}) == len(places)

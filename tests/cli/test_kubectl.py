@@ -13,7 +13,7 @@ from admission.base import causes, conditions, names
 from admission.cli.kubectl import main
 from admission.kube import resources
 from admission.objects import crds
-from admission.reasons import kueue, people
+from admission.reasons import kueue, sentences
 from admission.sandbox.store import Store
 from tests.builders.cluster import make_namespace
 from tests.builders.jobs import make_job
@@ -490,7 +490,7 @@ def add_deployment(world: World, *nodes: str, are_ready: bool) -> None:
         text = kueue.pods_ready(conditions.PodsReadyReason.STARTED)
         if not are_ready:
             reason = conditions.PodsReadyReason.WAIT_FOR_START
-            text = kueue.pods_ready(reason, people.missing(counts))
+            text = kueue.pods_ready(reason, sentences.missing(counts))
         told = condition(conditions.PODS_READY, str(are_ready), *text)
         world.add_workload(f"w-{number}", uid, HOLDS, ADMITTED, told, admission=ADMISSION)
 

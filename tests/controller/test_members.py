@@ -13,7 +13,7 @@ from admission.config.kueue_configuration import Configuration, WaitForPodsReady
 from admission.controller.watched_owners.members import Members
 from admission.kube import resources
 from admission.objects import views
-from admission.reasons import people
+from admission.reasons import sentences
 from tests.builders.cluster import make_node
 from tests.builders.jobs import queued_job
 from tests.builders.pods import make_pod
@@ -442,7 +442,7 @@ def counted(*pods: views.Pod, lost: str = "") -> str:
         named = {names.WORKLOAD_ANNOTATION: workload.metadata.name}
         changed = msgspec.structs.replace(one.metadata, annotations=named)
         members.on_update(msgspec.structs.replace(one, metadata=changed))
-    return people.hint(members.counts(workload))
+    return sentences.hint(members.counts(workload))
 
 
 @pytest.mark.parametrize(

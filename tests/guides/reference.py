@@ -18,7 +18,7 @@ from admission.base.conditions import PreemptionReason, WaitReason
 from admission.config.gpu_configuration import GpuConfiguration
 from admission.config.kueue_configuration import Configuration
 from admission.config.model import ConfigModel, Unused
-from admission.reasons import kueue, ours
+from admission.reasons import added_conditions, kueue
 from admission.reasons.next_steps import CATALOGUE
 from tests.guides import dependencies, keys
 from tests.repo import tree
@@ -88,7 +88,7 @@ def _others(listed: set[str]) -> Iterator[tuple[str, str]]:
 
 
 def _conditions() -> str:
-    modules = (conditions, kueue, ours)
+    modules = (conditions, kueue, added_conditions)
     titles = [found[1] for one in modules for found in _SECTION.finditer(inspect.getsource(one))]
     by_section: dict[str, list[tuple[str, str]]] = {title: [] for title in sorted(titles)}
     of_values = list(_texts_of_values())
@@ -123,7 +123,7 @@ def _conditions() -> str:
 
 def _written_texts() -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield the texts that the modules write, each with the title of its section."""
-    for module in (conditions, kueue, ours):
+    for module in (conditions, kueue, added_conditions):
         source = inspect.getsource(module)
         starts = [(found.start(), found[1]) for found in _SECTION.finditer(source)]
         lines = [(source.count("\n", 0, at) + 1, title) for at, title in starts]

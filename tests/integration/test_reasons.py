@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from admission.base import conditions, names
 from admission.cli.kubectl import main
 from admission.objects import structural
-from admission.reasons import people
+from admission.reasons import sentences
 from admission.reasons.next_steps import Code
 from tests.builders.jobs import make_job
 from tests.builders.pods import make_pod, template_of
@@ -723,7 +723,7 @@ def test_a_situation_is_told_by_its_sentence_and_the_next_step(
         pytest.fail(json.dumps(last, indent=2), pytrace=False)
     step = case.step.replace("{ns}", asked.namespace)
     assert step in last["next"]
-    assert len(last["message"]) <= people.MOST
+    assert len(last["message"]) <= sentences.MOST
     assert [*structural.violations(schema(), filled(schema(), last))] == []
     assert f"  reason {case.code}" in [re.sub(r"(?<=reason) +", " ", line) for line in text]
     assert (not step) or text[-1].startswith("next: ")

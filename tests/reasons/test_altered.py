@@ -14,13 +14,13 @@ from admission.base import events, names, patches
 from admission.base.conditions import Text
 from admission.base.events import Event
 from admission.kube import resources
-from admission.reasons import kueue, ours, people
+from admission.reasons import added_conditions, kueue, sentences
 from tests.builders.queues import make_class, make_cluster_queue, make_local_queue
 from tests.controller.world import World, ready_world
 
 MORE = " X"
 HIGH = {names.PRIORITY_CLASS_LABEL: "high"}
-WORDS = (kueue, ours, people, events)
+WORDS = (kueue, added_conditions, sentences, events)
 """Modules with texts."""
 PARTS = frozenset({"message", "refusal", "capped", "sentence"})
 """Functions that return a message without its reason."""

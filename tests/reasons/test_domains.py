@@ -5,7 +5,7 @@ import pytest
 from admission.base import causes
 from admission.base.causes import DomainsTooSmall, NodesExcluded
 from admission.base.conditions import WaitReason
-from admission.reasons import domains, kueue, people, reading
+from admission.reasons import domains, kueue, reading, sentences
 
 HOST = "kubernetes.io/hostname"
 TAINTED = NodesExcluded(9, taints=((("maint", "1", "NoSchedule"), 2),))
@@ -52,7 +52,7 @@ def test_who_waits_for_a_domain_is_told_so_first() -> None:
         WaitReason.TOPOLOGY_PLACEMENT_FAILED, (causes.RefusedPodSet("main", (short,)),)
     )
 
-    text = people.text(reason, "gpus")
+    text = sentences.text(reason, "gpus")
 
     assert text.reason == "WaitingForNode"
     assert text.message.startswith("Waits for nodes: needs 8 pods in one rack of topology default")
@@ -64,7 +64,7 @@ def test_other_refusals_beside_it_are_not_left_out() -> None:
         WaitReason.TOPOLOGY_PLACEMENT_FAILED, (causes.RefusedPodSet("main", refusals),)
     )
 
-    assert 'Flavor "b" does not support' in people.text(reason, "gpus").message
+    assert 'Flavor "b" does not support' in sentences.text(reason, "gpus").message
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_kueues_message_of_a_domain_is_read_back(
     )
     levels = {} if level is None else {"main": level}
 
-    text = people.text(reading.of_condition(*written, levels), "gpus")
+    text = sentences.text(reading.of_condition(*written, levels), "gpus")
 
     assert text == ("WaitingForNode", told)
 
@@ -135,7 +135,7 @@ def test_quota_and_a_domain_that_are_short_together_are_both_told() -> None:
     )
     levels = {"main": reading.RequestedLevel("rack", is_one=True)}
 
-    text = people.text(reading.of_condition(*written, levels), "gpus")
+    text = sentences.text(reading.of_condition(*written, levels), "gpus")
 
     assert text.message == (
         "Waits: needs 2 more a100; needs 5 pods in one rack of topology racks; at most 4 fit into"

@@ -6,7 +6,7 @@ import pytest
 
 from admission.base.causes import Shortage
 from admission.base.names import FlavorName, PodSetName, ResourceName
-from admission.reasons import people
+from admission.reasons import sentences
 
 GPU = "nvidia.com/gpu"
 
@@ -23,7 +23,7 @@ def short(resource: str, flavor: str = "std", requested: int = 9, **numbers: Any
 
 
 def test_devices_come_first_and_of_them_the_flavor_that_reaches_furthest() -> None:
-    found = people.lacks(
+    found = sentences.lacks(
         [
             short("cpu", limit=10**9),
             short(GPU, "b", limit=8),
@@ -45,7 +45,7 @@ def test_devices_come_first_and_of_them_the_flavor_that_reaches_furthest() -> No
 
 def test_of_two_pod_sets_that_lack_the_same_the_larger_request_is_told() -> None:
     for asked in ([3, 5], [5, 3]):
-        (lack,) = people.lacks([short(GPU, requested=one) for one in asked])
+        (lack,) = sentences.lacks([short(GPU, requested=one) for one in asked])
         assert lack.asks == "5"
 
 
@@ -68,7 +68,7 @@ def test_a_shortage_says_whether_it_is_for_want_of_hardware(
     requested: int, available: int, limit: int, withheld: int, expected: bool
 ) -> None:
     shortage = short(GPU, requested=requested, available=available, limit=limit, withheld=withheld)
-    (lack,) = people.lacks([shortage])
+    (lack,) = sentences.lacks([shortage])
     assert lack.exists_not is expected
 
 
@@ -76,5 +76,5 @@ def test_a_shortage_says_whether_it_is_for_want_of_hardware(
 def test_what_is_above_the_limit_with_all_that_is_withheld_never_fits(
     requested: int, expected: bool
 ) -> None:
-    (lack,) = people.lacks([short(GPU, requested=requested, limit=8, withheld=2)])
+    (lack,) = sentences.lacks([short(GPU, requested=requested, limit=8, withheld=2)])
     assert lack.never is expected

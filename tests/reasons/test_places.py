@@ -2,7 +2,7 @@
 
 import pytest
 
-from admission.reasons import people
+from admission.reasons import sentences
 
 
 @pytest.mark.parametrize(
@@ -25,11 +25,11 @@ from admission.reasons import people
     ],
 )
 def test_a_place_in_words(found: int, text: str) -> None:
-    assert people.place(found) == text
+    assert sentences.place(found) == text
 
 
 def test_few_of_many_places_change_when_one_ahead_leaves() -> None:
     """One who leaves a queue of 10,000 changes what 37 of the others say, and not 10,000."""
-    words = [people.place(place) for place in range(1, 10_001)]
+    words = [sentences.place(place) for place in range(1, 10_001)]
     changed = sum(before != after for before, after in zip(words[1:], words, strict=False))
     assert changed == 37

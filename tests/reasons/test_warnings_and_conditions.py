@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.objects import cluster_queue
-from admission.reasons import people
+from admission.reasons import sentences
 from admission.reasons.next_steps import Code
 from tests.builders.pods import make_pod
 from tests.builders.queues import cluster_queue_view, flavor_view
@@ -41,6 +41,6 @@ def test_what_is_too_big_is_said_in_one_sentence(
     if wait is None:
         assert warning == ""
         return
-    text = people.waiting(wait.why, wait.cluster_queue, shortages=wait.shortages)
+    text = sentences.waiting(wait.why, wait.cluster_queue, shortages=wait.shortages)
     assert text.reason == Code.EXCEEDS_MAX_QUOTA, "nobody else is there"
     assert warning.startswith(f"{text.message} "), (warning, text)

@@ -7,7 +7,7 @@ import pytest
 
 from admission.base.conditions import WaitReason
 from admission.base.names import CohortName, FlavorName, ResourceName
-from admission.reasons import kueue, people
+from admission.reasons import kueue, sentences
 from admission.reasons.next_steps import Code
 from admission.scheduling.model import ClusterQueue, Cohort
 from tests.builders.scheduling import (
@@ -364,7 +364,7 @@ def test_a_flavor_that_was_tried_before_is_told_when_the_others_do_not_match():
     told = waits(made.cycle())["new"]
 
     assert told.reason == WaitReason.NO_MATCHING_FLAVOR, "as Kueue says it, of the last scan"
-    assert people.waiting(told.why, told.cluster_queue, shortages=told.shortages) == (
+    assert sentences.waiting(told.why, told.cluster_queue, shortages=told.shortages) == (
         Code.WAITING_FOR_QUOTA, "Waits: needs 4 cpu of fast, 0 free of 4; held by beryl (4)."
     )  # fmt: skip
     assert [(one.flavor, one.requested, one.available) for one in told.shortages] == [

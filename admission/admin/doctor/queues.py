@@ -13,7 +13,7 @@ from admission.kube import resources
 from admission.objects import queue_status, values, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import Workload
-from admission.reasons import next_steps, people, placing, reading
+from admission.reasons import next_steps, placing, reading, sentences
 
 _PATIENCE_SECONDS: Final = 300.0
 
@@ -90,7 +90,7 @@ def inactive(picture: Picture) -> Iterator[DoctorFinding]:
             None,
         )
         if active is not None and active.status == "False" and not _missing(picture, queue):
-            why = people.cluster_queue(Text(active.reason, active.message))
+            why = sentences.cluster_queue(Text(active.reason, active.message))
             text = f"it {why.message[:1].lower()}{why.message[1:].rstrip('.')}"
             mend = next_steps.next_step(why.reason, {"queue": name})
             yield error("ClusterQueue", name, text, mend or f"kubectl gpu why clusterqueue/{name}")
@@ -169,9 +169,9 @@ def _of_idle(queue: str, oldest: Workload, count: int) -> DoctorFinding:
         None,
     )
     why = (
-        people.text(reading.of_condition(reserved.reason, reserved.message), queue)
+        sentences.text(reading.of_condition(reserved.reason, reserved.message), queue)
         if reserved is not None and reserved.reason
-        else people.not_judged()
+        else sentences.not_judged()
     )
     namespace, name = oldest.metadata.namespace, oldest.metadata.name
     place = {"queue": queue, "namespace": namespace, "workload": name}

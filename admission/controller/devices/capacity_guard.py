@@ -20,7 +20,7 @@ from admission.base.tables import Table
 from admission.controller.devices.capacity import Amounts, CapacityByFlavor, GpuCapacity, is_gpu
 from admission.gpu import resources
 from admission.objects.cluster_queue import ClusterQueue
-from admission.reasons import ours
+from admission.reasons import added_conditions
 from admission.scheduling import hierarchy, model
 from admission.scheduling.hierarchy import QueueNode, QuotaNode
 from admission.scheduling.state import SchedulerState
@@ -71,7 +71,7 @@ class GpuShortage:
         flavor, resource = self.pair
         sick, outside = self.capacity.sick.get(resource, 0), self.capacity.outside.get(resource, 0)
         elsewhere_ = self.real - self.share
-        return ours.shortage(
+        return added_conditions.shortage(
             resource,
             flavor,
             promised=_text(resource, self.promised),

@@ -15,7 +15,7 @@ from admission.controller.devices.node_inventory import NodeInventory
 from admission.objects import pods
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import PodSet, Workload
-from admission.reasons import people
+from admission.reasons import sentences
 from admission.scheduling.decisions import Wait
 from admission.scheduling.places.enforcement import PodPlaces
 
@@ -53,7 +53,7 @@ class Fitting:
             if pod_set.name in short:
                 beyond = self._beyond(pod_set, _possible(wait, pod_set, queue))
                 if beyond:
-                    return people.exceeds_largest_node(beyond)
+                    return sentences.exceeds_largest_node(beyond)
         return None
 
     def may_exceed(self, wait: Wait) -> bool:

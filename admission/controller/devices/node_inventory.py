@@ -34,7 +34,7 @@ from admission.objects import (
 from admission.objects.bound_pod import Outside
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.resource_claim import ObjectKey
-from admission.reasons import ours
+from admission.reasons import added_conditions
 from admission.scheduling.model import Taint
 
 _PUBLISH_SECONDS: Final = 5.0
@@ -240,16 +240,16 @@ class NodeInventory:
         named = {shortage.pair.flavor for shortage in shortages_now if shortage.overlaps}
         overlaps = self._guard.overlaps(queue.metadata.name)
         texts += [
-            ours.overlapping(flavor, rivals)
+            added_conditions.overlapping(flavor, rivals)
             for flavor, rivals in overlaps.items()
             if flavor not in named
         ]
         shortages = [shortage.text for shortage in shortages_now]
         return condition_list.make(
             conditions.CAPACITY_SUFFICIENT,
-            ours.quota_exceeds_capacity(shortages, texts)
+            added_conditions.quota_exceeds_capacity(shortages, texts)
             if shortages
-            else ours.capacity_sufficient(texts),
+            else added_conditions.capacity_sufficient(texts),
             status=not shortages_now,
             now=now,
             generation=queue.metadata.generation,
@@ -262,7 +262,7 @@ class NodeInventory:
         pieces_of_resource = self._of(flavor).pieces.get(resource)
         is_told = pieces_of_resource is not None and not pieces_of_resource.is_whole
         return (
-            ours.fragmented(resource, flavor, pieces_of_resource.text)
+            added_conditions.fragmented(resource, flavor, pieces_of_resource.text)
             if pieces_of_resource and is_told
             else ""
         )
@@ -286,7 +286,7 @@ class NodeInventory:
     def _look_at(self, flavor: str) -> _Seen:
         reasons = list(islice(self._capacities.reasons(flavor), _REASONS + 1))
         if len(reasons) > _REASONS:
-            reasons[_REASONS:] = [ours.AND_MORE_NODES]
+            reasons[_REASONS:] = [added_conditions.AND_MORE_NODES]
         return _Seen(
             self._capacities.fragmentation(flavor),
             self._capacities.largest_nodes(flavor),

@@ -13,7 +13,7 @@ from admission.kube.resources import Resource
 from admission.objects import condition_list, gpu_transformation, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.gpu_transformation import GpuTransformation
-from admission.reasons import ours
+from admission.reasons import added_conditions
 from admission.scheduling import model
 
 
@@ -45,7 +45,7 @@ class GpuTransformations:
         doubts = transformation.doubts
         return condition_list.make(
             conditions.COSTS_EXACT,
-            ours.costs_assumed(doubts) if doubts else ours.COSTS_ARE_EXACT,
+            added_conditions.costs_assumed(doubts) if doubts else added_conditions.COSTS_ARE_EXACT,
             status=not doubts,
             now=now,
             generation=queue.metadata.generation,

@@ -19,7 +19,7 @@ from admission.gpu import resources
 from admission.objects import condition_list, queue_status, values, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
-from admission.reasons import ours
+from admission.reasons import added_conditions
 from admission.scheduling.consumption import Consumption
 from admission.scheduling.fairshare import Share
 from admission.scheduling.status import CohortReport, QueueReport
@@ -164,7 +164,7 @@ def unreadable(before: QueueReport | None, problem: str) -> QueueReport:
         before: status by the last spec that could; None when there was none.
         problem: what is wrong with it; empty where that is not known.
     """
-    reason, message = ours.spec_unreadable(problem)
+    reason, message = added_conditions.spec_unreadable(problem)
     if before is None:
         return QueueReport(active=False, reason=reason, message=message)
     return replace(before, active=False, reason=reason, message=message)

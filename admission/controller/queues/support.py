@@ -10,7 +10,7 @@ from admission.controller.queues.configuration import WatchedConfiguration
 from admission.objects import caps, condition_list, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.resource_flavor import ResourceFlavor
-from admission.reasons import ours
+from admission.reasons import added_conditions
 
 _MOST_FLAVORS: Final = 5
 
@@ -31,7 +31,9 @@ class Support:
             return None
         return condition_list.make(
             conditions.SPEC_SUPPORTED,
-            ours.cap_unreadable(problem) if problem else ours.fields_without_effect(texts),
+            added_conditions.cap_unreadable(problem)
+            if problem
+            else added_conditions.fields_without_effect(texts),
             status=False,
             now=now,
             generation=queue.metadata.generation,
@@ -47,7 +49,7 @@ class Support:
             return None
         return condition_list.make(
             conditions.FLAVORS_CONSISTENT,
-            ours.flavors_without_nodes(flavors_apart),
+            added_conditions.flavors_without_nodes(flavors_apart),
             status=False,
             now=now,
             generation=queue.metadata.generation,
@@ -67,7 +69,7 @@ class Support:
 
     def _without_effect(self, queue: ClusterQueue) -> Iterator[str]:
         if queue.spec.concurrent_admission_policy is not None:
-            yield ours.CONCURRENT_ADMISSION
+            yield added_conditions.CONCURRENT_ADMISSION
 
 
 def _contradiction(first: ResourceFlavor, other: ResourceFlavor) -> str:

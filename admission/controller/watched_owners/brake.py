@@ -19,7 +19,7 @@ from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest, WritePurpose
 from admission.objects import condition_list, views
 from admission.objects.workload import Workload
-from admission.reasons import kueue, ours
+from admission.reasons import added_conditions, kueue
 
 _MINUTE_US: Final = 60_000_000
 
@@ -107,11 +107,11 @@ class Brake:
 
     def text(self, why: Text) -> str:
         """Return the text about an owner whose stop is held back."""
-        return ours.stop_held_back(why, self._most).message
+        return added_conditions.stop_held_back(why, self._most).message
 
     def mark(self, workload: Workload, why: Text, announced: Event) -> ApiRequest | None:
         """Return the write that says on a Workload that its owner is not stopped yet."""
-        text = ours.stop_held_back(why, self._most)
+        text = added_conditions.stop_held_back(why, self._most)
         changes = condition_list.said(workload, conditions.STOP_HELD_BACK, text, self._clock.now())
         if changes is None:
             return None

@@ -31,7 +31,7 @@ from admission.kube.resources import Resource
 from admission.objects import resource_claim, views
 from admission.objects.resource_claim import ObjectKey
 from admission.owners import pod as pod_owner
-from admission.reasons import ours
+from admission.reasons import added_conditions
 
 OPERATIONS: Final = frozenset(
     {WritePurpose.FIND_HOLDER, WritePurpose.CHARGE_HOLDER, WritePurpose.STOP_HOLDER}
@@ -191,7 +191,7 @@ class ClaimHolders:
         """Say on a pod why it is deleted, and then delete it; None while that is held back."""
         if self._brake.holds(key, pod, None):
             return None
-        text = ours.CLAIMS_WITHOUT_QUEUE
+        text = added_conditions.CLAIMS_WITHOUT_QUEUE
         changes = pod_owner.termination(pod, text, self._clock.now())
         if changes is not None:
             return requests.patch(

@@ -35,7 +35,7 @@ from admission.objects.workload import Workload
 from admission.owners import lifecycle
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Owner
-from admission.reasons import ours, people
+from admission.reasons import added_conditions, sentences
 from admission.scheduling.decisions import Wait
 
 _DRAIN: Final = "HoldAndDrain"
@@ -177,7 +177,7 @@ class Notices:
         text = self.exceeds_largest_node(wait)
         if text is not None:
             return text
-        return people.waiting(
+        return sentences.waiting(
             wait.why,
             wait.cluster_queue,
             shortages=wait.shortages,
@@ -222,10 +222,10 @@ class Notices:
         preemptors = self._preemptors_of(workload.key())
         preemptor = self._workloads.get(preemptors[0][0]) if len(preemptors) == 1 else None
         needs = any(map(is_gpu, _held(workload)))
-        return ours.preemption_notice(
+        return added_conditions.preemption_notice(
             subject,
             _time(end, _since(workload)),
-            ours.NEEDS_GPUS if needs else ours.NEEDS_QUOTA,
+            added_conditions.NEEDS_GPUS if needs else added_conditions.NEEDS_QUOTA,
             _named(preemptor),
         )
 
@@ -256,7 +256,7 @@ def _time(end: datetime, since: datetime | None) -> str:
 def _named(preemptor: Workload | None) -> str:
     """Return a preemptor as people know it: by its owner."""
     if preemptor is None:
-        return ours.ANOTHER_WORKLOAD
+        return added_conditions.ANOTHER_WORKLOAD
     owner, metadata = preemptor.metadata.controller(), preemptor.metadata
     name = metadata.name if owner is None else owner.name
-    return ours.ranked(f"{metadata.namespace}/{name}", preemptor.spec.priority or 0)
+    return added_conditions.ranked(f"{metadata.namespace}/{name}", preemptor.spec.priority or 0)

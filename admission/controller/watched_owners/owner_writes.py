@@ -49,7 +49,7 @@ from admission.owners.workload import (
     PriorityClasses,
     may_change_class,
 )
-from admission.reasons import kueue, ours
+from admission.reasons import added_conditions, kueue
 from admission.scheduling.model import NEVER_PREEMPTED
 
 Decide = Callable[[WorkloadKey, Workload], ApiRequest | None]
@@ -641,9 +641,11 @@ class Owners(Generic[View, Document]):
         self, workload: Workload, conflict: injection.InjectionConflictError
     ) -> ApiRequest:
         if conflict.check:
-            text = ours.checks_contradict(str(conflict))
+            text = added_conditions.checks_contradict(str(conflict))
         else:
-            text = ours.contradicts_admission(conflict.key, conflict.wanted, conflict.found)
+            text = added_conditions.contradicts_admission(
+                conflict.key, conflict.wanted, conflict.found
+            )
         status = evictions.contradicted(workload, text, self._clock.now())
         announced = (events.evicted(*text),)
         return api_requests.set_workload_status(workload, WritePurpose.EVICT, status, announced)

@@ -47,7 +47,7 @@ from admission.owners.lifecycle import Next, Step
 from admission.owners.pod_group import Departed, PodGroup, PodGroupOwner
 from admission.owners.serving import ServingKind
 from admission.owners.workload import MissingPriorityClassError, PriorityClasses
-from admission.reasons import kueue, ours, people
+from admission.reasons import added_conditions, kueue, sentences
 from admission.scheduling.decisions import Wait
 
 _GATHERING: Final = timedelta(seconds=1)
@@ -609,7 +609,7 @@ class PodGroups(Owners[Any, views.PodDocument]):
             case Step.CHARGE:
                 return self._charge_running(subject.key, owner, workload, owner.released_by_role())
             case Step.WITHDRAW:
-                status = evictions.withdraw(workload, ours.GROUP_SHORT, now)
+                status = evictions.withdraw(workload, added_conditions.GROUP_SHORT, now)
                 return api_requests.set_workload_status(
                     workload, WritePurpose.CLEAR_RESERVATION, status
                 )
@@ -738,11 +738,11 @@ class PodGroups(Owners[Any, views.PodDocument]):
         if workload is None or step.step is Step.AWAIT_PODS:
             return self._tell_missing(key, owner, step)
         if workload.status.is_true(conditions.FINISHED):
-            return self._tell_first(key, owner.gated(), ours.group_is_over(key.name))
+            return self._tell_first(key, owner.gated(), added_conditions.group_is_over(key.name))
         if self._lacks_pods(owner, workload):
             lacking = owner.lacks(workload)
             total = sum(pod_set.count for pod_set in workload.spec.pod_sets or ())
-            text = ours.group_lacks(key.name, lacking, total)
+            text = added_conditions.group_lacks(key.name, lacking, total)
             return self._tell_first(key, owner.gated(), text)
         open_checks = checks.waits(workload)
         if open_checks is not None:
@@ -752,14 +752,14 @@ class PodGroups(Owners[Any, views.PodDocument]):
             return None
         for pod in owner.gated():
             if not owner.suits(pod, workload):
-                text = ours.group_has_other_roles(pod_group.role_of(pod))
+                text = added_conditions.group_has_other_roles(pod_group.role_of(pod))
                 request = self._tell(key, pod, text, admitted=False)
                 if request is not None:
                     return request
         request = self._tell_full(key, owner, workload)
         if request is not None:
             return request
-        told_text = people.admitted(admission.cluster_queue)
+        told_text = sentences.admitted(admission.cluster_queue)
         for pod in owner.to_stop():
             admitted = pod_owner.admitted_condition(pod)
             if admitted is not None and admitted.status != "True":
@@ -774,10 +774,12 @@ class PodGroups(Owners[Any, views.PodDocument]):
         if not gated or owner.may_start(workload) or self._are_gathering(key, gated):
             return None
         total = sum(pod_set.count for pod_set in workload.spec.pod_sets or ())
-        text = ours.group_is_full(key.name, owner.admitted(workload), total)
+        text = added_conditions.group_is_full(key.name, owner.admitted(workload), total)
         if owner.serving is not None and owner.has_grown(workload):
             name = owner.serving.owner.metadata.name
-            text = ours.serving_owner_has_grown(owner.serving.of.kind.name, name, total)
+            text = added_conditions.serving_owner_has_grown(
+                owner.serving.of.kind.name, name, total
+            )
         return self._tell_first(key, gated, text)
 
     def _are_gathering(self, key: WorkloadKey, pods: Iterable[views.Pod]) -> bool:
@@ -810,7 +812,9 @@ class PodGroups(Owners[Any, views.PodDocument]):
         first = gated[0]
         self._events.lacks_pods(key, first, text)
         is_about_others = text.reason == conditions.GROUP_INCOMPLETE
-        text_for_others = ours.group_waits_as(first.metadata.name) if is_about_others else text
+        text_for_others = (
+            added_conditions.group_waits_as(first.metadata.name) if is_about_others else text
+        )
         request = self._tell(key, first, text, admitted=False)
         return request or self._tell_first(key, gated[1:], text_for_others)
 

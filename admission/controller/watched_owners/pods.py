@@ -44,7 +44,7 @@ from admission.owners import pod as pod_owner
 from admission.owners.framework import Owner
 from admission.owners.lifecycle import Next
 from admission.owners.pod import PodOwner
-from admission.reasons import ours, people
+from admission.reasons import added_conditions, sentences
 from admission.scheduling.decisions import Wait
 
 
@@ -280,11 +280,13 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             changes = pod_owner.return_to_podgroup(pod)
             return self._patch(subject.key, subject.owner, WritePurpose.JOIN_GROUP, changes)
         if stopped is not None:
-            decide = partial(self._decide_or_evict, decide, ours.gang_stopped(stopped.name))
+            decide = partial(
+                self._decide_or_evict, decide, added_conditions.gang_stopped(stopped.name)
+            )
         request = super().next_request(subject, decide)
         refusal = self._refusals.of(subject.key)
         if refusal and request is not None and request.operation is WritePurpose.START_OWNER:
-            text = ours.start_refused(refusal)
+            text = added_conditions.start_refused(refusal)
             return self._tell(subject.key, pod, text, admitted=False) or request
         is_held_back = self._endings.is_awaited(pod)
         if request is None and is_held_back and self._endings.is_ending(pod):
@@ -365,7 +367,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             return self._tell(
                 key,
                 pod,
-                ours.waits_for_owner(controller.kind, controller.name),
+                added_conditions.waits_for_owner(controller.kind, controller.name),
                 admitted=False,
             )
         if self.groups.serving.includes(pod):
@@ -377,7 +379,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         is_in_doubt = pods_in_doubt.is_in_doubt(pod)
         gates = pod_owner.gates_of_others(pod) if self._awaits_gates else ()
         if gates and pod_owner.is_gated(pod) and not is_in_doubt:
-            return self._tell(key, pod, ours.gated_by_others(gates), admitted=False)
+            return self._tell(key, pod, added_conditions.gated_by_others(gates), admitted=False)
         if not is_in_doubt and pods_in_doubt.hint_for(pod, configuration) is None:
             request = super()._without_workload(key, owner, step)
             if request is not None:
@@ -463,7 +465,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         condition = pod_owner.admitted_condition(pod)
         if condition is None or condition.status == "True":
             return None
-        text = people.admitted(admitted.cluster_queue)
+        text = sentences.admitted(admitted.cluster_queue)
         return self._tell(key, pod, text, admitted=True)
 
     def _tell(

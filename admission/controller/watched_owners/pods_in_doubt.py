@@ -21,7 +21,7 @@ from admission.objects.resource_claim import Sought
 from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
 from admission.owners import prebuilt
-from admission.reasons import ours
+from admission.reasons import added_conditions
 
 NOTHING_SOUGHT: Final = Sought(counted=False)
 _GRACE: Final = timedelta(seconds=1)
@@ -81,15 +81,15 @@ def hint_for(
 ) -> Text | None:
     """Return why no Workload can be made for a gated pod; None when one can."""
     if is_in_doubt(pod) and sought.problem:
-        return ours.claim_unknown(sought.problem)
+        return added_conditions.claim_unknown(sought.problem)
     namespace = pod.metadata.namespace
     if is_in_doubt(pod) and configuration.enforces(namespace):
-        return ours.queue_required_in_namespace(namespace)
+        return added_conditions.queue_required_in_namespace(namespace)
     if is_in_doubt(pod) and configuration.managed.queue_required:
-        return ours.queue_required_in_cluster()
+        return added_conditions.queue_required_in_cluster()
     label = pod.metadata.label(names.PRIORITY_CLASS_LABEL)
     if label and label not in configuration.priority_classes:
-        return ours.pod_priority_class_not_found(label)
+        return added_conditions.pod_priority_class_not_found(label)
     return None
 
 

@@ -49,7 +49,7 @@ from admission.objects.workload import (
 )
 from admission.owners import near
 from admission.owners import pod as pod_owner
-from admission.reasons import ours
+from admission.reasons import added_conditions
 from admission.scheduling.decisions import Admit
 
 SELECTOR: Final = f"{names.PODSET_LABEL},{names.MANAGED_LABEL}!={names.MANAGED_VALUE}"
@@ -1066,7 +1066,7 @@ class RunningPods:
         uids = self._releasing.get(queue.metadata.name)
         if not uids:
             return None
-        text = ours.releasing(list(self._told(uids)), len(uids))
+        text = added_conditions.releasing(list(self._told(uids)), len(uids))
         return condition_list.make(
             conditions.RELEASING,
             text,

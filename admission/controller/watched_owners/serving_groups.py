@@ -17,7 +17,7 @@ from admission.owners import pod as pod_owner
 from admission.owners import serving_group
 from admission.owners.serving import STATEFUL_SET, ServingKind
 from admission.owners.serving_group import ServingDocument, ServingGroup
-from admission.reasons import ours
+from admission.reasons import added_conditions
 
 _Ident = tuple[str, str, str]
 """What a pod calls the kind of its parent, namespace and name of an owner."""
@@ -124,7 +124,7 @@ class ServingGroups:
         if group is not None:
             return group
         self._waiting.setdefault(ident, set()).add(pod_owner.KIND.key_of(pod))
-        return ours.waits_for_serving_owner(kind.kind.name, ident[2])
+        return added_conditions.waits_for_serving_owner(kind.kind.name, ident[2])
 
     def _on_update(self, kind: ServingKind, document: ServingDocument) -> None:
         self._set((kind.parent, document.metadata.namespace, document.metadata.name), document)

@@ -30,7 +30,7 @@ from admission.owners.framework import Integration
 from admission.owners.injection import Injection
 from admission.owners.row_owner import Held
 from admission.owners.spark_application import SparkDocument
-from admission.reasons import ours
+from admission.reasons import added_conditions
 
 _SEEN_WITHIN: Final = timedelta(seconds=30)
 """After this time a pod that was started and is not seen to run counts as gone."""
@@ -128,18 +128,18 @@ class SparkApplications(HeldOwners[Held, SparkDocument]):
             pod_sets = workload.spec.pod_sets or ()
             pod_set = next((pod_set_ for pod_set_ in pod_sets if pod_set_.name == role), None)
         if workload is None or pod_set is None:
-            return ours.waits_for_application(ident[1])
+            return added_conditions.waits_for_application(ident[1])
         if spark_application.has_other_devices(pod, pod_set):
-            return ours.OTHER_DEVICES
+            return added_conditions.OTHER_DEVICES
         room = pod_set.count - self._there(ident, workload.key(), role)
         waiting = self._gated(ident, pod_set, pod_of)
         if pod.metadata.uid not in waiting[: max(room, 0)]:
-            return ours.application_is_full(role, pod_set.count)
+            return added_conditions.application_is_full(role, pod_set.count)
         flavors = self._configuration.flavors
         try:
             injection_ = injection.injection(workload, role, flavors)
         except KeyError:
-            return ours.waits_for_application(ident[1])  # its flavor was deleted
+            return added_conditions.waits_for_application(ident[1])  # its flavor was deleted
         now, started = self._clock.now(), self._started.setdefault(ident, {})
         selectors = [entry.selector for entry in started.values() if entry.role == role]
         selector = self._running.domain(workload, role, pod, selectors)

@@ -32,7 +32,7 @@ from admission.owners import row_owner, train_job
 from admission.owners.framework import Integration
 from admission.owners.row_owner import Held
 from admission.owners.train_job import TrainJobDocument, TrainJobOwner
-from admission.reasons import kueue, ours
+from admission.reasons import added_conditions, kueue
 
 _PATIENCE: Final = timedelta(seconds=10)
 """So long the trainer may take to make a JobSet before the TrainJob says that there is none."""
@@ -165,5 +165,5 @@ class TrainJobs(HeldOwners[Held, TrainJobDocument]):
         if now < due:
             self._queue.add_at(key, due, now)
         else:
-            self._events.lacks_pods(key, owner.view, ours.JOB_SET_MISSING)
+            self._events.lacks_pods(key, owner.view, added_conditions.JOB_SET_MISSING)
         return None

@@ -13,7 +13,7 @@ from admission.base.names import WorkloadKey
 from admission.base.patches import Patch
 from admission.objects import gangs, reviewed_pod, role_hash, views
 from admission.owners import pod as pod_owner
-from admission.reasons import ours
+from admission.reasons import added_conditions
 
 _ASKS: Final = (names.MIG_PROFILE, names.GPU_MEMORY)
 
@@ -57,7 +57,7 @@ class Unreviewed:
         if not pod_owner.is_unreviewed(pod) or pod_owner.is_said_unreviewed(pod):
             return None
         annotations_read = (key for key in pod.metadata.annotations or {} if key.startswith(_ASKS))
-        return ours.not_reviewed(sorted(annotations_read))
+        return added_conditions.not_reviewed(sorted(annotations_read))
 
     def _lacks(self, key: WorkloadKey, pod: views.PodDocument | views.Pod) -> bool:
         return key in self._marks or not pod_owner.is_said_unreviewed(pod)

@@ -14,7 +14,7 @@ from admission.base import clock, conditions
 from admission.base.conditions import Text
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.workload import AdmissionCheckState, Workload
-from admission.reasons import kueue, people
+from admission.reasons import kueue, sentences
 
 
 class CheckStateName(StrEnum):
@@ -92,7 +92,7 @@ def waits(workload: Workload) -> Text | None:
     still = [
         (check.name, check.message) for check in sorted(waiting, key=lambda check: check.name)
     ]
-    return people.waits_for_checks(still) if still else None
+    return sentences.waits_for_checks(still) if still else None
 
 
 def summary(states: Iterable[AdmissionCheckState], state: CheckStateName) -> str:

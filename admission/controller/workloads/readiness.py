@@ -18,7 +18,7 @@ from admission.controller.workloads import evictions, rules
 from admission.controller.workloads.rules import WorkloadChange, WorkloadContext
 from admission.objects import condition_list, views
 from admission.objects.workload import Workload
-from admission.reasons import kueue, ours, people
+from admission.reasons import added_conditions, kueue, sentences
 
 _QUIET: Final = timedelta(seconds=30)
 """After the last change of a pod, until something is said of those that are missing."""
@@ -75,7 +75,7 @@ def tell(workload: Workload, around: WorkloadContext) -> WorkloadChange | None:
             ready is not None and ready.status == "True",
         )
         if told_moment is not None and told_moment <= around.now:
-            text = kueue.pods_ready(reason, people.hint(around.members))
+            text = kueue.pods_ready(reason, sentences.hint(around.members))
             if not _is_told(ready):
                 event = _cannot_run(workload, around, around.members)
         elif not was_ready or workload.status.is_true(conditions.ADMITTED):
@@ -120,8 +120,8 @@ def _cannot_run(workload: Workload, around: WorkloadContext, members: MemberCoun
         quota,
         workload.spec.queue_name,
         members,
-        people.missing(members),
-        people.unscheduled(members),
+        sentences.missing(members),
+        sentences.unscheduled(members),
         None if around.waiting is None else around.waiting.timeout / timedelta(minutes=1),
     )
 
@@ -134,7 +134,7 @@ def tell_refusal(workload: Workload, around: WorkloadContext) -> WorkloadChange 
             return None
         kept = condition_list.merged(workload, without=conditions.START_REFUSED)
         return WorkloadChange(status={"conditions": kept})
-    text = ours.start_refused(around.refusal)
+    text = added_conditions.start_refused(around.refusal)
     condition = condition_list.make(
         conditions.START_REFUSED,
         text,
@@ -187,9 +187,11 @@ def limit(workload: Workload, around: WorkloadContext) -> WorkloadChange | None:
     text = kueue.pods_ready_timeout(workload.key().text())
     if around.members is not None:
         minutes = settings.timeout / timedelta(minutes=1)
-        text = people.not_started_in_time(minutes, around.members)
+        text = sentences.not_started_in_time(minutes, around.members)
     if around.refusal:
-        text = ours.refused_for_long(settings.timeout / timedelta(minutes=1), around.refusal)
+        text = added_conditions.refused_for_long(
+            settings.timeout / timedelta(minutes=1), around.refusal
+        )
     condition = workload.status.condition(conditions.PODS_READY)
     cause = condition.reason if condition is not None else PodsReadyReason.WAIT_FOR_START
     moments = [around.now + timedelta(seconds=_wait(settings.requeuing_strategy, count))]

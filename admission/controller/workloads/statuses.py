@@ -20,7 +20,7 @@ from admission.objects.workload import (
     domains,
     topology_document,
 )
-from admission.reasons import kueue, ours
+from admission.reasons import added_conditions, kueue
 from admission.scheduling import decisions
 from admission.scheduling.model import PodDomains
 
@@ -94,9 +94,9 @@ def _surge(
 
 
 def _surges(workload: Workload, cluster_queue: str | None, now: datetime) -> views.Condition:
-    text = ours.IN_QUOTA
+    text = added_conditions.IN_QUOTA
     if cluster_queue is not None:
-        text = ours.uses_surge_quota(cluster_queue)
+        text = added_conditions.uses_surge_quota(cluster_queue)
     return condition_list.make(
         conditions.USES_SURGE_QUOTA,
         text,

@@ -25,7 +25,7 @@ from admission.controller.workloads.rules import (
 from admission.controller.writing.api_requests import WritePurpose
 from admission.objects import condition_list, execution_times, run_times, views
 from admission.objects.workload import Workload
-from admission.reasons import kueue, ours
+from admission.reasons import added_conditions, kueue
 
 _DRAIN: Final = "HoldAndDrain"
 _AFTER_BACKOFF: Final = frozenset(
@@ -301,7 +301,7 @@ def _limit_execution(workload: Workload, around: WorkloadContext) -> WorkloadCha
     time, said_by = f"{limit.microseconds // run_times.SECOND_US}s", ""
     if limit.annotation:
         time = durations.to_wire(limit.microseconds)
-        said_by = ours.said_by(limit.annotation, limit.kind, limit.queue)
+        said_by = added_conditions.said_by(limit.annotation, limit.kind, limit.queue)
     change = target(
         workload,
         kueue.execution_time_exceeded(said_by),
@@ -320,7 +320,7 @@ def _tell_limit(workload: Workload, around: WorkloadContext) -> WorkloadChange |
     if limit is None or not limit.annotation:
         changes = condition_list.unsaid(workload, conditions.RUN_TIME_LIMITED)
     else:
-        text = ours.run_time_limited(
+        text = added_conditions.run_time_limited(
             limit.annotation, limit.kind, limit.queue, durations.to_wire(limit.microseconds)
         )
         changes = condition_list.said(workload, conditions.RUN_TIME_LIMITED, text, around.now)

@@ -11,7 +11,7 @@ from admission.base import clock, conditions, durations
 from admission.base.conditions import Text
 from admission.base.names import ClusterQueueName, ResourceName, WorkloadKey
 from admission.objects.workload import Workload
-from admission.reasons import next_steps, people, reading
+from admission.reasons import next_steps, reading, sentences
 from admission.scheduling.decisions import Wait
 from admission.scheduling.pending import Pending, PendingSnapshot
 from admission.serve.dashboard import words
@@ -194,10 +194,10 @@ def said(wait: Wait | None, view: Workload | None) -> tuple[str, bool]:
         condition = None if view is None else view.status.condition(conditions.QUOTA_RESERVED)
         if condition is None or condition.status == "True":
             return _NOT_TRIED, False
-        return _in_short(people.text(reading.of_condition(condition.reason, condition.message)))
+        return _in_short(sentences.text(reading.of_condition(condition.reason, condition.message)))
     alone = tuple(replace(shortage, holders=()) for shortage in wait.shortages)
     return _in_short(
-        people.waiting(
+        sentences.waiting(
             wait.why, wait.cluster_queue, shortages=alone, preempting=len(wait.preempting)
         )
     )
@@ -213,7 +213,7 @@ def _in_short(text: Text) -> tuple[str, bool]:
 
 def holders(wait: Wait | None) -> tuple[tuple[str, str], ...]:
     """Return the ClusterQueues that hold what a Workload needs, largest first."""
-    lacks = people.lacks(wait.shortages) if wait is not None and wait.shortages else []
+    lacks = sentences.lacks(wait.shortages) if wait is not None and wait.shortages else []
     first = next((lack for lack in lacks if lack.holders and not lack.never), None)
     return () if first is None else tuple(first.holders[:_HOLDERS])
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from admission.base import causes
 from admission.base.causes import LargestNode
 from admission.base.conditions import PreemptionReason, Text, WaitReason
-from admission.reasons import kueue, next_steps, people, reading
+from admission.reasons import kueue, next_steps, reading, sentences
 from admission.reasons.next_steps import CATALOGUE, Code
-from admission.reasons.people import Lack
+from admission.reasons.sentences import Lack
 
 GPU = "nvidia.com/gpu"
 A100 = Lack(GPU, "a100", "8", "3", "16", holders=(("team-b", "6"), ("team-a", "2")))
@@ -34,7 +34,7 @@ def never(lack: Lack, asks: str) -> Lack:
     ("text", "code", "sentence"),
     [
         (
-            people.waits_for_quota([A100], "research", place="about 10th"),
+            sentences.waits_for_quota([A100], "research", place="about 10th"),
             Code.WAITING_FOR_QUOTA,
             (
                 "Waits: needs 8 a100, 3 free of 16; about 10th in queue research; "
@@ -42,22 +42,22 @@ def never(lack: Lack, asks: str) -> Lack:
             ),
         ),
         (
-            people.waits_for_quota([A100, H100], "research"),
+            sentences.waits_for_quota([A100, H100], "research"),
             Code.WAITING_FOR_QUOTA,
             "Waits: needs 8 GPUs; a100 3 free of 16, h100 0 free of 8.",
         ),
         (
-            people.waits_for_quota([CPU], "research"),
+            sentences.waits_for_quota([CPU], "research"),
             Code.WAITING_FOR_QUOTA,
             "Waits: needs 64 cpu of spot, 10 free of 100.",
         ),
         (
-            people.waits_for_quota([A100._replace(reach="")], "research"),
+            sentences.waits_for_quota([A100._replace(reach="")], "research"),
             Code.WAITING_FOR_QUOTA,
             "Waits: needs 8 a100, 3 free; held by team-b (6), team-a (2).",
         ),
         (
-            people.waits_for_quota([A100], "research", deployment="chat"),
+            sentences.waits_for_quota([A100], "research", deployment="chat"),
             Code.HELD_BY_PREVIOUS_REVISION,
             (
                 "Waits: needs 8 a100, 3 free of 16; the previous revision of Deployment chat "
@@ -65,12 +65,12 @@ def never(lack: Lack, asks: str) -> Lack:
             ),
         ),
         (
-            people.waits_for_quota([A100._replace(withheld="8", exists_not=True)], "research"),
+            sentences.waits_for_quota([A100._replace(withheld="8", exists_not=True)], "research"),
             Code.CAPACITY_MISSING,
             "Waits: needs 8 a100, 3 free of 16; 8 more promised, but sick or missing.",
         ),
         (
-            people.waits_for_quota(
+            sentences.waits_for_quota(
                 [
                     A100._replace(
                         withheld="8",
@@ -89,7 +89,7 @@ def never(lack: Lack, asks: str) -> Lack:
             ),
         ),
         (
-            people.waits_for_quota(
+            sentences.waits_for_quota(
                 [A100._replace(withheld="8", elsewhere="3", exists_not=True, promised_to=("b",))],
                 "small",
             ),
@@ -100,7 +100,7 @@ def never(lack: Lack, asks: str) -> Lack:
             ),
         ),
         (
-            people.too_big(
+            sentences.too_big(
                 [
                     never(A100, "4")._replace(flavor="h100", reach="0"),
                     never(A100, "64Gi")._replace(resource="memory", reach="0"),
@@ -114,17 +114,17 @@ def never(lack: Lack, asks: str) -> Lack:
             ),
         ),
         (
-            people.too_big([never(A100, "64")], "research"),
+            sentences.too_big([never(A100, "64")], "research"),
             Code.EXCEEDS_MAX_QUOTA,
             "Too big: asks 64 a100, research can reach 16.",
         ),
         (
-            people.too_big([never(A100, "64"), never(H100, "64")], "research"),
+            sentences.too_big([never(A100, "64"), never(H100, "64")], "research"),
             Code.EXCEEDS_MAX_QUOTA,
             "Too big: asks 64 GPUs, research can reach 16 in one flavor (a100 16, h100 8).",
         ),
         (
-            people.waits_for_preempted(2, until="12:00:00 UTC"),
+            sentences.waits_for_preempted(2, until="12:00:00 UTC"),
             Code.WAITING_FOR_PREEMPTED,
             (
                 "Waits until 2 workloads that it preempts have stopped; the last is stopped at "
@@ -132,32 +132,32 @@ def never(lack: Lack, asks: str) -> Lack:
             ),
         ),
         (
-            people.waits_for_checks([("budget", "asks finance"), ("prov", "")]),
+            sentences.waits_for_checks([("budget", "asks finance"), ("prov", "")]),
             Code.WAITING_FOR_CHECKS,
             "Has quota, waits for admission checks budget, prov; asks finance.",
         ),
         (
-            people.pods_not_running(
+            sentences.pods_not_running(
                 *_not_running("Not all pods are ready or succeeded: 3 of 4 pods are created")
             ),
             Code.PODS_NOT_RUNNING,
             "Admitted, but 3 of 4 pods are created.",
         ),
         (
-            people.exceeds_largest_node([LargestNode(GPU, "a100", 16, 8)]),
+            sentences.exceeds_largest_node([LargestNode(GPU, "a100", 16, 8)]),
             Code.EXCEEDS_LARGEST_NODE,
             "Too big: a pod asks 16 a100, the largest node has 8.",
         ),
         (
-            people.exceeds_largest_node([LargestNode(GPU, "a100", 16, 4), LARGE]),
+            sentences.exceeds_largest_node([LargestNode(GPU, "a100", 16, 4), LARGE]),
             Code.EXCEEDS_LARGEST_NODE,
             "Too big: a pod asks 16 GPUs, the largest node has 8 (h100 8, a100 4).",
         ),
         (
-            people.pods_not_running(
+            sentences.pods_not_running(
                 *_not_running(
                     "Not all pods are ready or succeeded: 0 of 1 pods are scheduled: "
-                    f"{people.beyond_largest_node([LARGE])}; 0/4 nodes are available."
+                    f"{sentences.beyond_largest_node([LARGE])}; 0/4 nodes are available."
                 )
             ),
             Code.EXCEEDS_LARGEST_NODE,
@@ -259,8 +259,8 @@ def no_flavor(reason: WaitReason, *refusals: causes.Refusal) -> causes.NoFlavor:
 def test_a_value_and_the_condition_that_is_written_from_it_say_the_same_sentence(
     value: causes.Why, code: Code, sentence: str
 ) -> None:
-    assert people.text(value) == (code, sentence)
-    assert people.text(reading.of_condition(*kueue.text(value))) == (code, sentence)
+    assert sentences.text(value) == (code, sentence)
+    assert sentences.text(reading.of_condition(*kueue.text(value))) == (code, sentence)
 
 
 @pytest.mark.parametrize(
@@ -283,18 +283,18 @@ def test_a_condition_that_means_no_value_is_shown_as_it_is(
 ) -> None:
     value = reading.of_condition(*written)
     assert isinstance(value, causes.Stated)
-    assert people.text(value) == (code, sentence)
+    assert sentences.text(value) == (code, sentence)
 
 
 def test_who_took_the_quota_is_left_out_where_it_is_not_known() -> None:
     value = causes.Preempted(PreemptionReason.IN_CLUSTER_QUEUE)
-    assert people.text(value).message == (
+    assert sentences.text(value).message == (
         "Lost its quota to another workload; why: prioritization in the ClusterQueue."
     )
 
 
 def test_what_somebody_else_wrote_stays_as_it_is() -> None:
-    assert people.text(reading.of_condition("Other", "because")) == ("Other", "because.")
+    assert sentences.text(reading.of_condition("Other", "because")) == ("Other", "because.")
 
 
 words = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=300)
@@ -344,28 +344,28 @@ VALUES = st.one_of(
     ),
 )
 EVERY = st.one_of(
-    st.builds(people.waits_for_quota, some, dns, place=words, deployment=dns),
-    st.builds(people.too_big, some, dns),
-    st.builds(people.waits_for_preempted, counts, until=words),
-    st.builds(people.overtaken, words, dns),
-    st.builds(people.not_judged, words, dns),
-    st.builds(people.resources_not_covered, names, dns),
-    st.builds(people.no_matching_flavor, st.lists(words), dns),
-    st.builds(people.text, VALUES, dns),
-    st.builds(people.admitted, dns, names),
-    st.builds(people.waits_for_checks, st.lists(st.tuples(dns, words))),
-    st.builds(people.pods_not_running, words),
+    st.builds(sentences.waits_for_quota, some, dns, place=words, deployment=dns),
+    st.builds(sentences.too_big, some, dns),
+    st.builds(sentences.waits_for_preempted, counts, until=words),
+    st.builds(sentences.overtaken, words, dns),
+    st.builds(sentences.not_judged, words, dns),
+    st.builds(sentences.resources_not_covered, names, dns),
+    st.builds(sentences.no_matching_flavor, st.lists(words), dns),
+    st.builds(sentences.text, VALUES, dns),
+    st.builds(sentences.admitted, dns, names),
+    st.builds(sentences.waits_for_checks, st.lists(st.tuples(dns, words))),
+    st.builds(sentences.pods_not_running, words),
     st.builds(
-        people.exceeds_largest_node,
+        sentences.exceeds_largest_node,
         st.lists(st.builds(LargestNode, dns, dns, counts, counts), min_size=1),
     ),
-    st.builds(people.evicted, VALUES, until=words),
-    st.builds(people.preemption_notice, words),
-    st.builds(people.finished, words),
-    st.builds(people.charged_running, dns),
-    st.builds(people.cluster_queue, st.builds(Text, dns, words)),
-    st.builds(people.cluster_queue_in_use, counts, names),
-    st.builds(people.fitted, st.builds(Text, st.just("PodGroupFull"), words)),
+    st.builds(sentences.evicted, VALUES, until=words),
+    st.builds(sentences.preemption_notice, words),
+    st.builds(sentences.finished, words),
+    st.builds(sentences.charged_running, dns),
+    st.builds(sentences.cluster_queue, st.builds(Text, dns, words)),
+    st.builds(sentences.cluster_queue_in_use, counts, names),
+    st.builds(sentences.fitted, st.builds(Text, st.just("PodGroupFull"), words)),
 )
 
 
@@ -377,20 +377,20 @@ def test_a_sentence_has_at_most_200_characters_whatever_the_names_and_amounts(te
 @given(words)
 def test_what_the_api_server_refuses_keeps_its_whole_cause(error: str) -> None:
     text = Text(Code.START_REFUSED, error)
-    assert people.fitted(text) == text
+    assert sentences.fitted(text) == text
 
 
 @given(some, dns)
 def test_a_long_sentence_leaves_out_who_holds_before_what_is_needed(
     found: list[Lack], queue: str
 ) -> None:
-    message = people.waits_for_quota(found, queue).message
+    message = sentences.waits_for_quota(found, queue).message
     assert message.startswith("Waits: needs ")
 
 
 def test_a_list_names_three_and_counts_the_rest() -> None:
-    assert people.listed(["a", "b", "c"]) == "a, b, c"
-    assert people.listed("abcdef") == "a, b, c and 3 more"
+    assert sentences.listed(["a", "b", "c"]) == "a, b, c"
+    assert sentences.listed("abcdef") == "a, b, c and 3 more"
 
 
 @pytest.mark.parametrize("code", Code)
@@ -398,7 +398,7 @@ def test_every_code_is_in_the_catalogue_with_a_step_of_known_names(code: Code) -
     step = next_steps.next_step(code, {"queue": "cq"})
 
     assert "{" not in step.replace('{"spec":{"active":true}}', "")
-    assert len(step) <= people.MOST
+    assert len(step) <= sentences.MOST
     assert (step == "") == (code in {Code.ADMITTED, Code.FINISHED})
     assert CATALOGUE[code].title
 
@@ -417,10 +417,10 @@ def test_a_step_says_what_to_fill_in_where_a_name_is_not_known() -> None:
      (312, "about 300th"), (4321, "about 4,000th")],
 )  # fmt: skip
 def test_a_place_is_exact_up_to_ten(number: int, place: str) -> None:
-    assert people.place(number) == place
+    assert sentences.place(number) == place
 
 
 def test_an_exact_place_has_its_ending() -> None:
-    assert [people.exact_place(n) for n in (1, 12, 21, 113, 1003)] == [
+    assert [sentences.exact_place(n) for n in (1, 12, 21, 113, 1003)] == [
         "1st", "12th", "21st", "113th", "1,003rd",
     ]  # fmt: skip

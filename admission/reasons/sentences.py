@@ -2,7 +2,7 @@
 
 That is the condition ``gpu-admission.dev/Admitted`` of pods and owners, an event, a warning, a row
 of the dashboard, and the first line of ``kubectl gpu why``. Each function returns a code of the
-`catalogue` and a sentence of at most `MOST` characters.
+`next_steps` and a sentence of at most `MOST` characters.
 """
 
 import re
@@ -40,7 +40,7 @@ def sentence(head: str, *clauses: str) -> str:
 
 
 def fitted(text: Text) -> Text:
-    """Return a text whose message is a sentence of the length that the catalogue allows.
+    """Return a text whose message is a sentence of the length that `MOST` allows.
 
     What the API server refuses keeps its whole cause: that stands at the end of its message.
     """
@@ -715,7 +715,7 @@ _NEAREST: Final[Mapping[str, Code]] = MappingProxyType(
         conditions.WORKLOAD_NAME_CONFLICT: Code.POD_GROUP_INVALID,
     }
 )  # fmt: skip
-"""Reasons beside the catalogue, and what they are a case of."""
+"""Reasons beside those of `next_steps`, and what they are a case of."""
 
 
 # --------------------------------------------------------------------- admitted, evicted, ended
