@@ -56,6 +56,7 @@ from admission.kube import resources
 from tests.builders.pods import make_pod
 from tests.controlplane import build, waiting
 from tests.controlplane.rest import MERGE, Json, Rest, RestError
+from tests.integration import kubelet
 from tests.integration.installed import KUEUE, Installed
 
 NODES: Final = {
@@ -286,11 +287,9 @@ class Case:
                     self._say_phase(pod, phase)
 
     def _say_phase(self, pod: Json, phase: str) -> None:
-        """Say what a kubelet says, after what the one of the cluster says at the start."""
         metadata = pod["metadata"]
         path = self.path_of("Pod", metadata["namespace"], metadata["name"])
-        waiting.until(lambda: _is_settled(self.api.get(path)), what=f"{path} runs or cannot")
-        self.api.patch(f"{path}/status", {"status": {"phase": phase}})
+        kubelet.say_phase(self.api, path, phase)
 
     def _fail(self, times: dict[str, int]) -> None:
         """Have pods fail on their node, and each pod that comes in their place."""
@@ -647,13 +646,3 @@ def _repeated(value: Any, number: str = "") -> Any:
         numbers = [number] if times is None else map(str, range(times))
         found += (_repeated(item, one) for one in numbers)
     return found
-
-
-def _is_settled(pod: Json) -> bool:
-    """Return whether the kubelet of the cluster has nothing to say of a pod any more."""
-    status = pod.get("status", {})
-    cannot = any(
-        one["type"] == "PodScheduled" and one["status"] == "False"
-        for one in status.get("conditions", ())
-    )
-    return bool(pod["spec"].get("schedulingGates")) or cannot or status.get("phase") != "Pending"

@@ -19,7 +19,7 @@ from tests.builders.pods import make_pod
 from tests.controlplane import waiting
 from tests.controlplane.rest import Rest, RestError
 from tests.gpu import seeds
-from tests.integration import owner_crds, snapshot, teams
+from tests.integration import kubelet, owner_crds, snapshot, teams
 from tests.integration.applied import Json
 from tests.integration.installed import KUEUE, Installed
 
@@ -112,7 +112,7 @@ class Team(teams.Team):
 
     def end(self, *pods: str, phase: str = "Succeeded") -> None:
         for name in pods:
-            self.api.patch(f"{self.pods}/{name}/status", {"status": {"phase": phase}})
+            kubelet.say_phase(self.api, f"{self.pods}/{name}", phase)
 
     def pause(self) -> None:
         """Wait until everything was decided that could be decided so far."""

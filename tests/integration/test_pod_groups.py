@@ -15,7 +15,7 @@ from admission.kube.client import Client
 from tests.builders.pods import make_pod
 from tests.controlplane import waiting
 from tests.controlplane.rest import Rest, RestError
-from tests.integration import teams
+from tests.integration import kubelet, teams
 from tests.integration.applied import Json
 from tests.integration.installed import Installed
 
@@ -67,7 +67,7 @@ class Team(teams.Team):
     def end(self, *pods: str, phase: str = "Succeeded") -> None:
         """Have pods end, as their kubelet would."""
         for name in pods:
-            self.api.patch(f"{self.pods}/{name}/status", {"status": {"phase": phase}})
+            kubelet.say_phase(self.api, f"{self.pods}/{name}", phase)
 
     def delete(self, *pods: str, grace: int | None = 0) -> None:
         for name in pods:
