@@ -208,7 +208,7 @@ def by_rank(team: Pool) -> list[str]:
 def is_grouped(nodes: list[str]) -> bool:
     """Return whether equal nodes stand beside each other."""
     changes = sum(before != after for before, after in pairwise(nodes))
-    return changes == len(set(nodes)) - 1
+    return changes == max(0, len(set(nodes)) - 1)
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
