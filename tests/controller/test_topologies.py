@@ -466,3 +466,18 @@ def test_a_replacement_that_is_not_written_is_decided_again() -> None:
     replacements = [one for one in world.sent if one.operation is WritePurpose.REPLACE_HOSTS]
     assert len(replacements) == 2
     assert assigned(world) == {"r1-1": 1, "r1-2": 2}
+
+
+def test_a_workload_whose_level_is_gone_is_evicted_when_it_loses_a_host() -> None:
+    world, _ = running_job(r1=3)
+    assert assigned(world) == {"r1-0": 2, "r1-1": 1}
+    levels = {"spec": {"levels": [{"nodeLabel": HOST}]}}
+    world.store.patch(resources.TOPOLOGIES, "racks", patches.merge(levels))
+    world.settle()
+    assert workload(world).status.is_true("Admitted")
+
+    lose_node(world, "r1-0")
+
+    condition = workload(world).status.condition("Evicted")
+    assert condition is not None
+    assert (condition.status, condition.reason) == ("True", "NodeFailures")

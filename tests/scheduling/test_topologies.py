@@ -525,3 +525,38 @@ def test_a_topology_that_comes_late_brings_back_what_was_assigned():
 
     assert domains(made.cycle()) == {"n1": 2}
     assert promised(made, "first") == {"n2": 2}
+
+
+# -------------------------------------------------------------------- topologies that change
+
+JOB = WorkloadKey("default", "job")
+SLICES_IN_RACKS = (Layer(BLOCK, 4), Layer(RACK, 2))
+
+
+@pytest.mark.parametrize("hosts", [1, 2])
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ONE_RACK,
+        TopologyRequest(preferred=RACK),
+        TopologyRequest(preferred=BLOCK, layers=(Layer(RACK, 2),)),
+        TopologyRequest(layers=SLICES_IN_RACKS),
+    ],
+    ids=["required", "preferred", "slices", "slices of slices"],
+)
+def test_a_lost_host_has_no_replacement_where_the_level_of_the_request_is_gone(
+    request_: TopologyRequest, hosts: int
+):
+    room = {1: {"n1": 4}, 2: {"n1": 3, "n2": 1}}[hosts]
+    made = cluster(*nodes(r1=room))
+    made.add(asking("job", 4, request_))
+    assert len(domains(made.cycle())) == hosts
+    made.state.places.set_node(node("n3", "r1", 4))
+    made.state.set_topology("default", (HOSTNAME,), NOW_US)
+    made.cycle()
+
+    made.state.places.drop_node("n1")
+
+    assert made.state.take_shaken() == (JOB,)
+    assert [away.host for away in made.state.away_hosts(JOB)] == ["n1"]
+    assert made.state.replace_hosts(JOB, ["n1"], NOW_US) is False
