@@ -560,3 +560,19 @@ def test_a_lost_host_has_no_replacement_where_the_level_of_the_request_is_gone(
     assert made.state.take_shaken() == (JOB,)
     assert [away.host for away in made.state.away_hosts(JOB)] == ["n1"]
     assert made.state.replace_hosts(JOB, ["n1"], NOW_US) is False
+
+
+def test_of_two_flavors_the_topology_that_is_left_says_where_pods_are():
+    cpu = ResourceName("cpu")
+    assigned = model.PodSetAssignment(
+        name=PodSetName("main"), count=1, flavors={GPU: FlavorName("b"), cpu: FlavorName("a")},
+        usage={GPU: 1, cpu: 1}, domains=PodDomains((HOSTNAME,), ((("n1",), 1),)),
+    )  # fmt: skip
+    made = cluster(node("n1", "r1", 1, pool="b"), flavors={"a": "gone", "b": "default"})
+    made.state.places.set_node(node("n2", "r1", 1))
+    reservation = model.Reservation(cluster_queue=ClusterQueueName("q"), pod_sets=(assigned,))
+
+    made.add(replace(asking("job", 1, ONE_RACK), reservation=reservation))
+
+    assert promised(made, "job") == {"n1": 1}
+    assert made.state.away_hosts(JOB) == ()

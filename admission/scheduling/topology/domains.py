@@ -416,8 +416,8 @@ class Topologies:
         )
 
     def _flavor(self, want: Want) -> FlavorName:
-        """The flavor by whose topology pods are placed."""
-        return next(name for name in want.flavors if name in self._topology_of)
+        """The flavor by whose topology pods are placed; its topology is there."""
+        return next(name for name in want.flavors if self.levels(name))
 
 
 class _LazyLeaves:
