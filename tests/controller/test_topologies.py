@@ -19,18 +19,10 @@ HOST, RACK = "kubernetes.io/hostname", "example.com/rack"
 REQUIRED = {names.REQUIRED_TOPOLOGY: RACK}
 
 
-def racks(quota: int = 16, **nodes_of: int) -> World:
+def racks(quota: int = 16, levels: tuple[str, ...] = (RACK, HOST), **nodes_of: int) -> World:
     """A world whose flavor has a topology: racks of so many nodes with 2 GPUs each."""
     world = ready_world(quota=quota)
-    levels = [{"nodeLabel": RACK}, {"nodeLabel": HOST}]
-    world.add(
-        {
-            "apiVersion": "kueue.x-k8s.io/v1beta2",
-            "kind": "Topology",
-            "metadata": make_metadata("racks"),
-            "spec": {"levels": levels},
-        }
-    )
+    add_topology(world, *levels)
     flavor = world.store.get(resources.RESOURCE_FLAVORS, "a100")
     labels = {**flavor["spec"].get("nodeLabels", {}), "pool": "a"}
     spec = {"nodeLabels": labels, "topologyName": "racks"}
@@ -40,6 +32,17 @@ def racks(quota: int = 16, **nodes_of: int) -> World:
             add_node(world, f"{rack}-{index}", rack, labels)
     world.settle()
     return world
+
+
+def add_topology(world: World, *levels: str) -> None:
+    world.add(
+        {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "Topology",
+            "metadata": make_metadata("racks"),
+            "spec": {"levels": [{"nodeLabel": level} for level in levels]},
+        }
+    )
 
 
 def add_node(world: World, name: str, rack: str, labels: dict[str, str]) -> None:
@@ -481,3 +484,28 @@ def test_a_workload_whose_level_is_gone_is_evicted_when_it_loses_a_host() -> Non
     condition = workload(world).status.condition("Evicted")
     assert condition is not None
     assert (condition.status, condition.reason) == ("True", "NodeFailures")
+
+
+def test_an_assignment_to_racks_is_not_read_as_hosts() -> None:
+    world = racks(levels=(RACK,), r0=1, r1=1)
+    world.add(near("train", 2))
+    world.settle()
+    jobs = JobController(world)
+    jobs.work()
+    before = assignment(world)
+    assert before["levels"] == [RACK]
+    for pod in jobs.pods():
+        bound = {"spec": {"nodeName": "r0-0"}}
+        world.store.patch(resources.PODS, pod["metadata"]["name"], patches.merge(bound), "ml")
+        world.set_phase(pod["metadata"]["name"], "Running")
+    world.settle()
+
+    finalizers = {"metadata": {"finalizers": None}}
+    world.store.patch(resources.TOPOLOGIES, "racks", patches.merge(finalizers))
+    world.store.delete(resources.TOPOLOGIES, "racks")
+    add_topology(world, RACK, HOST)
+    world.settle()
+    world.pass_time(5)
+
+    assert assignment(world) == before
+    assert not workload(world).status.is_true("Evicted")

@@ -576,3 +576,44 @@ def test_of_two_flavors_the_topology_that_is_left_says_where_pods_are():
 
     assert promised(made, "job") == {"n1": 1}
     assert made.state.away_hosts(JOB) == ()
+
+
+def held_in_racks(name: str, racks: Mapping[str, int], made: World) -> model.Workload:
+    """A workload that was admitted while racks were the narrowest level."""
+    of_hosts = reserved(name, sum(racks.values()), {}, made)
+    assert of_hosts.reservation is not None
+    (assigned,) = of_hosts.reservation.pod_sets
+    held = PodDomains((RACK,), tuple(((rack,), pods) for rack, pods in racks.items()))
+    reservation = replace(of_hosts.reservation, pod_sets=(replace(assigned, domains=held),))
+    return replace(of_hosts, reservation=reservation)
+
+
+@pytest.mark.parametrize("host", ["n1", "r1"], ids=["other name", "name of a host"])
+def test_an_assignment_to_racks_is_not_read_as_hosts(host: str):
+    made = cluster(*nodes(r1={"n0": 2}, r2={host: 2}), levels=(RACK,))
+    made.add(held_in_racks("job", {"r1": 2}, made))
+    made.cycle()
+    made.state.drop_topology("default")
+    made.cycle()
+
+    made.state.set_topology("default", (RACK, HOSTNAME), NOW_US)
+    made.cycle()
+
+    assert promised(made, "job") == {"n0": 2}
+    assert made.state.away_hosts(JOB) == ()
+    assert made.state.replace_hosts(JOB, ["r1"], NOW_US) is True
+    assert made.state.domains(JOB)["main"] == PodDomains((RACK,), ((("r1",), 2),))
+
+
+def test_an_assignment_to_hosts_is_not_read_as_racks():
+    made = cluster(*nodes(r1={"n1": 1, "n2": 1}, n1={"n3": 2}), levels=(RACK, HOSTNAME))
+    made.add(reserved("job", 2, {"n1": 1, "n2": 1}, made))
+    made.cycle()
+
+    made.state.set_topology("default", (RACK,), NOW_US)
+    made.cycle()
+    assert promised(made, "job") == {"n1": 1, "n2": 1}
+    made.state.places.drop_node("n2")
+
+    assert [away.host for away in made.state.away_hosts(JOB)] == ["n2"]
+    assert made.state.replace_hosts(JOB, ["n2"], NOW_US) is False
