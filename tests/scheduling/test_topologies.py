@@ -617,3 +617,28 @@ def test_an_assignment_to_hosts_is_not_read_as_racks():
 
     assert [away.host for away in made.state.away_hosts(JOB)] == ["n2"]
     assert made.state.replace_hosts(JOB, ["n2"], NOW_US) is False
+
+
+def test_room_on_a_host_stays_promised_once_the_flavor_selects_other_nodes():
+    made = cluster(
+        node("n1", "r1", 2),
+        node("n2", "r1", 2, pool="b"),
+        flavors={"a": "default", "c": "default"},
+    )
+    made.add(reserved("job", 1, {"n1": 1}, made))
+    made.cycle()
+    moved = {"a": "b", "c": "a"}
+    for name, pool in moved.items():
+        flavor = model.ResourceFlavor(
+            name=FlavorName(name), node_labels={"pool": pool}, topology="default"
+        )
+        made.state.set_resource_flavor(flavor, NOW_US)
+    made.cycle()
+
+    assert promised(made, "job") == {"n1": 1}
+    assert made.state.away_hosts(JOB) == ()
+
+    made.add(asking("other", 2, TopologyRequest(required=HOSTNAME), created=1))
+    assert domains(made.cycle(), "other") == {"n2": 2}
+    made.add(asking("third", 2, TopologyRequest(required=HOSTNAME), created=2))
+    assert not admitted(made.cycle())
