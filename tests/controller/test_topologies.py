@@ -395,6 +395,45 @@ def test_a_node_whose_taint_pods_do_not_tolerate_is_replaced_once_they_are_gone(
     assert assigned(world) == {"r1-0": 2, "r1-2": 1}
 
 
+def tolerating(pods: int, seconds: int | None, **nodes_of: int) -> tuple[World, JobController]:
+    """A Job that runs in one rack and tolerates `taint`, for so many seconds or for ever."""
+    world = racks(**nodes_of)
+    job = near("train", pods)
+    toleration: Document = {"key": "broken", "operator": "Exists", "effect": "NoExecute"}
+    if seconds is not None:
+        toleration["tolerationSeconds"] = seconds
+    job["spec"]["template"]["spec"]["tolerations"] = [toleration]
+    world.add(job)
+    world.settle()
+    jobs = JobController(world)
+    jobs.work()
+    bind(world, jobs)
+    return world, jobs
+
+
+def test_a_taint_that_is_tolerated_for_a_time_is_replaced_once_its_pods_are_gone() -> None:
+    world, jobs = tolerating(3, 30, r1=3)
+
+    taint(world, "r1-0")
+    assert assigned(world) == {"r1-0": 2, "r1-1": 1}
+    delete_pods_on(world, jobs, "r1-0")
+    jobs.work()
+
+    assert assigned(world) == {"r1-1": 1, "r1-2": 2}
+    assert sorted(nodes_of(jobs)) == ["r1-1", "r1-2", "r1-2"]
+
+
+def test_a_taint_that_is_tolerated_for_ever_takes_no_host() -> None:
+    world, jobs = tolerating(3, None, r1=3)
+
+    taint(world, "r1-0")
+    delete_pods_on(world, jobs, "r1-0")
+    jobs.work()
+
+    assert assigned(world) == {"r1-0": 2, "r1-1": 1}
+    assert sorted(nodes_of(jobs)) == ["r1-0", "r1-0", "r1-1"]
+
+
 def test_a_workload_without_a_replacement_in_its_rack_is_evicted_as_in_kueue() -> None:
     world, _ = running_job(r0=2, r1=1)
     assert assigned(world) == {"r0-0": 2, "r0-1": 1}

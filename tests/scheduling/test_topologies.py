@@ -642,3 +642,17 @@ def test_room_on_a_host_stays_promised_once_the_flavor_selects_other_nodes():
     assert domains(made.cycle(), "other") == {"n2": 2}
     made.add(asking("third", 2, TopologyRequest(required=HOSTNAME), created=2))
     assert not admitted(made.cycle())
+
+
+@pytest.mark.parametrize(("is_for_a_time", "expected"), [(True, "n2"), (False, "n1")])
+def test_a_host_whose_taint_is_tolerated_for_a_time_is_assigned_to_nobody(
+    is_for_a_time: bool, expected: str
+):
+    tainted = replace(node("n1", "r1", 1), taints=(model.Taint(key="t", effect="NoExecute"),))
+    made = cluster(tainted, node("n2", "r1", 2))
+    toleration = model.Toleration(key="t", operator="Exists", is_for_a_time=is_for_a_time)
+    job = asking("job", 1, ONE_RACK)
+    (main,) = job.pod_sets
+    made.add(replace(job, pod_sets=(replace(main, tolerations=(toleration,)),)))
+
+    assert domains(made.cycle()) == {expected: 1}
