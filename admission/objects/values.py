@@ -24,6 +24,7 @@ def tolerations(tolerations_: Iterable[views.Toleration]) -> tuple[model.Tolerat
             operator=toleration.operator,
             value=toleration.value,
             effect=toleration.effect,
+            is_for_a_time=toleration.toleration_seconds is not None,
         )
         for toleration in tolerations_
     )

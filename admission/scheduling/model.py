@@ -90,12 +90,18 @@ class Taint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toleration:
-    """A toleration of a pod; an empty operator means Equal."""
+    """A toleration of a pod; an empty operator means Equal.
+
+    Attributes:
+        is_for_a_time: whether pods are removed from a node some time after it got the taint
+            (``tolerationSeconds``).
+    """
 
     key: str = ""
     operator: str = ""
     value: str = ""
     effect: str = ""
+    is_for_a_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -580,8 +580,7 @@ class SchedulerState:
         if workload is None or before is None:
             return False
         for name, (want, domains) in self._domains(key).items():
-            here = {values[-1] for values, _ in domains.counts} & set(lost)
-            made = self.places.topologies.replaced(want, domains, here) if here else domains
+            made = self.places.topologies.replaced(want, domains, lost)
             held = self._held_by(self._workloads[key])
             assert held is not None
             if not isinstance(made, PodDomains):

@@ -19,18 +19,10 @@ HOST, RACK = "kubernetes.io/hostname", "example.com/rack"
 REQUIRED = {names.REQUIRED_TOPOLOGY: RACK}
 
 
-def racks(quota: int = 16, **nodes_of: int) -> World:
+def racks(quota: int = 16, levels: tuple[str, ...] = (RACK, HOST), **nodes_of: int) -> World:
     """A world whose flavor has a topology: racks of so many nodes with 2 GPUs each."""
     world = ready_world(quota=quota)
-    levels = [{"nodeLabel": RACK}, {"nodeLabel": HOST}]
-    world.add(
-        {
-            "apiVersion": "kueue.x-k8s.io/v1beta2",
-            "kind": "Topology",
-            "metadata": make_metadata("racks"),
-            "spec": {"levels": levels},
-        }
-    )
+    add_topology(world, *levels)
     flavor = world.store.get(resources.RESOURCE_FLAVORS, "a100")
     labels = {**flavor["spec"].get("nodeLabels", {}), "pool": "a"}
     spec = {"nodeLabels": labels, "topologyName": "racks"}
@@ -40,6 +32,17 @@ def racks(quota: int = 16, **nodes_of: int) -> World:
             add_node(world, f"{rack}-{index}", rack, labels)
     world.settle()
     return world
+
+
+def add_topology(world: World, *levels: str) -> None:
+    world.add(
+        {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "Topology",
+            "metadata": make_metadata("racks"),
+            "spec": {"levels": [{"nodeLabel": level} for level in levels]},
+        }
+    )
 
 
 def add_node(world: World, name: str, rack: str, labels: dict[str, str]) -> None:
@@ -392,6 +395,45 @@ def test_a_node_whose_taint_pods_do_not_tolerate_is_replaced_once_they_are_gone(
     assert assigned(world) == {"r1-0": 2, "r1-2": 1}
 
 
+def tolerating(pods: int, seconds: int | None, **nodes_of: int) -> tuple[World, JobController]:
+    """A Job that runs in one rack and tolerates `taint`, for so many seconds or for ever."""
+    world = racks(**nodes_of)
+    job = near("train", pods)
+    toleration: Document = {"key": "broken", "operator": "Exists", "effect": "NoExecute"}
+    if seconds is not None:
+        toleration["tolerationSeconds"] = seconds
+    job["spec"]["template"]["spec"]["tolerations"] = [toleration]
+    world.add(job)
+    world.settle()
+    jobs = JobController(world)
+    jobs.work()
+    bind(world, jobs)
+    return world, jobs
+
+
+def test_a_taint_that_is_tolerated_for_a_time_is_replaced_once_its_pods_are_gone() -> None:
+    world, jobs = tolerating(3, 30, r1=3)
+
+    taint(world, "r1-0")
+    assert assigned(world) == {"r1-0": 2, "r1-1": 1}
+    delete_pods_on(world, jobs, "r1-0")
+    jobs.work()
+
+    assert assigned(world) == {"r1-1": 1, "r1-2": 2}
+    assert sorted(nodes_of(jobs)) == ["r1-1", "r1-2", "r1-2"]
+
+
+def test_a_taint_that_is_tolerated_for_ever_takes_no_host() -> None:
+    world, jobs = tolerating(3, None, r1=3)
+
+    taint(world, "r1-0")
+    delete_pods_on(world, jobs, "r1-0")
+    jobs.work()
+
+    assert assigned(world) == {"r1-0": 2, "r1-1": 1}
+    assert sorted(nodes_of(jobs)) == ["r1-0", "r1-0", "r1-1"]
+
+
 def test_a_workload_without_a_replacement_in_its_rack_is_evicted_as_in_kueue() -> None:
     world, _ = running_job(r0=2, r1=1)
     assert assigned(world) == {"r0-0": 2, "r0-1": 1}
@@ -466,3 +508,43 @@ def test_a_replacement_that_is_not_written_is_decided_again() -> None:
     replacements = [one for one in world.sent if one.operation is WritePurpose.REPLACE_HOSTS]
     assert len(replacements) == 2
     assert assigned(world) == {"r1-1": 1, "r1-2": 2}
+
+
+def test_a_workload_whose_level_is_gone_is_evicted_when_it_loses_a_host() -> None:
+    world, _ = running_job(r1=3)
+    assert assigned(world) == {"r1-0": 2, "r1-1": 1}
+    levels = {"spec": {"levels": [{"nodeLabel": HOST}]}}
+    world.store.patch(resources.TOPOLOGIES, "racks", patches.merge(levels))
+    world.settle()
+    assert workload(world).status.is_true("Admitted")
+
+    lose_node(world, "r1-0")
+
+    condition = workload(world).status.condition("Evicted")
+    assert condition is not None
+    assert (condition.status, condition.reason) == ("True", "NodeFailures")
+
+
+def test_an_assignment_to_racks_is_not_read_as_hosts() -> None:
+    world = racks(levels=(RACK,), r0=1, r1=1)
+    world.add(near("train", 2))
+    world.settle()
+    jobs = JobController(world)
+    jobs.work()
+    before = assignment(world)
+    assert before["levels"] == [RACK]
+    for pod in jobs.pods():
+        bound = {"spec": {"nodeName": "r0-0"}}
+        world.store.patch(resources.PODS, pod["metadata"]["name"], patches.merge(bound), "ml")
+        world.set_phase(pod["metadata"]["name"], "Running")
+    world.settle()
+
+    finalizers = {"metadata": {"finalizers": None}}
+    world.store.patch(resources.TOPOLOGIES, "racks", patches.merge(finalizers))
+    world.store.delete(resources.TOPOLOGIES, "racks")
+    add_topology(world, RACK, HOST)
+    world.settle()
+    world.pass_time(5)
+
+    assert assignment(world) == before
+    assert not workload(world).status.is_true("Evicted")

@@ -525,3 +525,267 @@ def test_a_topology_that_comes_late_brings_back_what_was_assigned():
 
     assert domains(made.cycle()) == {"n1": 2}
     assert promised(made, "first") == {"n2": 2}
+
+
+# -------------------------------------------------------------------- topologies that change
+
+JOB = WorkloadKey("default", "job")
+SLICES_IN_RACKS = (Layer(BLOCK, 4), Layer(RACK, 2))
+
+
+@pytest.mark.parametrize("hosts", [1, 2])
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ONE_RACK,
+        TopologyRequest(preferred=RACK),
+        TopologyRequest(preferred=BLOCK, layers=(Layer(RACK, 2),)),
+        TopologyRequest(layers=SLICES_IN_RACKS),
+    ],
+    ids=["required", "preferred", "slices", "slices of slices"],
+)
+def test_a_lost_host_has_no_replacement_where_the_level_of_the_request_is_gone(
+    request_: TopologyRequest, hosts: int
+):
+    room = {1: {"n1": 4}, 2: {"n1": 3, "n2": 1}}[hosts]
+    made = cluster(*nodes(r1=room))
+    made.add(asking("job", 4, request_))
+    assert len(domains(made.cycle())) == hosts
+    made.state.places.set_node(node("n3", "r1", 4))
+    made.state.set_topology("default", (HOSTNAME,), NOW_US)
+    made.cycle()
+
+    made.state.places.drop_node("n1")
+
+    assert made.state.take_shaken() == (JOB,)
+    assert [away.host for away in made.state.away_hosts(JOB)] == ["n1"]
+    assert made.state.replace_hosts(JOB, ["n1"], NOW_US) is False
+
+
+def test_of_two_flavors_the_topology_that_is_left_says_where_pods_are():
+    cpu = ResourceName("cpu")
+    assigned = model.PodSetAssignment(
+        name=PodSetName("main"), count=1, flavors={GPU: FlavorName("b"), cpu: FlavorName("a")},
+        usage={GPU: 1, cpu: 1}, domains=PodDomains((HOSTNAME,), ((("n1",), 1),)),
+    )  # fmt: skip
+    made = cluster(node("n1", "r1", 1, pool="b"), flavors={"a": "gone", "b": "default"})
+    made.state.places.set_node(node("n2", "r1", 1))
+    reservation = model.Reservation(cluster_queue=ClusterQueueName("q"), pod_sets=(assigned,))
+
+    made.add(replace(asking("job", 1, ONE_RACK), reservation=reservation))
+
+    assert promised(made, "job") == {"n1": 1}
+    assert made.state.away_hosts(JOB) == ()
+
+
+def held_in_racks(name: str, racks: Mapping[str, int], made: World) -> model.Workload:
+    """A workload that was admitted while racks were the narrowest level."""
+    of_hosts = reserved(name, sum(racks.values()), {}, made)
+    assert of_hosts.reservation is not None
+    (assigned,) = of_hosts.reservation.pod_sets
+    held = PodDomains((RACK,), tuple(((rack,), pods) for rack, pods in racks.items()))
+    reservation = replace(of_hosts.reservation, pod_sets=(replace(assigned, domains=held),))
+    return replace(of_hosts, reservation=reservation)
+
+
+@pytest.mark.parametrize("host", ["n1", "r1"], ids=["other name", "name of a host"])
+def test_an_assignment_to_racks_is_not_read_as_hosts(host: str):
+    made = cluster(*nodes(r1={"n0": 2}, r2={host: 2}), levels=(RACK,))
+    made.add(held_in_racks("job", {"r1": 2}, made))
+    made.cycle()
+    made.state.drop_topology("default")
+    made.cycle()
+
+    made.state.set_topology("default", (RACK, HOSTNAME), NOW_US)
+    made.cycle()
+
+    assert promised(made, "job") == {"n0": 2}
+    assert made.state.away_hosts(JOB) == ()
+    assert made.state.replace_hosts(JOB, ["r1"], NOW_US) is True
+    assert made.state.domains(JOB)["main"] == PodDomains((RACK,), ((("r1",), 2),))
+
+
+def test_an_assignment_to_hosts_is_not_read_as_racks():
+    made = cluster(*nodes(r1={"n1": 1, "n2": 1}, n1={"n3": 2}), levels=(RACK, HOSTNAME))
+    made.add(reserved("job", 2, {"n1": 1, "n2": 1}, made))
+    made.cycle()
+
+    made.state.set_topology("default", (RACK,), NOW_US)
+    made.cycle()
+    assert promised(made, "job") == {"n1": 1, "n2": 1}
+    made.state.places.drop_node("n2")
+
+    assert [away.host for away in made.state.away_hosts(JOB)] == ["n2"]
+    assert made.state.replace_hosts(JOB, ["n2"], NOW_US) is False
+
+
+def test_room_on_a_host_stays_promised_once_the_flavor_selects_other_nodes():
+    made = cluster(
+        node("n1", "r1", 2),
+        node("n2", "r1", 2, pool="b"),
+        flavors={"a": "default", "c": "default"},
+    )
+    made.add(reserved("job", 1, {"n1": 1}, made))
+    made.cycle()
+    moved = {"a": "b", "c": "a"}
+    for name, pool in moved.items():
+        flavor = model.ResourceFlavor(
+            name=FlavorName(name), node_labels={"pool": pool}, topology="default"
+        )
+        made.state.set_resource_flavor(flavor, NOW_US)
+    made.cycle()
+
+    assert promised(made, "job") == {"n1": 1}
+    assert made.state.away_hosts(JOB) == ()
+
+    made.add(asking("other", 2, TopologyRequest(required=HOSTNAME), created=1))
+    assert domains(made.cycle(), "other") == {"n2": 2}
+    made.add(asking("third", 2, TopologyRequest(required=HOSTNAME), created=2))
+    assert not admitted(made.cycle())
+
+
+@pytest.mark.parametrize(("is_for_a_time", "expected"), [(True, "n2"), (False, "n1")])
+def test_a_host_whose_taint_is_tolerated_for_a_time_is_assigned_to_nobody(
+    is_for_a_time: bool, expected: str
+):
+    tainted = replace(node("n1", "r1", 1), taints=(model.Taint(key="t", effect="NoExecute"),))
+    made = cluster(tainted, node("n2", "r1", 2))
+    toleration = model.Toleration(key="t", operator="Exists", is_for_a_time=is_for_a_time)
+    job = asking("job", 1, ONE_RACK)
+    (main,) = job.pod_sets
+    made.add(replace(job, pod_sets=(replace(main, tolerations=(toleration,)),)))
+
+    assert domains(made.cycle()) == {expected: 1}
+
+
+ON_HOST = TopologyRequest(required=HOSTNAME)
+BY_RACK = (RACK, HOSTNAME)
+
+
+@pytest.mark.parametrize(
+    ("before", "first", "after", "others_", "expected"),
+    [
+        pytest.param(BY_RACK, (1, ONE_RACK), (BLOCK, HOSTNAME), (2, 2), ["second"], id="renamed"),
+        pytest.param(BY_RACK, (1, ON_HOST), (HOSTNAME,), (2, 2), ["second"], id="removed"),
+        pytest.param(BY_RACK, (1, ON_HOST), LEVELS, (2, 1), ["second", "third"], id="added above"),
+        pytest.param(
+            (HOSTNAME,), (3, TopologyRequest(preferred=HOSTNAME)), BY_RACK, (1, 1), ["second"],
+            id="added in between of pods that are together",
+        ),
+    ],
+)  # fmt: skip
+def test_levels_change_under_admitted_workloads(
+    before: tuple[str, ...],
+    first: tuple[int, TopologyRequest],
+    after: tuple[str, ...],
+    others_: tuple[int, int],
+    expected: list[str],
+):
+    made = cluster(*nodes(r1={"n1": 2}, r2={"n2": 2}), levels=before)
+    made.add(asking("first", *first))
+    made.cycle()
+    held = promised(made, "first")
+    assert sum(held.values()) == first[0]
+
+    made.state.set_topology("default", after, NOW_US)
+    made.clock += 60
+    second, third = others_
+    made.add(asking("second", second, ON_HOST, created=1))
+    made.add(asking("third", third, ON_HOST, created=2))
+
+    assert [*admitted(made.cycle()), *admitted(made.cycle())] == expected
+    assert promised(made, "first") == held
+    assert made.state.take_shaken() == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_first_in"),
+    [((HOSTNAME,), BY_RACK, False), (BY_RACK, (HOSTNAME,), True)],
+    ids=["comes", "goes"],
+)
+def test_who_asks_for_a_level_waits_until_it_is_there(
+    before: tuple[str, ...], after: tuple[str, ...], is_first_in: bool
+):
+    made = cluster(*nodes(r1={"n1": 2}), levels=before)
+    made.add(asking("first", 1, ONE_RACK))
+    assert bool(admitted(made.cycle())) is is_first_in
+
+    made.state.set_topology("default", after, NOW_US)
+    made.clock += 60
+    made.add(asking("second", 1, ONE_RACK, created=1))
+    result = made.cycle()
+
+    assert made.state.holds(WorkloadKey("default", "first"))
+    assert ("second" in waits(result)) is is_first_in
+
+
+def test_a_node_without_the_label_of_a_level_takes_nobody_until_it_has_one():
+    zone = "zone"
+
+    def in_zone(name: str, rack: str) -> Node:
+        here = node(name, rack, 2)
+        return replace(here, labels={**here.labels, zone: "z1"})
+
+    made = cluster(in_zone("n1", "r1"), node("n2", "r2", 2), levels=BY_RACK)
+    made.state.set_topology("default", (zone, *BY_RACK), NOW_US)
+    made.add(asking("first", 2, ON_HOST), asking("second", 1, ON_HOST, created=1))
+    assert [*admitted(made.cycle()), *admitted(made.cycle())] == ["first"]
+
+    made.state.places.set_node(in_zone("n2", "r2"))
+    made.clock += 60
+
+    assert domains(made.cycle(), "second") == {"n2": 1}
+
+
+def test_a_flavor_that_comes_back_counts_what_it_held():
+    flavor = model.ResourceFlavor(
+        name=FlavorName("a"), node_labels={"pool": "a"}, topology="default"
+    )
+    made = cluster(*nodes(r1={"n1": 2}))
+    made.add(asking("first", 2, ONE_RACK))
+    made.cycle()
+    made.state.drop_resource_flavor(flavor.name)
+    made.add(asking("second", 1, ONE_RACK, created=1))
+    assert not admitted(made.cycle())
+
+    made.state.set_resource_flavor(flavor, NOW_US)
+    made.clock += 60
+
+    assert not admitted(made.cycle())
+    assert promised(made, "first") == {"n1": 2}
+    made.finish("first")
+    made.clock += 60
+    assert admitted(made.cycle()) == ["second"]
+
+
+def test_who_ends_while_the_topology_is_gone_leaves_nothing_behind():
+    made = cluster(*nodes(r1={"n1": 2}))
+    made.add(asking("first", 2, ONE_RACK))
+    made.cycle()
+    made.state.drop_topology("default")
+    made.cycle()
+    made.finish("first")
+
+    made.state.set_topology("default", LEVELS, NOW_US)
+    made.clock += 60
+    made.add(asking("second", 2, ONE_RACK))
+
+    assert domains(made.cycle(), "second") == {"n1": 2}
+
+
+def test_a_flavor_that_takes_the_nodes_of_another_counts_what_is_promised_there():
+    made = cluster(
+        node("n1", "r1", 2),
+        node("n2", "r1", 2, pool="b"),
+        flavors={"a": "default", "b": "default"},
+    )
+    made.add(asking("first", 1, ON_HOST))
+    made.cycle()
+    assert promised(made, "first") == {"n1": 1}
+
+    wide = model.ResourceFlavor(name=FlavorName("b"), node_labels={BLOCK: "b"}, topology="default")
+    made.state.set_resource_flavor(wide, NOW_US)
+    for created, (name, count) in enumerate([("second", 2), ("third", 1), ("fourth", 1)]):
+        made.add(asking(name, count, ON_HOST, created=created + 1))
+
+    assert [name for _ in range(3) for name in admitted(made.cycle())] == ["second", "third"]

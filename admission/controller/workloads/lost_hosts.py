@@ -1,7 +1,7 @@
 """Workloads of which an assigned host is lost: it is replaced, or they are evicted.
 
 A host is lost once its node is gone; or once its node is not ready, or has a taint that the pods
-do not tolerate, and none of them goes on there. Time alone decides nothing (ADR 0272).
+do not tolerate for ever, and none of them goes on there. Time alone decides nothing (ADR 0272).
 Source: kueue pkg/controller/tas/node_controller.go, with its default gates.
 Differs: hosts that are lost at the same time are replaced, too.
 """

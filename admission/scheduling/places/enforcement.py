@@ -302,8 +302,9 @@ class PodPlaces:
             return None
         if any(self.topologies.levels(name) for name in chosen):
             request = pod_set.topology or ANYWHERE
+            shape = self._shape(pod_set, needs or _NO_NEEDS, chosen)
             return Want(
-                pod_set.name, self._shape(pod_set, needs or _NO_NEEDS, chosen), count, chosen,
+                pod_set.name, _of_lasting_tolerations(shape), count, chosen,
                 request if request.is_explicit else replace(ANYWHERE, group=request.group),
             )  # fmt: skip
         if needs is None or not needs.is_known or not self:
@@ -454,6 +455,15 @@ class PodPlaces:
     def release(self, key: WorkloadKey) -> None:
         """End the promises to a workload."""
         self.ledger.release(key)
+
+
+def _of_lasting_tolerations(shape: PodShape) -> PodShape:
+    """A pod that is assigned its host: it can stay only where it tolerates all taints for ever.
+
+    Once its pods are removed the host is lost, and whoever else is assigned it would lose it, too.
+    """
+    lasting = tuple(one for one in shape.tolerations if not one.is_for_a_time)
+    return shape if lasting == shape.tolerations else replace(shape, tolerations=lasting)
 
 
 def _by_topology(wants: Sequence[Want]) -> tuple[tuple[Want, ...], tuple[Want, ...]]:

@@ -1,6 +1,6 @@
 """The domains of every flavor with a topology, and where pods go in them now."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -40,7 +40,6 @@ class _FlavorTree(NamedTuple):
         nodes: the nodes of each of these domains, sorted.
         labelled: the nodes of every domain, usable ones first and then sorted; what is assigned
             stays assigned while a node is away.
-        labelled_paths: the narrowest domain of each of these nodes.
         shown: these domains by the values by which Workloads tell them.
     """
 
@@ -48,7 +47,6 @@ class _FlavorTree(NamedTuple):
     paths: Mapping[str, DomainPath]
     nodes: Mapping[DomainPath, tuple[str, ...]]
     labelled: Mapping[DomainPath, tuple[str, ...]]
-    labelled_paths: Mapping[str, DomainPath]
     shown: Mapping[tuple[str, ...], DomainPath]
 
 
@@ -200,35 +198,26 @@ class Topologies:
             held: how many of the pods are assigned to nodes already.
         """
         flavor = self._flavor(want)
-        tree = self._tree(flavor)
-        held_in: dict[DomainPath, dict[str, int]] = {}
-        for name, count in held.items():
-            if name in tree.labelled_paths:
-                held_in.setdefault(tree.labelled_paths[name], {})[name] = count
         places: list[Place] = []
-        for values, count in domains.counts:
-            path = tree.shown.get(values)
-            if path is None:
+        for _, count, names in self._assigned_nodes(flavor, domains):
+            kept = {name: held[name] for name in names if name in held}
+            if not names:
                 self._unresolved[flavor] = None
-            elif (kept := held_in.get(path)) and sum(kept.values()) == count:
+            elif sum(kept.values()) == count:
                 places += (Place(want.pod_set, name, n) for name, n in kept.items())
             else:
-                places += _spread(tree.labelled[path], want, count, self._ledger.free)
+                places += _spread(names, want, count, self._ledger.free)
         return tuple(places)
 
     def away(self, want: Want, domains: PodDomains) -> tuple[AwayHost, ...]:
         """Return the hosts of domains that are gone, not ready, or repel the pods.
 
-        None where the narrowest level is not the host: pods can be on others of its nodes.
+        None where the domains are no hosts: pods can be on others of their nodes.
         """
-        flavor = self._flavor(want)
-        if self.levels(flavor)[-1:] != (HOSTNAME,):
+        if not _are_hosts(domains):
             return ()
-        tree = self._tree(flavor)
         found: list[AwayHost] = []
-        for values, _ in domains.counts:
-            path = tree.shown.get(values[-1:])
-            names = tree.labelled[path] if path is not None else self._nodes_with(values[-1])
+        for values, _, names in self._assigned_nodes(self._flavor(want), domains):
             nodes = [self._ledger.nodes[name] for name in names]
             if not nodes:
                 found.append(AwayHost(values[-1], ""))
@@ -236,10 +225,42 @@ class Topologies:
                 found.append(AwayHost(values[-1], nodes[0].name))
         return tuple(found)
 
-    def _nodes_with(self, host: str) -> tuple[str, ...]:
-        """The nodes with a hostname, also those that are in no domain of a flavor."""
-        nodes = self._ledger.nodes
-        return tuple(name for name in nodes if nodes[name].labels.get(HOSTNAME) == host)
+    def _assigned_nodes(
+        self, flavor: FlavorName, domains: PodDomains
+    ) -> Iterator[tuple[tuple[str, ...], int, tuple[str, ...]]]:
+        """Values and pods of each domain, and its nodes, usable ones first; none if all are gone.
+
+        The levels of the assignment say what its values are: the topology may have been made anew
+        with others. A host is one also where the flavor has its labels no more.
+        """
+        tree, levels = self._tree(flavor), self.levels(flavor)
+        are_hosts = _are_hosts(domains)
+        is_shown = domains.levels[-1:] == levels[-1:] if are_hosts else domains.levels == levels
+        others: Mapping[tuple[str, ...], tuple[str, ...]] | None = None
+        for values, count in domains.counts:
+            key = values[-1:] if are_hosts else values
+            path = tree.shown.get(key) if is_shown else None
+            if path is not None:
+                yield values, count, tree.labelled[path]
+                continue
+            if others is None:
+                among = self._ledger.nodes if are_hosts else self._nodes_of(flavor)
+                others = self._by_values((HOSTNAME,) if are_hosts else domains.levels, among)
+            yield values, count, others.get(key, ())
+
+    def _by_values(
+        self, levels: tuple[str, ...], names: Iterable[str]
+    ) -> dict[tuple[str, ...], tuple[str, ...]]:
+        """Nodes by their values of levels, usable ones first and then sorted."""
+        nodes: dict[tuple[str, ...], list[tuple[bool, str]]] = {}
+        for name in names:
+            node = self._ledger.nodes[name]
+            values = _path(node, levels)
+            if values is not None:
+                nodes.setdefault(values, []).append((not is_usable(node), name))
+        return {
+            values: tuple(name for _, name in sorted(members)) for values, members in nodes.items()
+        }
 
     def replaced(
         self, want: Want, domains: PodDomains, lost: Collection[str]
@@ -248,16 +269,21 @@ class Topologies:
 
         Args:
             want: the pods.
-            domains: where they are; the narrowest level is the host.
-            lost: the hosts that are lost, of these.
+            domains: where they are.
+            lost: the hosts that are lost, of these and others.
         """
+        hosts = {values[-1] for values, _ in domains.counts} if _are_hosts(domains) else set()
+        here = hosts.intersection(lost)
+        if not here:
+            return domains
         flavor = self._flavor(want)
         tree, levels = self._tree(flavor), self.levels(flavor)
-        together = min(lost)
+        shown = tree.shown if levels[-1:] == (HOSTNAME,) else {}
+        together = min(here)
         placed = [
             (
-                together if values[-1] in lost else values[-1],
-                None if values[-1] in lost else tree.shown.get(values[-1:]),
+                together if values[-1] in here else values[-1],
+                None if values[-1] in here else shown.get(values[-1:]),
                 count,
             )
             for values, count in domains.counts
@@ -411,13 +437,12 @@ class Topologies:
             paths,
             {path: tuple(names) for path, names in nodes.items()},
             labelled,
-            {name: path for path, names in labelled.items() for name in names},
             {path[-shown:]: path for path in labelled},
         )
 
     def _flavor(self, want: Want) -> FlavorName:
-        """The flavor by whose topology pods are placed."""
-        return next(name for name in want.flavors if name in self._topology_of)
+        """The flavor by whose topology pods are placed; its topology is there."""
+        return next(name for name in want.flavors if self.levels(name))
 
 
 class _LazyLeaves:
@@ -498,6 +523,11 @@ def _spread(
     if left:
         places[names[0]] = places.get(names[0], 0) + left
     return [Place(want.pod_set, name, count) for name, count in places.items()]
+
+
+def _are_hosts(domains: PodDomains) -> bool:
+    """Return whether the domains that a Workload tells are hosts."""
+    return domains.levels[-1:] == (HOSTNAME,)
 
 
 def _shown(levels: tuple[str, ...]) -> int:

@@ -6,7 +6,7 @@ Source: kueue pkg/cache/scheduler/tas_flavor_snapshot.go (replacement of a node)
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from admission.base.causes import StaleDomain, TopologyRefusal
+from admission.base.causes import LevelNotInTopology, StaleDomain, TopologyRefusal
 from admission.scheduling.topology import search
 from admission.scheduling.topology.request import TopologyRequest
 from admission.scheduling.topology.search import (
@@ -42,7 +42,8 @@ def replaced(
         rooms: what domains take now.
 
     Returns:
-        Where pods are, sorted; and those of them that were placed anew.
+        Where pods are, sorted; and those of them that were placed anew. A refusal where no
+        domain takes the lost pods, or the topology has lost a level that the request names.
     """
     count = sum(pods for host, _, pods in placed if host == lost)
     stays: list[DomainCount] = []
@@ -52,6 +53,9 @@ def replaced(
         if path is None:
             return StaleDomain(host)
         stays.append(DomainCount(path, pods))
+    missing = request.missing_level(tree.levels)
+    if missing:
+        return LevelNotInTopology(missing)
     within = _within(tree, request, stays, count)
     if request.layers and within and count % request.layers[0].size:
         request = _by_whole_slices(request, count)

@@ -66,6 +66,16 @@ class TopologyRequest:
         named = (self.required, self.preferred, *(layer.level for layer in self.layers))
         return tuple(level for level in named if level)
 
+    def missing_level(self, levels: tuple[str, ...]) -> str:
+        """Return the first level that is named and that a topology has not; empty for none.
+
+        A topology can lose levels while workloads that name them are admitted.
+
+        Args:
+            levels: of the topology.
+        """
+        return next((level for level in self.levels() if level not in levels), "")
+
 
 ANYWHERE = TopologyRequest(unconstrained=True)
 """What a pod set without a request asks for in a queue with topologies only."""

@@ -177,9 +177,9 @@ def _resolve(tree: DomainTree, request: TopologyRequest) -> _Levels | TopologyRe
     level = request.level(tree.levels)
     if not level:
         return NoLevelAsked()
-    for named in (level, *request.levels()):
-        if named not in tree.levels:
-            return LevelNotInTopology(named)
+    missing = request.missing_level(tree.levels)
+    if missing:
+        return LevelNotInTopology(missing)
     first, last = tree.levels.index(level), len(tree.levels) - 1
     if not request.layers:
         return _Levels(first, last, 1, {})
