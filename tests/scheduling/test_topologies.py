@@ -5,6 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from admission.base.causes import Overtaken
 from admission.base.names import (
@@ -304,6 +306,58 @@ def test_a_leader_is_in_the_rack_of_its_workers():
 
     assert domains(result, pod_set="leader").keys() <= {"n2", "n3"}
     assert sum(domains(result, pod_set="workers").values()) == 2
+
+
+@pytest.mark.parametrize(
+    ("counts", "shown"),
+    [((1, 1, 1), "1 and 1 and 1"), ((2, 3), "2 and 3")],
+    ids=["three pod sets", "without a leader"],
+)
+def test_pod_sets_that_are_no_leader_and_workers_are_refused_as_a_group(
+    counts: tuple[int, ...], shown: str
+):
+    """No review looks at a Workload that somebody writes; rules ``topology 18`` and 19."""
+    needs = PodNeeds(requests=((GPU, 1),), devices=(GPU,))
+    request = replace(ONE_RACK, group="g")
+    sets = [
+        model.PodSet(
+            name=PodSetName(f"set-{at}"), count=count, requests={GPU: 1}, needs=needs,
+            topology=request, group="g",
+        )
+        for at, count in enumerate(counts)
+    ]  # fmt: skip
+    made = cluster(*nodes(r1={"n1": 8}))
+    made.add(waiting("job", "q", sets=sets))
+
+    wait = waits(made.cycle())["job"]
+
+    assert wait.reason == "TopologyPlacementFailed"
+    refusal = (
+        f'the pod sets of group "g" have {shown} pods: a group is a leader, which is one pod, and'
+        " one pod set of workers"
+    )
+    assert refusal in message(wait)
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.sampled_from(["", "g", "h"])), min_size=1))
+def test_all_pods_of_every_pod_set_that_is_admitted_have_domains(
+    asked: list[tuple[int, str]],
+) -> None:
+    needs = PodNeeds(requests=((GPU, 1),), devices=(GPU,))
+    sets = [
+        model.PodSet(
+            name=PodSetName(f"set-{at}"), count=count, requests={GPU: 1}, needs=needs,
+            topology=replace(ONE_RACK, group=name), group=name,
+        )
+        for at, (count, name) in enumerate(asked[:4])
+    ]  # fmt: skip
+    made = cluster(*nodes(r1={"n1": 4, "n2": 3}, r2={"n3": 2, "n4": 4}))
+    made.add(waiting("job", "q", sets=sets))
+
+    result = made.cycle()
+
+    for member in sets if result.admitted else ():
+        assert sum(domains(result, pod_set=member.name).values()) == member.count
 
 
 def test_slices_stay_in_their_rack():
