@@ -29,6 +29,7 @@ from tests.builders.scheduling import LOWER, NOW_US, SECOND_US, cluster_queue, g
 from tests.scheduling.worlds import World, admitted, evicted, waits, world
 
 GPU = ResourceName("nvidia.com/gpu")
+CPU = ResourceName("cpu")
 RACK, BLOCK = "rack", "block"
 LEVELS = (BLOCK, RACK, HOSTNAME)
 ONE_RACK = TopologyRequest(required=RACK)
@@ -306,6 +307,58 @@ def test_a_leader_is_in_the_rack_of_its_workers():
 
     assert domains(result, pod_set="leader").keys() <= {"n2", "n3"}
     assert sum(domains(result, pod_set="workers").values()) == 2
+
+
+def leader_of(*workers: str, **fields: Any) -> model.Workload:
+    """A leader without devices, in the group of its workers, which have one each."""
+    request = replace(ONE_RACK, group="g")
+    leader = model.PodSet(
+        name=PodSetName("leader"), count=1, requests={}, topology=request, group="g",
+        needs=PodNeeds(requests=((CPU, 1),)),
+    )  # fmt: skip
+    needs = PodNeeds(requests=((GPU, 1),), devices=(GPU,))
+    sets = [
+        model.PodSet(
+            name=PodSetName(name), count=2, requests={GPU: 1}, needs=needs, topology=request,
+            group="g",
+        )
+        for name in workers
+    ]  # fmt: skip
+    return waiting("job", "q", sets=(leader, *sets), **fields)
+
+
+def with_cpu(found: list[Node], **cpu: int) -> list[Node]:
+    return [replace(one, amounts={**one.amounts, CPU: cpu[one.name]}) for one in found]
+
+
+def test_a_leader_without_devices_is_in_the_rack_of_its_workers():
+    found = nodes(r1={"n1": 2, "n2": 0}, r2={"n3": 2, "n4": 0}, r3={"n5": 0})
+    made = cluster(*with_cpu(found, n1=0, n2=0, n3=0, n4=1, n5=9))
+    made.add(leader_of("workers"))
+
+    result = made.cycle()
+
+    assert domains(result, pod_set="leader") == {"n4": 1}
+    assert domains(result, pod_set="workers") == {"n3": 2}
+    (admit,) = result.admitted
+    assert [(one.flavors, one.usage) for one in admit.pod_sets] == [
+        ({GPU: "a"}, {GPU: 0}), ({GPU: "a"}, {GPU: 2}),
+    ]  # fmt: skip
+
+
+def test_a_leader_without_devices_is_beside_its_workers_once_victims_are_gone():
+    found = nodes(r1={"n1": 2, "n2": 0})
+    made = cluster(*with_cpu(found, n1=0, n2=1), quota=2, within=LOWER)
+    made.add(asking("low", 2, ANYWHERE))
+    made.cycle()
+    made.add(leader_of("workers", priority=9, created=1))
+    assert evicted(made.cycle()) == {"low": "InClusterQueue"}
+    made.finish("low")
+
+    result = made.cycle()
+
+    assert domains(result, pod_set="leader") == {"n2": 1}
+    assert domains(result, pod_set="workers") == {"n1": 2}
 
 
 @pytest.mark.parametrize(
