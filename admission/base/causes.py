@@ -471,6 +471,19 @@ class SlicesNotWhole:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupWithoutLeader:
+    """Pod sets that are placed together are no leader, which is one pod, and its workers.
+
+    Attributes:
+        group: their name of the group.
+        counts: pods of each.
+    """
+
+    group: str
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StaleDomain:
     """Pods of a lost node are not placed: another domain of the workload is gone, too."""
 
@@ -486,6 +499,7 @@ TopologyRefusal = (
     | LayerNotBelow
     | LayerNotDividing
     | SlicesNotWhole
+    | GroupWithoutLeader
     | StaleDomain
 )
 """Why pods get no domains of a topology."""
@@ -499,6 +513,7 @@ OF_DOMAINS: Final = (
     LayerNotBelow,
     LayerNotDividing,
     SlicesNotWhole,
+    GroupWithoutLeader,
     StaleDomain,
 )
 """The same as types; they name no flavor."""

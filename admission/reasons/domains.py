@@ -42,6 +42,12 @@ def refusal(reason: causes.TopologyRefusal) -> str:
                 f"the pod set has {reason.count} pod(s), which fill no whole number of slices of"
                 f" {reason.size} pod(s): choose a size that divides the count"
             )
+        case causes.GroupWithoutLeader():
+            counts = " and ".join(str(count) for count in reason.counts)
+            return (
+                f'the pod sets of group "{reason.group}" have {counts} pods: a group is a leader,'
+                " which is one pod, and one pod set of workers"
+            )
         case causes.StaleDomain():
             return (
                 "Cannot replace the node, because the existing topologyAssignment is invalid, as"

@@ -169,6 +169,7 @@ def refusal(reason: Refusal) -> str:
             | causes.LayerNotBelow()
             | causes.LayerNotDividing()
             | causes.SlicesNotWhole()
+            | causes.GroupWithoutLeader()
             | causes.StaleDomain()
         ):
             return domains.refusal(reason)

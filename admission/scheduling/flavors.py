@@ -224,8 +224,8 @@ class Assigner:
             return True
         return all(demand.requests.get(resource, 0) == 0 for demand in group)
 
-    @staticmethod
     def _append(
+        self,
         result: Assignment,
         demand: Demand,
         choices: Mapping[ResourceName, FlavorChoice],
@@ -234,13 +234,31 @@ class Assigner:
     ) -> None:
         own_choices = {
             resource: choices[resource] for resource in demand.requests if resource in choices
-        }
+        } or self._of_its_group(demand, choices)
         result.pod_sets.append(PodSetResult(demand, own_choices, refusals))
         for resource, choice in own_choices.items():
             fr = FlavorResource(choice.flavor, resource)
             value = demand.in_flavor(choice.flavor, resource)
             result.usage[fr] = result.usage.get(fr, 0) + value
             result.tried[demand.pod_set.name, resource] = tried[resource]
+
+    def _of_its_group(
+        self, demand: Demand, choices: Mapping[ResourceName, FlavorChoice]
+    ) -> dict[ResourceName, FlavorChoice]:
+        """Return the flavors by which a leader without any resource of the queue is placed.
+
+        They are those of its workers that have a topology. It takes no quota there.
+
+        Source: kueue pkg/scheduler/flavorassigner/flavorassigner.go (resolvePodSetFlavors).
+        """
+        request, flavors = demand.pod_set.topology, self._snapshot.flavors
+        if request is None or not request.group:
+            return {}
+        return {
+            resource: choice
+            for resource, choice in choices.items()
+            if flavors[choice.flavor].topology
+        }
 
     def _scan(
         self,

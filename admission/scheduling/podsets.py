@@ -35,7 +35,7 @@ class Demand:
     counted: tuple[ResourceName, ...] = ()
 
     def in_flavor(self, flavor: FlavorName, resource: ResourceName) -> int:
-        """Return the total of a resource, were the pods to run in a flavor.
+        """Return the total of a resource, were the pods to run in a flavor; 0 of any other.
 
         Counted when asked: few of a queue's flavors are looked at, and most pods cost the same in
         all of them.
@@ -43,7 +43,7 @@ class Demand:
         pod_set = self.pod_set
         each = pod_set.requests_by_flavor.get(flavor, _NOTHING).get(resource)
         if (each is None and not pod_set.together) or resource in self.counted:
-            return self.requests[resource]
+            return self.requests.get(resource, 0)
         if each is None:
             each = pod_set.requests.get(resource, 0)
         total = amount.multiply(max(0, each), self.count)

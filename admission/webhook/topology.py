@@ -1,4 +1,4 @@
-"""Rules of the annotations that ask for a topology: ``topology 1`` to ``topology 17``.
+"""Rules of the annotations that ask for a topology: ``topology 1`` to ``topology 20``.
 
 Source: kueue pkg/controller/jobframework/tas_validation.go.
 """
@@ -32,7 +32,8 @@ _SIZE_PATH: Final = PATH.key(PODSET_SLICE_SIZE)
 _GROUP_PATH: Final = PATH.key(PODSET_GROUP_NAME)
 _LAYERS_PATH: Final = PATH.key(PODSET_SLICE_CONSTRAINTS)
 
-_EXCLUSIVE: Final = (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY, UNCONSTRAINED_TOPOLOGY)
+_CLOSE: Final = (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY)
+_EXCLUSIVE: Final = (*_CLOSE, UNCONSTRAINED_TOPOLOGY)
 _MAX_LAYERS: Final = 3
 
 Annotations = Mapping[str, str]
@@ -54,7 +55,29 @@ class LayerPlace:
     outer: Sequence[SliceLayer]
 
 
+@dataclass(frozen=True, slots=True)
+class PodSetRequest:
+    """What the pods of a pod set ask for, to be compared with the other pod sets of its owner.
+
+    Attributes:
+        path: of the annotations, in the owner.
+        annotations: of its pods.
+        count: how many pods it has.
+    """
+
+    path: FieldPath
+    annotations: Annotations
+    count: int
+
+    @property
+    def group(self) -> str | None:
+        """Return the name of its group; None where it is in none."""
+        return self.annotations.get(PODSET_GROUP_NAME)
+
+
 _LAYERS: Final = structs.decoder(tuple[SliceLayer, ...])
+_PAIR: Final = 2
+"""Pod sets of a group: a leader and its workers."""
 
 
 def _several(annotations: Annotations) -> Iterable[RuleBreach]:
@@ -176,6 +199,31 @@ def _undividing(place: LayerPlace) -> Iterable[RuleBreach]:
         yield RuleBreach(place.path.child("size"), size, {"outer": place.outer[-1].size})
 
 
+def _no_pair(group: Sequence[PodSetRequest]) -> Iterable[RuleBreach]:
+    if len(group) != _PAIR:
+        for pod_set in group:
+            path = pod_set.path.key(PODSET_GROUP_NAME)
+            yield RuleBreach(path, pod_set.group, {"count": len(group)})
+
+
+def _no_leader(group: Sequence[PodSetRequest]) -> Iterable[RuleBreach]:
+    counts = [pod_set.count for pod_set in group]
+    if len(group) == _PAIR and 1 not in counts:
+        for pod_set in group:
+            path = pod_set.path.key(PODSET_GROUP_NAME)
+            yield RuleBreach(path, pod_set.group, {"first": counts[0], "second": counts[1]})
+
+
+def _apart(group: Sequence[PodSetRequest]) -> Iterable[RuleBreach]:
+    if len(group) != _PAIR:
+        return
+    asked = [[each.annotations.get(key) for key in _CLOSE] for each in group]
+    if asked[0] != asked[1] or not any(asked[0]):
+        for pod_set, other in zip(group, reversed(group), strict=True):
+            words = {"other": other.path.text, "group": pod_set.group}
+            yield RuleBreach(pod_set.path, words=words)
+
+
 _INVALID: Final = ErrorType.INVALID
 _FORBIDDEN: Final = ErrorType.FORBIDDEN
 _LIST: Final = ", ".join(f'"{key}"' for key in _EXCLUSIVE)
@@ -227,9 +275,39 @@ ANNOTATIONS: Final[tuple[Row[Annotations], ...]] = (
 )  # fmt: skip
 """The annotations of one pod."""
 
+GROUPS: Final[tuple[Row[Sequence[PodSetRequest]], ...]] = (
+    Rule(
+        "topology 18", _INVALID,
+        "can only define groups of exactly 2 pod sets, got: {count} pod set(s)",
+        _no_pair,
+    ),
+    Rule(
+        "topology 19", _INVALID,
+        "can only define groups where at least one pod set has only 1 replica, got: {first}"
+        " replica(s) and {second} replica(s) in the group",
+        _no_leader,
+    ),
+    Rule(
+        "topology 20", _INVALID,
+        f"must specify '{REQUIRED_TOPOLOGY}' or '{PREFERRED_TOPOLOGY}' topology consistent with"
+        " '{other}' in group '{group}'",
+        _apart,
+    ),
+)  # fmt: skip
+"""The pod sets of an owner that are in one group."""
+
 
 def errors(annotations: Annotations) -> list[FieldError]:
     """Return the broken rules of the topology annotations of one pod."""
     if not any(key in annotations for key in KEYS):
         return []
     return rule_checks.errors(ANNOTATIONS, annotations)
+
+
+def errors_between(pod_sets: Iterable[PodSetRequest]) -> list[FieldError]:
+    """Return the broken rules about the pod sets of an owner together."""
+    groups: dict[str, list[PodSetRequest]] = {}
+    for pod_set in pod_sets:
+        if pod_set.group is not None:
+            groups.setdefault(pod_set.group, []).append(pod_set)
+    return [error for group in groups.values() for error in rule_checks.errors(GROUPS, group)]

@@ -294,6 +294,35 @@ def test_the_pods_of_a_jobset_are_told_their_domains_by_replica_and_index() -> N
     ]
 
 
+def test_a_driver_without_devices_in_the_group_of_its_workers_is_told_a_domain_too() -> None:
+    world = racks(r0=1, r1=2)
+    owner = ShownOwner(world)
+    for template in templates(owner):
+        template["spec"].setdefault("nodeSelector", {}).pop("disk", None)
+        template["spec"]["tolerations"] = []
+        metadata = template.setdefault("metadata", {})
+        metadata["annotations"] = {**REQUIRED, names.PODSET_GROUP_NAME: "g"}
+    owner.show()
+    world.settle()
+
+    assert owner.runs()
+    gates = [one["spec"].get("schedulingGates") for one in templates(owner)]
+    assert gates == [[{"name": names.TOPOLOGY_GATE}]] * 2
+    make_pods(world, owner)
+    world.settle()
+
+    told = [
+        (pod["spec"].get("nodeSelector") or {}).get(HOST)
+        for pod in world.store.list(resources.PODS, into=dict).items
+        if pod["metadata"]["name"].startswith("driver")
+    ]
+    assert told in (["r1-0"], ["r1-1"])
+    (workload,) = world.store.list(resources.WORKLOADS, into=dict).items
+    driver, workers = workload["status"]["admission"]["podSetAssignments"]
+    assert driver["flavors"] == workers["flavors"] == {names.GPU_RESOURCE: "a100"}
+    assert driver["resourceUsage"] == {names.GPU_RESOURCE: "0"}
+
+
 # ------------------------------------------------------------------------------------ lost hosts
 
 

@@ -5,6 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from admission.base.causes import Overtaken
 from admission.base.names import (
@@ -27,6 +29,7 @@ from tests.builders.scheduling import LOWER, NOW_US, SECOND_US, cluster_queue, g
 from tests.scheduling.worlds import World, admitted, evicted, waits, world
 
 GPU = ResourceName("nvidia.com/gpu")
+CPU = ResourceName("cpu")
 RACK, BLOCK = "rack", "block"
 LEVELS = (BLOCK, RACK, HOSTNAME)
 ONE_RACK = TopologyRequest(required=RACK)
@@ -304,6 +307,110 @@ def test_a_leader_is_in_the_rack_of_its_workers():
 
     assert domains(result, pod_set="leader").keys() <= {"n2", "n3"}
     assert sum(domains(result, pod_set="workers").values()) == 2
+
+
+def leader_of(*workers: str, **fields: Any) -> model.Workload:
+    """A leader without devices, in the group of its workers, which have one each."""
+    request = replace(ONE_RACK, group="g")
+    leader = model.PodSet(
+        name=PodSetName("leader"), count=1, requests={}, topology=request, group="g",
+        needs=PodNeeds(requests=((CPU, 1),)),
+    )  # fmt: skip
+    needs = PodNeeds(requests=((GPU, 1),), devices=(GPU,))
+    sets = [
+        model.PodSet(
+            name=PodSetName(name), count=2, requests={GPU: 1}, needs=needs, topology=request,
+            group="g",
+        )
+        for name in workers
+    ]  # fmt: skip
+    return waiting("job", "q", sets=(leader, *sets), **fields)
+
+
+def with_cpu(found: list[Node], **cpu: int) -> list[Node]:
+    return [replace(one, amounts={**one.amounts, CPU: cpu[one.name]}) for one in found]
+
+
+def test_a_leader_without_devices_is_in_the_rack_of_its_workers():
+    found = nodes(r1={"n1": 2, "n2": 0}, r2={"n3": 2, "n4": 0}, r3={"n5": 0})
+    made = cluster(*with_cpu(found, n1=0, n2=0, n3=0, n4=1, n5=9))
+    made.add(leader_of("workers"))
+
+    result = made.cycle()
+
+    assert domains(result, pod_set="leader") == {"n4": 1}
+    assert domains(result, pod_set="workers") == {"n3": 2}
+    (admit,) = result.admitted
+    assert [(one.flavors, one.usage) for one in admit.pod_sets] == [
+        ({GPU: "a"}, {GPU: 0}), ({GPU: "a"}, {GPU: 2}),
+    ]  # fmt: skip
+
+
+def test_a_leader_without_devices_is_beside_its_workers_once_victims_are_gone():
+    found = nodes(r1={"n1": 2, "n2": 0})
+    made = cluster(*with_cpu(found, n1=0, n2=1), quota=2, within=LOWER)
+    made.add(asking("low", 2, ANYWHERE))
+    made.cycle()
+    made.add(leader_of("workers", priority=9, created=1))
+    assert evicted(made.cycle()) == {"low": "InClusterQueue"}
+    made.finish("low")
+
+    result = made.cycle()
+
+    assert domains(result, pod_set="leader") == {"n2": 1}
+    assert domains(result, pod_set="workers") == {"n1": 2}
+
+
+@pytest.mark.parametrize(
+    ("counts", "shown"),
+    [((1, 1, 1), "1 and 1 and 1"), ((2, 3), "2 and 3")],
+    ids=["three pod sets", "without a leader"],
+)
+def test_pod_sets_that_are_no_leader_and_workers_are_refused_as_a_group(
+    counts: tuple[int, ...], shown: str
+):
+    """No review looks at a Workload that somebody writes; rules ``topology 18`` and 19."""
+    needs = PodNeeds(requests=((GPU, 1),), devices=(GPU,))
+    request = replace(ONE_RACK, group="g")
+    sets = [
+        model.PodSet(
+            name=PodSetName(f"set-{at}"), count=count, requests={GPU: 1}, needs=needs,
+            topology=request, group="g",
+        )
+        for at, count in enumerate(counts)
+    ]  # fmt: skip
+    made = cluster(*nodes(r1={"n1": 8}))
+    made.add(waiting("job", "q", sets=sets))
+
+    wait = waits(made.cycle())["job"]
+
+    assert wait.reason == "TopologyPlacementFailed"
+    refusal = (
+        f'the pod sets of group "g" have {shown} pods: a group is a leader, which is one pod, and'
+        " one pod set of workers"
+    )
+    assert refusal in message(wait)
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.sampled_from(["", "g", "h"])), min_size=1))
+def test_all_pods_of_every_pod_set_that_is_admitted_have_domains(
+    asked: list[tuple[int, str]],
+) -> None:
+    needs = PodNeeds(requests=((GPU, 1),), devices=(GPU,))
+    sets = [
+        model.PodSet(
+            name=PodSetName(f"set-{at}"), count=count, requests={GPU: 1}, needs=needs,
+            topology=replace(ONE_RACK, group=name), group=name,
+        )
+        for at, (count, name) in enumerate(asked[:4])
+    ]  # fmt: skip
+    made = cluster(*nodes(r1={"n1": 4, "n2": 3}, r2={"n3": 2, "n4": 4}))
+    made.add(waiting("job", "q", sets=sets))
+
+    result = made.cycle()
+
+    for member in sets if result.admitted else ():
+        assert sum(domains(result, pod_set=member.name).values()) == member.count
 
 
 def test_slices_stay_in_their_rack():

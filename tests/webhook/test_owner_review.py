@@ -210,6 +210,77 @@ def test_errors_of_templates_stand_at_their_places():
     assert paths(validate(in_queue({}, wrong))) == [f"{WORKERS}{where}"]
 
 
+GROUP = "kueue.x-k8s.io/podset-group-name"
+GROUPED = {"annotations": {REQUIRED: "rack", GROUP: "g"}}
+ELSEWHERE = {"annotations": {PREFERRED: "rack", GROUP: "g"}}
+GROUP_PATHS = [f"{template}metadata.annotations[{GROUP}]" for template in (DRIVER, WORKERS)]
+ONLY_PAIRS = "can only define groups of exactly 2 pod sets, got: "
+ONLY_WITH_A_LEADER = (
+    "can only define groups where at least one pod set has only 1 replica, got: 3 replica(s) and"
+    " 2 replica(s) in the group"
+)
+
+
+def with_driver(document: dict[str, Any], replicas: int) -> dict[str, Any]:
+    document["spec"]["replicatedJobs"][0]["replicas"] = replicas
+    return document
+
+
+def with_third(document: dict[str, Any]) -> dict[str, Any]:
+    jobs = document["spec"]["replicatedJobs"]
+    jobs.append(copy.deepcopy(jobs[1]) | {"name": "more"})
+    return document
+
+
+@pytest.mark.parametrize(
+    ("document", "errors"),
+    [
+        (in_queue(GROUPED, GROUPED), []),
+        (with_driver(in_queue(GROUPED, GROUPED, replicas=1), 2), []),
+        (in_queue(ELSEWHERE, ELSEWHERE), []),
+        (
+            with_third(in_queue(GROUPED, GROUPED)),
+            [
+                f'{path}: Invalid value: "g": {ONLY_PAIRS}3 pod set(s)'
+                for path in (*GROUP_PATHS, GROUP_PATHS[1].replace("[1]", "[2]", 1))
+            ],
+        ),
+        (
+            in_queue({}, GROUPED),
+            [f'{GROUP_PATHS[1]}: Invalid value: "g": {ONLY_PAIRS}1 pod set(s)'],
+        ),
+        (
+            with_driver(in_queue(GROUPED, GROUPED), 3),
+            [f'{path}: Invalid value: "g": {ONLY_WITH_A_LEADER}' for path in GROUP_PATHS],
+        ),
+        (
+            in_queue(GROUPED, ELSEWHERE),
+            [
+                f"{place}metadata.annotations: Invalid value: must specify '{REQUIRED}' or"
+                f" '{PREFERRED}' topology consistent with '{other}metadata.annotations' in group"
+                " 'g'"
+                for place, other in ((DRIVER, WORKERS), (WORKERS, DRIVER))
+            ],
+        ),
+    ],
+    ids=[
+        "a leader and workers", "of which the first has more", "that only prefer a rack",
+        "three", "alone", "without a leader", "other levels",
+    ],
+)  # fmt: skip
+def test_a_group_is_a_leader_and_its_workers(document: dict[str, Any], errors: list[str]):
+    """Rules ``topology 18`` to ``topology 20``."""
+    assert [error.text() for error in validate(document).errors] == errors
+
+
+def test_an_owner_whose_group_was_wrong_before_there_was_a_rule_can_be_changed():
+    old = with_third(in_queue(GROUPED, GROUPED))
+    resumed = copy.deepcopy(old)
+    resumed["spec"]["suspend"] = False
+    assert validate(resumed, old).errors == ()
+    assert len(validate(resumed, in_queue(GROUPED, GROUPED)).errors) == 3
+
+
 def test_warnings_of_templates_name_their_places():
     asked = annotated(**{PREFERRED.replace("/", "__"): "rack"})
     assert validate(in_queue({}, asked)).warnings == ()

@@ -4,7 +4,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import partial
 from typing import Final, NamedTuple
 
-from admission.base.causes import NodesExcluded, SlicesNotWhole, TopologyRefusal
+from admission.base.causes import (
+    GroupWithoutLeader,
+    NodesExcluded,
+    SlicesNotWhole,
+    TopologyRefusal,
+)
 from admission.base.names import FlavorName, PodSetName
 from admission.scheduling.model import PodDomains, ResourceFlavor
 from admission.scheduling.places import predicate
@@ -28,6 +33,8 @@ from admission.scheduling.topology.tree import DomainPath, DomainTree
 
 _SHAPES: Final = 64
 """Shapes of pods of which it is kept what the domains of a flavor take."""
+_PAIR: Final = 2
+"""Pod sets of a group: a leader and its workers."""
 _AWAY: Final = frozenset({CORDONED.key, NOT_READY.key})
 
 
@@ -321,16 +328,8 @@ class Topologies:
         return answers[key]
 
     def _compute(self, wants: tuple[Want, ...], *, is_empty: bool) -> _Answer:
-        """Place pods flavor by flavor, each beside what the flavors before it got.
-
-        Kueue leaves pods that fill no slice without a domain, and they never start: they are
-        refused here.
-        """
-        refused: dict[PodSetName, TopologyRefusal] = {
-            want.pod_set: SlicesNotWhole(want.count, size)
-            for want in wants
-            if want.request is not None and want.count % (size := want.request.slice_size)
-        }
+        """Place pods flavor by flavor, each beside what the flavors before it got."""
+        refused = _unplaceable(wants)
         if refused:
             return _Answer(None, refused)
         places: list[Place] = []
@@ -486,6 +485,28 @@ class _LazyLeaves:
         if self._whole is None:
             self._whole = self._topologies.all_leaves(self._flavor, self._free)
         return self._whole
+
+
+def _unplaceable(wants: Iterable[Want]) -> dict[PodSetName, TopologyRefusal]:
+    """Return why some pods would get no domain wherever there is room.
+
+    Kueue leaves pods that fill no slice, and those beyond a leader and its workers in a group,
+    without a domain: they never start.
+    """
+    refused: dict[PodSetName, TopologyRefusal] = {}
+    groups: dict[str, list[Want]] = {}
+    for want in wants:
+        if want.request is not None and want.count % (size := want.request.slice_size):
+            refused[want.pod_set] = SlicesNotWhole(want.count, size)
+        if want.request is not None and want.request.group:
+            groups.setdefault(want.request.group, []).append(want)
+    for group, members in groups.items():
+        counts = tuple(want.count for want in members)
+        is_pair = len(counts) == _PAIR and 1 in counts
+        if len(counts) > 1 and not is_pair:
+            refusal = GroupWithoutLeader(group, counts)
+            refused |= {want.pod_set: refusal for want in members}
+    return refused
 
 
 def _repels(node: Node, shape: PodShape) -> bool:
