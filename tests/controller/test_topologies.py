@@ -339,7 +339,7 @@ def bind(world: World, jobs: JobController) -> None:
 
 def running_job(pods: int = 3, **nodes_of: int) -> tuple[World, JobController]:
     """A Job of which all pods run in one rack."""
-    world = racks(**nodes_of)
+    world = racks(levels=(RACK, HOST), **nodes_of)
     world.add(near("train", pods))
     world.settle()
     jobs = JobController(world)
@@ -426,7 +426,7 @@ def test_a_node_whose_taint_pods_do_not_tolerate_is_replaced_once_they_are_gone(
 
 def tolerating(pods: int, seconds: int | None, **nodes_of: int) -> tuple[World, JobController]:
     """A Job that runs in one rack and tolerates `taint`, for so many seconds or for ever."""
-    world = racks(**nodes_of)
+    world = racks(levels=(RACK, HOST), **nodes_of)
     job = near("train", pods)
     toleration: Document = {"key": "broken", "operator": "Exists", "effect": "NoExecute"}
     if seconds is not None:

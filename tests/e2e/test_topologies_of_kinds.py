@@ -180,6 +180,14 @@ def operators(system: Installed) -> dict[str, Rest]:
     }
 
 
+@pytest.fixture
+def pool(system: Installed) -> Iterator[Pool]:
+    """A namespace and nodes; the Workload of a replica that serves is named by no invariant."""
+    made = Pool(system.cluster)
+    yield made
+    made.remove()
+
+
 def racks_of(team: Pool, count: int, rack_of: dict[str, str]) -> dict[str, set[str]]:
     """Wait until all pods run; return the racks by the label ``template``."""
     pods = waiting.until(
@@ -264,8 +272,9 @@ def test_pods_of_an_operator_run_in_one_rack_by_rank(
 
 
 def test_each_replica_of_a_leader_worker_set_runs_in_a_rack_of_its_own(
-    system: Installed, operators: dict[str, Rest], team: Pool
+    system: Installed, operators: dict[str, Rest], pool: Pool
 ) -> None:
+    team = pool
     rack_of = add_racks(system, team, 2, 2, 1)
     api = "apis/leaderworkerset.x-k8s.io/v1"
     pod_template = template(TOGETHER)

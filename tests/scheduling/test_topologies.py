@@ -709,7 +709,7 @@ def test_an_assignment_to_racks_is_not_read_as_hosts(host: str):
     assert promised(made, "job") == {"n0": 2}
     assert made.state.away_hosts(JOB) == ()
     assert made.state.replace_hosts(JOB, ["r1"], NOW_US) is True
-    assert made.state.domains(JOB)["main"] == PodDomains((RACK,), ((("r1",), 2),))
+    assert made.state.domains(JOB)[PodSetName("main")] == PodDomains((RACK,), ((("r1",), 2),))
 
 
 def test_an_assignment_to_hosts_is_not_read_as_racks():

@@ -63,7 +63,7 @@ class Awaited:
 
 
 def awaited(resource: str, value: int, scale: int, limit: int = FULL) -> Awaited:
-    """Return what those that wait ask for, on the scale of the bars and no wider than ``limit``."""
+    """Return what those that wait ask for, on the scale of the bars, at most ``limit`` wide."""
     amount_ = _say(FlavorResource(FlavorName(""), ResourceName(resource)), value)
     return Awaited(
         resource=short(resource),
