@@ -346,6 +346,38 @@ def test_a_leader_without_devices_is_in_the_rack_of_its_workers():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "request_", [ONE_RACK, TopologyRequest(preferred=RACK), ANYWHERE], ids=str
+)
+def test_who_asks_for_domains_and_for_no_resource_of_a_topology_is_refused(
+    request_: TopologyRequest,
+):
+    main = model.PodSet(
+        name=PodSetName("main"), count=1, requests={}, topology=request_,
+        needs=PodNeeds(requests=((CPU, 1),)),
+    )  # fmt: skip
+    made = cluster(*nodes(r1={"n1": 2}))
+    made.add(waiting("job", "q", sets=(main,)))
+
+    wait = waits(made.cycle())["job"]
+
+    assert wait.reason == "NoMatchingFlavor"
+    assert message(wait) == (
+        "couldn't assign flavors to pod set main: no TAS flavor assigned: the pods ask for a"
+        " topology, and for no resource of a flavor that has one"
+    )
+
+
+def test_who_asks_for_no_domains_and_no_devices_is_admitted_without():
+    main = model.PodSet(
+        name=PodSetName("main"), count=1, requests={}, needs=PodNeeds(requests=((CPU, 1),))
+    )
+    made = cluster(*nodes(r1={"n1": 2}))
+    made.add(waiting("job", "q", sets=(main,)))
+
+    assert admitted(made.cycle()) == ["job"]
+
+
 def test_a_leader_without_devices_is_beside_its_workers_once_victims_are_gone():
     found = nodes(r1={"n1": 2, "n2": 0})
     made = cluster(*with_cpu(found, n1=0, n2=1), quota=2, within=LOWER)
