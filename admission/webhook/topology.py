@@ -1,4 +1,4 @@
-"""Rules of the annotations that ask for a topology: ``topology 1`` to ``topology 20``.
+"""Rules of the annotations that ask for a topology: ``topology 1`` to ``topology 22``.
 
 Source: kueue pkg/controller/jobframework/tas_validation.go.
 """
@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from admission.base import structs, syntax
-from admission.base.fielderrors import ErrorType, FieldError, FieldPath
+from admission.base.fielderrors import ErrorType, FieldError, FieldPath, Value
 from admission.base.names import (
     PODSET_GROUP_NAME,
     PODSET_SLICE_CONSTRAINTS,
@@ -63,11 +63,14 @@ class PodSetRequest:
         path: of the annotations, in the owner.
         annotations: of its pods.
         count: how many pods it has.
+        is_counted: whether it is in a queue, with as many pods as long as it runs; else nobody
+            counts its slices.
     """
 
     path: FieldPath
     annotations: Annotations
     count: int
+    is_counted: bool = True
 
     @property
     def group(self) -> str | None:
@@ -199,6 +202,33 @@ def _undividing(place: LayerPlace) -> Iterable[RuleBreach]:
         yield RuleBreach(place.path.child("size"), size, {"outer": place.outer[-1].size})
 
 
+def _slices(pod_set: PodSetRequest) -> tuple[FieldPath, Value, int] | None:
+    """Where it stands how many pods a slice of the widest layer has, as text and as a number.
+
+    None where nothing does that can be read.
+    """
+    size = _size(pod_set.annotations)
+    if isinstance(size, int) and size >= 1:
+        path = pod_set.path.key(PODSET_SLICE_SIZE)
+        return path, pod_set.annotations[PODSET_SLICE_SIZE], size
+    layers = _read(pod_set.annotations)
+    if isinstance(layers, tuple) and layers and layers[0].size >= 1:
+        return pod_set.path.key(PODSET_SLICE_CONSTRAINTS), layers[0].size, layers[0].size
+    return None
+
+
+def _larger_than_all(pod_set: PodSetRequest) -> Iterable[RuleBreach]:
+    slices = _slices(pod_set)
+    if slices is not None and slices[2] > pod_set.count:
+        yield RuleBreach(slices[0], slices[1], {"count": pod_set.count})
+
+
+def _remainder(pod_set: PodSetRequest) -> Iterable[RuleBreach]:
+    slices = _slices(pod_set)
+    if slices is not None and slices[2] <= pod_set.count and pod_set.count % slices[2]:
+        yield RuleBreach(slices[0], slices[1], {"count": pod_set.count})
+
+
 def _no_pair(group: Sequence[PodSetRequest]) -> Iterable[RuleBreach]:
     if len(group) != _PAIR:
         for pod_set in group:
@@ -275,6 +305,19 @@ ANNOTATIONS: Final[tuple[Row[Annotations], ...]] = (
 )  # fmt: skip
 """The annotations of one pod."""
 
+SLICES: Final[tuple[Row[PodSetRequest], ...]] = (
+    Rule(
+        "topology 21", _INVALID, "must not be greater than pod set count {count}",
+        _larger_than_all,
+    ),
+    Rule(
+        "topology 22", _INVALID,
+        "must divide pod set count {count}: pods that fill no whole slice could never start",
+        _remainder,
+    ),
+)  # fmt: skip
+"""The slices of one pod set; the second row is of ours (ADR 0270)."""
+
 GROUPS: Final[tuple[Row[Sequence[PodSetRequest]], ...]] = (
     Rule(
         "topology 18", _INVALID,
@@ -305,9 +348,14 @@ def errors(annotations: Annotations) -> list[FieldError]:
 
 
 def errors_between(pod_sets: Iterable[PodSetRequest]) -> list[FieldError]:
-    """Return the broken rules about the pod sets of an owner together."""
+    """Return the broken rules about the counts of pod sets, and about pod sets together."""
+    errors_: list[FieldError] = []
     groups: dict[str, list[PodSetRequest]] = {}
     for pod_set in pod_sets:
+        if pod_set.is_counted:
+            errors_ += rule_checks.errors(SLICES, pod_set)
         if pod_set.group is not None:
             groups.setdefault(pod_set.group, []).append(pod_set)
-    return [error for group in groups.values() for error in rule_checks.errors(GROUPS, group)]
+    for group in groups.values():
+        errors_ += rule_checks.errors(GROUPS, group)
+    return errors_
