@@ -136,8 +136,8 @@ def refusal(reason: Refusal) -> str:
             return f'Flavor "{reason.flavor}" does not support TopologyAwareScheduling'
         case causes.NoTopologyGiven():
             return (
-                "no TAS flavor assigned: the pods ask for a topology, and for no resource of a"
-                " flavor that has one"
+                "no TAS flavor assigned: the pods ask for a topology, and for no resource for"
+                " which the queue has one"
             )
         case causes.TopologyOnly():
             return f'Flavor "{reason.flavor}" supports only TopologyAwareScheduling'

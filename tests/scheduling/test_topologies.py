@@ -19,7 +19,8 @@ from admission.base.names import (
     WorkloadKey,
 )
 from admission.base.selectors import Requirement
-from admission.reasons import kueue
+from admission.controller.devices import fitting
+from admission.reasons import kueue, reading
 from admission.scheduling import model
 from admission.scheduling.decisions import CycleResult, Wait
 from admission.scheduling.model import NodeTerm, PodDomains, PodNeeds, Spread
@@ -362,9 +363,11 @@ def test_who_asks_for_domains_and_for_no_resource_of_a_topology_is_refused(
     wait = waits(made.cycle())["job"]
 
     assert wait.reason == "NoMatchingFlavor"
+    assert reading.tried_flavors(message(wait)) == frozenset()
+    assert fitting._tried(wait) == frozenset()
     assert message(wait) == (
         "couldn't assign flavors to pod set main: no TAS flavor assigned: the pods ask for a"
-        " topology, and for no resource of a flavor that has one"
+        " topology, and for no resource for which the queue has one"
     )
 
 
