@@ -82,7 +82,7 @@ class _Scan:
 
     def note_no_places(self, refusals: Refusals) -> None:
         """Remember that nodes of a flavor have no room, or no domain of them."""
-        for _, refusal in refusals:
+        for refusal in dict.fromkeys(refusal for _, refusal in refusals):
             self.refusals.append(refusal)
             self.note_refusal(of_nodes(refusal))
 
@@ -381,7 +381,7 @@ class Assigner:
         refusals = self._snapshot.places.why(wants)
         is_in_domains = any(not isinstance(refusal, NoPlace) for _, refusal in refusals)
         if is_in_domains and grade.chance == Chance.FIT:
-            scan.refusals += (refusal for _, refusal in refusals)
+            scan.refusals += dict.fromkeys(refusal for _, refusal in refusals)
         elif not is_in_domains and (grade.chance == Chance.FIT or not victims):
             scan.note_no_places(refusals)
         if not victims:

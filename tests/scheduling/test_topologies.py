@@ -381,6 +381,20 @@ def test_who_asks_for_no_domains_and_no_devices_is_admitted_without():
     assert admitted(made.cycle()) == ["job"]
 
 
+@pytest.mark.parametrize("priority", [0, 9], ids=["waits", "finds no victims"])
+def test_why_a_group_waits_is_told_once_for_each_pod_set(priority: int):
+    made = cluster(*with_cpu(nodes(r1={"n1": 2, "n2": 0}), n1=0, n2=1), within=LOWER)
+    made.add(asking("first", 1, ANYWHERE, priority=9))
+    made.cycle()
+    made.add(leader_of("workers", priority=priority, created=1))
+
+    told = message(waits(made.cycle())["job"])
+
+    assert [text.count("allows to fit only 1 out of 2") for text in told.split("pod set ")] == [
+        0, 1, 1,
+    ]  # fmt: skip
+
+
 def test_a_leader_without_devices_is_beside_its_workers_once_victims_are_gone():
     found = nodes(r1={"n1": 2, "n2": 0})
     made = cluster(*with_cpu(found, n1=0, n2=1), quota=2, within=LOWER)
