@@ -266,12 +266,12 @@ class Assigner:
 
         Source: kueue pkg/scheduler/flavorassigner/flavorassigner.go (resolvePodSetFlavors).
         """
-        given = {
+        requested = {
             resource: choices[resource] for resource in demand.requests if resource in choices
         }
         request, flavors = demand.pod_set.topology, self._snapshot.flavors
-        if given or request is None or not request.group:
-            return given
+        if requested or request is None or not request.group:
+            return requested
         return {
             resource: choice
             for resource, choice in choices.items()

@@ -508,7 +508,7 @@ def _between_pod_sets(
 def _topology_errors(owner: Reviewed, templates: Iterable[Template]) -> list[FieldError]:
     is_queued = bool(owner.metadata.label(names.QUEUE_LABEL))
     return topology.errors_between(
-        topology.PodSetRequest(
+        topology.AnnotatedPodSet(
             topology.PATH.within(template.path),
             template.pod.metadata.annotations or {},
             template.count,

@@ -56,7 +56,7 @@ class LayerPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class PodSetRequest:
+class AnnotatedPodSet:
     """What the pods of a pod set ask for, to be compared with the other pod sets of its owner.
 
     Attributes:
@@ -202,7 +202,7 @@ def _undividing(place: LayerPlace) -> Iterable[RuleBreach]:
         yield RuleBreach(place.path.child("size"), size, {"outer": place.outer[-1].size})
 
 
-def _slices(pod_set: PodSetRequest) -> tuple[FieldPath, Value, int] | None:
+def _slices(pod_set: AnnotatedPodSet) -> tuple[FieldPath, Value, int] | None:
     """Where it stands how many pods a slice of the widest layer has, as text and as a number.
 
     None where nothing does that can be read.
@@ -217,26 +217,26 @@ def _slices(pod_set: PodSetRequest) -> tuple[FieldPath, Value, int] | None:
     return None
 
 
-def _larger_than_all(pod_set: PodSetRequest) -> Iterable[RuleBreach]:
+def _larger_than_all(pod_set: AnnotatedPodSet) -> Iterable[RuleBreach]:
     slices = _slices(pod_set)
     if slices is not None and slices[2] > pod_set.count:
         yield RuleBreach(slices[0], slices[1], {"count": pod_set.count})
 
 
-def _remainder(pod_set: PodSetRequest) -> Iterable[RuleBreach]:
+def _remainder(pod_set: AnnotatedPodSet) -> Iterable[RuleBreach]:
     slices = _slices(pod_set)
     if slices is not None and slices[2] <= pod_set.count and pod_set.count % slices[2]:
         yield RuleBreach(slices[0], slices[1], {"count": pod_set.count})
 
 
-def _no_pair(group: Sequence[PodSetRequest]) -> Iterable[RuleBreach]:
+def _no_pair(group: Sequence[AnnotatedPodSet]) -> Iterable[RuleBreach]:
     if len(group) != _PAIR:
         for pod_set in group:
             path = pod_set.path.key(PODSET_GROUP_NAME)
             yield RuleBreach(path, pod_set.group, {"count": len(group)})
 
 
-def _no_leader(group: Sequence[PodSetRequest]) -> Iterable[RuleBreach]:
+def _no_leader(group: Sequence[AnnotatedPodSet]) -> Iterable[RuleBreach]:
     counts = [pod_set.count for pod_set in group]
     if len(group) == _PAIR and 1 not in counts:
         for pod_set in group:
@@ -244,11 +244,11 @@ def _no_leader(group: Sequence[PodSetRequest]) -> Iterable[RuleBreach]:
             yield RuleBreach(path, pod_set.group, {"first": counts[0], "second": counts[1]})
 
 
-def _apart(group: Sequence[PodSetRequest]) -> Iterable[RuleBreach]:
+def _apart(group: Sequence[AnnotatedPodSet]) -> Iterable[RuleBreach]:
     if len(group) != _PAIR:
         return
-    asked = [[each.annotations.get(key) for key in _CLOSE] for each in group]
-    if asked[0] != asked[1] or not any(asked[0]):
+    levels = [[each.annotations.get(key) for key in _CLOSE] for each in group]
+    if levels[0] != levels[1] or not any(levels[0]):
         for pod_set, other in zip(group, reversed(group), strict=True):
             words = {"other": other.path.text, "group": pod_set.group}
             yield RuleBreach(pod_set.path, words=words)
@@ -305,7 +305,7 @@ ANNOTATIONS: Final[tuple[Row[Annotations], ...]] = (
 )  # fmt: skip
 """The annotations of one pod."""
 
-SLICES: Final[tuple[Row[PodSetRequest], ...]] = (
+SLICES: Final[tuple[Row[AnnotatedPodSet], ...]] = (
     Rule(
         "topology 21", _INVALID, "must not be greater than pod set count {count}",
         _larger_than_all,
@@ -318,7 +318,7 @@ SLICES: Final[tuple[Row[PodSetRequest], ...]] = (
 )  # fmt: skip
 """The slices of one pod set; the second row is of ours (ADR 0270)."""
 
-GROUPS: Final[tuple[Row[Sequence[PodSetRequest]], ...]] = (
+GROUPS: Final[tuple[Row[Sequence[AnnotatedPodSet]], ...]] = (
     Rule(
         "topology 18", _INVALID,
         "can only define groups of exactly 2 pod sets, got: {count} pod set(s)",
@@ -347,10 +347,10 @@ def errors(annotations: Annotations) -> list[FieldError]:
     return rule_checks.errors(ANNOTATIONS, annotations)
 
 
-def errors_between(pod_sets: Iterable[PodSetRequest]) -> list[FieldError]:
+def errors_between(pod_sets: Iterable[AnnotatedPodSet]) -> list[FieldError]:
     """Return the broken rules about the counts of pod sets, and about pod sets together."""
     errors_: list[FieldError] = []
-    groups: dict[str, list[PodSetRequest]] = {}
+    groups: dict[str, list[AnnotatedPodSet]] = {}
     for pod_set in pod_sets:
         if pod_set.is_counted:
             errors_ += rule_checks.errors(SLICES, pod_set)
