@@ -238,6 +238,11 @@ class NoTopology:
 
 
 @dataclass(frozen=True, slots=True)
+class NoTopologyGiven:
+    """The pods ask for domains, and for no resource of a flavor with a topology."""
+
+
+@dataclass(frozen=True, slots=True)
 class TopologyOnly:
     """The flavor has a topology, and the pods do not ask for domains of one."""
 
@@ -533,6 +538,7 @@ Refusal = (
     | ExceedsCap
     | NoPlace
     | NoTopology
+    | NoTopologyGiven
     | TopologyOnly
     | LevelMissing
     | TopologyRefusal

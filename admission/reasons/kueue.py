@@ -134,6 +134,11 @@ def refusal(reason: Refusal) -> str:
             )
         case causes.NoTopology():
             return f'Flavor "{reason.flavor}" does not support TopologyAwareScheduling'
+        case causes.NoTopologyGiven():
+            return (
+                "no TAS flavor assigned: the pods ask for a topology, and for no resource for"
+                " which the queue has one"
+            )
         case causes.TopologyOnly():
             return f'Flavor "{reason.flavor}" supports only TopologyAwareScheduling'
         case causes.LevelMissing():

@@ -235,7 +235,7 @@ def _amount(resource: str, text: str) -> int:
         return 0
 
 
-_FLAVOR: Final = re.compile(r"\bflavor ([^\s,;]+)")
+_FLAVOR: Final = re.compile(r"\b(?<!no TAS )flavor ([^\s,;]+)")
 
 
 def tried_flavors(message: str) -> frozenset[str]:

@@ -82,7 +82,7 @@ class _Scan:
 
     def note_no_places(self, refusals: Refusals) -> None:
         """Remember that nodes of a flavor have no room, or no domain of them."""
-        for _, refusal in refusals:
+        for refusal in dict.fromkeys(refusal for _, refusal in refusals):
             self.refusals.append(refusal)
             self.note_refusal(of_nodes(refusal))
 
@@ -178,10 +178,15 @@ class Assigner:
             result.shortages += scan.shortages
             result.note_reason(scan.reason)
             result.capped = scan.capped or result.capped
-        choices = chosen.choices if failed is None else {}
+        is_given = failed is None
         for demand in group:
-            self._append(result, demand, choices, chosen.refusals, chosen.tried)
-        return failed is None
+            choices = self._given(demand, chosen.choices) if failed is None else {}
+            refusals = chosen.refusals
+            if failed is None and self._lacks_topology(demand, choices):
+                is_given, choices, refusals = False, {}, [causes.NoTopologyGiven()]
+                result.note_reason(WaitReason.NO_MATCHING_FLAVOR)
+            self._append(result, demand, choices, refusals, chosen.tried)
+        return is_given
 
     def _choose(
         self,
@@ -224,36 +229,49 @@ class Assigner:
             return True
         return all(demand.requests.get(resource, 0) == 0 for demand in group)
 
+    def _lacks_topology(
+        self, demand: Demand, choices: Mapping[ResourceName, FlavorChoice]
+    ) -> bool:
+        """Return whether pods ask for domains that none of their flavors has.
+
+        Source: kueue pkg/scheduler/flavorassigner/tas_flavorassigner.go (onlyTASFlavor).
+        """
+        request, flavors = demand.pod_set.topology, self._snapshot.flavors
+        if request is None or not request.is_explicit or not demand.count:
+            return False
+        return not any(flavors[choice.flavor].topology for choice in choices.values())
+
+    @staticmethod
     def _append(
-        self,
         result: Assignment,
         demand: Demand,
         choices: Mapping[ResourceName, FlavorChoice],
         refusals: list[Refusal],
         tried: Mapping[ResourceName, int],
     ) -> None:
-        own_choices = {
-            resource: choices[resource] for resource in demand.requests if resource in choices
-        } or self._of_its_group(demand, choices)
-        result.pod_sets.append(PodSetResult(demand, own_choices, refusals))
-        for resource, choice in own_choices.items():
+        result.pod_sets.append(PodSetResult(demand, choices, refusals))
+        for resource, choice in choices.items():
             fr = FlavorResource(choice.flavor, resource)
             value = demand.in_flavor(choice.flavor, resource)
             result.usage[fr] = result.usage.get(fr, 0) + value
             result.tried[demand.pod_set.name, resource] = tried[resource]
 
-    def _of_its_group(
+    def _given(
         self, demand: Demand, choices: Mapping[ResourceName, FlavorChoice]
     ) -> dict[ResourceName, FlavorChoice]:
-        """Return the flavors by which a leader without any resource of the queue is placed.
+        """Return the flavors of a pod set, of those of its group.
 
-        They are those of its workers that have a topology. It takes no quota there.
+        A leader without any resource of the queue is placed by those of its workers that have a
+        topology. It takes no quota there.
 
         Source: kueue pkg/scheduler/flavorassigner/flavorassigner.go (resolvePodSetFlavors).
         """
+        requested = {
+            resource: choices[resource] for resource in demand.requests if resource in choices
+        }
         request, flavors = demand.pod_set.topology, self._snapshot.flavors
-        if request is None or not request.group:
-            return {}
+        if requested or request is None or not request.group:
+            return requested
         return {
             resource: choice
             for resource, choice in choices.items()
@@ -363,7 +381,7 @@ class Assigner:
         refusals = self._snapshot.places.why(wants)
         is_in_domains = any(not isinstance(refusal, NoPlace) for _, refusal in refusals)
         if is_in_domains and grade.chance == Chance.FIT:
-            scan.refusals += (refusal for _, refusal in refusals)
+            scan.refusals += dict.fromkeys(refusal for _, refusal in refusals)
         elif not is_in_domains and (grade.chance == Chance.FIT or not victims):
             scan.note_no_places(refusals)
         if not victims:

@@ -217,7 +217,7 @@ def validate(
             problems += unserved.errors(template.pod)
             warnings += without_effect(template, len(templates))
         errors += [in_template(template, error) for error in problems]
-    errors += _between_pod_sets(old, templates)
+    errors += _between_pod_sets(old, new, templates)
     if is_queued:
         errors += requesting.created(new.metadata, context, rules)
     if old is not None:
@@ -494,21 +494,25 @@ def as_pod(owner: views.ObjectMeta, *, is_held: bool) -> ReviewedPod:
     return ReviewedPod(metadata=metadata, spec=ReviewedPodSpec(scheduling_gates=gates))
 
 
-def _between_pod_sets(old: Reviewed | None, templates: Sequence[Template]) -> Iterator[FieldError]:
-    """Yield the broken rules about the topologies of pod sets together.
+def _between_pod_sets(
+    old: Reviewed | None, new: Reviewed, templates: Sequence[Template]
+) -> Iterator[FieldError]:
+    """Yield the broken rules about what pod sets ask of topologies with so many pods.
 
     Those that the stored owner breaks, too, hinder no change: an earlier version let them pass.
     """
-    before = set() if old is None else set(_topology_errors(old.templates()))
-    yield from (error for error in _topology_errors(templates) if error not in before)
+    before = set() if old is None else set(_topology_errors(old, old.templates()))
+    yield from (error for error in _topology_errors(new, templates) if error not in before)
 
 
-def _topology_errors(templates: Iterable[Template]) -> list[FieldError]:
+def _topology_errors(owner: Reviewed, templates: Iterable[Template]) -> list[FieldError]:
+    is_queued = bool(owner.metadata.label(names.QUEUE_LABEL))
     return topology.errors_between(
-        topology.PodSetRequest(
+        topology.AnnotatedPodSet(
             topology.PATH.within(template.path),
             template.pod.metadata.annotations or {},
             template.count,
+            is_counted=is_queued and not template.pod.has_gate(names.ELASTIC_JOB_GATE),
         )
         for template in templates
     )

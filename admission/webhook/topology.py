@@ -1,4 +1,4 @@
-"""Rules of the annotations that ask for a topology: ``topology 1`` to ``topology 20``.
+"""Rules of the annotations that ask for a topology: ``topology 1`` to ``topology 22``.
 
 Source: kueue pkg/controller/jobframework/tas_validation.go.
 """
@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from admission.base import structs, syntax
-from admission.base.fielderrors import ErrorType, FieldError, FieldPath
+from admission.base.fielderrors import ErrorType, FieldError, FieldPath, Value
 from admission.base.names import (
     PODSET_GROUP_NAME,
     PODSET_SLICE_CONSTRAINTS,
@@ -56,18 +56,21 @@ class LayerPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class PodSetRequest:
+class AnnotatedPodSet:
     """What the pods of a pod set ask for, to be compared with the other pod sets of its owner.
 
     Attributes:
         path: of the annotations, in the owner.
         annotations: of its pods.
         count: how many pods it has.
+        is_counted: whether it is in a queue, with as many pods as long as it runs; else nobody
+            counts its slices.
     """
 
     path: FieldPath
     annotations: Annotations
     count: int
+    is_counted: bool = True
 
     @property
     def group(self) -> str | None:
@@ -199,14 +202,41 @@ def _undividing(place: LayerPlace) -> Iterable[RuleBreach]:
         yield RuleBreach(place.path.child("size"), size, {"outer": place.outer[-1].size})
 
 
-def _no_pair(group: Sequence[PodSetRequest]) -> Iterable[RuleBreach]:
+def _slices(pod_set: AnnotatedPodSet) -> tuple[FieldPath, Value, int] | None:
+    """Where it stands how many pods a slice of the widest layer has, as text and as a number.
+
+    None where nothing does that can be read.
+    """
+    size = _size(pod_set.annotations)
+    if isinstance(size, int) and size >= 1:
+        path = pod_set.path.key(PODSET_SLICE_SIZE)
+        return path, pod_set.annotations[PODSET_SLICE_SIZE], size
+    layers = _read(pod_set.annotations)
+    if isinstance(layers, tuple) and layers and layers[0].size >= 1:
+        return pod_set.path.key(PODSET_SLICE_CONSTRAINTS), layers[0].size, layers[0].size
+    return None
+
+
+def _larger_than_all(pod_set: AnnotatedPodSet) -> Iterable[RuleBreach]:
+    slices = _slices(pod_set)
+    if slices is not None and slices[2] > pod_set.count:
+        yield RuleBreach(slices[0], slices[1], {"count": pod_set.count})
+
+
+def _remainder(pod_set: AnnotatedPodSet) -> Iterable[RuleBreach]:
+    slices = _slices(pod_set)
+    if slices is not None and slices[2] <= pod_set.count and pod_set.count % slices[2]:
+        yield RuleBreach(slices[0], slices[1], {"count": pod_set.count})
+
+
+def _no_pair(group: Sequence[AnnotatedPodSet]) -> Iterable[RuleBreach]:
     if len(group) != _PAIR:
         for pod_set in group:
             path = pod_set.path.key(PODSET_GROUP_NAME)
             yield RuleBreach(path, pod_set.group, {"count": len(group)})
 
 
-def _no_leader(group: Sequence[PodSetRequest]) -> Iterable[RuleBreach]:
+def _no_leader(group: Sequence[AnnotatedPodSet]) -> Iterable[RuleBreach]:
     counts = [pod_set.count for pod_set in group]
     if len(group) == _PAIR and 1 not in counts:
         for pod_set in group:
@@ -214,11 +244,11 @@ def _no_leader(group: Sequence[PodSetRequest]) -> Iterable[RuleBreach]:
             yield RuleBreach(path, pod_set.group, {"first": counts[0], "second": counts[1]})
 
 
-def _apart(group: Sequence[PodSetRequest]) -> Iterable[RuleBreach]:
+def _apart(group: Sequence[AnnotatedPodSet]) -> Iterable[RuleBreach]:
     if len(group) != _PAIR:
         return
-    asked = [[each.annotations.get(key) for key in _CLOSE] for each in group]
-    if asked[0] != asked[1] or not any(asked[0]):
+    levels = [[each.annotations.get(key) for key in _CLOSE] for each in group]
+    if levels[0] != levels[1] or not any(levels[0]):
         for pod_set, other in zip(group, reversed(group), strict=True):
             words = {"other": other.path.text, "group": pod_set.group}
             yield RuleBreach(pod_set.path, words=words)
@@ -275,7 +305,20 @@ ANNOTATIONS: Final[tuple[Row[Annotations], ...]] = (
 )  # fmt: skip
 """The annotations of one pod."""
 
-GROUPS: Final[tuple[Row[Sequence[PodSetRequest]], ...]] = (
+SLICES: Final[tuple[Row[AnnotatedPodSet], ...]] = (
+    Rule(
+        "topology 21", _INVALID, "must not be greater than pod set count {count}",
+        _larger_than_all,
+    ),
+    Rule(
+        "topology 22", _INVALID,
+        "must divide pod set count {count}: pods that fill no whole slice could never start",
+        _remainder,
+    ),
+)  # fmt: skip
+"""The slices of one pod set; the second row is of ours (ADR 0270)."""
+
+GROUPS: Final[tuple[Row[Sequence[AnnotatedPodSet]], ...]] = (
     Rule(
         "topology 18", _INVALID,
         "can only define groups of exactly 2 pod sets, got: {count} pod set(s)",
@@ -304,10 +347,15 @@ def errors(annotations: Annotations) -> list[FieldError]:
     return rule_checks.errors(ANNOTATIONS, annotations)
 
 
-def errors_between(pod_sets: Iterable[PodSetRequest]) -> list[FieldError]:
-    """Return the broken rules about the pod sets of an owner together."""
-    groups: dict[str, list[PodSetRequest]] = {}
+def errors_between(pod_sets: Iterable[AnnotatedPodSet]) -> list[FieldError]:
+    """Return the broken rules about the counts of pod sets, and about pod sets together."""
+    errors_: list[FieldError] = []
+    groups: dict[str, list[AnnotatedPodSet]] = {}
     for pod_set in pod_sets:
+        if pod_set.is_counted:
+            errors_ += rule_checks.errors(SLICES, pod_set)
         if pod_set.group is not None:
             groups.setdefault(pod_set.group, []).append(pod_set)
-    return [error for group in groups.values() for error in rule_checks.errors(GROUPS, group)]
+    for group in groups.values():
+        errors_ += rule_checks.errors(GROUPS, group)
+    return errors_

@@ -323,6 +323,19 @@ def test_a_driver_without_devices_in_the_group_of_its_workers_is_told_a_domain_t
     assert driver["resourceUsage"] == {names.GPU_RESOURCE: "0"}
 
 
+def test_a_job_that_asks_for_a_rack_and_for_no_device_is_told_why_it_waits() -> None:
+    world = racks(r0=1)
+    world.add(near("train", 1, gpus=0))
+    world.settle()
+    world.pass_time(2)
+
+    condition = workload(world).status.condition("QuotaReserved")
+    assert condition is not None
+    assert (condition.status, condition.reason) == ("False", "NoMatchingFlavor")
+    assert "no TAS flavor assigned" in condition.message
+    assert stored(world, "train")["spec"]["suspend"]
+
+
 # ------------------------------------------------------------------------------------ lost hosts
 
 

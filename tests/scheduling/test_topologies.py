@@ -19,7 +19,8 @@ from admission.base.names import (
     WorkloadKey,
 )
 from admission.base.selectors import Requirement
-from admission.reasons import kueue
+from admission.controller.devices import fitting
+from admission.reasons import kueue, reading
 from admission.scheduling import model
 from admission.scheduling.decisions import CycleResult, Wait
 from admission.scheduling.model import NodeTerm, PodDomains, PodNeeds, Spread
@@ -343,6 +344,54 @@ def test_a_leader_without_devices_is_in_the_rack_of_its_workers():
     (admit,) = result.admitted
     assert [(one.flavors, one.usage) for one in admit.pod_sets] == [
         ({GPU: "a"}, {GPU: 0}), ({GPU: "a"}, {GPU: 2}),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "request_", [ONE_RACK, TopologyRequest(preferred=RACK), ANYWHERE], ids=str
+)
+def test_who_asks_for_domains_and_for_no_resource_of_a_topology_is_refused(
+    request_: TopologyRequest,
+):
+    main = model.PodSet(
+        name=PodSetName("main"), count=1, requests={}, topology=request_,
+        needs=PodNeeds(requests=((CPU, 1),)),
+    )  # fmt: skip
+    made = cluster(*nodes(r1={"n1": 2}))
+    made.add(waiting("job", "q", sets=(main,)))
+
+    wait = waits(made.cycle())["job"]
+
+    assert wait.reason == "NoMatchingFlavor"
+    assert reading.tried_flavors(message(wait)) == frozenset()
+    assert fitting._tried(wait) == frozenset()
+    assert message(wait) == (
+        "couldn't assign flavors to pod set main: no TAS flavor assigned: the pods ask for a"
+        " topology, and for no resource for which the queue has one"
+    )
+
+
+def test_who_asks_for_no_domains_and_no_devices_is_admitted_without():
+    main = model.PodSet(
+        name=PodSetName("main"), count=1, requests={}, needs=PodNeeds(requests=((CPU, 1),))
+    )
+    made = cluster(*nodes(r1={"n1": 2}))
+    made.add(waiting("job", "q", sets=(main,)))
+
+    assert admitted(made.cycle()) == ["job"]
+
+
+@pytest.mark.parametrize("priority", [0, 9], ids=["waits", "finds no victims"])
+def test_why_a_group_waits_is_told_once_for_each_pod_set(priority: int):
+    made = cluster(*with_cpu(nodes(r1={"n1": 2, "n2": 0}), n1=0, n2=1), within=LOWER)
+    made.add(asking("first", 1, ANYWHERE, priority=9))
+    made.cycle()
+    made.add(leader_of("workers", priority=priority, created=1))
+
+    told = message(waits(made.cycle())["job"])
+
+    assert [text.count("allows to fit only 1 out of 2") for text in told.split("pod set ")] == [
+        0, 1, 1,
     ]  # fmt: skip
 
 

@@ -308,6 +308,38 @@ def test_a_gpu_job_without_a_queue_is_refused_where_queues_are_enforced():
             {"pod": {"annotations": {"kueue.x-k8s.io/podset-required-topology": "a b"}}},
             ["spec.template.metadata.annotations[kueue.x-k8s.io/podset-required-topology]"],
         ),
+        (
+            {
+                "pod": {
+                    "annotations": {
+                        "kueue.x-k8s.io/podset-slice-required-topology": "rack",
+                        "kueue.x-k8s.io/podset-slice-size": "8",
+                    }
+                }
+            },
+            [
+                (
+                    "spec.template.metadata.annotations[kueue.x-k8s.io/podset-slice-size]: Invalid"
+                    ' value: "8": must not be greater than pod set count 4'
+                )
+            ],
+        ),
+        (
+            {
+                "pod": {
+                    "annotations": {
+                        "kueue.x-k8s.io/podset-preferred-topology": "rack",
+                        "kueue.x-k8s.io/podset-group-name": "g",
+                    }
+                }
+            },
+            [
+                (
+                    "spec.template.metadata.annotations[kueue.x-k8s.io/podset-group-name]: Invalid"
+                    ' value: "g": can only define groups of exactly 2 pod sets, got: 1 pod set(s)'
+                )
+            ],
+        ),
     ],
 )
 def test_rules_of_a_new_job(changes: dict[str, Any], errors: list[str]):

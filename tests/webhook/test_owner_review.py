@@ -281,6 +281,61 @@ def test_an_owner_whose_group_was_wrong_before_there_was_a_rule_can_be_changed()
     assert len(validate(resumed, in_queue(GROUPED, GROUPED)).errors) == 3
 
 
+SIZE = "kueue.x-k8s.io/podset-slice-size"
+LAYERS = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
+
+
+def in_slices(size: str) -> dict[str, Any]:
+    sliced = {PREFERRED: "block", "kueue.x-k8s.io/podset-slice-required-topology": "rack"}
+    return {"annotations": {**sliced, SIZE: size}}
+
+
+def in_layers(*sizes: int) -> dict[str, Any]:
+    layers = [
+        {"topology": level, "size": size}
+        for level, size in zip(("block", "rack"), sizes, strict=False)
+    ]
+    return {"annotations": {PREFERRED: "block", LAYERS: json.dumps(layers)}}
+
+
+TOO_LARGE = "must not be greater than pod set count 6"
+NOT_WHOLE = "must divide pod set count 6: pods that fill no whole slice could never start"
+
+
+@pytest.mark.parametrize(
+    ("workers", "error"),
+    [
+        (in_slices("6"), ""),
+        (in_slices("3"), ""),
+        (in_layers(6, 3), ""),
+        (in_slices("30"), f'[{SIZE}]: Invalid value: "30": {TOO_LARGE}'),
+        (in_slices("4"), f'[{SIZE}]: Invalid value: "4": {NOT_WHOLE}'),
+        (in_layers(30, 3), f"[{LAYERS}]: Invalid value: 30: {TOO_LARGE}"),
+        (in_layers(4, 2), f"[{LAYERS}]: Invalid value: 4: {NOT_WHOLE}"),
+    ],
+    ids=[
+        "one slice", "two slices", "layers", "larger than all", "a remainder",
+        "a layer that is larger", "a remainder of layers",
+    ],
+)  # fmt: skip
+def test_the_pods_of_a_pod_set_fill_whole_slices(workers: dict[str, Any], error: str):
+    """Rules ``topology 21`` and ``topology 22``."""
+    found = [error.text() for error in validate(in_queue({}, workers, replicas=6)).errors]
+    assert found == ([f"{WORKERS}metadata.annotations{error}"] if error else [])
+
+
+def test_slices_are_counted_only_of_who_is_in_a_queue_and_keeps_its_size():
+    sliced = in_slices("4")
+    assert validate(make_set({}, sliced, replicas=6)).errors == ()
+    growing = in_queue({}, sliced, replicas=6)
+    workers = growing["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]["spec"]
+    workers["schedulingGates"] = [{"name": names.ELASTIC_JOB_GATE}]
+    assert [text for text in map(str, validate(growing).errors) if "pod set count" in text] == []
+    old = make_set({}, sliced, replicas=6, suspend=True)
+    queued_later = validate(in_queue({}, sliced, replicas=6, suspend=True), old)
+    assert paths(queued_later) == [f"{WORKERS}metadata.annotations[{SIZE}]"]
+
+
 def test_warnings_of_templates_name_their_places():
     asked = annotated(**{PREFERRED.replace("/", "__"): "rack"})
     assert validate(in_queue({}, asked)).warnings == ()

@@ -32,10 +32,10 @@ def judged_job(template: dict[str, Any], **labels: str) -> pod_review.ReviewOutc
 
 @pytest.mark.parametrize("key", unserved.REFUSED_TOPOLOGY)
 def test_a_required_topology_is_refused_of_a_job_that_may_grow(key: str) -> None:
-    value = '[{"topology":"rack","size":2}]' if key.endswith("constraints") else "rack"
+    value = '[{"topology":"rack","size":1}]' if key.endswith("constraints") else "rack"
     asks = {key: value}
     if key == names.SLICE_REQUIRED_TOPOLOGY:
-        asks[names.PODSET_SLICE_SIZE] = "2"
+        asks[names.PODSET_SLICE_SIZE] = "1"
     labels = QUEUED | {names.POD_GROUP_NAME: "g"}
     in_group = asks | {names.POD_GROUP_TOTAL_COUNT: "1"}
     member = make_pod(labels=labels, annotations=in_group, schedulingGates=GATES)

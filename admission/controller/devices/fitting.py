@@ -166,6 +166,7 @@ def _tried(wait: Wait) -> frozenset[str]:
                 refusal,
                 (
                     causes.NotCovered,
+                    causes.NoTopologyGiven,
                     causes.CapReached,
                     causes.ExceedsCap,
                     *causes.OF_DOMAINS,
