@@ -345,6 +345,15 @@ def min_count(job: batch.Job) -> int | None:
     return syntax.whole_number(job.metadata.annotation(names.JOB_MIN_PARALLELISM)) or None
 
 
+def _fewest(job: batch.Job) -> int | None:
+    """Return the ``minCount`` of the pod set; None where it may not be less than the count.
+
+    A pod set without pods has none: the schema allows no 0.
+    """
+    fewest = min_count(job)
+    return None if fewest is None else min(fewest, count(job)) or None
+
+
 def is_elastic(job: batch.Job) -> bool:
     """Return whether each pod of the Job waits for the controller, so that it may grow."""
     gates = job.spec.template.spec.scheduling_gates or ()
@@ -490,9 +499,9 @@ def _spec(job: batch.Job, document: batch.JobDocument, classes: PriorityClasses)
     near = topology_request(content.get("annotations"), COMPLETION_INDEX)
     if near is not None:
         pod_set_["topologyRequest"] = near
-    fewest = min_count(job)
+    fewest = _fewest(job)
     if fewest is not None:
-        pod_set_["minCount"] = min(fewest, count(job))
+        pod_set_["minCount"] = fewest
     return {
         "queueName": job.metadata.label(names.QUEUE_LABEL),
         "podSets": [pod_set_],
@@ -546,11 +555,10 @@ def has_other_pods(job: batch.Job, workload: Workload) -> bool:
     pod_set_ = pod_set(workload)
     if pod_set_ is None:
         return False
-    fewest, pods = min_count(job), count(job)
     was = workload.metadata.annotation(names.TEMPLATE_DIGEST)
     return (
-        pod_set_.count != pods
-        or pod_set_.min_count != (None if fewest is None else min(fewest, pods))
+        pod_set_.count != count(job)
+        or pod_set_.min_count != _fewest(job)
         or bool(was and was != job.digest)
     )
 

@@ -170,6 +170,18 @@ def test_a_job_that_nobody_reviewed_starts_with_marks_of_its_own():
 # ------------------------------------------------------------------------------ partial admission
 
 
+@pytest.mark.parametrize(("pods", "fewest"), [(0, None), (1, 1), (2, 2), (5, 2)])
+def test_the_fewest_pods_of_a_job_are_no_more_than_its_pods_and_never_none(
+    pods: int, fewest: int | None
+) -> None:
+    world = ready_world(quota=1)
+    world.add(queued_job(pods=5, annotations={names.JOB_MIN_PARALLELISM: "2"}))
+    change(world, parallelism=pods)
+    world.settle()
+    (asked,) = workload(world).spec.pod_sets or ()
+    assert (asked.count, asked.min_count) == (pods, fewest)
+
+
 def test_a_job_may_start_with_fewer_pods_and_gets_its_parallelism_back():
     world = ready_world(quota=3)
     world.add(queued_job(pods=5, annotations={names.JOB_MIN_PARALLELISM: "2"}))
