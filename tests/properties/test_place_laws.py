@@ -52,13 +52,16 @@ def wants(draw: st.DrawFn, name: str, *, constrained: bool) -> Want:
     return Want(PodSetName(name), PodShape(needs, labels, tolerations), draw(st.integers(1, 3)))
 
 
-def takes(node: Node, want: Want) -> bool:
-    """Whether a node could take a pod of the shape, written down once more and plainly."""
+def takes(node: Node, want: Want, declared: frozenset[str]) -> bool:
+    """Whether a node could take a pod of the shape, written down once more and plainly.
+
+    What no node declares is none of the nodes' business.
+    """
     shape = want.shape
     return (
         all(node.labels.get(key) == value for key, value in shape.labels)
         and (not node.taints or bool(shape.tolerations))
-        and all(node.amounts.get(r, 0) >= n for r, n in shape.needs.requests)
+        and all(node.amounts.get(r, 0) >= n for r, n in shape.needs.requests if r in declared)
     )
 
 
@@ -70,21 +73,22 @@ def is_valid(
 ) -> bool:
     """Whether pods can be on those nodes at once."""
     by_name = {node.name: node for node in found}
+    declared = frozenset(r for node in found for r in node.amounts)
     used: dict[str, Counter[str]] = {node.name: Counter() for node in found}
     counts: dict[str, Counter[str]] = {want.pod_set: Counter() for want in asked}
     for want, name in chosen:
-        if not takes(by_name[name], want):
+        if not takes(by_name[name], want, declared):
             return False
         used[name].update({**dict(want.shape.needs.requests), "pods": 1})
         counts[want.pod_set][name] += 1
     for name, amounts in used.items():
-        if any(amount > free[name].get(r, 0) for r, amount in amounts.items()):
+        if any(n > free[name].get(r, 0) for r, n in amounts.items() if r in declared):
             return False
     for want in asked:
         on = counts[want.pod_set]
         if HOST in want.shape.needs.apart and any(n > 1 for n in on.values()):
             return False
-        domains = [node.name for node in found if takes(node, want)]
+        domains = [node.name for node in found if takes(node, want, declared)]
         for constraint in want.shape.needs.spread:
             there = [on[name] for name in domains]
             if max(there, default=0) - min(there, default=0) > constraint.max_skew:
@@ -166,6 +170,8 @@ def _try_events(data: st.DataObject) -> None:
                 del pods[uid]
                 ledger.drop_pod(uid)
             case "promise":
+                if data.draw(st.booleans()):
+                    ledger.release(key)
                 count = data.draw(st.integers(1, 3))
                 want = Want(PodSetName("w"), shape, count)
                 ledger.promise(key, (want,), search.find(ledger, (want,)) or ())
@@ -216,6 +222,12 @@ def _try_events(data: st.DataObject) -> None:
         assert ledger.rooms(urgent, by_preemption=True).room == emptied.room
 
     ledger.settle()
+    for holder, count in promised.items():
+        if not ledger.is_kept(holder):
+            bound = sum(pod.workload == ("default", holder.name) for pod in pods.values())
+            placed = sum(place.count for place in ledger.places(holder))
+            is_declared = all(GPU in node.amounts for node in known.values())
+            assert placed >= count - bound or not ledger.rooms(shape).total or not is_declared
     crowded = [
         name
         for name in known

@@ -389,6 +389,21 @@ def test_what_was_admitted_keeps_its_place_until_its_pods_are_bound():
     assert admitted(made.cycle()) == ["w2"]
 
 
+def test_who_is_admitted_again_while_its_former_pods_end_has_places_for_all_of_its_pods():
+    """Its former pods are counted as some of its pods while they are there."""
+    made = cluster(node("n1", 5))
+    for uid in ("former-1", "former-2"):
+        made.pod(uid, "n1", {GPU: 1}, "w1")
+    made.world.add(asking("w1", 1, count=3))
+    assert admitted(made.world.cycle()) == ["w1"]
+    for uid in ("former-1", "former-2"):
+        made.places.drop_pod(uid)
+
+    made.world.add(asking("w2", 1, count=3))
+
+    assert admitted(made.cycle()) == []
+
+
 def test_a_pod_that_is_bound_elsewhere_frees_the_place_that_was_promised():
     made = cluster(node("n1", 4), node("n2", 4))
     made.world.add(asking("w1", 3))

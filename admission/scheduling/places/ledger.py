@@ -279,7 +279,9 @@ class NodeLedger:
                 continue
             left = self._unbound(key, want) - promise.count(want.pod_set)
             rooms = self.rooms(want.shape)
-            taken = {node for pod_set, node in promise.places if pod_set == want.pod_set}
+            taken: set[str] = set()
+            if want.shape.needs.apart:
+                taken.update(node for pod_set, node in promise.places if pod_set == want.pod_set)
             while left > 0 and rooms.total:
                 name = rooms.best(left, taken.__contains__)
                 if name is None:
