@@ -982,14 +982,28 @@ class SchedulerState:
             self.places.await_domains(name, workload, flavors)
 
     def _keep_places(self, verdict: HeadResult, now_us: int) -> None:
-        """Keep places for a head whose victims have to leave; those of the head before it end."""
+        """Keep places for a head whose victims have to leave, and for as long as they leave.
+
+        Once its victims have given their quota back, there are none that it could name, and no
+        room until their pods have ended. They must not be back on the nodes before it. So only a
+        head with a higher priority, or with victims of its own, ends what is kept.
+        """
         if not self.places:
             return
-        name, key = verdict.head.cluster_queue, verdict.head.key
-        self._give_up_places(name)
+        head = verdict.head
+        kept_for, _ = self._kept.get(head.cluster_queue, (None, 0))
+        preemptor = None if kept_for is None else self._workloads.get(kept_for)
+        if (
+            preemptor is not None
+            and verdict.kept is None
+            and head.workload.priority <= preemptor.priority
+            and not (head.key == kept_for and isinstance(verdict.decision, Admit))
+        ):
+            return
+        self._give_up_places(head.cluster_queue)
         if verdict.kept is not None:
-            self.places.ledger.keep(key, *verdict.kept)
-            self._kept[name] = key, now_us + _KEPT_US
+            self.places.ledger.keep(head.key, *verdict.kept)
+            self._kept[head.cluster_queue] = head.key, now_us + _KEPT_US
 
     def _give_up_places(self, name: ClusterQueueName) -> None:
         """Keep places no longer that are kept in a ClusterQueue."""

@@ -185,6 +185,7 @@ def pool(system: Installed) -> Iterator[Pool]:
     """A namespace and nodes; the Workload of a replica that serves is named by no invariant."""
     made = Pool(system.cluster)
     yield made
+    made.delete_namespace()
     made.remove()
 
 

@@ -37,7 +37,7 @@ class Board(Installed):
             self.wait_for_queue(namespace)
         self.create_pod(self.red, "running")
         self.wait_released(self.red, "running")
-        for namespace, name in ((self.red, "red-1"), (self.blue, "blue-1")):
+        for namespace, name in ((self.red, "waits-in-red"), (self.blue, "waits-in-blue")):
             self.create_pod(namespace, name)
             self.wait_condition(namespace, name)
 
@@ -109,11 +109,13 @@ def test_an_administrator_sees_queues_workloads_and_gpus(board: Board) -> None:
     assert "1 of 1 GPUs allocated; 2 Workloads wait" in text
     assert "1 of 1 used" in board.get("/quota", admin)[1]
     text = board.get(f"/queues/{board.red}", admin)[1]
-    places = [text.index(name) for name in ("pod-red-1", "pod-blue-1", "pod-running")]
+    places = [
+        text.index(name) for name in ("pod-waits-in-red", "pod-waits-in-blue", "pod-running")
+    ]
     assert places == sorted(places)
-    path = f"/namespaces/{board.blue}/workloads/{board.workload(board.blue, 'blue-1')}"
+    path = f"/namespaces/{board.blue}/workloads/{board.workload(board.blue, 'waits-in-blue')}"
     text = board.get(path, admin)[1]
-    assert "for Pod blue-1" in text
+    assert "for Pod waits-in-blue" in text
     assert "<dt>Place</dt><dd>2</dd>" in text
     assert board.get("/gpus", admin)[0] == 200
 
@@ -124,19 +126,19 @@ def test_an_editor_of_a_namespace_sees_its_own_workloads_and_nothing_of_the_clus
     editor = board.token(
         "editor", board.red, here="edit", also="gpu-admission-batch-user-role"
     )  # fmt: skip
-    own = f"/namespaces/{board.red}/workloads/{board.workload(board.red, 'red-1')}"
-    assert "for Pod red-1" in board.wait_for(own, editor)
-    other = f"/namespaces/{board.blue}/workloads/{board.workload(board.blue, 'blue-1')}"
+    own = f"/namespaces/{board.red}/workloads/{board.workload(board.red, 'waits-in-red')}"
+    assert "for Pod waits-in-red" in board.wait_for(own, editor)
+    other = f"/namespaces/{board.blue}/workloads/{board.workload(board.blue, 'waits-in-blue')}"
     for path in ("/quota", f"/queues/{board.red}", "/gpus", f"/namespaces/{board.blue}", other):
         status, text = board.get(path, editor)
-        assert (status, "cannot" in text, "blue-1" in text) == (403, True, path == other)
+        assert (status, "cannot" in text, "waits-in-blue" in text) == (403, True, path == other)
 
 
 def test_a_member_of_a_team_is_led_to_the_local_queues_of_their_namespace(board: Board) -> None:
     member = board.token("member", board.red, here="gpu-admission-batch-user-role")
     own = board.wait_for(f"/namespaces/{board.red}", member)
-    assert "pod-red-1" in own
-    assert "blue-1" not in own
+    assert "pod-waits-in-red" in own
+    assert "waits-in-blue" not in own
     status, text = board.get("/", member)
     assert (status, f'href="/namespaces/{board.red}"' in text) == (200, True)
     assert f'href="/namespaces/{board.blue}"' not in text
@@ -158,11 +160,11 @@ def test_names_of_another_namespace_are_left_out_of_a_queue(board: Board) -> Non
         },
     )  # fmt: skip
     waiting.until(
-        lambda: "pod-red-1" in board.wait_for(f"/queues/{board.red}", viewer),
+        lambda: "pod-waits-in-red" in board.wait_for(f"/queues/{board.red}", viewer),
         what="own Workloads are named",
     )
     text = board.wait_for(f"/queues/{board.red}", viewer)
-    assert "blue-1" not in text
+    assert "waits-in-blue" not in text
     assert text.count("a Workload that you may not see") == 1
 
 

@@ -217,6 +217,29 @@ def test_the_place_of_a_preemptor_is_kept_until_its_victims_have_left():
     assert admitted(made.cycle()) == ["high"]
 
 
+def test_victims_do_not_come_back_before_their_preemptor_while_their_pods_end():
+    """They have given their quota back, so that they wait again, and their pods end one by one."""
+    made = cluster(node("n1", 8), quota={"a": 64}, within=LOWER)
+    for index in range(4):
+        made.world.add(asking(f"low-{index}", 2))
+    for _ in range(4):
+        made.cycle()
+    made.world.add(replace(asking("high", 8), priority=9))
+    assert sorted(evicted(made.cycle())) == ["low-0", "low-1", "low-2", "low-3"]
+    for index in range(4):
+        made.world.state.drop_workload(WorkloadKey("default", f"low-{index}"), NOW_US)
+        made.world.add(asking(f"low-{index}", 2))
+    assert admitted(made.cycle()) == []
+
+    for index in range(3):
+        made.places.drop_pod(f"low-{index}-main-n1-0")
+        for _ in range(4):
+            assert admitted(made.cycle()) == []
+
+    made.places.drop_pod("low-3-main-n1-0")
+    assert admitted(made.cycle()) == ["high"]
+
+
 @pytest.mark.parametrize("how", ["stopped", "gone", "moved"])
 def test_places_are_given_up_of_who_is_not_decided_any_more(how):
     made = cluster(node("n1", 8), within=LOWER)
