@@ -181,8 +181,8 @@ def operators(system: Installed) -> dict[str, Rest]:
 
 
 @pytest.fixture
-def pool(system: Installed) -> Iterator[Pool]:
-    """A namespace and nodes; the Workload of a replica that serves is named by no invariant."""
+def team(system: Installed) -> Iterator[Pool]:
+    """A namespace and nodes. The invariants of other tests know no Workload of several pods."""
     made = Pool(system.cluster)
     yield made
     made.delete_namespace()
@@ -273,9 +273,8 @@ def test_pods_of_an_operator_run_in_one_rack_by_rank(
 
 
 def test_each_replica_of_a_leader_worker_set_runs_in_a_rack_of_its_own(
-    system: Installed, operators: dict[str, Rest], pool: Pool
+    system: Installed, operators: dict[str, Rest], team: Pool
 ) -> None:
-    team = pool
     rack_of = add_racks(system, team, 2, 2, 1)
     api = "apis/leaderworkerset.x-k8s.io/v1"
     pod_template = template(TOGETHER)
