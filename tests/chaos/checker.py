@@ -25,7 +25,9 @@ Words:
         decided when the Job is started: for as many pods as the Job ran in parallel then, the
         window begins before its start. An elastic Job is granted more pods when it runs them
         within the quota, and fewer once it wants fewer. A PyTorchJob is judged as a Job that runs
-        all of its pods in parallel.
+        all of its pods in parallel. A Job that runs when a store is put back was decided at an
+        unknown second. A pod that takes the place of a member of a group is decided when the
+        group is, as long as another member runs on and the group has no more pods than it wants.
 
 The caller's seconds need not be those of a clock: it may let them stand still while servers or
 controllers are stopped, because nothing is decided or written then.
@@ -289,6 +291,8 @@ class Checker:
     """Uids of pods that were seen in a group."""
     _lost_members: set[str] = field(default_factory=set)
     """Names of groups of which a pod is gone."""
+    _groups_decided: dict[Ref, float] = field(default_factory=dict)
+    """When a pod of a group was released while no other one ran."""
     _nodes_changed: float = 0.0
     """When a node was last added, deleted or tainted."""
     _released: dict[str, float] = field(default_factory=dict)
@@ -485,6 +489,8 @@ class Checker:
 
     def _decided(self, pod: _Pod, at: float) -> float:
         """Return the second at which the release of a pod was decided at the earliest."""
+        if pod.group[0]:
+            return self._group_decided(pod, at)
         job = self._jobs.get(pod.job)
         if job is None or job.is_suspended:
             return at
@@ -492,6 +498,20 @@ class Checker:
         entitled = min(job.entitled, job.pods) if job.is_elastic else job.entitled
         granted = [since for count, since in job.grants.items() if count >= running]
         return min([*granted, job.started if running <= entitled else at])
+
+    def _group_decided(self, pod: _Pod, at: float) -> float:
+        """Return when the group of a pod that is released was decided."""
+        name, total = pod.group
+        group = (pod.ref[0], name)
+        members = [
+            member
+            for member in self._pods.values()
+            if (member.ref[0], member.group[0]) == group and self._holds(member)
+        ]
+        goes_on = any(member.uid != pod.uid and member.ends_by is None for member in members)
+        if not goes_on or len(members) > total or group not in self._groups_decided:
+            self._groups_decided[group] = at
+        return self._groups_decided[group]
 
     def _quota_in_force(self, cohort: str, place: Place, since: float) -> int:
         most = 0
@@ -672,7 +692,7 @@ class Checker:
             selector=runs[0][1]["spec"].get("nodeSelector") or {},
             pods=sum(count for count, _ in runs),
             devices=self._of_templates(runs),
-            started=event.at,
+            started=0.0 if event.type == "LISTED" else event.at,
             entitled=sum(count for count, _ in runs),
             is_elastic=_marks(event.object).get(ELASTIC) == "true",
         )

@@ -90,7 +90,13 @@ class World:
         self.pod(name, gpus, node="node", phase="Running", **more)
 
     def job(
-        self, name: str, parallelism: int, *, suspend: bool = False, elastic: bool = False
+        self,
+        name: str,
+        parallelism: int,
+        *,
+        suspend: bool = False,
+        elastic: bool = False,
+        type_: str = "MODIFIED",
     ) -> None:
         spec = {
             "suspend": suspend,
@@ -100,7 +106,7 @@ class World:
         metadata: Json = {"name": name, "namespace": "team", "uid": name}
         if elastic:
             metadata["annotations"] = {"kueue.x-k8s.io/elastic-job": "true"}
-        self.take("jobs", {"metadata": metadata, "spec": spec})
+        self.take("jobs", {"metadata": metadata, "spec": spec}, type_)
 
     def gang(self, name: str, workers: int, gpus: int = 0, *, suspend: bool = False) -> None:
         template = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": gpus}}}]}}
@@ -337,6 +343,53 @@ def test_an_elastic_job_was_granted_the_pods_that_it_ran_within_quota(
     world.pod("third", job="job", node="node", phase="Succeeded")
     world.run("fourth", job="job")
     assert len(world.found()) == count + 1
+
+
+@pytest.mark.parametrize(("suspend", "count"), [(False, 0), (True, 1)])
+def test_a_job_that_ran_when_the_store_was_put_back_was_decided_before(
+    suspend: bool, count: int
+) -> None:
+    world = World(team=3)
+    world.quota("team", 1)
+    world.second += world.checker.window
+    world.take("jobs", {}, "RESET")
+    world.job("job", 2, elastic=True, suspend=suspend, type_="LISTED")
+    world.job("job", 2, elastic=True)
+    world.run("first", job="job")
+    world.run("second", job="job")
+    assert len(world.found()) == count
+
+
+def in_group(total: int) -> dict[str, Any]:
+    marks = {
+        "kueue.x-k8s.io/pod-group-name": "group",
+        "kueue.x-k8s.io/pod-group-total-count": str(total),
+    }
+    return {"metadata": {"annotations": marks}}
+
+
+def test_a_member_in_place_of_another_was_decided_when_its_group_was() -> None:
+    world = World(team=2)
+    world.run("first", **in_group(2))
+    world.run("second", **in_group(2))
+    world.quota("team", 1)
+    world.second += world.checker.window
+    world.pod("second", node="node", phase="Failed", **in_group(2))
+    world.run("third", **in_group(2))
+    assert world.found() == []
+    world.run("fourth", **in_group(2))
+    assert world.found() == [("team/fourth", 3, 1)]
+
+
+def test_a_group_of_which_no_pod_runs_any_more_is_decided_anew() -> None:
+    world = World(team=2)
+    for name in ("first", "second"):
+        world.run(name, **in_group(2))
+        world.pod(name, node="node", phase="Failed", **in_group(2))
+    world.quota("team", 1)
+    world.second += world.checker.window
+    world.run("third", 2, **in_group(2))
+    assert world.found() == [("team/third", 2, 1)]
 
 
 def test_the_pods_of_a_pytorchjob_were_decided_when_it_was_started() -> None:
