@@ -50,7 +50,7 @@ def node_facts(
         labels={sys.intern(key): sys.intern(value) for key, value in labels.items()},
         allocatable=_gpus(view.status.allocatable),
         capacity=_gpus(view.status.capacity),
-        ready=("Ready", "True") in conditions,
+        ready=_is_ready(view),
         unschedulable=view.spec.unschedulable,
         conditions=conditions,
         devices=devices,
@@ -61,16 +61,14 @@ def node_facts(
 def place_node(view: views.Node) -> Node:
     """Return a Node as pods are placed on it, with all of its devices.
 
-    What the node controller writes as a taint a moment later is a taint already.
+    What the node controller writes as a taint a moment later is a taint already. A node whose
+    kubelet has not told a Ready condition yet is not ready.
     """
     labels, status = view.metadata.labels or {}, view.status
     taints = list(values.taints(view.spec.taints or ()))
     if view.spec.unschedulable:
         taints.append(CORDONED)
-    if any(
-        condition.type == "Ready" and condition.status != "True"
-        for condition in status.conditions or ()
-    ):
+    if not _is_ready(view):
         taints.append(NOT_READY)
     return Node(
         name=view.metadata.name,
@@ -82,6 +80,13 @@ def place_node(view: views.Node) -> Node:
         },
         is_scaled=any(key in labels for key in _SCALED_LABELS)
         or view.spec.provider_id.partition("://")[0] in _CLOUDS,
+    )
+
+
+def _is_ready(view: views.Node) -> bool:
+    return any(
+        condition.type == "Ready" and condition.status == "True"
+        for condition in view.status.conditions or ()
     )
 
 

@@ -33,6 +33,10 @@ def test_only_gpu_names_are_kept_and_health_is_what_the_conditions_say():
 
 def test_a_node_without_a_ready_condition_is_not_ready():
     assert not nodes.node_facts(node()).ready
+    not_ready = ("node.kubernetes.io/not-ready", "NoSchedule")
+    assert not_ready in [(taint.key, taint.effect) for taint in nodes.place_node(node()).taints]
+    ready = node(status={"conditions": [{"type": "Ready", "status": "True"}]})
+    assert nodes.place_node(ready).taints == ()
 
 
 def test_req_11_devices_of_a_node_agent():
