@@ -77,6 +77,7 @@ def value(pod: BoundPodDocument) -> BoundPod | None:
         workload=(metadata.namespace, name) if name else None,
         pod_set=metadata.label(names.PODSET_LABEL),
         priority=pod.spec.priority or 0,
+        is_ending=metadata.deletion_timestamp is not None,
     )
 
 

@@ -131,7 +131,9 @@ def test_a_place_is_found_where_brute_force_finds_one_and_nowhere_else(data):
 
 
 KEYS = tuple(WorkloadKey("default", name) for name in "abc")
-EVENTS = st.sampled_from(["node", "lose", "bind", "end", "promise", "release", "keep", "settle"])
+EVENTS = st.sampled_from(
+    ["node", "lose", "bind", "delete", "end", "promise", "release", "keep", "settle"]
+)
 
 
 @pytest.mark.parametrize("kept", [0, 1024])
@@ -141,6 +143,12 @@ def test_what_is_free_is_what_a_node_has_less_its_pods_and_promises(
 ) -> None:
     with mock.patch.object(ledgers, "_KEPT_CHANGES", kept):
         _try_events(data)
+
+
+def _staying(pods: Mapping[str, BoundPod], holder: WorkloadKey) -> int:
+    """How many pods of a workload are on nodes and are not being deleted."""
+    workload = ("default", holder.name)
+    return sum(pod.workload == workload and not pod.is_ending for pod in pods.values())
 
 
 def _try_events(data: st.DataObject) -> None:
@@ -165,6 +173,10 @@ def _try_events(data: st.DataObject) -> None:
                 pod = BoundPod(name, {GPU: 1, "pods": 1}, (key.namespace, key.name), "w", priority)
                 pods[f"p{step}"] = pod
                 ledger.set_pod(f"p{step}", pod)
+            case "delete" if pods:
+                uid = data.draw(st.sampled_from(sorted(pods)))
+                pods[uid] = replace(pods[uid], is_ending=True)
+                ledger.set_pod(uid, pods[uid])
             case "end" if pods:
                 uid = data.draw(st.sampled_from(sorted(pods)))
                 del pods[uid]
@@ -202,7 +214,7 @@ def _try_events(data: st.DataObject) -> None:
                 (used + there) if GPU in node.amounts else 0
             )
         for holder, count in promised.items():
-            bound = sum(pod.workload == ("default", holder.name) for pod in pods.values())
+            bound = _staying(pods, holder)
             assert sum(place.count for place in ledger.places(holder)) <= max(0, count - bound)
         fresh = Rooms(shape, GPU)
         for node in known.values():
@@ -224,7 +236,7 @@ def _try_events(data: st.DataObject) -> None:
     ledger.settle()
     for holder, count in promised.items():
         if not ledger.is_kept(holder):
-            bound = sum(pod.workload == ("default", holder.name) for pod in pods.values())
+            bound = _staying(pods, holder)
             placed = sum(place.count for place in ledger.places(holder))
             is_declared = all(GPU in node.amounts for node in known.values())
             assert placed >= count - bound or not ledger.rooms(shape).total or not is_declared

@@ -66,9 +66,12 @@ class Cluster:
         requests: Mapping[str, int],
         workload: str = "",
         pod_set: str = "main",
+        *,
+        is_ending: bool = False,
     ) -> None:
         key = ("default", workload) if workload else None
-        self.places.set_pod(uid, BoundPod(node, {**requests, "pods": 1}, key, pod_set))
+        pod = BoundPod(node, {**requests, "pods": 1}, key, pod_set, is_ending=is_ending)
+        self.places.set_pod(uid, pod)
 
     def finish(self, *names: str) -> None:
         """Workloads that end, with their pods."""
@@ -425,6 +428,31 @@ def test_who_is_admitted_again_while_its_former_pods_end_has_places_for_all_of_i
     made.world.add(asking("w2", 1, count=3))
 
     assert admitted(made.cycle()) == []
+
+
+def test_nobody_gets_the_places_of_who_is_admitted_again_while_its_former_pods_end():
+    """Its former pods are on their nodes, and do not stand for those that come."""
+    made = cluster(node("n1", 2), node("n2", 2))
+    for uid in ("former-1", "former-2"):
+        made.pod(uid, "n1", {GPU: 1}, "again", is_ending=True)
+    made.world.add(asking("again", 1, 2))
+    made.world.add(asking("other", 1, 2))
+    assert admitted(made.world.cycle()) == ["again"]
+    assert admitted(made.world.cycle()) == []
+    for uid in ("former-1", "former-2"):
+        made.places.drop_pod(uid)
+    assert admitted(made.cycle()) == ["other"]
+
+
+def test_a_pod_that_follows_one_that_ends_has_a_place_beside_it_or_the_same():
+    made = cluster(node("n1", 1), node("n2", 1))
+    made.world.add(asking("served", 1))
+    there = made.cycle().admitted[0].places[0].node
+    made.pod(f"served-main-{there}-0", there, {GPU: 1}, "served", is_ending=True)
+    made.world.add(asking("other", 1))
+    assert admitted(made.cycle()) == []
+    made.places.drop_pod(f"served-main-{there}-0")
+    assert admitted(made.cycle()) == ["other"]
 
 
 def test_a_pod_that_is_bound_elsewhere_frees_the_place_that_was_promised():

@@ -2,7 +2,8 @@
 
 Every pod that is bound counts, whoever made it. A workload with quota is promised a place for each
 of its pods that is not bound: the places that it was admitted for, or others once these are gone.
-Where the scheduler binds a pod elsewhere, one promise ends with it.
+Where the scheduler binds a pod elsewhere, one promise ends with it. A pod that is being deleted
+counts on its node, and its workload is promised a place for the pod that follows it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -79,8 +80,8 @@ class NodeLedger:
         self._of_workload = self._pods.index(
             lambda _, pod: () if pod.workload is None else (pod.workload,)
         )
-        self._bound_on: dict[tuple[str, str], dict[tuple[str, str], int]] = {}
-        """How many pods of a workload are on nodes, by pod set and node."""
+        self._bound_on: dict[tuple[str, str], dict[tuple[str, str, bool], int]] = {}
+        """How many pods of a workload are on nodes, by pod set, node and whether they end."""
         self._on_node = self._pods.index(lambda _, pod: (pod.node,))
         self._of_priority = self._pods.index(lambda _, pod: (pod.priority,))
         self._promises: dict[WorkloadKey, _Promise] = {}
@@ -174,7 +175,8 @@ class NodeLedger:
     def _count_bound(self, pod: BoundPod, sign: int) -> None:
         if pod.workload is None:
             return
-        bound, at = self._bound_on.setdefault(pod.workload, {}), (pod.pod_set, pod.node)
+        bound = self._bound_on.setdefault(pod.workload, {})
+        at = (pod.pod_set, pod.node, pod.is_ending)
         bound[at] = bound.get(at, 0) + sign
         if not bound[at]:
             del bound[at]
@@ -296,14 +298,24 @@ class NodeLedger:
             self._lacking.discard(key)
 
     def _unbound(self, key: WorkloadKey, want: Want) -> int:
-        return want.count - self.bound(key).get(want.pod_set, 0)
+        return want.count - sum(self._staying(key, want.pod_set).values())
 
     def bound(self, key: WorkloadKey) -> dict[str, int]:
         """Return how many pods of each pod set of a workload are on nodes."""
         counts: dict[str, int] = {}
-        for (pod_set, _), count in self._bound_on.get((key.namespace, key.name), {}).items():
+        for (pod_set, _, _), count in self._bound_on.get((key.namespace, key.name), {}).items():
             counts[pod_set] = counts.get(pod_set, 0) + count
         return counts
+
+    def _staying(self, key: WorkloadKey, pod_set: PodSetName) -> dict[str, int]:
+        """Return how many pods of a pod set are on each node and are not being deleted."""
+        return {
+            node: count
+            for (name, node, is_ending), count in self._bound_on.get(
+                (key.namespace, key.name), {}
+            ).items()
+            if name == pod_set and not is_ending
+        }
 
     def _fit_to_bound(self, workload: tuple[str, str] | None, node: str) -> None:
         """End as many promises as pods are bound, first on the node of the last one."""
@@ -313,13 +325,12 @@ class NodeLedger:
             self.bound_changed(key)
         if key is None or promise is None or key in self._kept:
             return
-        bound = self.bound(key)
         is_lacking = False
         for want in promise.wants:
             if want.request is not None:
                 self._fit_to_assigned(key, promise, want)
                 continue
-            surplus = promise.count(want.pod_set) - (want.count - bound.get(want.pod_set, 0))
+            surplus = promise.count(want.pod_set) - self._unbound(key, want)
             is_lacking = is_lacking or surplus < 0
             nodes_held = [name for pod_set, name in promise.places if pod_set == want.pod_set]
             for name in sorted(nodes_held, key=lambda name_: name_ != node):
@@ -339,11 +350,7 @@ class NodeLedger:
 
         Pods elsewhere take the place of others, but for those that end with a lost node.
         """
-        bound = {
-            node: count
-            for (name, node), count in self._bound_on.get((key.namespace, key.name), {}).items()
-            if name == want.pod_set
-        }
+        bound = self._staying(key, want.pod_set)
         left = want.count - sum(
             count
             for node, count in bound.items()
