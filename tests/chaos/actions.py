@@ -905,16 +905,69 @@ def room(host: Host, made: Made, rng: random.Random) -> None:
         _create_scarce(host, made, "room", body)
 
 
+def rack(host: Host, made: Made, rng: random.Random) -> None:
+    """Create a Job, a group or a pod where pods are assigned to racks."""
+    draw = rng.random()
+    if draw < 0.5:
+        _create_racked_job(host, made, rng, "rack", rng.choice((LOW, {})), rng.choice((2, 3, 4)))
+        return
+    level = rng.choice((names.REQUIRED_TOPOLOGY, names.PREFERRED_TOPOLOGY))
+    marks = rng.choice(({level: site.RACK}, {}))
+    name, total = made.name("group"), rng.choice((2, 2, 3)) if draw < 0.75 else 1
+    priority = rng.choice((LOW, {}))
+    if total > 1:
+        marks |= {names.POD_GROUP_NAME: name, names.POD_GROUP_TOTAL_COUNT: str(total)}
+    for _ in range(total):
+        body = _pod(rng.choice((1, 2, 3)), rng.uniform(4, 40), priority)
+        body["metadata"]["annotations"] |= marks
+        _create_scarce(host, made, "rack", body, site.RACKED)
+
+
+def rack_high(host: Host, made: Made, rng: random.Random) -> None:
+    """Create a Job that needs most of a rack and displaces others."""
+    _create_racked_job(host, made, rng, "rack-high", HIGH, rng.choice((3, 4)))
+
+
+def rack_lost(host: Host, made: Made, rng: random.Random) -> None:
+    """Create a Job for one rack, and kill a controller or delete a node while it is told hosts."""
+    _create_racked_job(host, made, rng, "rack-lost", rng.choice(({}, HIGH)), rng.choice((3, 4)))
+    if rng.random() < 0.5:
+        host.kill(rng.choice(CONTROLLERS), rng.uniform(0, 4))
+        return
+    name = rng.choice(tuple(site.RACKED_NODES))
+    path = f"/api/v1/nodes/{name}"
+    gone = partial(surely, partial(host.admin.delete, path))
+    host.later(rng.uniform(0.1, 2), "rack-lost", f"delete node {name}", gone)
+    again = partial(host.admin.post, "/api/v1/nodes", site.node(name))
+    host.later(rng.uniform(5, 30), "rack-lost", f"create node {name}", again)
+
+
+def _create_racked_job(
+    host: Host, made: Made, rng: random.Random, kind: str, priority: Json, count: int
+) -> None:
+    name = made.name("job")
+    pod = _asking(rng.choice((1, 2)), rng.uniform(4, 30))
+    pod["annotations"][names.REQUIRED_TOPOLOGY] = site.RACK
+    document = make_job(
+        name, count, completions=count, labels={**_QUEUED, **priority}, pod=pod, backoffLimit=20,
+        completionMode=rng.choice(("Indexed", "NonIndexed")),
+    )  # fmt: skip
+    path = f"/apis/batch/v1/namespaces/{site.RACKED}/jobs"
+    host.send(kind, f"create Job {name}: {count}", lambda: host.editor.post(path, document))
+
+
 def room_high(host: Host, made: Made, rng: random.Random) -> None:
     """Create a pod that needs most of a small node and displaces others."""
     _create_scarce(host, made, "room-high", _pod(rng.choice((3, 4)), rng.uniform(3, 6), HIGH))
 
 
-def _create_scarce(host: Host, made: Made, kind: str, body: Json) -> None:
+def _create_scarce(
+    host: Host, made: Made, kind: str, body: Json, namespace: str = site.SCARCE
+) -> None:
     name = made.name("pod")
     body["metadata"]["name"] = name
-    path = f"/api/v1/namespaces/{site.SCARCE}/pods"
-    what = f"create pod {site.SCARCE}/{name} of {amounts.asked(body['spec'], {})[GPU]}"
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    what = f"create pod {namespace}/{name} of {amounts.asked(body['spec'], {})[GPU]}"
     host.send(kind, what, lambda: host.editor.post(path, body))
 
 
@@ -923,7 +976,7 @@ def foreign(host: Host, made: Made, rng: random.Random) -> None:
     name = made.name("foreign")
     body = _pod(rng.choice((1, 2)), YEARS, {})
     body["metadata"]["name"] = name
-    body["spec"]["nodeSelector"] = {names.GPU_PRODUCT_LABEL: site.L4}
+    body["spec"]["nodeSelector"] = {names.GPU_PRODUCT_LABEL: rng.choice((site.L4, site.V100))}
     path = f"/api/v1/namespaces/{site.OUTSIDE}/pods"
     host.send("foreign", f"create pod {site.OUTSIDE}/{name}", lambda: host.admin.post(path, body))
     gone = partial(host.admin.delete, f"{path}/{name}?gracePeriodSeconds=0")
@@ -933,14 +986,17 @@ def foreign(host: Host, made: Made, rng: random.Random) -> None:
 
 def change_node(host: Host, made: Made, rng: random.Random) -> None:
     """Taint a small node, cordon it, or change its product or its GPUs, and put it back."""
-    name = rng.choice(site.SCARCE_NODES)
+    name = rng.choice((*site.SCARCE_NODES, *site.RACKED_NODES))
     path, usual = f"/api/v1/nodes/{name}", site.node(name)
     taint = {"key": "chaos.test/away", "value": "x", "effect": "NoSchedule"}
     fewer = {names.GPU_RESOURCE: str(rng.choice((1, 2)))}
     changes: tuple[tuple[str, str, Json, Json], ...] = (
         ("tainted", path, {"spec": {"taints": [taint]}}, {"spec": {"taints": None}}),
         ("cordoned", path, _unschedulable(True), _unschedulable(None)),
-        ("of another product", path, _of_product("Tesla-P4"), _of_product(site.L4)),
+        (
+            "of another product", path, _of_product("Tesla-P4"),
+            _of_product(site.V100 if name in site.RACKED_NODES else site.L4),
+        ),
         (
             "smaller", f"{path}/status",
             {"status": {"allocatable": fewer, "capacity": fewer}}, {"status": usual["status"]},
@@ -1051,8 +1107,11 @@ KINDS: Final[dict[str, Kind]] = {
     "quota": Kind(quota, 3),
     "room": Kind(room, 16),
     "room-high": Kind(room_high, 4),
-    "foreign": Kind(foreign, 2),
-    "change-node": Kind(change_node, 1.5),
+    "rack": Kind(rack, 12),
+    "rack-high": Kind(rack_high, 3),
+    "rack-lost": Kind(rack_lost, 1.5, is_fault=True),
+    "foreign": Kind(foreign, 3),
+    "change-node": Kind(change_node, 3),
     "lose-node": Kind(lose_node, 1, is_fault=True),
     "silence-node": Kind(silence_node, 1, is_fault=True),
     "condemn-node": Kind(condemn_node, 1, is_fault=True),

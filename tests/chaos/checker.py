@@ -870,6 +870,10 @@ class Checker:
         """Return the ClusterQueue of a pod; empty where it has none."""
         return self._cluster_queue(pod.ref[0], self._names(pod))
 
+    def _has_queue(self, namespace: str, name: str) -> bool:
+        """Return whether what names a LocalQueue, or none, has one that it may wait in."""
+        return not name or (namespace, name) in self._local_queues
+
     def _cluster_queue(self, namespace: str, name: str) -> str:
         """Return the ClusterQueue of what names a LocalQueue in a namespace."""
         local = self._local_queues.get((namespace, name))
@@ -976,6 +980,8 @@ class Checker:
             is_over = pod.is_gone or pod.ends_by is not None or pod.has_ended
             if pod.is_released or is_over or pod.claims or name not in self._cluster_queues:
                 continue
+            if not self._has_queue(pod.ref[0], self._names(pod)):
+                continue
             priority, wanted = self._priorities.get(pod.uid), self._together(pod)
             if priority is None or not wanted or self._is_stopped(name) or name in self.scarce:
                 continue
@@ -1059,6 +1065,8 @@ class Checker:
             )
             if pod.is_released or is_over or not cohort or not claims_exist:
                 continue
+            if not self._has_queue(pod.ref[0], self._names(pod)):
+                continue
             if pod.prebuilt and pod.uid not in self._priorities:
                 continue  # the Workload that it names is not there, or another's
             wanted, name = self._together(pod), self._queue_of(pod)
@@ -1077,6 +1085,8 @@ class Checker:
         for uid, job in self._jobs.items():
             name = self._cluster_queue(job.ref[0], job.queue)
             queue = self._cluster_queues.get(name)
+            if not self._has_queue(job.ref[0], job.queue):
+                continue
             if queue is None or not job.is_suspended or job.is_over or self._is_stopped(name):
                 continue
             if not job.pods or name in self.scarce:

@@ -6,10 +6,14 @@ It looks at one namespace, whose pods run on nodes of one product. The rules:
   the nodes and have no node yet, unless that was less than `DECIDED_SECONDS` before its Workload
   got its quota (`nowhere`).
 - A released pod has a node within `PLACED_SECONDS`, unless something changed on the nodes after
-  its release (`nowhere`).
+  its release that left no room for it (`nowhere`). A pod that selects a host has room only there.
 - What others were preempted for gets a node (`in_vain`), unless something changed on the nodes, or
   something of the same priority or a higher one came, after the preemption.
 - Where everything is calm, nothing waits that has quota and nodes (`kept_out`).
+- Pods of a Job or group that have to be in one domain are in one: those that run, and those that
+  were told a host (`scattered`).
+- No pod of a Job is told a host for longer than `STRANDED_SECONDS` that is gone, or that takes no
+  pods and on which no other pod of the Job goes on (`stranded`).
 
 Something changes on the nodes when a node comes, goes, or gets other labels, taints or GPUs, and
 when a pod of another namespace is bound. This module imports nothing of the program. Seconds are
@@ -34,9 +38,15 @@ DECIDED_SECONDS: Final = 5.0
 """From what a decision is made on until it is written."""
 PREEMPTED_SECONDS: Final = 20.0
 """From a preemption until the preemptor has a node: victims end within 3 s of grace."""
+STRANDED_SECONDS: Final = 15.0
+"""Until pods have another host: a controller that takes over from another one may need 8 s."""
 _MOST_PODS: Final = 8
 """For more of them not every way to place them is tried."""
 EXERCISED: Final = ("placed on nodes", "preemptions for a place", "changes of nodes")
+DOMAINS_EXERCISED: Final = ("told a host", "pods in one domain", "hosts lost under pods")
+"""Besides, where pods have to be in one domain."""
+_HOSTNAME: Final = "kubernetes.io/hostname"
+_REQUIRED: Final = "kueue.x-k8s.io/podset-required-topology"
 _TOLERATED: Final = frozenset({"nvidia.com/gpu"})
 _PREEMPTOR: Final = re.compile(r"Preempted to accommodate a workload \(UID: ([^,)]+)")
 """Kueue's message of the condition Preempted."""
@@ -49,10 +59,12 @@ class Room:
     Attributes:
         gpus: allocatable; 0 where the node takes no pods.
         is_open: whether it is ready and has no taint that keeps pods away.
+        domain: that it is in; empty for none.
     """
 
     gpus: int
     is_open: bool
+    domain: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +81,8 @@ class Guest:
         is_released: it has a node or no scheduling gate.
         is_over: it has ended, or is being deleted without a node.
         is_ending: it is being deleted.
+        host: name of the node that it selects; empty for any.
+        has_level: all of its Job or group have to be in one domain.
     """
 
     uid: str
@@ -80,6 +94,18 @@ class Guest:
     is_released: bool
     is_over: bool
     is_ending: bool
+    host: str
+    has_level: bool
+
+    @property
+    def unit(self) -> str:
+        """What tells its Job or group from others; its own uid for a single pod."""
+        return self.job or self.group[0] or self.uid
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it has not ended and is not being deleted."""
+        return not (self.is_over or self.is_ending)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,21 +125,30 @@ class RoomJudge:
         namespace: whose pods are judged.
         queue: its ClusterQueue, which has no cohort and one flavor.
         product: of the nodes.
+        level: label of nodes that says their domain, which pods may require; empty for none.
         nowhere: released pods that no node took in time, by uid.
         in_vain: preemptions whose preemptor got no node in time, by uid of the preemptor.
+        scattered: Jobs and groups whose pods have to be in one domain and are in several.
+        stranded: pods that were told a host that takes none, by uid.
         exercised: how often something happened that the rules are about.
     """
 
     namespace: str
     queue: str
     product: str
+    level: str = ""
     nowhere: dict[str, str] = field(default_factory=dict)
     in_vain: dict[str, str] = field(default_factory=dict)
+    scattered: dict[str, str] = field(default_factory=dict)
+    stranded: dict[str, str] = field(default_factory=dict)
     exercised: dict[str, int] = field(default_factory=lambda: dict.fromkeys(EXERCISED, 0))
 
     _rooms: dict[str, Room] = field(default_factory=dict)
     _guests: dict[str, Guest] = field(default_factory=dict)
-    """Pods of the namespace, and pods of others that are bound to the nodes, by uid."""
+    """Pods of the namespace, and pods of others that are bound, by uid.
+
+    A store that was put back may show these before their nodes.
+    """
     _released: dict[str, float] = field(default_factory=dict)
     _reserved: dict[str, float] = field(default_factory=dict)
     """When Workloads got the quota that they have, by uids of owners and names of Workloads."""
@@ -125,10 +160,20 @@ class RoomJudge:
     """By uid of the preempted Workload; the last one each."""
     _came: list[tuple[float, int]] = field(default_factory=list)
     """When Workloads came, or waited again, and with which priority."""
+    _domains: dict[str, str] = field(default_factory=dict)
+    """Domain of each node, also of those that are gone."""
+    _away: dict[str, float] = field(default_factory=dict)
+    """Since when pods have been told a host that takes none, by uid."""
+    _told: set[str] = field(default_factory=set)
+    """What was counted as exercised."""
     _quota: int = 0
     _is_stopped: bool = False
     _changed: float = 0.0
     """When something changed on the nodes last."""
+
+    def __post_init__(self) -> None:
+        if self.level:
+            self.exercised |= dict.fromkeys(DOMAINS_EXERCISED, 0)
 
     def take(self, event: Event) -> None:
         """Take one event, and judge what should have happened until now."""
@@ -157,10 +202,14 @@ class RoomJudge:
         labels = event.object["metadata"].get("labels") or {}
         room = None
         if event.type != "DELETED" and labels.get(PRODUCT_LABEL) == self.product:
-            room = self._rooms[name] = _read_room(event.object)
+            room = self._rooms[name] = _read_room(event.object, self.level)
+            self._domains[name] = room.domain
         if room != before:
             self._changed = event.at
             self.exercised["changes of nodes"] += 1
+            is_lost = before is not None and before.is_open and not (room and room.is_open)
+            if self.level and is_lost and any(pod.host == name for pod in self._told_pods()):
+                self.exercised["hosts lost under pods"] += 1
 
     def _take_pod(self, event: Event) -> None:
         if event.type == "RESET":
@@ -170,18 +219,20 @@ class RoomJudge:
         pod = _read_guest(event.object)
         before = self._guests.get(pod.uid)
         is_ours = pod.ref[0] == self.namespace
-        if event.type == "DELETED" or not (is_ours or pod.node in self._rooms):
+        if event.type == "DELETED" or not (is_ours or pod.node):
             self._guests.pop(pod.uid, None)
             return
         self._guests[pod.uid] = pod
         if not is_ours:
-            if before is None or before.node != pod.node:
+            if pod.node in self._rooms and (before is None or before.node != pod.node):
                 self._changed = event.at
             return
         if pod.is_released and pod.uid not in self._released:
             self._released[pod.uid] = event.at
             if event.type != "LISTED":
                 self._judge_release(pod, event.at)
+        if self.level:
+            self._judge_domains(pod, event.at)
         if pod.node and pod.uid not in self._bound:
             self._bound |= {pod.uid, pod.job, pod.group[0]} - {""}
             self.exercised["placed on nodes"] += 1
@@ -229,37 +280,99 @@ class RoomJudge:
 
     def _judge_release(self, pod: Guest, now: float) -> None:
         decided = min(self._reserved.get(key, now) for key in (pod.uid, pod.job, pod.group[0]))
-        sizes = [
-            guest.gpus
+        pods = [
+            guest
             for guest in self._guests.values()
             if self._waits_for_a_node(guest) and self._released[guest.uid] > self._changed
         ]
-        is_settled = decided - self._changed > DECIDED_SECONDS and len(sizes) <= _MOST_PODS
-        free = self._free()
-        if is_settled and not can_place(sizes, list(free.values())):
+        is_settled = decided - self._changed > DECIDED_SECONDS and len(pods) <= _MOST_PODS
+        if is_settled and not can_place(pods, self._free()):
+            needs = " + ".join(
+                f"{pod.gpus} on {pod.host}" if pod.host else f"{pod.gpus}" for pod in pods
+            )
             self.nowhere[pod.uid] = (
                 f"pod {_text(pod.ref)} of {pod.gpus} GPUs was released at second {now:.1f}; the"
-                f" released pods without a node need {' + '.join(map(str, sizes))} GPUs;"
+                f" released pods without a node need {needs} GPUs;"
                 f" {self._rooms_text()}; nodes changed last at second {self._changed:.1f}"
             )
+
+    def _judge_domains(self, pod: Guest, now: float) -> None:
+        """Judge whether all of a Job or group is in the domain of a pod that was told a host."""
+        if not (pod.has_level and pod.goes_on and (pod.node or pod.host) and pod.is_released):
+            return
+        pods = [guest for guest in self._told_pods() if guest.unit == pod.unit]
+        domains = {self._domains.get(guest.node or guest.host, "?") for guest in pods}
+        self._exercise("told a host", pod.uid)
+        if len(pods) > 1:
+            self._exercise("pods in one domain", pod.unit)
+        if len(domains) > 1:
+            places = ", ".join(
+                f"{_text(guest.ref)} on {guest.node or guest.host}" for guest in pods
+            )
+            text = f"{places} have to be in one domain and are in {', '.join(sorted(domains))}"
+            self.scattered.setdefault(pod.unit, f"{text}, second {now:.1f}")
+
+    def _told_pods(self) -> list[Guest]:
+        """Return the pods that go on and have a node, or were told a host."""
+        return [
+            guest
+            for guest in self._guests.values()
+            if guest.ref[0] == self.namespace
+            and guest.is_released
+            and guest.goes_on
+            and (guest.node or guest.host)
+        ]
+
+    def _exercise(self, what: str, which: str) -> None:
+        """Count something once."""
+        if f"{what} {which}" not in self._told:
+            self._told.add(f"{what} {which}")
+            self.exercised[what] += 1
 
     def _judge(self, now: float) -> None:
         for pod in self._guests.values():
             if not self._waits_for_a_node(pod) or pod.uid in self.nowhere:
                 continue
-            since = max(self._released[pod.uid], self._changed)
-            if now - since > PLACED_SECONDS:
+            released = self._released[pod.uid]
+            is_late = now - max(released, self._changed) > PLACED_SECONDS
+            if is_late and (released > self._changed or can_place([pod], self._free())):
                 self.nowhere[pod.uid] = (
                     f"pod {_text(pod.ref)} of {pod.gpus} GPUs was released at second"
                     f" {self._released[pod.uid]:.1f} and has no node at second {now:.1f}; nodes"
                     f" changed last at second {self._changed:.1f}; {self._rooms_text()}"
                 )
+        self._judge_hosts(now)
         for uid, preemption in list(self._preemptions.items()):
             if now - max(preemption.at, self._changed) <= PREEMPTED_SECONDS:
                 continue
             del self._preemptions[uid]
             if preemption.at > self._changed and (text := self._vain_text(preemption, now)):
                 self.in_vain.setdefault(preemption.preemptor, text)
+
+    def _judge_hosts(self, now: float) -> None:
+        """Find the pods of Jobs that wait for a host that takes none."""
+        away = {
+            pod.uid: pod
+            for pod in self._guests.values()
+            if pod.job and pod.host and self._waits_for_a_node(pod) and self._is_lost(pod)
+        }
+        self._away = {uid: self._away.get(uid, now) for uid in away}
+        for uid, pod in away.items():
+            if now - self._away[uid] > STRANDED_SECONDS and uid not in self.stranded:
+                self.stranded[uid] = (
+                    f"pod {_text(pod.ref)} has been told {pod.host} for"
+                    f" {now - self._away[uid]:.1f} s, which takes no pods; second {now:.1f};"
+                    f" {self._rooms_text()}"
+                )
+
+    def _is_lost(self, pod: Guest) -> bool:
+        """Return whether the host of a pod is gone, or closed without others of its Job."""
+        room = self._rooms.get(pod.host)
+        if room is None:
+            return True
+        return not room.is_open and not any(
+            (guest.unit, guest.node) == (pod.unit, pod.host) for guest in self._told_pods()
+        )
 
     def _waits_for_a_node(self, pod: Guest) -> bool:
         is_ours = pod.ref[0] == self.namespace
@@ -295,7 +408,6 @@ class RoomJudge:
         """Return what waits although there are quota and nodes for it, with a text."""
         if self._is_stopped:
             return {}
-        free = self._free()
         left = self._quota - sum(
             pod.gpus
             for pod in self._guests.values()
@@ -306,9 +418,22 @@ class RoomJudge:
             f" {' + '.join(str(pod.gpus) for pod in pods)} GPUs; {left} of the quota are left;"
             f" {self._rooms_text()}"
             for pods in self._waiting()
-            if sum(pod.gpus for pod in pods) <= left
-            and can_place([pod.gpus for pod in pods], list(free.values()))
+            if sum(pod.gpus for pod in pods) <= left and self._have_room(pods)
         }
+
+    def _have_room(self, pods: Sequence[Guest]) -> bool:
+        """Return whether pods that start together have nodes, in one domain where they have to."""
+        free = self._free()
+        if not pods[0].has_level:
+            return can_place(pods, free)
+        told = [guest for guest in self._told_pods() if guest.unit == pods[0].unit]
+        domains = {self._domains.get(guest.node or guest.host, "") for guest in told}
+        return any(
+            can_place(
+                pods, {name: gpus for name, gpus in free.items() if self._domains[name] == d}
+            )
+            for d in domains or set(self._domains.values())
+        )
 
     def _waiting(self) -> Iterator[Sequence[Guest]]:
         """Yield the pods that are to start together and have a gate: single ones and groups."""
@@ -345,18 +470,26 @@ class RoomJudge:
         )
 
 
-def can_place(sizes: Sequence[int], free: Sequence[int]) -> bool:
-    """Return whether pods have nodes at once, by trying every way."""
+def can_place(pods: Sequence[Guest], free: Mapping[str, int]) -> bool:
+    """Return whether pods have nodes at once, by trying every way.
+
+    Args:
+        pods: that need a node.
+        free: GPUs of each node that takes pods.
+    """
+    choices = [tuple(name for name in free if pod.host in {"", name}) for pod in pods]
     return any(
         all(
-            sum(size for size, place in zip(sizes, places, strict=True) if place == node) <= room
-            for node, room in enumerate(free)
+            sum(pod.gpus for pod, place in zip(pods, places, strict=True) if place == name)
+            <= free[name]
+            for name in set(places)
         )
-        for places in itertools.product(range(len(free)), repeat=len(sizes))
+        for places in itertools.product(*choices)
     )
 
 
-def _read_room(node: Json) -> Room:
+def _read_room(node: Json, level: str) -> Room:
+    labels = node["metadata"].get("labels") or {}
     status, spec = node.get("status", {}), node.get("spec", {})
     is_closed = spec.get("unschedulable") or any(
         taint["effect"] in {"NoSchedule", "NoExecute"} and taint["key"] not in _TOLERATED
@@ -366,7 +499,8 @@ def _read_room(node: Json) -> Room:
         condition["type"] == "Ready" and condition["status"] == "True"
         for condition in status.get("conditions") or ()
     )
-    return Room(int((status.get("allocatable") or {}).get(GPU, 0)), is_ready and not is_closed)
+    gpus = int((status.get("allocatable") or {}).get(GPU, 0))
+    return Room(gpus, is_ready and not is_closed, labels.get(level, ""))
 
 
 def _read_guest(pod: Json) -> Guest:
@@ -394,6 +528,8 @@ def _read_guest(pod: Json) -> Guest:
         is_released=bool(node) or not spec.get("schedulingGates"),
         is_over=has_ended or (deleted and not node),
         is_ending=deleted,
+        host=(spec.get("nodeSelector") or {}).get(_HOSTNAME, ""),
+        has_level=_REQUIRED in marks,
     )
 
 

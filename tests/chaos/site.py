@@ -1,8 +1,8 @@
 """What a storm rages over: a whole cluster, our processes beside it, and queues with teams.
 
 Each namespace has one LocalQueue, so a pod's ClusterQueue follows from its namespace. There are
-more GPUs than quota, so that nothing but quota keeps a pod from running, but for one queue whose
-quota is all that its few nodes have.
+more GPUs than quota, so that nothing but quota keeps a pod from running, but for two queues whose
+quota is all that their few nodes have. Pods of one of these are assigned to racks.
 """
 
 import shutil
@@ -65,6 +65,7 @@ EDITOR: Final = "chaos-editor"
 DRA: Final = "/apis/resource.k8s.io/v1"
 RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 PRODUCT: Final = "NVIDIA-A100-SXM4-80GB"
+_HOSTNAME: Final = "kubernetes.io/hostname"
 _WITHIN: Final = {"withinClusterQueue": "LowerPriority"}
 _WORKLOADS: Final = (
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/workloads.kueue.x-k8s.io"
@@ -104,9 +105,11 @@ NAMESPACES: Final = (*(team.name for team in TEAMS), CHECKED, MIXED)
 """Where quota alone keeps pods from running."""
 SCARCE: Final = "teal"
 """Namespace and ClusterQueue whose quota is all that its nodes have, so that places decide."""
+RACKED: Final = "coral"
+"""Namespace and ClusterQueue like `SCARCE`, whose flavor has a Topology of racks and hosts."""
 OUTSIDE: Final = "outside"
-"""A namespace without a queue; pods of administrators run there on the nodes of `SCARCE`."""
-ALL_NAMESPACES: Final = (*NAMESPACES, SCARCE)
+"""A namespace without a queue; pods of administrators run there on nodes of the two before."""
+ALL_NAMESPACES: Final = (*NAMESPACES, SCARCE, RACKED)
 """With a queue."""
 CHECKED_QUOTA: Final = 3
 PER_USER: Final = 6
@@ -123,7 +126,12 @@ OTHER_NODES: Final = ("t4-0", "h100-0", "mig-0")
 SCARCE_NODES: Final = ("l4-0", "l4-1", "l4-2")
 SCARCE_GPUS: Final = 4
 """Of each of them."""
-ALL_NODES: Final = (*NODES, *DRA_NODES, *OTHER_NODES, *SCARCE_NODES)
+RACK: Final = "chaos.test/rack"
+"""Label of the nodes of `RACKED`."""
+RACKED_NODES: Final = {"v100-0": "r0", "v100-1": "r0", "v100-2": "r1", "v100-3": "r1"}
+"""Rack of each; they have as many GPUs as those of `SCARCE`."""
+ALL_NODES: Final = (*NODES, *DRA_NODES, *OTHER_NODES, *SCARCE_NODES, *RACKED_NODES)
+V100: Final = "Tesla-V100-SXM2-16GB"
 T4: Final = "Tesla-T4"
 L4: Final = "NVIDIA-L4"
 H100: Final = "NVIDIA-H100-80GB-HBM3"
@@ -142,8 +150,11 @@ def node(name: str) -> Json:
     """Return a node of the site.
 
     It has 8 GPUs by name, or 8 that claims ask for, or those that `MIXED` chooses from, or the
-    few of `SCARCE`.
+    few of `SCARCE` or `RACKED`.
     """
+    if name in RACKED_NODES:
+        rack = {RACK: RACKED_NODES[name]}
+        return nodes.make_gpu_node(name, gpus=SCARCE_GPUS, product=V100, labels=rack)
     if name in SCARCE_NODES:
         return nodes.make_gpu_node(name, gpus=SCARCE_GPUS, product=L4)
     if name == "t4-0":
@@ -361,6 +372,7 @@ class Site(System):
         quota = SCARCE_GPUS * len(SCARCE_NODES)
         self.add_cluster_queue(SCARCE, quota=quota, flavors=("l4",), preemption=_WITHIN)
         self.add_local_queue(SCARCE, SCARCE)
+        self._add_racked()
         for namespace in ALL_NAMESPACES:
             self.wait_for_queue(namespace)
 
@@ -377,6 +389,22 @@ class Site(System):
             admissionChecksStrategy=rules,
         )
         self.add_local_queue(CHECKED, CHECKED)
+
+    def _add_racked(self) -> None:
+        """Add the queue whose pods are assigned to racks."""
+        levels = [{"nodeLabel": RACK}, {"nodeLabel": _HOSTNAME}]
+        topology = {
+            "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Topology",
+            "metadata": {"name": RACKED}, "spec": {"levels": levels},
+        }  # fmt: skip
+        self.api.post(f"{KUEUE}/topologies", topology)
+        flavor = make_flavor(
+            "v100", node_labels={names.GPU_PRODUCT_LABEL: V100}, topologyName=RACKED
+        )
+        self.api.post(f"{KUEUE}/resourceflavors", flavor)
+        quota = SCARCE_GPUS * len(RACKED_NODES)
+        self.add_cluster_queue(RACKED, quota=quota, flavors=("v100",), preemption=_WITHIN)
+        self.add_local_queue(RACKED, RACKED)
 
     def _add_mixed(self) -> None:
         """Add the queue with flavors to choose from, slices and caps."""

@@ -167,6 +167,8 @@ class Report:
         nowhere: what was released, and got no node in time though the nodes did not change.
         in_vain: what was preempted for something that got no node.
         kept_out: what waits although there are quota and nodes for it.
+        scattered: Jobs and groups whose pods have to be in one rack and are in several.
+        stranded: pods of Jobs that were told a host which takes none.
         half: groups of which a part runs.
         stopped: running pods, Jobs and PyTorchJobs that the controller stopped without a decision.
         restarts: programs that ended by themselves, by name.
@@ -196,6 +198,8 @@ class Report:
     nowhere: list[str] = field(default_factory=list)
     in_vain: list[str] = field(default_factory=list)
     kept_out: list[str] = field(default_factory=list)
+    scattered: list[str] = field(default_factory=list)
+    stranded: list[str] = field(default_factory=list)
     half: list[str] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
     restarts: dict[str, int] = field(default_factory=dict)
@@ -209,7 +213,7 @@ class Report:
     )
     FOUND = (
         *(*UNSAFE, "stuck", "outranked", "unplaced", "nowhere", "in_vain", "kept_out"),
-        *("half", "alerts", "faults"),
+        *("scattered", "stranded", "half", "alerts", "faults"),
     )
 
     @property
@@ -295,9 +299,12 @@ class Storm:
             {name: name for name in site.ALL_NAMESPACES},
             classes=site.CLASSES,
             lost_node_seconds=LOST_NODE_SECONDS,
-            scarce=frozenset({site.SCARCE}),
+            scarce=frozenset({site.SCARCE, site.RACKED}),
         )
-        self._rooms = RoomJudge(site.SCARCE, site.SCARCE, site.L4)
+        self._rooms = (
+            RoomJudge(site.SCARCE, site.SCARCE, site.L4),
+            RoomJudge(site.RACKED, site.RACKED, site.V100, site.RACK),
+        )
         self._folder = folder
         self._audit = folder / "audit.log"
         path = folder / f"storm-{options.seed}.jsonl"
@@ -463,10 +470,14 @@ class Storm:
         for name in _LAWS:
             setattr(self.report, name, list(getattr(self._checker, name).values()))
         for name in _PLACES:
-            setattr(self.report, name, list(getattr(self._rooms, name).values()))
+            texts = [text for judge in self._rooms for text in getattr(judge, name).values()]
+            setattr(self.report, name, texts)
         self.report.raises = self._checker.raises
         self.report.surges = self._checker.surges
-        self.report.exercised = self._checker.exercised | self._rooms.exercised
+        exercised = Counter(self._checker.exercised)
+        for rooms in self._rooms:
+            exercised.update(rooms.exercised)
+        self.report.exercised = dict(exercised)
         self.report.stopped = self._stopped()
         self.report.hurried = self._hurried()
         self.report.drifts = self._drifts()
@@ -519,17 +530,18 @@ class Storm:
         before = len(self._checker.violations)
         laws: list[tuple[Checker | RoomJudge, str]] = [
             *((self._checker, name) for name in _LAWS),
-            *((self._rooms, name) for name in _PLACES),
+            *((rooms, name) for rooms in self._rooms for name in _PLACES),
         ]
-        told = {name: len(getattr(judge, name)) for judge, name in laws}
+        told = [len(getattr(judge, name)) for judge, name in laws]
         hurried = len(self._checker.hurried)
         for event in self._feed.take(everything=everything):
             self._checker.take(event)
-            self._rooms.take(event)
+            for rooms in self._rooms:
+                rooms.take(event)
         for one in self._checker.violations[before:]:
             self._found("violations", one.text())
-        for judge, name in laws:
-            for text in list(getattr(judge, name).values())[told[name] :]:
+        for (judge, name), count in zip(laws, told, strict=True):
+            for text in list(getattr(judge, name).values())[count:]:
                 self._found(name, text)
         if len(self._checker.hurried) > hurried:
             for text in self._hurried()[self._hurried_told :]:
@@ -601,7 +613,9 @@ class Storm:
                 "stuck": self._checker.stuck,
                 "outranked": self._checker.outranked,
                 "unplaced": self._checker.unplaced,
-                "kept_out": self._rooms.kept_out,
+                "kept_out": lambda: {
+                    uid: text for rooms in self._rooms for uid, text in rooms.kept_out().items()
+                },
                 "half": self._checker.half,
             },
             "settle",
@@ -744,7 +758,7 @@ class Storm:
 
 _LAWS: Final = ("halted", "unchecked", "overcap")
 """Parts of a report that the checker finds at once, besides violations."""
-_PLACES: Final = ("nowhere", "in_vain")
+_PLACES: Final = ("nowhere", "in_vain", "scattered", "stranded")
 """Parts of a report that are found at once about places on nodes."""
 _DRIFT: Final = "charged quota differs from held quota"
 """What an audit logs that finds a difference."""

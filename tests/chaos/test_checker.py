@@ -584,6 +584,16 @@ def test_what_waits_though_there_is_room_is_found() -> None:
     assert world.checker.stuck() == {"small": said}
 
 
+def test_what_names_a_queue_that_is_not_there_is_not_stuck() -> None:
+    world = World(team=2)
+    labels = {"labels": {"kueue.x-k8s.io/queue-name": "other"}}
+    world.pod("waits", gated=True, metadata=labels)
+    assert world.checker.stuck() == {}
+    metadata = {"name": "other", "namespace": "team", "uid": "other"}
+    world.take("localqueues", {"metadata": metadata, "spec": {"clusterQueue": "team"}}, "ADDED")
+    assert set(world.checker.stuck()) == {"waits"}
+
+
 def of_revision(name: str) -> dict[str, Any]:
     """Metadata of a pod of a Deployment."""
     owner = {"kind": "ReplicaSet", "name": name, "uid": name, "controller": True}

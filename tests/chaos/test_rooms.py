@@ -5,16 +5,26 @@ from typing import Any
 import pytest
 
 from tests.chaos.checker import Event, Json
-from tests.chaos.rooms import PLACED_SECONDS, PREEMPTED_SECONDS, RoomJudge, can_place
+from tests.chaos.rooms import (
+    PLACED_SECONDS,
+    PREEMPTED_SECONDS,
+    STRANDED_SECONDS,
+    Guest,
+    RoomJudge,
+    can_place,
+)
 
 LATER = max(PLACED_SECONDS, PREEMPTED_SECONDS) + 1
 
 
 class World:
-    """A judge of two nodes with 4 GPUs each and a quota of 8; a second passes with each event."""
+    """A judge of two nodes with 4 GPUs each and a quota of 8; a second passes with each event.
+
+    Each node is in a rack of its own.
+    """
 
     def __init__(self) -> None:
-        self.judge = RoomJudge("team", "team", "L4")
+        self.judge = RoomJudge("team", "team", "L4", "rack")
         self.second = 0.0
         resource = {"name": "nvidia.com/gpu", "nominalQuota": "8"}
         spec = {"resourceGroups": [{"flavors": [{"name": "l4", "resources": [resource]}]}]}
@@ -32,7 +42,7 @@ class World:
         self.take("resourceflavors", {}, after=seconds)
 
     def node(self, name: str, gpus: int = 4, type_: str = "MODIFIED", **spec: Any) -> None:
-        labels = {"nvidia.com/gpu.product": "L4"}
+        labels = {"nvidia.com/gpu.product": "L4", "rack": f"rack-{name[:2]}"}
         status = {
             "allocatable": {"nvidia.com/gpu": str(gpus)},
             "conditions": [{"type": "Ready", "status": "True"}],
@@ -49,17 +59,29 @@ class World:
         node: str = "",
         group: tuple[str, int] = ("", 0),
         namespace: str = "team",
+        job: str = "",
+        host: str = "",
+        is_required: bool = False,
+        is_ending: bool = False,
     ) -> None:
-        metadata: Json = {"name": name, "namespace": namespace, "uid": name}
+        owners = [{"kind": "Job", "uid": job, "controller": True}] if job else []
+        metadata: Json = {
+            "name": name, "namespace": namespace, "uid": name, "ownerReferences": owners,
+        }  # fmt: skip
         if group[0]:
             metadata["annotations"] = {
                 "kueue.x-k8s.io/pod-group-name": group[0],
                 "kueue.x-k8s.io/pod-group-total-count": str(group[1]),
             }
+        if is_required:
+            metadata.setdefault("annotations", {})["kueue.x-k8s.io/podset-required-topology"] = "r"
+        if is_ending:
+            metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         spec = {
             "containers": [{"resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}],
             "schedulingGates": [{"name": "any"}] if gated else [],
             "nodeName": node,
+            "nodeSelector": {"kubernetes.io/hostname": host} if host else {},
         }
         phase = "Running" if node else "Pending"
         self.take("pods", {"metadata": metadata, "spec": spec, "status": {"phase": phase}})
@@ -119,6 +141,18 @@ def test_a_pod_that_is_released_where_the_nodes_have_no_room_is_nowhere_at_once(
     assert world.judge.nowhere == {}
     world.pod("beside", 1)
     assert set(world.judge.nowhere) == {"beside"}
+
+
+def test_pods_of_others_count_also_where_their_node_is_shown_after_them() -> None:
+    world = World()
+    world.node("n0", type_="DELETED")
+    world.pod("other", 4, node="n0", namespace="outside")
+    world.node("n0")
+    world.wait()
+    world.pod("large", 4, gated=True)
+    assert set(world.judge.kept_out()) == {"large"}
+    world.pod("runs", 4, node="n1")
+    assert world.judge.kept_out() == {}
 
 
 def test_a_pod_may_be_released_where_the_nodes_have_just_lost_the_room() -> None:
@@ -195,8 +229,104 @@ def test_a_group_is_kept_out_where_all_of_it_has_room_at_once() -> None:
     assert world.judge.kept_out() == {}
 
 
+def test_a_group_that_needs_one_rack_is_kept_out_only_where_one_rack_has_room() -> None:
+    world = World()
+    for name in ("a", "b"):
+        world.pod(name, 2, gated=True, group=("g", 2), is_required=True)
+    assert set(world.judge.kept_out()) == {"a"}
+    world.pod("left", 1, node="n0", namespace="outside")
+    assert set(world.judge.kept_out()) == {"a"}
+    world.pod("right", 1, node="n1", namespace="outside")
+    assert world.judge.kept_out() == {}
+
+
+def test_a_pod_is_kept_out_only_where_the_rack_of_its_job_has_room() -> None:
+    world = World()
+    world.pod("runs", 3, node="n0", job="j", is_required=True)
+    world.pod("waits", 2, gated=True, job="j", is_required=True)
+    assert world.judge.kept_out() == {}
+    world.pod("runs", 2, node="n0", job="j", is_required=True)
+    assert set(world.judge.kept_out()) == {"waits"}
+
+
+def test_a_pod_that_is_told_a_host_without_room_is_nowhere_at_once() -> None:
+    world = World()
+    world.pod("runs", 3, node="n0")
+    world.wait()
+    world.pod("fits", 1, host="n0")
+    assert world.judge.nowhere == {}
+    world.pod("late", 1, host="n0")
+    assert set(world.judge.nowhere) == {"late"}
+
+
+def test_a_pod_may_wait_while_what_changed_leaves_no_room_for_it() -> None:
+    world = World()
+    world.pod("waits", 4, host="n0")
+    world.pod("other", 1, node="n0", namespace="outside")
+    world.wait()
+    assert world.judge.nowhere == {}
+
+
+def test_pods_that_need_one_rack_and_are_in_two_are_scattered() -> None:
+    world = World()
+    world.pod("first", node="n0", job="j", is_required=True)
+    world.pod("second", host="n0", job="j", is_required=True)
+    world.pod("other", host="n1", job="k", is_required=True)
+    world.pod("free", host="n1", job="j")
+    assert world.judge.scattered == {}
+    world.pod("third", host="n1", job="j", is_required=True)
+    assert set(world.judge.scattered) == {"j"}
+
+
+def test_pods_that_end_do_not_count_for_the_rack() -> None:
+    world = World()
+    world.pod("first", node="n0", job="j", is_required=True, is_ending=True)
+    world.pod("second", node="n1", job="j", is_required=True)
+    assert world.judge.scattered == {}
+    assert world.judge.exercised["told a host"] == 1
+
+
+@pytest.mark.parametrize("loss", ["gone", "closed"])
+def test_a_pod_of_a_job_that_is_told_a_lost_host_is_stranded(loss: str) -> None:
+    world = World()
+    world.pod("waits", 4, host="n0", job="j")
+    world.pod("single", 4, host="n0")
+    if loss == "gone":
+        world.node("n0", type_="DELETED")
+    else:
+        world.node("n0", unschedulable=True)
+    world.wait(STRANDED_SECONDS - 1)
+    assert world.judge.stranded == {}
+    world.wait(2)
+    assert set(world.judge.stranded) == {"waits"}
+    assert world.judge.exercised["hosts lost under pods"] == 1
+
+
+def test_a_pod_is_not_stranded_while_others_of_its_job_go_on_there_or_once_it_ends() -> None:
+    world = World()
+    world.pod("runs", 1, node="n0", job="j")
+    world.pod("waits", 1, host="n0", job="j")
+    world.node("n0", unschedulable=True)
+    world.wait()
+    world.pod("runs", 1, node="n0", job="j", is_ending=True)
+    world.wait(STRANDED_SECONDS - 1)
+    world.pod("waits", 1, host="n0", job="j", is_ending=True)
+    world.wait()
+    assert world.judge.stranded == {}
+
+
+def guest(gpus: int, host: str = "") -> Guest:
+    return Guest(
+        uid="", ref=("", ""), job="", group=("", 0), gpus=gpus, node="", is_released=True,
+        is_over=False, is_ending=False, host=host, has_level=False,
+    )  # fmt: skip
+
+
 def test_places_are_looked_for_in_every_way() -> None:
-    assert can_place([3, 2, 2], [4, 4])
-    assert not can_place([3, 3, 2], [4, 4])
-    assert not can_place([1], [])
-    assert can_place([], [])
+    free = {"a": 4, "b": 4, "overfull": -1}
+    assert can_place([guest(3), guest(2), guest(2)], free)
+    assert not can_place([guest(3), guest(3), guest(2)], free)
+    assert not can_place([guest(3), guest(3, "a"), guest(2)], free)
+    assert not can_place([guest(1, "gone")], free)
+    assert not can_place([guest(1)], {})
+    assert can_place([], {})

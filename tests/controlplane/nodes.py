@@ -29,6 +29,7 @@ _PRODUCTS: Final = {
     "NVIDIA-H100-80GB-HBM3": _Product(81559, "hopper", has_mig=True),
     "NVIDIA-L4": _Product(23034, "ada-lovelace", has_mig=False),
     "Tesla-T4": _Product(15360, "turing", has_mig=False),
+    "Tesla-V100-SXM2-16GB": _Product(16384, "volta", has_mig=False),
 }
 PRODUCTS: Final = tuple(_PRODUCTS)
 
