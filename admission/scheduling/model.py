@@ -594,6 +594,15 @@ class Workload:
         return f"{self.key.namespace}/{self.pod_controller or self.owner or self.uid}"
 
     @property
+    def is_leaving(self) -> bool:
+        """Return whether it was told to give back the quota that it holds.
+
+        An eviction is in force until the next admission is written. So one that is admitted again,
+        and of which that is not written yet, is not leaving.
+        """
+        return self.eviction is not None and self.reservation is not None
+
+    @property
     def counts(self) -> bool:
         """Return whether its reservation is usage.
 

@@ -88,7 +88,7 @@ def of(
         priority=workload.priority,
         queue_us=podsets.queue_timestamp(workload, by_eviction=by_eviction),
         reserved_us=reservation.reserved_us,
-        evicted=workload.eviction is not None,
+        evicted=workload.is_leaving,
         admitted=reservation.admitted,
         ready=workload.pods_ready,
         usage=usage,

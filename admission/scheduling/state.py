@@ -489,7 +489,7 @@ class SchedulerState:
             return None
         holder = self._held_by(old)
         is_here = holder is not None and holder.cluster_queue == local.cluster_queue
-        if holder is None or not is_here or old.eviction is not None or self._is_replaced(old):
+        if holder is None or not is_here or old.is_leaving or self._is_replaced(old):
             return None
         return None if self._leads_back(old, workload.key) else (old, holder)
 
@@ -534,7 +534,7 @@ class SchedulerState:
         Not to those of one that is told to leave, and not to pods that are charged while they
         run. Pods of a workload slice are those of the slice before, so nothing is promised.
         """
-        if workload.eviction is not None or workload.is_pod or workload.replaces is not None:
+        if workload.is_leaving or workload.is_pod or workload.replaces is not None:
             self.places.release(workload.key)
             return
         pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
@@ -605,7 +605,7 @@ class SchedulerState:
         """What pods of a workload need of their domains, and these, by pod set."""
         workload = self._workloads.get(key)
         held = None if workload is None else self._held_by(workload)
-        if workload is None or held is None or workload.eviction is not None:
+        if workload is None or held is None or workload.is_leaving:
             return {}
         pod_sets = {one.name: one for one in workload.pod_sets}
         has_devices = asks_devices(workload)

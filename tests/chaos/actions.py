@@ -914,11 +914,11 @@ def rack(host: Host, made: Made, rng: random.Random) -> None:
     level = rng.choice((names.REQUIRED_TOPOLOGY, names.PREFERRED_TOPOLOGY))
     marks = rng.choice(({level: site.RACK}, {}))
     name, total = made.name("group"), rng.choice((2, 2, 3)) if draw < 0.75 else 1
-    priority = rng.choice((LOW, {}))
+    priority, gpus = rng.choice((LOW, {})), rng.choice((1, 2, 3))
     if total > 1:
         marks |= {names.POD_GROUP_NAME: name, names.POD_GROUP_TOTAL_COUNT: str(total)}
-    for _ in range(total):
-        body = _pod(rng.choice((1, 2, 3)), rng.uniform(4, 40), priority)
+    for _ in range(total):  # pods that ask for other amounts would be another pod set
+        body = _pod(gpus, rng.uniform(4, 40), priority)
         body["metadata"]["annotations"] |= marks
         _create_scarce(host, made, "rack", body, site.RACKED)
 

@@ -11,7 +11,7 @@ It looks at one namespace, whose pods run on nodes of one product. The rules:
   something of the same priority or a higher one came, after the preemption.
 - Where everything is calm, nothing waits that has quota and nodes (`kept_out`).
 - Pods of a Job or group that have to be in one domain are in one: those that run, and those that
-  were told a host (`scattered`).
+  were told a host (`scattered`). All pods of a Job or group are of one pod set.
 - No pod of a Job is told a host for longer than `STRANDED_SECONDS` that is gone, or that takes no
   pods and on which no other pod of the Job goes on (`stranded`).
 

@@ -455,6 +455,26 @@ def test_a_pod_that_follows_one_that_ends_has_a_place_beside_it_or_the_same():
     assert admitted(made.cycle()) == ["other"]
 
 
+def test_who_is_admitted_again_after_an_eviction_has_its_places_before_that_is_written():
+    made = cluster(node("n1", 2))
+    former = model.Eviction(reason="Preempted", since_us=NOW_US - SECOND_US)
+    made.world.add(asking("again", 2, eviction=former))
+    made.world.add(asking("other", 1, created=1))
+
+    assert admitted(made.world.cycle()) == ["again"]
+    assert admitted(made.world.cycle()) == []
+
+
+def test_who_is_admitted_again_after_an_eviction_can_be_preempted_before_that_is_written():
+    made = cluster(node("n1", 2), quota={"a": 2}, within=LOWER)
+    former = model.Eviction(reason="Preempted", since_us=NOW_US - SECOND_US)
+    made.world.add(asking("again", 2, eviction=former))
+    assert admitted(made.world.cycle()) == ["again"]
+    made.world.add(asking("high", 2, priority=1))
+
+    assert list(evicted(made.world.cycle())) == ["again"]
+
+
 def test_a_pod_that_is_bound_elsewhere_frees_the_place_that_was_promised():
     made = cluster(node("n1", 4), node("n2", 4))
     made.world.add(asking("w1", 3))

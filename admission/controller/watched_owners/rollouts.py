@@ -406,7 +406,7 @@ def _may_be_kept(workload: model.Workload) -> bool:
     reservation = workload.reservation
     return (
         workload.counts
-        and workload.eviction is None
+        and not workload.is_leaving
         and reservation is not None
         and not reservation.surges
     )
