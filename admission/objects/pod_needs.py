@@ -29,6 +29,7 @@ def of_template(
         priority: by which the scheduler lets the pods preempt others; None where it does not.
         volumes: where the nodes are from which its volumes can be reached, of each volume.
     """
+    affinity = spec.affinity or views.Affinity()
     requests_ = tuple(
         sorted((str(name), amount) for name, amount in requests.items() if amount > 0)
     )
@@ -37,7 +38,8 @@ def of_template(
         devices=tuple(name for name, _ in requests_ if resources.is_device(name)),
         terms=_terms(spec.affinity),
         volumes=tuple(dict.fromkeys(volumes)),
-        apart=tuple(sorted(set(_apart(spec.affinity, labels)))),
+        together=_by_pods(affinity.pod_affinity, labels),
+        apart=_by_pods(affinity.pod_anti_affinity, labels),
         spread=tuple(sorted(_spread(spec.topology_spread_constraints or (), labels))),
         is_known=not resource_claim.concerned(spec),
         priority=priority,
@@ -62,14 +64,15 @@ def terms_of(selector: views.NodeSelector) -> tuple[NodeTerm, ...]:
     )
 
 
-def _apart(affinity: views.Affinity | None, labels: Mapping[str, str]) -> Iterator[str]:
-    """Yield the labels of nodes by which pods keep away from pods of their own kind."""
-    pods = None if affinity is None else affinity.pod_anti_affinity
-    for term in (pods.required or ()) if pods is not None else ():
+def _by_pods(affinity: views.PodAffinity | None, labels: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the labels of nodes by which pods are with pods of their own kind, or not, sorted."""
+    keys: set[str] = set()
+    for term in (affinity.required or ()) if affinity is not None else ():
         selector = values.selector(term.label_selector)
         is_elsewhere = term.namespaces or term.namespace_selector is not None
         if selector is not None and not is_elsewhere and selector(labels):
-            yield term.topology_key
+            keys.add(term.topology_key)
+    return tuple(sorted(keys))
 
 
 def _spread(constraints: Iterable[Any], labels: Mapping[str, str]) -> Iterator[Spread]:

@@ -138,8 +138,8 @@ class PodAffinityTerm(View, frozen=True, kw_only=True):
     namespace_selector: LabelSelector | None = None
 
 
-class PodAntiAffinity(View, frozen=True, kw_only=True):
-    """Required anti-affinity between pods; preferences are not read."""
+class PodAffinity(View, frozen=True, kw_only=True):
+    """Required affinity or anti-affinity between pods; preferences are not read."""
 
     required: tuple[PodAffinityTerm, ...] | None = msgspec.field(
         default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
@@ -150,7 +150,8 @@ class Affinity(View, frozen=True, kw_only=True):
     """corev1.Affinity."""
 
     node_affinity: NodeAffinity | None = None
-    pod_anti_affinity: PodAntiAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
 
 
 class SchedulingGate(View, frozen=True, kw_only=True):

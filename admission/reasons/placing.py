@@ -25,10 +25,11 @@ def shortage(no_place: NoPlace) -> str:
         return f"{head}: {refusals or 'none has the labels that it selects'}"
     if no_place.is_joint:
         return f"the nodes of {where} have room for each pod set, but not for all of them at once"
+    same = f" with the same {' and '.join(no_place.together)}" if no_place.together else ""
     needs = (
         f"needs {amount} on one node of {where}"
         if count == 1
-        else f"needs room on nodes of {where} for {count} pods with {amount} each,"
+        else f"needs room on nodes of {where}{same} for {count} pods with {amount} each,"
         f" {no_place.fitting} fit"
     )
     relief = f"; would fit if {no_place.relief} ended" if no_place.relief else ""

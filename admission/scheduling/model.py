@@ -167,6 +167,8 @@ class PodNeeds:
         devices: those of its resources that are devices, sorted.
         terms: alternatives of its required node affinity; None when there is none.
         volumes: of each of its volumes that is on certain nodes, alternatives as in ``terms``.
+        together: labels of nodes of which all of its pods' nodes must have the same values,
+            sorted.
         apart: labels of nodes by which its pods must be on different nodes, sorted.
         spread: see `Spread`, sorted.
         is_known: whether that is all it asks; a pod with ResourceClaims asks for more.
@@ -177,6 +179,7 @@ class PodNeeds:
     devices: tuple[str, ...] = ()
     terms: tuple[NodeTerm, ...] | None = None
     volumes: tuple[tuple[NodeTerm, ...], ...] = ()
+    together: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
     spread: tuple[Spread, ...] = ()
     is_known: bool = True

@@ -28,6 +28,7 @@ pytestmark = pytest.mark.controlplane
 A100 = "NVIDIA-A100-SXM4-80GB"
 H100 = "NVIDIA-H100-80GB-HBM3"
 HOSTNAME = "kubernetes.io/hostname"
+RACK = "example.com/rack"
 
 
 def add_pod(team: Pool, name: str, gpus: int, **fields: Any) -> None:
@@ -174,6 +175,27 @@ def test_a_gang_whose_pods_keep_apart_waits_for_as_many_hosts(system: Installed,
     waiting.until(lambda: "4 pods with 1 nvidia.com/gpu each, 3 fit" in message(), what="it waits")
     team.add_node(product=A100, gpus=4)
     waiting.until(lambda: len(running(team)) == 4, what="all four run")
+
+
+def test_a_gang_whose_pods_must_be_together_waits_for_a_rack(system: Installed, team: Pool):
+    racks = [team.add_node(product=A100, gpus=2, labels={RACK: rack}) for rack in ("r1", "r2")]
+    add_queue(system, team, {add_flavor(system, team, "a", A100): 16})
+    term = {"labelSelector": {"matchLabels": {"app": "gang"}}, "topologyKey": RACK}
+    together = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    spec = {**objects.make_pod_spec(1), "affinity": {"podAffinity": together}}
+    job = objects.make_job("gang", 3, spec, run_for="1h")
+    team.create("jobs", job, api="apis/batch/v1")
+
+    def message() -> str:
+        found = system.api.get(f"{KUEUE}/namespaces/{team.namespace}/workloads")["items"]
+        conditions = found[0].get("status", {}).get("conditions", []) if found else []
+        return next((c["message"] for c in conditions if c["type"] == "QuotaReserved"), "")
+
+    text = f"with the same {RACK} for 3 pods with 1 nvidia.com/gpu each, 2 fit; 4 are free"
+    waiting.until(lambda: text in message(), what="it waits")
+    racks.append(team.add_node(product=A100, gpus=1, labels={RACK: "r2"}))
+    waiting.until(lambda: len(running(team)) == 3, what="all three run")
+    assert {pod["spec"]["nodeName"] for pod in team.pods("Running")} == set(racks[1:])
 
 
 def test_a_node_that_is_about_to_go_takes_nobody(system: Installed, team: Pool):

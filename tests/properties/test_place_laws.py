@@ -40,10 +40,11 @@ def nodes(draw: st.DrawFn, name: str) -> Node:
 @st.composite
 def wants(draw: st.DrawFn, name: str, *, constrained: bool) -> Want:
     requests = {CPU: draw(st.integers(0, 3)), GPU: draw(st.integers(0, 3))}
-    kind = draw(st.sampled_from(["", "", "apart", "spread"])) if constrained else ""
+    kind = draw(st.sampled_from(["", "", "apart", "spread", "together"])) if constrained else ""
     needs = PodNeeds(
         requests=tuple(sorted((r, n) for r, n in requests.items() if n)),
         devices=(GPU,) if requests[GPU] else (),
+        together=(ZONE,) if kind == "together" else (),
         apart=(HOST,) if kind == "apart" else (),
         spread=(Spread(HOST, draw(st.integers(1, 2))),) if kind == "spread" else (),
     )
@@ -86,6 +87,9 @@ def is_valid(
             return False
     for want in asked:
         on = counts[want.pod_set]
+        zones = {by_name[name].labels[ZONE] for name in on}
+        if want.shape.needs.together and len(zones) > 1:
+            return False
         if HOST in want.shape.needs.apart and any(n > 1 for n in on.values()):
             return False
         domains = [node.name for node in found if takes(node, want, declared)]

@@ -16,6 +16,7 @@ from admission.base.names import (
     WorkloadKey,
 )
 from admission.base.selectors import Requirement
+from admission.reasons import placing
 from admission.scheduling import model
 from admission.scheduling.decisions import CycleResult, Wait
 from admission.scheduling.model import Enforcement, NodeTerm, PodNeeds, Spread
@@ -387,6 +388,43 @@ def test_a_gang_whose_pods_must_be_on_different_hosts_needs_as_many(hosts, is_ad
     result = made.cycle()
 
     assert (admitted(result) == ["gang"]) is is_admitted
+
+
+@pytest.mark.parametrize(("largest", "is_admitted"), [(1, False), (2, True)])
+def test_a_gang_whose_pods_must_be_together_needs_one_rack_with_room(largest, is_admitted):
+    racks = {"n1": ("r1", 2), "n2": ("r1", 1), "n3": ("r2", 2), "n4": ("r2", largest)}
+    made = cluster(
+        *[node(name, gpus, labels={"rack": rack}) for name, (rack, gpus) in racks.items()],
+        node("no-rack", 8),
+    )
+    made.world.add(asking("gang", 1, 4, needs={"together": ("rack",)}))
+
+    result = made.cycle()
+
+    if is_admitted:
+        places = {(place.node, place.count) for place in result.admitted[0].places}
+        assert places == {("n3", 2), ("n4", 2)}
+    else:
+        (no_place,) = no_places(waits(result)["gang"])
+        assert placing.shortage(no_place) == (
+            "needs room on nodes of a with the same rack for 4 pods with 1 nvidia.com/gpu each,"
+            " 3 fit; 6 are free, at most 2 on one node (n1)"
+        )
+
+
+def test_a_pod_that_follows_stays_with_the_others_of_its_gang():
+    racks = {"n1": ("r1", 2), "n2": ("r1", 2), "n3": ("r2", 1), "n4": ("r2", 1)}
+    made = cluster(
+        *[node(name, gpus, labels={"rack": rack}) for name, (rack, gpus) in racks.items()]
+    )
+    made.world.add(asking("gang", 1, 2, needs={"together": ("rack",)}))
+    places = made.cycle().admitted[0].places
+    assert {place.node for place in places} <= {"n3", "n4"}
+    made.places.drop_pod("gang-main-n3-0")
+    made.pod("other", "n3", {GPU: 1})
+    made.cycle()
+
+    assert made.places.ledger.places(WorkloadKey("default", "gang")) == ()
 
 
 @pytest.mark.parametrize(("free", "is_admitted"), [((2, 0), False), ((2, 1), True)])

@@ -531,6 +531,20 @@ def test_a_host_refuses_what_it_refuses_without_a_topology(
     assert domains(made.cycle()) == expected
 
 
+@pytest.mark.parametrize("request_", [None, ANYWHERE, TopologyRequest(preferred=BLOCK)])
+def test_pods_that_must_be_together_get_one_domain_of_that_level(request_: TopologyRequest | None):
+    made = cluster(*nodes(r1={"n1": 2, "n2": 1}, r2={"n3": 2, "n4": 2}))
+    for name in ("first", "job"):
+        job = asking(name, 4, request_)
+        (main,) = job.pod_sets
+        assert main.needs is not None
+        main = replace(main, needs=replace(main.needs, together=(BLOCK, RACK)))
+        made.add(replace(job, pod_sets=(main,)))
+
+    assert domains(made.cycle(), "first") == {"n3": 2, "n4": 2}
+    assert "3 out of 4 pod(s)" in message(waits(made.cycle())["job"])
+
+
 @pytest.mark.parametrize("is_selector", [True, False], ids=["selector", "affinity"])
 def test_a_domain_has_the_labels_that_pods_ask_for(is_selector: bool):
     made = cluster(*nodes(r1={"n1": 1}, r2={"n2": 2}), levels=(BLOCK, RACK))

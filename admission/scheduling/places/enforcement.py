@@ -31,7 +31,7 @@ from admission.scheduling.places.model import (
     Want,
 )
 from admission.scheduling.topology.domains import Topologies, is_usable
-from admission.scheduling.topology.request import ANYWHERE
+from admission.scheduling.topology.request import ANYWHERE, TopologyRequest
 
 _MOST_HOSTS: Final = 64
 _NO_NEEDS: Final = PodNeeds()
@@ -301,7 +301,7 @@ class PodPlaces:
         if any(name not in self._flavors for name in chosen):
             return None
         if any(self.topologies.levels(name) for name in chosen):
-            request = pod_set.topology or ANYWHERE
+            request = self._request(pod_set, chosen)
             shape = self._shape(pod_set, needs or _NO_NEEDS, chosen)
             return Want(
                 pod_set.name, _of_lasting_tolerations(shape), count, chosen,
@@ -314,6 +314,18 @@ class PodPlaces:
         ):
             return None
         return Want(pod_set.name, self._shape(pod_set, needs, chosen), count, chosen)
+
+    def _request(self, pod_set: PodSet, flavors: Iterable[FlavorName]) -> TopologyRequest:
+        """How near to each other pods must be: as asked, or by their affinity to each other."""
+        request = pod_set.topology or ANYWHERE
+        together = () if pod_set.needs is None else pod_set.needs.together
+        if request.required or not together:
+            return request
+        levels = next(filter(None, map(self.topologies.levels, flavors)))
+        required = next((level for level in reversed(levels) if level in together), "")
+        if not required:
+            return request
+        return replace(request, required=required, preferred="", unconstrained=False)
 
     def _shape(
         self, pod_set: PodSet, needs: PodNeeds, flavors: tuple[FlavorName, ...]

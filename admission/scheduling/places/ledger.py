@@ -6,6 +6,7 @@ Where the scheduler binds a pod elsewhere, one promise ends with it. A pod that 
 counts on its node, and its workload is promised a place for the pod that follows it.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -284,6 +285,8 @@ class NodeLedger:
             taken: set[str] = set()
             if want.shape.needs.apart:
                 taken.update(node for pod_set, node in promise.places if pod_set == want.pod_set)
+            if want.shape.needs.together:
+                taken.update(self._outside(key, promise, want, rooms))
             while left > 0 and rooms.total:
                 name = rooms.best(left, taken.__contains__)
                 if name is None:
@@ -296,6 +299,24 @@ class NodeLedger:
             is_complete = is_complete and left <= 0
         if is_complete:
             self._lacking.discard(key)
+
+    def _outside(
+        self, key: WorkloadKey, promise: _Promise, want: Want, rooms: Rooms
+    ) -> Iterator[str]:
+        """Yield the nodes that are not in the domain of a pod set whose pods are together.
+
+        That is where any of them is or is to be, else where most of them have room.
+        """
+        promised = (node for pod_set, node in promise.places if pod_set == want.pod_set)
+        held = next(itertools.chain(self._staying(key, want.pod_set), promised), None)
+        if held is not None:
+            domain = predicate.together(held, self.labels(held), want.shape)
+        else:
+            by_domain = rooms.by_domain(self.labels)
+            domain = max(by_domain, key=lambda d: (by_domain[d], d), default=())
+        for name in rooms.room:
+            if predicate.together(name, self.labels(name), want.shape) != domain:
+                yield name
 
     def _unbound(self, key: WorkloadKey, want: Want) -> int:
         return want.count - sum(self._staying(key, want.pod_set).values())
@@ -570,6 +591,7 @@ class NodeLedger:
             refusals=tuple(sorted((str(why), n) for why, n in rooms.refused.items() if n)),
             is_joint=is_joint,
             largest=rooms.largest(),
+            together=want.shape.needs.together,
         )
 
     def places(self, key: WorkloadKey) -> tuple[Place, ...]:

@@ -64,10 +64,21 @@ def mismatch(node: Node, shape: PodShape) -> NodeRefusal | None:
         return NodeRefusal.VOLUME
     if repelling(node.taints, shape.tolerations) is not None:
         return NodeRefusal.TAINT
-    for constraint in shape.needs.spread:
-        if constraint.key not in node.labels and constraint.key != HOSTNAME:
-            return NodeRefusal.LABELS
+    keys = (*shape.needs.together, *(constraint.key for constraint in shape.needs.spread))
+    if any(key not in node.labels and key != HOSTNAME for key in keys):
+        return NodeRefusal.LABELS
     return None
+
+
+def together(name: str, labels: Labels, shape: PodShape) -> tuple[str, ...]:
+    """Return what is equal for all nodes on which the pods of a shape are together.
+
+    Args:
+        name: of a node that takes them.
+        labels: of the node.
+        shape: of the pods.
+    """
+    return tuple(name if key == HOSTNAME else labels.get(key, "") for key in shape.needs.together)
 
 
 def mismatch_of_all(labels: Labels, shape: PodShape) -> NodeRefusal | None:

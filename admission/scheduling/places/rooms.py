@@ -164,12 +164,26 @@ class Rooms:
             labels: returns the labels of a node.
         """
         fitting = self.total
+        if self.shape.needs.together:
+            fitting = max(self.by_domain(labels).values(), default=0)
         for key in self.shape.needs.apart:
             if key != HOSTNAME:
                 fitting = min(fitting, self._apart(key, labels))
         for constraint in self.shape.needs.spread:
             fitting = min(fitting, self._spread(constraint.key, constraint.max_skew, labels))
         return min(count, fitting)
+
+    def by_domain(self, labels: Callable[[str], Labels]) -> dict[tuple[str, ...], int]:
+        """Return how many pods nodes take, by what these must have in common for all pods.
+
+        Args:
+            labels: returns the labels of a node.
+        """
+        rooms: dict[tuple[str, ...], int] = {}
+        for name, room in self.room.items():
+            domain = predicate.together(name, labels(name), self.shape)
+            rooms[domain] = rooms.get(domain, 0) + room
+        return rooms
 
     def _apart(self, key: str, labels: Callable[[str], Labels]) -> int:
         """One pod in each domain; nodes without the label are no domain and take what they can."""

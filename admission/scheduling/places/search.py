@@ -9,6 +9,7 @@ fixed order and up to `_STEPS` steps. So no place is missed on small clusters (A
 from collections.abc import Sequence
 from typing import Final
 
+from admission.scheduling.places import predicate
 from admission.scheduling.places.ledger import NodeLedger
 from admission.scheduling.places.model import HOSTNAME, Place, Want
 
@@ -58,15 +59,38 @@ def _fill(ledger: NodeLedger, wants: Sequence[Want]) -> tuple[Place, ...] | None
 
 
 def _choose(ledger: NodeLedger, want: Want) -> list[Place] | None:
-    """Nodes for the pods of one pod set."""
+    """Nodes for the pods of one pod set; where they are together, those with the least room."""
     rooms = ledger.rooms(want.shape)
     if rooms.fitting(want.count, ledger.labels) < want.count:
         return None
-    limits = _Limits(ledger, want)
+    if not want.shape.needs.together:
+        return _choose_within(ledger, want, None)
+    by_domain = rooms.by_domain(ledger.labels)
+    enough = sorted((room, domain) for domain, room in by_domain.items() if room >= want.count)
+    for _, domain in enough:
+        chosen = _choose_within(ledger, want, domain)
+        if chosen is not None:
+            return chosen
+    return None
+
+
+def _choose_within(
+    ledger: NodeLedger, want: Want, domain: tuple[str, ...] | None
+) -> list[Place] | None:
+    """Nodes for the pods of one pod set in one domain; of any where it is None."""
+    rooms, limits = ledger.rooms(want.shape), _Limits(ledger, want)
     chosen: dict[str, int] = {}
     left = want.count
+
+    def is_excluded(node: str) -> bool:
+        if domain is not None and predicate.together(node, ledger.labels(node), want.shape) != (
+            domain
+        ):
+            return True
+        return not limits.allows(node, chosen, rooms.room)
+
     while left > 0:
-        name = rooms.best(left, lambda node: not limits.allows(node, chosen, rooms.room))
+        name = rooms.best(left, is_excluded)
         if name is None:
             return None
         count = min(left, limits.most(name, chosen, rooms.room))
@@ -80,7 +104,7 @@ class _Limits:
 
     def __init__(self, ledger: NodeLedger, want: Want) -> None:
         self._ledger = ledger
-        needs = want.shape.needs
+        self._shape, needs = want.shape, want.shape.needs
         rooms = ledger.rooms(want.shape)
         self._limits: list[tuple[str, int]] = [(key, 1) for key in needs.apart if key != HOSTNAME]
         for constraint in needs.spread:
@@ -92,12 +116,19 @@ class _Limits:
             fewest = min(domains.values(), default=0)
             self._limits.append((constraint.key, fewest + constraint.max_skew))
 
+    def _together(self, name: str) -> tuple[str, ...]:
+        return predicate.together(name, self._ledger.labels(name), self._shape)
+
     def _domain(self, name: str, key: str) -> str | None:
         return name if key == HOSTNAME else self._ledger.labels(name).get(key)
 
     def most(self, name: str, chosen: dict[str, int], room: dict[str, int]) -> int:
         """Return how many more pods a node may get."""
         room_left = room.get(name, 0) - chosen.get(name, 0)
+        if self._shape.needs.together and chosen:
+            first = next(iter(chosen))
+            if self._together(first) != self._together(name):
+                return 0
         for key, limit in self._limits:
             domain = self._domain(name, key)
             if domain is not None:
