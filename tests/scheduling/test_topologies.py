@@ -26,7 +26,15 @@ from admission.scheduling.decisions import CycleResult, Wait
 from admission.scheduling.model import NodeTerm, PodDomains, PodNeeds, Spread
 from admission.scheduling.places.model import CORDONED, HOSTNAME, BoundPod, Node
 from admission.scheduling.topology.request import Layer, TopologyRequest
-from tests.builders.scheduling import LOWER, NOW_US, SECOND_US, cluster_queue, group, waiting
+from tests.builders.scheduling import (
+    ANY,
+    LOWER,
+    NOW_US,
+    SECOND_US,
+    cluster_queue,
+    group,
+    waiting,
+)
 from tests.scheduling.worlds import World, admitted, evicted, waits, world
 
 GPU = ResourceName("nvidia.com/gpu")
@@ -959,3 +967,149 @@ def test_a_flavor_that_takes_the_nodes_of_another_counts_what_is_promised_there(
         made.add(asking(name, count, ON_HOST, created=created + 1))
 
     assert [name for _ in range(3) for name in admitted(made.cycle())] == ["second", "third"]
+
+
+def bound(host: str, gpus: int = 1, *, is_ending: bool = False) -> BoundPod:
+    """A pod of others."""
+    return BoundPod(host, {GPU: gpus, "pods": 1}, is_ending=is_ending)
+
+
+def test_who_waits_for_a_domain_is_tried_again_when_a_pod_of_others_ends_and_not_before():
+    made = cluster(*nodes(r1={"n1": 2}))
+    made.state.places.set_pod("other", bound("n1"))
+    made.add(asking("job", 2, ONE_RACK))
+    assert admitted(made.cycle()) == []
+    made.state.places.set_pod("other", bound("n1", is_ending=True))
+    assert admitted(made.cycle()) == []
+
+    made.state.places.drop_pod("other")
+
+    assert domains(made.cycle()) == {"n1": 2}
+
+
+@pytest.mark.parametrize("lacks", ["taint", "label", "selector"])
+def test_who_waits_for_a_domain_is_tried_again_when_a_node_fits(lacks: str):
+    good = node("n1", "r1", 2)
+    good = replace(good, labels={**good.labels, "disk": "fast"})
+    bad = {
+        "taint": replace(good, taints=(CORDONED,)),
+        "label": replace(good, labels={**good.labels, RACK: ""}),
+        "selector": node("n1", "r1", 2),
+    }[lacks]
+    if lacks == "label":
+        bad = replace(bad, labels={key: value for key, value in bad.labels.items() if value})
+    made = cluster(bad)
+    job = asking("job", 2, ONE_RACK)
+    (main,) = job.pod_sets
+    made.add(replace(job, pod_sets=(replace(main, node_selector={"disk": "fast"}),)))
+    assert admitted(made.cycle()) == []
+
+    made.state.places.set_node(good)
+
+    assert domains(made.cycle()) == {"n1": 2}
+
+
+def test_who_waits_for_a_level_is_tried_again_when_the_topology_has_it():
+    made = cluster(*nodes(r1={"n1": 2}), levels=(BLOCK, HOSTNAME))
+    made.add(asking("job", 2, ONE_RACK))
+    assert admitted(made.cycle()) == []
+
+    made.state.set_topology("default", LEVELS, NOW_US)
+
+    assert domains(made.cycle()) == {"n1": 2}
+
+
+@pytest.mark.parametrize("levels", [(BLOCK, HOSTNAME), ("row", HOSTNAME), (RACK, HOSTNAME)])
+def test_what_is_assigned_is_held_when_a_level_goes_or_gets_another_name(levels: tuple[str, ...]):
+    found = [
+        replace(one, labels={**one.labels, "row": "x"}) for one in nodes(r1={"n1": 2, "n2": 2})
+    ]
+    made = cluster(*found)
+    made.add(asking("job", 3, ONE_RACK))
+    made.cycle()
+
+    made.state.set_topology("default", levels, NOW_US)
+    made.add(asking("large", 2, ANYWHERE, created=1), asking("small", 1, ANYWHERE, created=2))
+
+    assert admitted(made.cycle()) == []
+    assert sum(domains(made.cycle(), "small").values()) == 1
+
+
+def test_a_workload_that_ends_while_its_topology_is_gone_leaves_nothing():
+    made = cluster(*nodes(r1={"n1": 2}))
+    made.add(asking("old", 2, ONE_RACK))
+    made.cycle()
+    made.state.drop_topology("default")
+    made.finish("old")
+    made.state.set_topology("default", LEVELS, NOW_US)
+    made.add(asking("job", 2, ONE_RACK, created=1))
+
+    assert domains(made.cycle()) == {"n1": 2}
+
+
+def test_flavors_of_the_same_nodes_count_a_host_once():
+    made = cluster(
+        *[replace(one, labels={**one.labels, "pool": "a"}) for one in nodes(r1={"n1": 2})],
+        flavors={"a": "default", "b": "default"},
+    )
+    second = model.ResourceFlavor(
+        name=FlavorName("b"), node_labels={RACK: "r1"}, topology="default"
+    )
+    made.state.set_resource_flavor(second, NOW_US)
+    made.add(asking("first", 2, ONE_RACK), asking("job", 1, ONE_RACK, created=1))
+    assert admitted(made.cycle()) == ["first"]
+    assert admitted(made.cycle()) == []
+
+    made.finish("first")
+
+    assert domains(made.cycle()) == {"n1": 1}
+
+
+def test_a_host_with_less_than_its_pods_use_takes_nothing_from_the_others_of_its_rack():
+    made = cluster(*nodes(r1={"n1": 4, "n2": 2}), levels=(BLOCK, RACK, HOSTNAME))
+    made.state.places.set_pod("other", bound("n1", 4))
+    made.state.places.set_node(node("n1", "r1", 1))
+    made.add(asking("job", 2, ONE_RACK))
+
+    assert domains(made.cycle()) == {"n2": 2}
+
+
+def test_pods_that_request_nothing_get_a_domain():
+    main = model.PodSet(
+        name=PodSetName("main"), count=2, requests={GPU: 0}, needs=PodNeeds(), topology=ONE_RACK
+    )
+    made = cluster(*nodes(r1={"n1": 1}))
+    made.add(waiting("job", "q", sets=(main,)))
+
+    assert domains(made.cycle()) == {"n1": 2}
+
+
+def test_for_a_preferred_rack_all_are_preempted_where_no_rack_has_room_for_all():
+    made = cluster(*nodes(r1={"n1": 2}, r2={"n2": 2}), quota=4, within=LOWER)
+    for index in range(4):
+        made.add(asking(f"low-{index}", 1, ANYWHERE, created=index))
+        made.cycle()
+    made.add(asking("job", 4, TopologyRequest(preferred=RACK), priority=9, created=9))
+
+    assert len(evicted(made.cycle())) == 4
+    made.finish(*(f"low-{index}" for index in range(4)))
+    assert domains(made.cycle()) == {"n1": 2, "n2": 2}
+
+
+def test_a_domain_is_taken_back_from_who_borrows_though_quota_is_left():
+    made = cluster(*nodes(r1={"n1": 2}, r2={"n2": 1}), quota=4, cohort="both", reclaim=ANY)
+    made.state.set_cluster_queue(
+        cluster_queue("other", groups=[group({"a": {GPU: (0,)}})], cohort="both"), NOW_US
+    )
+    key = LocalQueueKey("default", "other")
+    made.state.set_local_queue(
+        model.LocalQueue(key=key, cluster_queue=ClusterQueueName("other")), NOW_US
+    )
+    borrower = replace(asking("borrower", 2, ONE_RACK), queue=key)
+    made.add(borrower)
+    assert admitted(made.cycle()) == ["borrower"]
+    made.add(asking("job", 2, ONE_RACK, created=1))
+
+    assert evicted(made.cycle()) == {"borrower": "InCohortReclamation"}
+    made.finish("borrower")
+    assert domains(made.cycle()) == {"n1": 2}
