@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from admission.base import names, patches
 from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import resources
@@ -590,3 +592,81 @@ def test_an_assignment_to_racks_is_not_read_as_hosts() -> None:
 
     assert assignment(world) == before
     assert not workload(world).status.is_true("Evicted")
+
+
+def add_member(world: World, name: str, index: int) -> None:
+    labels = {
+        names.QUEUE_LABEL: "team-a",
+        names.POD_GROUP_NAME: "g",
+        names.POD_GROUP_POD_INDEX_LABEL: str(index),
+    }
+    annotations = {names.POD_GROUP_TOTAL_COUNT: "3", **REQUIRED}
+    world.add_pod(name, labels=labels, annotations=annotations)
+
+
+def host(world: World, name: str) -> str:
+    return (world.pod(name).spec.node_selector or {}).get(HOST, "")
+
+
+def running_group(**nodes_of: int) -> World:
+    """A pod group whose members run in one rack."""
+    world = racks(**nodes_of)
+    for index in range(3):
+        add_member(world, f"p{index}", index)
+    world.pass_time(3)
+    for name in ("p0", "p1", "p2"):
+        bound = {"spec": {"nodeName": host(world, name)}}
+        world.store.patch(resources.PODS, name, patches.merge(bound), "ml")
+        world.set_phase(name, "Running")
+    world.settle()
+    return world
+
+
+@pytest.mark.parametrize("is_node_first", [True, False], ids=["node first", "pods first"])
+def test_a_lost_host_of_a_group_is_replaced_whatever_is_seen_first(is_node_first: bool) -> None:
+    world = running_group(r1=3)
+    assert [host(world, name) for name in ("p0", "p1", "p2")] == ["r1-0", "r1-0", "r1-1"]
+
+    if is_node_first:
+        set_ready(world, "r1-0", "Unknown")
+    for name in ("p0", "p1"):
+        world.set_phase(name, "Failed")
+    world.settle()
+    if not is_node_first:
+        set_ready(world, "r1-0", "Unknown")
+    for index in range(2):
+        add_member(world, f"next-{index}", index)
+    world.pass_time(3)
+
+    assert [host(world, name) for name in ("next-0", "next-1")] == ["r1-2", "r1-2"]
+
+
+def test_a_single_pod_keeps_its_host_when_that_is_lost() -> None:
+    world = racks(r0=1, r1=1)
+    world.add_pod("train", annotations=REQUIRED)
+    world.settle()
+    told = host(world, "train")
+
+    lose_node(world, told)
+    world.pass_time(60)
+
+    status = workload(world).status
+    assert host(world, "train") == told
+    assert status.is_true("Admitted")
+    assert not status.is_true("Evicted")
+
+
+def test_a_workload_that_was_evicted_for_a_lost_host_starts_in_another_rack() -> None:
+    world, jobs = running_job(r0=2)
+    labels = world.store.get(resources.NODES, "r0-0")["metadata"]["labels"]
+    for index in range(2):
+        add_node(world, f"r1-{index}", "r1", labels)
+    world.settle()
+
+    lose_node(world, "r0-0")
+    jobs.work()
+    for pod in jobs.pods():
+        world.delete_pod(pod["metadata"]["name"])
+    world.pass_time(5)
+
+    assert assigned(world) == {"r1-0": 2, "r1-1": 1}
