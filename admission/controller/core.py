@@ -264,6 +264,7 @@ class Core:
             self._settings.gpu, look_at, self._workloads,
         )  # fmt: skip
         self._scheduling.lost_hosts.goes_on = self._running.goes_on
+        self._scheduling.lost_hosts.told = self._running.told
         common = (
             self._workloads, self._configuration, self._events, self._clock, look_at,
             self._running,

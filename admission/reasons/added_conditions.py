@@ -161,6 +161,11 @@ def checks_contradict(conflict: str) -> Text:
     )
 
 
+NO_DOMAIN_ANEW: Final = Text(
+    EvictionReason.NODE_FAILURES,
+    "Its Workload was made anew while its pods waited for their domain of the topology, and no"
+    " domain has room for them now",
+)
 RUNS_AGAIN: Final = Text(
     "RunsAgain",
     "Had ended and runs again, without quota: it is suspended, and waits for quota anew",

@@ -592,6 +592,57 @@ class SchedulerState:
             self._set_reservation(key, replace(held, pod_sets=pod_sets), now_us)
         return True
 
+    def assign_domains(
+        self,
+        key: WorkloadKey,
+        pods: Mapping[str, Iterable[tuple[Mapping[str, str], str]]],
+        now_us: int,
+    ) -> bool | None:
+        """Assign domains to a workload with quota whose flavors have a topology, if it has none.
+
+        So it is where it was charged for an owner that runs already. What is assigned counts
+        before it is written.
+
+        Args:
+            key: the workload.
+            pods: see `Topologies.completed`, by pod set.
+            now_us: the present.
+
+        Returns:
+            Whether there is room for all; None where no pod set lacks domains.
+        """
+        workload = self._workloads.get(key)
+        held = None if workload is None else self._held_by(workload)
+        if workload is None or held is None or not self.places.topologies:
+            return None
+        pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
+        has_devices = asks_devices(workload)
+        assigned: dict[PodSetName, PodDomains] = {}
+        for assignment in held.pod_sets:
+            pod_set = pod_sets.get(assignment.name)
+            if pod_set is None or assignment.domains is not None:
+                continue
+            want = self.places.want(
+                pod_set,
+                min(pod_set.effective_count, assignment.count),
+                assignment.flavors.values(),
+                has_devices=has_devices,
+            )
+            if want is None or want.request is None or not want.count:
+                continue
+            made = self.places.topologies.completed(want, pods.get(assignment.name, ()))
+            if not isinstance(made, PodDomains):
+                return False
+            assigned[assignment.name] = made
+        if not assigned:
+            return None
+        whole = tuple(
+            replace(assignment, domains=assigned.get(assignment.name, assignment.domains))
+            for assignment in held.pod_sets
+        )
+        self._set_reservation(key, replace(held, pod_sets=whole), now_us)
+        return True
+
     def _set_reservation(self, key: WorkloadKey, reservation: Reservation, now_us: int) -> None:
         workload = replace(self._workloads[key], reservation=reservation)
         self._workloads.put(key, workload)

@@ -670,3 +670,58 @@ def test_a_workload_that_was_evicted_for_a_lost_host_starts_in_another_rack() ->
     world.pass_time(5)
 
     assert assigned(world) == {"r1-0": 2, "r1-1": 1}
+
+
+def lose_workload(world: World) -> None:
+    """The Workload is gone, as all are when their kind is deleted."""
+    name = workload(world).metadata.name
+    gone = patches.merge({"metadata": {"finalizers": None}})
+    world.store.patch(resources.WORKLOADS, name, gone, "ml")
+    world.store.delete(resources.WORKLOADS, name, "ml")
+    world.settle()
+
+
+@pytest.mark.parametrize("run", [0, 2])
+def test_pods_are_told_their_domains_though_the_workload_was_made_anew(run: int) -> None:
+    """Those that run already stay, and the others get hosts of the same rack."""
+    world = racks(r0=1, r1=3)
+    world.add(near("train", 3))
+    world.settle()
+    jobs = JobController(world)
+    if run:
+        jobs.work()
+        bind(world, jobs)
+        assert nodes_of(jobs) == ["r1-0", "r1-0", "r1-1"]
+        delete_pods_on(world, jobs, "r1-1")
+
+    lose_workload(world)
+    jobs.work()
+    world.pass_time(2)
+
+    assert sum(assigned(world).values()) == 3
+    hosts = nodes_of(jobs)
+    assert len(hosts) == 3
+    assert {host[:2] for host in hosts} == {"r1"}
+    assert hosts.count("r1-0") == 2
+
+
+def test_a_job_without_room_for_its_waiting_pods_waits_anew_once_its_workload_is_gone() -> None:
+    world = racks(r0=2)
+    world.add(near("train", 3))
+    world.settle()
+    for name in ("r0-0", "r0-1"):
+        foreign = make_pod(name, gpus=1, nodeName=name)
+        foreign["metadata"]["namespace"] = "kube-system"
+        foreign["spec"]["schedulingGates"] = []
+        world.add(foreign)
+    world.settle()
+
+    lose_workload(world)
+    JobController(world).work()
+    world.pass_time(5)
+
+    assert stored(world, "train")["spec"]["suspend"] is True
+    evicted = workload(world).status.condition("Evicted")
+    assert evicted is not None
+    assert evicted.reason == "NodeFailures"
+    assert "made anew" in evicted.message

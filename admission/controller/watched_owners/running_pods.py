@@ -5,7 +5,7 @@ reservation stands for it: its Workload was deleted or has ended, its Job is gon
 the Job run than were admitted because old ones are still ending (ADR 0116).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple, Protocol
@@ -467,6 +467,26 @@ class RunningPods:
             tracked.workload == first and not tracked.view.metadata.deletion_timestamp
             for tracked in pods
         )
+
+    def told(
+        self, key: WorkloadKey
+    ) -> Mapping[str, Sequence[tuple[Mapping[str, str], str]]] | None:
+        """Return node selector and node of the pods of an owner, by pod set.
+
+        None where no pod waits for its domain. Pods that are being deleted are left out.
+        """
+        is_waiting = False
+        told: dict[str, list[tuple[Mapping[str, str], str]]] = {}
+        for pod_set, uids in self._of.get(self._workloads.first(key), {}).items():
+            for pod in (self._pods[uid].view for uid in uids):
+                if pod.metadata.deletion_timestamp:
+                    continue
+                if pod_owner.waits_for_domain(pod):
+                    is_waiting = is_waiting or not _is_single(pod)
+                else:
+                    selector = pod.spec.node_selector or {}
+                    told.setdefault(pod_set, []).append((selector, pod.spec.node_name))
+        return told if is_waiting else None
 
     def domain(
         self, workload: Workload, pod_set: str, pod: views.Pod, placed: Iterable[Mapping[str, str]]

@@ -1,16 +1,18 @@
 """Workloads of which an assigned host is lost: it is replaced, or they are evicted.
 
+So it is with one that has no host at all: it was made anew for an owner that runs.
 A host is lost once its node is gone; or once its node is not ready, or has a taint that the pods
 do not tolerate for ever, and none of them goes on there. Time alone decides nothing (ADR 0272).
 Source: kueue pkg/controller/tas/node_controller.go, with its default gates.
 Differs: hosts that are lost at the same time are replaced, too.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from admission.base import conditions, events, names
 from admission.base.clock import Clock
+from admission.base.conditions import Text
 from admission.base.names import PodSetName, WorkloadKey
 from admission.controller.workloads import evictions, statuses
 from admission.controller.writing import api_requests
@@ -21,10 +23,12 @@ from admission.controller.writing.api_requests import (
     WritePurpose,
 )
 from admission.objects.workload import Workload, has_domains
-from admission.reasons import kueue
+from admission.reasons import added_conditions, kueue
 from admission.scheduling.model import PodDomains
 from admission.scheduling.state import SchedulerState
 
+ToldPods: TypeAlias = Mapping[str, Sequence[tuple[Mapping[str, str], str]]]
+"""Node selector and node of each pod that has its domain, by pod set."""
 _REVERTED: Final = frozenset({Result.CONFLICT, Result.GONE, Result.REFUSED, Result.DROPPED})
 """What came of a write that took no effect."""
 
@@ -32,6 +36,10 @@ _REVERTED: Final = frozenset({Result.CONFLICT, Result.GONE, Result.REFUSED, Resu
 def _unknown(key: WorkloadKey, node: str) -> bool:  # noqa: ARG001  # the form of a hook
     """Take that pods go on everywhere."""
     return True
+
+
+def _none_wait(key: WorkloadKey) -> None:  # the form of a hook
+    """Take that no pod waits for its domain."""
 
 
 class _Replaced(NamedTuple):
@@ -46,6 +54,7 @@ class LostHosts:
 
     Attributes:
         goes_on: tells whether a pod of a Workload runs on a node, and is not being deleted.
+        told: see `RunningPods.told`.
     """
 
     def __init__(
@@ -62,6 +71,7 @@ class LostHosts:
             take_again: has the state take a Workload as it is stored.
         """
         self.goes_on: Callable[[WorkloadKey, str], bool] = _unknown
+        self.told: Callable[[WorkloadKey], ToldPods | None] = _none_wait
         self._state = state
         self._clock = clock
         self._take_again = take_again
@@ -86,6 +96,8 @@ class LostHosts:
         if decided is not None and decided.version != version:
             del self._replaced[key]
             decided = None
+        if decided is None and not has_domains(workload):
+            return self._assign(workload)
         if decided is None and key not in self._suspected:
             return None
         if not _concerns(workload):
@@ -100,13 +112,32 @@ class LostHosts:
                 return None
             now_us = int(self._clock.now().timestamp() * 1_000_000)
             if not self._state.replace_hosts(key, lost, now_us):
-                return self._evict(workload, lost)
+                return self._evict(workload, kueue.no_replacement(lost))
             decided = self._replaced[key] = _Replaced(version, self._state.domains(key))
         status = statuses.replace_domains(workload, decided.domains)
         return api_requests.set_workload_status(workload, WritePurpose.REPLACE_HOSTS, status)
 
-    def _evict(self, workload: Workload, lost: Iterable[str]) -> ApiRequest:
-        text = kueue.no_replacement(lost)
+    def _assign(self, workload: Workload) -> ApiRequest | None:
+        """Return the write that assigns domains to a Workload without, whose pods wait for them.
+
+        It is evicted where there are none, unless some of its pods run: these go on.
+        """
+        key = workload.key()
+        told = self.told(key) if _has_quota(workload) else None
+        if told is None:
+            return None
+        now_us = int(self._clock.now().timestamp() * 1_000_000)
+        is_assigned = self._state.assign_domains(key, told, now_us)
+        if is_assigned is None or (not is_assigned and any(told.values())):
+            return None
+        if not is_assigned:
+            return self._evict(workload, added_conditions.NO_DOMAIN_ANEW)
+        domains = self._state.domains(key)
+        self._replaced[key] = _Replaced(workload.metadata.resource_version, domains)
+        status = statuses.replace_domains(workload, domains)
+        return api_requests.set_workload_status(workload, WritePurpose.REPLACE_HOSTS, status)
+
+    def _evict(self, workload: Workload, text: Text) -> ApiRequest:
         status = evictions.evict(workload, text, self._clock.now())
         told = (events.evicted(*text),)
         return api_requests.set_workload_status(workload, WritePurpose.EVICT, status, told)
@@ -131,12 +162,20 @@ def _concerns(workload: Workload) -> bool:
     Not those of pods that were told theirs and are made by nobody again, and not where the
     scheduler places the pods.
     """
-    by, status = workload.metadata.controller(), workload.status
+    by = workload.metadata.controller()
     is_pod = by is not None and (by.api_version, by.kind) == ("v1", "Pod")
     return (
         has_domains(workload)
-        and not workload.metadata.deletion_timestamp
-        and not (is_pod and status.is_true(conditions.ADMITTED))
+        and not (is_pod and workload.status.is_true(conditions.ADMITTED))
+        and _has_quota(workload)
+    )
+
+
+def _has_quota(workload: Workload) -> bool:
+    """Return whether a Workload has quota and goes on, and does not grow."""
+    status = workload.status
+    return (
+        not workload.metadata.deletion_timestamp
         and not workload.metadata.annotation(names.ELASTIC_JOB)
         and status.is_true(conditions.QUOTA_RESERVED)
         and not status.is_true(conditions.EVICTED)

@@ -67,13 +67,13 @@ def replace_domains(
 def _in_domains(assignment: PodSetAssignmentStatus, replaced: PodDomains | None) -> dict[str, Any]:
     """Return the document of an assignment with other domains; None for those that it has."""
     before = assignment.topology_assignment
-    own = None if before is None else domains(before)
+    assigned = replaced or (None if before is None else domains(before))
     members = {
         "name": assignment.name,
         "flavors": assignment.flavors,
         "resourceUsage": assignment.resource_usage,
         "count": assignment.count,
-        "topologyAssignment": None if own is None else topology_document(replaced or own),
+        "topologyAssignment": None if assigned is None else topology_document(assigned),
     }
     return {member: value for member, value in members.items() if value is not None}
 

@@ -309,6 +309,45 @@ class Topologies:
         counts, _ = made
         return _told(levels, {one.path: one.pods for one in counts})
 
+    def completed(
+        self, want: Want, pods: Iterable[tuple[Mapping[str, str], str]]
+    ) -> PodDomains | TopologyRefusal:
+        """Return domains for pods of which some have theirs, and none is assigned.
+
+        Args:
+            want: all of the pods.
+            pods: of each that has its domain: the node selector, and the name of its node, which
+                may be empty.
+        """
+        flavor = self._flavor(want)
+        tree, levels = self._tree(flavor), self.levels(flavor)
+        shown = levels[len(levels) - _shown(levels) :]
+        counts: dict[DomainPath | None, int] = {}
+        left = want.count
+        for selector, node in pods:
+            labels = self._ledger.labels(node)
+            values = tuple(selector.get(level) or labels.get(level, "") for level in shown)
+            path = tree.shown.get(values)
+            counts[path] = counts.get(path, 0) + 1
+            left -= 1
+        counts.pop(None, None)  # pods that are in no domain are where they are
+        placed = [("/".join(path), path, count) for path, count in counts.items() if path]
+        if left <= 0:
+            return _told(levels, {path: count for path, count in counts.items() if path})
+        free = self.all_leaves(flavor, self._ledger.free)
+        made = replacement.replaced(
+            tree.tree,
+            self.topology(flavor),
+            want.request or ANYWHERE,
+            [*placed, ("", None, left)],
+            "",
+            partial(free.rooms, want.shape, None),
+        )
+        if not isinstance(made, tuple):
+            return made
+        domains, _ = made
+        return _told(levels, {domain.path: domain.pods for domain in domains})
+
     def take_unresolved(self, flavor: FlavorName) -> bool:
         """Return whether a domain of a flavor was assigned that no node had, and forget it."""
         return self._unresolved.pop(flavor, self) is None
