@@ -214,6 +214,7 @@ class RoomJudge:
     def _take_pod(self, event: Event) -> None:
         if event.type == "RESET":
             self._guests.clear()
+            self._released.clear()
             self._changed = event.at
             return
         pod = _read_guest(event.object)
@@ -240,6 +241,7 @@ class RoomJudge:
     def _take_workload(self, event: Event) -> None:
         if event.type == "RESET":
             self._workloads.clear()
+            self._reserved.clear()
             self._changed = event.at
             return
         metadata = event.object["metadata"]

@@ -155,6 +155,16 @@ def test_pods_of_others_count_also_where_their_node_is_shown_after_them() -> Non
     assert world.judge.kept_out() == {}
 
 
+def test_a_pod_that_a_store_brings_back_with_its_gate_is_released_anew() -> None:
+    world = World()
+    world.pod("again", 4)
+    world.take("pods", {}, "RESET")
+    world.pod("again", 4, gated=True)
+    world.wait()
+    world.pod("again", 4)
+    assert world.judge.nowhere == {}
+
+
 def test_a_pod_may_be_released_where_the_nodes_have_just_lost_the_room() -> None:
     world = World()
     world.wait()
