@@ -14,7 +14,7 @@ from admission.gpu import resources as gpu_resources
 from admission.kube import errors, resources
 from admission.kube.api import Api
 from admission.owners import integrations
-from admission.webhook import requesting
+from admission.webhook import requester
 
 PODS_POLICY: Final = "gpu-admission-hold-pods"
 JOBS_POLICY: Final = "gpu-admission-hold-jobs"
@@ -40,7 +40,7 @@ def documents(
         **admission_policies.choice_of(settings.managed_namespaces),
         **webhooks.quota_needs(managed, kinds),
         api_version=api_version,
-        copies=listed(sorted(requesting.COPIES)),
+        copies=listed(sorted(requester.COPIES)),
         job_makers=listed(sorted(users)),
     )
 

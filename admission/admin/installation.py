@@ -18,7 +18,7 @@ from admission.admin import (
     rbac,
     visibility_manifests,
     warnpolicies,
-    webhook_secret,
+    webhook_certificate,
 )
 from admission.admin.backups import Backup, LeftOut
 from admission.admin.held_leases import HeldLease
@@ -174,7 +174,7 @@ def placed(
         authority = certificates.ca.read_bytes()
         reference = {"url": plan.webhook_url.rstrip("/")}
     else:
-        secret = webhook_secret.ensure(api, settings, clock)
+        secret = webhook_certificate.ensure(api, settings, clock)
         yield secret.applied
         authority, reference = secret.authority, manifests.service_reference(settings)
     bundle = base64.b64encode(authority).decode()
@@ -272,7 +272,7 @@ def no_policies(api: Api, settings: Settings) -> Iterator[Applied]:
 
 def no_processes(api: Api, settings: Settings) -> Iterator[Applied]:
     """Delete what runs in the cluster, and the webhook's certificate."""
-    secret = webhook_secret.document(settings, {})
+    secret = webhook_certificate.document(settings, {})
     processes = _processes(settings, manifests.DEFAULT_IMAGE)
     # A controller outside the cluster has this Service, too.
     outside = visibility_manifests.outside(settings.namespace, "")

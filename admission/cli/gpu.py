@@ -16,7 +16,7 @@ from admission.base import names
 from admission.cli import options, output
 from admission.config import reading
 from admission.gpu import catalogue
-from admission.gpu import names as profile_names
+from admission.gpu import mig_profile_names as profile_names
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.products import Cost, Product, Profile
 

@@ -13,7 +13,7 @@ from typing import Final
 from admission.base import names
 from admission.base.errors import InvalidValueError
 from admission.gpu import catalogue as catalogues
-from admission.gpu import names as profile_names
+from admission.gpu import mig_profile_names as profile_names
 from admission.gpu import resources
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.products import Cost, Product

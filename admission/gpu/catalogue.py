@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from admission.base import names
 from admission.base.errors import InvalidValueError
-from admission.gpu import names as profile_names
+from admission.gpu import mig_profile_names as profile_names
 from admission.gpu import placement
 from admission.gpu.products import DEFAULT_SLICES, Cost, Product, Profile
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from admission.base import names
 from admission.base.errors import InvalidValueError
-from admission.gpu import names as profiles
+from admission.gpu import mig_profile_names as profiles
 from admission.gpu import resources, selectors
 
 _OF_DRIVER: Final = re.compile(rf"(?<!!=)(?<!!= )(['\"]){re.escape(names.DRA_DRIVER)}\1")

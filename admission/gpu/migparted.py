@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from admission.base.errors import InvalidValueError
-from admission.gpu import names, placement
+from admission.gpu import mig_profile_names, placement
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.findings import Finding
 from admission.gpu.products import Product
@@ -89,11 +89,11 @@ def _want(field: str, devices: Mapping[str, Any]) -> tuple[dict[str, int], list[
     for text, count in devices.items():
         where = f"{field}[{text}]"
         try:
-            profile = names.parse(str(text))
+            profile = mig_profile_names.parse(str(text))
         except InvalidValueError as error:
             problems.append(Finding(rule="name", field=where, text=str(error)))
             continue
-        refusal = names.refuse_compute_instance(profile)
+        refusal = mig_profile_names.refuse_compute_instance(profile)
         if refusal:
             problems.append(Finding(rule="T7", field=where, text=refusal))
         elif not isinstance(count, int) or isinstance(count, bool) or count < 0:

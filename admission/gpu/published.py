@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Final
 
 from admission.base import names
-from admission.gpu import names as profiles
+from admission.gpu import mig_profile_names as profiles
 from admission.gpu.catalogue import Catalogue
 from admission.gpu.costs import NOTHING
 from admission.gpu.products import DEFAULT_SLICES, GIB, Cost, Product

@@ -11,7 +11,7 @@ from typing import Final
 
 from admission.base import names, quantity
 from admission.base.errors import InvalidValueError
-from admission.gpu import names as profile_names
+from admission.gpu import mig_profile_names as profile_names
 
 _NAMES_SHOWN: Final = 5
 

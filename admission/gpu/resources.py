@@ -12,8 +12,8 @@ from typing import Final
 
 from admission.base import names
 from admission.base.errors import InvalidValueError
-from admission.gpu import names as profiles
-from admission.gpu.names import ProfileName
+from admission.gpu import mig_profile_names as profiles
+from admission.gpu.mig_profile_names import ProfileName
 
 DEFAULT_MANAGED: Final = (
     names.GPU_RESOURCE,

@@ -8,7 +8,7 @@ from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import ErrorType, FieldError, FieldPath
 from admission.base.names import FlavorName
 from admission.gpu import capabilities as capabilities_of_gpus
-from admission.gpu import names as profile_names
+from admission.gpu import mig_profile_names as profile_names
 from admission.gpu.capabilities import FlavorCapabilities
 from admission.objects import markers, rule_checks, values, views
 from admission.objects.fields import SUBDOMAIN, Timestamp

@@ -8,7 +8,7 @@ from admission.base import quantity, syntax
 from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import ErrorType, FieldError, FieldPath
 from admission.base.names import FlavorName, ResourceName
-from admission.gpu import units
+from admission.gpu import unlikely_amounts
 from admission.objects import markers, rule_checks, values
 from admission.objects.fields import REQUIRED, SUBDOMAIN, Quantity, api_default
 from admission.objects.markers import CelRule
@@ -174,7 +174,9 @@ def doubts(groups: Sequence[ResourceGroupSpec]) -> Iterator[str]:
             for quota in flavor.resources:
                 for member, read in _MEMBERS.items():
                     written = read(quota)
-                    if written is not None and (why := units.doubt(quota.name, written)):
+                    if written is not None and (
+                        why := unlikely_amounts.doubt(quota.name, written)
+                    ):
                         yield f"Check the unit: {member} of flavor {flavor.name}: {why}"
 
 

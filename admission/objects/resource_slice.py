@@ -11,7 +11,7 @@ from typing import Final
 
 from admission.base import names
 from admission.base.errors import InvalidValueError
-from admission.gpu import names as profiles
+from admission.gpu import mig_profile_names as profiles
 from admission.gpu.published import Counters, Published, PublishedDevice
 from admission.objects import values
 from admission.objects.views import Object, View

@@ -29,7 +29,7 @@ from admission.owners.framework import (
     Suspends,
 )
 from admission.owners.injection import Injection, gated_for_domains
-from admission.owners.near import COMPLETION_INDEX, topology_request
+from admission.owners.topology_domains import COMPLETION_INDEX, topology_request
 from admission.owners.workload import (
     PriorityClasses,
     annotations,

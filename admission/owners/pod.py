@@ -21,7 +21,7 @@ from admission.objects.workload import Workload
 from admission.owners import injection, prebuilt
 from admission.owners.framework import Integration, Kind, Owner, Terminates
 from admission.owners.injection import Injection
-from admission.owners.near import topology_request
+from admission.owners.topology_domains import topology_request
 from admission.owners.workload import (
     PriorityClasses,
     annotations,

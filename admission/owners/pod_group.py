@@ -25,8 +25,8 @@ from admission.objects import pods, views
 from admission.objects.fields import LABEL_PATTERN
 from admission.objects.gangs import Gang
 from admission.objects.workload import PodSet, Workload, assigned_domains
-from admission.owners import near, serving_group
 from admission.owners import pod as single
+from admission.owners import serving_group, topology_domains
 from admission.owners import workload as workloads
 from admission.owners.framework import Gathers, Kind, Owner, Reclaims
 from admission.owners.injection import Injection, with_selector
@@ -346,7 +346,9 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
             return injections[role]
         role_ = self._roles[role]
         count = sum(count for _, count in domains.counts)
-        placement = near.placement(domains, near.numbering(workload, role, count))
+        placement = topology_domains.placement(
+            domains, topology_domains.numbering(workload, role, count)
+        )
         selectors = (member.spec.node_selector or {} for member in (*role_.running, *role_.ending))
         selector = placement.for_pod(pod, selectors)
         return with_selector(injections[role], selector)
@@ -740,7 +742,9 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         label = names.POD_GROUP_POD_INDEX_LABEL
         if self.serving is not None and self.serving.of.index_label:
             label = self.serving.of.index_label
-        return {"topologyRequest": near.topology_request(pod.metadata.annotations, label)}
+        return {
+            "topologyRequest": topology_domains.topology_request(pod.metadata.annotations, label)
+        }
 
     def _priority(self, classes: PriorityClasses) -> dict[str, Any]:
         labelled = workloads.labelled_priority(self._view.metadata, classes.workload)

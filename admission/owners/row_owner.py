@@ -35,7 +35,7 @@ from admission.owners.framework import (
     Suspends,
 )
 from admission.owners.injection import Injection
-from admission.owners.near import topology_request
+from admission.owners.topology_domains import topology_request
 from admission.owners.workload import (
     PriorityClasses,
     annotations,

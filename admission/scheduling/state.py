@@ -612,13 +612,13 @@ class SchedulerState:
             Whether there is room for all; None where no pod set lacks domains.
         """
         workload = self._workloads.get(key)
-        held = None if workload is None else self._held_by(workload)
-        if workload is None or held is None or not self.places.topologies:
+        reservation = None if workload is None else self._held_by(workload)
+        if workload is None or reservation is None or not self.places.topologies:
             return None
         pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
         has_devices = asks_devices(workload)
         assigned: dict[PodSetName, PodDomains] = {}
-        for assignment in held.pod_sets:
+        for assignment in reservation.pod_sets:
             pod_set = pod_sets.get(assignment.name)
             if pod_set is None or assignment.domains is not None:
                 continue
@@ -630,17 +630,17 @@ class SchedulerState:
             )
             if want is None or want.request is None or not want.count:
                 continue
-            made = self.places.topologies.completed(want, pods.get(assignment.name, ()))
-            if not isinstance(made, PodDomains):
+            domains = self.places.topologies.completed(want, pods.get(assignment.name, ()))
+            if not isinstance(domains, PodDomains):
                 return False
-            assigned[assignment.name] = made
+            assigned[assignment.name] = domains
         if not assigned:
             return None
         whole = tuple(
             replace(assignment, domains=assigned.get(assignment.name, assignment.domains))
-            for assignment in held.pod_sets
+            for assignment in reservation.pod_sets
         )
-        self._set_reservation(key, replace(held, pod_sets=whole), now_us)
+        self._set_reservation(key, replace(reservation, pod_sets=whole), now_us)
         return True
 
     def _set_reservation(self, key: WorkloadKey, reservation: Reservation, now_us: int) -> None:

@@ -17,7 +17,7 @@ from admission.base.conditions import Text
 from admission.base.errors import InvalidValueError
 from admission.base.fielderrors import FieldError
 from admission.base.names import FlavorName, PodSetName, ResourceName
-from admission.gpu import resources, units
+from admission.gpu import resources, unlikely_amounts
 from admission.objects import caps, views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
@@ -333,7 +333,7 @@ def _doubted(part: CreatedPods) -> Iterator[str]:
     for _, _, container in part.written.located_containers():
         amounts = {**(container.requests or {}), **(container.limits or {})}
         for resource, written in sorted(amounts.items()):
-            if doubt := units.doubt(resource, written):
+            if doubt := unlikely_amounts.doubt(resource, written):
                 yield _cut(f"Check the unit: container {container.name}: {doubt}")
 
 

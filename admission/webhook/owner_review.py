@@ -30,7 +30,7 @@ from admission.webhook import (
     owner_admissions,
     pod_review,
     queueing,
-    requesting,
+    requester,
     requests,
     rewriting,
     topology,
@@ -159,8 +159,8 @@ def _mutate_templates(
     patch = PatchBuilder()
     labels_wanted = labels(owner.metadata, placement, lister)
     patch.merge("/metadata/labels", owner.metadata.labels, labels_wanted)
-    requester = requesting.stamp(owner.metadata, context, rules)
-    patch.merge("/metadata/annotations", owner.metadata.annotations, requester)
+    marks = requester.stamp(owner.metadata, context, rules)
+    patch.merge("/metadata/annotations", owner.metadata.annotations, marks)
     parts = [
         admission_warnings.CreatedPods(
             pod=part.pod,
@@ -219,9 +219,9 @@ def validate(
         errors += [in_template(template, error) for error in problems]
     errors += _between_pod_sets(old, new, templates)
     if is_queued:
-        errors += requesting.created(new.metadata, context, rules)
+        errors += requester.created(new.metadata, context, rules)
     if old is not None:
-        errors += requesting.changed(old.metadata, new.metadata)
+        errors += requester.changed(old.metadata, new.metadata)
         has_default = queueing.has_default_queue(context.namespace, lister)
         errors += metadata_rules.update_errors(
             as_pod(old.metadata, is_held=old.is_held()),

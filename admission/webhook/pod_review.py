@@ -18,7 +18,7 @@ from admission.webhook import (
     limiting,
     metadata_rules,
     queueing,
-    requesting,
+    requester,
     requests,
     rewriting,
     unserved,
@@ -179,7 +179,7 @@ def validate(
     if old is not None:
         has_default = queueing.has_default_queue(context.namespace, lister)
         errors = metadata_rules.update_errors(old, new, has_default_queue=has_default)
-        errors += requesting.changed(old.metadata, new.metadata)
+        errors += requester.changed(old.metadata, new.metadata)
         return ReviewOutcome(
             standing=ManagementState.FREE,
             errors=fielderrors.in_order(errors),
@@ -191,7 +191,7 @@ def validate(
     if placement.standing is ManagementState.OF_JOB:
         errors += _more_than_admitted(new, rules)
     if placement.is_held:
-        errors += requesting.created(new.metadata, context, rules)
+        errors += requester.created(new.metadata, context, rules)
         warnings += tuple(unserved.foreign_gate(new))
     if placement.standing is ManagementState.REFUSED:
         errors.append(_refusal(new, placement, context, lister))
@@ -220,7 +220,7 @@ def _unheld(
     patch = PatchBuilder()
     present = pod.metadata.annotations or {}
     if names.REQUESTER in present:  # its template may say anything
-        stamp = requesting.stamp(pod.metadata, context, rules)
+        stamp = requester.stamp(pod.metadata, context, rules)
         patch.merge("/metadata/annotations", present, stamp)
     if placement.standing is not ManagementState.OF_JOB:
         warnings = admission_warnings.unheld(pod, placement, context, lister)
@@ -301,7 +301,7 @@ def _operations(
     if missing:
         current = spec.tolerations or ()
         spec = msgspec.structs.replace(spec, tolerations=(*current, *missing))
-    annotations = {**rewritten.annotations, **requesting.stamp(pod.metadata, context, rules)}
+    annotations = {**rewritten.annotations, **requester.stamp(pod.metadata, context, rules)}
     if names.ROLE_HASH not in (pod.metadata.annotations or {}):
         annotations[names.ROLE_HASH] = role_hash.of(spec)
     gang = queueing.gang_of(pod, rules)

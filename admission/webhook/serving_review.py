@@ -26,7 +26,7 @@ from admission.webhook import (
     metadata_rules,
     owner_review,
     queueing,
-    requesting,
+    requester,
     requests,
     rewriting,
     unserved,
@@ -80,10 +80,10 @@ def mutate(
         return _without_queue(old, new, templates, context, rules, lister)
     placement = QueueingResult(standing=ManagementState.QUEUED, queue=queue)
     labels = owner_review.labels(new.metadata, placement, lister) if old is None else {}
-    requester = _requester(old, new, context, rules)
+    marks = _requester_marks(old, new, context, rules)
     patch = PatchBuilder()
     patch.merge("/metadata/labels", new.metadata.labels, labels)
-    patch.merge("/metadata/annotations", new.metadata.annotations, requester)
+    patch.merge("/metadata/annotations", new.metadata.annotations, marks)
     metadata = msgspec.structs.replace(
         new.metadata, labels={**(new.metadata.labels or {}), **labels}
     )
@@ -92,11 +92,7 @@ def mutate(
         *(owner_review.unadmitted(templates) if old is None else ()),
         *patch.operations(),
         *new.written(),
-        *(
-            operation
-            for template in templates
-            for operation in _reach(queued, template, requester)
-        ),
+        *(operation for template in templates for operation in _reach(queued, template, marks)),
     )
     advice, _ = admission_warnings.about_queue(placement, context, lister)
     is_new = old is None or _queue(old) != queue
@@ -245,9 +241,9 @@ def _errors(
     old_unserved = set() if old is None else set(_unserved(old))
     yield from (error for error in _unserved(new) if error not in old_unserved)
     if old is None:
-        yield from requesting.created(new.metadata, context, rules) if _queue(new) else ()
+        yield from requester.created(new.metadata, context, rules) if _queue(new) else ()
         return
-    yield from requesting.changed(old.metadata, new.metadata)
+    yield from requester.changed(old.metadata, new.metadata)
     is_held = not old.has_ready()
     was, now = (owner_review.as_pod(side.metadata, is_held=is_held) for side in (old, new))
     yield from metadata_rules.update_errors(was, now, has_default_queue=False)
@@ -330,25 +326,21 @@ def _known_queue(listed: tuple[str, ...], context: Context, lister: Lister) -> s
     return next(known_queues, "")
 
 
-def _requester(
+def _requester_marks(
     old: Serving | None, new: Serving, context: Context, rules: Rules
 ) -> dict[str, str]:
     """Return who created the owner, for it and its pods; it stays whoever changes the owner."""
     if new.of not in _COPIED:
         return {}
     if old is None:
-        return requesting.stamp(new.metadata, context, rules)
+        return requester.stamp(new.metadata, context, rules)
     name = old.metadata.annotation(names.REQUESTER)
     return {names.REQUESTER: name} if name else {}
 
 
-def _reach(
-    owner: Serving, template: Template, requester: Mapping[str, str]
-) -> Iterator[Operation]:
+def _reach(owner: Serving, template: Template, marks: Mapping[str, str]) -> Iterator[Operation]:
     """Yield the operations after which the pods of a template are in the owner's queue."""
     patch, metadata = PatchBuilder(), template.pod.metadata
     patch.merge("/metadata/labels", metadata.labels, owner.labels())
-    patch.merge(
-        "/metadata/annotations", metadata.annotations, {**owner.annotations(), **requester}
-    )
+    patch.merge("/metadata/annotations", metadata.annotations, {**owner.annotations(), **marks})
     yield from owner_review.at_template(template, patch.operations())

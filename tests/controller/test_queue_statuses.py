@@ -10,7 +10,7 @@ import pytest
 from admission.base import names, patches, quantity
 from admission.config.gpu_configuration import ControllerSettings
 from admission.controller import core
-from admission.controller.queues import queuestatus
+from admission.controller.queues import queue_status_document
 from admission.controller.writing.api_requests import WritePurpose
 from admission.controller.writing.writer import Sender
 from admission.kube import resources
@@ -311,7 +311,7 @@ def test_the_gpus_of_a_queue_are_told_in_one_text_for_lists() -> None:
 
 
 def test_a_queue_without_quota_of_gpus_tells_none() -> None:
-    assert queuestatus.gpus(cluster_queue_view({"any": {"cpu": 4}}), {}) is None
+    assert queue_status_document.gpus(cluster_queue_view({"any": {"cpu": 4}}), {}) is None
 
 
 def test_a_flavor_taken_out_of_the_spec_is_shown_while_it_is_used() -> None:

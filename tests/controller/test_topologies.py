@@ -610,7 +610,7 @@ def host(world: World, name: str) -> str:
 
 def running_group(**nodes_of: int) -> World:
     """A pod group whose members run in one rack."""
-    world = racks(**nodes_of)
+    world = racks(levels=(RACK, HOST), **nodes_of)
     for index in range(3):
         add_member(world, f"p{index}", index)
     world.pass_time(3)

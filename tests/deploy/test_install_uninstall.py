@@ -14,7 +14,7 @@ import pytest
 import yaml
 from cryptography import x509
 
-from admission.admin import manifests, rbac, visibility_manifests, webhook_secret
+from admission.admin import manifests, rbac, visibility_manifests, webhook_certificate
 from admission.base import names
 from admission.base.clock import SystemClock
 from admission.config.derived import Settings
@@ -193,7 +193,7 @@ def test_a_due_certificate_is_renewed_by_the_same_authority(cluster: Cluster, ap
     install(cluster)
     before = content(cluster)
     clock = FakeClock(SystemClock().now() + timedelta(days=300))
-    ensured = webhook_secret.ensure(api, Settings(), clock)
+    ensured = webhook_certificate.ensure(api, Settings(), clock)
 
     assert ensured.applied.effect is Effect.CONFIGURED
     after = content(cluster)
@@ -206,14 +206,14 @@ def test_a_secret_without_the_authoritys_key_is_only_read(cluster: Cluster, api:
     cluster.api.patch(SECRET, {"data": {"ca.key": None}})
     version = cluster.api.get(SECRET)["metadata"]["resourceVersion"]
     clock = FakeClock(SystemClock().now() + timedelta(days=300))
-    ensured = webhook_secret.ensure(api, Settings(), clock)
+    ensured = webhook_certificate.ensure(api, Settings(), clock)
 
     assert ensured.applied.effect is Effect.UNCHANGED
     assert base64.b64encode(ensured.authority).decode() == content(cluster)["ca.crt"]
     assert cluster.api.get(SECRET)["metadata"]["resourceVersion"] == version
     cluster.api.patch(SECRET, {"data": {"ca.crt": None}})
-    with pytest.raises(webhook_secret.SecretError, match=r"holds no ca\.crt"):
-        webhook_secret.ensure(api, Settings(), clock)
+    with pytest.raises(webhook_certificate.SecretError, match=r"holds no ca\.crt"):
+        webhook_certificate.ensure(api, Settings(), clock)
     cluster.api.delete(SECRET)
 
 

@@ -40,7 +40,7 @@ from admission.scheduling.pending import Pending, PendingSnapshot
 from admission.scheduling.reserving import ReservingWorkload
 from admission.scheduling.starts import Prospect, QuotaEnd
 from admission.scheduling.without_node import WithoutNode
-from admission.serve.dashboard import app, sessions
+from admission.serve.dashboard import app, viewers
 from tests.clocks import FakeClock
 from tests.serve.builders import Lines, line, waiting
 
@@ -345,7 +345,7 @@ class Dashboard:
 
     def sign_in(self) -> "Dashboard":
         """The same, with the cookie of the one who is known."""
-        self.client.set_cookie(sessions.COOKIE, TOKEN)
+        self.client.set_cookie(viewers.COOKIE, TOKEN)
         return self
 
     def text(self, path: str) -> str:

@@ -12,8 +12,8 @@ from admission.serve.dashboard import (
     app,
     gpu_map,
     overview_page,
-    sessions,
     streams,
+    viewers,
     waiting_rows,
 )
 from tests.serve import dashboards
@@ -46,7 +46,7 @@ def test_a_good_token_goes_into_a_cookie_that_neither_scripts_nor_other_sites_us
     answer = Dashboard(*everything()).client.post("/login", data={"token": TOKEN})
     assert (answer.status_code, answer.headers["Location"]) == (303, "/")
     cookie = answer.headers["Set-Cookie"]
-    assert cookie.startswith(f"{sessions.COOKIE}={TOKEN};")
+    assert cookie.startswith(f"{viewers.COOKIE}={TOKEN};")
     assert "HttpOnly" in cookie
     assert "SameSite=Strict" in cookie
     assert "Expires" not in cookie

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from admission.base import amount, metrics, quantity
 from admission.base.names import FlavorResource
-from admission.controller.queues import queuestatus
+from admission.controller.queues import queue_status_document
 from admission.controller.queues.queue_counts import WorkloadCounts
 from admission.controller.queues.series import Sample, Series
 from admission.objects.cluster_queue import ClusterQueue
@@ -60,7 +60,7 @@ def _counts(view: ClusterQueue, status: QueueReport, around: GaugeContext) -> It
     if status.oldest_us is not None:
         since = status.oldest_us / 1_000_000
         yield Sample(metrics.OLDEST_PENDING_TIMESTAMP_SECONDS, (name,), since)
-    for pair, without in queuestatus.gpus_without_node(status).items():
+    for pair, without in queue_status_document.gpus_without_node(status).items():
         labels = name, pair.flavor, pair.resource
         yield Sample(metrics.QUOTA_WITHOUT_NODE, labels, _unit(pair.resource, without.amount))
         since = without.since_us / 1_000_000

@@ -15,7 +15,7 @@ from admission.base.events import Event, Events
 from admission.base.names import WorkloadKey
 from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.seeing.object_cache import ObjectCache
-from admission.controller.watched_owners import owner_events, requests
+from admission.controller.watched_owners import owner_events, owner_requests
 from admission.controller.watched_owners.index import OwnerIndex
 from admission.controller.workloads.workloadindex import WorkloadIndex
 from admission.controller.writing import api_requests
@@ -236,7 +236,7 @@ def _patch(
     changes: dict[str, Any] = {"metadata": metadata}
     if suspend is not None:
         changes["spec"] = {"suspend": suspend}
-    return requests.patch(
+    return owner_requests.patch(
         key, resources.CHILD_JOBS, job, operation, patches.merge(changes),
         into=batch.JobDocument, events=announced,
     )  # fmt: skip

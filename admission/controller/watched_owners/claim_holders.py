@@ -16,7 +16,7 @@ from admission.base.names import LocalQueueKey, WorkloadKey
 from admission.base.tables import Table
 from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.seeing import informers
-from admission.controller.watched_owners import requests
+from admission.controller.watched_owners import owner_requests
 from admission.controller.watched_owners.brake import Brake
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.writing import api_requests
@@ -178,7 +178,7 @@ class ClaimHolders:
         queue = self._queue_of(holder.pod)
         if queue is not None and not _is_ours(holder.pod):
             changes = pod_owner.charge_to(holder.pod, *queue)
-            return requests.patch(
+            return owner_requests.patch(
                 holder.key, resources.PODS, holder.pod, WritePurpose.CHARGE_HOLDER, changes,
                 into=views.Pod,
             )  # fmt: skip
@@ -194,12 +194,12 @@ class ClaimHolders:
         text = added_conditions.CLAIMS_WITHOUT_QUEUE
         changes = pod_owner.termination(pod, text, self._clock.now())
         if changes is not None:
-            return requests.patch(
+            return owner_requests.patch(
                 key, resources.PODS, pod, WritePurpose.STOP_HOLDER, changes,
                 into=views.Pod, subresource="status",
             )  # fmt: skip
         announced = events.stopped(text.message)
-        deletion = requests.delete(key, resources.PODS, pod, views.Pod, announced)
+        deletion = owner_requests.delete(key, resources.PODS, pod, views.Pod, announced)
         return replace(deletion, operation=WritePurpose.STOP_HOLDER)
 
     def complete(self, outcome: RequestResult) -> None:

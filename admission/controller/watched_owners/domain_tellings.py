@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from admission.objects import views
 from admission.objects.workload import Workload, assigned_domains
-from admission.owners import near
+from admission.owners import topology_domains
 
 
 class OwnerTellings:
@@ -23,9 +23,9 @@ class OwnerTellings:
         self.version = version
         self._workload = workload
         self._before = {} if before is None else before.tellings
-        self.tellings: dict[str, near.Telling | None] = {}
+        self.tellings: dict[str, topology_domains.Telling | None] = {}
 
-    def of(self, pod_set: str) -> tuple[near.Telling | None, bool]:
+    def of(self, pod_set: str) -> tuple[topology_domains.Telling | None, bool]:
         """Return what is known of a pod set, and whether it knows no pod yet."""
         if pod_set in self.tellings:
             return self.tellings[pod_set], False
@@ -34,10 +34,12 @@ class OwnerTellings:
             self.tellings[pod_set] = None
             return None, False
         count = sum(count for _, count in domains.counts)
-        where = near.placement(domains, near.numbering(self._workload, pod_set, count))
+        where = topology_domains.placement(
+            domains, topology_domains.numbering(self._workload, pod_set, count)
+        )
         kept = self._before.pop(pod_set, None)
         is_new = kept is None or kept.placement != where
-        telling = near.Telling(where) if kept is None or is_new else kept
+        telling = topology_domains.Telling(where) if kept is None or is_new else kept
         self.tellings[pod_set] = telling
         return telling, is_new
 

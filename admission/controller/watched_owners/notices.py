@@ -17,7 +17,7 @@ from admission.controller.devices.capacity import is_gpu
 from admission.controller.devices.fitting import Fitting
 from admission.controller.queues import affected_workloads
 from admission.controller.queues.configuration import WatchedConfiguration
-from admission.controller.watched_owners import brake, requests
+from admission.controller.watched_owners import brake, owner_requests
 from admission.controller.watched_owners.running_pods import RunningPods
 from admission.controller.workloads import times
 from admission.controller.workloads.workloadindex import WorkloadIndex
@@ -151,7 +151,7 @@ class Notices:
             return None
         pod, resource = pod_to_tell
         note = self._text(_POD, workload, end).message
-        return requests.patch(
+        return owner_requests.patch(
             key, resource, pod, WritePurpose.ANNOUNCE_STOP, pod_owner.stops_at(pod, moment),
             into=views.Pod, events=(events.preemption_notice(note),) if is_of_pods else (),
         )  # fmt: skip

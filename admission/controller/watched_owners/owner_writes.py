@@ -20,7 +20,7 @@ from admission.base.names import (
 )
 from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.seeing.informers import Informer
-from admission.controller.watched_owners import owner_events, requests, stuck
+from admission.controller.watched_owners import owner_events, owner_requests, stuck
 from admission.controller.watched_owners.brake import Brake
 from admission.controller.watched_owners.index import OwnerIndex, Subject
 from admission.controller.watched_owners.notices import Notices
@@ -266,7 +266,7 @@ class Owners(Generic[View, Document]):
             return None
         if workload.metadata.deletion_timestamp:
             step = lifecycle.remove_finalizer(workload)
-            return None if step is lifecycle.NOTHING else requests.remove_finalizer(workload)
+            return None if step is lifecycle.NOTHING else owner_requests.remove_finalizer(workload)
         if workload.status.is_true(conditions.FINISHED):
             return decide(subject.key, workload)
         keys = [slice_.key() for slice_ in self._workloads.slices(self._kind.key_of(owner.view))]
@@ -277,7 +277,7 @@ class Owners(Generic[View, Document]):
             return self._delete(workload, is_told=False)
         wants = slices.asked(owner)
         if wants != slices.counts(workload) and workload.is_pending():
-            return requests.resize(workload, wants)
+            return owner_requests.resize(workload, wants)
         return decide(subject.key, workload) or self._follow_labels(
             subject.key, owner.view, workload
         )
@@ -292,18 +292,18 @@ class Owners(Generic[View, Document]):
             return None
         match slices.of_running(owner, workload):
             case slices.Slicing.SHRINK:
-                return requests.resize(workload, grows.asked())
+                return owner_requests.resize(workload, grows.asked())
             case slices.Slicing.GROW if not self._has_next(first, key):
                 return self._grow(key, owner, grows, workload)
             case _:
                 pass
         reclaims = owner.reclaims()
         if reclaims is not None and lifecycle.reclaims_less(reclaims, workload):
-            return requests.reclaim(workload, reclaims)
+            return owner_requests.reclaim(workload, reclaims)
         if not workload.status.is_true(conditions.ADMITTED):
             return None
         pod = self._running.to_release(first)
-        return None if pod is None else requests.release(key, pod)
+        return None if pod is None else owner_requests.release(key, pod)
 
     def _about_domains(
         self, key: WorkloadKey, owner: Owner, workload: Workload
@@ -318,9 +318,9 @@ class Owners(Generic[View, Document]):
         chosen = self._running.to_place(self._kind.key_of(owner.view), workload)
         try:
             if chosen is not None:
-                return requests.release_to(key, *chosen)
+                return owner_requests.release_to(key, *chosen)
             stray = self._running.stray(self._kind.key_of(owner.view))
-            return None if stray is None else requests.end_stray(key, stray)
+            return None if stray is None else owner_requests.end_stray(key, stray)
         except injection.InjectionConflictError as conflict:
             return self._cannot_start(workload, conflict)
 
@@ -336,7 +336,7 @@ class Owners(Generic[View, Document]):
     ) -> ApiRequest:
         """Make the slice that asks for all pods; the present one is read whole before."""
         named = self.index.named_document(self._kind.key_of(owner.view))
-        if named is None or not requests.is_read(named, workload):
+        if named is None or not owner_requests.is_read(named, workload):
             return api_requests.read_workload(key, workload)
         document = slices.document(self._kind, owner, grows, named)
         past = workload.past_preemptions()
@@ -345,7 +345,9 @@ class Owners(Generic[View, Document]):
             document["metadata"]["annotations"][PREEMPTED_BY] = text
         new_key = WorkloadKey(key.namespace, document["metadata"]["name"])
         announced = () if self._kind.has_condition else (events.created_workload(new_key.text()),)
-        return requests.on_lane(key, api_requests.create_workload(new_key, document, announced))
+        return owner_requests.on_lane(
+            key, api_requests.create_workload(new_key, document, announced)
+        )
 
     def _is_left_alone(self, subject: Subject) -> bool:
         """Return whether an owner is in a namespace that is not managed.
@@ -375,7 +377,7 @@ class Owners(Generic[View, Document]):
         if not workload.metadata.deletion_timestamp:
             return self._delete(workload, is_told=True)
         step = lifecycle.remove_finalizer(workload)
-        return None if step is lifecycle.NOTHING else requests.remove_finalizer(workload)
+        return None if step is lifecycle.NOTHING else owner_requests.remove_finalizer(workload)
 
     def _delete(self, workload: Workload, *, is_told: bool) -> ApiRequest | None:
         """Delete a Workload once; it stays until its finalizer is off."""
@@ -446,15 +448,15 @@ class Owners(Generic[View, Document]):
         if document is None or view is None:
             return self._read(key, owner)
         named = self.index.named_document(key)
-        if named is None or not requests.is_read(named, workload):
+        if named is None or not owner_requests.is_read(named, workload):
             return api_requests.read_workload(key, workload)
         changes = self.integration.adopt(view, document, named)
         if changes is not None:
-            return requests.adopt(key, workload, changes)
-        return requests.on_lane(key, self._finish(workload, kueue.OUT_OF_SYNC))
+            return owner_requests.adopt(key, workload, changes)
+        return owner_requests.on_lane(key, self._finish(workload, kueue.OUT_OF_SYNC))
 
     def _read(self, key: WorkloadKey, owner: Owner) -> ApiRequest:
-        return requests.read(key, self.resource, owner.view, self.integration.document)
+        return owner_requests.read(key, self.resource, owner.view, self.integration.document)
 
     def _lacks_workload(self, key: WorkloadKey, owner: Owner, why: Text) -> None:
         """Tell why an owner has no Workload though it names one."""
@@ -477,9 +479,9 @@ class Owners(Generic[View, Document]):
         if request is None or isinstance(request, ApiRequest):
             return request
         if is_placed_otherwise:
-            return requests.follow_nodes(workload, request)
+            return owner_requests.follow_nodes(workload, request)
         announced = owner_events.followed(owner, workload)
-        return requests.follow(workload, owner.view, request, announced)
+        return owner_requests.follow(workload, owner.view, request, announced)
 
     def _follow_labels(
         self, key: WorkloadKey, owner: views.Object, workload: Workload
@@ -501,7 +503,7 @@ class Owners(Generic[View, Document]):
                     workload, is_told=not workload.status.is_true(conditions.FINISHED)
                 )
             case Step.REMOVE_FINALIZER:
-                return requests.remove_finalizer(workload)
+                return owner_requests.remove_finalizer(workload)
             case Step.CHARGE if owner is not None:
                 return self._charge_running(subject.key, owner, workload)
             case Step.FINISH:
@@ -515,7 +517,7 @@ class Owners(Generic[View, Document]):
                 )
             case Step.RECLAIM:
                 reclaims = None if owner is None else owner.reclaims()
-                return None if reclaims is None else requests.reclaim(workload, reclaims)
+                return None if reclaims is None else owner_requests.reclaim(workload, reclaims)
             case _:
                 return None
 
@@ -589,7 +591,7 @@ class Owners(Generic[View, Document]):
         """Return a change of an owner; the answer is whole while it has no Workload."""
         is_made = self._workloads.get(key) is not None
         into = self.integration.answer if is_made else self.integration.document
-        return requests.patch(
+        return owner_requests.patch(
             key, self.resource, owner.view, operation, changes,
             into=into, subresource=subresource, events=announced,
         )  # fmt: skip
@@ -632,7 +634,7 @@ class Owners(Generic[View, Document]):
             announced = tuple(owner_events.started(workload))
         if gathers is None:
             return self._patch(key, owner, WritePurpose.START_OWNER, changes, announced=announced)
-        return requests.patch(
+        return owner_requests.patch(
             key, self.resource, gathers.to_start(workload), WritePurpose.START_OWNER, changes,
             into=self.integration.answer, events=announced,
         )  # fmt: skip
@@ -680,7 +682,7 @@ class Owners(Generic[View, Document]):
         changes = terminates.termination(Text(step.reason, step.message), self._clock.now())
         if changes is None or self._kind.key_of(owner.view) in self._unmarkable:
             stopped = events.stopped(step.message)
-            return requests.delete(
+            return owner_requests.delete(
                 key, self.resource, owner.view, self.integration.answer, stopped
             )
         return self._patch(key, owner, WritePurpose.MARK_OWNER, changes, "status")

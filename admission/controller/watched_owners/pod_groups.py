@@ -19,7 +19,7 @@ from admission.base.names import LocalQueueKey, WorkloadKey
 from admission.controller.devices.claims import Claims
 from admission.controller.seeing.informers import Informer
 from admission.controller.seeing.object_cache import ObjectCache, version
-from admission.controller.watched_owners import pods_in_doubt, requests, stuck
+from admission.controller.watched_owners import owner_requests, pods_in_doubt, stuck
 from admission.controller.watched_owners.index import OwnerIndex, Subject
 from admission.controller.watched_owners.owner_writes import Decide, Owners
 from admission.controller.watched_owners.pod_endings import PodEndings
@@ -665,12 +665,12 @@ class PodGroups(Owners[Any, views.PodDocument]):
         **more_changes: Any,
     ) -> ApiRequest:
         into = self.integration.document if whole else self.integration.answer
-        return requests.patch(
+        return owner_requests.patch(
             key, self.resource, pod, operation, changes, into=into, **more_changes
         )
 
     def _delete_pod(self, key: WorkloadKey, pod: views.Pod, event: Event) -> ApiRequest:
-        return requests.delete(key, self.resource, pod, self.integration.answer, event)
+        return owner_requests.delete(key, self.resource, pod, self.integration.answer, event)
 
     # ----------------------------------------------------------------------------- settling
 

@@ -20,7 +20,7 @@ from admission.controller.devices.claims import Claims
 from admission.controller.devices.node_inventory import NodeInventory
 from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.seeing.object_cache import version
-from admission.controller.watched_owners import orphans, pods_in_doubt, requests, stuck
+from admission.controller.watched_owners import orphans, owner_requests, pods_in_doubt, stuck
 from admission.controller.watched_owners.held import HeldOwners
 from admission.controller.watched_owners.index import Subject
 from admission.controller.watched_owners.owner_writes import Decide, Owners
@@ -476,7 +476,7 @@ class Pods(Owners[views.Pod, views.PodDocument]):
             return None
         is_made = self._workloads.get(key) is not None
         into = self.integration.answer if is_made else self.integration.document
-        return requests.patch(
+        return owner_requests.patch(
             key,
             self.resource,
             pod,

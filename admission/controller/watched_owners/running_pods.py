@@ -22,7 +22,7 @@ from admission.controller.devices.node_inventory import NodeInventory
 from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.seeing import informers
 from admission.controller.seeing.informers import Informer
-from admission.controller.watched_owners import orphans, requests
+from admission.controller.watched_owners import orphans, owner_requests
 from admission.controller.watched_owners.domain_tellings import OwnerTellings
 from admission.controller.watched_owners.members import Members
 from admission.controller.watched_owners.orphans import Origin
@@ -47,8 +47,8 @@ from admission.objects.workload import (
     assigned_domains,
     has_domains,
 )
-from admission.owners import near
 from admission.owners import pod as pod_owner
+from admission.owners import topology_domains
 from admission.reasons import added_conditions
 from admission.scheduling.decisions import Admit
 
@@ -503,7 +503,9 @@ class RunningPods:
         if domains is None:
             return {}
         count = sum(count for _, count in domains.counts)
-        where = near.placement(domains, near.numbering(workload, pod_set, count))
+        where = topology_domains.placement(
+            domains, topology_domains.numbering(workload, pod_set, count)
+        )
         uids = self._of.get(workload.key(), {}).get(pod_set, ())
         there = (self._pods[uid].view.spec.node_selector or {} for uid in uids)
         return where.for_pod(pod, (*there, *placed))
@@ -515,7 +517,7 @@ class RunningPods:
         if telling is not None:
             self._see_domain(telling, tracked.view)
 
-    def _see_domain(self, telling: near.Telling, pod: views.Pod) -> None:
+    def _see_domain(self, telling: topology_domains.Telling, pod: views.Pod) -> None:
         waits = pod_owner.waits_for_domain(pod)
         if waits and (pod.metadata.deletion_timestamp or _is_single(pod)):
             telling.lose(pod.metadata.uid)
@@ -1003,7 +1005,7 @@ class RunningPods:
             return None
         classes, origin = self._configuration.priority_classes, self._origins.get(tracked.workload)
         changes = orphans.charge(pod, queue, cluster_queue, origin, classes)
-        return requests.patch(
+        return owner_requests.patch(
             key, resources.PODS, pod, WritePurpose.CHARGE_ORPHAN, changes, into=views.Pod
         )
 
@@ -1018,7 +1020,7 @@ class RunningPods:
         changes = patches.merge(
             {"metadata": {**precondition, "labels": labels, "annotations": marks}}
         )
-        return requests.patch(
+        return owner_requests.patch(
             key, resources.PODS, found, WritePurpose.LABEL_POD, changes, into=views.Pod
         )
 

@@ -308,12 +308,12 @@ class NodeLedger:
         That is where any of them is or is to be, else where most of them have room.
         """
         promised = (node for pod_set, node in promise.places if pod_set == want.pod_set)
-        held = next(itertools.chain(self._staying(key, want.pod_set), promised), None)
-        if held is not None:
-            domain = predicate.together(held, self.labels(held), want.shape)
+        node = next(itertools.chain(self._staying(key, want.pod_set), promised), None)
+        if node is not None:
+            domain = predicate.together(node, self.labels(node), want.shape)
         else:
             by_domain = rooms.by_domain(self.labels)
-            domain = max(by_domain, key=lambda d: (by_domain[d], d), default=())
+            domain = max(by_domain, key=lambda values: (by_domain[values], values), default=())
         for name in rooms.room:
             if predicate.together(name, self.labels(name), want.shape) != domain:
                 yield name

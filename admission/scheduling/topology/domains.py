@@ -335,7 +335,7 @@ class Topologies:
         if left <= 0:
             return _told(levels, {path: count for path, count in counts.items() if path})
         free = self.all_leaves(flavor, self._ledger.free)
-        made = replacement.replaced(
+        answer = replacement.replaced(
             tree.tree,
             self.topology(flavor),
             want.request or ANYWHERE,
@@ -343,9 +343,9 @@ class Topologies:
             "",
             partial(free.rooms, want.shape, None),
         )
-        if not isinstance(made, tuple):
-            return made
-        domains, _ = made
+        if not isinstance(answer, tuple):
+            return answer
+        domains, _ = answer
         return _told(levels, {domain.path: domain.pods for domain in domains})
 
     def take_unresolved(self, flavor: FlavorName) -> bool:

@@ -15,11 +15,11 @@ from admission.gpu.catalogue import Catalogue
 from admission.kube.errors import KubeError
 from admission.serve import statuses
 from admission.serve.callers import Reviews
-from admission.serve.dashboard import pages, sessions, words
+from admission.serve.dashboard import pages, viewers, words
 from admission.serve.dashboard.pages import NO_ANSWER, Pages
-from admission.serve.dashboard.sessions import Sessions
 from admission.serve.dashboard.source import Source
 from admission.serve.dashboard.streams import Streams
+from admission.serve.dashboard.viewers import Sessions
 from admission.serve.statuses import RefusedError
 
 MOST_BYTES: Final = 300_000
@@ -123,7 +123,7 @@ class _Gate:
         if not token.isascii() or any(character.isspace() for character in token):
             token = ""
         problem = ""
-        if len(token) > sessions.LONGEST_TOKEN:
+        if len(token) > viewers.LONGEST_TOKEN:
             problem = (
                 "This token is too long for a cookie. Use a token of a ServiceAccount, or a proxy "
                 "that sends yours."
@@ -141,7 +141,7 @@ class _Gate:
             return flask.Response(text, HTTPStatus.UNAUTHORIZED)
         answer = flask.redirect(flask.url_for("overview"), HTTPStatus.SEE_OTHER)
         answer.set_cookie(
-            sessions.COOKIE, token, httponly=True, samesite="Strict", secure=self._is_secure
+            viewers.COOKIE, token, httponly=True, samesite="Strict", secure=self._is_secure
         )
         return answer
 
@@ -149,7 +149,7 @@ class _Gate:
         """Forgets the token."""
         answer = flask.redirect(flask.url_for("login"), HTTPStatus.SEE_OTHER)
         answer.delete_cookie(
-            sessions.COOKIE, httponly=True, samesite="Strict", secure=self._is_secure
+            viewers.COOKIE, httponly=True, samesite="Strict", secure=self._is_secure
         )
         return answer
 

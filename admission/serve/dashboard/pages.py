@@ -34,10 +34,10 @@ from admission.serve.dashboard import (
     words,
 )
 from admission.serve.dashboard.queue_page import Holding
-from admission.serve.dashboard.sessions import Viewer
 from admission.serve.dashboard.source import Source
 from admission.serve.dashboard.tree import PAGE, Tree
 from admission.serve.dashboard.trend import Trend
+from admission.serve.dashboard.viewers import Viewer
 from admission.serve.dashboard.waiting_rows import Waiter, WaitingRow
 
 NO_ANSWER: Final = "The API server did not say who you are or what you may see. Try again."

@@ -4,7 +4,7 @@ import pytest
 
 from admission.base import names
 from admission.objects import views
-from admission.webhook import requesting
+from admission.webhook import requester
 from admission.webhook.review_context import Context
 from tests.webhook import builders
 
@@ -17,7 +17,7 @@ def stamped(user: str, said: str = "", *, owned: bool = False) -> str | None:
     present = {names.REQUESTER: said} if said else {}
     metadata = views.ObjectMeta(annotations=present, owner_references=OWNED if owned else None)
     context = Context(namespace="ml", now_us=0, user=user)
-    return {**present, **requesting.stamp(metadata, context, builders.RULES)}.get(names.REQUESTER)
+    return {**present, **requester.stamp(metadata, context, builders.RULES)}.get(names.REQUESTER)
 
 
 @pytest.mark.parametrize("said", ["", "bob", "unknown"])
@@ -59,4 +59,4 @@ def test_a_name_that_is_there_does_not_change_and_may_go() -> None:
     for old, new, is_refused in (
         ("ada", "ada", False), ("ada", "", False), ("ada", "bob", True), ("", "bob", True),
     ):  # fmt: skip
-        assert bool([*requesting.changed(metadata(old), metadata(new))]) is is_refused
+        assert bool([*requester.changed(metadata(old), metadata(new))]) is is_refused

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from admission.base import logs
 from admission.base.clock import Clock
 from admission.base.names import ClusterQueueName, CohortName, LocalQueueKey
-from admission.controller.queues import queuemetrics, queuestatus
+from admission.controller.queues import queue_status_document, queuemetrics
 from admission.controller.queues.accounting import KueueMetrics
 from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.queues.finalizers import Finalizers
@@ -76,7 +76,9 @@ class QueueStatuses:
         """Take over the past usage that an earlier leader has left in the LocalQueues."""
         for key in sorted(self._configuration.local_queues):
             try:
-                consumption = queuestatus.consumption_of(self._configuration.local_queues[key])
+                consumption = queue_status_document.consumption_of(
+                    self._configuration.local_queues[key]
+                )
             except ValueError as error:
                 consumption = None
                 self._log.error(
@@ -151,7 +153,7 @@ class QueueStatuses:
         if built is None:
             self._queue.forget(key)
             return
-        whole = queuestatus.changed(built.status, built.view.status)
+        whole = queue_status_document.changed(built.status, built.view.status)
         if whole is not None:
             self._flow.submit(
                 api_requests.replace_queue_status(key, built.resource, built.view, whole)
@@ -178,7 +180,7 @@ class QueueStatuses:
         complete = (
             self._state.local_queue_status(key)
             if problem is None
-            else queuestatus.unreadable(None, problem)
+            else queue_status_document.unreadable(None, problem)
         )
         consumption = self._state.consumption(key)
         around = queuemetrics.GaugeContext(
@@ -187,7 +189,9 @@ class QueueStatuses:
             past=None if consumption is None else self._state.fair_usage(key),
         )
         queuemetrics.local_queue(view, complete, around)
-        status = queuestatus.local_queue(view, complete, now, consumption, self._state.sampling_us)
+        status = queue_status_document.local_queue(
+            view, complete, now, consumption, self._state.sampling_us
+        )
         return _Built(view, resource, status)
 
     def _cluster_queue(self, name: str) -> _Built | None:
@@ -201,7 +205,7 @@ class QueueStatuses:
         is_known = ClusterQueueName(name) in self._state.forest.queues
         status = self._state.cluster_queue_status(ClusterQueueName(name)) if is_known else None
         if status is None or problem is not None:
-            status = queuestatus.unreadable(status, problem or "")
+            status = queue_status_document.unreadable(status, problem or "")
         above = self._state.cohorts_of(name)
         around = queuemetrics.GaugeContext(
             role=self._accounting.role,
@@ -211,7 +215,9 @@ class QueueStatuses:
         )
         queuemetrics.cluster_queue(view, status, around)
         about = filter(None, (condition(view, now) for condition in self._about))
-        return _Built(view, resource, queuestatus.cluster_queue(view, status, now, about))
+        return _Built(
+            view, resource, queue_status_document.cluster_queue(view, status, now, about)
+        )
 
     def _cohort(self, name: str) -> _Built | None:
         status = self._state.cohort_status(CohortName(name))
@@ -223,7 +229,7 @@ class QueueStatuses:
         view = self._configuration.cohorts.get(name)
         if view is None:
             return None
-        return _Built(view, resources.COHORTS, queuestatus.cohort(status))
+        return _Built(view, resources.COHORTS, queue_status_document.cohort(status))
 
     def _now_us(self) -> int:
         return int(self._clock.now().timestamp() * 1_000_000)

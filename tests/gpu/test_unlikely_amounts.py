@@ -3,7 +3,7 @@
 import pytest
 
 from admission.base import names
-from admission.gpu import units
+from admission.gpu import unlikely_amounts
 
 GPU = names.GPU_RESOURCE
 USUAL = [
@@ -48,11 +48,11 @@ DOUBTED = [
 
 @pytest.mark.parametrize(("resource", "written"), USUAL)
 def test_a_usual_amount_is_not_doubted(resource: str, written: str | int) -> None:
-    assert units.doubt(resource, written) == ""
+    assert unlikely_amounts.doubt(resource, written) == ""
 
 
 @pytest.mark.parametrize(("resource", "written", "said"), DOUBTED)
 def test_an_amount_in_a_unit_that_nobody_means_is_doubted(
     resource: str, written: str | int, said: str
 ) -> None:
-    assert said in units.doubt(resource, written)
+    assert said in unlikely_amounts.doubt(resource, written)

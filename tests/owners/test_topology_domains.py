@@ -7,23 +7,23 @@ from typing_extensions import override
 
 from admission.base import names
 from admission.objects import views
-from admission.owners import near
+from admission.owners import topology_domains
 from admission.scheduling.model import PodDomains
 from tests.builders.pods import pod_view
 
 HOST = "kubernetes.io/hostname"
-PLACEMENT = near.placement(PodDomains((HOST,), ((("n1",), 2), (("n2",), 1))))
+PLACEMENT = topology_domains.placement(PodDomains((HOST,), ((("n1",), 2), (("n2",), 1))))
 
 
 def pod(name: str, rank: int | None = None, node: str = "", **fields: Any) -> views.Pod:
-    labels = {} if rank is None else {near.COMPLETION_INDEX: str(rank)}
+    labels = {} if rank is None else {topology_domains.COMPLETION_INDEX: str(rank)}
     spec = {"nodeSelector": {HOST: node}} if node else {}
     return pod_view(name, labels=labels, spec=spec, **fields)
 
 
-def telling(waiting: list[views.Pod], placed: list[views.Pod]) -> near.Telling:
+def telling(waiting: list[views.Pod], placed: list[views.Pod]) -> topology_domains.Telling:
     """What is to be told once all of the pods are seen."""
-    made = near.Telling(PLACEMENT)
+    made = topology_domains.Telling(PLACEMENT)
     for one in placed:
         made.see(one, waits=False)
     for one in waiting:
@@ -120,16 +120,20 @@ def test_no_more_pods_are_told_a_domain_than_are_assigned_to_it() -> None:
 def test_annotations_become_a_request(
     annotations: dict[str, str], asked: dict[str, Any] | None
 ) -> None:
-    assert near.topology_request(annotations) == asked
+    assert topology_domains.topology_request(annotations) == asked
 
 
 def test_the_labels_of_ranks_are_named_beside_what_is_asked() -> None:
-    asked = near.topology_request({names.REQUIRED_TOPOLOGY: "rack"}, near.COMPLETION_INDEX)
-    of_replicas = near.topology_request({}, near.COMPLETION_INDEX, "example.com/job", 2)
+    asked = topology_domains.topology_request(
+        {names.REQUIRED_TOPOLOGY: "rack"}, topology_domains.COMPLETION_INDEX
+    )
+    of_replicas = topology_domains.topology_request(
+        {}, topology_domains.COMPLETION_INDEX, "example.com/job", 2
+    )
 
-    assert asked == {"required": "rack", "podIndexLabel": near.COMPLETION_INDEX}
+    assert asked == {"required": "rack", "podIndexLabel": topology_domains.COMPLETION_INDEX}
     assert of_replicas == {
-        "podIndexLabel": near.COMPLETION_INDEX,
+        "podIndexLabel": topology_domains.COMPLETION_INDEX,
         "subGroupIndexLabel": "example.com/job",
         "subGroupCount": 2,
     }
@@ -147,7 +151,7 @@ def test_a_pod_of_a_group_gets_the_domain_of_its_rank_or_what_is_left() -> None:
 def test_the_index_in_a_group_is_a_rank() -> None:
     member = pod_view("m", labels={names.POD_GROUP_POD_INDEX_LABEL: "2"})
 
-    assert near.BY_DEFAULT.rank(member) == 2
+    assert topology_domains.BY_DEFAULT.rank(member) == 2
 
 
 def numbered(**labels: str) -> views.Pod:
@@ -155,7 +159,7 @@ def numbered(**labels: str) -> views.Pod:
 
 
 def test_each_replica_numbers_its_pods_anew() -> None:
-    by = near.Numbering(labels=("a/i",), replica="a/job", per_replica=3)
+    by = topology_domains.Numbering(labels=("a/i",), replica="a/job", per_replica=3)
 
     assert by.rank(numbered(a_i="2", a_job="1")) == 5
     assert by.rank(numbered(a_i="3", a_job="1")) is None
@@ -163,7 +167,7 @@ def test_each_replica_numbers_its_pods_anew() -> None:
 
 
 def test_workers_are_numbered_after_their_leader() -> None:
-    after = near.Numbering(labels=("a/i",), first=1)
+    after = topology_domains.Numbering(labels=("a/i",), first=1)
     offset = pod_view("p", labels={"a/i": "2"}, annotations={names.POD_INDEX_OFFSET: "2"})
 
     assert after.rank(numbered(a_i="1")) == 0
@@ -182,7 +186,7 @@ def test_to_tell_each_of_many_pods_looks_at_few_others() -> None:
     """Pods come one by one, and each is told its domain before the next one comes."""
     looked_at = 0
 
-    class Counting(near.Numbering):
+    class Counting(topology_domains.Numbering):
         @override
         def rank(self, pod: views.Pod) -> int | None:
             nonlocal looked_at
@@ -190,7 +194,7 @@ def test_to_tell_each_of_many_pods_looks_at_few_others() -> None:
             return super().rank(pod)
 
     domains = PodDomains((HOST,), tuple(((f"n{i:03}",), 2) for i in range(100)))
-    state = near.Telling(near.placement(domains, Counting()))
+    state = topology_domains.Telling(topology_domains.placement(domains, Counting()))
     for number in range(200):
         state.see(pod(f"p{number:03}", number), waits=True)
         chosen = state.next_pod()

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.base.errors import InvalidValueError
-from admission.gpu import names, resources
-from admission.gpu.names import ProfileName
+from admission.gpu import mig_profile_names, resources
+from admission.gpu.mig_profile_names import ProfileName
 from admission.gpu.resources import UnitKind
 from tests.gpu.builders import CATALOGUE
 
@@ -29,7 +29,7 @@ from tests.gpu.builders import CATALOGUE
     ],
 )
 def test_every_spelling_has_one_canonical_form(text, canonical):
-    assert names.parse(text).text == canonical
+    assert mig_profile_names.parse(text).text == canonical
 
 
 @pytest.mark.parametrize(
@@ -39,12 +39,12 @@ def test_every_spelling_has_one_canonical_form(text, canonical):
 )  # fmt: skip
 def test_what_is_no_profile_is_an_error(text):
     with pytest.raises(InvalidValueError):
-        names.parse(text)
+        mig_profile_names.parse(text)
 
 
 def test_resource_spelling_of_attributes():
-    assert names.parse("1g.24gb+me.all").resource == "nvidia.com/mig-1g.24gb.me.all"
-    assert names.parse("1g.24gb-me").resource == "nvidia.com/mig-1g.24gb-me"
+    assert mig_profile_names.parse("1g.24gb+me.all").resource == "nvidia.com/mig-1g.24gb.me.all"
+    assert mig_profile_names.parse("1g.24gb-me").resource == "nvidia.com/mig-1g.24gb-me"
 
 
 @given(
@@ -54,8 +54,8 @@ def test_resource_spelling_of_attributes():
 )
 def test_names_survive_a_round_trip_through_the_resource(slices, memory, attributes):
     profile = ProfileName(slices=slices, memory_gb=memory, attributes=attributes)
-    assert names.parse(profile.resource) == profile
-    assert names.parse(profile.text) == profile
+    assert mig_profile_names.parse(profile.resource) == profile
+    assert mig_profile_names.parse(profile.text) == profile
 
 
 def test_req_01_every_resource_form_is_understood():
@@ -63,7 +63,7 @@ def test_req_01_every_resource_form_is_understood():
         p.name for product in CATALOGUE.products.values() for p in product.profiles.values()
     ]
     for profile in profiles:
-        name = names.parse(profile).resource
+        name = mig_profile_names.parse(profile).resource
         for resource, shared in ((name, False), (name + ".shared", True)):
             device = resources.parse(resource)
             assert device is not None
