@@ -58,13 +58,19 @@ class Room:
 
     Attributes:
         gpus: allocatable; 0 where the node takes no pods.
-        is_open: whether it is ready and has no taint that keeps pods away.
+        closed_by: what keeps pods away: a taint, a cordon, or that it is not ready; empty for
+            nothing.
         domain: that it is in; empty for none.
     """
 
     gpus: int
-    is_open: bool
+    closed_by: str
     domain: str
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes pods."""
+        return not self.closed_by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -467,7 +473,9 @@ class RoomJudge:
     def _rooms_text(self) -> str:
         free = self._free()
         return "; ".join(
-            f"{name}: {free[name]} of {room.gpus} free" if name in free else f"{name}: closed"
+            f"{name}: {free[name]} of {room.gpus} free"
+            if name in free
+            else f"{name}: closed by {room.closed_by}"
             for name, room in sorted(self._rooms.items())
         )
 
@@ -493,16 +501,18 @@ def can_place(pods: Sequence[Guest], free: Mapping[str, int]) -> bool:
 def _read_room(node: Json, level: str) -> Room:
     labels = node["metadata"].get("labels") or {}
     status, spec = node.get("status", {}), node.get("spec", {})
-    is_closed = spec.get("unschedulable") or any(
-        taint["effect"] in {"NoSchedule", "NoExecute"} and taint["key"] not in _TOLERATED
+    closed_by = [
+        taint["key"]
         for taint in spec.get("taints") or ()
-    )
+        if taint["effect"] in {"NoSchedule", "NoExecute"} and taint["key"] not in _TOLERATED
+    ]
     is_ready = any(
         condition["type"] == "Ready" and condition["status"] == "True"
         for condition in status.get("conditions") or ()
     )
+    closed_by += ["a cordon"] * bool(spec.get("unschedulable")) + ["no readiness"] * (not is_ready)
     gpus = int((status.get("allocatable") or {}).get(GPU, 0))
-    return Room(gpus, is_ready and not is_closed, labels.get(level, ""))
+    return Room(gpus, " and ".join(closed_by), labels.get(level, ""))
 
 
 def _read_guest(pod: Json) -> Guest:
