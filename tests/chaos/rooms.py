@@ -20,7 +20,6 @@ when a pod of another namespace is bound. This module imports nothing of the pro
 those of `tests.chaos.checker`.
 """
 
-import itertools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -487,15 +486,22 @@ def can_place(pods: Sequence[Guest], free: Mapping[str, int]) -> bool:
         pods: that need a node.
         free: GPUs of each node that takes pods.
     """
-    choices = [tuple(name for name in free if pod.host in {"", name}) for pod in pods]
-    return any(
-        all(
-            sum(pod.gpus for pod, place in zip(pods, places, strict=True) if place == name)
-            <= free[name]
-            for name in set(places)
-        )
-        for places in itertools.product(*choices)
-    )
+    left = dict(free)
+    ordered = sorted(pods, key=lambda pod: -pod.gpus)
+
+    def place(at: int) -> bool:
+        if at == len(ordered):
+            return True
+        pod = ordered[at]
+        for name in tuple(left):
+            if pod.host in {"", name} and left[name] >= pod.gpus:
+                left[name] -= pod.gpus
+                if place(at + 1):
+                    return True
+                left[name] += pod.gpus
+        return False
+
+    return place(0)
 
 
 def _read_room(node: Json, level: str) -> Room:
