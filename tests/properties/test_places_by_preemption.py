@@ -61,36 +61,50 @@ def end_pods(made: Cluster) -> bool:
 def test_who_is_preempted_for_a_place_makes_room_for_pods_that_run(
     sizes: list[int], drawn: list[tuple[int, int, int]], delay: int
 ) -> None:
-    """Without news every preemptor runs at last, and no node ever has more pods than room."""
+    """Without news every preemptor runs at last, and no node ever has more pods than room.
+
+    Once nothing changes any more the workload that runs longest ends, so all run that ever can.
+    """
     made = cluster(*hosts_of(sizes), within=LOWER)
     workloads = {workload.key.name: workload for workload in workloads_of(drawn)}
     preemptors: set[str] = set()
-    running: set[str] = set()
-    waited = 0
+    running: dict[str, None] = {}
+    have_run: set[str] = set()
+    idle = 0
     made.world.add(*workloads.values())
-    for _ in range(200):
+    for _ in range(600):
         result = made.world.cycle()
-        preemptors |= {one.preemptor.name for one in result.evicted}
+        preemptors |= {eviction.preemptor.name for eviction in result.evicted}
         for name in evicted(result):
-            running.discard(name)
+            running.pop(name, None)
             evict(made, workloads[name])
         for admit in result.admitted:
             name = admit.workload.name
             places = made.places.ledger.places(WorkloadKey("default", name))
             assert sum(place.count for place in places) == drawn[int(name[1:])][1]
             made.bind(name, *places)
-            running.add(name)
+            running[name] = None
+            have_run.add(name)
         assert all(held <= sizes[int(name[1:])] for name, held in used(made).items())
-        waited += 1
-        is_changed = waited > delay and end_pods(made)
-        if is_changed:
-            waited = 0
-        if not (result.admitted or result.evicted or is_changed) and waited > delay + 2:
-            break
+        idle = 0 if result.admitted or result.evicted else idle + 1
+        if idle > delay and end_pods(made):
+            idle = 0
+        if idle > delay + len(workloads):
+            if not running:
+                break
+            longest = next(iter(running))
+            del running[longest]
+            made.finish(longest)
+            idle = 0
     else:
         raise AssertionError("it does not come to an end")
-    highest = {name for name in preemptors if workloads[name].priority == 2}
-    assert highest <= running
+    assert preemptors <= have_run
+    fitting = {
+        name
+        for name, (gpus, count, _) in zip(workloads, drawn, strict=True)
+        if sum(size // gpus for size in sizes) >= count
+    }
+    assert have_run == fitting
 
 
 def feed(made: Cluster, order: list[tuple[str, Any]]) -> None:
