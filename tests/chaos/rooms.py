@@ -33,6 +33,9 @@ from tests.chaos.checker import Event, Json, Ref
 PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
 PLACED_SECONDS: Final = 10.0
 """What the scheduler needs at most, its back-off of 10 s after a try in vain included."""
+RESTARTED_SECONDS: Final = 60.0
+"""After a store was put back: the scheduler starts anew, and first says of hundreds of pods that
+they have gates, 50 a second."""
 DECIDED_SECONDS: Final = 5.0
 """From what a decision is made on until it is written."""
 PREEMPTED_SECONDS: Final = 20.0
@@ -175,6 +178,8 @@ class RoomJudge:
     _is_stopped: bool = False
     _changed: float = 0.0
     """When something changed on the nodes last."""
+    _restarted: float = -RESTARTED_SECONDS
+    """When the store was put back last."""
 
     def __post_init__(self) -> None:
         if self.level:
@@ -220,7 +225,7 @@ class RoomJudge:
         if event.type == "RESET":
             self._guests.clear()
             self._released.clear()
-            self._changed = event.at
+            self._changed = self._restarted = event.at
             return
         pod = _read_guest(event.object)
         before = self._guests.get(pod.uid)
@@ -337,6 +342,8 @@ class RoomJudge:
             self.exercised[what] += 1
 
     def _judge(self, now: float) -> None:
+        if now - self._restarted <= RESTARTED_SECONDS:
+            return
         for pod in self._guests.values():
             if not self._waits_for_a_node(pod) or pod.uid in self.nowhere:
                 continue

@@ -8,6 +8,7 @@ from tests.chaos.checker import Event, Json
 from tests.chaos.rooms import (
     PLACED_SECONDS,
     PREEMPTED_SECONDS,
+    RESTARTED_SECONDS,
     STRANDED_SECONDS,
     Guest,
     RoomJudge,
@@ -153,6 +154,16 @@ def test_pods_of_others_count_also_where_their_node_is_shown_after_them() -> Non
     assert set(world.judge.kept_out()) == {"large"}
     world.pod("runs", 4, node="n1")
     assert world.judge.kept_out() == {}
+
+
+def test_the_scheduler_has_more_time_where_a_store_was_put_back() -> None:
+    world = World()
+    world.take("pods", {}, "RESET")
+    world.pod("waits", 4)
+    world.wait(RESTARTED_SECONDS - 5)
+    assert world.judge.nowhere == {}
+    world.wait()
+    assert set(world.judge.nowhere) == {"waits"}
 
 
 def test_a_pod_that_a_store_brings_back_with_its_gate_is_released_anew() -> None:
