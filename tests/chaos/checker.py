@@ -28,6 +28,8 @@ Words:
         all of its pods in parallel. A Job that runs when a store is put back was decided at an
         unknown second. A pod that takes the place of a member of a group is decided when the
         group is, as long as another member runs on and the group has no more pods than it wants.
+        A pod that the Job controller makes after its Job is gone, as its cache is behind, counts
+        for nothing: the garbage collector deletes it, and nobody can know of it before.
 
 The caller's seconds need not be those of a clock: it may let them stand still while servers or
 controllers are stopped, because nothing is decided or written then.
@@ -289,6 +291,8 @@ class Checker:
     """What was counted as exercised."""
     _members: set[str] = field(default_factory=set)
     """Uids of pods that were seen in a group."""
+    _late: set[str] = field(default_factory=set)
+    """Uids of pods that were made after their Job was gone."""
     _lost_members: set[str] = field(default_factory=set)
     """Names of groups of which a pod is gone."""
     _groups_decided: dict[Ref, float] = field(default_factory=dict)
@@ -336,6 +340,8 @@ class Checker:
             return
         found = _read_pod(event.object, self.classes)
         before = self._pods.get(found.uid)
+        if before is None and event.type == "ADDED" and found.job and found.job not in self._jobs:
+            self._late.add(found.uid)
         if event.type == "DELETED":
             self._pods.pop(found.uid, None)
             self._lost_members.add(found.group[0])
@@ -379,7 +385,7 @@ class Checker:
             (place for place in later if later[place] > earlier[place]),
             key=lambda place: (place[0] == ANY, place),
         )
-        if not raised:
+        if not raised or pod.uid in self._late:
             return
         self.raises += 1
         since = self._decided(pod, event.at) - self.window
@@ -387,7 +393,9 @@ class Checker:
         self._judge_queue(event, pod, since)
         held = amounts.with_sums(
             self._cost(
-                one for one in self._holders(cohort) if self._revived.get(one.uid, since) <= since
+                one
+                for one in self._holders(cohort)
+                if self._revived.get(one.uid, since) <= since and one.uid not in self._late
             )
         )
         self._note_surges(event.at)

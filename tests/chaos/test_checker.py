@@ -345,6 +345,16 @@ def test_an_elastic_job_was_granted_the_pods_that_it_ran_within_quota(
     assert len(world.found()) == count + 1
 
 
+def test_pods_that_are_made_after_their_job_is_gone_are_held_against_nobody() -> None:
+    world = World(team=1)
+    world.pod("late", job="gone", type_="ADDED")
+    assert world.held() == 1
+    world.run("first")
+    assert world.found() == []
+    world.run("second")
+    assert world.found() == [("team/second", 2, 1)]
+
+
 @pytest.mark.parametrize(("suspend", "count"), [(False, 0), (True, 1)])
 def test_a_job_that_ran_when_the_store_was_put_back_was_decided_before(
     suspend: bool, count: int
