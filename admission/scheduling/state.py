@@ -592,6 +592,11 @@ class SchedulerState:
             self._set_reservation(key, replace(held, pod_sets=pod_sets), now_us)
         return True
 
+    @property
+    def has_topologies(self) -> bool:
+        """Return whether any flavor has a topology."""
+        return bool(self.places.topologies)
+
     def assign_domains(
         self,
         key: WorkloadKey,
@@ -613,7 +618,7 @@ class SchedulerState:
         """
         workload = self._workloads.get(key)
         reservation = None if workload is None else self._held_by(workload)
-        if workload is None or reservation is None or not self.places.topologies:
+        if workload is None or reservation is None:
             return None
         pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
         has_devices = asks_devices(workload)

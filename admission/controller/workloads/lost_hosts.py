@@ -123,7 +123,7 @@ class LostHosts:
         It is evicted where there are none, unless some of its pods run: these go on.
         """
         key = workload.key()
-        told = self.told(key) if _has_quota(workload) else None
+        told = self.told(key) if self._state.has_topologies and _has_quota(workload) else None
         if told is None:
             return None
         now_us = int(self._clock.now().timestamp() * 1_000_000)
