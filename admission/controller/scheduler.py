@@ -180,10 +180,12 @@ class Scheduler:
         charged = self._running(view, queue, node_labels)
         if charged is None or charged.reservation is None:
             return None
+        pod_sets = charged.reservation.pod_sets
+        if self._state.has_topologies:
+            told, _ = self.lost_hosts.told(charged.key)
+            pod_sets = self._state.with_domains(charged, pod_sets, told) or pod_sets
         admit = decisions.Admit(
-            workload=charged.key,
-            cluster_queue=ClusterQueueName(queue),
-            pod_sets=charged.reservation.pod_sets,
+            workload=charged.key, cluster_queue=ClusterQueueName(queue), pod_sets=pod_sets
         )
         if running is None:
             return admit

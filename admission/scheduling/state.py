@@ -49,6 +49,7 @@ from admission.scheduling.model import (
     Config,
     LocalQueue,
     PodDomains,
+    PodSetAssignment,
     Reservation,
     ResourceFlavor,
     StopPolicy,
@@ -63,7 +64,7 @@ from admission.scheduling.preemption.history import PreemptionHistory
 from admission.scheduling.quota_holders import QuotaHolders
 from admission.scheduling.reserving import ReservingWorkload
 from admission.scheduling.snapshot import Snapshot
-from admission.scheduling.topology.domains import AwayHost
+from admission.scheduling.topology.domains import AwayHost, ToldPods
 from admission.scheduling.without_node import QuotaWithoutNode
 
 __all__ = ["Changed", "ClusterQueueStatus", "LocalQueueStatus", "SchedulerState"]
@@ -597,12 +598,7 @@ class SchedulerState:
         """Return whether any flavor has a topology."""
         return bool(self.places.topologies)
 
-    def assign_domains(
-        self,
-        key: WorkloadKey,
-        pods: Mapping[str, Iterable[tuple[Mapping[str, str], str]]],
-        now_us: int,
-    ) -> bool | None:
+    def assign_domains(self, key: WorkloadKey, pods: ToldPods, now_us: int) -> bool | None:
         """Assign domains to a workload with quota whose flavors have a topology, if it has none.
 
         So it is where it was charged for an owner that runs already. What is assigned counts
@@ -620,33 +616,51 @@ class SchedulerState:
         reservation = None if workload is None else self._held_by(workload)
         if workload is None or reservation is None:
             return None
+        pod_sets = self.with_domains(workload, reservation.pod_sets, pods)
+        if pod_sets is None:
+            return False
+        if pod_sets == reservation.pod_sets:
+            return None
+        self._set_reservation(key, replace(reservation, pod_sets=pod_sets), now_us)
+        return True
+
+    def with_domains(
+        self,
+        workload: Workload,
+        assignments: tuple[PodSetAssignment, ...],
+        pods: ToldPods,
+    ) -> tuple[PodSetAssignment, ...] | None:
+        """Return what pod sets are given with domains where their flavor has a topology.
+
+        Args:
+            workload: whose pod sets they are.
+            assignments: what they are given; those with domains stay as they are.
+            pods: see `Topologies.completed`, by pod set.
+
+        Returns:
+            None where there is no room for the pods of one.
+        """
         pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
         has_devices = asks_devices(workload)
-        assigned: dict[PodSetName, PodDomains] = {}
-        for assignment in reservation.pod_sets:
+        completed: list[PodSetAssignment] = []
+        for assignment in assignments:
             pod_set = pod_sets.get(assignment.name)
-            if pod_set is None or assignment.domains is not None:
-                continue
-            want = self.places.want(
-                pod_set,
-                min(pod_set.effective_count, assignment.count),
-                assignment.flavors.values(),
-                has_devices=has_devices,
-            )
+            want = None
+            if pod_set is not None and assignment.domains is None:
+                want = self.places.want(
+                    pod_set,
+                    min(pod_set.effective_count, assignment.count),
+                    assignment.flavors.values(),
+                    has_devices=has_devices,
+                )
             if want is None or want.request is None or not want.count:
+                completed.append(assignment)
                 continue
             domains = self.places.topologies.completed(want, pods.get(assignment.name, ()))
             if not isinstance(domains, PodDomains):
-                return False
-            assigned[assignment.name] = domains
-        if not assigned:
-            return None
-        whole = tuple(
-            replace(assignment, domains=assigned.get(assignment.name, assignment.domains))
-            for assignment in reservation.pod_sets
-        )
-        self._set_reservation(key, replace(reservation, pod_sets=whole), now_us)
-        return True
+                return None
+            completed.append(replace(assignment, domains=domains))
+        return tuple(completed)
 
     def _set_reservation(self, key: WorkloadKey, reservation: Reservation, now_us: int) -> None:
         workload = replace(self._workloads[key], reservation=reservation)

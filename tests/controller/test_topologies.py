@@ -725,3 +725,23 @@ def test_a_job_without_room_for_its_waiting_pods_waits_anew_once_its_workload_is
     assert evicted is not None
     assert evicted.reason == "NodeFailures"
     assert "made anew" in evicted.message
+
+
+def test_a_member_in_place_of_another_is_told_the_rack_though_the_workload_was_made_anew() -> None:
+    world = running_group(r0=1, r1=3)
+    assert [host(world, name) for name in ("p0", "p1", "p2")] == ["r1-0", "r1-0", "r1-1"]
+
+    lose_workload(world)
+    world.set_phase("p2", "Failed")
+    add_member(world, "next", 2)
+    world.pass_time(3)
+
+    assert host(world, "next") in {"r1-1", "r1-2"}
+    assert assigned_of_group(world) == {"r1"}
+
+
+def assigned_of_group(world: World) -> set[str]:
+    """The racks of the hosts that are assigned to the pod sets of the only Workload."""
+    view = workload(world)
+    domains = [assigned_domains(view, pod_set.name) for pod_set in view.spec.pod_sets or ()]
+    return {values[-1][:2] for one in domains if one is not None for values, _ in one.counts}

@@ -5,7 +5,7 @@ reservation stands for it: its Workload was deleted or has ended, its Job is gon
 the Job run than were admitted because old ones are still ending (ADR 0116).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple, Protocol
@@ -51,6 +51,7 @@ from admission.owners import pod as pod_owner
 from admission.owners import topology_domains
 from admission.reasons import added_conditions
 from admission.scheduling.decisions import Admit
+from admission.scheduling.topology.domains import ToldPods
 
 SELECTOR: Final = f"{names.PODSET_LABEL},{names.MANAGED_LABEL}!={names.MANAGED_VALUE}"
 """Pods that an admitted owner made; single pods are watched by the label ``managed``."""
@@ -468,12 +469,10 @@ class RunningPods:
             for tracked in pods
         )
 
-    def told(
-        self, key: WorkloadKey
-    ) -> Mapping[str, Sequence[tuple[Mapping[str, str], str]]] | None:
-        """Return node selector and node of the pods of an owner, by pod set.
+    def told(self, key: WorkloadKey) -> tuple[ToldPods, bool]:
+        """Return node selector and node of the pods of an owner, and whether any waits for these.
 
-        None where no pod waits for its domain. Pods that are being deleted are left out.
+        Pods that are being deleted are left out.
         """
         is_waiting = False
         told: dict[str, list[tuple[Mapping[str, str], str]]] = {}
@@ -486,7 +485,7 @@ class RunningPods:
                 else:
                     selector = pod.spec.node_selector or {}
                     told.setdefault(pod_set, []).append((selector, pod.spec.node_name))
-        return told if is_waiting else None
+        return told, is_waiting
 
     def domain(
         self, workload: Workload, pod_set: str, pod: views.Pod, placed: Iterable[Mapping[str, str]]

@@ -7,8 +7,8 @@ Source: kueue pkg/controller/tas/node_controller.go, with its default gates.
 Differs: hosts that are lost at the same time are replaced, too.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
 
 from admission.base import conditions, events, names
 from admission.base.clock import Clock
@@ -26,9 +26,8 @@ from admission.objects.workload import Workload, has_domains
 from admission.reasons import added_conditions, kueue
 from admission.scheduling.model import PodDomains
 from admission.scheduling.state import SchedulerState
+from admission.scheduling.topology.domains import ToldPods
 
-ToldPods: TypeAlias = Mapping[str, Sequence[tuple[Mapping[str, str], str]]]
-"""Node selector and node of each pod that has its domain, by pod set."""
 _REVERTED: Final = frozenset({Result.CONFLICT, Result.GONE, Result.REFUSED, Result.DROPPED})
 """What came of a write that took no effect."""
 
@@ -38,8 +37,9 @@ def _unknown(key: WorkloadKey, node: str) -> bool:  # noqa: ARG001  # the form o
     return True
 
 
-def _none_wait(key: WorkloadKey) -> None:  # the form of a hook
-    """Take that no pod waits for its domain."""
+def _none_told(key: WorkloadKey) -> tuple[ToldPods, bool]:  # noqa: ARG001  # the form of a hook
+    """Take that no pod has a domain, or waits for one."""
+    return {}, False
 
 
 class _Replaced(NamedTuple):
@@ -71,7 +71,7 @@ class LostHosts:
             take_again: has the state take a Workload as it is stored.
         """
         self.goes_on: Callable[[WorkloadKey, str], bool] = _unknown
-        self.told: Callable[[WorkloadKey], ToldPods | None] = _none_wait
+        self.told: Callable[[WorkloadKey], tuple[ToldPods, bool]] = _none_told
         self._state = state
         self._clock = clock
         self._take_again = take_again
@@ -123,8 +123,10 @@ class LostHosts:
         It is evicted where there are none, unless some of its pods run: these go on.
         """
         key = workload.key()
-        told = self.told(key) if self._state.has_topologies and _has_quota(workload) else None
-        if told is None:
+        if not (self._state.has_topologies and _has_quota(workload)):
+            return None
+        told, is_waiting = self.told(key)
+        if not is_waiting:
             return None
         now_us = int(self._clock.now().timestamp() * 1_000_000)
         is_assigned = self._state.assign_domains(key, told, now_us)

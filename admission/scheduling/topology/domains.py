@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from admission.base.causes import (
     GroupWithoutLeader,
@@ -67,6 +67,10 @@ class _Answer(NamedTuple):
 
     places: tuple[Place, ...] | None
     refused: Mapping[PodSetName, TopologyRefusal]
+
+
+ToldPods: TypeAlias = Mapping[str, Sequence[tuple[Mapping[str, str], str]]]
+"""Node selector and node of each pod that has its domain, by pod set."""
 
 
 class AwayHost(NamedTuple):
