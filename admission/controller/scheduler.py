@@ -182,8 +182,8 @@ class Scheduler:
             return None
         pod_sets = charged.reservation.pod_sets
         if self._state.has_topologies:
-            told, _ = self.lost_hosts.told(charged.key)
-            pod_sets = self._state.with_domains(charged, pod_sets, told) or pod_sets
+            pods, _ = self.lost_hosts.told(charged.key)
+            pod_sets = self._state.with_domains(charged, pod_sets, pods) or pod_sets
         admit = decisions.Admit(
             workload=charged.key, cluster_queue=ClusterQueueName(queue), pod_sets=pod_sets
         )

@@ -239,7 +239,8 @@ class RoomJudge:
                 self._changed = event.at
             return
         if pod.is_released and pod.uid not in self._released:
-            self._released[pod.uid] = event.at
+            is_listed = event.type == "LISTED"
+            self._released[pod.uid] = self._changed if is_listed else event.at
             if event.type != "LISTED":
                 self._judge_release(pod, event.at)
         if self.level:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.chaos.checker import Event, Json
 from tests.chaos.rooms import (
+    DECIDED_SECONDS,
     PLACED_SECONDS,
     PREEMPTED_SECONDS,
     RESTARTED_SECONDS,
@@ -64,6 +65,7 @@ class World:
         host: str = "",
         is_required: bool = False,
         is_ending: bool = False,
+        type_: str = "MODIFIED",
     ) -> None:
         owners = [{"kind": "Job", "uid": job, "controller": True}] if job else []
         metadata: Json = {
@@ -85,7 +87,7 @@ class World:
             "nodeSelector": {"kubernetes.io/hostname": host} if host else {},
         }
         phase = "Running" if node else "Pending"
-        self.take("pods", {"metadata": metadata, "spec": spec, "status": {"phase": phase}})
+        self.take("pods", {"metadata": metadata, "spec": spec, "status": {"phase": phase}}, type_)
 
     def workload(self, name: str, priority: int = 0, *, preemptor: str = "") -> None:
         """The Workload of the pod of the same name; it is preempted where a preemptor is named."""
@@ -154,6 +156,18 @@ def test_pods_of_others_count_also_where_their_node_is_shown_after_them() -> Non
     assert set(world.judge.kept_out()) == {"large"}
     world.pod("runs", 4, node="n1")
     assert world.judge.kept_out() == {}
+
+
+def test_what_a_store_shows_released_was_not_decided_beside_what_is_released_then() -> None:
+    world = World()
+    world.pod("runs", 4, node="n0")
+    world.wait()
+    world.take("pods", {}, "RESET")
+    world.pod("runs", 4, node="n0", type_="LISTED")
+    world.pod("waits", 1, host="n0", type_="LISTED")
+    world.wait(DECIDED_SECONDS + 1)
+    world.pod("new", 1, host="n1")
+    assert world.judge.nowhere == {}
 
 
 def test_the_scheduler_has_more_time_where_a_store_was_put_back() -> None:

@@ -475,7 +475,7 @@ class RunningPods:
         Pods that are being deleted are left out.
         """
         is_waiting = False
-        told: dict[str, list[tuple[Mapping[str, str], str]]] = {}
+        pods: dict[str, list[tuple[Mapping[str, str], str]]] = {}
         for pod_set, uids in self._of.get(self._workloads.first(key), {}).items():
             for pod in (self._pods[uid].view for uid in uids):
                 if pod.metadata.deletion_timestamp:
@@ -484,8 +484,8 @@ class RunningPods:
                     is_waiting = is_waiting or not _is_single(pod)
                 else:
                     selector = pod.spec.node_selector or {}
-                    told.setdefault(pod_set, []).append((selector, pod.spec.node_name))
-        return told, is_waiting
+                    pods.setdefault(pod_set, []).append((selector, pod.spec.node_name))
+        return pods, is_waiting
 
     def domain(
         self, workload: Workload, pod_set: str, pod: views.Pod, placed: Iterable[Mapping[str, str]]

@@ -125,12 +125,12 @@ class LostHosts:
         key = workload.key()
         if not (self._state.has_topologies and _has_quota(workload)):
             return None
-        told, is_waiting = self.told(key)
+        pods, is_waiting = self.told(key)
         if not is_waiting:
             return None
         now_us = int(self._clock.now().timestamp() * 1_000_000)
-        is_assigned = self._state.assign_domains(key, told, now_us)
-        if is_assigned is None or (not is_assigned and any(told.values())):
+        is_assigned = self._state.assign_domains(key, pods, now_us)
+        if is_assigned is None or (not is_assigned and any(pods.values())):
             return None
         if not is_assigned:
             return self._evict(workload, added_conditions.NO_DOMAIN_ANEW)
