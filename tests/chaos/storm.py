@@ -578,7 +578,10 @@ class Storm:
             self._now = due.at
             due.run()
             self._tick()
-        self._pool.submit(self._site.mend_nodes).result()  # a restore brings old faults back
+        # A restore brings old faults back, and pods of others.
+        self._pool.submit(self._site.mend_nodes).result()
+        outside = f"/api/v1/namespaces/{site.OUTSIDE}/pods?gracePeriodSeconds=0"
+        self._pool.submit(actions.surely, partial(self.admin.delete, outside)).result()
         if behind := self._feed.behind:
             self.report.faults.append(f"heal: not watched: {', '.join(behind)}")
         try:
