@@ -180,23 +180,31 @@ class Scheduler:
         charged = self._running(view, queue, node_labels)
         if charged is None or charged.reservation is None:
             return None
-        pod_sets = charged.reservation.pod_sets
-        if self._state.has_topologies:
-            pods, _ = self.lost_hosts.told(charged.key)
-            pod_sets = self._state.with_domains(charged, pod_sets, pods) or pod_sets
         admit = decisions.Admit(
-            workload=charged.key, cluster_queue=ClusterQueueName(queue), pod_sets=pod_sets
+            workload=charged.key,
+            cluster_queue=ClusterQueueName(queue),
+            pod_sets=charged.reservation.pod_sets,
         )
         if running is None:
-            return admit
+            return admit  # its pods wait for their domains; see `LostHosts`
         part = replace(
             admit,
             pod_sets=tuple(pod_set.of(running.get(pod_set.name, 0)) for pod_set in admit.pod_sets),
         )
-        if part == admit or not self._state.charge_whole(admit, part, self._now_us()):
+        is_whole = part == admit
+        admit, part = self._in_domains(charged, admit), self._in_domains(charged, part)
+        if is_whole or not self._state.charge_whole(admit, part, self._now_us()):
             return part
         self._admits[admit.workload] = admit
         return admit
+
+    def _in_domains(self, charged: model.Workload, admit: decisions.Admit) -> decisions.Admit:
+        """Return an admission of pods that run with domains, where a flavor has a topology."""
+        if not self._state.has_topologies:
+            return admit
+        pods, _ = self.lost_hosts.told(admit.workload)
+        pod_sets = self._state.with_domains(charged, admit.pod_sets, pods)
+        return admit if pod_sets is None else replace(admit, pod_sets=pod_sets)
 
     def _running(
         self, view: Workload, queue: str, node_labels: dict[str, str]

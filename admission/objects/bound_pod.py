@@ -77,8 +77,19 @@ def value(pod: BoundPodDocument) -> BoundPod | None:
         workload=(metadata.namespace, name) if name else None,
         pod_set=metadata.label(names.PODSET_LABEL),
         priority=pod.spec.priority or 0,
-        is_ending=metadata.deletion_timestamp is not None,
+        is_ending=metadata.deletion_timestamp is not None and _is_followed(metadata),
     )
+
+
+def _is_followed(metadata: views.ObjectMeta) -> bool:
+    """Return whether another pod may take the place of a pod in the same Workload.
+
+    Nobody makes a single pod again, and the next pod of a ReplicaSet has a Workload of its own.
+    """
+    if metadata.annotation(names.POD_GROUP_NAME) or metadata.label(names.POD_GROUP_NAME):
+        return True
+    controller = metadata.controller()
+    return controller is not None and controller.kind != "ReplicaSet"
 
 
 @dataclass(frozen=True, slots=True)

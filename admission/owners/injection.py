@@ -263,7 +263,8 @@ def without_preferred(
     if affinity is None or node is None or len(left) == len(present):
         return {}
     is_bare = not left and node.required is None
-    if is_bare and absent == "affinity" and affinity.pod_anti_affinity is None:
+    is_alone = affinity.pod_affinity is None and affinity.pod_anti_affinity is None
+    if is_bare and absent == "affinity" and is_alone:
         return {"affinity": None}
     if is_bare and absent in {"affinity", "nodeAffinity"}:
         return {"affinity": {"nodeAffinity": None}}

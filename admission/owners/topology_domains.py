@@ -258,7 +258,7 @@ class Telling:
         else:
             self._held[uid] = key
             self._fill(key, 1)
-            if key not in self._left and all(value for _, value in key):
+            if key and key not in self._left and all(value for _, value in key):
                 self._strays[uid] = None
 
     def lose(self, uid: str) -> None:

@@ -64,7 +64,8 @@ from admission.scheduling.preemption.history import PreemptionHistory
 from admission.scheduling.quota_holders import QuotaHolders
 from admission.scheduling.reserving import ReservingWorkload
 from admission.scheduling.snapshot import Snapshot
-from admission.scheduling.topology.domains import AwayHost, ToldPods
+from admission.scheduling.topology.domains import AwayHost, Completed, ToldPods
+from admission.scheduling.topology.tree import DomainPath
 from admission.scheduling.without_node import QuotaWithoutNode
 
 __all__ = ["Changed", "ClusterQueueStatus", "LocalQueueStatus", "SchedulerState"]
@@ -641,26 +642,56 @@ class SchedulerState:
             None where there is no room for the pods of one.
         """
         pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
+        flavors_of = {
+            pod_sets[entry.name].group: entry.flavors.values()
+            for entry in assignments
+            if entry.name in pod_sets and entry.flavors
+        }
         has_devices = asks_devices(workload)
         completed: list[PodSetAssignment] = []
-        for assignment in assignments:
-            pod_set = pod_sets.get(assignment.name)
-            want = None
-            if pod_set is not None and assignment.domains is None:
-                want = self.places.want(
-                    pod_set,
-                    min(pod_set.effective_count, assignment.count),
-                    assignment.flavors.values(),
-                    has_devices=has_devices,
+        near: dict[str, DomainPath | None] = {}
+        taken: list[tuple[Want, tuple[Place, ...]]] = []
+        try:
+            for assignment in assignments:
+                pod_set = pod_sets.get(assignment.name)
+                want = None
+                if pod_set is not None and assignment.domains is None:
+                    flavors = assignment.flavors.values()
+                    if not flavors and pod_set.group:
+                        flavors = flavors_of.get(pod_set.group, flavors)
+                    count = min(pod_set.effective_count, assignment.count)
+                    want = self.places.want(pod_set, count, flavors, has_devices=has_devices)
+                if pod_set is None or want is None or want.request is None or not want.count:
+                    completed.append(assignment)
+                    continue
+                answer = self.places.topologies.completed(
+                    want,
+                    pods.get(assignment.name, ()),
+                    near.get(pod_set.group) if pod_set.group else None,
                 )
-            if want is None or want.request is None or not want.count:
-                completed.append(assignment)
-                continue
-            domains = self.places.topologies.completed(want, pods.get(assignment.name, ()))
-            if not isinstance(domains, PodDomains):
-                return None
-            completed.append(replace(assignment, domains=domains))
+                if not isinstance(answer, Completed):
+                    return None
+                near[pod_set.group] = answer.first
+                taken.append((want, answer.coming))
+                self.places.ledger.take((want,), answer.coming)
+                is_placed = bool(answer.domains.counts)
+                completed.append(
+                    replace(assignment, domains=answer.domains) if is_placed else assignment
+                )
+        finally:
+            for want, places in taken:
+                self.places.ledger.take((want,), places, -1)
         return tuple(completed)
+
+    def lacks_domains(self, key: WorkloadKey) -> bool:
+        """Return whether a flavor of a workload with quota has a topology, and it no domains."""
+        workload = self._workloads.get(key)
+        reservation = None if workload is None else self._held_by(workload)
+        return reservation is not None and any(
+            assignment.domains is None
+            and any(map(self.places.topologies.levels, assignment.flavors.values()))
+            for assignment in reservation.pod_sets
+        )
 
     def _set_reservation(self, key: WorkloadKey, reservation: Reservation, now_us: int) -> None:
         workload = replace(self._workloads[key], reservation=reservation)

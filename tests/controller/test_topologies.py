@@ -745,3 +745,67 @@ def assigned_of_group(world: World) -> set[str]:
     view = workload(world)
     domains = [assigned_domains(view, pod_set.name) for pod_set in view.spec.pod_sets or ()]
     return {values[-1][:2] for one in domains if one is not None for values, _ in one.counts}
+
+
+def test_jobs_whose_workloads_are_made_anew_at_once_get_different_hosts() -> None:
+    world = racks(r0=2)
+    for name in ("train", "other"):
+        world.add(near(name, 1, gpus=2))
+    world.settle()
+    for document in world.store.list(resources.WORKLOADS, into=Workload).items:
+        gone = patches.merge({"metadata": {"finalizers": None}})
+        world.store.patch(resources.WORKLOADS, document.metadata.name, gone, "ml")
+        world.store.delete(resources.WORKLOADS, document.metadata.name, "ml")
+    world.settle()
+    jobs = [JobController(world), JobController(world, "other")]
+    for controller in jobs:
+        controller.work()
+    world.pass_time(2)
+
+    assert sorted(host for controller in jobs for host in nodes_of(controller)) == ["r0-0", "r0-1"]
+
+
+def set_topology(world: World, name: str | None) -> None:
+    change = patches.merge({"spec": {"topologyName": name}})
+    world.store.patch(resources.RESOURCE_FLAVORS, "a100", change)
+    world.settle()
+
+
+def test_pods_that_started_without_a_topology_stay_when_their_workload_is_made_anew() -> None:
+    world = racks(r0=2)
+    set_topology(world, None)
+    world.add(queued_job("train", 2))
+    world.settle()
+    jobs = JobController(world)
+    jobs.work()
+    pods = [pod["metadata"]["name"] for pod in jobs.pods()]
+    set_topology(world, "racks")
+
+    lose_workload(world)
+    for _ in range(3):
+        jobs.work()
+        world.pass_time(5)
+
+    assert [pod["metadata"]["name"] for pod in jobs.pods()] == pods
+
+
+def test_pods_without_a_domain_beside_others_that_run_get_one_once_there_is_room() -> None:
+    world, jobs = running_job(r1=2)
+    delete_pods_on(world, jobs, "r1-1")
+    for name in ("first", "second"):
+        foreign = make_pod(name, gpus=1, nodeName="r1-1")
+        foreign["metadata"]["namespace"] = "kube-system"
+        foreign["spec"]["schedulingGates"] = []
+        world.add(foreign)
+    world.settle()
+    lose_workload(world)
+    jobs.work()
+    world.pass_time(5)
+    assert nodes_of(jobs).count("") == 1
+    assert not workload(world).status.is_true("Evicted")
+
+    world.store.delete(resources.PODS, "first", "kube-system")
+    world.settle()
+    jobs.work()
+
+    assert sorted(nodes_of(jobs)) == ["r1-0", "r1-0", "r1-1"]

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from admission.gpu.health import DeviceReading
-from admission.objects import koordinator, nodes, pods, views
+from admission.objects import bound_pod, koordinator, nodes, pods, views
 from tests.builders.pods import pod_view
 
 GPU, MIG, SHARED = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb", "nvidia.com/gpu.shared"
@@ -87,3 +87,25 @@ def test_req_15_init_containers_and_sidecars_count_as_the_scheduler_counts_them(
         "initContainers": [container("side", 1, restartPolicy="Always"), container("init", 3)],
     }
     assert pods.gpus_of(msgspec.convert(spec, views.PodSpec)) == {GPU: 4}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "is_ending"),
+    [
+        ({}, False),
+        ({"ownerReferences": [{"kind": "ReplicaSet", "controller": True}]}, False),
+        ({"ownerReferences": [{"kind": "Job", "controller": True}]}, True),
+        ({"annotations": {"kueue.x-k8s.io/pod-group-name": "g"}}, True),
+        ({"labels": {"kueue.x-k8s.io/pod-group-name": "g"}}, True),
+    ],
+)
+def test_a_pod_that_is_deleted_leaves_its_place_to_one_that_follows_in_its_workload(
+    metadata: dict[str, Any], is_ending: bool
+):
+    document = {
+        "metadata": {"name": "p", "deletionTimestamp": "2026-01-01T00:00:00Z", **metadata},
+        "spec": {"nodeName": "n"},
+    }
+    counted = bound_pod.value(msgspec.convert(document, bound_pod.BoundPodDocument))
+    assert counted is not None
+    assert counted.is_ending is is_ending

@@ -412,6 +412,19 @@ def test_a_gang_whose_pods_must_be_together_needs_one_rack_with_room(largest, is
         )
 
 
+def test_a_gang_that_must_be_together_and_apart_needs_one_block_of_racks():
+    racks = {"n1": ("r1", "b1", 2), "n2": ("r2", "b2", 1)}
+    made = cluster(
+        *[
+            node(name, gpus, labels={"rack": rack, "block": block})
+            for name, (rack, block, gpus) in racks.items()
+        ]
+    )
+    made.world.add(asking("gang", 1, 2, needs={"together": ("block",), "apart": ("rack",)}))
+
+    assert admitted(made.cycle()) == []
+
+
 def test_a_pod_that_follows_stays_with_the_others_of_its_gang():
     racks = {"n1": ("r1", 2), "n2": ("r1", 2), "n3": ("r2", 1), "n4": ("r2", 1)}
     made = cluster(

@@ -1113,3 +1113,102 @@ def test_a_domain_is_taken_back_from_who_borrows_though_quota_is_left():
     assert evicted(made.cycle()) == {"borrower": "InCohortReclamation"}
     made.finish("borrower")
     assert domains(made.cycle()) == {"n1": 2}
+
+
+def pod_set(name: str, count: int, request: TopologyRequest, gpus: int = 1) -> model.PodSet:
+    needs = PodNeeds(requests=((GPU, gpus),), devices=(GPU,)) if gpus else PodNeeds()
+    return model.PodSet(
+        name=PodSetName(name), count=count, requests={GPU: gpus} if gpus else {}, needs=needs,
+        topology=request, group=request.group,
+    )  # fmt: skip
+
+
+def charged_anew(made: World, *sets: model.PodSet) -> WorkloadKey:
+    """A workload with quota that was charged for pods which run, without domains."""
+    assignments = tuple(
+        model.PodSetAssignment(
+            name=one.name,
+            count=one.count,
+            flavors={name: FlavorName("a") for name in one.requests},
+            usage={name: one.count * amount for name, amount in one.requests.items()},
+        )
+        for one in sets
+    )
+    reservation = model.Reservation(cluster_queue=ClusterQueueName("q"), pod_sets=assignments)
+    job = replace(asking("job", 1, ANYWHERE), pod_sets=sets, reservation=reservation)
+    made.add(job)
+    return job.key
+
+
+def told(made: World, key: WorkloadKey) -> dict[str, dict[str, int]]:
+    """Hosts and their pods, by pod set."""
+    workload = made.state.workload(key)
+    assert workload is not None
+    assert workload.reservation is not None
+    return {
+        one.name: {values[-1]: count for values, count in one.domains.counts}
+        for one in workload.reservation.pod_sets
+        if one.domains is not None
+    }
+
+
+@pytest.mark.parametrize(("hosts", "is_assigned"), [(("n1", "n2"), True), (("n1",), False)])
+def test_pod_sets_that_get_domains_anew_are_beside_each_other(
+    hosts: tuple[str, ...], is_assigned: bool
+):
+    made = cluster(*nodes(r1=dict.fromkeys(hosts, 2)))
+    key = charged_anew(made, pod_set("first", 1, ANYWHERE, 2), pod_set("second", 1, ANYWHERE, 2))
+    before = {name: dict(made.state.places.ledger.free(name)) for name in hosts}
+
+    assert made.state.assign_domains(key, {}, NOW_US) is is_assigned
+
+    assert told(made, key) == ({"first": {"n1": 1}, "second": {"n2": 1}} if is_assigned else {})
+    if not is_assigned:
+        assert {name: dict(made.state.places.ledger.free(name)) for name in hosts} == before
+
+
+@pytest.mark.parametrize("gpus", [1, 0], ids=["a leader with a GPU", "a leader without"])
+def test_a_leader_that_gets_a_domain_anew_is_in_the_rack_of_its_workers(gpus: int):
+    made = cluster(*nodes(r1={"n1": 1}, r2={"n2": 2, "n3": 1}))
+    request = TopologyRequest(required=RACK, group="g")
+    workers = pod_set("workers", 2, request)
+    key = charged_anew(made, workers, pod_set("leader", 1, request, gpus))
+
+    assert made.state.assign_domains(key, {}, NOW_US)
+
+    assert {**told(made, key)["workers"], **told(made, key)["leader"]}.keys() <= {"n2", "n3"}
+
+
+def test_pods_that_are_told_a_host_and_are_on_none_yet_hold_it():
+    made = cluster(*nodes(r1={"n1": 2, "n2": 2}))
+    key = charged_anew(made, pod_set("main", 3, ANYWHERE))
+    pods = {"main": [({HOSTNAME: "n1"}, ""), ({HOSTNAME: "n1"}, "")]}
+
+    assert made.state.assign_domains(key, pods, NOW_US)
+
+    assert told(made, key) == {"main": {"n1": 2, "n2": 1}}
+
+
+def test_pods_that_are_in_no_domain_are_assigned_none():
+    made = cluster(*nodes(r1={"n1": 2}))
+    key = charged_anew(made, pod_set("main", 2, ANYWHERE))
+
+    assert made.state.assign_domains(key, {"main": [({}, "x"), ({}, "")]}, NOW_US) is None
+    assert told(made, key) == {}
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        (TopologyRequest(required=BLOCK), []),
+        (TopologyRequest(layers=(Layer(BLOCK, 2),)), ["job"]),
+    ],
+)
+def test_the_narrower_of_what_is_required_counts(request_: TopologyRequest, expected: list[str]):
+    made = cluster(*nodes(r1={"n1": 2}, r2={"n2": 2}))
+    job = asking("job", 4 if request_.required else 2, request_)
+    (main,) = job.pod_sets
+    assert main.needs is not None
+    made.add(replace(job, pod_sets=(replace(main, needs=replace(main.needs, together=(RACK,))),)))
+
+    assert admitted(made.cycle()) == expected

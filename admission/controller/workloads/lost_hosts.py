@@ -76,14 +76,21 @@ class LostHosts:
         self._clock = clock
         self._take_again = take_again
         self._suspected: dict[WorkloadKey, None] = {}
+        self._unassigned: dict[WorkloadKey, None] = {}
+        """Those of which some pods run, and for the others there was no domain."""
+        self._version = -1
         self._replaced: dict[WorkloadKey, _Replaced] = {}
         """What was decided and is not written yet."""
 
     def take_shaken(self) -> tuple[WorkloadKey, ...]:
-        """Return the Workloads to look at, as a node of theirs has changed."""
+        """Return the Workloads to look at, as nodes have changed: theirs, or any they wait for."""
         shaken = self._state.take_shaken()
         self._suspected.update(dict.fromkeys(shaken))
-        return shaken
+        version = self._state.places.ledger.version
+        if not self._unassigned or version == self._version:
+            return shaken
+        self._version = version
+        return (*shaken, *self._unassigned)
 
     def of_pod(self, key: WorkloadKey) -> Iterable[WorkloadKey]:
         """Return the Workload to look at, if any, as a pod of it has left a node."""
@@ -96,8 +103,10 @@ class LostHosts:
         if decided is not None and decided.version != version:
             del self._replaced[key]
             decided = None
-        if decided is None and not has_domains(workload):
-            return self._assign(workload)
+        if decided is None and self._state.has_topologies:
+            request = self._assign(workload)
+            if request is not None:
+                return request
         if decided is None and key not in self._suspected:
             return None
         if not _concerns(workload):
@@ -123,14 +132,18 @@ class LostHosts:
         It is evicted where there are none, unless some of its pods run: these go on.
         """
         key = workload.key()
-        if not (self._state.has_topologies and _has_quota(workload)):
+        self._unassigned.pop(key, None)
+        if not (_has_quota(workload) and self._state.lacks_domains(key)):
             return None
         pods, is_waiting = self.told(key)
         if not is_waiting:
             return None
         now_us = int(self._clock.now().timestamp() * 1_000_000)
         is_assigned = self._state.assign_domains(key, pods, now_us)
-        if is_assigned is None or (not is_assigned and any(pods.values())):
+        if is_assigned is None:
+            return None
+        if not is_assigned and any(pods.values()):
+            self._unassigned[key] = None
             return None
         if not is_assigned:
             return self._evict(workload, added_conditions.NO_DOMAIN_ANEW)
@@ -155,6 +168,7 @@ class LostHosts:
     def forget(self, key: WorkloadKey) -> None:
         """Take that a Workload is gone."""
         self._suspected.pop(key, None)
+        self._unassigned.pop(key, None)
         self._replaced.pop(key, None)
 
 

@@ -319,10 +319,12 @@ class PodPlaces:
         """How near to each other pods must be: as asked, or by their affinity to each other."""
         request = pod_set.topology or ANYWHERE
         together = () if pod_set.needs is None else pod_set.needs.together
-        if request.required or not together:
+        if request.layers or not together:
             return request
         levels = next(filter(None, map(self.topologies.levels, flavors)))
-        required = next((level for level in reversed(levels) if level in together), "")
+        required = next(
+            (level for level in reversed(levels) if level in {*together, request.required}), ""
+        )
         if not required:
             return request
         return replace(request, required=required, preferred="", unconstrained=False)
@@ -375,7 +377,7 @@ class PodPlaces:
         What the scheduler makes room for by preempting pods on nodes is left to it.
         """
         near, _ = _by_topology(wants)
-        if near or len(wants) > 1:
+        if near or len(wants) > 1 or (wants and wants[0].shape.needs.together):
             fits = self.find(wants) is not None
         else:
             fits = not wants or self.ledger.fits(wants[0])

@@ -95,7 +95,7 @@ class BoundPod:
         workload: namespace and name of its Workload; None for a pod that no queue admitted.
         pod_set: its pod set there.
         priority: pods with a higher one may preempt it by the scheduler.
-        is_ending: it is being deleted: its workload needs a place for the pod that follows it.
+        is_ending: it is being deleted, and its workload needs a place for the pod that follows it.
     """
 
     node: str

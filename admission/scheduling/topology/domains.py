@@ -73,6 +73,20 @@ ToldPods: TypeAlias = Mapping[str, Sequence[tuple[Mapping[str, str], str]]]
 """Node selector and node of each pod that has its domain, by pod set."""
 
 
+class Completed(NamedTuple):
+    """Domains of pods of which some had theirs.
+
+    Attributes:
+        domains: of all of them; none where they are in no domain.
+        coming: where those will be that are on no node.
+        first: one of the domains; None for none.
+    """
+
+    domains: PodDomains
+    coming: tuple[Place, ...]
+    first: DomainPath | None
+
+
 class AwayHost(NamedTuple):
     """A host on which assigned pods cannot start.
 
@@ -314,43 +328,60 @@ class Topologies:
         return _told(levels, {one.path: one.pods for one in counts})
 
     def completed(
-        self, want: Want, pods: Iterable[tuple[Mapping[str, str], str]]
-    ) -> PodDomains | TopologyRefusal:
+        self,
+        want: Want,
+        pods: Iterable[tuple[Mapping[str, str], str]],
+        near: DomainPath | None = None,
+    ) -> Completed | TopologyRefusal:
         """Return domains for pods of which some have theirs, and none is assigned.
 
         Args:
             want: all of the pods.
             pods: of each that has its domain: the node selector, and the name of its node, which
                 may be empty.
+            near: a domain of pods of the same group; None for none.
         """
         flavor = self._flavor(want)
         tree, levels = self._tree(flavor), self.levels(flavor)
         shown = levels[len(levels) - _shown(levels) :]
-        counts: dict[DomainPath | None, int] = {}
+        counts: dict[DomainPath, int] = {} if near is None else {near: 0}
+        coming: list[Place] = []
         left = want.count
         for selector, node in pods:
             labels = self._ledger.labels(node)
             values = tuple(selector.get(level) or labels.get(level, "") for level in shown)
             path = tree.shown.get(values)
-            counts[path] = counts.get(path, 0) + 1
             left -= 1
-        counts.pop(None, None)  # pods that are in no domain are where they are
-        placed = [("/".join(path), path, count) for path, count in counts.items() if path]
-        if left <= 0:
-            return _told(levels, {path: count for path, count in counts.items() if path})
-        free = self.all_leaves(flavor, self._ledger.free)
-        answer = replacement.replaced(
-            tree.tree,
-            self.topology(flavor),
-            want.request or ANYWHERE,
-            [*placed, ("", None, left)],
-            "",
-            partial(free.rooms, want.shape, None),
-        )
-        if not isinstance(answer, tuple):
-            return answer
-        domains, _ = answer
-        return _told(levels, {domain.path: domain.pods for domain in domains})
+            if path is None:
+                continue  # a pod that is in no domain is where it is
+            counts[path] = counts.get(path, 0) + 1
+            if not node:
+                coming += _spread(tree.labelled[path], want, 1, self._ledger.free)
+        held = tuple(coming)
+        if left > 0:
+            self._ledger.take((want,), held)
+            try:
+                free = self.all_leaves(flavor, self._ledger.free)
+                answer = replacement.replaced(
+                    tree.tree,
+                    self.topology(flavor),
+                    want.request or ANYWHERE,
+                    [*(("/".join(path), path, n) for path, n in counts.items()), ("", None, left)],
+                    "",
+                    partial(free.rooms, want.shape, None),
+                )
+                if not isinstance(answer, tuple):
+                    return answer
+                domains, anew = answer
+                counts = {domain.path: domain.pods for domain in domains}
+                for domain in anew:
+                    names = tree.nodes[domain.path]
+                    coming += _spread(names, want, domain.pods, self._ledger.free)
+            finally:
+                self._ledger.take((want,), held, -1)
+        counts = {path: count for path, count in counts.items() if count}
+        first = next(iter(sorted(counts)), near)
+        return Completed(_told(levels, counts), tuple(coming), first)
 
     def take_unresolved(self, flavor: FlavorName) -> bool:
         """Return whether a domain of a flavor was assigned that no node had, and forget it."""
