@@ -648,11 +648,12 @@ class SchedulerState:
             if entry.name in pod_sets and entry.flavors
         }
         has_devices = asks_devices(workload)
-        completed: list[PodSetAssignment] = []
+        completed: dict[PodSetName, PodSetAssignment] = {}
         near: dict[str, DomainPath | None] = {}
         taken: list[tuple[Want, tuple[Place, ...]]] = []
         try:
-            for assignment in assignments:
+            # Most pods first: a leader goes where its workers have room.
+            for assignment in sorted(assignments, key=lambda entry: (-entry.count, entry.name)):
                 pod_set = pod_sets.get(assignment.name)
                 want = None
                 if pod_set is not None and assignment.domains is None:
@@ -662,7 +663,6 @@ class SchedulerState:
                     count = min(pod_set.effective_count, assignment.count)
                     want = self.places.want(pod_set, count, flavors, has_devices=has_devices)
                 if pod_set is None or want is None or want.request is None or not want.count:
-                    completed.append(assignment)
                     continue
                 answer = self.places.topologies.completed(
                     want,
@@ -674,14 +674,12 @@ class SchedulerState:
                 near[pod_set.group] = answer.first
                 taken.append((want, answer.coming))
                 self.places.ledger.take((want,), answer.coming)
-                is_placed = bool(answer.domains.counts)
-                completed.append(
-                    replace(assignment, domains=answer.domains) if is_placed else assignment
-                )
+                if answer.domains.counts:
+                    completed[assignment.name] = replace(assignment, domains=answer.domains)
         finally:
             for want, places in taken:
                 self.places.ledger.take((want,), places, -1)
-        return tuple(completed)
+        return tuple(completed.get(entry.name, entry) for entry in assignments)
 
     def lacks_domains(self, key: WorkloadKey) -> bool:
         """Return whether a flavor of a workload with quota has a topology, and it no domains."""

@@ -1172,7 +1172,7 @@ def test_a_leader_that_gets_a_domain_anew_is_in_the_rack_of_its_workers(gpus: in
     made = cluster(*nodes(r1={"n1": 1}, r2={"n2": 2, "n3": 1}))
     request = TopologyRequest(required=RACK, group="g")
     workers = pod_set("workers", 2, request)
-    key = charged_anew(made, workers, pod_set("leader", 1, request, gpus))
+    key = charged_anew(made, pod_set("leader", 1, request, gpus), workers)
 
     assert made.state.assign_domains(key, {}, NOW_US)
 
