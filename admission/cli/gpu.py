@@ -26,8 +26,8 @@ def _products_named(
 ) -> list[CompletionItem]:
     """Return the names of known GPUs."""
     del context
-    found = sorted(catalogue.load().products)
-    return [CompletionItem(name) for name in found if name.lower().startswith(typed.lower())]
+    products = sorted(catalogue.load().products)
+    return [CompletionItem(name) for name in products if name.lower().startswith(typed.lower())]
 
 
 _config_option = click.option(

@@ -559,12 +559,12 @@ class SchedulerState:
 
     def away_hosts(self, key: WorkloadKey) -> tuple[AwayHost, ...]:
         """Return the hosts assigned to a workload on which its pods cannot start, each once."""
-        found = (
+        hosts = (
             host
             for want, domains in self._domains(key).values()
             for host in self.places.topologies.away(want, domains)
         )
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(hosts))
 
     def replace_hosts(self, key: WorkloadKey, lost: Collection[str], now_us: int) -> bool:
         """Replace the lost hosts of a workload, and count its pods there before it is written.
@@ -582,16 +582,19 @@ class SchedulerState:
         if workload is None or before is None:
             return False
         for name, (want, domains) in self._domains(key).items():
-            made = self.places.topologies.replaced(want, domains, lost)
-            held = self._held_by(self._workloads[key])
-            assert held is not None
-            if not isinstance(made, PodDomains):
+            domains_anew = self.places.topologies.replaced(want, domains, lost)
+            reservation = self._held_by(self._workloads[key])
+            assert reservation is not None
+            if not isinstance(domains_anew, PodDomains):
                 self._set_reservation(key, before, now_us)
                 return False
             pod_sets = tuple(
-                replace(one, domains=made) if one.name == name else one for one in held.pod_sets
+                replace(assignment, domains=domains_anew)
+                if assignment.name == name
+                else assignment
+                for assignment in reservation.pod_sets
             )
-            self._set_reservation(key, replace(held, pod_sets=pod_sets), now_us)
+            self._set_reservation(key, replace(reservation, pod_sets=pod_sets), now_us)
         return True
 
     @property
@@ -703,22 +706,25 @@ class SchedulerState:
     def _domains(self, key: WorkloadKey) -> dict[PodSetName, tuple[Want, PodDomains]]:
         """What pods of a workload need of their domains, and these, by pod set."""
         workload = self._workloads.get(key)
-        held = None if workload is None else self._held_by(workload)
-        if workload is None or held is None or workload.is_leaving:
+        reservation = None if workload is None else self._held_by(workload)
+        if workload is None or reservation is None or workload.is_leaving:
             return {}
-        pod_sets = {one.name: one for one in workload.pod_sets}
+        pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
         has_devices = asks_devices(workload)
-        found: dict[PodSetName, tuple[Want, PodDomains]] = {}
-        for one in held.pod_sets:
-            if one.domains is None or one.name not in pod_sets:
+        domains_by_name: dict[PodSetName, tuple[Want, PodDomains]] = {}
+        for assignment in reservation.pod_sets:
+            if assignment.domains is None or assignment.name not in pod_sets:
                 continue
-            count = sum(count for _, count in one.domains.counts)
+            count = sum(count for _, count in assignment.domains.counts)
             want = self.places.want(
-                pod_sets[one.name], count, one.flavors.values(), has_devices=has_devices
+                pod_sets[assignment.name],
+                count,
+                assignment.flavors.values(),
+                has_devices=has_devices,
             )
             if want is not None and want.request is not None:
-                found[one.name] = want, one.domains
-        return found
+                domains_by_name[assignment.name] = want, assignment.domains
+        return domains_by_name
 
     def _promise_again(self) -> None:
         """Promise places anew in flavors in which nodes decide otherwise than before."""

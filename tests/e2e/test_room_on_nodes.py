@@ -53,6 +53,13 @@ def running(team: Pool) -> set[str]:
     return {pod["metadata"]["name"] for pod in team.pods("Running")}
 
 
+def why_waiting(system: Installed, team: Pool) -> str:
+    """What the only Workload says of the quota that it waits for; empty while it says nothing."""
+    workloads = system.api.get(f"{KUEUE}/namespaces/{team.namespace}/workloads")["items"]
+    conditions = workloads[0].get("status", {}).get("conditions", []) if workloads else []
+    return next((c["message"] for c in conditions if c["type"] == "QuotaReserved"), "")
+
+
 def told(team: Pool) -> str:
     """What the only waiting pod says."""
     (pod,) = waiting.until(lambda: waiting_pods(team), what="a pod says why it waits")
@@ -167,12 +174,10 @@ def test_a_gang_whose_pods_keep_apart_waits_for_as_many_hosts(system: Installed,
     job = objects.make_job("gang", 4, spec, run_for="1h")
     team.create("jobs", job, api="apis/batch/v1")
 
-    def message() -> str:
-        found = system.api.get(f"{KUEUE}/namespaces/{team.namespace}/workloads")["items"]
-        conditions = found[0].get("status", {}).get("conditions", []) if found else []
-        return next((c["message"] for c in conditions if c["type"] == "QuotaReserved"), "")
-
-    waiting.until(lambda: "4 pods with 1 nvidia.com/gpu each, 3 fit" in message(), what="it waits")
+    waiting.until(
+        lambda: "4 pods with 1 nvidia.com/gpu each, 3 fit" in why_waiting(system, team),
+        what="it waits",
+    )
     team.add_node(product=A100, gpus=4)
     waiting.until(lambda: len(running(team)) == 4, what="all four run")
 
@@ -186,13 +191,8 @@ def test_a_gang_whose_pods_must_be_together_waits_for_a_rack(system: Installed, 
     job = objects.make_job("gang", 3, spec, run_for="1h")
     team.create("jobs", job, api="apis/batch/v1")
 
-    def message() -> str:
-        found = system.api.get(f"{KUEUE}/namespaces/{team.namespace}/workloads")["items"]
-        conditions = found[0].get("status", {}).get("conditions", []) if found else []
-        return next((c["message"] for c in conditions if c["type"] == "QuotaReserved"), "")
-
     text = f"with the same {RACK} for 3 pods with 1 nvidia.com/gpu each, 2 fit; 4 are free"
-    waiting.until(lambda: text in message(), what="it waits")
+    waiting.until(lambda: text in why_waiting(system, team), what="it waits")
     racks.append(team.add_node(product=A100, gpus=1, labels={RACK: "r2"}))
     waiting.until(lambda: len(running(team)) == 3, what="all three run")
     assert {pod["spec"]["nodeName"] for pod in team.pods("Running")} == set(racks[1:])

@@ -157,8 +157,8 @@ def release_to(key: WorkloadKey, pod: views.Pod, selector: Mapping[str, str]) ->
 def end_stray(key: WorkloadKey, pod: views.Pod) -> ApiRequest:
     """Return the deletion of exactly this version of a pod that can start on no node."""
     selector = pod.spec.node_selector or {}
-    told = events.stray_pod_deleted(selector.get(HOSTNAME, ""))
-    request = delete(key, resources.RELEASED_PODS, pod, views.Pod, told)
+    announced = events.stray_pod_deleted(selector.get(HOSTNAME, ""))
+    request = delete(key, resources.RELEASED_PODS, pod, views.Pod, announced)
     return replace(request, operation=WritePurpose.END_STRAY)
 
 

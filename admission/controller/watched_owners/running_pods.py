@@ -506,8 +506,8 @@ class RunningPods:
             domains, topology_domains.numbering(workload, pod_set, count)
         )
         uids = self._of.get(workload.key(), {}).get(pod_set, ())
-        there = (self._pods[uid].view.spec.node_selector or {} for uid in uids)
-        return where.for_pod(pod, (*there, *placed))
+        selectors = (self._pods[uid].view.spec.node_selector or {} for uid in uids)
+        return where.for_pod(pod, (*selectors, *placed))
 
     def _tell(self, tracked: _Pod) -> None:
         """Have a pod that waits for its domain be told it, or count one that holds one."""
@@ -532,10 +532,10 @@ class RunningPods:
         """Return the number of pods of a pod set that the Workload of a key is charged for now."""
         return self._ledger.charged_pods(self._workloads.current(key), pod_set)
 
-    def _doubt(self, tracked: _Pod, was: views.Pod, found: views.Pod | None = None) -> None:
+    def _doubt(self, tracked: _Pod, was: views.Pod, answered: views.Pod | None = None) -> None:
         """Have a pod read, or labelled as it was, that its watch does not show any more."""
         uid = tracked.view.metadata.uid
-        self._doubts[uid] = _Doubt(was, found)
+        self._doubts[uid] = _Doubt(was, answered)
         self._alone.setdefault(tracked.key, uid)
         self._besides.put(uid, tracked.view)
         self._look_at((tracked.key,))
@@ -592,14 +592,14 @@ class RunningPods:
         if workload is None:
             return
         is_charged, now = self._charged(key, "") > 0, self._clock.now()
-        there = {} if is_charged else {
+        counts = {} if is_charged else {
             name: sum(not self._has_ended(self._pods[uid].view, now) for uid in uids)
             for name, uids in self._of.get(key, {}).items()
         }  # fmt: skip
         missing = [
-            msgspec.structs.replace(pod_set, count=pod_set.count - there.get(pod_set.name, 0))
+            msgspec.structs.replace(pod_set, count=pod_set.count - counts.get(pod_set.name, 0))
             for pod_set in workload.spec.pod_sets or ()
-            if not is_charged and pod_set.count > there.get(pod_set.name, 0)
+            if not is_charged and pod_set.count > counts.get(pod_set.name, 0)
         ]
         queue = self._configuration.cluster_queue_of(
             LocalQueueKey(key.namespace, workload.spec.queue_name), _queue_of_templates(workload)
@@ -1008,9 +1008,9 @@ class RunningPods:
             key, resources.PODS, pod, WritePurpose.CHARGE_ORPHAN, changes, into=views.Pod
         )
 
-    def _put_back(self, key: WorkloadKey, pod: views.Pod, found: views.Pod) -> ApiRequest:
+    def _put_back(self, key: WorkloadKey, pod: views.Pod, unlabelled: views.Pod) -> ApiRequest:
         """Return the write that gives a pod its labels again, so that it is watched."""
-        was, now = pod.metadata, found.metadata
+        was, now = pod.metadata, unlabelled.metadata
         labels = {label: was.label(label) for label in _MARKS if was.label(label)}
         if _is_single(pod):
             labels[names.MANAGED_LABEL] = names.MANAGED_VALUE
@@ -1020,7 +1020,7 @@ class RunningPods:
             {"metadata": {**precondition, "labels": labels, "annotations": marks}}
         )
         return owner_requests.patch(
-            key, resources.PODS, found, WritePurpose.LABEL_POD, changes, into=views.Pod
+            key, resources.PODS, unlabelled, WritePurpose.LABEL_POD, changes, into=views.Pod
         )
 
     def complete(self, key: WorkloadKey, outcome: RequestResult) -> None:

@@ -116,7 +116,7 @@ class LostHosts:
             away = self._state.away_hosts(key)
             if not away:
                 self._suspected.pop(key, None)
-            lost = [one.host for one in away if not (one.node and self.goes_on(key, one.node))]
+            lost = [gone.host for gone in away if not (gone.node and self.goes_on(key, gone.node))]
             if not lost:
                 return None
             now_us = int(self._clock.now().timestamp() * 1_000_000)
@@ -154,8 +154,8 @@ class LostHosts:
 
     def _evict(self, workload: Workload, text: Text) -> ApiRequest:
         status = evictions.evict(workload, text, self._clock.now())
-        told = (events.evicted(*text),)
-        return api_requests.set_workload_status(workload, WritePurpose.EVICT, status, told)
+        announced = (events.evicted(*text),)
+        return api_requests.set_workload_status(workload, WritePurpose.EVICT, status, announced)
 
     def complete(self, key: WorkloadKey, outcome: RequestResult) -> None:
         """Take what came of a write; call before the answer is seen."""
@@ -178,8 +178,8 @@ def _concerns(workload: Workload) -> bool:
     Not those of pods that were told theirs and are made by nobody again, and not where the
     scheduler places the pods.
     """
-    by = workload.metadata.controller()
-    is_pod = by is not None and (by.api_version, by.kind) == ("v1", "Pod")
+    controller = workload.metadata.controller()
+    is_pod = controller is not None and (controller.api_version, controller.kind) == ("v1", "Pod")
     return (
         has_domains(workload)
         and not (is_pod and workload.status.is_true(conditions.ADMITTED))

@@ -58,8 +58,8 @@ def replace_domains(
     """Return a status in which pod sets are in other domains, and all else is as it was."""
     admission = workload.status.admission
     assigned = [
-        _in_domains(one, replaced.get(PodSetName(one.name)))
-        for one in ((admission.pod_set_assignments or ()) if admission else ())
+        _in_domains(assignment, replaced.get(PodSetName(assignment.name)))
+        for assignment in ((admission.pod_set_assignments or ()) if admission else ())
     ]
     return {"admission": {"podSetAssignments": assigned}, "unhealthyNodes": None}
 

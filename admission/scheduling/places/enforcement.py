@@ -476,7 +476,7 @@ def _of_lasting_tolerations(shape: PodShape) -> PodShape:
 
     Once its pods are removed the host is lost, and whoever else is assigned it would lose it, too.
     """
-    lasting = tuple(one for one in shape.tolerations if not one.is_for_a_time)
+    lasting = tuple(toleration for toleration in shape.tolerations if not toleration.is_for_a_time)
     return shape if lasting == shape.tolerations else replace(shape, tolerations=lasting)
 
 
