@@ -124,6 +124,8 @@ HELD_WITH_PARENT: Final = "gpu-admission.dev/held-with-parent"  # on a Job of a 
 TEMPLATE_DIGEST: Final = "gpu-admission.dev/template-digest"
 FOREIGN_TOPOLOGY_GATE: Final = "gpu-admission.dev/foreign-topology-gate"  # created with one
 GROUP_MEMBERS: Final = "gpu-admission.dev/pod-group-members"  # on the Workload of a pod group
+POD_GROUP_TOPOLOGY: Final = "gpu-admission.dev/pod-group-topology"
+"""On the Workload of a pod group: labels of nodes of which all its nodes have the same values."""
 POD_GROUP_OBJECT: Final = "gpu-admission.dev/pod-group"  # on a pod: the PodGroup that it names
 BEYOND_POD_GROUP: Final = "gpu-admission.dev/beyond-pod-group"  # one that was not a member
 MADE_FOR_RUNNING: Final = "gpu-admission.dev/made-for-running-pods"  # on a Workload

@@ -32,6 +32,7 @@ class GangKind:
         minimum: path of the number of pods that must start at once.
         queue: path of the queue of that scheduler; empty for none.
         single: path of what says that its pods start one by one; empty for none.
+        topology: path of the list of topologies in which all its pods must be in one domain.
         resource: of the objects.
         is_controller: the object is no PodGroup, but the controller of its pods, and says no
             number: its pods are as many as come together.
@@ -45,6 +46,7 @@ class GangKind:
     minimum: str = ""
     queue: str = ""
     single: str = ""
+    topology: str = ""
     resource: str = PLURAL
     is_controller: bool = False
 
@@ -87,6 +89,7 @@ NATIVE: Final = GangKind(
     has_field=True,
     minimum="spec.schedulingPolicy.gang.minCount",
     single="spec.schedulingPolicy.basic",
+    topology="spec.schedulingConstraints.topology",
 )
 KINDS: Final = (NATIVE, VOLCANO, COSCHEDULING)
 """In the order in which they are asked whether a pod names one of them."""
@@ -124,12 +127,15 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
         minimum: how many pods must start at once; at least 1.
         queue: the queue of its own scheduler; empty for none.
         is_single: its pods start one by one, so they are no group.
+        together: labels of nodes of which the nodes of all its pods must have the same values,
+            sorted.
     """
 
     metadata: views.ObjectMeta
     minimum: int
     queue: str = ""
     is_single: bool = False
+    together: tuple[str, ...] = ()
 
 
 def named(metadata: views.ObjectMeta, field: str = "") -> Reference | None:
@@ -187,4 +193,11 @@ def read(kind: GangKind, pod_group: GangPodGroup) -> Gang:
         minimum=max(1, owner_rows.number_at(document, kind.minimum, 1)),
         queue=queue if isinstance(queue, str) else "",
         is_single=owner_rows.value_at(document, kind.single) is not None,
+        together=_together(owner_rows.value_at(document, kind.topology)),
     )
+
+
+def _together(constraints: Any) -> tuple[str, ...]:
+    listed = constraints if isinstance(constraints, list) else ()
+    keys = (constraint.get("key") for constraint in listed if isinstance(constraint, dict))
+    return tuple(sorted({key for key in keys if isinstance(key, str) and key}))

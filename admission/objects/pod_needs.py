@@ -1,6 +1,6 @@
 """What the pods of a pod set ask of nodes, read from their template."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -73,6 +73,32 @@ def _by_pods(affinity: views.PodAffinity | None, labels: Mapping[str, str]) -> t
         if selector is not None and not is_elsewhere and selector(labels):
             keys.add(term.topology_key)
     return tuple(sorted(keys))
+
+
+def common_domains(
+    templates: Sequence[tuple[views.PodSpec, Mapping[str, str]]],
+) -> frozenset[str]:
+    """Return the labels of nodes by which the pods of all templates must be with each other.
+
+    Each of the templates has a required affinity that selects the pods of all of them.
+
+    Args:
+        templates: spec and labels of each.
+    """
+    keys = [
+        frozenset(_by_pods(spec.affinity.pod_affinity if spec.affinity else None, labels))
+        for spec, _ in templates
+        for _, labels in templates
+    ]
+    return frozenset.intersection(*keys) if keys else frozenset()
+
+
+def selects_pods(spec: views.PodSpec) -> bool:
+    """Return whether a template has constraints about pods that it selects by their labels."""
+    affinity = spec.affinity or views.Affinity()
+    return bool(
+        affinity.pod_affinity or affinity.pod_anti_affinity or spec.topology_spread_constraints
+    )
 
 
 def _spread(constraints: Iterable[Any], labels: Mapping[str, str]) -> Iterator[Spread]:

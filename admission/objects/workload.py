@@ -822,7 +822,8 @@ def _asked(view: Workload, around: ChargeContext) -> _Asked:
     beside = around.rules, around.limits, around.overheads, around.placements
     priorities = tuple(_preempting_priority(pod_set, view, around) for pod_set in pod_sets)
     volumes = tuple(_volumes(pod_set.template.spec, view, around) for pod_set in pod_sets)
-    key = _ENCODER.encode(pod_sets), priorities, volumes, *map(id, beside)
+    topology = view.metadata.annotation(names.POD_GROUP_TOPOLOGY)
+    key = _ENCODER.encode(pod_sets), priorities, volumes, topology, *map(id, beside)
     return _ASKED.get(key, lambda: _Remembered(_computed(view, around), beside)).asked
 
 
@@ -833,22 +834,50 @@ def _computed(view: Workload, around: ChargeContext) -> _Asked:
     ]
     taken = _taken(view, adjusted, around)
     return _Asked(
-        tuple(
-            _pod_set(
-                _placed(pod_set, around),
-                claimed,
-                group,
-                _path(index),
-                pod,
-                _preempting_priority(pod_set, view, around),
-                _volumes(pod_set.template.spec, view, around),
-            )
-            for index, (pod_set, claimed, group, pod) in enumerate(
-                zip(pod_sets, taken, _groups(pod_sets), adjusted, strict=True)
-            )
+        _jointly(
+            view,
+            (
+                _pod_set(
+                    _placed(pod_set, around),
+                    claimed,
+                    group,
+                    _path(index),
+                    pod,
+                    _preempting_priority(pod_set, view, around),
+                    _volumes(pod_set.template.spec, view, around),
+                )
+                for index, (pod_set, claimed, group, pod) in enumerate(
+                    zip(pod_sets, taken, _groups(pod_sets), adjusted, strict=True)
+                )
+            ),
         ),
         next((claimed.problem for claimed in taken if claimed.problem), "")
         or _invalid(adjusted, around.limits),
+    )
+
+
+def _jointly(view: Workload, pod_sets: Iterable[model.PodSet]) -> tuple[model.PodSet, ...]:
+    """Return pod sets with the domains in which all pods of the Workload must be together."""
+    templates = [pod_set.template for pod_set in view.spec.pod_sets or ()]
+    of_group = filter(None, view.metadata.annotation(names.POD_GROUP_TOPOLOGY).split(","))
+    keys = pod_needs.common_domains(
+        [(template.spec, template.metadata.labels or {}) for template in templates]
+    ).union(of_group)
+    if not keys:
+        return tuple(pod_sets)
+    jointly = tuple(sorted(keys)) if len(templates) > 1 else ()
+    return tuple(
+        replace(
+            pod_set,
+            needs=None
+            if pod_set.needs is None
+            else replace(
+                pod_set.needs,
+                together=tuple(sorted(keys.union(pod_set.needs.together))),
+                jointly=jointly,
+            ),
+        )
+        for pod_set in pod_sets
     )
 
 

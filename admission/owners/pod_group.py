@@ -21,7 +21,7 @@ from admission.base import conditions, names, patches, pod_resources, structs, s
 from admission.base.conditions import Text
 from admission.base.errors import InvalidValueError
 from admission.base.names import WorkloadKey
-from admission.objects import pods, views
+from admission.objects import pod_needs, pods, views
 from admission.objects.fields import LABEL_PATTERN
 from admission.objects.gangs import Gang
 from admission.objects.workload import PodSet, Workload, assigned_domains
@@ -682,7 +682,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
                 "name": part.name,
                 "count": part.count,
                 **({} if part.least is None else {"minCount": part.least}),
-                "template": {"spec": workloads.template_spec(documents[part.name].spec)},
+                "template": self._template(part, documents[part.name]),
                 **self._topology_request(part.pod),
             }
             for part in self._composition()
@@ -704,6 +704,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
                 "annotations": {
                     **workloads.annotations(first),
                     **annotations,
+                    **self._topology(),
                     names.IS_GROUP_WORKLOAD: "true",
                     names.GROUP_MEMBERS: _encode(Memory()),
                 },
@@ -737,6 +738,18 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         fewest = max(1, biggest.count - surplus)
         return [replace(part, least=fewest) if part is biggest else part for part in parts]
 
+    def _template(self, part: "_Part", document: views.PodDocument) -> dict[str, Any]:
+        """Return the template of a pod set; labels only where its pods select each other by them.
+
+        Kueue's has none.
+        """
+        template = {"spec": workloads.template_spec(document.spec)}
+        if not pod_needs.selects_pods(part.pod.spec):
+            return template
+        pods = [pod.metadata.labels or {} for pod in self._roles[part.name].living]
+        common = frozenset.intersection(*(frozenset(labels.items()) for labels in pods))
+        return {"metadata": {"labels": dict(sorted(common))}, **template}
+
     def _topology_request(self, pod: views.Pod) -> dict[str, Any]:
         """Return the member of a pod set that tells what its pods ask for, and their numbers."""
         label = names.POD_GROUP_POD_INDEX_LABEL
@@ -745,6 +758,12 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         return {
             "topologyRequest": topology_domains.topology_request(pod.metadata.annotations, label)
         }
+
+    def _topology(self) -> dict[str, str]:
+        """Return the annotation of the Workload for the topology of a PodGroup."""
+        gang = self._view.gang
+        keys = ",".join(gang.together) if gang is not None else ""
+        return {names.POD_GROUP_TOPOLOGY: keys} if keys else {}
 
     def _priority(self, classes: PriorityClasses) -> dict[str, Any]:
         labelled = workloads.labelled_priority(self._view.metadata, classes.workload)

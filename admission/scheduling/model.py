@@ -169,6 +169,8 @@ class PodNeeds:
         volumes: of each of its volumes that is on certain nodes, alternatives as in ``terms``.
         together: labels of nodes of which all of its pods' nodes must have the same values,
             sorted.
+        jointly: those of ``together`` of which the nodes of all pods of the workload must have the
+            same values, whatever their pod set.
         apart: labels of nodes by which its pods must be on different nodes, sorted.
         spread: see `Spread`, sorted.
         is_known: whether that is all it asks; a pod with ResourceClaims asks for more.
@@ -180,6 +182,7 @@ class PodNeeds:
     terms: tuple[NodeTerm, ...] | None = None
     volumes: tuple[tuple[NodeTerm, ...], ...] = ()
     together: tuple[str, ...] = ()
+    jointly: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
     spread: tuple[Spread, ...] = ()
     is_known: bool = True

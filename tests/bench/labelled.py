@@ -78,7 +78,7 @@ class Labelled:
                 return len(self._said) >= count
 
             waiting.until(have_said, what="all say why", within_seconds=_PATIENCE_SECONDS)
-            self._stage.settle()
+            # Events of what waits are still written, a few a second for half an hour.
             alone = self._probe()
             self._say(f"(h) alone {figures.milliseconds(alone)}")
             pids, began = self._stage.pids(), self._monotonic()

@@ -9,7 +9,7 @@ from admission.controller.watched_owners.pod_groups import resources_of_gangs
 from admission.kube import resources
 from admission.objects import gangs, views
 from admission.objects.gangs import GangKind
-from admission.objects.workload import Workload
+from admission.objects.workload import Workload, scheduling_value
 from admission.owners import pod as pod_owner
 from tests.builders.pods import queued_pod
 from tests.builders.queues import make_local_queue
@@ -49,10 +49,11 @@ def show(
     name: str = "gang",
     queue: str = "",
     labels: dict[str, str] | None = None,
+    **more: Any,
 ) -> None:
     """Have a PodGroup seen, in the place of one of that name."""
     resource = next(one for one, it in resources_of_gangs().items() if it is kind)
-    spec: dict[str, Any] = {"queue": queue} if queue else {}
+    spec: dict[str, Any] = {**more, **({"queue": queue} if queue else {})}
     *path, last = kind.minimum.split(".")[1:]
     at = spec
     for step in path:
@@ -654,3 +655,110 @@ def test_a_gang_that_is_deleted_leaves_nothing_though_its_podgroup_stays() -> No
     assert [status.get(one, 0) for one in counts] == [0, 0, 0]
     world.add_pod("next", gpus=3)
     assert started(world) == {"next"}
+
+
+# ------------------------------------------------------------------------- in one domain of nodes
+
+RACK = "example.com/rack"
+
+
+def needs_of(made: Workload) -> list[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]]:
+    """What each pod set asks about the nodes of its pods: together, jointly and apart."""
+    pod_sets = scheduling_value(made).pod_sets
+    needs = [pod_set.needs for pod_set in pod_sets if pod_set.needs is not None]
+    return [(each.together, each.jointly, each.apart) for each in needs]
+
+
+def by_pods(kind: str, key: str, labels: dict[str, str]) -> dict[str, Any]:
+    term = {"topologyKey": key, "labelSelector": {"matchLabels": labels}}
+    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "expected"),
+    [((1, 1), [((RACK,), (), ())]), ((1, 2), [((RACK,), (RACK,), ()), ((RACK,), (RACK,), ())])],
+    ids=["equal pods", "pods of two sizes"],
+)
+def test_the_topology_of_a_native_podgroup_is_one_domain_for_all_its_pods(
+    gpus: tuple[int, int], expected: list[Any]
+) -> None:
+    world = ready_world(quota=4)
+    constraints = {"topology": [{"key": RACK}, {"key": 3}, "no constraint"]}
+    show(world, 2, kind=gangs.NATIVE, schedulingConstraints=constraints)
+    add(world, "a", kind=gangs.NATIVE, gpus=gpus[0])
+    add(world, "b", kind=gangs.NATIVE, gpus=gpus[1])
+
+    started(world)
+    made = workload(world, name_of(gangs.NATIVE))
+
+    assert made is not None
+    assert needs_of(made) == expected
+
+
+@pytest.mark.parametrize("constraints", [None, {}, {"topology": None}, {"topology": "rack"}])
+def test_a_native_podgroup_without_a_topology_asks_for_no_domain(constraints: Any) -> None:
+    world = ready_world(quota=4)
+    show(world, 1, kind=gangs.NATIVE, schedulingConstraints=constraints)
+    add(world, "a", kind=gangs.NATIVE)
+
+    started(world)
+    made = workload(world, name_of(gangs.NATIVE))
+
+    assert made is not None
+    assert names.POD_GROUP_TOPOLOGY not in (made.metadata.annotations or {})
+    assert needs_of(made) == [((), (), ())]
+
+
+@pytest.mark.parametrize(
+    ("selected", "expected"),
+    [
+        ({"app": "train"}, [((RACK,), (RACK,), ()), ((RACK,), (RACK,), ())]),
+        ({"role": "a"}, [((RACK,), (), ()), ((), (), ())]),
+    ],
+    ids=["all pods", "those of one size"],
+)
+def test_the_affinity_of_a_group_to_its_pods_is_a_domain(
+    selected: dict[str, str], expected: list[Any]
+) -> None:
+    world = ready_world(quota=4)
+    show(world, 2)
+    for name, gpus in (("a", 1), ("b", 2)):
+        labels = {"app": "train", "role": name, "index": name}
+        add(world, name, gpus=gpus, labels=labels, **by_pods("podAffinity", RACK, selected))
+
+    started(world)
+    made = workload(world)
+
+    assert made is not None
+    assert needs_of(made) == expected
+
+
+def test_the_labels_of_pods_count_where_all_pods_of_their_size_have_them() -> None:
+    world = ready_world(quota=4)
+    show(world, 2)
+    for name in ("a", "b"):
+        labels = {"app": "train", "index": name}
+        apart = by_pods("podAntiAffinity", "kubernetes.io/hostname", {"app": "train"})
+        add(world, name, labels=labels, **apart)
+
+    started(world)
+    made = workload(world)
+
+    assert made is not None
+    (pod_set,) = made.spec.pod_sets or ()
+    assert pod_set.template.metadata.labels is not None
+    assert pod_set.template.metadata.labels["app"] == "train"
+    assert "index" not in pod_set.template.metadata.labels
+    assert needs_of(made) == [((), (), ("kubernetes.io/hostname",))]
+
+
+def test_pods_that_select_no_others_leave_no_labels_in_the_workload() -> None:
+    world = ready_world(quota=4)
+    show(world, 1)
+    add(world, "a", labels={"app": "train"})
+
+    started(world)
+    made = workload(world)
+
+    assert made is not None
+    assert [pod_set.template.metadata.labels for pod_set in made.spec.pod_sets or ()] == [None]

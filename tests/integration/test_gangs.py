@@ -25,6 +25,7 @@ from tests.integration.installed import KUEUE, Installed
 
 pytestmark = pytest.mark.controlplane
 
+RACK = "example.com/rack"
 VOLCANO = gangs.VOLCANO
 EVERY = pytest.mark.parametrize("kind", gangs.KINDS, ids=lambda one: one.group)
 VOLCANO_QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
@@ -32,7 +33,8 @@ VOLCANO_QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    gates = "--feature-gates=GenericWorkload=true,GangScheduling=true"
+    on = ("GenericWorkload", "GangScheduling", "TopologyAwareWorkloadScheduling")
+    gates = f"--feature-gates={','.join(f'{gate}=true' for gate in on)}"
     served = "--runtime-config=scheduling.k8s.io/v1alpha2=true"
     folder = tmp_path_factory.mktemp("gangs")
     with snapshot.prepared(folder, Installed, api_flags=(gates, served)) as it:
@@ -45,7 +47,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
         owner_crds.install_kind(cluster, "kubeflow.org", "v1", "MXJob", "mxjobs")
         cluster.start_whole(scheduler_flags=(gates,))
         for index in range(16):
-            labels = {"nvidia.com/gpu.product": "A100"}
+            labels = {"nvidia.com/gpu.product": "A100", RACK: f"rack-{index // 4}"}
             cluster.add_gpu_node(f"gpus-{index}", gpus=100, labels=labels)
         it.start()
         yield it
@@ -259,6 +261,42 @@ def test_pods_of_a_native_podgroup_run_under_gang_scheduling(team: Team) -> None
         lambda: all(one["status"]["phase"] == "Running" for one in team.listed().values()),
         what="the scheduler has bound both",
     )
+
+
+def test_a_native_podgroup_of_one_rack_waits_until_a_rack_takes_all_its_pods(
+    system: Installed, editor: Rest
+) -> None:
+    team = Team(system, editor, quota=1000)
+    constraints: Json = {"topology": [{"key": RACK}]}
+    team.gang(5, kind=gangs.NATIVE, schedulingConstraints=constraints)
+    pods = [f"pod-{index}" for index in range(5)]
+    team.add(*pods[:4], kind=gangs.NATIVE, gpus=60)  # one on each node of a rack
+    team.add(pods[4], kind=gangs.NATIVE, gpus=41)
+    said = team.wait_told(pods[0], "WaitingForNode")
+    assert "with the same example.com/rack" in said
+
+    team.gang(2, "small", kind=gangs.NATIVE, schedulingConstraints=constraints)
+    team.add("a", gang="small", kind=gangs.NATIVE, gpus=60)
+    team.add("b", gang="small", kind=gangs.NATIVE, gpus=41)
+    team.wait_started("a", "b")
+
+    team.system.cluster.add_gpu_node(
+        "more", gpus=100, labels={"nvidia.com/gpu.product": "A100", RACK: "rack-3"}
+    )
+    try:
+        team.wait_started("a", "b", *pods)
+        waiting.until(
+            lambda: all(pod["status"]["phase"] == "Running" for pod in team.listed().values()),
+            what="the scheduler has bound all",
+        )
+        nodes = {
+            node["metadata"]["name"]: node["metadata"]["labels"][RACK]
+            for node in team.api.get("/api/v1/nodes")["items"]
+        }
+        racks = {nodes[team.listed()[name]["spec"]["nodeName"]] for name in pods}
+        assert len(racks) == 1
+    finally:
+        team.api.delete("/api/v1/nodes/more")
 
 
 def test_pods_of_a_native_podgroup_that_is_no_gang_start_one_by_one(team: Team) -> None:

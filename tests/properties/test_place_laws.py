@@ -53,6 +53,12 @@ def wants(draw: st.DrawFn, name: str, *, constrained: bool) -> Want:
     return Want(PodSetName(name), PodShape(needs, labels, tolerations), draw(st.integers(1, 3)))
 
 
+def jointly(want: Want) -> Want:
+    """Pods that are in one zone with those of all other pod sets."""
+    needs = replace(want.shape.needs, together=(ZONE,), jointly=(ZONE,))
+    return replace(want, shape=replace(want.shape, needs=needs))
+
+
 def takes(node: Node, want: Want, declared: frozenset[str]) -> bool:
     """Whether a node could take a pod of the shape, written down once more and plainly.
 
@@ -97,7 +103,8 @@ def is_valid(
             there = [on[name] for name in domains]
             if max(there, default=0) - min(there, default=0) > constraint.max_skew:
                 return False
-    return True
+    all_zones = {by_name[name].labels[ZONE] for want, name in chosen if want.shape.needs.jointly}
+    return len(all_zones) <= 1
 
 
 def brute_force(
@@ -118,6 +125,8 @@ def test_a_place_is_found_where_brute_force_finds_one_and_nowhere_else(data):
     asked = [data.draw(wants(f"w{i}", constrained=count == 1)) for i in range(count)]
     while sum(want.count for want in asked) > 6:
         asked.pop()
+    if data.draw(st.booleans()):
+        asked = [jointly(want) for want in asked]
     ledger = NodeLedger()
     for node in found:
         ledger.set_node(node)

@@ -107,6 +107,18 @@ def asking(
     return waiting(name, queue, sets=(pods,), **fields)
 
 
+def jointly(name: str, *sizes: tuple[int, int]) -> model.Workload:
+    """A workload whose pod sets must all be in one rack: GPUs of a pod, and pods, of each."""
+    needs = {"together": ("rack",), "jointly": ("rack",)}
+    pod_sets = [
+        replace(
+            asking(name, gpus, count, needs=needs).pod_sets[0], name=PodSetName(f"set-{index}")
+        )
+        for index, (gpus, count) in enumerate(sizes)
+    ]
+    return waiting(name, "q", sets=tuple(pod_sets))
+
+
 def cluster(
     *nodes: Node,
     quota: Mapping[str, int] | None = None,
@@ -410,6 +422,61 @@ def test_a_gang_whose_pods_must_be_together_needs_one_rack_with_room(largest, is
             "needs room on nodes of a with the same rack for 4 pods with 1 nvidia.com/gpu each,"
             " 3 fit; 6 are free, at most 2 on one node (n1)"
         )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "rack"),
+    [((2, 2), (3, 0), "r1"), ((2, 1), (3, 1), "r2"), ((2, 1), (3, 0), "")],
+)
+def test_pod_sets_that_must_be_together_with_each_other_get_one_rack(
+    first: tuple[int, ...], second: tuple[int, ...], rack: str
+):
+    racks = {"r1": first, "r2": second}
+    made = cluster(
+        *[
+            node(f"{name}-{index}", gpus, labels={"rack": name})
+            for name, sizes in racks.items()
+            for index, gpus in enumerate(sizes)
+        ]
+    )
+    made.world.add(jointly("gang", (2, 1), (1, 2)))
+
+    result = made.cycle()
+
+    chosen = {place.node[:2] for admit in result.admitted for place in admit.places}
+    assert chosen == ({rack} if rack else set())
+
+
+def test_the_pods_of_the_other_pod_set_follow_the_first_to_its_rack():
+    racks = {"n1": ("r1", 2), "n2": ("r1", 2), "n3": ("r2", 1), "n4": ("r2", 2)}
+    made = cluster(
+        *[node(name, gpus, labels={"rack": label}) for name, (label, gpus) in racks.items()]
+    )
+    made.world.add(jointly("gang", (1, 1), (2, 1)))
+    places = made.world.cycle().admitted[0].places
+    assert {place.node for place in places} == {"n3", "n4"}
+
+    made.pod("first", "n1", {GPU: 1}, "gang", "set-0")
+    made.world.cycle()
+
+    (left,) = made.places.ledger.places(WorkloadKey("default", "gang"))
+    assert (left.pod_set, racks[left.node][0]) == ("set-1", "r1")
+
+
+def test_the_pods_of_a_gang_that_is_together_follow_the_first_to_its_rack():
+    racks = {"n1": ("r1", 2), "n2": ("r1", 2), "n3": ("r2", 1), "n4": ("r2", 1)}
+    made = cluster(
+        *[node(name, gpus, labels={"rack": label}) for name, (label, gpus) in racks.items()]
+    )
+    made.world.add(asking("gang", 1, 2, needs={"together": ("rack",)}))
+    places = made.world.cycle().admitted[0].places
+    assert {place.node for place in places} == {"n3", "n4"}
+
+    made.pod("first", "n1", {GPU: 1}, "gang")
+    made.world.cycle()
+
+    (left,) = made.places.ledger.places(WorkloadKey("default", "gang"))
+    assert racks[left.node][0] == "r1"
 
 
 def test_a_gang_that_must_be_together_and_apart_needs_one_block_of_racks():

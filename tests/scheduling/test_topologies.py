@@ -553,6 +553,39 @@ def test_pods_that_must_be_together_get_one_domain_of_that_level(request_: Topol
     assert "3 out of 4 pod(s)" in message(waits(made.cycle())["job"])
 
 
+@pytest.mark.parametrize(
+    ("free", "expected"),
+    [(1, {"n3", "n4"}), (2, {"n1", "n2"}), (0, set())],
+    ids=["fits one rack", "fits the fuller rack", "fits no rack"],
+)
+def test_pod_sets_that_must_be_together_with_each_other_get_one_domain(
+    free: int, expected: set[str]
+):
+    made = cluster(*nodes(r1={"n1": 2, "n2": free}, r2={"n3": 4 if free else 1, "n4": 1}))
+    job = asking("job", 2, None)
+    (main,) = job.pod_sets
+    assert main.needs is not None
+    needs = replace(main.needs, together=(BLOCK, RACK), jointly=(BLOCK, RACK))
+    main = replace(main, needs=needs)
+    made.add(
+        replace(
+            job,
+            pod_sets=tuple(
+                replace(main, name=PodSetName(name), count=count)
+                for name, count in (("a", 1), ("b", 2), ("c", 1))
+            ),
+        )
+    )
+
+    result = made.cycle()
+
+    if not expected:
+        assert not result.admitted
+        return
+    hosts = {place.node for place in result.admitted[0].places}
+    assert hosts <= expected
+
+
 @pytest.mark.parametrize("is_selector", [True, False], ids=["selector", "affinity"])
 def test_a_domain_has_the_labels_that_pods_ask_for(is_selector: bool):
     made = cluster(*nodes(r1={"n1": 1}, r2={"n2": 2}), levels=(BLOCK, RACK))

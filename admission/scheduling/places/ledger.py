@@ -307,16 +307,34 @@ class NodeLedger:
 
         That is where any of them is or is to be, else where most of them have room.
         """
-        promised = (node for pod_set, node in promise.places if pod_set == want.pod_set)
-        node = next(itertools.chain(self._staying(key, want.pod_set), promised), None)
-        if node is not None:
+        joint = _joint(promise.wants)
+        with_others = self._first_node(key, promise, joint)
+        outside = set()
+        if want.pod_set in joint and with_others:
+            domain = predicate.jointly(with_others, self.labels(with_others), want.shape)
+            outside = {
+                name
+                for name in rooms.room
+                if predicate.jointly(name, self.labels(name), want.shape) != domain
+            }
+        node = self._first_node(key, promise, {want.pod_set})
+        if node:
             domain = predicate.together(node, self.labels(node), want.shape)
         else:
-            by_domain = rooms.by_domain(self.labels)
+            by_domain = rooms.by_domain(self.labels, outside.__contains__)
             domain = max(by_domain, key=lambda values: (by_domain[values], values), default=())
         for name in rooms.room:
-            if predicate.together(name, self.labels(name), want.shape) != domain:
+            if (
+                name in outside
+                or predicate.together(name, self.labels(name), want.shape) != domain
+            ):
                 yield name
+
+    def _first_node(self, key: WorkloadKey, promise: _Promise, pod_sets: set[PodSetName]) -> str:
+        """Return a node on which pods of some pod sets are or are to be; empty for none."""
+        staying = (node for pod_set in sorted(pod_sets) for node in self._staying(key, pod_set))
+        promised = (node for pod_set, node in promise.places if pod_set in pod_sets)
+        return next(itertools.chain(staying, promised), "")
 
     def _unbound(self, key: WorkloadKey, want: Want) -> int:
         return want.count - sum(self._staying(key, want.pod_set).values())
@@ -351,6 +369,8 @@ class NodeLedger:
             if want.request is not None:
                 self._fit_to_assigned(key, promise, want)
                 continue
+            if want.shape.needs.together:
+                self._follow(key, promise, want)
             surplus = promise.count(want.pod_set) - self._unbound(key, want)
             is_lacking = is_lacking or surplus < 0
             nodes_held = [name for pod_set, name in promise.places if pod_set == want.pod_set]
@@ -365,6 +385,24 @@ class NodeLedger:
             self._settled = -1
         else:
             self._lacking.discard(key)
+
+    def _follow(self, key: WorkloadKey, promise: _Promise, want: Want) -> None:
+        """Give up places outside of the domain in which pods that must be together are bound."""
+        for domain_of, pod_sets in (
+            (predicate.together, {want.pod_set}),
+            (predicate.jointly, _joint(promise.wants)),
+        ):
+            bound_on = (node for pod_set in pod_sets for node in self._staying(key, pod_set))
+            anchor = min((node for node in bound_on if node in self._nodes), default=None)
+            if anchor is None or want.pod_set not in pod_sets:
+                continue
+            domain = domain_of(anchor, self.labels(anchor), want.shape)
+            for (pod_set, name), count in tuple(promise.places.items()):
+                if (
+                    pod_set == want.pod_set
+                    and domain_of(name, self.labels(name), want.shape) != domain
+                ):
+                    self._put(key, promise, Place(pod_set, name, -count))
 
     def _fit_to_assigned(self, key: WorkloadKey, promise: _Promise, want: Want) -> None:
         """Promise on each node what is assigned to it, less the pods that are there.
@@ -673,3 +711,8 @@ def _told_resource(shape: PodShape) -> str:
         return min(shape.needs.devices, key=lambda name: (-amounts[name], name))
     special = sorted(name for name in amounts if name not in _EVERYWHERE)
     return special[0] if special else "cpu"
+
+
+def _joint(wants: Iterable[Want]) -> set[PodSetName]:
+    """Return the pod sets whose pods must be together with those of each other."""
+    return {want.pod_set for want in wants if want.shape.needs.jointly}

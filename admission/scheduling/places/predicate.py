@@ -81,6 +81,17 @@ def together(name: str, labels: Labels, shape: PodShape) -> tuple[str, ...]:
     return tuple(name if key == HOSTNAME else labels.get(key, "") for key in shape.needs.together)
 
 
+def jointly(name: str, labels: Labels, shape: PodShape) -> tuple[str, ...]:
+    """Return what is equal for all nodes of a workload whose pod sets are all together.
+
+    Args:
+        name: of a node that takes its pods.
+        labels: of the node.
+        shape: of the pods of one of its pod sets.
+    """
+    return tuple(name if key == HOSTNAME else labels.get(key, "") for key in shape.needs.jointly)
+
+
 def mismatch_of_all(labels: Labels, shape: PodShape) -> NodeRefusal | None:
     """Return why no node can take a pod that has these labels among others; None if one may.
 

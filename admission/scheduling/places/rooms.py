@@ -173,14 +173,19 @@ class Rooms:
             fitting = min(fitting, self._spread(constraint.key, constraint.max_skew, labels))
         return min(count, fitting)
 
-    def by_domain(self, labels: Callable[[str], Labels]) -> dict[tuple[str, ...], int]:
+    def by_domain(
+        self, labels: Callable[[str], Labels], is_excluded: Callable[[str], bool] | None = None
+    ) -> dict[tuple[str, ...], int]:
         """Return how many pods nodes take, by what these must have in common for all pods.
 
         Args:
             labels: returns the labels of a node.
+            is_excluded: whether a node is left out.
         """
         rooms: dict[tuple[str, ...], int] = {}
         for name, room in self.room.items():
+            if is_excluded is not None and is_excluded(name):
+                continue
             domain = predicate.together(name, labels(name), self.shape)
             rooms[domain] = rooms.get(domain, 0) + room
         return rooms

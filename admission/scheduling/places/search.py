@@ -3,11 +3,13 @@
 For one pod set without constraints of several labels the answer is exact: its pods are alike, so
 the sum of what each node takes decides. For several pod sets nodes are filled pod set by pod set,
 the largest pods first; where that fails and few nodes take the pods, all ways are tried, in a
-fixed order and up to `_STEPS` steps. So no place is missed on small clusters (ADR 0260).
+fixed order and up to `_STEPS` steps. So no place is missed on small clusters (ADR 0260). Pod sets
+that must be in one domain all together are tried in one domain after the other.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Final, TypeAlias
 
 from admission.scheduling.places import predicate
 from admission.scheduling.places.ledger import NodeLedger
@@ -16,6 +18,9 @@ from admission.scheduling.places.model import HOSTNAME, Place, Want
 _STEPS: Final = 4000
 _NODES: Final = 64
 """Most nodes of which all ways are tried."""
+
+_Allows: TypeAlias = Callable[[str, Want], bool]
+"""Whether pods of a pod set may be on a node, by its name."""
 
 
 def find(ledger: NodeLedger, wants: Sequence[Want]) -> tuple[Place, ...] | None:
@@ -26,10 +31,55 @@ def find(ledger: NodeLedger, wants: Sequence[Want]) -> tuple[Place, ...] | None:
     if not all(ledger.fits(want) for want in wants):
         return None
     ordered = sorted(wants, key=_largest_first)
-    greedy = _fill(ledger, ordered)
-    if greedy is not None or len(wants) == 1:
-        return greedy
-    return _AllWays(ledger, ordered).run()
+    if len(wants) == 1:
+        return _fill(ledger, ordered, _anywhere)
+    for allows in _common_domains(ledger, ordered):
+        places = _fill(ledger, ordered, allows)
+        if places is None:
+            places = _AllWays(ledger, ordered, allows).run()
+        if places is not None:
+            return places
+    return None
+
+
+def _anywhere(_name: str, _want: Want) -> bool:
+    return True
+
+
+def _common_domains(ledger: NodeLedger, wants: Sequence[Want]) -> Iterator[_Allows]:
+    """Yield what is to be tried: everywhere, or each domain in which all pod sets may be together.
+
+    The domain with the least room comes first.
+    """
+    joint = [want for want in wants if want.shape.needs.jointly]
+    if not joint:
+        yield _anywhere
+        return
+
+    def domain_of(name: str, want: Want) -> tuple[str, ...]:
+        return predicate.jointly(name, ledger.labels(name), want.shape)
+
+    rooms_by_want: list[dict[tuple[str, ...], int]] = []
+    for want in joint:
+        rooms: dict[tuple[str, ...], int] = {}
+        for name, room in ledger.rooms(want.shape).room.items():
+            domain = domain_of(name, want)
+            rooms[domain] = rooms.get(domain, 0) + room
+        rooms_by_want.append(rooms)
+    enough = [
+        (room, domain)
+        for domain, room in rooms_by_want[0].items()
+        if all(
+            rooms.get(domain, 0) >= want.count
+            for want, rooms in zip(joint, rooms_by_want, strict=True)
+        )
+    ]
+
+    def is_in(domain: tuple[str, ...], name: str, want: Want) -> bool:
+        return not want.shape.needs.jointly or domain_of(name, want) == domain
+
+    for _, domain in sorted(enough):
+        yield partial(is_in, domain)
 
 
 def lacking(ledger: NodeLedger, wants: Sequence[Want]) -> tuple[Want, ...]:
@@ -43,12 +93,12 @@ def _largest_first(want: Want) -> tuple[int, int, str]:
     return -devices, -amounts.get("cpu", 0), want.pod_set
 
 
-def _fill(ledger: NodeLedger, wants: Sequence[Want]) -> tuple[Place, ...] | None:
+def _fill(ledger: NodeLedger, wants: Sequence[Want], allows: _Allows) -> tuple[Place, ...] | None:
     """Give each pod set the nodes that are left most full; None where one does not fit then."""
     places: list[Place] = []
     try:
         for want in wants:
-            chosen = _choose(ledger, want)
+            chosen = _choose(ledger, want, allows)
             if chosen is None:
                 return None
             places += chosen
@@ -58,24 +108,24 @@ def _fill(ledger: NodeLedger, wants: Sequence[Want]) -> tuple[Place, ...] | None
         ledger.take(wants, places, -1)
 
 
-def _choose(ledger: NodeLedger, want: Want) -> list[Place] | None:
+def _choose(ledger: NodeLedger, want: Want, allows: _Allows) -> list[Place] | None:
     """Nodes for the pods of one pod set; where they are together, those with the least room."""
     rooms = ledger.rooms(want.shape)
     if rooms.fitting(want.count, ledger.labels) < want.count:
         return None
     if not want.shape.needs.together:
-        return _choose_within(ledger, want, None)
-    by_domain = rooms.by_domain(ledger.labels)
+        return _choose_within(ledger, want, None, allows)
+    by_domain = rooms.by_domain(ledger.labels, lambda name: not allows(name, want))
     enough = sorted((room, domain) for domain, room in by_domain.items() if room >= want.count)
     for _, domain in enough:
-        chosen = _choose_within(ledger, want, domain)
+        chosen = _choose_within(ledger, want, domain, allows)
         if chosen is not None:
             return chosen
     return None
 
 
 def _choose_within(
-    ledger: NodeLedger, want: Want, domain: tuple[str, ...] | None
+    ledger: NodeLedger, want: Want, domain: tuple[str, ...] | None, allows: _Allows
 ) -> list[Place] | None:
     """Nodes for the pods of one pod set in one domain; of any where it is None."""
     rooms, limits = ledger.rooms(want.shape), _Limits(ledger, want)
@@ -87,7 +137,7 @@ def _choose_within(
             domain
         ):
             return True
-        return not limits.allows(node, chosen, rooms.room)
+        return not (allows(node, want) and limits.allows(node, chosen, rooms.room))
 
     while left > 0:
         name = rooms.best(left, is_excluded)
@@ -146,9 +196,10 @@ class _Limits:
 class _AllWays:
     """All ways to put the pods of several pod sets on nodes, depth first."""
 
-    def __init__(self, ledger: NodeLedger, wants: Sequence[Want]) -> None:
+    def __init__(self, ledger: NodeLedger, wants: Sequence[Want], allows: _Allows) -> None:
         self._ledger = ledger
         self._wants = wants
+        self._allows = allows
         self._steps = 0
         self._places: list[Place] = []
 
@@ -166,7 +217,7 @@ class _AllWays:
             return False
         rooms = self._ledger.rooms(want.shape)
         limits = _Limits(self._ledger, want)
-        names = sorted(rooms.room)
+        names = sorted(name for name in rooms.room if self._allows(name, want))
         if len(names) > _NODES:
             return False
         room = dict(rooms.room)

@@ -544,12 +544,12 @@ class _LazyLeaves:
         self._is_as_it_is = False
 
     def rooms(
-        self, shape: PodShape, leader: PodShape | None = None
+        self, shape: PodShape, leader: PodShape | None = None, within: DomainPath = ()
     ) -> tuple[Mapping[int, LeafRoom], Excluded]:
-        if leader is None and self._is_as_it_is:
+        if leader is None and not within and self._is_as_it_is:
             rooms = self._topologies.rooms(self._flavor, shape)
             return rooms, partial(self._excluded, shape)
-        return self._all().rooms(shape, leader)
+        return self._all().rooms(shape, leader, within)
 
     def _excluded(self, shape: PodShape) -> NodesExcluded:
         _, excluded = self._all().rooms(shape)

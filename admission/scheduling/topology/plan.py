@@ -5,7 +5,7 @@ Source: kueue pkg/cache/scheduler/tas_flavor_snapshot.go (FindTopologyAssignment
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from admission.base.causes import TopologyRefusal
 from admission.base.names import PodSetName
@@ -37,6 +37,10 @@ class Plan:
     refused: dict[PodSetName, TopologyRefusal] = field(default_factory=dict)
 
 
+_FEWEST: Final = 2
+"""Pod sets that can be together with each other."""
+
+
 class Free(Protocol):
     """What is free in the domains of the narrowest level while pods are placed."""
 
@@ -50,7 +54,7 @@ class Free(Protocol):
         ...
 
     def rooms(
-        self, shape: PodShape, leader: PodShape | None = None
+        self, shape: PodShape, leader: PodShape | None = None, within: DomainPath = ()
     ) -> tuple[Mapping[int, LeafRoom], Excluded]:
         """Return how many pods each domain takes; see `leaves.rooms`."""
         ...
@@ -94,7 +98,8 @@ class FreeLeaves:
 def plan(free: Free, topology: str, wants: Sequence[Want]) -> Plan:
     """Return domains for pods, each pod set beside those before it.
 
-    A leader and its workers, which have a common group, are placed together.
+    A leader and its workers, which have a common group, are placed together. Pod sets that must
+    be in one domain all together are tried in each domain of that level, in the fullest first.
 
     Args:
         free: what is free; pods are taken from it for those after them.
@@ -102,11 +107,54 @@ def plan(free: Free, topology: str, wants: Sequence[Want]) -> Plan:
         wants: the pods, in the order of the spec.
     """
     result = Plan()
+    for within in _common_domains(free, wants):
+        result = _plan(free, topology, wants, within)
+        if not result.refused:
+            break
+        for want in wants:
+            taken = result.placed.get(want.pod_set, ())
+            free.take([DomainCount(path, -pods) for path, pods in taken], want.shape)
+    return result
+
+
+def _common_domains(free: Free, wants: Sequence[Want]) -> list[DomainPath]:
+    """Domains to try for pod sets that must be all in one; an empty path is everywhere."""
+    joint = [want for want in wants if want.shape.needs.jointly]
+    levels = [free.tree.levels.index(level) for level in _levels(free, joint)]
+    if len(joint) < _FEWEST or not levels:
+        return [()]
+    depth = max(levels) + 1
+    room: dict[DomainPath, int] = {}
+    rooms, _ = free.rooms(joint[0].shape)
+    for path, domain in free.tree.leaves.items():
+        if domain.index in rooms:
+            room[path[:depth]] = room.get(path[:depth], 0) + rooms[domain.index].pods
+    by_room = sorted(room, key=lambda path: (room[path], path))
+    enough = [path for path in by_room if room[path] >= joint[0].count]
+    return enough or by_room[-1:] or [()]
+
+
+def _levels(free: Free, wants: Sequence[Want]) -> list[str]:
+    return [
+        level
+        for want in wants[:1]
+        for level in want.shape.needs.jointly
+        if level in free.tree.levels
+    ]
+
+
+def _plan(free: Free, topology: str, wants: Sequence[Want], within: DomainPath) -> Plan:
+    result = Plan()
     groups = _groups(wants)
     for group in groups:
         workers, leader = _roles(group)
         request = workers.request or ANYWHERE
-        rooms = free.rooms(workers.shape, leader.shape if leader is not None else None)
+        is_joint = bool(workers.shape.needs.jointly)
+        rooms = free.rooms(
+            workers.shape,
+            leader.shape if leader is not None else None,
+            within if is_joint else (),
+        )
         ask = DomainAsk(request, workers.count, has_leader=leader is not None)
         answer = search.place(free.tree, topology, ask, *rooms)
         if not isinstance(answer, PlacedPods):
