@@ -16,7 +16,7 @@ Exit codes:
   2  the command line is wrong
 """
 COMMANDS: Final = {
-    "queue": Lazy("admission.cli.places:queue", "Show who waits in a queue, at which place."),
+    "queue": Lazy("admission.cli.queue:queue", "Show who waits in a queue, at which place."),
     "top": Lazy(
         "admission.cli.top:top", "Show quota and its use, by ClusterQueue, Cohort and flavor."
     ),

@@ -16,12 +16,12 @@ from admission.config import reading
 from admission.config.derived import Settings
 from admission.objects.owner_rows import Row
 from admission.owners import integrations, row_owner
-from admission.owners.row_owner import Document, OwnerPodSet, RowOwner
+from admission.owners.row_owner import OwnerPodSet, RowDocument, RowOwner
 
 _METADATA: Final = {"uid": "check", "resourceVersion": "1", "namespace": "default"}
 
 
-_AS_DOCUMENT: Final = structs.converter(Document)
+_AS_DOCUMENT: Final = structs.converter(RowDocument)
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def rows(kinds: Kinds) -> dict[Resource, type[views.Object]]:
             owner_writes.resource_of(kind.kind): serving_group.ServingDocument
             for kind in _serving(kinds)
         },
-        **{resource: row_owner.Document for kind in kinds.held for resource in kind.reads},
+        **{resource: row_owner.RowDocument for kind in kinds.held for resource in kind.reads},
     }
     return {resource: into for resource, into in document_types.items() if resource not in WATCHED}
 

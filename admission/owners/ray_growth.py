@@ -27,7 +27,7 @@ from admission.objects.owner_rows import Row
 from admission.owners import row_owner, row_review
 from admission.owners.framework import Integration
 from admission.owners.review import HeldKind
-from admission.owners.row_owner import Held, RowOwner
+from admission.owners.row_owner import RowOwner, RowView
 
 _MADE_OF: Final = "ray.io/originated-from-crd"
 """On what KubeRay makes: the kind of that of which it was made."""
@@ -53,13 +53,13 @@ class Cluster(views.Object, frozen=True, kw_only=True):
     sizes: dict[str, int]
 
 
-class RayDocument(row_owner.Document, frozen=True, kw_only=True):
+class RayDocument(row_owner.RowDocument, frozen=True, kw_only=True):
     """An owner whole, as it was watched, with the RayClusters that it controls."""
 
     clusters: tuple[Cluster, ...] = msgspec.field(name=names.MADE_FOR, default=())
 
 
-def cluster(document_: row_owner.Document) -> Cluster:
+def cluster(document_: row_owner.RowDocument) -> Cluster:
     """Return what is read of a RayCluster.
 
     Raises:
@@ -72,7 +72,7 @@ def cluster(document_: row_owner.Document) -> Cluster:
     return Cluster(metadata=document_.metadata, sizes=sizes)
 
 
-def _in_use(row: Row, document_: row_owner.Document) -> Iterator[Cluster]:
+def _in_use(row: Row, document_: row_owner.RowDocument) -> Iterator[Cluster]:
     """Yield the RayClusters that count: anybody can make one that names an owner.
 
     That of which KubeRay does not tell in the status is none, or is about to be deleted.
@@ -84,14 +84,14 @@ def _in_use(row: Row, document_: row_owner.Document) -> Iterator[Cluster]:
             yield cluster_
 
 
-def read(row: Row, document_: RayDocument | Held) -> Held:
+def read(row: Row, document_: RayDocument | RowView) -> RowView:
     """Return what decisions depend on of an owner.
 
     Raises:
         msgspec.ValidationError: it does not have what the row says.
     """
     held_owner = row_owner.read(row, document_)
-    if isinstance(document_, Held) or not row_owner.is_elastic(row, held_owner):
+    if isinstance(document_, RowView) or not row_owner.is_elastic(row, held_owner):
         return held_owner
     if RowOwner(row, held_owner).is_held():
         return held_owner  # its next RayCluster begins with the numbers of the owner
@@ -121,7 +121,7 @@ class RayOwner(RowOwner):
         return "_".join((str(self.view.metadata.generation), *clusters))
 
 
-def integration(row: Row) -> Integration[Held, RayDocument]:
+def integration(row: Row) -> Integration[RowView, RayDocument]:
     """Return the kind of a row, as the controller serves it."""
     return Integration(
         kind=row_owner.kind_of(row),

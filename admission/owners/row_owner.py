@@ -61,7 +61,7 @@ _OUR_LABELS: Final = (
 _AS_TEMPLATE: Final = structs.converter(PodTemplate)
 
 
-class Document(views.Object, frozen=True, kw_only=True):
+class RowDocument(views.Object, frozen=True, kw_only=True):
     """An owner whole, as it was watched."""
 
     spec: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -117,7 +117,7 @@ class OwnerPodSet(View, frozen=True, kw_only=True):
         return with_containers(self.raw, self.beside)
 
 
-class Held(views.Object, frozen=True, kw_only=True):
+class RowView(views.Object, frozen=True, kw_only=True):
     """An owner with what decisions depend on.
 
     Attributes:
@@ -126,7 +126,7 @@ class Held(views.Object, frozen=True, kw_only=True):
         digest: tells pod templates apart by what their pods are made from.
     """
 
-    document: Document
+    document: RowDocument
     pod_sets: tuple[OwnerPodSet, ...]
     digest: str
 
@@ -360,19 +360,19 @@ def with_containers(
     return {**template, "spec": {**spec, "containers": [*spec.get("containers", ()), *containers]}}
 
 
-def read(row: Row, owner: Document | Held) -> Held:
+def read(row: Row, owner: RowDocument | RowView) -> RowView:
     """Return what decisions depend on of an owner.
 
     Raises:
         msgspec.ValidationError: it does not have what the row says.
     """
-    if isinstance(owner, Held):
+    if isinstance(owner, RowView):
         return owner
     content = owner.content
     return held(owner, (asked_at(content, *at_row) for at_row in members(row, content)))
 
 
-def held(document: Document, pod_sets: Iterable[OwnerPodSet]) -> Held:
+def held(document: RowDocument, pod_sets: Iterable[OwnerPodSet]) -> RowView:
     """Return an owner with its pod sets.
 
     Raises:
@@ -381,7 +381,7 @@ def held(document: Document, pod_sets: Iterable[OwnerPodSet]) -> Held:
     pod_sets_read = tuple(pod_sets)
     if len({pod_set.name for pod_set in pod_sets_read}) < len(pod_sets_read):
         raise msgspec.ValidationError("two pod sets have the same name")
-    return Held(
+    return RowView(
         metadata=document.metadata,
         document=document,
         pod_sets=pod_sets_read,
@@ -458,7 +458,7 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
     """
 
     row: Row
-    view: Held
+    view: RowView
     may_start_pods: bool = False
     has_earlier_pods: bool = False
 
@@ -729,11 +729,11 @@ def _numbered(pod_set: OwnerPodSet, info: Injection) -> Injection:
     return replace(info, annotations={**info.annotations, names.POD_INDEX_OFFSET: "1"})
 
 
-def _first_size(row: Row, owner: Held, pod_set: OwnerPodSet) -> int:
+def _first_size(row: Row, owner: RowView, pod_set: OwnerPodSet) -> int:
     return pod_set.fewest if is_elastic(row, owner) else pod_set.count
 
 
-def is_elastic(row: Row, owner: Held) -> bool:
+def is_elastic(row: Row, owner: RowView) -> bool:
     """Return whether each pod of an owner waits for the controller, so that it may grow.
 
     Those of which the number stays do not.
@@ -750,7 +750,7 @@ def _sizes(workload: Workload) -> dict[str, int]:
     return {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets or ()}
 
 
-def _since(owner: Held, kind: str) -> str:
+def _since(owner: RowView, kind: str) -> str:
     """Return since when a condition is True; empty if it is not."""
     condition = rows.condition_of(owner.document.content, kind) if kind else None
     return "" if condition is None else str(condition.get("lastTransitionTime") or "")
@@ -761,8 +761,8 @@ def _since(owner: Held, kind: str) -> str:
 
 def build(
     row: Row,
-    owner: Held,
-    _found: Document,
+    owner: RowView,
+    _found: RowDocument,
     classes: PriorityClasses,
     copied: Iterable[str] = (),
 ) -> dict[str, Any]:
@@ -809,7 +809,7 @@ def _topology_request(pod_set: OwnerPodSet) -> dict[str, Any] | None:
     return topology_request(metadata.annotations, numbers.pod, numbers.replica, groups)
 
 
-def _priority(row: Row, owner: Held, classes: PriorityClasses) -> dict[str, Any]:
+def _priority(row: Row, owner: RowView, classes: PriorityClasses) -> dict[str, Any]:
     """Return priority and source: WorkloadPriorityClass, PriorityClass, the default, or none."""
     labelled = labelled_priority(owner.metadata, classes.workload)
     if labelled:
@@ -820,7 +820,7 @@ def _priority(row: Row, owner: Held, classes: PriorityClasses) -> dict[str, Any]
 
 
 def adopt(
-    row: Row, owner: Held, _found: Document, workload: Mapping[str, Any]
+    row: Row, owner: RowView, _found: RowDocument, workload: Mapping[str, Any]
 ) -> dict[str, Any] | None:
     """Return the changes with which a Workload becomes the owner's; see `Integration.adopt`.
 
@@ -888,7 +888,7 @@ class _Injected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
 _AS_INJECTED: Final = structs.converter(_Injected)
 
 
-def _read_injected(owner: Held) -> _Injected | None:
+def _read_injected(owner: RowView) -> _Injected | None:
     """Return what an admission gave an owner, or None where it does not say it."""
     try:
         return _AS_INJECTED(msgspec.json.decode(owner.metadata.annotation(names.INJECTED)))
@@ -897,7 +897,7 @@ def _read_injected(owner: Held) -> _Injected | None:
 
 
 def start(
-    row: Row, owner: Held, injections: Mapping[str, Injection], beside: Iterable[Operation]
+    row: Row, owner: RowView, injections: Mapping[str, Injection], beside: Iterable[Operation]
 ) -> patches.Patch:
     """Return the patch that lets an owner run with what its admission gives its pods.
 
@@ -928,7 +928,7 @@ def start(
     )
 
 
-def _give(owner: Held, injections: Mapping[str, Injection]) -> Iterator[Operation]:
+def _give(owner: RowView, injections: Mapping[str, Injection]) -> Iterator[Operation]:
     """Yield the operations that set what an admission gives beside the templates.
 
     Raises:
@@ -996,7 +996,7 @@ def _added_gates(spec: views.PodSpec, changes: Mapping[str, Any]) -> list[dict[s
     return gates[len(spec.scheduling_gates or ()) :]
 
 
-def _take_back(owner: Held) -> Iterator[Operation]:
+def _take_back(owner: RowView) -> Iterator[Operation]:
     """Yield the operations that take out what an admission gave beside the templates."""
     beside = {
         pod_set.given.at.pointer()
@@ -1007,7 +1007,9 @@ def _take_back(owner: Held) -> Iterator[Operation]:
         yield {"op": "remove", "path": path}
 
 
-def restore(owner: Held, workload: Workload | None, beside: Iterable[Operation]) -> patches.Patch:
+def restore(
+    owner: RowView, workload: Workload | None, beside: Iterable[Operation]
+) -> patches.Patch:
     """Return the patch that makes a suspended owner's templates what they were before the start.
 
     The owner says what its admission gave it. One that Kueue started does not: then its Workload
@@ -1187,7 +1189,7 @@ def _set(content: Mapping[str, Any], path: str, *, value: Any) -> tuple[Operatio
     raise LookupError(path)
 
 
-def switch(row: Row, owner: Held, *, value: bool) -> patches.Patch:
+def switch(row: Row, owner: RowView, *, value: bool) -> patches.Patch:
     """Return the patch of an owner's switch, and of nothing else."""
     return _patch(owner, _set(owner.document.content, row.suspend, value=value))
 
@@ -1202,7 +1204,7 @@ def hold(content: Mapping[str, Any], path: str) -> tuple[Operation, ...]:
     return () if rows.value_at(content, path) is True else _set(content, path, value=True)
 
 
-def _patch(owner: Held, operations: Iterable[Operation]) -> patches.Patch:
+def _patch(owner: RowView, operations: Iterable[Operation]) -> patches.Patch:
     """Return a patch of exactly this version of an owner.
 
     Lists of pod templates cannot be merged, so it is a JSON Patch. It replaces the version by the
@@ -1216,12 +1218,12 @@ def _patch(owner: Held, operations: Iterable[Operation]) -> patches.Patch:
     return patches.json_patch([*precondition, *operations])
 
 
-def integration(row: Row) -> Integration[Held, Document]:
+def integration(row: Row) -> Integration[RowView, RowDocument]:
     """Return the kind of a row, as the controller serves it."""
     return Integration(
         kind=kind_of(row),
-        document=Document,
-        answer=Document,
+        document=RowDocument,
+        answer=RowDocument,
         view=partial(read, row),
         owner=partial(RowOwner, row),
         build=partial(build, row),

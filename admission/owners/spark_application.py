@@ -29,7 +29,7 @@ from admission.owners import row_owner, row_review
 from admission.owners.framework import Integration, Kind
 from admission.owners.injection import Injection
 from admission.owners.review import HeldKind, Template
-from admission.owners.row_owner import Held, RowOwner
+from admission.owners.row_owner import RowOwner, RowView
 
 KIND: Final[Kind] = row_owner.kind_of(rows.SPARK_APPLICATION)
 PARENT: Final = rows.SPARK_APPLICATION.framework
@@ -54,7 +54,7 @@ _NOT_JVM: Final = ("Python", "R")
 _OF_ADMISSION: Final = frozenset({names.WORKLOAD_ANNOTATION, names.PODSET_LABEL})
 
 
-class SparkDocument(row_owner.Document, frozen=True, kw_only=True):
+class SparkDocument(row_owner.RowDocument, frozen=True, kw_only=True):
     """A SparkApplication whole, as it was watched."""
 
     @property
@@ -311,7 +311,7 @@ class SparkApplicationOwner(RowOwner):
         return row_owner.switch(self.row, self.view, value=False)
 
 
-def integration(row: Row) -> Integration[Held, SparkDocument]:
+def integration(row: Row) -> Integration[RowView, SparkDocument]:
     """Return the kind, as the controller serves it."""
     return Integration(
         kind=KIND,

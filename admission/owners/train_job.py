@@ -27,7 +27,7 @@ from admission.owners import injection, review, row_owner, row_review
 from admission.owners.framework import Integration, Kind
 from admission.owners.injection import Injection
 from admission.owners.review import Beside, HeldKind, Template
-from admission.owners.row_owner import Held, OwnerPodSet, RowOwner
+from admission.owners.row_owner import OwnerPodSet, RowOwner, RowView
 
 KIND: Final[Kind] = row_owner.kind_of(rows.TRAIN_JOB)
 SELECTOR: Final = f"{names.MADE_FOR}={KIND.name}"
@@ -40,7 +40,7 @@ _QUANTITIES: Final = ("resourcesPerNode.requests", "resourcesPerNode.limits")
 _MARK: Final = "template.spec.template.metadata.annotations"
 
 
-class TrainJobDocument(row_owner.Document, frozen=True, kw_only=True):
+class TrainJobDocument(row_owner.RowDocument, frozen=True, kw_only=True):
     """A TrainJob whole, as it was watched, with the spec of its JobSet."""
 
     made: dict[str, Any] | None = msgspec.field(name=names.MADE_FOR, default=None)
@@ -125,18 +125,18 @@ def is_marked(job_set: Mapping[str, Any]) -> bool:
     )
 
 
-def is_given(document_: row_owner.Document) -> bool:
+def is_given(document_: row_owner.RowDocument) -> bool:
     """Return whether a TrainJob has what an admission gives."""
     return bool(_given(document_.spec))
 
 
-def read(row: Row, document_: TrainJobDocument | Held) -> Held:
+def read(row: Row, document_: TrainJobDocument | RowView) -> RowView:
     """Return what decisions depend on of a TrainJob; without its JobSet it has no pod sets.
 
     Raises:
         msgspec.ValidationError: the JobSet does not have what the row says.
     """
-    if isinstance(document_, Held):
+    if isinstance(document_, RowView):
         return document_
     content, given_back = document_.content, _given(document_.spec)
     nothing = rows.Given(_PATCHES, 0, {})
@@ -192,7 +192,7 @@ def _job(pod_set: OwnerPodSet, injection_: Injection) -> dict[str, Any]:
     return {"name": pod_set.name, "template": {"spec": {"template": template}}}
 
 
-def integration(row: Row) -> Integration[Held, TrainJobDocument]:
+def integration(row: Row) -> Integration[RowView, TrainJobDocument]:
     """Return the kind, as the controller serves it."""
     return Integration(
         kind=KIND,

@@ -21,7 +21,7 @@ from admission.kube.errors import KubeError
 from admission.run.contexts import ContextCache
 from admission.run.coresource import AskCore, CoreSource
 from admission.run.pages import BoundedServer, QuietHandler
-from admission.serve import callers, pages
+from admission.serve import callers, visibility
 from admission.serve.callers import FrontProxy
 from certs.files import CertificateFiles
 
@@ -97,7 +97,9 @@ class VisibilityApiServer:
             clock: clock for the time that answers are cached.
         """
         self.proxies = FrontProxies(api)
-        self._app = pages.create_app(CoreSource(ask), api, clock, lambda: self.proxies.current)
+        self._app = visibility.create_app(
+            CoreSource(ask), api, clock, lambda: self.proxies.current
+        )
         self._server: BoundedServer | None = None
 
     def start(self, address: Address, directory: Path) -> int:
@@ -127,8 +129,8 @@ class _Handler(QuietHandler):
     @override
     def get_environ(self) -> dict[str, Any]:
         environ: dict[str, Any] = super().get_environ()
-        environ[pages.PEER] = _common_name(self.connection)
-        environ[pages.HEADERS] = tuple(self.headers.items())
+        environ[visibility.PEER] = _common_name(self.connection)
+        environ[visibility.HEADERS] = tuple(self.headers.items())
         return environ
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 import flask
 import prometheus_client
 
-from admission.serve import pages as visibility
+from admission.serve import visibility
 from admission.serve.lists import PendingSource
 
 Probe = Callable[[], str]

@@ -19,7 +19,7 @@ from admission.controller.writing.api_requests import (
 )
 from admission.kube import resources
 from admission.objects import views
-from admission.owners.row_owner import Document
+from admission.owners.row_owner import RowDocument
 from admission.scheduling import model
 from tests.builders.cluster import make_namespace
 from tests.builders.jobs import queued_job
@@ -239,7 +239,7 @@ class ShownOwner:
     def show(self) -> None:
         metadata = self.document["metadata"]
         metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
-        self.world.shown[self.resource] = (msgspec.convert(self.document, Document),)
+        self.world.shown[self.resource] = (msgspec.convert(self.document, RowDocument),)
 
     def answer(self, request: ApiRequest) -> RequestResult:
         if request.resource != self.resource:

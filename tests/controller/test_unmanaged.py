@@ -74,7 +74,7 @@ def an_owner_of_every_kind(world: World) -> None:
         }  # fmt: skip
         found = {**sample.manifest, "metadata": metadata, "status": sample.running}
         kind = row_owner.integration(row).kind
-        world.shown[resource_of(kind)] = (msgspec.convert(found, row_owner.Document),)
+        world.shown[resource_of(kind)] = (msgspec.convert(found, row_owner.RowDocument),)
 
 
 def a_group(world: World) -> None:

@@ -88,7 +88,7 @@ def says(document: Json) -> set[str]:
 def owner(document: Json) -> RowOwner:
     """Return the object as the controller reads it."""
     row = next(one for one in owner_rows.ROWS if one.kind == document["kind"])
-    return RowOwner(row, row_owner.read(row, msgspec.convert(document, row_owner.Document)))
+    return RowOwner(row, row_owner.read(row, msgspec.convert(document, row_owner.RowDocument)))
 
 
 @dataclass

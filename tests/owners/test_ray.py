@@ -61,7 +61,7 @@ def cluster(name: str, workers: int, generation: int = 1) -> ray_growth.Cluster:
             "workerGroupSpecs": [{**group, "groupName": one} for one in WORKERS.values()],
         },
     }
-    return ray_growth.cluster(msgspec.convert(found, row_owner.Document))
+    return ray_growth.cluster(msgspec.convert(found, row_owner.RowDocument))
 
 
 def owner_of(

@@ -12,7 +12,7 @@ from admission.objects import owner_rows, views
 from admission.objects.workload import Workload
 from admission.owners import integrations, lifecycle, row_owner
 from admission.owners.injection import Injection, InjectionConflictError
-from admission.owners.row_owner import Document, RowOwner
+from admission.owners.row_owner import RowDocument, RowOwner
 from admission.owners.workload import MissingPriorityClassError, PriorityClasses
 from tests.owners import samples
 from tests.owners.samples import Sample
@@ -49,7 +49,7 @@ def apply(document: dict[str, Any], operations: Any) -> dict[str, Any]:
 
 
 def owner_of(sample: Sample, document: dict[str, Any]) -> RowOwner:
-    found = msgspec.convert(document, Document)
+    found = msgspec.convert(document, RowDocument)
     return RowOwner(sample.row, row_owner.read(sample.row, found))
 
 

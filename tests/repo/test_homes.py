@@ -12,7 +12,7 @@ LINES = ["flask: admission.webhook, admission.serve", "admission: admission"]
     ("importer", "imported", "found"),
     [
         ("admission.webhook.server", "flask", []),
-        ("admission.serve.pages", "flask", []),
+        ("admission.serve.visibility", "flask", []),
         ("admission.webhooks", "flask", ["admission.webhooks imports flask"]),
         ("certs.keys", "admission.base.names", ["certs.keys imports admission"]),
         ("admission.kube.api", "admission.base.names", []),

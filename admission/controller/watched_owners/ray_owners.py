@@ -23,15 +23,15 @@ from admission.objects import views
 from admission.owners import ray_growth, row_owner
 from admission.owners.framework import Integration
 from admission.owners.ray_growth import Cluster, RayDocument
-from admission.owners.row_owner import Held
+from admission.owners.row_owner import RowView
 
 
-class RayOwners(HeldOwners[Held, RayDocument]):
+class RayOwners(HeldOwners[RowView, RayDocument]):
     """RayJobs or RayServices with a queue."""
 
     def __init__(
         self,
-        integration: Integration[Held, RayDocument],
+        integration: Integration[RowView, RayDocument],
         workloads: WorkloadIndex,
         configuration: WatchedConfiguration,
         events: Events,
@@ -59,9 +59,9 @@ class RayOwners(HeldOwners[Held, RayDocument]):
         informer = Informer("RayCluster", self._see_cluster, self._lose_cluster)
         self.informers = {**self.informers, ray_growth.CLUSTERS[self._kind.name]: informer}
 
-    def _view(self, document: RayDocument | Held) -> Held:
+    def _view(self, document: RayDocument | RowView) -> RowView:
         """Return an owner with the RayClusters that it controls."""
-        if isinstance(document, Held):
+        if isinstance(document, RowView):
             return document
         clusters_known = (
             self._clusters.get(uid) for uid in self._of.get(document.metadata.uid, ())
@@ -69,7 +69,7 @@ class RayOwners(HeldOwners[Held, RayDocument]):
         clusters = tuple(cluster for cluster in clusters_known if cluster is not None)
         return self._as_held(msgspec.structs.replace(document, clusters=clusters))
 
-    def _see_cluster(self, document: row_owner.Document) -> None:
+    def _see_cluster(self, document: row_owner.RowDocument) -> None:
         cluster, uid = ray_growth.cluster(document), document.metadata.uid
         before = self._clusters.get(uid)
         if not self._clusters.put(uid, cluster):

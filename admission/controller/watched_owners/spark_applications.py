@@ -28,7 +28,7 @@ from admission.owners import injection, spark_application
 from admission.owners import pod as pod_owner
 from admission.owners.framework import Integration
 from admission.owners.injection import Injection
-from admission.owners.row_owner import Held
+from admission.owners.row_owner import RowView
 from admission.owners.spark_application import SparkDocument
 from admission.reasons import added_conditions
 
@@ -47,12 +47,12 @@ class _Started(NamedTuple):
     selector: Mapping[str, str]
 
 
-class SparkApplications(HeldOwners[Held, SparkDocument]):
+class SparkApplications(HeldOwners[RowView, SparkDocument]):
     """SparkApplications with a queue, and the pods that wait for them."""
 
     def __init__(
         self,
-        integration: Integration[Held, SparkDocument],
+        integration: Integration[RowView, SparkDocument],
         workloads: WorkloadIndex,
         configuration: WatchedConfiguration,
         events: Events,

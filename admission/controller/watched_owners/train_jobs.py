@@ -30,7 +30,7 @@ from admission.kube import resources
 from admission.objects import views
 from admission.owners import row_owner, train_job
 from admission.owners.framework import Integration
-from admission.owners.row_owner import Held
+from admission.owners.row_owner import RowView
 from admission.owners.train_job import TrainJobDocument, TrainJobOwner
 from admission.reasons import added_conditions, kueue
 
@@ -47,17 +47,17 @@ class _Made(NamedTuple):
         is_there: whether it was not deleted since.
     """
 
-    latest: row_owner.Document
-    plain: row_owner.Document | None
+    latest: row_owner.RowDocument
+    plain: row_owner.RowDocument | None
     is_there: bool = True
 
 
-class TrainJobs(HeldOwners[Held, TrainJobDocument]):
+class TrainJobs(HeldOwners[RowView, TrainJobDocument]):
     """TrainJobs with a queue."""
 
     def __init__(
         self,
-        integration: Integration[Held, TrainJobDocument],
+        integration: Integration[RowView, TrainJobDocument],
         workloads: WorkloadIndex,
         configuration: WatchedConfiguration,
         events: Events,
@@ -83,13 +83,13 @@ class TrainJobs(HeldOwners[Held, TrainJobDocument]):
         informer = Informer("JobSet", self._see_made, self._lose_made)
         self.informers = {**self.informers, resources.JOB_SETS_OF_TRAIN_JOBS: informer}
 
-    def _view(self, document: TrainJobDocument | Held) -> Held:
+    def _view(self, document: TrainJobDocument | RowView) -> RowView:
         """Return a TrainJob with the JobSet that was made of it as it is.
 
         After a restore the JobSet has what the last admission gave until the trainer has changed
         it; so long that of before the admission counts.
         """
-        if isinstance(document, Held):
+        if isinstance(document, RowView):
             return document
         job_set = self._made.get(document.metadata.uid)
         if job_set is None:
@@ -99,7 +99,7 @@ class TrainJobs(HeldOwners[Held, TrainJobDocument]):
         spec = None if job_set_view is None else job_set_view.spec
         return self._as_held(msgspec.structs.replace(document, made=spec))
 
-    def _see_made(self, job_set: row_owner.Document) -> None:
+    def _see_made(self, job_set: row_owner.RowDocument) -> None:
         owner = job_set.metadata.controller()
         if owner is None or not self._kind.is_of(owner):
             return

@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 from admission.base.names import ClusterQueueName, LocalQueueKey
 from admission.kube.errors import TransportError
 from admission.kube.resources import Resource
-from admission.serve import discovery, lists, pages, statuses
+from admission.serve import discovery, lists, statuses, visibility
 from admission.serve import probes as own_pages
 from admission.serve.callers import FrontProxy
 from tests.clocks import FakeClock
@@ -59,7 +59,7 @@ class Served:
         self.reviews = Reviews()
         self.source = Lines({ClusterQueueName("gpus"): LINE, LocalQueueKey("ml", "team"): LINE})
         self.clock = FakeClock()
-        app = pages.create_app(self.source, self.reviews, self.clock, lambda: PROXY)
+        app = visibility.create_app(self.source, self.reviews, self.clock, lambda: PROXY)
         self.client = app.test_client()
 
     def get(
@@ -75,7 +75,7 @@ class Served:
         sent = [*headers]
         sent += [("X-Remote-User", user)] if user else []
         sent += [("X-Remote-Group", group) for group in groups]
-        environ = {pages.PEER: peer, pages.HEADERS: tuple(sent)}
+        environ = {visibility.PEER: peer, visibility.HEADERS: tuple(sent)}
         return self.client.open(
             path, method=method, headers=dict(headers), environ_overrides=environ
         )
@@ -235,7 +235,7 @@ def test_one_list_is_made_at_a_time(served):
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(served.get, ALL, "alice")
         assert asked.wait(PATIENCE_SECONDS)
-        with mock.patch.object(pages, "_TURN_SECONDS", 0):
+        with mock.patch.object(visibility, "_TURN_SECONDS", 0):
             second = served.get(OWN, "alice")
         go_on.set()
         assert first.result(PATIENCE_SECONDS).status_code == 200
