@@ -15,9 +15,11 @@ It looks at one namespace, whose pods run on nodes of one product. The rules:
 - No pod of a Job is told a host for longer than `STRANDED_SECONDS` that is gone, or that takes no
   pods and on which no other pod of the Job goes on (`stranded`).
 
-Something changes on the nodes when a node comes, goes, or gets other labels, taints or GPUs, and
-when a pod of another namespace is bound. This module imports nothing of the program. Seconds are
-those of `tests.chaos.checker`.
+Something changes on the nodes when a node comes, goes, or gets other labels, taints or GPUs, when
+a pod of another namespace is bound, and when the scheduler binds a pod to another node than those
+that the pod prefers: it weighs other things besides.
+
+This module imports nothing of the program. Seconds are those of `tests.chaos.checker`.
 """
 
 import re
@@ -47,6 +49,7 @@ _MOST_PODS: Final = 8
 EXERCISED: Final = ("placed on nodes", "preemptions for a place", "changes of nodes")
 DOMAINS_EXERCISED: Final = ("told a host", "pods in one domain", "hosts lost under pods")
 """Besides, where pods have to be in one domain."""
+_ELSEWHERE: Final = "bound elsewhere than preferred"
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _REQUIRED: Final = "kueue.x-k8s.io/podset-required-topology"
 _TOLERATED: Final = frozenset({"nvidia.com/gpu"})
@@ -91,6 +94,7 @@ class Guest:
         is_ending: it is being deleted.
         host: name of the node that it selects; empty for any.
         has_level: all of its Job or group have to be in one domain.
+        preferred: names of the nodes that it prefers to others.
     """
 
     uid: str
@@ -104,6 +108,7 @@ class Guest:
     is_ending: bool
     host: str
     has_level: bool
+    preferred: frozenset[str]
 
     @property
     def unit(self) -> str:
@@ -245,6 +250,10 @@ class RoomJudge:
                 self._judge_release(pod, event.at)
         if self.level:
             self._judge_domains(pod, event.at)
+        is_bound_now = bool(pod.node and before is not None and not before.node)
+        if is_bound_now and pod.preferred and pod.node not in pod.preferred:
+            self._changed = event.at
+            self.exercised[_ELSEWHERE] = self.exercised.get(_ELSEWHERE, 0) + 1
         if pod.node and pod.uid not in self._bound:
             self._bound |= {pod.uid, pod.job, pod.group[0]} - {""}
             self.exercised["placed on nodes"] += 1
@@ -556,7 +565,17 @@ def _read_guest(pod: Json) -> Guest:
         is_ending=deleted,
         host=(spec.get("nodeSelector") or {}).get(_HOSTNAME, ""),
         has_level=_REQUIRED in marks,
+        preferred=frozenset(_preferred(spec)),
     )
+
+
+def _preferred(spec: Json) -> Iterator[str]:
+    """Yield the names of the nodes that a pod prefers."""
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    for term in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
+        for expression in term["preference"].get("matchExpressions") or ():
+            if expression["key"] == _HOSTNAME:
+                yield from expression["values"]
 
 
 def _condition(workload: Json, kind: str) -> Json | None:

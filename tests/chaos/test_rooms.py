@@ -65,6 +65,7 @@ class World:
         host: str = "",
         is_required: bool = False,
         is_ending: bool = False,
+        preferred: tuple[str, ...] = (),
         type_: str = "MODIFIED",
     ) -> None:
         owners = [{"kind": "Job", "uid": job, "controller": True}] if job else []
@@ -85,6 +86,7 @@ class World:
             "schedulingGates": [{"name": "any"}] if gated else [],
             "nodeName": node,
             "nodeSelector": {"kubernetes.io/hostname": host} if host else {},
+            "affinity": {"nodeAffinity": _preferring(preferred)},
         }
         phase = "Running" if node else "Pending"
         self.take("pods", {"metadata": metadata, "spec": spec, "status": {"phase": phase}}, type_)
@@ -105,6 +107,23 @@ class World:
             "status": {"conditions": conditions},
         }
         self.take("workloads", document)
+
+
+def _preferring(hosts: tuple[str, ...]) -> Json:
+    term = {"key": "kubernetes.io/hostname", "operator": "In", "values": list(hosts)}
+    preferred = [{"weight": 100, "preference": {"matchExpressions": [term]}}] if hosts else []
+    return {"preferredDuringSchedulingIgnoredDuringExecution": preferred}
+
+
+@pytest.mark.parametrize("node", ["n0", "n1"])
+def test_what_the_scheduler_binds_elsewhere_than_a_pod_prefers_is_a_change(node: str) -> None:
+    world = World()
+    world.pod("other", 2, preferred=("n0",))
+    world.pod("waits", 4)
+    world.wait(PLACED_SECONDS - 3)
+    world.pod("other", 2, node=node, preferred=("n0",))
+    world.wait(3)
+    assert set(world.judge.nowhere) == (set() if node == "n1" else {"waits"})
 
 
 def test_a_released_pod_that_no_node_takes_is_nowhere() -> None:
@@ -354,6 +373,7 @@ def guest(gpus: int, host: str = "") -> Guest:
     return Guest(
         uid="", ref=("", ""), job="", group=("", 0), gpus=gpus, node="", is_released=True,
         is_over=False, is_ending=False, host=host, has_level=False,
+            preferred=frozenset(),
     )  # fmt: skip
 
 
