@@ -350,7 +350,7 @@ class NoPlace:
         is_joint: each pod set has room by itself, but not all at once.
         largest: the most that any node has of the resource, where all nodes are too small for one
             pod; None otherwise.
-        together: labels of nodes that all pods must have in common.
+        together: labels of nodes that all pods must have in common; of all pod sets, if joint.
         relief: namespace and name, such as ``ml/train-3``, of running work whose end would make
             room; empty where none is looked for or known.
     """

@@ -23,9 +23,10 @@ def shortage(no_place: NoPlace) -> str:
         )
         head = f"no node of {where} can take a pod with {amount}"
         return f"{head}: {refusals or 'none has the labels that it selects'}"
-    if no_place.is_joint:
-        return f"the nodes of {where} have room for each pod set, but not for all of them at once"
     same = f" with the same {' and '.join(no_place.together)}" if no_place.together else ""
+    if no_place.is_joint:
+        room = f"the nodes of {where} have room for each pod set"
+        return f"{room}, but not for all of them at once{same}"
     needs = (
         f"needs {amount} on one node of {where}"
         if count == 1

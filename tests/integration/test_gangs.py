@@ -95,6 +95,14 @@ class Team(teams.Team):
             made.append(self.editor.post(self.pods, pod))
         return made
 
+    def racks(self, *pods: str) -> set[str]:
+        """The racks of the nodes of pods that run."""
+        nodes = {node["metadata"]["name"]: node for node in self.api.get("/api/v1/nodes")["items"]}
+        listed = self.listed()
+        return {
+            nodes[listed[name]["spec"]["nodeName"]]["metadata"]["labels"][RACK] for name in pods
+        }
+
     def wait_started(self, *pods: str) -> None:
         with self.showing():
             waiting.until(
@@ -273,28 +281,20 @@ def test_a_native_podgroup_of_one_rack_waits_until_a_rack_takes_all_its_pods(
     team.add(*pods[:4], kind=gangs.NATIVE, gpus=60)  # one on each node of a rack
     team.add(pods[4], kind=gangs.NATIVE, gpus=41)
     said = team.wait_told(pods[0], "WaitingForNode")
-    assert "with the same example.com/rack" in said
+    assert "not for all of them at once with the same example.com/rack" in said
 
     team.gang(2, "small", kind=gangs.NATIVE, schedulingConstraints=constraints)
     team.add("a", gang="small", kind=gangs.NATIVE, gpus=60)
     team.add("b", gang="small", kind=gangs.NATIVE, gpus=41)
-    team.wait_started("a", "b")
+    team.wait_running("a", "b")
+    (rack,) = team.racks("a", "b")
+    larger = "rack-0" if rack != "rack-0" else "rack-1"
 
-    team.system.cluster.add_gpu_node(
-        "more", gpus=100, labels={"nvidia.com/gpu.product": "A100", RACK: "rack-3"}
-    )
+    labels = {"nvidia.com/gpu.product": "A100", RACK: larger}
+    team.system.cluster.add_gpu_node("more", gpus=100, labels=labels)
     try:
-        team.wait_started("a", "b", *pods)
-        waiting.until(
-            lambda: all(pod["status"]["phase"] == "Running" for pod in team.listed().values()),
-            what="the scheduler has bound all",
-        )
-        nodes = {
-            node["metadata"]["name"]: node["metadata"]["labels"][RACK]
-            for node in team.api.get("/api/v1/nodes")["items"]
-        }
-        racks = {nodes[team.listed()[name]["spec"]["nodeName"]] for name in pods}
-        assert len(racks) == 1
+        team.wait_running("a", "b", *pods)
+        assert team.racks(*pods) == {larger}
     finally:
         team.api.delete("/api/v1/nodes/more")
 

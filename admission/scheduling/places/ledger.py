@@ -629,7 +629,7 @@ class NodeLedger:
             refusals=tuple(sorted((str(why), n) for why, n in rooms.refused.items() if n)),
             is_joint=is_joint,
             largest=rooms.largest(),
-            together=want.shape.needs.together,
+            together=want.shape.needs.jointly if is_joint else want.shape.needs.together,
         )
 
     def places(self, key: WorkloadKey) -> tuple[Place, ...]:
