@@ -49,8 +49,9 @@ _REPAIR_SECONDS: Final = 3600.0
 """Between two repairs: a difference that remains after reading everything again needs people."""
 _OF_OWNER: Final = "pods of "
 """So begins the name by which an owner is charged for pods that it may still make."""
-_KEPT: Final = "kept for the replacement of "
-"""So begins the name by which quota is charged that is kept for a pod that is to come."""
+_KEPT: Final = "kept for "
+"""So begins the name by which quota is charged that is kept for a pod that is to come, or that is
+being started."""
 _OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 _NOTHING: Final[Amounts] = {}
 _OF_QUOTA: Final = "charged quota differs from held quota"

@@ -858,14 +858,17 @@ def _computed(view: Workload, around: ChargeContext) -> _Asked:
 
 def _jointly(view: Workload, pod_sets: Iterable[model.PodSet]) -> tuple[model.PodSet, ...]:
     """Return pod sets with the domains in which all pods of the Workload must be together."""
-    templates = [pod_set.template for pod_set in view.spec.pod_sets or ()]
     of_group = filter(None, view.metadata.annotation(names.POD_GROUP_TOPOLOGY).split(","))
     keys = pod_needs.common_domains(
-        [(template.spec, template.metadata.labels or {}) for template in templates]
+        [
+            (pod_set.template.spec, pod_set.template.metadata.labels or {})
+            for pod_set in view.spec.pod_sets or ()
+            if pod_set.count
+        ]
     ).union(of_group)
     if not keys:
         return tuple(pod_sets)
-    jointly = tuple(sorted(keys)) if len(templates) > 1 else ()
+    jointly = tuple(sorted(keys)) if len(view.spec.pod_sets or ()) > 1 else ()
     return tuple(
         replace(
             pod_set,

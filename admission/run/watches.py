@@ -27,6 +27,8 @@ from admission.owners.integrations import Kinds
 
 _ASK_AGAIN_SECONDS: Final = 60.0
 _TRY_AGAIN_SECONDS: Final = 2.0
+_FORBIDDEN_SECONDS: Final = 10.0
+"""For how long an API server that knows the rights of an account forbids what it forbids."""
 
 
 class OptionalWatch:
@@ -38,7 +40,12 @@ class OptionalWatch:
     """
 
     def __init__(
-        self, api: Api, reflectors: Sequence[Reflector[Any]], absent: Callable[[], None]
+        self,
+        api: Api,
+        reflectors: Sequence[Reflector[Any]],
+        absent: Callable[[], None],
+        clock: Clock,
+        has_rights: Callable[[], bool] = lambda: True,
     ) -> None:
         """Prepares it; `start` starts it.
 
@@ -46,12 +53,18 @@ class OptionalWatch:
             api: the API server that may serve the kind.
             reflectors: follow it, each in one version; the first that is served is started.
             absent: told once when the kind is not served, or may not be read.
+            clock: measures for how long it may not be read.
+            has_rights: whether the API server lets this account read what it has to. An API
+                server that has just been started forbids everything until it has read the roles.
         """
         self._api = api
         self._versions = tuple(reflectors)
         self.reflector = self._versions[0]
         self.is_absent = False
         self._absent = absent
+        self._clock = clock
+        self._has_rights = has_rights
+        self._forbidden_since: float | None = None
         name = f"optional-{self.reflector.resource.plural}"
         self._rounds = PeriodicThread(name, self._round, self._failed)
         self._log = logs.get("optional").bind(resource=self.reflector.resource.qualified)
@@ -74,21 +87,34 @@ class OptionalWatch:
     def ask(self) -> float | None:
         """Ask whether the kind can be listed; return seconds to the next try, None if it can."""
         refusals = []
+        is_forbidden = False
         for version in self._versions:
             try:
                 self._api.list(version.resource, limit=1)
             except (errors.NotFoundError, errors.ForbiddenError) as error:
                 refusals.append(str(error))
+                is_forbidden = is_forbidden or isinstance(error, errors.ForbiddenError)
             except errors.KubeError:
                 return _TRY_AGAIN_SECONDS
             else:
                 self.reflector = version
+                self._forbidden_since = None
                 return None
+        if is_forbidden and not self.is_absent and not self._is_forbidden_for_long():
+            return _TRY_AGAIN_SECONDS
+        self._forbidden_since = None
         if not self.is_absent:
             self._log.info("kind not watched", error="; ".join(refusals))
             self._absent()
         self.is_absent = True
         return _ASK_AGAIN_SECONDS
+
+    def _is_forbidden_for_long(self) -> bool:
+        """Return whether it is forbidden for long since the account has its rights."""
+        now = self._clock.monotonic()
+        if self._forbidden_since is None or not self._has_rights():
+            self._forbidden_since = now
+        return now - self._forbidden_since >= _FORBIDDEN_SECONDS
 
     def _round(self) -> float | None:
         pause = self.ask()
@@ -253,7 +279,10 @@ class ReflectorSet:
 
         versions = resources.versions(resource)
         reflectors = [self._reflector(resource, into, version, newest) for version in versions]
-        return OptionalWatch(self._api, reflectors, absent)
+        return OptionalWatch(self._api, reflectors, absent, self._clock, self._has_rights)
+
+    def _has_rights(self) -> bool:
+        return all(reflector.has_synced for reflector in self._needed)
 
     def _reflector(
         self,

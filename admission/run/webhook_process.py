@@ -167,7 +167,7 @@ def owner_watch(
         on_unserved=absent,
         connectivity=connectivity,
     )
-    return OptionalWatch(api, (follows,), absent)
+    return OptionalWatch(api, (follows,), absent, SystemClock())
 
 
 def reflector(

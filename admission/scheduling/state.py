@@ -582,9 +582,14 @@ class SchedulerState:
         if workload is None or before is None:
             return False
         for name, (want, domains) in self._domains(key).items():
-            domains_anew = self.places.topologies.replaced(want, domains, lost)
             reservation = self._held_by(self._workloads[key])
             assert reservation is not None
+            others = [
+                assignment.domains
+                for assignment in reservation.pod_sets
+                if want.shape.needs.jointly and assignment.name != name and assignment.domains
+            ]
+            domains_anew = self.places.topologies.replaced(want, domains, lost, others)
             if not isinstance(domains_anew, PodDomains):
                 self._set_reservation(key, before, now_us)
                 return False

@@ -130,6 +130,48 @@ def test_an_answer_that_nothing_was_found_is_not_about_what_was_made_since() -> 
     assert known.metadata.uid == new.metadata.uid
 
 
+@pytest.mark.parametrize("result", [Result.DONE, Result.UNKNOWN, Result.CONFLICT])
+def test_the_quota_of_a_deleted_workload_is_not_given_away_while_its_pod_is_being_started(
+    result: Result,
+) -> None:
+    world = ready_world(quota=1)
+    world.add_pod("first")
+    release = until(world, WritePurpose.START_OWNER)
+    world.add_pod("second")
+    second = world.store.get(resources.PODS, "second", "ml", into=views.PodDocument)
+    (workload,) = world.store.list(resources.WORKLOADS, into=Workload).items
+    end = gone_by_hand(world, workload)
+    tell(world, resources.WORKLOADS, end)
+    tell(world, resources.PODS, Upserted(second))
+    world._queue.remove(release)
+    for _ in range(3):
+        world.clock.advance(2)
+        turn(world)
+        listed = world.listed(resources.WORKLOADS, Workload).items
+        tell(world, resources.WORKLOADS, *map(Upserted, listed))
+    assert not reserved(world)
+
+    world._queue.append(release)
+    if result is Result.CONFLICT:
+        answer(world, release, result)
+        world.pass_time(3)
+        assert len(world.admitted()) == 1
+        return
+    if result is Result.UNKNOWN:
+        world._sender.send(release)
+        answer(world, release, result)
+    else:
+        world.send(release)
+    world.pass_time(30)
+    assert world.admitted() == {"first"}
+
+
+def reserved(world: World) -> list[str]:
+    """Names of the Workloads with quota."""
+    listed = world.store.list(resources.WORKLOADS, into=Workload).items
+    return [each.metadata.name for each in listed if each.status.admission is not None]
+
+
 def test_a_job_of_the_same_name_stays_known_when_the_news_of_the_old_ones_end_comes_late() -> None:
     world = ready_world()
     world.add(queued_job())

@@ -12,6 +12,7 @@ from admission.kube.reflector import Reflector
 from admission.objects import koordinator
 from admission.run.watches import OptionalWatch
 from admission.sandbox.store import Store
+from tests.clocks import FakeClock
 from tests.controlplane.waiting import PATIENCE_SECONDS
 
 DEVICES: dict[str, Any] = {
@@ -43,7 +44,7 @@ def watch_of(store: Store, seen: "queue.Queue[Any]") -> OptionalWatch:
     reflector = Reflector(
         store, resources.DEVICES, koordinator.KoordinatorDevice, seen.put, clock=SystemClock()
     )
-    return OptionalWatch(store, [reflector], lambda: seen.put(ABSENT))
+    return OptionalWatch(store, [reflector], lambda: seen.put(ABSENT), SystemClock())
 
 
 def test_of_a_kind_that_is_not_served_it_is_said_once_that_there_is_none() -> None:
@@ -73,6 +74,59 @@ def test_while_the_server_is_away_nothing_is_known_of_the_kind() -> None:
     assert seen.empty()
 
 
+class Forbidding(Store):
+    """A store that forbids all lists until it is told otherwise."""
+
+    forbids = True
+
+    @override
+    def list(self, *args: Any, **options: Any) -> Any:
+        if self.forbids:
+            raise errors.ForbiddenError(403, "Forbidden", "no")
+        return super().list(*args, **options)
+
+
+def test_a_server_that_does_not_know_the_rights_yet_says_nothing_of_the_kind() -> None:
+    seen: queue.Queue[Any] = queue.Queue()
+    clock, has_rights = FakeClock(), False
+    store = Forbidding(crds=[DEVICES], clock=clock)
+    reflector = Reflector(
+        store, resources.DEVICES, koordinator.KoordinatorDevice, seen.put, clock=clock
+    )
+    watch = OptionalWatch(store, [reflector], lambda: seen.put(ABSENT), clock, lambda: has_rights)
+    for _ in range(30):  # however long it takes
+        assert watch.ask() is not None
+        clock.advance(2)
+    assert not watch.is_settled
+    has_rights = True
+    assert watch.ask() is not None
+    assert not watch.is_settled
+
+    store.forbids = False
+
+    assert watch.ask() is None
+    assert seen.empty()
+
+
+def test_what_stays_forbidden_is_absent() -> None:
+    seen: queue.Queue[Any] = queue.Queue()
+    clock = FakeClock()
+    store = Forbidding(crds=[DEVICES], clock=clock)
+    reflector = Reflector(
+        store, resources.DEVICES, koordinator.KoordinatorDevice, seen.put, clock=clock
+    )
+    watch = OptionalWatch(store, [reflector], lambda: seen.put(ABSENT), clock)
+    for _ in range(5):
+        assert watch.ask() is not None
+        assert not watch.is_settled
+        clock.advance(2)
+
+    assert watch.ask() is not None
+
+    assert watch.is_settled
+    assert list(seen.queue) == [ABSENT]
+
+
 def test_a_served_kind_is_followed() -> None:
     seen: queue.Queue[Any] = queue.Queue()
     watch = watch_of(Store(crds=[DEVICES], clock=SystemClock()), seen)
@@ -93,6 +147,7 @@ def test_the_first_version_that_is_served_is_followed() -> None:
             for one in versions
         ],
         lambda: seen.put(ABSENT),
+        SystemClock(),
     )
     assert watch.ask() is None
     assert watch.reflector.resource == resources.DEVICES

@@ -22,6 +22,7 @@ from admission.scheduling.decisions import CycleResult, Wait
 from admission.scheduling.model import Enforcement, NodeTerm, PodNeeds, Spread
 from admission.scheduling.places.model import BoundPod, Node
 from tests.builders.scheduling import LOWER, NOW_US, SECOND_US, cluster_queue, group, waiting
+from tests.controller.steps import Steps
 from tests.scheduling.worlds import World, admitted, evicted, waits, world
 
 GPU = ResourceName("nvidia.com/gpu")
@@ -655,3 +656,77 @@ def test_what_the_scheduler_makes_room_for_by_preempting_is_left_to_it(priority,
     result = made.cycle()
 
     assert (admitted(result) == ["urgent"]) is is_admitted
+
+
+def test_pod_sets_that_fit_alone_and_not_in_one_rack_wait_though_lower_pods_run():
+    racks = {"n1": ("r1", 2), "n2": ("r2", 3)}
+    made = cluster(
+        *[node(name, gpus, labels={"rack": label}) for name, (label, gpus) in racks.items()]
+    )
+    made.pod("low", "n1", {})
+    gang = jointly("gang", (2, 1), (1, 2))
+    made.world.add(replace(gang, pod_sets=tuple(map(_urgent, gang.pod_sets))))
+
+    assert admitted(made.cycle()) == []
+
+
+def test_pod_sets_that_fit_alone_and_not_at_once_wait_though_lower_pods_run():
+    made = cluster(node("n1", 3), node("n2", 1))
+    made.pod("low", "n2", {})
+    sizes = [
+        replace(_urgent(asking("two", 2).pod_sets[0]), name=PodSetName(name)) for name in "ab"
+    ]
+    made.world.add(waiting("two", "q", sets=tuple(sizes)))
+
+    assert admitted(made.cycle()) == []
+
+
+def test_the_scheduler_makes_room_for_the_pod_set_that_lacks_it():
+    made = cluster(node("n1", 2), node("n2", 2))
+    made.pod("low", "n2", {GPU: 2})
+    sizes = [
+        replace(_urgent(asking("two", 2).pod_sets[0]), name=PodSetName(name)) for name in "ab"
+    ]
+    made.world.add(waiting("two", "q", sets=tuple(sizes)))
+
+    assert admitted(made.cycle()) == ["two"]
+
+
+def _urgent(pod_set: model.PodSet) -> model.PodSet:
+    assert pod_set.needs is not None
+    return replace(pod_set, needs=replace(pod_set.needs, priority=1000))
+
+
+def test_pod_sets_that_must_be_together_are_promised_a_rack_that_takes_all_of_them():
+    racks = {"n1": ("r1", 4), "n2": ("r1", 4), "n3": ("r1", 1)}
+    racks |= {f"m{index}": ("r2", 3) for index in range(4)}
+    made = cluster(
+        *[node(name, gpus, labels={"rack": label}) for name, (label, gpus) in racks.items()]
+    )
+    made.world.add(jointly("gang", (1, 1), (4, 2)))
+    places = made.world.cycle().admitted[0].places
+    key = WorkloadKey("default", "gang")
+    ledger = made.places.ledger
+    wants = ledger._promises[key].wants
+    assert {racks[place.node][0] for place in places} == {"r1"}
+    ledger.release(key)
+    ledger.promise(key, wants)
+
+    ledger.settle()
+
+    assert {racks[place.node][0] for place in ledger.places(key)} == {"r1"}
+    assert sum(place.count for place in ledger.places(key)) == 3
+
+
+@pytest.mark.parametrize("largest", [10, 9])
+def test_what_fits_in_no_rack_of_many_is_found_out_in_few_steps(largest: int):
+    racks = [node(f"n{index}", 8, labels={"rack": f"r{index // 16}"}) for index in range(400)]
+    made = cluster(*racks, quota={"a": 100_000})
+    made.world.add(jointly("gang", (8, largest), (5, 10)))
+
+    steps = Steps()
+    with steps.counting():
+        result = made.world.cycle()
+
+    assert set(waits(result)) == {"gang"}
+    assert steps.total < 6_000_000

@@ -586,6 +586,72 @@ def test_pod_sets_that_must_be_together_with_each_other_get_one_domain(
     assert hosts <= expected
 
 
+def jointly(name: str, *counts: int) -> model.Workload:
+    """A workload whose pod sets must all be in one rack."""
+    job = asking(name, 1, None)
+    (main,) = job.pod_sets
+    assert main.needs is not None
+    main = replace(main, needs=replace(main.needs, together=(RACK,), jointly=(RACK,)))
+    pod_sets = [
+        replace(main, name=PodSetName(chr(ord("a") + index)), count=count)
+        for index, count in enumerate(counts)
+    ]
+    return replace(job, pod_sets=tuple(pod_sets))
+
+
+def test_a_lost_host_is_replaced_in_the_rack_of_the_other_pod_sets():
+    made = cluster(*nodes(r1={"n1": 1, "n2": 1}, r2={"n4": 4}))
+    made.state.places.set_node(node("n4", "r2", 1))
+    made.add(jointly("job", 1, 1))
+    result = made.cycle()
+    assert domains(result, pod_set="a") == {"n1": 1}
+    made.state.places.set_node(node("n4", "r2", 4))
+    made.state.places.drop_node("n1")
+
+    assert made.state.replace_hosts(JOB, ["n1"], NOW_US) is False
+
+    made.state.places.set_node(node("n3", "r1", 1))
+    assert made.state.replace_hosts(JOB, ["n1"], NOW_US) is True
+    assert made.state.domains(JOB)[PodSetName("a")].counts == ((("n3",), 1),)
+
+
+@pytest.mark.parametrize("pods", [1, 2])
+def test_a_label_that_is_no_level_is_told_where_its_values_differ(pods: int):
+    made = cluster(*nodes(r1={"n1": 2}, r2={"n2": 2}), levels=(BLOCK, HOSTNAME))
+    job = asking("job", pods, None)
+    (main,) = job.pod_sets
+    assert main.needs is not None
+    main = replace(main, needs=replace(main.needs, together=(RACK,)))
+    made.add(replace(job, pod_sets=(main,)))
+
+    result = made.cycle()
+
+    if pods == 1:
+        assert domains(result) == {"n1": 1}
+    else:
+        assert "no requested topology level: rack" in message(waits(result)["job"])
+
+
+def test_a_label_that_is_no_level_is_left_out_where_all_nodes_have_one_value():
+    made = cluster(*nodes(r1={"n1": 2, "n2": 1}), levels=(BLOCK, HOSTNAME))
+    made.add(jointly("job", 2, 1))
+
+    result = made.cycle()
+
+    assert domains(result, pod_set="a") == {"n1": 2}
+
+
+def test_pod_sets_that_must_be_together_are_not_admitted_to_flavors_of_two_topologies():
+    made = cluster(
+        node("n1", "r1", 1),
+        node("m1", "r1", 1, pool="b"),
+        flavors={"a": "default", "b": "default"},
+    )
+    made.add(jointly("job", 1, 1))
+
+    assert not made.cycle().admitted
+
+
 @pytest.mark.parametrize("is_selector", [True, False], ids=["selector", "affinity"])
 def test_a_domain_has_the_labels_that_pods_ask_for(is_selector: bool):
     made = cluster(*nodes(r1={"n1": 1}, r2={"n2": 2}), levels=(BLOCK, RACK))

@@ -342,6 +342,11 @@ class FlowControl:
         """Return whether a request about an object is open, or the object rests."""
         return key in self._open or key in self._resting
 
+    def purpose(self, key: RequestKey) -> WritePurpose | None:
+        """Return why a request about an object was sent whose outcome is open; None for none."""
+        request = self._open.get(key)
+        return None if request is None else request.operation
+
     def submit(self, request: ApiRequest) -> None:
         """Send a request about an object that is not busy."""
         assert request.key not in self._open, request

@@ -322,12 +322,29 @@ class PodPlaces:
         if request.layers or not together:
             return request
         levels = next(filter(None, map(self.topologies.levels, flavors)))
+        if pod_set.count > 1 or (pod_set.needs is not None and pod_set.needs.jointly):
+            for key in sorted({*together} - {*levels, HOSTNAME}):
+                if self._has_several(key, flavors):
+                    return replace(request, required=key, preferred="", unconstrained=False)
         required = next(
             (level for level in reversed(levels) if level in {*together, request.required}), ""
         )
         if not required:
             return request
         return replace(request, required=required, preferred="", unconstrained=False)
+
+    def _has_several(self, label: str, flavors: Iterable[FlavorName]) -> bool:
+        """Return whether the nodes of flavors have several values of a label."""
+        selected = [self._flavors[name].flavor for name in flavors]
+        domains = [
+            names
+            for names in self.ledger.domains((label,)).values()
+            if any(
+                all(_selects(flavor, self.ledger.nodes[name]) for flavor in selected)
+                for name in names
+            )
+        ]
+        return len(domains) != 1
 
     def _shape(
         self, pod_set: PodSet, needs: PodNeeds, flavors: tuple[FlavorName, ...]
@@ -361,6 +378,8 @@ class PodPlaces:
         near, others_ = _by_topology(wants)
         if not near:
             return search.find(self.ledger, wants) if wants else ()
+        if self._is_scattered(wants):
+            return None
         places = self.topologies.find(near)
         if places is None or not others_:
             return places
@@ -381,10 +400,20 @@ class PodPlaces:
             fits = self.find(wants) is not None
         else:
             fits = not wants or self.ledger.fits(wants[0])
-        if fits or near:
+        if fits or near or any(want.shape.needs.jointly for want in wants):
             return fits
-        lacking = search.lacking(self.ledger, wants) or wants
-        return all(self.ledger.fits_by_preemption(want) for want in lacking)
+        places, left = search.unplaced(self.ledger, wants)
+        self.ledger.take(wants, places)
+        try:
+            return bool(left) and all(map(self.ledger.fits_by_preemption, left))
+        finally:
+            self.ledger.take(wants, places, -1)
+
+    def _is_scattered(self, wants: Sequence[Want]) -> bool:
+        """Return whether pod sets that must be in one domain got flavors of several topologies."""
+        joint = [want for want in wants if want.shape.needs.jointly]
+        flavors = {next(filter(self.topologies.levels, want.flavors), "") for want in joint}
+        return len(flavors) > 1
 
     def why(self, wants: Sequence[Want]) -> Refusals:
         """Return why pods cannot be on nodes now: of each pod set that lacks room, else of all."""
@@ -392,6 +421,8 @@ class PodPlaces:
         refused = self.topologies.refused(near) if near else {}
         if refused:
             return tuple(refused.items())
+        if self._is_scattered(wants):
+            return tuple((want.pod_set, self.ledger.why(want, is_joint=True)) for want in wants)
         lacking = search.lacking(self.ledger, others_)
         if lacking:
             return tuple((want.pod_set, self.ledger.why(want)) for want in lacking)

@@ -6,7 +6,6 @@ Where the scheduler binds a pod elsewhere, one promise ends with it. A pod that 
 counts on its node, and its workload is promised a place for the pod that follows it.
 """
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from admission.base.tables import Table
 from admission.scheduling.places import predicate
 from admission.scheduling.places.lacking import Lacking
 from admission.scheduling.places.model import (
+    HOSTNAME,
     NOT_READY,
     PODS,
     Amounts,
@@ -95,6 +95,7 @@ class NodeLedger:
         self._crowded: dict[str, None] = {}
         """Nodes on which more is promised than is there."""
         self._rooms: dict[tuple[PodShape, bool], Rooms] = {}
+        self._domains: dict[tuple[str, ...], Mapping[tuple[str, ...], tuple[str, ...]]] = {}
         self._changes: list[str] = []
         self._offset = 0
         self._settled = -1
@@ -121,6 +122,8 @@ class NodeLedger:
             return
         if before is not None:
             self._declare(before, -1)
+        if before is None or before.labels != node.labels:
+            self._domains.clear()
         self._nodes[node.name] = node
         self._declare(node, 1)
         used = self._used.get(node.name, {})
@@ -131,6 +134,7 @@ class NodeLedger:
         """Forget a node; what is on it counts again when it comes back."""
         node = self._nodes.pop(name, None)
         if node is not None:
+            self._domains.clear()
             self._declare(node, -1)
             del self._free[name]
             self._changed(name, is_roomier=False)
@@ -307,34 +311,62 @@ class NodeLedger:
 
         That is where any of them is or is to be, else where most of them have room.
         """
-        joint = _joint(promise.wants)
-        with_others = self._first_node(key, promise, joint)
-        outside = set()
-        if want.pod_set in joint and with_others:
-            domain = predicate.jointly(with_others, self.labels(with_others), want.shape)
-            outside = {
-                name
-                for name in rooms.room
-                if predicate.jointly(name, self.labels(name), want.shape) != domain
-            }
-        node = self._first_node(key, promise, {want.pod_set})
-        if node:
-            domain = predicate.together(node, self.labels(node), want.shape)
+        needs, joint = want.shape.needs, _joint(promise.wants)
+        nodes = set(rooms.room)
+        anchor = self._anchor(key, promise, joint, needs.jointly)
+        if want.pod_set in joint:
+            domain = predicate.values(anchor, self.labels(anchor), needs.jointly)
+            if not anchor:
+                domain = self._common_domain(promise, want)
+            nodes.intersection_update(self.domains(needs.jointly).get(domain, ()))
+        anchor = self._anchor(key, promise, {want.pod_set}, needs.together)
+        if anchor:
+            domain = predicate.together(anchor, self.labels(anchor), want.shape)
         else:
-            by_domain = rooms.by_domain(self.labels, outside.__contains__)
+            by_domain = rooms.by_domain(self.labels, nodes)
             domain = max(by_domain, key=lambda values: (by_domain[values], values), default=())
         for name in rooms.room:
             if (
-                name in outside
+                name not in nodes
                 or predicate.together(name, self.labels(name), want.shape) != domain
             ):
                 yield name
 
-    def _first_node(self, key: WorkloadKey, promise: _Promise, pod_sets: set[PodSetName]) -> str:
-        """Return a node on which pods of some pod sets are or are to be; empty for none."""
-        staying = (node for pod_set in sorted(pod_sets) for node in self._staying(key, pod_set))
-        promised = (node for pod_set, node in promise.places if pod_set in pod_sets)
-        return next(itertools.chain(staying, promised), "")
+    def _anchor(
+        self,
+        key: WorkloadKey,
+        promise: _Promise,
+        pod_sets: set[PodSetName],
+        labels: tuple[str, ...],
+        *,
+        is_bound: bool = False,
+    ) -> str:
+        """Return a node with some labels on which pods of pod sets are, or else are to be.
+
+        It is empty if there is none. Only nodes with bound pods count if ``is_bound``.
+        """
+        bound = {node for pod_set in pod_sets for node in self._staying(key, pod_set)}
+        promised = {node for pod_set, node in promise.places if pod_set in pod_sets}
+        for nodes in (bound, set() if is_bound else promised):
+            for name in sorted(nodes & self._nodes.keys()):
+                there = self._nodes[name].labels
+                if all(label == HOSTNAME or label in there for label in labels):
+                    return name
+        return ""
+
+    def _common_domain(self, promise: _Promise, want: Want) -> tuple[str, ...]:
+        """Return the domain with most room for a pod set of those with room for all joint ones."""
+        wants = [each for each in promise.wants if each.shape.needs.jointly]
+        rooms = {each.pod_set: self.rooms(each.shape).room for each in wants}
+
+        def room(names: Iterable[str], each: Want) -> int:
+            return sum(rooms[each.pod_set].get(name, 0) for name in names)
+
+        ranked = [
+            (all(room(names, each) >= each.count for each in wants), room(names, want), domain)
+            for domain, names in self.domains(want.shape.needs.jointly).items()
+        ]
+        return max(ranked, default=(False, 0, ()))[2]
 
     def _unbound(self, key: WorkloadKey, want: Want) -> int:
         return want.count - sum(self._staying(key, want.pod_set).values())
@@ -388,20 +420,18 @@ class NodeLedger:
 
     def _follow(self, key: WorkloadKey, promise: _Promise, want: Want) -> None:
         """Give up places outside of the domain in which pods that must be together are bound."""
-        for domain_of, pod_sets in (
-            (predicate.together, {want.pod_set}),
-            (predicate.jointly, _joint(promise.wants)),
+        needs, joint = want.shape.needs, _joint(promise.wants)
+        for labels, pod_sets in (
+            (needs.together, {want.pod_set}),
+            (needs.jointly, joint if want.pod_set in joint else set()),
         ):
-            bound_on = (node for pod_set in pod_sets for node in self._staying(key, pod_set))
-            anchor = min((node for node in bound_on if node in self._nodes), default=None)
-            if anchor is None or want.pod_set not in pod_sets:
+            anchor = self._anchor(key, promise, pod_sets, labels, is_bound=True)
+            if not anchor:
                 continue
-            domain = domain_of(anchor, self.labels(anchor), want.shape)
+            domain = predicate.values(anchor, self.labels(anchor), labels)
             for (pod_set, name), count in tuple(promise.places.items()):
-                if (
-                    pod_set == want.pod_set
-                    and domain_of(name, self.labels(name), want.shape) != domain
-                ):
+                is_inside = predicate.values(name, self.labels(name), labels) == domain
+                if pod_set == want.pod_set and not is_inside:
                     self._put(key, promise, Place(pod_set, name, -count))
 
     def _fit_to_assigned(self, key: WorkloadKey, promise: _Promise, want: Want) -> None:
@@ -592,6 +622,25 @@ class NodeLedger:
     def fits(self, want: Want) -> bool:
         """Return whether the pods of one pod set can be on nodes, if no others came."""
         return self.rooms(want.shape).fitting(want.count, self.labels) >= want.count
+
+    def domains(self, labels: tuple[str, ...]) -> Mapping[tuple[str, ...], tuple[str, ...]]:
+        """Return the names of the nodes that have labels, by the values of these, sorted."""
+        if labels not in self._domains:
+            domains: dict[tuple[str, ...], list[str]] = {}
+            for name, node in sorted(self._nodes.items()):
+                if all(label in node.labels or label == HOSTNAME for label in labels):
+                    domain = predicate.values(name, node.labels, labels)
+                    domains.setdefault(domain, []).append(name)
+            self._domains[labels] = {key: tuple(names) for key, names in domains.items()}
+        return self._domains[labels]
+
+    def free_in(self, names: Iterable[str], resource: str) -> int:
+        """Return how much of a resource is free on nodes."""
+        return sum(max(0, self._free[name].get(resource, 0)) for name in names)
+
+    def is_declared(self, resource: str) -> bool:
+        """Return whether any node has a resource."""
+        return resource in self._declared
 
     def fits_by_preemption(self, want: Want) -> bool:
         """Return whether the scheduler makes room on nodes by preempting pods there.

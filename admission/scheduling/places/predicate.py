@@ -78,18 +78,12 @@ def together(name: str, labels: Labels, shape: PodShape) -> tuple[str, ...]:
         labels: of the node.
         shape: of the pods.
     """
-    return tuple(name if key == HOSTNAME else labels.get(key, "") for key in shape.needs.together)
+    return values(name, labels, shape.needs.together)
 
 
-def jointly(name: str, labels: Labels, shape: PodShape) -> tuple[str, ...]:
-    """Return what is equal for all nodes of a workload whose pod sets are all together.
-
-    Args:
-        name: of a node that takes its pods.
-        labels: of the node.
-        shape: of the pods of one of its pod sets.
-    """
-    return tuple(name if key == HOSTNAME else labels.get(key, "") for key in shape.needs.jointly)
+def values(name: str, labels: Labels, keys: Iterable[str]) -> tuple[str, ...]:
+    """Return the values of labels of a node; its name is that of the label of its host."""
+    return tuple(name if key == HOSTNAME else labels.get(key, "") for key in keys)
 
 
 def mismatch_of_all(labels: Labels, shape: PodShape) -> NodeRefusal | None:

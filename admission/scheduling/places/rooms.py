@@ -1,7 +1,7 @@
 """How many pods of one shape each node takes, kept up to date node by node."""
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from admission.base.causes import NodeFree
 from admission.base.selectors import Labels
@@ -121,7 +121,9 @@ class Rooms:
             heapq.heappop(self._holes)
         return None
 
-    def best(self, count: int, without: Callable[[str], bool]) -> str | None:
+    def best(
+        self, count: int, without: Callable[[str], bool], names: Sequence[str] | None = None
+    ) -> str | None:
         """Return the node that is left most full by so many pods; None where no node takes any.
 
         It is the one with the least room that takes all of them, else the one with the most.
@@ -129,7 +131,15 @@ class Rooms:
         Args:
             count: how many pods still need a node.
             without: whether a node is not to be taken.
+            names: of the nodes that may be taken; None for all.
         """
+        if names is not None:
+            takers = [(self.room[name], name) for name in names if name in self.room]
+            takers = [(room, name) for room, name in takers if not without(name)]
+            least = min((taker for taker in takers if taker[0] >= count), default=None)
+            most = min(((-room, name) for room, name in takers), default=None)
+            chosen = least or most
+            return None if chosen is None else chosen[1]
         rooms = sorted(self._by_room)
         enough = [room for room in rooms if room >= count]
         for room in (*enough, *reversed(rooms[: len(rooms) - len(enough)])):
@@ -174,17 +184,18 @@ class Rooms:
         return min(count, fitting)
 
     def by_domain(
-        self, labels: Callable[[str], Labels], is_excluded: Callable[[str], bool] | None = None
+        self, labels: Callable[[str], Labels], names: Iterable[str] | None = None
     ) -> dict[tuple[str, ...], int]:
         """Return how many pods nodes take, by what these must have in common for all pods.
 
         Args:
             labels: returns the labels of a node.
-            is_excluded: whether a node is left out.
+            names: of the nodes that count; None for all.
         """
         rooms: dict[tuple[str, ...], int] = {}
-        for name, room in self.room.items():
-            if is_excluded is not None and is_excluded(name):
+        for name in self.room if names is None else names:
+            room = self.room.get(name, 0)
+            if not room:
                 continue
             domain = predicate.together(name, labels(name), self.shape)
             rooms[domain] = rooms.get(domain, 0) + room

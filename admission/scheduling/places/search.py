@@ -4,12 +4,13 @@ For one pod set without constraints of several labels the answer is exact: its p
 the sum of what each node takes decides. For several pod sets nodes are filled pod set by pod set,
 the largest pods first; where that fails and few nodes take the pods, all ways are tried, in a
 fixed order and up to `_STEPS` steps. So no place is missed on small clusters (ADR 0260). Pod sets
-that must be in one domain all together are tried in one domain after the other.
+that must be in one domain all together are tried in one domain after the other, in up to
+`_DOMAINS` of those that have enough free in sum.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import Final, TypeAlias
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from admission.scheduling.places import predicate
 from admission.scheduling.places.ledger import NodeLedger
@@ -18,9 +19,8 @@ from admission.scheduling.places.model import HOSTNAME, Place, Want
 _STEPS: Final = 4000
 _NODES: Final = 64
 """Most nodes of which all ways are tried."""
-
-_Allows: TypeAlias = Callable[[str, Want], bool]
-"""Whether pods of a pod set may be on a node, by its name."""
+_DOMAINS: Final = 32
+"""Most domains that are tried for pod sets that must be in one of them all together."""
 
 
 def find(ledger: NodeLedger, wants: Sequence[Want]) -> tuple[Place, ...] | None:
@@ -32,54 +32,72 @@ def find(ledger: NodeLedger, wants: Sequence[Want]) -> tuple[Place, ...] | None:
         return None
     ordered = sorted(wants, key=_largest_first)
     if len(wants) == 1:
-        return _fill(ledger, ordered, _anywhere)
-    for allows in _common_domains(ledger, ordered):
-        places = _fill(ledger, ordered, allows)
+        return _fill(ledger, ordered, None)
+    steps = _Steps()
+    for names in _common_domains(ledger, ordered):
+        places = _fill(ledger, ordered, names)
         if places is None:
-            places = _AllWays(ledger, ordered, allows).run()
+            places = _AllWays(ledger, ordered, names, steps).run()
         if places is not None:
             return places
     return None
 
 
-def _anywhere(_name: str, _want: Want) -> bool:
-    return True
+def unplaced(ledger: NodeLedger, wants: Sequence[Want]) -> tuple[tuple[Place, ...], list[Want]]:
+    """Return places of the pod sets that fit one beside the other, and those that do not fit.
+
+    The largest pods come first.
+    """
+    places: list[Place] = []
+    left: list[Want] = []
+    try:
+        for want in sorted(wants, key=_largest_first):
+            chosen = _choose(ledger, want, None)
+            if chosen is None:
+                left.append(want)
+            else:
+                places += chosen
+                ledger.take(wants, chosen)
+        return tuple(places), left
+    finally:
+        ledger.take(wants, places, -1)
 
 
-def _common_domains(ledger: NodeLedger, wants: Sequence[Want]) -> Iterator[_Allows]:
-    """Yield what is to be tried: everywhere, or each domain in which all pod sets may be together.
+@dataclass(slots=True)
+class _Steps:
+    """How many steps were taken in all domains."""
 
-    The domain with the least room comes first.
+    taken: int = 0
+
+
+def _common_domains(ledger: NodeLedger, wants: Sequence[Want]) -> Iterator[Sequence[str] | None]:
+    """Yield the names of nodes that are to be tried, None for all.
+
+    Where all pod sets must be in one domain, these are the nodes of one domain after the other of
+    those that may have room, the one with the least room for the largest pods first.
     """
     joint = [want for want in wants if want.shape.needs.jointly]
     if not joint:
-        yield _anywhere
+        yield None
         return
-
-    def domain_of(name: str, want: Want) -> tuple[str, ...]:
-        return predicate.jointly(name, ledger.labels(name), want.shape)
-
-    rooms_by_want: list[dict[tuple[str, ...], int]] = []
+    rooms = [ledger.rooms(want.shape).room for want in joint]
+    demand: dict[str, int] = {}
     for want in joint:
-        rooms: dict[tuple[str, ...], int] = {}
-        for name, room in ledger.rooms(want.shape).room.items():
-            domain = domain_of(name, want)
-            rooms[domain] = rooms.get(domain, 0) + room
-        rooms_by_want.append(rooms)
-    enough = [
-        (room, domain)
-        for domain, room in rooms_by_want[0].items()
+        for resource, amount in want.shape.needs.requests:
+            demand[resource] = demand.get(resource, 0) + amount * want.count
+    enough = []
+    for domain, names in ledger.domains(joint[0].shape.needs.jointly).items():
+        counts = [sum(room.get(name, 0) for name in names) for room in rooms]
+        if any(count < want.count for want, count in zip(joint, counts, strict=True)):
+            continue
         if all(
-            rooms.get(domain, 0) >= want.count
-            for want, rooms in zip(joint, rooms_by_want, strict=True)
-        )
-    ]
-
-    def is_in(domain: tuple[str, ...], name: str, want: Want) -> bool:
-        return not want.shape.needs.jointly or domain_of(name, want) == domain
-
-    for _, domain in sorted(enough):
-        yield partial(is_in, domain)
+            ledger.free_in(names, resource) >= amount
+            for resource, amount in demand.items()
+            if ledger.is_declared(resource)
+        ):
+            enough.append((counts[0], domain, names))
+    for _, _, names in sorted(enough)[:_DOMAINS]:
+        yield names
 
 
 def lacking(ledger: NodeLedger, wants: Sequence[Want]) -> tuple[Want, ...]:
@@ -93,12 +111,17 @@ def _largest_first(want: Want) -> tuple[int, int, str]:
     return -devices, -amounts.get("cpu", 0), want.pod_set
 
 
-def _fill(ledger: NodeLedger, wants: Sequence[Want], allows: _Allows) -> tuple[Place, ...] | None:
-    """Give each pod set the nodes that are left most full; None where one does not fit then."""
+def _fill(
+    ledger: NodeLedger, wants: Sequence[Want], names: Sequence[str] | None
+) -> tuple[Place, ...] | None:
+    """Give each pod set the nodes that are left most full; None where one does not fit then.
+
+    Pod sets that must be in one domain get nodes of these names, if any are given.
+    """
     places: list[Place] = []
     try:
         for want in wants:
-            chosen = _choose(ledger, want, allows)
+            chosen = _choose(ledger, want, names)
             if chosen is None:
                 return None
             places += chosen
@@ -108,24 +131,30 @@ def _fill(ledger: NodeLedger, wants: Sequence[Want], allows: _Allows) -> tuple[P
         ledger.take(wants, places, -1)
 
 
-def _choose(ledger: NodeLedger, want: Want, allows: _Allows) -> list[Place] | None:
+def _choose(ledger: NodeLedger, want: Want, names: Sequence[str] | None) -> list[Place] | None:
     """Nodes for the pods of one pod set; where they are together, those with the least room."""
     rooms = ledger.rooms(want.shape)
-    if rooms.fitting(want.count, ledger.labels) < want.count:
+    needs = want.shape.needs
+    if not needs.jointly:
+        names = None
+    if names is None and rooms.fitting(want.count, ledger.labels) < want.count:
         return None
-    if not want.shape.needs.together:
-        return _choose_within(ledger, want, None, allows)
-    by_domain = rooms.by_domain(ledger.labels, lambda name: not allows(name, want))
+    if not needs.together or (names is not None and needs.together == needs.jointly):
+        return _choose_within(ledger, want, None, names)
+    by_domain = rooms.by_domain(ledger.labels, names)
     enough = sorted((room, domain) for domain, room in by_domain.items() if room >= want.count)
     for _, domain in enough:
-        chosen = _choose_within(ledger, want, domain, allows)
+        chosen = _choose_within(ledger, want, domain, names)
         if chosen is not None:
             return chosen
     return None
 
 
 def _choose_within(
-    ledger: NodeLedger, want: Want, domain: tuple[str, ...] | None, allows: _Allows
+    ledger: NodeLedger,
+    want: Want,
+    domain: tuple[str, ...] | None,
+    names: Sequence[str] | None,
 ) -> list[Place] | None:
     """Nodes for the pods of one pod set in one domain; of any where it is None."""
     rooms, limits = ledger.rooms(want.shape), _Limits(ledger, want)
@@ -137,10 +166,10 @@ def _choose_within(
             domain
         ):
             return True
-        return not (allows(node, want) and limits.allows(node, chosen, rooms.room))
+        return not limits.allows(node, chosen, rooms.room)
 
     while left > 0:
-        name = rooms.best(left, is_excluded)
+        name = rooms.best(left, is_excluded, names)
         if name is None:
             return None
         count = min(left, limits.most(name, chosen, rooms.room))
@@ -196,11 +225,17 @@ class _Limits:
 class _AllWays:
     """All ways to put the pods of several pod sets on nodes, depth first."""
 
-    def __init__(self, ledger: NodeLedger, wants: Sequence[Want], allows: _Allows) -> None:
+    def __init__(
+        self,
+        ledger: NodeLedger,
+        wants: Sequence[Want],
+        names: Sequence[str] | None,
+        steps: _Steps,
+    ) -> None:
         self._ledger = ledger
         self._wants = wants
-        self._allows = allows
-        self._steps = 0
+        self._nodes = names
+        self._steps = steps
         self._places: list[Place] = []
 
     def run(self) -> tuple[Place, ...] | None:
@@ -213,19 +248,20 @@ class _AllWays:
         if index == len(self._wants):
             return True
         want = self._wants[index]
-        if not self._ledger.fits(want):
+        within = self._nodes if want.shape.needs.jointly else None
+        if within is None and not self._ledger.fits(want):
             return False
         rooms = self._ledger.rooms(want.shape)
         limits = _Limits(self._ledger, want)
-        names = sorted(name for name in rooms.room if self._allows(name, want))
+        names = sorted(rooms.room if within is None else rooms.room.keys() & set(within))
         if len(names) > _NODES:
             return False
-        room = dict(rooms.room)
+        room = {name: rooms.room[name] for name in names}
         chosen: dict[str, int] = {}
 
         def node(at: int, left: int) -> bool:
-            self._steps += 1
-            if self._steps > _STEPS:
+            self._steps.taken += 1
+            if self._steps.taken > _STEPS:
                 return False
             if not left:
                 return self._pod_set(index + 1)

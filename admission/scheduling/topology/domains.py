@@ -26,7 +26,7 @@ from admission.scheduling.places.model import (
 )
 from admission.scheduling.topology import leaves, replacement
 from admission.scheduling.topology.leaves import Leaf
-from admission.scheduling.topology.plan import FreeLeaves, plan
+from admission.scheduling.topology.plan import FreeLeaves, joint_depth, plan
 from admission.scheduling.topology.request import ANYWHERE
 from admission.scheduling.topology.search import DomainCount, Excluded, LeafRoom
 from admission.scheduling.topology.tree import DomainPath, DomainTree
@@ -288,7 +288,11 @@ class Topologies:
         }
 
     def replaced(
-        self, want: Want, domains: PodDomains, lost: Collection[str]
+        self,
+        want: Want,
+        domains: PodDomains,
+        lost: Collection[str],
+        others: Iterable[PodDomains] = (),
     ) -> PodDomains | TopologyRefusal:
         """Return the domains of pods once lost hosts are replaced.
 
@@ -296,6 +300,7 @@ class Topologies:
             want: the pods.
             domains: where they are.
             lost: the hosts that are lost, of these and others.
+            others: where the pods of the other pod sets are that must be in one domain with them.
         """
         hosts = {values[-1] for values, _ in domains.counts} if _are_hosts(domains) else set()
         here = hosts.intersection(lost)
@@ -321,11 +326,22 @@ class Topologies:
             placed,
             together,
             partial(free.rooms, want.shape, None),
+            self._near(want, others, lost),
         )
         if not isinstance(made, tuple):
             return made
         counts, _ = made
         return _told(levels, {one.path: one.pods for one in counts})
+
+    def _near(self, want: Want, others: Iterable[PodDomains], lost: Collection[str]) -> DomainPath:
+        """Return the domain in which pods must be because those of other pod sets are there."""
+        tree = self._tree(self._flavor(want))
+        depth = joint_depth(tree.tree, want.shape)
+        hosts = (
+            values[-1] for domains in others if _are_hosts(domains) for values, _ in domains.counts
+        )
+        paths = (tree.shown.get((host,)) for host in hosts if host not in lost)
+        return next((path[:depth] for path in paths if path is not None), ())
 
     def completed(
         self,

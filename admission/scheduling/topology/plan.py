@@ -39,6 +39,8 @@ class Plan:
 
 _FEWEST: Final = 2
 """Pod sets that can be together with each other."""
+_DOMAINS: Final = 32
+"""Most domains that are tried for pod sets that must be in one of them all together."""
 
 
 class Free(Protocol):
@@ -120,27 +122,33 @@ def plan(free: Free, topology: str, wants: Sequence[Want]) -> Plan:
 def _common_domains(free: Free, wants: Sequence[Want]) -> list[DomainPath]:
     """Domains to try for pod sets that must be all in one; an empty path is everywhere."""
     joint = [want for want in wants if want.shape.needs.jointly]
-    levels = [free.tree.levels.index(level) for level in _levels(free, joint)]
-    if len(joint) < _FEWEST or not levels:
+    depth = joint_depth(free.tree, joint[0].shape) if joint else 0
+    if len(joint) < _FEWEST or not depth:
         return [()]
-    depth = max(levels) + 1
-    room: dict[DomainPath, int] = {}
-    rooms, _ = free.rooms(joint[0].shape)
-    for path, domain in free.tree.leaves.items():
-        if domain.index in rooms:
-            room[path[:depth]] = room.get(path[:depth], 0) + rooms[domain.index].pods
-    by_room = sorted(room, key=lambda path: (room[path], path))
-    enough = [path for path in by_room if room[path] >= joint[0].count]
-    return enough or by_room[-1:] or [()]
-
-
-def _levels(free: Free, wants: Sequence[Want]) -> list[str]:
-    return [
-        level
-        for want in wants[:1]
-        for level in want.shape.needs.jointly
-        if level in free.tree.levels
+    room_by_want: list[dict[DomainPath, int]] = []
+    for want in joint:
+        rooms, _ = free.rooms(want.shape)
+        room: dict[DomainPath, int] = {}
+        for index, leaf in rooms.items():
+            path = free.tree.domains[index].path[:depth]
+            room[path] = room.get(path, 0) + leaf.pods
+        room_by_want.append(room)
+    first = room_by_want[0]
+    by_room = sorted(first, key=lambda path: (first[path], path))
+    enough = [
+        path
+        for path in by_room
+        if all(
+            room.get(path, 0) >= want.count for want, room in zip(joint, room_by_want, strict=True)
+        )
     ]
+    return enough[:_DOMAINS] or by_room[-1:] or [()]
+
+
+def joint_depth(tree: DomainTree, shape: PodShape) -> int:
+    """Return how many levels of a tree the pod sets of a workload must have in common."""
+    indexes = (tree.levels.index(key) for key in shape.needs.jointly if key in tree.levels)
+    return max(indexes, default=-1) + 1
 
 
 def _plan(free: Free, topology: str, wants: Sequence[Want], within: DomainPath) -> Plan:

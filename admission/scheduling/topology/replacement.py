@@ -29,6 +29,7 @@ def replaced(
     placed: Sequence[tuple[str, DomainPath | None, int]],
     lost: str,
     rooms: Rooms,
+    near: DomainPath = (),
 ) -> tuple[tuple[DomainCount, ...], tuple[DomainCount, ...]] | TopologyRefusal:
     """Return where all pods of a pod set are once the lost node is replaced.
 
@@ -40,6 +41,7 @@ def replaced(
             the host is none any more.
         lost: the host that is lost.
         rooms: what domains take now.
+        near: the domain in which the pods have to stay, if no pod of the pod set says so.
 
     Returns:
         Where pods are, sorted; and those of them that were placed anew. A refusal where no
@@ -56,7 +58,7 @@ def replaced(
     missing = request.missing_level(tree.levels)
     if missing:
         return LevelNotInTopology(missing)
-    within = _within(tree, request, stays, count)
+    within = _within(tree, request, stays, count) or near
     if request.layers and within and count % request.layers[0].size:
         request = _by_whole_slices(request, count)
     answer = search.place(tree, topology, DomainAsk(request, count), *rooms(within))
