@@ -93,6 +93,8 @@ from admission.scheduling.transformation import NO_RULES, TransformationRules
 
 _FROM_CLASS: Final = frozenset({WritePurpose.CREATE_WORKLOAD, WritePurpose.FOLLOW_OWNER})
 """Writes that name a WorkloadPriorityClass with its value."""
+_STARTS: Final = frozenset({WritePurpose.START_OWNER, WritePurpose.RELEASE_POD})
+"""Writes after which pods may run."""
 _OF_QUEUES: Final = frozenset(
     {resources.CLUSTER_QUEUES, resources.LOCAL_QUEUES, resources.RESOURCE_FLAVORS}
 )
@@ -680,7 +682,7 @@ class Core:
         charged on their own, or do not run.
         """
         workload = self._state.workload(key)
-        is_starting = self._flow.purpose(key) is WritePurpose.START_OWNER
+        is_starting = self._flow.purpose(key) in _STARTS
         if is_starting and workload is not None and self._scheduling.holds(key):
             self._scheduling.keep(_kept_for_start(key), workload)
             self._kept_for_start.add(key)
