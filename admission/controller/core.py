@@ -163,7 +163,6 @@ class Core:
         self._selected = watched.selectors(self._kinds).keys()
         self._log = logs.get("core")
         self._flow = FlowControl(writer, clock, maximum=config.writers)
-        self._kept_for_start: set[WorkloadKey] = set()
         self._explainer = ConditionSchedule(
             after_seconds=config.waiting_after.total_seconds(),
             refresh_seconds=config.waiting_refresh.total_seconds(),
@@ -667,31 +666,12 @@ class Core:
             self._accounting.on_delete(key, before, self._clock.now())
             if before is not None:
                 self._pods.predecessors.on_delete(before)
-            self._keep_for_start(key)
-            self._scheduling.on_delete(key)
+            self._scheduling.on_delete(key, is_starting=self._flow.purpose(key) in _STARTS)
             self._running.recount(first)
             self._claims.on_workload_delete(key)
             self._queue.add_all((key, first))
             for owners in self._owners:
                 self._queue.add_all(owners.naming(view))
-
-    def _keep_for_start(self, key: WorkloadKey) -> None:
-        """Keep what a deleted Workload holds while its owner is being started.
-
-        Its pods may run already, and nobody knows it until the request is answered: then they are
-        charged on their own, or do not run.
-        """
-        workload = self._state.workload(key)
-        is_starting = self._flow.purpose(key) in _STARTS
-        if is_starting and workload is not None and self._scheduling.holds(key):
-            self._scheduling.keep(_kept_for_start(key), workload)
-            self._kept_for_start.add(key)
-
-    def _end_start(self, key: WorkloadKey) -> None:
-        """Give back what was kept while the owner of a deleted Workload was being started."""
-        if key in self._kept_for_start:
-            self._kept_for_start.discard(key)
-            self._scheduling.on_delete(_kept_for_start(key))
 
     def _controller_of(self, key: WorkloadKey) -> views.OwnerReference | None:
         """Return the controller of a Workload; None where there is none."""
@@ -819,7 +799,7 @@ class Core:
             if request.operation is WritePurpose.RESERVE_QUOTA:
                 self._workloads.note_granted(key)
         self._on_answer(key, outcome)
-        self._end_start(key)
+        self._scheduling.end_start(key)
         if request.operation in _FROM_CLASS and outcome.object is not None:
             self._following.add([key])  # it was made of what its class was worth then
         if request.operation is WritePurpose.DELETE_OWNER:
@@ -946,8 +926,3 @@ class Core:
             )
             moments += [max(0.0, moment - now) for moment in absolute if moment is not None]
         return min((moment for moment in moments if moment is not None), default=None)
-
-
-def _kept_for_start(key: WorkloadKey) -> WorkloadKey:
-    """Return the key under which quota is kept for a start; no Workload can have such a name."""
-    return WorkloadKey(key.namespace, f"kept for the start of {key.name}")

@@ -96,6 +96,7 @@ class Scheduler:
         self._moved: set[WorkloadKey] = set()
         """Workloads whose status says that they use surge quota, and that have quota now."""
         self._surge_ends: set[WorkloadKey] = set()
+        self._starting: set[WorkloadKey] = set()
         """Workloads that are to give surge quota back."""
         self._flow = flow
         self._events = events
@@ -352,8 +353,18 @@ class Scheduler:
             self._state.set_workload(self._prices.priced(self._unpriced[key]), self._now_us())
         self.changed()
 
-    def on_delete(self, key: WorkloadKey) -> None:
-        """Handle the deletion of a Workload."""
+    def on_delete(self, key: WorkloadKey, *, is_starting: bool = False) -> None:
+        """Handle the deletion of a Workload.
+
+        Args:
+            key: the Workload.
+            is_starting: whether a request that lets its pods run is open. What the Workload holds
+                is kept until `end_start`: nobody knows whether they run.
+        """
+        workload = self._state.workload(key) if is_starting and self.holds(key) else None
+        if workload is not None:
+            self._starting.add(key)
+            self.keep(_kept_for_start(key), workload)
         before = self._unpriced.pop(key)
         self._admits.pop(key, None)
         self._evicts.pop(key, None)
@@ -365,6 +376,12 @@ class Scheduler:
         self._state.drop_workload(key, self._now_us())
         self.on_change(key, before, None)
         self.changed()
+
+    def end_start(self, key: WorkloadKey) -> None:
+        """Give back what is kept for pods that run or not, which is known now."""
+        if key in self._starting:
+            self._starting.discard(key)
+            self.on_delete(_kept_for_start(key))
 
     def holds(self, key: WorkloadKey) -> bool:
         """Return whether a Workload holds quota, or was given some that is not written yet."""
@@ -618,3 +635,8 @@ def _misconfigured(key: WorkloadKey, message: str) -> decisions.Wait:
         cluster_queue=ClusterQueueName(""),
         why=Misconfigured(message),
     )
+
+
+def _kept_for_start(key: WorkloadKey) -> WorkloadKey:
+    """Return the key under which quota is kept for a start; no Workload can have such a name."""
+    return WorkloadKey(key.namespace, f"kept for the start of {key.name}")

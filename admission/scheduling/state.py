@@ -584,12 +584,12 @@ class SchedulerState:
         for name, (want, domains) in self._domains(key).items():
             reservation = self._held_by(self._workloads[key])
             assert reservation is not None
-            others = [
+            beside = [
                 assignment.domains
                 for assignment in reservation.pod_sets
                 if want.shape.needs.jointly and assignment.name != name and assignment.domains
             ]
-            domains_anew = self.places.topologies.replaced(want, domains, lost, others)
+            domains_anew = self.places.topologies.replaced(want, domains, lost, beside)
             if not isinstance(domains_anew, PodDomains):
                 self._set_reservation(key, before, now_us)
                 return False

@@ -349,8 +349,8 @@ class NodeLedger:
         promised = {node for pod_set, node in promise.places if pod_set in pod_sets}
         for nodes in (bound, set() if is_bound else promised):
             for name in sorted(nodes & self._nodes.keys()):
-                there = self._nodes[name].labels
-                if all(label == HOSTNAME or label in there for label in labels):
+                of_node = self._nodes[name].labels
+                if all(label == HOSTNAME or label in of_node for label in labels):
                     return name
         return ""
 

@@ -136,9 +136,9 @@ class Rooms:
         if names is not None:
             takers = [(self.room[name], name) for name in names if name in self.room]
             takers = [(room, name) for room, name in takers if not without(name)]
-            least = min((taker for taker in takers if taker[0] >= count), default=None)
-            most = min(((-room, name) for room, name in takers), default=None)
-            chosen = least or most
+            smallest = min((taker for taker in takers if taker[0] >= count), default=None)
+            largest = min(((-room, name) for room, name in takers), default=None)
+            chosen = smallest or largest
             return None if chosen is None else chosen[1]
         rooms = sorted(self._by_room)
         enough = [room for room in rooms if room >= count]

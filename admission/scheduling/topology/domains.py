@@ -292,7 +292,7 @@ class Topologies:
         want: Want,
         domains: PodDomains,
         lost: Collection[str],
-        others: Iterable[PodDomains] = (),
+        beside: Iterable[PodDomains] = (),
     ) -> PodDomains | TopologyRefusal:
         """Return the domains of pods once lost hosts are replaced.
 
@@ -300,7 +300,7 @@ class Topologies:
             want: the pods.
             domains: where they are.
             lost: the hosts that are lost, of these and others.
-            others: where the pods of the other pod sets are that must be in one domain with them.
+            beside: where the pods of the other pod sets are that must be in one domain with them.
         """
         hosts = {values[-1] for values, _ in domains.counts} if _are_hosts(domains) else set()
         here = hosts.intersection(lost)
@@ -326,19 +326,19 @@ class Topologies:
             placed,
             together,
             partial(free.rooms, want.shape, None),
-            self._near(want, others, lost),
+            self._near(want, beside, lost),
         )
         if not isinstance(made, tuple):
             return made
         counts, _ = made
         return _told(levels, {one.path: one.pods for one in counts})
 
-    def _near(self, want: Want, others: Iterable[PodDomains], lost: Collection[str]) -> DomainPath:
+    def _near(self, want: Want, beside: Iterable[PodDomains], lost: Collection[str]) -> DomainPath:
         """Return the domain in which pods must be because those of other pod sets are there."""
         tree = self._tree(self._flavor(want))
         depth = joint_depth(tree.tree, want.shape)
         hosts = (
-            values[-1] for domains in others if _are_hosts(domains) for values, _ in domains.counts
+            values[-1] for domains in beside if _are_hosts(domains) for values, _ in domains.counts
         )
         paths = (tree.shown.get((host,)) for host in hosts if host not in lost)
         return next((path[:depth] for path in paths if path is not None), ())
