@@ -403,6 +403,15 @@ class Scaling(KubeRay):
             )
         ]
 
+    def wait_alone(self) -> Json:
+        """Wait until the Workload that was replaced has ended; the one that is left."""
+
+        def look() -> Json | None:
+            workloads = self.workloads()
+            return workloads[0] if len(workloads) == 1 else None
+
+        return waiting.until(look, what="the Workload that was replaced has ended")
+
     def wait_waiting(self, pods: int) -> None:
         """Wait until a second Workload asks for so many pods."""
 
@@ -457,7 +466,7 @@ def test_an_eviction_suspends_an_elastic_one_and_it_asks_for_its_own_number_agai
     ray.scale(3)
     ray.wait_gpus(4 + ray.besides)
     ray.owners.wait_used(4 + ray.besides)
-    (present,) = ray.workloads()
+    present = ray.wait_alone()
     ray.owners.workloads.patch(present["metadata"]["name"], {"active": False})
     waiting.until(ray.owners.is_suspended, what="suspended")
     for one in ray.owners.api.get(ray.pods)["items"]:
