@@ -33,7 +33,9 @@ from tests.builders.cluster import make_namespace
 from tests.builders.jobs import queued_job
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.builders.workloads import make_pod_set, make_workload
+from tests.controller import test_elastic_jobs as elastic
 from tests.controller import test_gangs as gangs
+from tests.controller import test_jobs as job_tests
 from tests.controller import test_stopping as stopping
 from tests.controller.test_capacity import bind, make_world, node
 from tests.controller.test_slice_inventory import resource_slice
@@ -164,6 +166,38 @@ def test_the_quota_of_a_deleted_workload_is_not_given_away_while_its_pod_is_bein
         world.send(release)
     world.pass_time(30)
     assert world.admitted() == {"first"}
+
+
+@pytest.mark.parametrize("is_grown", [False, True], ids=["first slice", "second slice"])
+def test_the_quota_of_a_deleted_slice_is_not_given_away_while_its_pod_is_being_released(
+    is_grown: bool,
+) -> None:
+    world = ready_world(quota=3)
+    world.add(elastic.elastic(pods=1 if is_grown else 3))
+    jobs = elastic.JobController(world)
+    world.settle()
+    if is_grown:
+        jobs.work()
+        job_tests.change(world, "train", parallelism=3)
+        world.settle()
+    for _ in range(2 if is_grown else 3):
+        jobs._make(job_tests.stored(world, "train"))
+    release = until(world, WritePurpose.RELEASE_POD)
+    world.add_pod("second")
+    (held,) = [each for each in elastic.slices(world) if each.status.admission is not None][-1:]
+    end = gone_by_hand(world, held)
+    second = world.store.get(resources.PODS, "second", "ml", into=views.PodDocument)
+    tell(world, resources.WORKLOADS, end)
+    tell(world, resources.PODS, Upserted(second))
+    world._queue.remove(release)
+    for _ in range(3):
+        world.clock.advance(2)
+        turn(world)
+        listed = world.listed(resources.WORKLOADS, Workload).items
+        tell(world, resources.WORKLOADS, *map(Upserted, listed))
+
+    assert "second" not in {name[4:10] for name in reserved(world)}
+    assert world.is_gated("second")
 
 
 def reserved(world: World) -> list[str]:
