@@ -1157,7 +1157,7 @@ def has_domains(view: Workload) -> bool:
     """Return whether an admission assigns domains to any pod set."""
     admission = view.status.admission
     assigned = (admission.pod_set_assignments or ()) if admission else ()
-    return any(one.topology_assignment is not None for one in assigned)
+    return any(assignment.topology_assignment is not None for assignment in assigned)
 
 
 def _eviction(status: WorkloadStatus) -> model.Eviction | None:

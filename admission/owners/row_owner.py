@@ -233,15 +233,15 @@ def _given(components: Components, component: rows.Member, index: int) -> rows.G
     return rows.Given(at, index, value if isinstance(value, dict) else {})
 
 
-def with_given(template: dict[str, Any], given: rows.Given | None) -> dict[str, Any]:
+def with_given(template: dict[str, Any], additions: rows.Given | None) -> dict[str, Any]:
     """Return a pod template with the members beside it."""
-    if given is None or not given.value:
+    if additions is None or not additions.value:
         return template
     metadata, spec = dict(template.get("metadata") or {}), dict(template.get("spec") or {})
     for above, member in ((metadata, "labels"), (metadata, "annotations"), (spec, "nodeSelector")):
-        above[member] = {**(above.get(member) or {}), **(given.value.get(member) or {})}
+        above[member] = {**(above.get(member) or {}), **(additions.value.get(member) or {})}
     for member in ("tolerations", "schedulingGates"):
-        values = [*(spec.get(member) or ()), *(given.value.get(member) or ())]
+        values = [*(spec.get(member) or ()), *(additions.value.get(member) or ())]
         if values or member == "tolerations":
             spec[member] = values
     return {**template, "metadata": metadata, "spec": spec}

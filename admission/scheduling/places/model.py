@@ -11,6 +11,8 @@ from admission.base.names import FlavorName, PodSetName
 from admission.scheduling.model import PodNeeds, Taint, Toleration
 from admission.scheduling.topology.request import TopologyRequest
 
+MOST_DOMAINS: Final = 32
+"""Most domains that are tried for pod sets that must be in one of them all together."""
 HOSTNAME: Final = "kubernetes.io/hostname"
 PODS: Final = "pods"
 """The resource by which a node says how many pods it takes."""

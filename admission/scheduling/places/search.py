@@ -5,7 +5,7 @@ the sum of what each node takes decides. For several pod sets nodes are filled p
 the largest pods first; where that fails and few nodes take the pods, all ways are tried, in a
 fixed order and up to `_STEPS` steps. So no place is missed on small clusters (ADR 0260). Pod sets
 that must be in one domain all together are tried in one domain after the other, in up to
-`_DOMAINS` of those that have enough free in sum.
+`MOST_DOMAINS` of those that have enough free in sum.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,13 +14,11 @@ from typing import Final
 
 from admission.scheduling.places import predicate
 from admission.scheduling.places.ledger import NodeLedger
-from admission.scheduling.places.model import HOSTNAME, Place, Want
+from admission.scheduling.places.model import HOSTNAME, MOST_DOMAINS, Place, Want
 
 _STEPS: Final = 4000
 _NODES: Final = 64
 """Most nodes of which all ways are tried."""
-_DOMAINS: Final = 32
-"""Most domains that are tried for pod sets that must be in one of them all together."""
 
 
 def find(ledger: NodeLedger, wants: Sequence[Want]) -> tuple[Place, ...] | None:
@@ -96,7 +94,7 @@ def _common_domains(ledger: NodeLedger, wants: Sequence[Want]) -> Iterator[Seque
             if ledger.is_declared(resource)
         ):
             enough.append((counts[0], domain, names))
-    for _, _, names in sorted(enough)[:_DOMAINS]:
+    for _, _, names in sorted(enough)[:MOST_DOMAINS]:
         yield names
 
 

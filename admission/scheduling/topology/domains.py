@@ -210,7 +210,7 @@ class Topologies:
         }
 
     def places(
-        self, want: Want, domains: PodDomains, held: Mapping[str, int]
+        self, want: Want, domains: PodDomains, assigned: Mapping[str, int]
     ) -> tuple[Place, ...]:
         """Return the nodes of domains that a Workload tells; none of those that are gone.
 
@@ -220,12 +220,12 @@ class Topologies:
         Args:
             want: the pods.
             domains: as the Workload tells them.
-            held: how many of the pods are assigned to nodes already.
+            assigned: how many of the pods are assigned to nodes already.
         """
         flavor = self._flavor(want)
         places: list[Place] = []
         for _, count, names in self._assigned_nodes(flavor, domains):
-            kept = {name: held[name] for name in names if name in held}
+            kept = {name: assigned[name] for name in names if name in assigned}
             if not names:
                 self._unresolved[flavor] = None
             elif sum(kept.values()) == count:
@@ -241,14 +241,14 @@ class Topologies:
         """
         if not _are_hosts(domains):
             return ()
-        found: list[AwayHost] = []
+        hosts: list[AwayHost] = []
         for values, _, names in self._assigned_nodes(self._flavor(want), domains):
             nodes = [self._ledger.nodes[name] for name in names]
             if not nodes:
-                found.append(AwayHost(values[-1], ""))
+                hosts.append(AwayHost(values[-1], ""))
             elif all(_repels(node, want.shape) for node in nodes):
-                found.append(AwayHost(values[-1], nodes[0].name))
-        return tuple(found)
+                hosts.append(AwayHost(values[-1], nodes[0].name))
+        return tuple(hosts)
 
     def _assigned_nodes(
         self, flavor: FlavorName, domains: PodDomains
@@ -261,17 +261,19 @@ class Topologies:
         tree, levels = self._tree(flavor), self.levels(flavor)
         are_hosts = _are_hosts(domains)
         is_shown = domains.levels[-1:] == levels[-1:] if are_hosts else domains.levels == levels
-        others: Mapping[tuple[str, ...], tuple[str, ...]] | None = None
+        nodes_by_values: Mapping[tuple[str, ...], tuple[str, ...]] | None = None
         for values, count in domains.counts:
             key = values[-1:] if are_hosts else values
             path = tree.shown.get(key) if is_shown else None
             if path is not None:
                 yield values, count, tree.labelled[path]
                 continue
-            if others is None:
+            if nodes_by_values is None:
                 among = self._ledger.nodes if are_hosts else self._nodes_of(flavor)
-                others = self._by_values((HOSTNAME,) if are_hosts else domains.levels, among)
-            yield values, count, others.get(key, ())
+                nodes_by_values = self._by_values(
+                    (HOSTNAME,) if are_hosts else domains.levels, among
+                )
+            yield values, count, nodes_by_values.get(key, ())
 
     def _by_values(
         self, levels: tuple[str, ...], names: Iterable[str]
@@ -303,23 +305,23 @@ class Topologies:
             beside: where the pods of the other pod sets are that must be in one domain with them.
         """
         hosts = {values[-1] for values, _ in domains.counts} if _are_hosts(domains) else set()
-        here = hosts.intersection(lost)
-        if not here:
+        lost_here = hosts.intersection(lost)
+        if not lost_here:
             return domains
         flavor = self._flavor(want)
         tree, levels = self._tree(flavor), self.levels(flavor)
         shown = tree.shown if levels[-1:] == (HOSTNAME,) else {}
-        together = min(here)
+        together = min(lost_here)
         placed = [
             (
-                together if values[-1] in here else values[-1],
-                None if values[-1] in here else shown.get(values[-1:]),
+                together if values[-1] in lost_here else values[-1],
+                None if values[-1] in lost_here else shown.get(values[-1:]),
                 count,
             )
             for values, count in domains.counts
         ]
         free = self.all_leaves(flavor, self._ledger.free)
-        made = replacement.replaced(
+        answer = replacement.replaced(
             tree.tree,
             self.topology(flavor),
             want.request or ANYWHERE,
@@ -328,10 +330,10 @@ class Topologies:
             partial(free.rooms, want.shape, None),
             self._near(want, beside, lost),
         )
-        if not isinstance(made, tuple):
-            return made
-        counts, _ = made
-        return _told(levels, {one.path: one.pods for one in counts})
+        if not isinstance(answer, tuple):
+            return answer
+        counts, _ = answer
+        return _told(levels, {domain.path: domain.pods for domain in counts})
 
     def _near(self, want: Want, beside: Iterable[PodDomains], lost: Collection[str]) -> DomainPath:
         """Return the domain in which pods must be because those of other pod sets are there."""
@@ -373,9 +375,9 @@ class Topologies:
             counts[path] = counts.get(path, 0) + 1
             if not node:
                 coming += _spread(tree.labelled[path], want, 1, self._ledger.free)
-        held = tuple(coming)
+        told = tuple(coming)
         if left > 0:
-            self._ledger.take((want,), held)
+            self._ledger.take((want,), told)
             try:
                 free = self.all_leaves(flavor, self._ledger.free)
                 answer = replacement.replaced(
@@ -394,7 +396,7 @@ class Topologies:
                     names = tree.nodes[domain.path]
                     coming += _spread(names, want, domain.pods, self._ledger.free)
             finally:
-                self._ledger.take((want,), held, -1)
+                self._ledger.take((want,), told, -1)
         counts = {path: count for path, count in counts.items() if count}
         first = next(iter(sorted(counts)), near)
         return Completed(_told(levels, counts), tuple(coming), first)
@@ -426,18 +428,18 @@ class Topologies:
         taken: dict[str, dict[str, int]] = {}
 
         def free(name: str) -> Amounts:
-            there = self._ledger.without_workloads(name) if is_empty else self._ledger.free(name)
+            unused = self._ledger.without_workloads(name) if is_empty else self._ledger.free(name)
             used = taken.get(name)
-            return {r: n - used.get(r, 0) for r, n in there.items()} if used else there
+            return {r: n - used.get(r, 0) for r, n in unused.items()} if used else unused
 
         for flavor in sorted({self._flavor(want) for want in wants}):
             of_flavor = [want for want in wants if self._flavor(want) == flavor]
             tree = self._tree(flavor)
             lazy = _LazyLeaves(self, flavor, free, is_as_it_is=not taken and not is_empty)
-            made = plan(lazy, self.topology(flavor), of_flavor)
-            refused |= made.refused
+            answer = plan(lazy, self.topology(flavor), of_flavor)
+            refused |= answer.refused
             for want in of_flavor:
-                for counts in made.placed.get(want.pod_set, ()):
+                for counts in answer.placed.get(want.pod_set, ()):
                     for place in _spread(tree.nodes[counts.path], want, counts.pods, free):
                         places.append(place)
                         used = taken.setdefault(place.node, {})

@@ -5,11 +5,11 @@ Source: kueue pkg/cache/scheduler/tas_flavor_snapshot.go (FindTopologyAssignment
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Protocol
 
 from admission.base.causes import TopologyRefusal
 from admission.base.names import PodSetName
-from admission.scheduling.places.model import PODS, PodShape, Want
+from admission.scheduling.places.model import MOST_DOMAINS, PODS, PodShape, Want
 from admission.scheduling.topology import leaves, search
 from admission.scheduling.topology.leaves import Leaf
 from admission.scheduling.topology.request import ANYWHERE
@@ -35,12 +35,6 @@ class Plan:
 
     placed: dict[PodSetName, tuple[DomainCount, ...]] = field(default_factory=dict)
     refused: dict[PodSetName, TopologyRefusal] = field(default_factory=dict)
-
-
-_FEWEST: Final = 2
-"""Pod sets that can be together with each other."""
-_DOMAINS: Final = 32
-"""Most domains that are tried for pod sets that must be in one of them all together."""
 
 
 class Free(Protocol):
@@ -123,7 +117,7 @@ def _common_domains(free: Free, wants: Sequence[Want]) -> list[DomainPath]:
     """Domains to try for pod sets that must be all in one; an empty path is everywhere."""
     joint = [want for want in wants if want.shape.needs.jointly]
     depth = joint_depth(free.tree, joint[0].shape) if joint else 0
-    if len(joint) < _FEWEST or not depth:
+    if len(joint) <= 1 or not depth:
         return [()]
     room_by_want: list[dict[DomainPath, int]] = []
     for want in joint:
@@ -142,7 +136,7 @@ def _common_domains(free: Free, wants: Sequence[Want]) -> list[DomainPath]:
             room.get(path, 0) >= want.count for want, room in zip(joint, room_by_want, strict=True)
         )
     ]
-    return enough[:_DOMAINS] or by_room[-1:] or [()]
+    return enough[:MOST_DOMAINS] or by_room[-1:] or [()]
 
 
 def joint_depth(tree: DomainTree, shape: PodShape) -> int:

@@ -94,8 +94,8 @@ def _within(
 def _incomplete(stays: Sequence[DomainCount], level: int, size: int, count: int) -> DomainPath:
     """The domain whose slices are whole with so many pods more, the first by path."""
     pods: dict[DomainPath, int] = {}
-    for path, there in stays:
+    for path, present in stays:
         domain = path[: level + 1]
-        pods[domain] = pods.get(domain, 0) + there
-    whole = (path for path, there in sorted(pods.items()) if not (there + count) % size)
+        pods[domain] = pods.get(domain, 0) + present
+    whole = (path for path, present in sorted(pods.items()) if not (present + count) % size)
     return next(whole, ())
