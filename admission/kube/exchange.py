@@ -50,14 +50,14 @@ class Connection:
     def __init__(self, connected: socket.socket, clock: Clock) -> None:
         self._socket = connected
         self._clock = clock
-        self._received = b""
+        self._received, self._taken = b"", 0
         self._deadline = 0.0
         self._poll = select.poll()
         self._poll.register(connected, _READABLE)
 
     def is_idle(self) -> bool:
         """Return whether the server neither closed it nor said something unasked."""
-        return not self._received and not self._poll.poll(0)
+        return self._taken == len(self._received) and not self._poll.poll(0)
 
     def close(self) -> None:
         """Close the connection."""
@@ -127,28 +127,30 @@ class Connection:
 
     def _rest(self) -> Iterator[bytes]:
         """Everything to the end of the connection."""
-        yield self._received
-        self._received = b""
+        yield self._received[self._taken :]
+        self._received, self._taken = b"", 0
         while chunk := self._receive():
             yield chunk
 
     def _until(self, mark: bytes) -> bytes:
         """Return the bytes before the mark; both are consumed."""
-        while (at := self._received.find(mark)) < 0:
-            if len(self._received) > _LONGEST_HEAD:
+        while (end := self._received.find(mark, self._taken)) < 0:
+            if len(self._received) - self._taken > _LONGEST_HEAD:
                 raise BrokenAnswerError("the head of the answer is too long")
-            self._received += self._more()
-        head_, self._received = self._received[:at], self._received[at + len(mark) :]
-        return head_
+            self._received, self._taken = self._received[self._taken :] + self._more(), 0
+        before, self._taken = self._received[self._taken : end], end + len(mark)
+        return before
 
     def _exactly(self, size: int) -> bytes:
-        if len(self._received) < size:
-            parts, missing = [self._received], size - len(self._received)
+        missing = size - (len(self._received) - self._taken)
+        if missing > 0:
+            parts = [self._received[self._taken :]]
             while missing > 0:
                 parts.append(self._more())
                 missing -= len(parts[-1])
-            self._received = b"".join(parts)
-        content, self._received = self._received[:size], self._received[size:]
+            self._received, self._taken = b"".join(parts), 0
+        content = self._received[self._taken : self._taken + size]
+        self._taken += size
         return content
 
     def _more(self) -> bytes:

@@ -17,6 +17,8 @@ _KUEUE: Final = "/apis/kueue.x-k8s.io/v1beta2"
 _FLAVOR: Final = "shape"
 _SHAPES: Final = {"e": "baseline", "g": "large"}
 _PROBE: Final = "probe"
+_CYCLES: Final = "kueue_admission_attempt_duration_seconds"
+_PERCENTS: Final = (50, 99)
 _IDLE_SECONDS: Final = 10.0
 _DELETED_SECONDS: Final = 300
 
@@ -116,7 +118,7 @@ class Handmade:
             "cpu_seconds": {**used, "driver": round(report.cpu_seconds, 1)},
             "peak_mib": {name: processes.peak_mib(found) for name, found in pids.items()},
             **_writes(counted, finished(report)),
-            "controller_writes": _purposes(controller, stage.controller_metrics(), report),
+            **_since(controller, stage.controller_metrics(), report),
         }
 
     def _remove(self, namespace: str) -> None:
@@ -177,6 +179,16 @@ def _ages(found: Mapping[str, Sequence[float]]) -> Figures:
 def _writes(counted: Mapping[str, int], workloads: int) -> Figures:
     shares = figures.per(counted, workloads)
     return {"writes_per_workload": {"total": round(sum(counted.values()) / workloads, 2)} | shares}
+
+
+def _since(before: str, after: str, report: runner.Report) -> Figures:
+    """What the controller counted between two readings: its cycles and its writes."""
+    cycles, seconds = metrics.quantiles(before, after, _CYCLES, _PERCENTS)
+    return {
+        "cycles": {"count": cycles}
+        | {f"p{percent}_ms_at_most": round(1e3 * value, 1) for percent, value in seconds.items()},
+        "controller_writes": _purposes(before, after, report),
+    }
 
 
 def _purposes(before: str, after: str, report: runner.Report) -> Figures:

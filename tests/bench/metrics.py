@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 Labels: TypeAlias = Mapping[str, str]
@@ -80,3 +80,23 @@ def purposes(before: str, after: str) -> Iterator[tuple[str, int, float]]:
     for labels, count in sorted(counts.items()):
         named = dict(labels)
         yield f"{named['purpose']}/{named['result']}", round(count), seconds.get(labels, 0.0)
+
+
+def quantiles(
+    before: str, after: str, name: str, percents: Sequence[int]
+) -> tuple[int, dict[int, float]]:
+    """Count of a histogram between two readings, and upper bounds of quantiles, over all series.
+
+    A quantile is the least bound of a bucket that holds it: as exact as the buckets are.
+    """
+    counts = growth(samples(before, f"{name}_bucket"), samples(after, f"{name}_bucket"))
+    by_bound: Counter[float] = Counter()
+    for labels, count in counts.items():
+        by_bound[float(dict(labels)["le"])] += round(count)
+    if not by_bound:
+        return 0, {}
+    every = max(by_bound.values())
+    return every, {
+        percent: min(bound for bound, count in by_bound.items() if 100 * count >= percent * every)
+        for percent in percents
+    }

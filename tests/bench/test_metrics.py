@@ -77,3 +77,16 @@ def test_the_controllers_writes_come_by_purpose_with_their_time():
     before = f"{name}_count{labels} 1\n{name}_sum{labels} 0.5\n"
     after = f"{name}_count{labels} 5\n{name}_sum{labels} 2.5\n"
     assert list(metrics.purposes(before, after)) == [("start_owner/done", 4, 2.0)]
+
+
+def test_quantiles_of_a_histogram_are_bounds_of_its_buckets_over_all_series():
+    def reading(quick: int, slow: int) -> str:
+        return (
+            f'a_bucket{{result="x",le="0.01"}} {quick}\na_bucket{{result="x",le="0.1"}} {quick}\n'
+            f'a_bucket{{result="x",le="+Inf"}} {quick}\na_bucket{{result="y",le="0.01"}} 0\n'
+            f'a_bucket{{result="y",le="0.1"}} {slow}\na_bucket{{result="y",le="+Inf"}} {slow}\n'
+        )
+
+    found = metrics.quantiles(reading(7, 0), reading(97, 10), "a", (50, 90, 99))
+    assert found == (100, {50: 0.01, 90: 0.01, 99: 0.1})
+    assert metrics.quantiles("", "", "a", (50,)) == (0, {})
