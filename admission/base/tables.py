@@ -23,6 +23,10 @@ class Index(Generic[Group, Key]):
         """Return the keys of a group, in the order in which they came to it."""
         return tuple(self._members.get(group, ()))
 
+    def count(self, group: Group) -> int:
+        """Return the number of keys of a group."""
+        return len(self._members.get(group, ()))
+
     def groups(self) -> Iterable[Group]:
         """Return the groups that have a member."""
         return self._members

@@ -2,13 +2,16 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from admission.base import names, patches
 from admission.controller import audit
+from admission.controller.core import WatchMessage
 from admission.gpu import catalogue
 from admission.kube import resources
 from admission.kube.api import Document
+from admission.kube.reflector import Upserted
 from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.resource_flavor import ResourceFlavor
@@ -96,6 +99,25 @@ def test_cpu_and_memory_that_another_webhook_adds_are_charged_until_the_pod_ends
         world.set_phase(f"pod-{one}", "Failed")
     world.settle()
     assert used(world) == {"cpu": 2000, "memory": 2 * GIB, names.GPU_RESOURCE: 2}
+
+
+def test_a_pod_that_got_its_label_back_is_compared_with_what_was_admitted_as_before() -> None:
+    world = started(pods=1)
+    add_pod(world, "a")
+    lost = patches.merge({"metadata": {"labels": {names.PODSET_LABEL: None}}})
+    world.store.patch(resources.PODS, "a", lost, "ml")
+    world.settle()
+    pod = world.store.get(resources.PODS, "a", "ml", into=views.Pod)
+    assert pod.metadata.label(names.PODSET_LABEL)
+    (container,) = pod.spec.containers
+    requests = {**(container.resources.requests or {}), "cpu": "3"}
+    amounts = msgspec.structs.replace(container.resources, requests=requests)
+    containers = (msgspec.structs.replace(container, resources=amounts),)
+    spec = msgspec.structs.replace(pod.spec, containers=containers)
+    metadata = msgspec.structs.replace(pod.metadata, resource_version="999999")
+    resized = msgspec.structs.replace(pod, metadata=metadata, spec=spec)
+    world.core.receive(WatchMessage(resources.RELEASED_PODS, Upserted(resized)))
+    assert used(world) == {"cpu": 3000, "memory": GIB, names.GPU_RESOURCE: 1}
 
 
 def test_the_next_controller_charges_the_same() -> None:

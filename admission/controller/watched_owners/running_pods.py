@@ -5,7 +5,7 @@ reservation stands for it: its Workload was deleted or has ended, its Job is gon
 the Job run than were admitted because old ones are still ending (ADR 0116).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple, Protocol
@@ -211,6 +211,84 @@ class _Doubt:
     due: datetime | None = None
 
 
+class _PodSetPods:
+    """The running pods of a pod set.
+
+    Attributes:
+        uids: of the pods, in the order in which they came.
+        is_exceeded: a pod may be charged on its own, so each is looked at when they are counted.
+        share: the part of one pod in the reservation, as last compared.
+        within: the share, and a pod that asks for no more than that; None where none was compared.
+    """
+
+    __slots__ = ("is_exceeded", "share", "uids", "within")
+
+    def __init__(self) -> None:
+        self.uids: dict[str, None] = {}
+        self.is_exceeded = False
+        self.share: Share | None = None
+        self.within: tuple[Share, views.PodSpec] | None = None
+
+
+class _WorkloadPods:
+    """What is known of a Workload while pods run that it released.
+
+    Attributes:
+        pod_sets: the pods, by the name of their pod set.
+        tellings: which pod is told its domain next; None where no pod has waited for that.
+        origin: what the Workload said of its pods, which may run longer than it is there.
+        awaiting: keys to look at when fewer of the pods run.
+    """
+
+    __slots__ = ("awaiting", "origin", "pod_sets", "tellings")
+
+    def __init__(self) -> None:
+        self.pod_sets: dict[str, _PodSetPods] = {}
+        self.tellings: OwnerTellings | None = None
+        self.origin: Origin | None = None
+        self.awaiting: dict[WorkloadKey, None] = {}
+
+    def add(self, pod_set: str, uid: str) -> None:
+        """Add a pod."""
+        self.pod_sets.setdefault(pod_set, _PodSetPods()).uids[uid] = None
+
+    def remove(self, pod_set: str, uid: str) -> None:
+        """Remove a pod, and what is known of its pod set with the last one."""
+        pods = self.pod_sets[pod_set]
+        del pods.uids[uid]
+        if not pods.uids:
+            del self.pod_sets[pod_set]
+
+    def take_awaiting(self) -> tuple[WorkloadKey, ...]:
+        """Return the keys to look at, and forget them."""
+        keys, self.awaiting = tuple(self.awaiting), {}
+        return keys
+
+
+class _Beside(NamedTuple):
+    """A pod of an owner that is charged, or may be, on its own or not at all.
+
+    Attributes:
+        pod: as last seen.
+        is_stray: no queue is charged for it.
+    """
+
+    pod: views.Pod
+    is_stray: bool
+
+
+class _OwnCharge(NamedTuple):
+    """What is charged for a pod by itself.
+
+    Attributes:
+        uid: of the pod.
+        is_rest: only for what it asks for beyond its part of a reservation.
+    """
+
+    uid: str
+    is_rest: bool
+
+
 class RunningPods:
     """Pods that were released and have not ended, by the Workload that let them start.
 
@@ -250,43 +328,28 @@ class RunningPods:
         self._queue = queue
         self._settings = settings
         self._look_at = look_at
-        self._pods: dict[str, _Pod] = {}
-        self._of: dict[WorkloadKey, dict[str, dict[str, None]]] = {}
-        """UIDs by Workload and pod set."""
-        self._gated: dict[WorkloadKey, dict[str, dict[str, views.Pod]]] = {}
-        """Pods of elastic owners that wait to be released, by Workload, pod set and UID."""
-        self._gated_of: dict[str, tuple[WorkloadKey, str]] = {}
+        self._pods: Table[str, _Pod] = Table()
+        """Pods that run, by UID."""
+        self._on_node = self._pods.index(_node_of)
+        self._of: dict[WorkloadKey, _WorkloadPods] = {}
+        """The same by Workload; pods name the first one of their owner."""
+        self._gated: Table[str, views.Pod] = Table()
+        """Pods of elastic owners that wait to be released, by UID."""
+        self._gated_of = self._gated.index(_workloads_of_gated)
         self._owners: Table[WorkloadKey, Workload] = Table()
         """What owners ask for that were let go as a whole, by the key of their Workload."""
         self._owners_of = self._owners.index(_queues_of_owner)
-        self._tellings: dict[WorkloadKey, OwnerTellings] = {}
-        """Who is told its domain next, of owners of which a pod has waited for that."""
-        self._origins: dict[WorkloadKey, Origin] = {}
-        """What Workloads said of their pods, which may run longer than they are there."""
         self._short: set[WorkloadKey] = set()
         """Those of them that are charged on their own for pods that are not there yet."""
-        self._exceeded: set[tuple[WorkloadKey, str]] = set()
-        """Pod sets of which pods are charged on their own."""
-        self._on: dict[str, dict[str, None]] = {}
-        self._alone: dict[WorkloadKey, str] = {}
-        """UIDs of pods that are charged on their own, by their key."""
-        self._awaited: dict[WorkloadKey, dict[WorkloadKey, None]] = {}
-        """Keys to look at when fewer pods run with a Workload."""
-        self._beyond: dict[WorkloadKey, str] = {}
-        """UIDs of pods that are charged for what they ask beyond a reservation, by their key."""
-        self._shares: dict[WorkloadKey, dict[str, Share | None]] = {}
-        """The part of one pod in a reservation, by Workload and pod set, as last compared."""
-        self._within: dict[WorkloadKey, dict[str, tuple[Share, views.PodSpec]]] = {}
-        """Of a pod that asks for no more than its part, by Workload and pod set."""
-        self._strays: dict[str, views.Pod] = {}
-        """Pods of owners that no queue is charged for, by UID."""
-        self._besides: Table[str, views.Pod] = Table()
-        """Those, and pods that are or were charged on their own, by UID."""
+        self._charges: dict[WorkloadKey, _OwnCharge] = {}
+        """Pods that are charged by themselves, by the key of the charge."""
+        self._besides: Table[str, _Beside] = Table()
+        """Pods that no queue is charged for, or that are or were charged by themselves, by UID."""
         self._besides_of = self._besides.index(_queues_of_pod)
         self._doubts: dict[str, _Doubt] = {}
-        self._releasing: dict[str, dict[str, None]] = {}
-        """UIDs of pods that hold what nobody else gets yet, by ClusterQueue."""
-        self._releasing_in: dict[str, str] = {}
+        self._releasing: Table[str, str] = Table()
+        """ClusterQueues of pods that hold what nobody else gets yet, by UID."""
+        self._releasing_in = self._releasing.index(lambda _, queue: (queue,))
         self._reworded: set[str] = set()
         self.members = Members(clock, inventory.lost_nodes.is_lost, look_at, workloads.first)
         self.informers: dict[Resource, Informer[views.Pod]] = {
@@ -312,17 +375,15 @@ class RunningPods:
         ):
             self._forget(uid)
             earlier = None
-        self._pods[uid] = tracked
-        self._of.setdefault(tracked.workload, {}).setdefault(tracked.pod_set, {})[uid] = None
-        if pod.spec.node_name:
-            self._on.setdefault(pod.spec.node_name, {})[uid] = None
+        self._pods.put(uid, tracked)
+        self._of.setdefault(tracked.workload, _WorkloadPods()).add(tracked.pod_set, uid)
         if earlier is None or _differs(earlier.view, pod):
             self._note_left(tracked)
             self._note_releasing(tracked)
             if pod_owner.waits_for_domain(pod):
                 self._look_at((self._workloads.current(tracked.workload),))
         self._tell(tracked)
-        if earlier is None or _differs(earlier.view, pod):
+        if earlier is None or _differs(earlier.view, pod) or doubt is not None:
             self._recount(tracked.workload, tracked.pod_set)
             self._recount_owner(tracked.workload)
         if (
@@ -330,7 +391,7 @@ class RunningPods:
             or not _asks_alike(earlier.view.spec, pod.spec)
             or _differs(earlier.view, pod)
         ):
-            self._charge_beyond(tracked)
+            self._charge_rest(tracked)
         is_managed = self._configuration.manages(pod.metadata.namespace)
         if resource is not resources.RELEASED_PODS or not is_managed:
             return
@@ -359,7 +420,7 @@ class RunningPods:
         if tracked is not None and tracked.resource is not resource and not for_good:
             return False
         self.members.on_delete(uid)
-        self._lose_gated(uid)
+        self._gated.pop(uid)
         if tracked is None:
             return True
         view = tracked.view
@@ -381,25 +442,11 @@ class RunningPods:
 
     def _note_gated(self, pod: views.Pod) -> None:
         """Take a pod that may wait to be released with others of its owner."""
-        uid, key = pod.metadata.uid, _workload_of(pod)
-        self._lose_gated(uid)
         waits = pod_owner.has_elastic_gate(pod) and not pod.metadata.deletion_timestamp
         if waits and not _is_single(pod) and not pod_owner.is_terminal(pod):
-            pod_set = pod.metadata.label(names.PODSET_LABEL)
-            self._gated.setdefault(key, {}).setdefault(pod_set, {})[uid] = pod
-            self._gated_of[uid] = (key, pod_set)
-
-    def _lose_gated(self, uid: str) -> None:
-        gated = self._gated_of.pop(uid, None)
-        if gated is None:
-            return
-        key, pod_set = gated
-        pods = self._gated[key]
-        del pods[pod_set][uid]
-        if not pods[pod_set]:
-            del pods[pod_set]
-        if not pods:
-            del self._gated[key]
+            self._gated.put(pod.metadata.uid, pod)
+        else:
+            self._gated.pop(pod.metadata.uid)
 
     def to_release(self, first: WorkloadKey) -> views.Pod | None:
         """Return the oldest pod of an elastic owner that waits and for which there is quota.
@@ -409,11 +456,15 @@ class RunningPods:
         Args:
             first: key of the owner's first Workload.
         """
-        for pod_set, pods in sorted(self._gated.get(first, {}).items()):
-            running = len(self._of.get(first, {}).get(pod_set, ()))
-            if running < self._charged(first, pod_set):
-                return min(pods.values(), key=_age)
-        return None
+        gated = [self._gated[uid] for uid in self._gated_of.keys(first)]
+        pod_sets = {pod.metadata.label(names.PODSET_LABEL) for pod in gated}
+        with_quota = {
+            pod_set
+            for pod_set in pod_sets
+            if self.count(first, pod_set) < self._charged(first, pod_set)
+        }
+        waiting = (pod for pod in gated if pod.metadata.label(names.PODSET_LABEL) in with_quota)
+        return min(waiting, key=_turn, default=None)
 
     def to_place(
         self, first: WorkloadKey, workload: Workload
@@ -424,20 +475,23 @@ class RunningPods:
             first: key of the owner's first Workload.
             workload: the Workload that stands for the owner; it is admitted.
         """
+        running = self._of.get(first)
+        if running is None:
+            return None
         if not has_domains(workload):
-            self._tellings.pop(first, None)
+            running.tellings = None
             return None
         metadata = workload.metadata
-        tellings = self._tellings.get(first)
+        tellings = running.tellings
         version = metadata.uid, metadata.resource_version
         if tellings is None or tellings.version != version:
-            tellings = self._tellings[first] = OwnerTellings(version, workload, tellings)
-            for pod_set, uids in self._of.get(first, {}).items():
+            tellings = running.tellings = OwnerTellings(version, workload, tellings)
+            for pod_set, pods in running.pod_sets.items():
                 telling, is_new = tellings.of(pod_set)
                 if telling is not None and is_new:
-                    for uid in uids:
+                    for uid in pods.uids:
                         self._see_domain(telling, self._pods[uid].view)
-        chosen = (tellings.next_of(pod_set) for pod_set in sorted(self._of.get(first, {})))
+        chosen = (tellings.next_of(pod_set) for pod_set in sorted(running.pod_sets))
         return next(filter(None, chosen), None)
 
     def stray(self, first: WorkloadKey) -> views.Pod | None:
@@ -446,7 +500,8 @@ class RunningPods:
         Args:
             first: key of the owner's first Workload.
         """
-        tellings = self._tellings.get(first)
+        running = self._of.get(first)
+        tellings = None if running is None else running.tellings
         for uid in () if tellings is None else tellings.strays():
             pod = self._pods[uid].view
             if not pod.spec.node_name and not pod.metadata.deletion_timestamp:
@@ -463,7 +518,7 @@ class RunningPods:
     def goes_on(self, key: WorkloadKey, node: str) -> bool:
         """Return whether a pod of a Workload runs on a node, and is not being deleted."""
         first = self._workloads.first(key)
-        pods = (self._pods[uid] for uid in self._on.get(node, ()))
+        pods = (self._pods[uid] for uid in self._on_node.keys(node))
         return any(
             tracked.workload == first and not tracked.view.metadata.deletion_timestamp
             for tracked in pods
@@ -476,7 +531,7 @@ class RunningPods:
         """
         is_waiting = False
         pods: dict[str, list[tuple[Mapping[str, str], str]]] = {}
-        for pod_set, uids in self._of.get(self._workloads.first(key), {}).items():
+        for pod_set, uids in self._uids_by_pod_set(self._workloads.first(key)):
             for pod in (self._pods[uid].view for uid in uids):
                 if pod.metadata.deletion_timestamp:
                     continue
@@ -505,13 +560,13 @@ class RunningPods:
         where = topology_domains.placement(
             domains, topology_domains.numbering(workload, pod_set, count)
         )
-        uids = self._of.get(workload.key(), {}).get(pod_set, ())
+        uids = self._uids(workload.key(), pod_set)
         selectors = (self._pods[uid].view.spec.node_selector or {} for uid in uids)
         return where.for_pod(pod, (*selectors, *placed))
 
     def _tell(self, tracked: _Pod) -> None:
         """Have a pod that waits for its domain be told it, or count one that holds one."""
-        tellings = self._tellings.get(tracked.workload)
+        tellings = self._of[tracked.workload].tellings
         telling = None if tellings is None else tellings.of(tracked.pod_set)[0]
         if telling is not None:
             self._see_domain(telling, tracked.view)
@@ -526,7 +581,7 @@ class RunningPods:
     def count_running(self, first: WorkloadKey, pod_sets: Iterable[dict[str, Any]]) -> None:
         """Have the pod sets of an elastic owner ask for the pods that run, and for no others."""
         for pod_set in pod_sets:
-            pod_set["count"] = len(self._of.get(first, {}).get(pod_set["name"], ()))
+            pod_set["count"] = self.count(first, pod_set["name"])
 
     def _charged(self, key: WorkloadKey, pod_set: str) -> int:
         """Return the number of pods of a pod set that the Workload of a key is charged for now."""
@@ -536,8 +591,11 @@ class RunningPods:
         """Have a pod read, or labelled as it was, that its watch does not show any more."""
         uid = tracked.view.metadata.uid
         self._doubts[uid] = _Doubt(was, answered)
-        self._alone.setdefault(tracked.key, uid)
-        self._besides.put(uid, tracked.view)
+        charge = self._charges.get(tracked.key)
+        if charge is None or charge.is_rest:
+            self._charges[tracked.key] = _OwnCharge(uid, is_rest=False)
+            self._of[tracked.workload].pod_sets[tracked.pod_set].is_exceeded = True
+        self._put_beside(tracked.view)
         self._look_at((tracked.key,))
 
     def _see_of_owner(self, pod: views.Pod) -> None:
@@ -547,7 +605,6 @@ class RunningPods:
     def _lose_of_owner(self, gone: views.Object) -> None:
         uid = gone.metadata.uid
         if self.on_delete(gone, resources.RELEASED_PODS):
-            self._strays.pop(uid, None)
             self._besides.pop(uid)
             self._inventory.on_pod_delete(uid)
 
@@ -555,11 +612,20 @@ class RunningPods:
         """Tell the inventory of a pod: one that no queue is charged for takes GPUs from all."""
         is_charged = self._is_charged(pod)
         self._inventory.on_pod_update(pod, outside=not is_charged)
-        if is_charged:
-            self._strays.pop(pod.metadata.uid, None)
-        else:
-            self._strays[pod.metadata.uid] = pod
-            self._besides.put(pod.metadata.uid, pod)
+        if not is_charged or pod.metadata.uid in self._besides:
+            self._besides.put(pod.metadata.uid, _Beside(pod, is_stray=not is_charged))
+
+    def _put_beside(self, pod: views.Pod) -> bool:
+        """Keep a pod that is charged by itself; return whether it was not kept just so."""
+        before = self._besides.get(pod.metadata.uid)
+        is_stray = before is not None and before.is_stray
+        self._besides.put(pod.metadata.uid, _Beside(pod, is_stray))
+        return before is None or before.pod is not pod
+
+    def _is_stray(self, uid: str) -> bool:
+        """Return whether no queue is charged for a pod of an owner."""
+        beside = self._besides.get(uid)
+        return beside is not None and beside.is_stray
 
     def on_owner_update(self, key: WorkloadKey, workload: Workload | None) -> None:
         """Take what an owner asks for that was let go as a whole, or None where it is held.
@@ -594,7 +660,7 @@ class RunningPods:
         is_charged, now = self._charged(key, "") > 0, self._clock.now()
         counts = {} if is_charged else {
             name: sum(not self._has_ended(self._pods[uid].view, now) for uid in uids)
-            for name, uids in self._of.get(key, {}).items()
+            for name, uids in self._uids_by_pod_set(key)
         }  # fmt: skip
         missing = [
             msgspec.structs.replace(pod_set, count=pod_set.count - counts.get(pod_set.name, 0))
@@ -617,25 +683,26 @@ class RunningPods:
 
     def node_changed(self, name: str) -> None:
         """Take the news that it may have changed whether pods on a node can run."""
-        for key in dict.fromkeys(self._pods[uid].workload for uid in self._on.get(name, ())):
+        for key in dict.fromkeys(self._pods[uid].workload for uid in self._on_node.keys(name)):
             self.recount(key)
-            self._look_at((key, *self._awaited.pop(key, ())))
+            self._look_at((key, *self._of[key].take_awaiting()))
 
     def configuration_changed(self, resource: Resource, view: views.Object) -> None:
         """Count pods again that are charged besides Workloads: a queue or flavor has changed."""
         queues = tuple(self._queues_concerned(resource, view))
         uids = dict.fromkeys(uid for queue in queues for uid in self._besides_of.keys(queue))
-        for pod in tuple(self._strays[uid] for uid in uids if uid in self._strays):
-            self._place(pod)
+        for uid in uids:
+            if self._is_stray(uid):
+                self._place(self._besides[uid].pod)
         keys: dict[WorkloadKey, None] = {}
         for uid in uids:
             tracked = self._pods.get(uid)
-            is_alone = tracked is not None and self._alone.get(tracked.key) == uid
-            if tracked is not None and (is_alone or uid in self._strays):
+            is_alone = tracked is not None and self._is_alone(tracked)
+            if tracked is not None and (is_alone or self._is_stray(uid)):
                 keys[tracked.workload] = None
                 if is_alone:
                     self._look_at((tracked.key,))
-            elif uid not in self._strays:
+            elif not self._is_stray(uid):
                 self._besides.pop(uid)
         for key in keys:
             self.recount(key)
@@ -658,29 +725,24 @@ class RunningPods:
 
     def _forget(self, uid: str) -> None:
         self._doubts.pop(uid, None)
-        if uid not in self._strays:
+        if not self._is_stray(uid):
             self._besides.pop(uid)
-        tracked = self._pods.pop(uid, None)
+        tracked = self._pods.pop(uid)
         if tracked is None:
             return
-        pod_sets = self._of[tracked.workload]
-        _discard(pod_sets, tracked.pod_set, uid)
-        if not pod_sets:
+        running = self._of[tracked.workload]
+        running.remove(tracked.pod_set, uid)
+        if not running.pod_sets:
             del self._of[tracked.workload]
-            self._tellings.pop(tracked.workload, None)
-            self._origins.pop(tracked.workload, None)
-            self._shares.pop(tracked.workload, None)
-            self._within.pop(tracked.workload, None)
-        _discard(self._on, tracked.view.spec.node_name, uid)
         self._note_left(tracked)
         self._stop_charging(tracked)
-        self._stop_beyond(tracked)
+        self._stop_rest(tracked)
         self._set_releasing(uid, None)
         self._recount(tracked.workload, tracked.pod_set)
         self._recount_owner(tracked.workload)
-        self._look_at(tuple(self._awaited.pop(tracked.workload, ())))
-        tellings = self._tellings.get(tracked.workload)
-        if tellings is not None and tellings.lose(tracked.pod_set, uid):
+        self._look_at(running.take_awaiting())
+        is_last, tellings = not running.pod_sets, running.tellings
+        if not is_last and tellings is not None and tellings.lose(tracked.pod_set, uid):
             self._look_at((self._workloads.current(tracked.workload),))  # a domain may be free
 
     # ------------------------------------------------------------------------------ charging
@@ -691,7 +753,23 @@ class RunningPods:
 
     def count(self, key: WorkloadKey, pod_set: str) -> int:
         """Return the number of running pods of a pod set that a Workload released."""
-        return len(self._of.get(key, {}).get(pod_set, ()))
+        return len(self._uids(key, pod_set))
+
+    def _uids(self, key: WorkloadKey, pod_set: str) -> Collection[str]:
+        """Return the running pods of a pod set."""
+        running = self._of.get(key)
+        pods = None if running is None else running.pod_sets.get(pod_set)
+        return () if pods is None else pods.uids
+
+    def _uids_by_pod_set(self, key: WorkloadKey) -> Iterator[tuple[str, Collection[str]]]:
+        """Return the running pods of a Workload, by the name of their pod set."""
+        running = self._of.get(key)
+        for pod_set, pods in () if running is None else running.pod_sets.items():
+            yield pod_set, pods.uids
+
+    def _running(self, key: WorkloadKey) -> Iterator[_Pod]:
+        """Return the running pods of a Workload."""
+        return (self._pods[uid] for _, uids in self._uids_by_pod_set(key) for uid in uids)
 
     def any_of(self, key: WorkloadKey, *, waits: WorkloadKey) -> views.Pod | None:
         """Return a pod that runs with a Workload, or None.
@@ -701,12 +779,13 @@ class RunningPods:
             waits: is looked at when fewer pods run with it.
         """
         first, now = self._workloads.first(key), self._clock.now()
-        pods = (self._pods[uid] for uids in self._of.get(first, {}).values() for uid in uids)
-        running = (tracked for tracked in pods if not self._has_ended(tracked.view, now))
+        running = (
+            tracked for tracked in self._running(first) if not self._has_ended(tracked.view, now)
+        )
         oldest = min(running, key=_order, default=None)
         if oldest is None:
             return None
-        self._awaited.setdefault(first, {})[waits] = None
+        self._of[first].awaiting[waits] = None
         due = self._free_at(oldest.view) if oldest.view.metadata.deletion_timestamp else None
         if due is not None:
             self._queue.add_at(waits, due, now)
@@ -733,7 +812,7 @@ class RunningPods:
         now = self._clock.now()
         running = {
             name: sum(not self._has_ended(self._pods[uid].view, now) for uid in uids)
-            for name, uids in self._of[first].items()
+            for name, uids in self._uids_by_pod_set(first)
         }
         names_of_sets = [pod_set.name for pod_set in workload.spec.pod_sets or ()]
         charged = {name: self._charged(first, name) for name in names_of_sets}
@@ -761,10 +840,9 @@ class RunningPods:
             first: key of its owner's first Workload.
             until: what it should say.
         """
-        running = (self._pods[uid] for uids in self._of.get(first, {}).values() for uid in uids)
         silent = (
             tracked
-            for tracked in running
+            for tracked in self._running(first)
             if not tracked.view.metadata.deletion_timestamp
             and tracked.view.metadata.annotation(names.STOPS_AT) != until
         )
@@ -787,9 +865,9 @@ class RunningPods:
 
     def _named_and_node(self, key: WorkloadKey) -> tuple[str, str]:
         """Return the ClusterQueue that running pods of a Workload name, and the node of one."""
-        pods = [self._pods[uid] for uids in self._of.get(key, {}).values() for uid in uids]
-        if pods:
-            first = min(pods, key=_order).view
+        first_pod = min(self._running(key), key=_order, default=None)
+        if first_pod is not None:
+            first = first_pod.view
             return first.metadata.label(names.CLUSTER_QUEUE_NAME_LABEL), first.spec.node_name
         workload = self._owners.get(key)
         return "" if workload is None else _queue_of_templates(workload), ""
@@ -803,27 +881,33 @@ class RunningPods:
     def recount(self, key: WorkloadKey) -> None:
         """Charge each pod of a Workload on its own that the Workload is not charged for."""
         key = self._workloads.first(key)
-        for pod_set in tuple(self._of.get(key, ())):
+        running = self._of.get(key)
+        for pod_set, pods in () if running is None else tuple(running.pod_sets.items()):
             self._recount(key, pod_set)
             share = self._ledger.share(self._workloads.current(key), pod_set)
-            if share != self._shares.get(key, {}).get(pod_set):
-                self._shares.setdefault(key, {})[pod_set] = share
-                for uid in self._of[key][pod_set]:
-                    self._charge_beyond(self._pods[uid])
+            if share != pods.share:
+                pods.share = share
+                for uid in pods.uids:
+                    self._charge_rest(self._pods[uid])
         self._recount_owner(key)
 
     def _note_origin(self, key: WorkloadKey) -> None:
         """Record what a Workload says of its pods, as long as it is there."""
-        workload = self._workloads.get(self._workloads.current(key))
-        if workload is not None and key in self._of:
-            self._origins[key] = orphans.origin(workload)
+        workload, running = self._workloads.get(self._workloads.current(key)), self._of.get(key)
+        if workload is not None and running is not None:
+            running.origin = orphans.origin(workload)
+
+    def _origin(self, key: WorkloadKey) -> Origin | None:
+        """Return what a Workload said of its running pods; None where nothing is known."""
+        running = self._of.get(key)
+        return None if running is None else running.origin
 
     def _requester(self, key: WorkloadKey, pod: views.Pod | None = None) -> dict[str, str]:
         """Return the annotation of who asked for pods of a Workload; empty where it is not known.
 
         The pods of a Job have none that can be trusted, so what the Workload said comes first.
         """
-        origin = self._origins.get(key)
+        origin = self._origin(key)
         name = "" if origin is None else origin.requester
         if not name and pod is not None:
             name = pod.metadata.annotation(names.REQUESTER)
@@ -831,27 +915,27 @@ class RunningPods:
 
     def _recount(self, key: WorkloadKey, pod_set: str) -> None:
         self._note_origin(key)
-        uids = self._of.get(key, {}).get(pod_set, {})
+        running = self._of.get(key)
+        pods = None if running is None else running.pod_sets.get(pod_set)
         charged = self._charged(key, pod_set)
-        if len(uids) <= charged and (key, pod_set) not in self._exceeded:
+        if pods is None or (len(pods.uids) <= charged and not pods.is_exceeded):
             return  # this is so for nearly all pods, and looks at none of them
         now = self._clock.now()
-        pods = [self._pods[uid] for uid in uids]
-        running = sorted(
-            (tracked for tracked in pods if not self._has_ended(tracked.view, now)), key=_order
+        tracked_pods = [self._pods[uid] for uid in pods.uids]
+        in_order = sorted(
+            (tracked for tracked in tracked_pods if not self._has_ended(tracked.view, now)),
+            key=_order,
         )
-        alone = {tracked.view.metadata.uid for tracked in running[charged:]}
-        self._exceeded.discard((key, pod_set))
-        if alone:
-            self._exceeded.add((key, pod_set))
-        for tracked in pods:
+        alone = {tracked.view.metadata.uid for tracked in in_order[charged:]}
+        pods.is_exceeded = bool(alone) or not self._doubts.keys().isdisjoint(pods.uids)
+        for tracked in tracked_pods:
             if tracked.view.metadata.uid in alone:
                 self._charge(tracked, now)
             else:
                 self._stop_charging(tracked)
-                self._charge_beyond(tracked)
+                self._charge_rest(tracked)
 
-    def _charge_beyond(self, tracked: _Pod) -> None:
+    def _charge_rest(self, tracked: _Pod) -> None:
         """Charge what a pod asks for beyond its part of the reservation that covers it.
 
         What others add to a pod is not in the template that was admitted.
@@ -859,11 +943,13 @@ class RunningPods:
         uid, current = tracked.view.metadata.uid, self._workloads.current(tracked.workload)
         share = self._ledger.share(current, tracked.pod_set)
         workload = self._workloads.get(current)
-        if tracked.key in self._alone:
+        charge = self._charges.get(tracked.key)
+        if charge is not None and not charge.is_rest:
             return  # all that it asks for is charged
-        within = self._within.get(tracked.workload, {}).get(tracked.pod_set)
+        pods = self._of[tracked.workload].pod_sets[tracked.pod_set]
+        within = pods.within
         if within is not None and within[0] == share and _asks_alike(within[1], tracked.view.spec):
-            self._stop_beyond(tracked)
+            self._stop_rest(tracked)
             return
         pod_sets = () if workload is None else workload.spec.pod_sets or ()
         template = next((each.template for each in pod_sets if each.name == tracked.pod_set), None)
@@ -874,7 +960,7 @@ class RunningPods:
             or is_as_admitted
             or not self._is_charged(tracked.view)
         ):
-            self._stop_beyond(tracked)
+            self._stop_rest(tracked)
             return
         is_beyond = self._ledger.charge_beyond(
             self._requested(tracked),
@@ -885,23 +971,20 @@ class RunningPods:
             ends=bool(tracked.view.metadata.deletion_timestamp),
         )
         if is_beyond:
-            self._beyond[tracked.key] = uid
+            self._charges[tracked.key] = _OwnCharge(uid, is_rest=True)
         else:
-            self._stop_beyond(tracked)
-            self._within.setdefault(tracked.workload, {})[tracked.pod_set] = (
-                share,
-                tracked.view.spec,
-            )
+            self._stop_rest(tracked)
+            pods.within = share, tracked.view.spec
 
     def _requested(self, tracked: _Pod) -> Workload:
         """Return the requests of a pod as a Workload that is not stored."""
-        origin = self._origins.get(tracked.workload)
+        origin = self._origin(tracked.workload)
         priority = tracked.view.spec.priority if origin is None else origin.priority
         return _requested(tracked, self._requester(tracked.workload, tracked.view), priority)
 
-    def _stop_beyond(self, tracked: _Pod) -> None:
-        if self._beyond.get(tracked.key) == tracked.view.metadata.uid:
-            del self._beyond[tracked.key]
+    def _stop_rest(self, tracked: _Pod) -> None:
+        if self._charges.get(tracked.key) == (tracked.view.metadata.uid, True):
+            del self._charges[tracked.key]
             self._ledger.on_delete(tracked.key)
 
     def _charge(self, tracked: _Pod, now: datetime) -> None:
@@ -909,14 +992,11 @@ class RunningPods:
         if not self._is_charged(tracked.view):
             self._stop_charging(tracked)
             return
-        before = self._alone.get(tracked.key)
-        if before not in {None, metadata.uid}:
-            self._ledger.on_delete(
-                tracked.key
-            )  # a pod of the same name; the other one is being confirmed
-        self._alone[tracked.key] = metadata.uid
-        is_news = self._besides.put(metadata.uid, tracked.view) is not tracked.view
-        self._beyond.pop(tracked.key, None)
+        before = self._charges.get(tracked.key)
+        if before is not None and before.uid != metadata.uid and not before.is_rest:
+            self._ledger.on_delete(tracked.key)  # of the same name; the other one is confirmed
+        self._charges[tracked.key] = _OwnCharge(metadata.uid, is_rest=False)
+        is_news = self._put_beside(tracked.view)
         labels = self._inventory.node_labels(tracked.view.spec.node_name)
         ends = bool(metadata.deletion_timestamp)
         self._ledger.charge(
@@ -929,10 +1009,13 @@ class RunningPods:
         if due is not None:
             self._queue.add_at(tracked.key, due, now)
 
+    def _is_alone(self, tracked: _Pod) -> bool:
+        """Return whether a pod is charged for all that it asks for."""
+        return self._charges.get(tracked.key) == (tracked.view.metadata.uid, False)
+
     def _stop_charging(self, tracked: _Pod) -> None:
-        uid = tracked.view.metadata.uid
-        if self._alone.get(tracked.key) == uid and uid not in self._doubts:
-            del self._alone[tracked.key]
+        if self._is_alone(tracked) and tracked.view.metadata.uid not in self._doubts:
+            del self._charges[tracked.key]
             self._ledger.on_delete(tracked.key)
             self._queue.cancel(tracked.key)
         self._note_releasing(tracked)
@@ -978,14 +1061,14 @@ class RunningPods:
 
     def next_request(self, key: WorkloadKey) -> ApiRequest | None:
         """Return the next write about a pod that is charged on its own, or None for none."""
-        uid = self._alone.get(key)
+        uid = self._uid_alone(key)
         tracked = self._pods.get(uid) if uid is not None else None
         if uid is None or tracked is None:
             return None
         doubt, now = self._doubts.get(uid), self._clock.now()
         if doubt is None:
             self.recount(tracked.workload)
-            return self._charge_orphan(key, tracked) if self._alone.get(key) == uid else None
+            return self._charge_orphan(key, tracked) if self._is_alone(tracked) else None
         if doubt.due is not None and now < doubt.due:
             self._queue.add_at(key, doubt.due, now)
             return None
@@ -995,6 +1078,11 @@ class RunningPods:
             )
         return self._put_back(key, doubt.was, doubt.answered)
 
+    def _uid_alone(self, key: WorkloadKey) -> str | None:
+        """Return the pod that is charged under a key for all that it asks for."""
+        charge = self._charges.get(key)
+        return None if charge is None or charge.is_rest else charge.uid
+
     def _charge_orphan(self, key: WorkloadKey, tracked: _Pod) -> ApiRequest | None:
         """Return the write that gives a pod that its owner has left a Workload of its own."""
         pod, queue = tracked.view, _queue(tracked.view)
@@ -1002,7 +1090,7 @@ class RunningPods:
         is_leaving = bool(pod.metadata.deletion_timestamp)
         if is_leaving or not orphans.is_left(pod) or not queue or not cluster_queue:
             return None
-        classes, origin = self._configuration.priority_classes, self._origins.get(tracked.workload)
+        classes, origin = self._configuration.priority_classes, self._origin(tracked.workload)
         changes = orphans.charge(pod, queue, cluster_queue, origin, classes)
         return owner_requests.patch(
             key, resources.PODS, pod, WritePurpose.CHARGE_ORPHAN, changes, into=views.Pod
@@ -1025,7 +1113,7 @@ class RunningPods:
 
     def complete(self, key: WorkloadKey, outcome: RequestResult) -> None:
         """Take what came of a write about a pod that is charged on its own."""
-        uid, operation = self._alone.get(key), outcome.request.operation
+        uid, operation = self._uid_alone(key), outcome.request.operation
         if operation is WritePurpose.CHARGE_ORPHAN:
             if uid is not None and uid == outcome.request.uid and outcome.result is Result.GONE:
                 self._forget(uid)
@@ -1058,24 +1146,17 @@ class RunningPods:
     def _note_releasing(self, tracked: _Pod) -> None:
         """Record whether a pod holds quota though it was stopped, or its Workload has ended."""
         metadata = tracked.view.metadata
-        is_alone = self._alone.get(tracked.key) == metadata.uid
-        is_releasing = bool(metadata.deletion_timestamp) or is_alone
+        is_releasing = bool(metadata.deletion_timestamp) or self._is_alone(tracked)
         queue = self._queue_of(tracked.view) if is_releasing else ""
         self._set_releasing(metadata.uid, queue or None)
 
     def _set_releasing(self, uid: str, queue: str | None) -> None:
-        before = self._releasing_in.pop(uid, None)
-        if queue is not None:
-            self._releasing_in[uid] = queue
+        before = self._releasing.pop(uid) if queue is None else self._releasing.put(uid, queue)
         if before == queue:
             return
-        if before is not None:
-            _discard(self._releasing, before, uid)
-        if queue is not None:
-            self._releasing.setdefault(queue, {})[uid] = None
         for name in filter(None, (before, queue)):
             self._reworded.add(name)
-            metrics.RELEASING_PODS.labels(name).set(len(self._releasing.get(name, ())))
+            metrics.RELEASING_PODS.labels(name).set(self._releasing_in.count(name))
 
     def take_reworded(self) -> frozenset[str]:
         """Return the ClusterQueues whose condition may have changed since the last call."""
@@ -1084,7 +1165,7 @@ class RunningPods:
 
     def condition(self, queue: ClusterQueue, now: datetime) -> views.Condition | None:
         """Return the condition about pods that hold quota until they have ended; None for none."""
-        uids = self._releasing.get(queue.metadata.name)
+        uids = self._releasing_in.keys(queue.metadata.name)
         if not uids:
             return None
         text = added_conditions.releasing(list(self._told(uids)), len(uids))
@@ -1113,8 +1194,20 @@ def _queues_of_owner(key: WorkloadKey, workload: Workload) -> tuple[_Queue, _Que
     return LocalQueueKey(key.namespace, workload.spec.queue_name), _queue_of_templates(workload)
 
 
-def _queues_of_pod(_: str, pod: views.Pod) -> tuple[_Queue, _Queue]:
+def _node_of(_: str, tracked: _Pod) -> tuple[str, ...]:
+    """Return the node that a pod is on."""
+    node = tracked.view.spec.node_name
+    return (node,) if node else ()
+
+
+def _workloads_of_gated(_: str, pod: views.Pod) -> tuple[WorkloadKey]:
+    """Return the Workload that a waiting pod names."""
+    return (_workload_of(pod),)
+
+
+def _queues_of_pod(_: str, beside: _Beside) -> tuple[_Queue, _Queue]:
     """Return the queues that decide what a pod is charged to."""
+    pod = beside.pod
     named = pod.metadata.label(names.CLUSTER_QUEUE_NAME_LABEL)
     return LocalQueueKey(pod.metadata.namespace, _queue(pod)), named
 
@@ -1183,9 +1276,10 @@ def _order(tracked: _Pod) -> tuple[bool, bool, str]:
     return orphans.is_left(tracked.view), bool(metadata.deletion_timestamp), metadata.uid
 
 
-def _age(pod: views.Pod) -> tuple[str, str]:
-    """Return the sort key of waiting pods: the oldest first."""
-    return pod.metadata.creation_timestamp or "", pod.metadata.uid
+def _turn(pod: views.Pod) -> tuple[str, str, str]:
+    """Return the sort key of waiting pods: by pod set, the oldest first."""
+    metadata = pod.metadata
+    return metadata.label(names.PODSET_LABEL), metadata.creation_timestamp or "", metadata.uid
 
 
 def _differs(before: views.Pod, pod: views.Pod) -> bool:
@@ -1203,12 +1297,3 @@ def _asks_alike(left: views.PodSpec, right: views.PodSpec) -> bool:
     return (left.containers, left.init_containers, left.resources, left.overhead) == (
         right.containers, right.init_containers, right.resources, right.overhead
     )  # fmt: skip
-
-
-def _discard(index: dict[str, dict[str, None]], key: str, uid: str) -> None:
-    """Take a UID out of an index, and its key where it was the last one."""
-    uids = index.get(key)
-    if uids is not None:
-        uids.pop(uid, None)
-        if not uids:
-            del index[key]
