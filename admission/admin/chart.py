@@ -308,7 +308,7 @@ def _injected(metadata: Document, tokens: _Tokens, *, is_kept: bool) -> Document
         annotations["helm.sh/resource-policy"] = "keep"
     injected = (
         "{{- if " + f'eq .Values.certificates.source "{CERT_MANAGER}"' + " }}\n"
-        "cert-manager.io/inject-ca-from: "
+        f"{names.INJECTED_CA}ca-from: "
         f"{{{{ .Release.Namespace }}}}/{manifests.WEBHOOK}\n"
         "{{- end }}"
     )

@@ -50,7 +50,6 @@ _POLL_SECONDS: Final = 0.2
 _SWEEPS: Final = 60
 _KEY: Final = "move.json"
 _WRITTEN_BY_SERVER: Final = ("uid", "resourceVersion", "generation", "creationTimestamp")
-_INJECTED: Final = "cert-manager.io/inject-"
 _PROBE: Final = "gpu-admission-probe"
 _POD: Final = structs.converter(views.Pod)
 
@@ -693,7 +692,9 @@ def _conversions(api: Api) -> Iterator[tuple[str, Any]]:
             {
                 "conversion": conversion["webhook"]["clientConfig"] if is_asked else None,
                 "annotations": {
-                    key: value for key, value in annotations.items() if key.startswith(_INJECTED)
+                    key: value
+                    for key, value in annotations.items()
+                    if key.startswith(names.INJECTED_CA)
                 },
             },
         )

@@ -55,6 +55,8 @@ POD_CLASS_SOURCE: Final = "scheduling.k8s.io/priorityclass"
 
 # Labels
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+INJECTED_CA: Final = "cert-manager.io/inject-"
+"""Annotations by which cert-manager writes a CA begin like this."""
 MANAGED_LABEL: Final = "kueue.x-k8s.io/managed"
 MANAGED_VALUE: Final = "true"
 PRIORITY_CLASS_LABEL: Final = "kueue.x-k8s.io/priority-class"

@@ -21,6 +21,7 @@ from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
 from admission.base.namespaces import MANAGED, ManagedNamespaces
 from admission.config.derived import Settings
 from admission.controller import watched
+from admission.controller.condition_schedule import ConditionSchedule
 from admission.controller.devices.capacity import CapacityByFlavor
 from admission.controller.devices.capacity_guard import CapacityGuard
 from admission.controller.devices.claims import Claims
@@ -29,7 +30,6 @@ from admission.controller.devices.node_inventory import NodeInventory
 from admission.controller.devices.node_places import NodePlaces
 from admission.controller.devices.resource_adjustments import ResourceAdjustments
 from admission.controller.effects import EffectRecorder
-from admission.controller.explaining import ConditionSchedule
 from admission.controller.journal import Counting
 from admission.controller.pending_conditions import PendingConditionWriter
 from admission.controller.quarantine import Quarantine, Unreadable

@@ -21,7 +21,7 @@ from admission.base.causes import (
 from admission.base.clock import Clock
 from admission.base.conditions import PreemptionReason, WaitReason
 from admission.base.names import ClusterQueueName, WorkloadKey
-from admission.controller.explaining import EVENT_SECONDS, OF_BLOCKERS, ConditionSchedule
+from admission.controller.condition_schedule import EVENT_SECONDS, OF_BLOCKERS, ConditionSchedule
 from admission.controller.waiting_events import FindSubject, WaitingEventRecorder
 from admission.controller.watched_owners.pods import Pods
 from admission.controller.workloads import statuses

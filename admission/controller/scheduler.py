@@ -9,8 +9,8 @@ from admission.base.clock import Clock
 from admission.base.events import Events
 from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.base.tables import Table
+from admission.controller.condition_schedule import ConditionSchedule
 from admission.controller.devices.resource_adjustments import ResourceAdjustments
-from admission.controller.explaining import ConditionSchedule
 from admission.controller.queues.accounting import KueueMetrics
 from admission.controller.queues.gpu_transformations import GpuTransformations
 from admission.controller.workloads import evictions, statuses

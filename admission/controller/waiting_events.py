@@ -8,7 +8,7 @@ from admission.base.clock import Clock
 from admission.base.conditions import Text
 from admission.base.events import Events
 from admission.base.names import WorkloadKey
-from admission.controller.explaining import ConditionSchedule
+from admission.controller.condition_schedule import ConditionSchedule
 from admission.controller.watched_owners.index import Subject
 from admission.controller.watched_owners.owner_writes import Owners
 from admission.controller.watched_owners.pods import Pods

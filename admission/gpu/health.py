@@ -1,5 +1,7 @@
 """Which devices and nodes count as healthy, and how long a change must last to count.
 
+Devices of a ResourceSlice that are tainted are read in `admission.objects.resource_slice`.
+
 Source: k8s-device-plugin internal/rm/health.go (XIDs it ignores); Koordinator Device API;
 AKS and EKS node conditions.
 """

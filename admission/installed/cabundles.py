@@ -25,8 +25,6 @@ NAMES: Final[Mapping[Resource, tuple[str, ...]]] = {
 }
 """Names of the objects of an installation, by kind; not each is in every installation."""
 
-_INJECTED: Final = "cert-manager.io/inject-"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trusting:
@@ -60,7 +58,7 @@ def trusting(api: Api) -> Iterator[Trusting]:
             except errors.NotFoundError:
                 continue
             metadata = configuration["metadata"]
-            if any(key.startswith(_INJECTED) for key in metadata.get("annotations") or {}):
+            if any(key.startswith(names.INJECTED_CA) for key in metadata.get("annotations") or {}):
                 continue
             bundles = dict(bundles_of(resource, configuration))
             if bundles:

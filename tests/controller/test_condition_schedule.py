@@ -2,7 +2,7 @@
 
 from admission.base.causes import Stated
 from admission.base.names import ClusterQueueName, WorkloadKey
-from admission.controller.explaining import ConditionSchedule, Due
+from admission.controller.condition_schedule import ConditionSchedule, Due
 from admission.scheduling.decisions import Wait
 
 KEY = WorkloadKey("ml", "w")
