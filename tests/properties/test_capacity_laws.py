@@ -13,6 +13,7 @@ from admission.controller.devices.capacity import CapacityByFlavor
 from admission.controller.devices.capacity_guard import CapacityGuard
 from admission.gpu import catalogue
 from admission.gpu.health import DeviceReading, HealthPolicy
+from admission.gpu.inventory import GpuPod
 from admission.gpu.nodes import NodeFacts
 from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue
@@ -85,7 +86,7 @@ class CapacityMachine(RuleBasedStateMachine):
     @rule(uid=st.sampled_from("abcd"), name=node_names, held=amounts)
     def see_pod(self, uid: str, name: str, held: dict[str, int]) -> None:
         self.pods[uid] = (name, held)
-        self.kept.set_pod(uid, name, held)
+        self.kept.set_pod(uid, name, GpuPod(namespace="ml", name=uid, amounts=held))
 
     @rule(uid=st.sampled_from("wxyz"), name=node_names, held=amounts)
     def see_other(self, uid: str, name: str, held: dict[str, int]) -> None:
@@ -110,7 +111,7 @@ class CapacityMachine(RuleBasedStateMachine):
         for node in self.nodes.values():
             anew.set_node(node, 0)
         for uid, (name, held) in self.pods.items():
-            anew.set_pod(uid, name, held)
+            anew.set_pod(uid, name, GpuPod(namespace="ml", name=uid, amounts=held))
         for uid, (name, held) in self.outside.items():
             anew.set_other(uid, name, held)
         for flavor in FLAVORS:

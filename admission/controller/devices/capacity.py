@@ -21,7 +21,6 @@ from admission.scheduling.model import Taint, Toleration
 from admission.scheduling.places import predicate
 
 Amounts = Mapping[str, int]
-Pods = Mapping[str, tuple[str, str, str]]
 
 _NOTHING: Final[Amounts] = {}
 _NO_HOLE: Final = (0, "")
@@ -153,7 +152,8 @@ class CapacityByFlavor:
         self._sums: dict[str, _FlavorStock] = {}
         self._shared: dict[tuple[str, ...], _FlavorStock] | None = None
         """Stock by the flavors that select the same nodes; None where it is to be summed again."""
-        self._pods: dict[str, tuple[str, Amounts, bool]] = {}
+        self._pods: dict[str, tuple[str, GpuPod]] = {}
+        """Nodes and watched pods that hold GPUs there, by UID."""
         self._held: dict[str, dict[str, int]] = {}
         self._stray: dict[str, dict[str, int]] = {}
         self._others: dict[str, tuple[str, Amounts]] = {}
@@ -298,31 +298,31 @@ class CapacityByFlavor:
         """Return whether the node has, or had, GPUs."""
         return name in self._nodes
 
-    def set_pod(self, uid: str, node: str, amounts: Amounts, *, outside: bool = False) -> None:
-        """Take what a watched pod holds on a node; no amounts = nothing any more.
+    def set_pod(self, uid: str, node: str, pod: GpuPod | None) -> None:
+        """Take what a watched pod holds on a node.
 
         Args:
             uid: of the pod.
             node: the node that it is bound to.
-            amounts: what it holds.
-            outside: whether no queue is charged for it.
+            pod: the pod; None, or one without amounts, for nothing any more.
         """
-        old, new = self._pods.get(uid), (node, amounts, outside)
-        if old == new or (old is None and not amounts):
+        old = self._pods.pop(uid, None)
+        if pod is not None and pod.amounts:
+            self._pods[uid] = (node, pod)
+        if _held(old) == _held(self._pods.get(uid)):
             return
-        if old is not None:
-            del self._pods[uid]
-            self._count(*old, -1)
-        if amounts:
-            self._pods[uid] = new
-            self._count(*new, 1)
+        for sign, place in ((-1, old), (1, self._pods.get(uid))):
+            if place is not None:
+                at, holder = place
+                sums = self._stray if holder.outside else self._held
+                _add(sums, at, holder.amounts, sign)
         for name in {node, old[0] if old is not None else node}:
             self._restock(name)
 
     def has_pod(self, uid: str, node: str, *, outside: bool = False) -> bool:
-        """Return whether a watched pod is known to hold GPUs on that node; see `set_pod`."""
-        pod_before = self._pods.get(uid)
-        return pod_before is not None and (pod_before[0], pod_before[2]) == (node, outside)
+        """Return whether a watched pod is known to hold GPUs on that node; see `GpuPod`."""
+        before = self._pods.get(uid)
+        return before is not None and (before[0], before[1].outside) == (node, outside)
 
     def node_labels(self, name: str) -> Mapping[str, str]:
         """Return the labels of a node that is known; else none."""
@@ -476,26 +476,12 @@ class CapacityByFlavor:
         reasons = (f"taint {taint.key}:{taint.effect} is not tolerated" for taint in taints)
         return tuple(dict.fromkeys((*entry.part.reasons, *reasons)))
 
-    def named(self, names_: Iterable[str], pods: Pods) -> tuple[GpuNode, ...]:
-        """Return nodes with the holders of their GPUs; those that are not known are left out.
-
-        Args:
-            names_: of the nodes.
-            pods: namespace, name and charged ClusterQueue of the pods that are watched, by UID.
-        """
+    def named(self, names_: Iterable[str]) -> tuple[GpuNode, ...]:
+        """Return nodes with the holders of their GPUs; those that are not known are left out."""
         on: dict[str, list[GpuPod]] = {name: [] for name in names_ if name in self._nodes}
-        for uid, (node, amounts, outside) in self._pods.items():
+        for node, pod in self._pods.values():
             if node in on:
-                namespace, name, queue = pods.get(uid, ("", "", ""))
-                on[node].append(
-                    GpuPod(
-                        namespace=namespace,
-                        name=name,
-                        amounts=amounts,
-                        outside=outside,
-                        queue="" if outside else queue,
-                    )
-                )
+                on[node].append(pod)
         return tuple(
             GpuNode(
                 facts=self._nodes[name].facts,
@@ -570,9 +556,6 @@ class CapacityByFlavor:
         return [
             name for name, flavor in self._flavors.items() if _selects(flavor.node_labels, labels)
         ]
-
-    def _count(self, node: str, amounts: Amounts, outside: bool, sign: int) -> None:
-        _add(self._stray if outside else self._held, node, amounts, sign)
 
     def _capacity_of(self, entry: _Node) -> GpuCapacity:
         facts, part = entry.facts, entry.part
@@ -691,3 +674,8 @@ def is_gpu(resource: str) -> bool:
     It is so for device names, GPU memory and slices.
     """
     return resources.is_device(resource) or resources.is_virtual(resource)
+
+
+def _held(place: tuple[str, GpuPod] | None) -> tuple[str, Amounts, bool] | None:
+    """Return what of a pod counts in sums."""
+    return None if place is None else (place[0], place[1].amounts, place[1].outside)

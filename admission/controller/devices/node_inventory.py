@@ -18,7 +18,7 @@ from admission.controller.seeing import informers
 from admission.controller.seeing.informers import Informer
 from admission.gpu.capacity import Fragmentation
 from admission.gpu.health import DeviceReading
-from admission.gpu.inventory import GpuNode, NodeStock
+from admission.gpu.inventory import GpuNode, GpuPod, NodeStock
 from admission.gpu.nodes import NodeFacts
 from admission.kube import resources
 from admission.kube.resources import Resource
@@ -84,8 +84,6 @@ class NodeInventory:
         self._reworded: set[str] = set()
         self._is_resized = False
         self._bare: dict[str, tuple[NodeFacts, tuple[Taint, ...]]] = {}
-        self._pods: dict[str, tuple[str, str, str]] = {}
-        """Namespace, name and charged ClusterQueue of those that hold GPUs, by UID."""
         self._slice_inventory = SliceInventory()
         self._claims_outside: dict[str, frozenset[ObjectKey]] = {}
         """ResourceClaims of pods that no queue admitted, by UID."""
@@ -116,12 +114,12 @@ class NodeInventory:
         if pods.has_ended(pod):
             self._places.end_pod(uid)
         if pods.has_ended(pod) or not self._capacities.has_pod(uid, node, outside=outside):
-            self._capacities.set_pod(uid, node, pods.held_gpus(pod), outside=outside)
-            if self._capacities.has_pod(uid, node, outside=outside):
-                queue = pod.metadata.label(names.CLUSTER_QUEUE_NAME_LABEL)
-                self._pods[uid] = (*informers.key_of(pod), queue)
-            else:
-                self._pods.pop(uid, None)
+            queue = "" if outside else pod.metadata.label(names.CLUSTER_QUEUE_NAME_LABEL)
+            holder = GpuPod(
+                namespace=pod.metadata.namespace, name=pod.metadata.name,
+                amounts=pods.held_gpus(pod), outside=outside, queue=queue,
+            )  # fmt: skip
+            self._capacities.set_pod(uid, node, holder)
 
     def node_labels(self, name: str) -> dict[str, str]:
         """Return the labels of a node with GPUs; of any other node none."""
@@ -129,8 +127,7 @@ class NodeInventory:
 
     def on_pod_delete(self, uid: str) -> None:
         """Handle a pod that is gone, or is none of ours any more."""
-        self._capacities.set_pod(uid, "", {})
-        self._pods.pop(uid, None)
+        self._capacities.set_pod(uid, "", None)
 
     def on_pod_end(self, uid: str) -> None:
         """Handle a pod that is certainly gone."""
@@ -147,7 +144,7 @@ class NodeInventory:
 
     def named(self, names_: Iterable[str]) -> tuple[GpuNode, ...]:
         """Return nodes with the holders of their GPUs; see `CapacityByFlavor.named`."""
-        return self._capacities.named(names_, self._pods)
+        return self._capacities.named(names_)
 
     def _see_outside(self, uid: str, pod: Outside | None) -> None:
         """Take what a bound pod holds that no queue admitted; None where that is nothing."""
