@@ -27,7 +27,7 @@ from admission.admin.installation import RemovalInventory
 from admission.base import names, structs
 from admission.base.clock import SystemClock
 from admission.base.namespaces import BYPASS_CHOICES
-from admission.cli import clusters, options, output, tables
+from admission.cli import clusters, install_options, options, output, tables
 from admission.config import reading
 from admission.config.addresses import LOOPBACK, Address
 from admission.config.derived import Settings, to_text
@@ -77,12 +77,12 @@ Examples:
 )
 @clusters.cluster_options
 @options.config_option
-@options.mode_option
-@options.while_down_option
-@options.fair_sharing_option
-@options.webhook_url_option
-@options.cert_dir_option
-@options.image_option
+@install_options.mode_option
+@install_options.while_down_option
+@install_options.fair_sharing_option
+@install_options.webhook_url_option
+@install_options.cert_dir_option
+@install_options.image_option
 @click.option("--take-over", is_flag=True, help="Install even if Kueue's webhooks exist.")
 @click.option(
     "--bypass-guard/--no-bypass-guard",
@@ -92,7 +92,7 @@ Examples:
     f"chooses with the label {names.BYPASS_LABEL}: {', '.join(BYPASS_CHOICES)}. --mode decides "
     "for all others.",
 )
-@options.visibility_option
+@install_options.visibility_option
 @click.option(
     "--older-versions/--no-older-versions",
     default=True,
@@ -398,7 +398,7 @@ def with_modes(api: Api, settings: Settings, mode: str | None) -> Settings:
 def with_outage(api: Api, settings: Settings, chosen: str | None) -> Settings:
     """The settings with what becomes of pods while the webhook does not answer."""
     if chosen:
-        outage = options.WHILE_DOWN[chosen]
+        outage = install_options.WHILE_DOWN[chosen]
         return _changed(settings, while_webhook_down=None if outage == REFUSE else outage)
     if settings.gpu.while_webhook_down is None and holding.is_installed(api):
         click.echo("while the webhook is down: hold, as installed before", err=True)

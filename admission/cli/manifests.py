@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from admission.admin import chart, manifests
-from admission.cli import options, output
+from admission.cli import install_options, options, output
 from admission.config import reading
 
 
@@ -21,7 +21,7 @@ Examples:
 """,
 )
 @options.config_option
-@options.image_option
+@install_options.image_option
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),

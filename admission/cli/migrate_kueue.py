@@ -13,7 +13,7 @@ from admission.admin import installation, kueue_found, kueue_move
 from admission.admin.kueue_found import Kueue, Survey
 from admission.admin.kueue_move import Move, MoveRecord, Tools
 from admission.base.clock import SystemClock
-from admission.cli import clusters, named, options, output, tables
+from admission.cli import clusters, install_options, named, options, output, tables
 from admission.cli import install as installing
 from admission.config import reading
 from admission.config.derived import Settings
@@ -42,12 +42,12 @@ Examples:
 @click.option("--apply", "applies", is_flag=True, help="Do it; without it only say what would be.")
 @click.option("--undo", "undoes", is_flag=True, help="Go back to Kueue.")
 @click.option("--finish", "finishes", is_flag=True, help="Forget the way back.")
-@options.mode_option
-@options.while_down_option
-@options.webhook_url_option
-@options.cert_dir_option
-@options.image_option
-@options.visibility_option
+@install_options.mode_option
+@install_options.while_down_option
+@install_options.webhook_url_option
+@install_options.cert_dir_option
+@install_options.image_option
+@install_options.visibility_option
 @click.option(
     "--backup",
     type=click.Path(dir_okay=False, path_type=Path),

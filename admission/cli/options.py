@@ -6,10 +6,6 @@ from typing import Any, Final
 
 import click
 
-from admission.admin import manifests, modes
-from admission.base import names
-from admission.config.gpu_configuration import HOLD, REFUSE
-
 CONFIG_ADVICE: Final = (
     "check the file with: gpu-admission config --config FILE; see every field with its default: "
     "gpu-admission config --print"
@@ -20,67 +16,4 @@ config_option: Final[Callable[[Any], Any]] = click.option(
     "config_file",
     type=click.Path(dir_okay=False, path_type=Path),
     help="File with Kueue's Configuration, our GpuConfiguration, or both. Default: none.",
-)
-
-image_option: Final[Callable[[Any], Any]] = click.option(
-    "--image",
-    default=manifests.DEFAULT_IMAGE,
-    show_default=True,
-    help="Image of the webhook's and the controller's pods.",
-)
-
-mode_option: Final[Callable[[Any], Any]] = click.option(
-    "--mode",
-    type=click.Choice(list(modes.MODES)),
-    help="The mode of namespaces whose labels set none. "
-    + " ".join(f"{name}: {meaning}." for name, meaning in modes.MODES.items())
-    + " Default: the modes of the file, else those of the existing installation. A new "
-    f"installation asks if it has a terminal, and otherwise takes {modes.DEFAULT}.",
-)
-
-WHILE_DOWN: Final = {"refuse": REFUSE, "hold": HOLD}
-"""Each choice of --while-webhook-down, as a configuration file has it."""
-
-while_down_option: Final[Callable[[Any], Any]] = click.option(
-    "--while-webhook-down",
-    "while_down",
-    type=click.Choice(list(WHILE_DOWN)),
-    help="If the webhook is down: refuse or hold new GPU pods, and Jobs with a queue. "
-    "refuse: they are not created. hold: the API server creates them, and they wait until the "
-    "controller sees them; needs MutatingAdmissionPolicies (Kubernetes 1.36). Default: as the "
-    "file says, else as installed before, else refuse.",
-)
-
-fair_sharing_option: Final[Callable[[Any], Any]] = click.option(
-    "--fair-sharing/--no-fair-sharing",
-    default=None,
-    help="Share quota that others do not use evenly between queues, by the weight of each. "
-    "Default: as the file says, else as installed before, else whoever asks first borrows it.",
-)
-
-webhook_url_option: Final[Callable[[Any], Any]] = click.option(
-    "--webhook-url",
-    default="",
-    metavar="https://HOST:PORT",
-    help="Point the webhook configurations to a webhook outside the cluster, and run nothing "
-    "inside.",
-)
-
-cert_dir_option: Final[Callable[[Any], Any]] = click.option(
-    "--cert-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    default="gpu-admission-certs",
-    show_default=True,
-    help="With --webhook-url: directory of the CA and serving certificate. If it is empty, both "
-    "are created for the URL's host.",
-)
-
-visibility_option: Final[Callable[[Any], Any]] = click.option(
-    "--visibility/--no-visibility",
-    default=False,
-    show_default=True,
-    help=f"Serve the pending workloads of each queue as {names.VISIBILITY_GROUP} through the API "
-    "server, as kueuectl expects. While the controller cannot be reached, no namespace can be "
-    "deleted. With --webhook-url the API server looks for the controller on the same host, at "
-    "the file's visibilityServer.bindPort (8082).",
 )

@@ -4,14 +4,20 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, Protocol
 
+import msgspec
+
 from admission.base import pod_resources, quantity
 from admission.base.errors import InvalidValueError
+from admission.base.memo import Memo
 from admission.base.pod_resources import A, Container, Pod
 from admission.gpu import resources
 from admission.objects import views
 from admission.scheduling import transformation
 
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
+_DIFFERENT: Final = 1024
+_GPUS: Final = Memo[Mapping[str, int]](_DIFFERENT)
+_ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 Amounts = Mapping[str, str | int]
 Nanos = Mapping[str, int]
@@ -143,7 +149,7 @@ def overhead(runtime_class: views.RuntimeClass) -> dict[str, int]:
     return nanos(fixed, "overhead.podFixed")
 
 
-def held_gpus(pod: views.Pod) -> dict[str, int]:
+def held_gpus(pod: views.Pod) -> Mapping[str, int]:
     """GPU resources that a pod occupies on its node; empty where it is not bound or has ended.
 
     Raises:
@@ -159,12 +165,17 @@ def has_ended(pod: views.Pod) -> bool:
     return pod.status.phase in _ENDED
 
 
-def gpus_of(spec: views.PodSpec) -> dict[str, int]:
-    """GPU resources that the pods of a spec occupy, each.
+def gpus_of(spec: views.PodSpec) -> Mapping[str, int]:
+    """GPU resources that the pods of a spec occupy, each; computed once for equal requests.
 
     Raises:
         InvalidValueError: a quantity cannot be read.
     """
+    asked = spec.containers, spec.init_containers, spec.resources, spec.overhead
+    return _GPUS.get(_ENCODER.encode(asked), lambda: _gpus_of(spec))
+
+
+def _gpus_of(spec: views.PodSpec) -> Mapping[str, int]:
     containers = (*spec.containers, *(spec.init_containers or ()))
     if not any(_names_gpu(container.resources) for container in containers):
         return {}

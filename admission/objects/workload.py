@@ -809,6 +809,8 @@ class _Remembered(NamedTuple):
 
 
 _ASKED: Final = Memo[_Remembered](_DIFFERENT)
+_CONCERNED: Final = Memo[bool](_DIFFERENT)
+"""Whether pod sets depend on claims or DeviceClasses."""
 
 
 def _asked(view: Workload, around: ChargeContext) -> _Asked:
@@ -817,14 +819,19 @@ def _asked(view: Workload, around: ChargeContext) -> _Asked:
     Contexts are replaced and never changed, so they are told apart by identity.
     """
     pod_sets = view.spec.pod_sets or ()
-    if any(resource_claim.concerned(pod_set.template.spec) for pod_set in pod_sets):
+    encoded = _ENCODER.encode(pod_sets)
+    if _CONCERNED.get(encoded, lambda: _is_concerned(pod_sets)):
         return _computed(view, around)  # it depends on the claims of this one
     beside = around.rules, around.limits, around.overheads, around.placements
     priorities = tuple(_preempting_priority(pod_set, view, around) for pod_set in pod_sets)
     volumes = tuple(_volumes(pod_set.template.spec, view, around) for pod_set in pod_sets)
     topology = view.metadata.annotation(names.POD_GROUP_TOPOLOGY)
-    key = _ENCODER.encode(pod_sets), priorities, volumes, topology, *map(id, beside)
+    key = encoded, priorities, volumes, topology, *map(id, beside)
     return _ASKED.get(key, lambda: _Remembered(_computed(view, around), beside)).asked
+
+
+def _is_concerned(pod_sets: Iterable[PodSet]) -> bool:
+    return any(resource_claim.concerned(pod_set.template.spec) for pod_set in pod_sets)
 
 
 def _computed(view: Workload, around: ChargeContext) -> _Asked:

@@ -1,6 +1,6 @@
 """Checks of the current state: pods outside quota, stuck deletions, clocks, overload."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from admission.admin import operators
@@ -39,7 +39,7 @@ def outside(picture: Picture) -> Iterator[DoctorFinding]:
     operator = operators.signs_of(
         picture.of(operators.CLUSTER_POLICIES), picture.of(operators.DAEMON_SETS)
     )
-    pods_by_cause: dict[tuple[str, str, str], list[tuple[TimedPod, dict[str, int]]]] = {}
+    pods_by_cause: dict[tuple[str, str, str], list[tuple[TimedPod, Mapping[str, int]]]] = {}
     for pod in picture.pods:
         namespace = pod.metadata.namespace
         if namespace in operator or _is_admitted(pod):

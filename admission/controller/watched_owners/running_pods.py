@@ -1229,8 +1229,7 @@ def _queue_of_templates(workload: Workload) -> str:
 def _workload_of(pod: views.Pod) -> WorkloadKey:
     """Return the Workload that let a pod start, or that it would have."""
     named = pod.metadata.annotation(names.WORKLOAD_ANNOTATION)
-    single = pod_owner.KIND.key_of(pod)
-    return WorkloadKey(single.namespace, named) if named else single
+    return WorkloadKey(pod.metadata.namespace, named) if named else pod_owner.KIND.key_of(pod)
 
 
 def _is_single(pod: views.Pod) -> bool:
