@@ -353,6 +353,8 @@ class NoPlace:
         together: labels of nodes that all pods must have in common; of all pod sets, if joint.
         relief: namespace and name, such as ``ml/train-3``, of running work whose end would make
             room; empty where none is looked for or known.
+        telling: those of the flavors that say where the nodes are, where others only select all of
+            these nodes and more; none where all of them do.
     """
 
     flavors: tuple[FlavorName, ...]
@@ -368,6 +370,12 @@ class NoPlace:
     largest: int | None = None
     together: tuple[str, ...] = ()
     relief: str = ""
+    telling: tuple[FlavorName, ...] = ()
+
+    @property
+    def told_flavors(self) -> tuple[FlavorName, ...]:
+        """Return the flavors by which people know the nodes."""
+        return self.telling or self.flavors
 
 
 class NodesExcluded(NamedTuple):

@@ -14,7 +14,7 @@ def shortage(no_place: NoPlace) -> str:
     ``needs 8 nvidia.com/gpu on one node of a100; 12 are free, at most 3 on one node (node-4);
     would fit if ml/train-3 ended``
     """
-    where = " and ".join(no_place.flavors)
+    where = " and ".join(no_place.told_flavors)
     resource, count = no_place.resource, no_place.count
     amount = f"{quantity.in_words(resource, no_place.asks)} {resource}"
     if no_place.hole is None:

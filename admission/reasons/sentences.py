@@ -284,7 +284,7 @@ def waits_for_node(
         LargestNode(no_place.resource, flavor, no_place.asks, no_place.largest)
         for no_place in no_places
         if no_place.largest is not None
-        for flavor in no_place.flavors
+        for flavor in no_place.told_flavors
     ]
     if all(no_place.largest is not None for no_place in no_places):
         resource = too_small[0].resource

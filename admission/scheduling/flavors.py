@@ -3,8 +3,9 @@
 Source: kueue pkg/scheduler/flavorassigner/flavorassigner.go.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Final
 
 from admission.base import amount, causes
@@ -24,6 +25,7 @@ from admission.scheduling.assignment import (
     of_nodes,
 )
 from admission.scheduling.caps import Caps
+from admission.scheduling.decisions import Mode
 from admission.scheduling.hierarchy import QueueNode
 from admission.scheduling.model import (
     FlavorFungibility,
@@ -48,6 +50,14 @@ Pins = Mapping[tuple[PodSetName, ResourceName], FlavorName]
 """Flavors that a repeated assignment must keep."""
 
 
+class _Nodes(Enum):
+    """What is asked of the nodes of a flavor: nothing, whether any could take pods, or can now."""
+
+    NOT = "not"
+    KIND = "kind"
+    ROOM = "room"
+
+
 @dataclass(frozen=True, slots=True)
 class _Fit:
     """How one resource fits one flavor, and why not better."""
@@ -68,11 +78,13 @@ class _Scan:
         refusals: of all flavors looked at; none when the best one fits.
         reason: of a scan without result, the least hopeless of its flavors.
         capped: why a cap refuses one of them; None where none does.
+        without_room: resources of the first flavor that has quota, and whose nodes have no room.
         contradicted: a flavor of another resource group that one of them contradicts, with the
             reason why that flavor cannot be used then; None where none does.
     """
 
     choices: dict[ResourceName, FlavorChoice] = field(default_factory=dict)
+    without_room: dict[ResourceName, FlavorChoice] = field(default_factory=dict)
     contradicted: tuple[FlavorName, Refusal] | None = None
     stopped: int = -1
     refusals: list[Refusal] = field(default_factory=list)
@@ -85,6 +97,14 @@ class _Scan:
         for refusal in dict.fromkeys(refusal for _, refusal in refusals):
             self.refusals.append(refusal)
             self.note_refusal(of_nodes(refusal))
+
+    def note_without_room(self, flavor: FlavorName, fits: Mapping[ResourceName, _Fit]) -> None:
+        """Remember a flavor that only its nodes refuse."""
+        if not self.without_room and all(fit.refusal is None for fit in fits.values()):
+            self.without_room = {
+                r: FlavorChoice(flavor, fit.grade.chance.mode, fit.grade.borrow)
+                for r, fit in fits.items()
+            }
 
     def note_refusal(self, reason: WaitReason) -> None:
         """Remembers why a flavor cannot be used; the least hopeless one counts."""
@@ -197,16 +217,72 @@ class Assigner:
         """Look for a flavor in each resource group, until there is none in one."""
         chosen = _Choosing(excluded)
         requested = {resource for demand in group for resource in demand.requests}
+        ask_for_room = self._asking_for_room(requested, group)
         for resource in podsets.in_visiting_order(requested):
             if resource in chosen.choices or self._is_free(resource, group):
                 continue
-            scan = self._look_for(resource, group, assumed, chosen)
+            on_nodes = _Nodes.ROOM if resource in ask_for_room else _Nodes.KIND
+            scan = self._look_for(resource, group, assumed, chosen, on_nodes)
             chosen.scans.append(scan)
             if not scan.choices:
+                if scan.without_room:
+                    self._look_beyond(scan, group, assumed, chosen)
                 break
             chosen.choices |= scan.choices
             chosen.tried.update(dict.fromkeys(scan.choices, scan.stopped))
         return chosen
+
+    def _asking_for_room(
+        self, requested: Iterable[ResourceName], group: tuple[Demand, ...]
+    ) -> frozenset[ResourceName]:
+        """Return the resources in whose groups it is asked whether nodes have room.
+
+        These are the last one that is looked at, as all flavors are known then, and the last one
+        with devices, whose flavors tell more of the nodes than any other. In a group before it
+        the victims are not known that hold the devices.
+        """
+        by_group: dict[tuple[ResourceName, ...], list[ResourceName]] = {}
+        for resource in podsets.in_visiting_order(requested):
+            covering = self._queue.group_of.get(resource)
+            if covering is not None and not self._is_free(resource, group):
+                by_group.setdefault(covering.covered_resources, []).append(resource)
+        listed = list(by_group.values())
+        of_devices = [names for names in listed if any("/" in name for name in names)]
+        return frozenset(name for names in (listed[-1:] + of_devices[-1:]) for name in names)
+
+    def _look_beyond(
+        self,
+        scan: _Scan,
+        group: tuple[Demand, ...],
+        assumed: Mapping[FlavorResource, int],
+        chosen: _Choosing,
+    ) -> None:
+        """Find out what is missing where only nodes refuse the flavor of a resource group.
+
+        Quota of the other resource groups comes first, as it does within one: who has none there
+        waits for it, or is too big. Else the nodes are those that flavors of all groups select.
+        """
+        in_use = [refusal for other in chosen.scans[:-1] for refusal in other.refusals]
+        if in_use:
+            scan.refusals, scan.reason = [*in_use, *scan.refusals], WaitReason.WAITING_FOR_QUOTA
+            return
+        beyond = _Choosing(chosen.excluded, {**chosen.choices, **scan.without_room})
+        requested = {resource for demand in group for resource in demand.requests}
+        for resource in podsets.in_visiting_order(requested):
+            if resource in beyond.choices or self._is_free(resource, group):
+                continue
+            other = self._look_for(resource, group, assumed, beyond, _Nodes.NOT)
+            if other.refusals or not other.choices:
+                other.choices, other.refusals = {}, [*other.refusals, *scan.refusals]
+                other.reason = other.reason or WaitReason.WAITING_FOR_QUOTA
+                chosen.scans.append(other)
+                return
+            beyond.choices |= other.choices
+        flavors = {choice.flavor for choice in beyond.choices.values()}
+        wants = self._wants_in(flavors, group)
+        refusals = self._snapshot.places.never(wants) or self._snapshot.places.why(wants)
+        if refusals:
+            scan.refusals = list(dict.fromkeys(refusal for _, refusal in refusals))
 
     def _look_for(
         self,
@@ -214,11 +290,12 @@ class Assigner:
         group: tuple[Demand, ...],
         assumed: Mapping[FlavorResource, int],
         chosen: _Choosing,
+        on_nodes: _Nodes,
     ) -> _Scan:
         """Scans the resource group that covers a resource; without one, nothing is found."""
         covering = self._queue.group_of.get(resource)
         if covering is not None:
-            return self._scan(covering, group, resource, assumed, chosen)
+            return self._scan(covering, group, resource, assumed, chosen, on_nodes)
         return _Scan(refusals=[causes.NotCovered(resource)])
 
     def _is_free(self, resource: ResourceName, group: tuple[Demand, ...]) -> bool:
@@ -285,6 +362,7 @@ class Assigner:
         resource: ResourceName,
         assumed: Mapping[FlavorResource, int],
         chosen: _Choosing,
+        on_nodes: _Nodes,
     ) -> _Scan:
         """Goes through the flavors of a resource group, from where the last scan stopped."""
         requested = {r for demand in group for r in demand.requests}
@@ -304,7 +382,7 @@ class Assigner:
                 scan.refusals.append(refusal)
                 scan.note_refusal(WaitReason.NO_MATCHING_FLAVOR)
                 continue
-            wants = self._wants(flavor, group, chosen)
+            wants = () if on_nodes is _Nodes.NOT else self._wants(flavor, group, chosen)
             nowhere = self._snapshot.places.never(wants)
             fits = {
                 r: self._fit(flavor, r, group, assumed, is_tried=not nowhere)
@@ -315,9 +393,15 @@ class Assigner:
                 # Victims are not looked for, so who waits for quota here waits for nodes, too.
                 if all(isinstance(fit.refusal, causes.QuotaInUse | None) for fit in fits.values()):
                     scan.note_no_places(nowhere)
+                    scan.note_without_room(flavor, fits)
                 continue
-            if wants:
-                grade, fits = self._on_nodes(scan, flavor, group, assumed, wants, grade, fits)
+            if wants and on_nodes is _Nodes.ROOM:
+                with_quota = fits
+                grade, fits = self._on_nodes(
+                    scan, flavor, group, assumed, chosen, wants, grade, fits
+                )
+                if grade.chance == Chance.NO_FIT:
+                    scan.note_without_room(flavor, with_quota)
             stop = not try_next(grade, policy)
             if stop or is_preferred(grade, best, policy):
                 best = grade
@@ -337,10 +421,16 @@ class Assigner:
         self, flavor: FlavorName, group: tuple[Demand, ...], chosen: _Choosing
     ) -> tuple[Want, ...]:
         """Return what the pods need of nodes in a flavor and in those chosen before."""
+        chosen_before = (choice.flavor for choice in chosen.choices.values())
+        return self._wants_in({flavor, *chosen_before}, group)
+
+    def _wants_in(
+        self, flavors: Collection[FlavorName], group: tuple[Demand, ...]
+    ) -> tuple[Want, ...]:
+        """Return what the pods need of nodes that some flavors all select."""
         places = self._snapshot.places
         if not places:
             return ()
-        flavors = (flavor, *(choice.flavor for choice in chosen.choices.values()))
         wants = (
             places.want(demand.pod_set, demand.count, flavors, has_devices=self._has_devices)
             for demand in group
@@ -354,6 +444,7 @@ class Assigner:
         flavor: FlavorName,
         group: tuple[Demand, ...],
         assumed: Mapping[FlavorResource, int],
+        chosen: _Choosing,
         wants: tuple[Want, ...],
         grade: Grade,
         fits: dict[ResourceName, _Fit],
@@ -366,15 +457,21 @@ class Assigner:
             return grade, fits
         if grade.chance == Chance.FIT and self._snapshot.places.fits(wants):
             return grade, fits
+        pairs = [FlavorResource(flavor, r) for r in fits]
+        pairs += (FlavorResource(choice.flavor, r) for r, choice in chosen.choices.items())
         requests = {
-            FlavorResource(flavor, r): value
-            for r in fits
-            if (value := assumed.get(FlavorResource(flavor, r), 0) + _requested(group, flavor, r))
+            fr: value
+            for fr in pairs
+            if (value := assumed.get(fr, 0) + _requested(group, fr.flavor, fr.resource))
         }
         devices = {name for want in wants for name in want.shape.needs.devices}
         of_devices = frozenset(fr for fr in requests if fr.resource in devices)
         without_quota = frozenset(
             FlavorResource(flavor, r) for r, fit in fits.items() if fit.grade.chance < Chance.FIT
+        ).union(
+            FlavorResource(choice.flavor, r)
+            for r, choice in chosen.choices.items()
+            if choice.mode != Mode.FIT
         )
         short = without_quota or of_devices or frozenset(requests)
         victims = self.victims(Need(requests=requests, short=short, wants=wants))

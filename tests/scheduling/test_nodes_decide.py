@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from admission.base.causes import NoFlavor, NoPlace, Overtaken
+from admission.base.conditions import WaitReason
 from admission.base.names import (
     ClusterQueueName,
     FlavorName,
@@ -16,12 +17,12 @@ from admission.base.names import (
     WorkloadKey,
 )
 from admission.base.selectors import Requirement
-from admission.reasons import placing
+from admission.reasons import placing, sentences
 from admission.scheduling import model
 from admission.scheduling.decisions import CycleResult, Wait
 from admission.scheduling.model import Enforcement, NodeTerm, PodNeeds, Spread
 from admission.scheduling.places.model import BoundPod, Node
-from tests.builders.scheduling import LOWER, NOW_US, SECOND_US, cluster_queue, group, waiting
+from tests.builders.scheduling import ANY, LOWER, NOW_US, SECOND_US, cluster_queue, group, waiting
 from tests.controller.steps import Steps
 from tests.scheduling.worlds import World, admitted, evicted, waits, world
 
@@ -730,3 +731,106 @@ def test_what_fits_in_no_rack_of_many_is_found_out_in_few_steps(largest: int):
 
     assert set(waits(result)) == {"gang"}
     assert steps.total < 6_000_000
+
+
+CPU = ResourceName("cpu")
+
+
+def two_groups(*nodes: Node, gpus: int = 24) -> Cluster:
+    """A queue of GPUs in a flavor, and of cpu in one whose nodes are all nodes."""
+    queue = cluster_queue("q", groups=[group({"any": {CPU: (64,)}}), group({"a": {GPU: (gpus,)}})])
+    flavors = (
+        model.ResourceFlavor(name=FlavorName("any")),
+        model.ResourceFlavor(name=A, node_labels={"flavor": "a"}),
+    )
+    return Cluster(world(*flavors, queue), {one.name: one for one in nodes})
+
+
+def with_cpu(name: str, gpus: int, count: int = 1) -> model.Workload:
+    """A workload of pods that ask for cpu and GPUs."""
+    (pods,) = asking(name, gpus, count).pod_sets
+    assert pods.needs is not None
+    needs = replace(pods.needs, requests=((CPU, 1), (GPU, gpus)))
+    pods = replace(pods, requests={CPU: 1, GPU: gpus}, needs=needs)
+    return waiting(name, "q", sets=(pods,))
+
+
+def machine(name: str, gpus: int) -> Node:
+    """A node with cpu, and GPUs if it has any."""
+    plain = node(name, gpus, flavor="a" if gpus else "none")
+    return replace(plain, amounts={**plain.amounts, CPU: 32, ResourceName("memory"): 32})
+
+
+def why(cluster: Cluster, workload: model.Workload) -> Wait:
+    """Why a workload waits that comes now."""
+    cluster.world.state.set_workload(workload, NOW_US)
+    return waits(cluster.cycle())[workload.key.name]
+
+
+def test_more_than_the_quota_of_another_resource_group_is_too_big_whatever_nodes_have():
+    cluster = two_groups(machine("gpu", 8), machine("plain", 0))
+    wait = why(cluster, with_cpu("big", 64))
+    assert wait.reason == WaitReason.EXCEEDS_MAX_QUOTA
+    assert isinstance(wait.why, NoFlavor)
+    assert sentences.waiting(wait.why, "q", shortages=wait.shortages).message.startswith("Too big")
+
+
+def test_quota_in_use_in_another_resource_group_is_waited_for_before_room_on_nodes():
+    cluster = two_groups(machine("gpu", 8), machine("other", 8), gpus=8)
+    cluster.world.state.set_workload(with_cpu("first", 8), NOW_US)
+    assert admitted(cluster.cycle()) == ["first"]
+    cluster.pod("foreign", "other", {GPU: 8})
+    wait = why(cluster, with_cpu("second", 8))
+    assert wait.reason == WaitReason.WAITING_FOR_QUOTA
+    cluster.world.finish("first")
+    assert waits(cluster.cycle())["second"].reason == WaitReason.WAITING_FOR_NODE
+    cluster.finish("first")
+    assert admitted(cluster.cycle()) == ["second"]
+
+
+def test_nodes_are_those_that_the_flavors_of_all_resource_groups_select():
+    cluster = two_groups(machine("gpu", 8), machine("plain", 0))
+    (no_place,) = no_places(why(cluster, with_cpu("wide", 16)))
+    assert (no_place.flavors, no_place.told_flavors) == (("a", "any"), ("a",))
+    assert no_place.largest == 8
+    assert no_place.refusals == (("size", 1),)
+
+
+def test_who_finds_no_room_in_two_resource_groups_is_tried_again_once_a_node_has_room():
+    cluster = two_groups(machine("gpu", 8))
+    cluster.pod("foreign", "gpu", {GPU: 8})
+    (no_place,) = no_places(why(cluster, with_cpu("next", 8)))
+    assert placing.shortage(no_place).startswith("needs 8 nvidia.com/gpu on one node of a;")
+    cluster.places.drop_pod("foreign")
+    assert admitted(cluster.cycle()) == ["next"]
+
+
+@pytest.mark.parametrize("beside", ["cpu", "memory"], ids=["GPUs first", "memory first"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_who_gets_quota_back_that_is_in_another_resource_group_makes_room_on_nodes(
+    beside: str, count: int
+) -> None:
+    """Borrowers that ask for GPUs alone are preempted for pods that ask for more besides."""
+    other = ResourceName(beside)
+    quotas = [group({"any": {other: (64,)}}), group({"a": {GPU: (8,)}})]
+    cluster = Cluster(
+        world(
+            model.ResourceFlavor(name=FlavorName("any")),
+            model.ResourceFlavor(name=A, node_labels={"flavor": "a"}),
+            cluster_queue("q", groups=quotas, cohort="c", reclaim=ANY),
+            cluster_queue("borrower", groups=quotas, cohort="c", reclaim=ANY),
+        ),
+        {name: machine(name, 8) for name in ("n1", "n2")},
+    )
+    for name in ("first", "second"):
+        cluster.world.state.set_workload(asking(name, 8, queue="borrower"), NOW_US)
+        assert admitted(cluster.cycle()) == [name]
+    (pods,) = asking("owner", 8 // count, count).pod_sets
+    assert pods.needs is not None
+    needs = replace(pods.needs, requests=((other, 1), *pods.needs.requests))
+    pods = replace(pods, requests={other: 1, **pods.requests}, needs=needs)
+    cluster.world.state.set_workload(waiting("owner", "q", sets=(pods,)), NOW_US)
+    result = cluster.cycle()
+    (victim,) = evicted(result)
+    cluster.finish(victim)
+    assert admitted(cluster.cycle()) == ["owner"]

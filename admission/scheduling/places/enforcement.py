@@ -367,7 +367,7 @@ class PodPlaces:
         """
         near, others_ = _by_topology(wants)
         refusals = [
-            (want.pod_set, self.ledger.why(want))
+            (want.pod_set, self._why(want))
             for want in others_
             if not self.ledger.rooms(want.shape).takers
         ]
@@ -422,11 +422,22 @@ class PodPlaces:
         if refused:
             return tuple(refused.items())
         if self._is_scattered(wants):
-            return tuple((want.pod_set, self.ledger.why(want, is_joint=True)) for want in wants)
+            return tuple((want.pod_set, self._why(want, is_joint=True)) for want in wants)
         lacking = search.lacking(self.ledger, others_)
         if lacking:
-            return tuple((want.pod_set, self.ledger.why(want)) for want in lacking)
-        return tuple((want.pod_set, self.ledger.why(want, is_joint=True)) for want in others_)
+            return tuple((want.pod_set, self._why(want)) for want in lacking)
+        return tuple((want.pod_set, self._why(want, is_joint=True)) for want in others_)
+
+    def _why(self, want: Want, *, is_joint: bool = False) -> NoPlace:
+        """Return why pods cannot be on nodes, with the flavors that tell which nodes these are."""
+        no_place = self.ledger.why(want, is_joint=is_joint)
+        labels = {name: self._flavors[name].flavor.node_labels.items() for name in want.flavors}
+        telling = tuple(
+            name
+            for name in want.flavors
+            if not any(labels[name] < labels[o] for o in want.flavors)
+        )
+        return no_place if telling == want.flavors else replace(no_place, telling=telling)
 
     def promise(
         self,
