@@ -891,6 +891,7 @@ def room(host: Host, made: Made, rng: random.Random) -> None:
         name, count = made.name("job"), rng.choice((2, 3))
         pod = _asking(rng.choice((1, 2, 3)), rng.uniform(4, 30))
         document = make_job(name, count, completions=count, labels=_priority(rng), pod=pod)
+        _ask_for_cpu(document["spec"]["template"]["spec"], rng)
         path = f"/apis/batch/v1/namespaces/{site.SCARCE}/jobs"
         host.send("room", f"create Job {name}: {count}", lambda: host.editor.post(path, document))
         return
@@ -902,6 +903,7 @@ def room(host: Host, made: Made, rng: random.Random) -> None:
         gpus = rng.choice((1, 2, 3) if total > 1 else (1, 2, 3, 4))
         body = _pod(gpus, rng.uniform(4, 40), priority)
         body["metadata"]["annotations"] |= marks
+        _ask_for_cpu(body["spec"], rng)
         _create_scarce(host, made, "room", body)
 
 
@@ -958,7 +960,17 @@ def _create_racked_job(
 
 def room_high(host: Host, made: Made, rng: random.Random) -> None:
     """Create a pod that needs most of a small node and displaces others."""
-    _create_scarce(host, made, "room-high", _pod(rng.choice((3, 4)), rng.uniform(3, 6), HIGH))
+    body = _pod(rng.choice((3, 4)), rng.uniform(3, 6), HIGH)
+    _ask_for_cpu(body["spec"], rng)
+    _create_scarce(host, made, "room-high", body)
+
+
+def _ask_for_cpu(spec: Json, rng: random.Random) -> None:
+    """Have some pods ask for cpu and memory, too, which have a flavor of their own."""
+    if rng.random() < 0.5:
+        for container in spec["containers"]:
+            requests = container["resources"].setdefault("requests", {})
+            requests |= {"cpu": "100m", "memory": "64Mi"}
 
 
 def _create_scarce(

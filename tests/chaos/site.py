@@ -368,10 +368,7 @@ class Site(System):
         self.add_local_queue(namespace, cluster_queue, name)
         self._add_checked()
         self._add_mixed()
-        self.add_flavor("l4", L4)
-        quota = SCARCE_GPUS * len(SCARCE_NODES)
-        self.add_cluster_queue(SCARCE, quota=quota, flavors=("l4",), preemption=_WITHIN)
-        self.add_local_queue(SCARCE, SCARCE)
+        self._add_scarce()
         self._add_racked()
         for namespace in ALL_NAMESPACES:
             self.wait_for_queue(namespace)
@@ -389,6 +386,15 @@ class Site(System):
             admissionChecksStrategy=rules,
         )
         self.add_local_queue(CHECKED, CHECKED)
+
+    def _add_scarce(self) -> None:
+        """Add the queue of small nodes; cpu and memory have another flavor, as by `init`."""
+        self.add_flavor("l4", L4)
+        self.api.post(f"{KUEUE}/resourceflavors", make_flavor("any", node_labels={}))
+        gpus = {"l4": {names.GPU_RESOURCE: SCARCE_GPUS * len(SCARCE_NODES)}}
+        groups = [make_group(gpus), make_group({"any": {"cpu": 64, "memory": "1Ti"}})]
+        self.add_cluster_queue(SCARCE, resourceGroups=groups, preemption=_WITHIN)
+        self.add_local_queue(SCARCE, SCARCE)
 
     def _add_racked(self) -> None:
         """Add the queue whose pods are assigned to racks."""

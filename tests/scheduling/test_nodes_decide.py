@@ -736,12 +736,12 @@ def test_what_fits_in_no_rack_of_many_is_found_out_in_few_steps(largest: int):
 CPU = ResourceName("cpu")
 
 
-def two_groups(*nodes: Node, gpus: int = 24) -> Cluster:
+def two_groups(*nodes: Node, gpus: int = 24, **placements: Enforcement) -> Cluster:
     """A queue of GPUs in a flavor, and of cpu in one whose nodes are all nodes."""
     queue = cluster_queue("q", groups=[group({"any": {CPU: (64,)}}), group({"a": {GPU: (gpus,)}})])
     flavors = (
-        model.ResourceFlavor(name=FlavorName("any")),
-        model.ResourceFlavor(name=A, node_labels={"flavor": "a"}),
+        model.ResourceFlavor(name=FlavorName("any"), placement=placements.get("any")),
+        model.ResourceFlavor(name=A, node_labels={"flavor": "a"}, placement=placements.get("a")),
     )
     return Cluster(world(*flavors, queue), {one.name: one for one in nodes})
 
@@ -834,3 +834,29 @@ def test_who_gets_quota_back_that_is_in_another_resource_group_makes_room_on_nod
     (victim,) = evicted(result)
     cluster.finish(victim)
     assert admitted(cluster.cycle()) == ["owner"]
+
+
+@pytest.mark.parametrize(
+    ("placements", "is_admitted"),
+    [
+        ({}, False),
+        ({"any": Enforcement.OFF}, False),
+        ({"any": Enforcement.TELL, "a": Enforcement.ENFORCE}, False),
+        ({"a": Enforcement.OFF}, True),
+        ({"any": Enforcement.ENFORCE, "a": Enforcement.TELL}, True),
+    ],
+)
+def test_the_flavor_that_tells_the_nodes_decides_for_those_that_select_more(
+    placements: dict[str, Any], is_admitted: bool
+) -> None:
+    cluster = two_groups(machine("gpu", 8), **placements)
+    cluster.pod("foreign", "gpu", {GPU: 8})
+    cluster.world.state.set_workload(with_cpu("next", 8), NOW_US)
+    assert (admitted(cluster.cycle()) == ["next"]) is is_admitted
+
+
+def test_an_autoscaler_of_other_nodes_does_not_decide_for_those_of_the_gpus():
+    cluster = two_groups(machine("gpu", 8), node("cpu", 0, flavor="none", is_scaled=True))
+    cluster.pod("foreign", "gpu", {GPU: 8})
+    cluster.world.state.set_workload(with_cpu("next", 8), NOW_US)
+    assert not admitted(cluster.cycle())

@@ -294,7 +294,8 @@ class PodPlaces:
             count: how many pods.
             flavors: that they would get.
             has_devices: whether the workload asks for devices.
-            enforced: what nodes have to be there for, in each of the flavors.
+            enforced: what nodes have to be there for, in each of the flavors that tell which nodes
+                the pods may be on.
         """
         needs = pod_set.needs
         chosen = tuple(sorted(set(flavors)))
@@ -310,7 +311,8 @@ class PodPlaces:
         if needs is None or not needs.is_known or not self:
             return None
         if not chosen or any(
-            self.enforcement(name, has_devices=has_devices) not in enforced for name in chosen
+            self.enforcement(name, has_devices=has_devices) not in enforced
+            for name in self._telling(chosen)
         ):
             return None
         return Want(pod_set.name, self._shape(pod_set, needs, chosen), count, chosen)
@@ -430,14 +432,20 @@ class PodPlaces:
 
     def _why(self, want: Want, *, is_joint: bool = False) -> NoPlace:
         """Return why pods cannot be on nodes, with the flavors that tell which nodes these are."""
-        no_place = self.ledger.why(want, is_joint=is_joint)
-        labels = {name: self._flavors[name].flavor.node_labels.items() for name in want.flavors}
-        telling = tuple(
-            name
-            for name in want.flavors
-            if not any(labels[name] < labels[o] for o in want.flavors)
-        )
+        no_place, telling = self.ledger.why(want, is_joint=is_joint), self._telling(want.flavors)
         return no_place if telling == want.flavors else replace(no_place, telling=telling)
+
+    def _telling(self, flavors: tuple[FlavorName, ...]) -> tuple[FlavorName, ...]:
+        """Return the flavors that tell which nodes pods of all of them may be on.
+
+        A flavor that selects all nodes of another one and more says nothing beside it.
+        """
+        if len(flavors) == 1:
+            return flavors
+        labels = {name: self._flavors[name].flavor.node_labels.items() for name in flavors}
+        return tuple(
+            name for name in flavors if not any(labels[name] < labels[other] for other in flavors)
+        )
 
     def promise(
         self,
