@@ -241,6 +241,8 @@ class Assigner:
         with devices, whose flavors tell more of the nodes than any other. In a group before it
         the victims are not known that hold the devices.
         """
+        if not self._snapshot.places:
+            return frozenset()  # no node is known, so nothing is asked
         by_group: dict[tuple[ResourceName, ...], list[ResourceName]] = {}
         for resource in podsets.in_visiting_order(requested):
             covering = self._queue.group_of.get(resource)
