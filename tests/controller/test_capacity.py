@@ -12,7 +12,7 @@ from admission.kube.reflector import Upserted
 from admission.objects import koordinator, views
 from tests.builders.cluster import make_namespace, make_node
 from tests.builders.pods import make_pod
-from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.queues import make_cluster_queue, make_flavor, make_group, make_local_queue
 from tests.controller.test_one_currency import GPU, MEMORY, MIG, flavor, queue
 from tests.controller.world import World
 
@@ -552,6 +552,19 @@ def test_the_condition_names_flavors_that_select_the_same_nodes_though_all_gpus_
 
     assert status == "True"
     assert "flavor a100 selects nodes that same selects too" in message
+
+
+def test_a_flavor_of_cpu_that_selects_all_nodes_promises_none_of_their_gpus() -> None:
+    gpus, cpu = make_group({"a100": {GPU: 8}}), make_group({"any": {"cpu": 64}})
+    made = make_world(
+        node("n0", gpu=8), make_flavor("any", node_labels={}),
+        make_cluster_queue(resourceGroups=[gpus, cpu]), make_local_queue(),
+    )  # fmt: skip
+
+    status, message = condition(made)
+
+    assert status == "True"
+    assert "selects too" not in message
 
 
 def test_req_30_slices_that_no_profile_can_use_are_told_and_counted():

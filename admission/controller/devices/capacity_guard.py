@@ -104,8 +104,11 @@ class CapacityGuard:
         self._shares: dict[_Key, dict[FlavorResource, int]] = {}
         self._elsewhere: dict[_Key, dict[FlavorResource, Elsewhere]] = {}
         """What of a promise exists and was handed out before."""
+        self._real_by_nodes: Mapping[tuple[str, ...], Amounts] = {}
+        """GPUs that exist by all flavors that select their nodes."""
+        self._promised_flavors: frozenset[str] = frozenset()
         self._by_nodes: dict[tuple[str, ...], Amounts] = {}
-        """GPUs that exist by the flavors that select their nodes."""
+        """The same by those of these flavors for which GPUs are promised."""
         self._overlaps: dict[str, tuple[str, ...]] = {}
         """Flavors that select nodes of a flavor, too, sorted."""
         self._real: dict[str, tuple[Amounts, ...]] = {}
@@ -303,9 +306,12 @@ class CapacityGuard:
     def _changed_flavors(self) -> frozenset[str]:
         """Flavors of which other amounts exist than before; who uses them does not matter."""
         flavors_changed: set[str] = set()
-        changed = self._capacities.take_changed()
+        changed, promised = self._capacities.take_changed(), frozenset(self._promising.groups())
         if changed:
-            before, self._by_nodes = self._by_nodes, self._capacities.real_by_nodes()
+            self._real_by_nodes = self._capacities.real_by_nodes()
+        if changed or promised != self._promised_flavors:
+            self._promised_flavors = promised
+            before, self._by_nodes = self._by_nodes, _among(self._real_by_nodes, promised)
             nodes = before.keys() | self._by_nodes.keys()
             for flavors in nodes:
                 if before.get(flavors) != self._by_nodes.get(flavors):
@@ -582,6 +588,23 @@ def _quota(quota: model.ResourceQuota, share: int, elsewhere: Elsewhere) -> mode
     withheld = quota.nominal - granted if is_bounded else 0
     withheld_elsewhere = elsewhere if withheld else NOT_ELSEWHERE
     return replace(quota, nominal=granted, withheld=withheld, elsewhere=withheld_elsewhere)
+
+
+def _among(
+    nodes: Mapping[tuple[str, ...], Amounts], flavors: AbstractSet[str]
+) -> dict[tuple[str, ...], Amounts]:
+    """Return the amounts on nodes by those of some flavors that select them.
+
+    A flavor of cpu and memory selects all nodes, and promises none of their GPUs.
+    """
+    sums: dict[tuple[str, ...], dict[str, int]] = {}
+    for selecting, amounts in nodes.items():
+        key = tuple(flavor for flavor in selecting if flavor in flavors)
+        if key:
+            total = sums.setdefault(key, {})
+            for resource, value in amounts.items():
+                total[resource] = total.get(resource, 0) + value
+    return dict(sums)
 
 
 def _overlaps(nodes: Iterable[tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
