@@ -157,6 +157,15 @@ def kept_waiting(kind: str, queue: str) -> str:
     )
 
 
+def started_again(kind: str) -> str:
+    """Return that suspending an admitted owner gives nothing back."""
+    pause = ", or set spec.parallelism to 0" if kind == "Job" else ""
+    return (
+        f"The {kind} is admitted, so it is started again soon and its pods begin anew: quota"
+        f" decides who is suspended. To give its quota back, delete it{pause}"
+    )
+
+
 def marks_kept(kept: Sequence[str]) -> str:
     """Return the warning about an update of a pod whose marks stay as they are."""
     keys = " and ".join(names.OUR_PREFIXES)

@@ -582,7 +582,11 @@ def protect(
     errors = fielderrors.in_order(
         [*_let_run(old, new), *_more_than_admitted(old, new, before, after)]
     ) or fielderrors.in_order(_second_time(old, new, before, after))
-    return ReviewOutcome(standing=ManagementState.FREE, errors=errors)
+    is_admitted = any(template.mark for template in before.values())
+    is_same = not any(_asks_more(before[t.name], t) for t in after if t.name in before)
+    stops = is_admitted and is_same and new.is_held() and not old.is_held()
+    warnings = (admission_warnings.started_again(new.kind.name),) if stops else ()
+    return ReviewOutcome(standing=ManagementState.FREE, errors=errors, warnings=warnings)
 
 
 def _let_run(old: Reviewed, new: Reviewed) -> Iterator[FieldError]:

@@ -442,6 +442,22 @@ def test_a_rayservice_that_runs_is_not_changed_so_that_its_pods_run_twice(
     assert owner_review.protect(old, suspended, CONTEXT, RULES, make_cluster()).errors == ()
 
 
+def test_who_suspends_what_is_admitted_is_told_that_it_starts_again():
+    old = ray_service()
+    new = msgspec.structs.replace(old, spec={**old.spec, "suspend": True})
+    (warning,) = owner_review.protect(old, new, CONTEXT, RULES, make_cluster()).warnings
+    assert warning.startswith("The RayService is admitted, so it is started again soon")
+    assert warning.endswith("To give its quota back, delete it")
+
+
+def test_who_suspends_to_change_what_is_admitted_is_told_nothing():
+    """So a refusal of the change tells to do it."""
+    old = ray_service()
+    new = ray_service(("/rayClusterConfig/workerGroupSpecs/0/replicas", 9))
+    new = msgspec.structs.replace(new, spec={**new.spec, "suspend": True})
+    assert not owner_review.protect(old, new, CONTEXT, RULES, make_cluster()).warnings
+
+
 @pytest.mark.parametrize("key", [*injection.MARK_LABELS, *injection.MARK_ANNOTATIONS])
 @pytest.mark.parametrize("queued", [True, False])
 def test_each_mark_of_an_earlier_admission_alone_is_dropped_from_templates(key: str, queued: bool):
