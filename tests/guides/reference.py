@@ -176,6 +176,7 @@ def _sample(kind: Any, *given: Any) -> Any:
         "place": causes.CapPlace("QUEUE", "", "USER", ""),
         "hole": causes.NodeFree("NODE", 4),
         "refusals": (),
+        "telling": (),
         "largest": None,
         "layers": (),
         "excluded": causes.NodesExcluded(4, resources=(("RESOURCE", 4),)),
