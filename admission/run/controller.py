@@ -41,6 +41,8 @@ _BATCH: Final = 512
 """Messages taken before the core decides again; bounds how long a decision waits."""
 _YOUNG_OBJECTS: Final = 20_000
 """New objects between two runs of the garbage collector."""
+_LISTED_OBJECTS: Final = 500_000
+"""The same until everything was listed: what is listed stays, so a walk over it finds nothing."""
 _STOP_SECONDS: Final = 5.0
 PAUSED: Final = "admission is paused by the administrator"
 _RESUME: Final = "start again without --pause-admission, and without admission: Paused in the file"
@@ -340,6 +342,7 @@ class ControllerThread:
         return now >= unknown_at + self._request_seconds
 
     def _run(self) -> None:
+        gc.set_threshold(_LISTED_OBJECTS)
         timeout: float | None = None
         settled: Core | None = None
         while not self._stopping.is_set():
