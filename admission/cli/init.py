@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from admission.admin import fair_sharing, manifests, proposal, quota_takeover
+from admission.admin import fair_sharing, manifests, proposal, quota_changes, quota_takeover
 from admission.admin.proposal import ClusterNode, Document, Proposed, Supply, Team
 from admission.base import quantity
 from admission.base.errors import AdmissionError, InvalidValueError
@@ -45,13 +45,30 @@ class Compared:
 
     Attributes:
         proposed: the object.
-        exists: whether there is one.
+        present: the one in the cluster; None for none.
         differences: what the cluster has otherwise, by field.
     """
 
     proposed: Proposed
-    exists: bool
+    present: Document | None
     differences: tuple[str, ...] = ()
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is one in the cluster."""
+        return self.present is not None
+
+    @property
+    def less(self) -> str:
+        """What of its quota becomes less, and what that may do; empty for nothing."""
+        lowered = quota_changes.lowered(self.proposed.document, self.present or {})
+        if not lowered:
+            return ""
+        changes = ", ".join(change.text() for change in lowered)
+        return (
+            f"{self.proposed.identity} gets less: {changes}; running workloads above the new "
+            "quota may be stopped"
+        )
 
 
 @click.command(
@@ -126,7 +143,7 @@ def init(
     teams = _teams(team_options, settings)
     with clusters.connected(target, _ADVICE) as api:
         objects, notes = _proposed(api, settings, teams, like)
-        compared = [_compare(api, proposed) for proposed in objects]
+        compared = _less_first([_compare(api, proposed) for proposed in objects])
         if applies and not objects:
             raise InitError("; ".join(notes) or "no node offers GPUs")
         queues = [
@@ -243,14 +260,37 @@ def _compare(api: Api, proposed: Proposed) -> Compared:
     try:
         present = api.get(resource, name, namespace)
     except errors.NotFoundError:
-        return Compared(proposed=proposed, exists=False)
+        return Compared(proposed=proposed, present=None)
     expected = {key: proposed.document[key] for key in ("spec",) if key in proposed.document}
     annotations = proposed.document["metadata"].get("annotations")
     if annotations:
         expected["metadata"] = {"annotations": annotations}
+    if resource == resources.COHORTS:  # without quota of its own: that of an earlier run goes
+        expected["spec"] = {"resourceGroups": [], **expected["spec"]}
     return Compared(
-        proposed=proposed, exists=True, differences=tuple(differences(expected, present))
+        proposed=proposed, present=present, differences=tuple(differences(expected, present))
     )
+
+
+def _less_first(compared: Sequence[Compared]) -> list[Compared]:
+    """Return objects with those whose quota rises after all others that have quota.
+
+    So a cohort never has more quota at once than before or after. All other objects stay where
+    they are: ClusterQueues come after their flavors, LocalQueues after their ClusterQueue.
+    """
+    having = [
+        place
+        for place, comparison in enumerate(compared)
+        if comparison.proposed.document["kind"] in quota_changes.QUOTA_KINDS
+    ]
+    in_order = sorted(
+        (compared[place] for place in having),
+        key=lambda one: quota_changes.rises(one.proposed.document, one.present),
+    )
+    ordered = list(compared)
+    for place, comparison in zip(having, in_order, strict=True):
+        ordered[place] = comparison
+    return ordered
 
 
 def differences(expected: Any, present: Any, path: str = "") -> Iterator[str]:
@@ -324,6 +364,8 @@ def _show(
         click.echo(_comment(comparison.proposed.why))
         for difference in comparison.differences:
             click.echo(_comment(f"Exists, but differs: {difference}"))
+        if comparison.less:
+            click.echo(_comment(f"With --overwrite: {comparison.less}."))
         if comparison.exists and not comparison.differences:
             click.echo("# Exists, with the same content.")
         click.echo(manifests.plain_yaml(comparison.proposed.document), nl=False)
@@ -376,6 +418,9 @@ def _apply(
 ) -> None:
     """Create what is missing; what differs only where that was said."""
     effects: list[tuple[Compared, str]] = []
+    for comparison in compared:
+        if overwrite and comparison.less:
+            click.echo(f"warning: {comparison.less}", err=True)
     for comparison in compared:
         try:
             effect = _effect(api, comparison, overwrite=overwrite)

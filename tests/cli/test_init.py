@@ -1,0 +1,111 @@
+"""``gpu-admission init`` where quota changes: in which order, and what is said before."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from admission.base import names
+from admission.cli.main import main
+from admission.kube import resources
+from tests.admin.node_table import gpu_node
+from tests.builders.queues import make_cluster_queue
+from tests.cli.applying import ApplyingStore
+from tests.cli.served import served
+
+FLAVOR = "a100-80gb"
+RESOURCES = (*resources.BUILT_IN, *resources.CUSTOM)
+
+
+@pytest.fixture
+def store() -> ApplyingStore:
+    """Return a cluster with 24 GPUs."""
+    store = ApplyingStore()
+    for name in ("gpu-0", "gpu-1", "gpu-2"):
+        node = gpu_node(name)
+        status = node.pop("status")
+        store.create(resources.NODES, {**node, "status": status})
+    return store
+
+
+@pytest.fixture
+def kubeconfig(store: ApplyingStore, tmp_path: Path) -> Iterator[Path]:
+    with served(store, RESOURCES, tmp_path) as path:
+        yield path
+
+
+def init(kubeconfig: Path, *arguments: str) -> Result:
+    result = CliRunner().invoke(main, ["init", *arguments, "--kubeconfig", str(kubeconfig)])
+    assert result.exit_code == 0, (result.stderr, result.exception)
+    return result
+
+
+def team_options(gpus: Mapping[str, int]) -> list[str]:
+    return [word for team, n in gpus.items() for word in ("--team", f"{team}:{n}")]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "order"),
+    [
+        ({"research": 14, "vision": 10}, {"research": 16, "vision": 8}, ["vision", "research"]),
+        ({"research": 16, "vision": 8}, {"research": 14, "vision": 10}, ["research", "vision"]),
+        ({"b": 12, "c": 12}, {"a": 8, "b": 8, "c": 8}, ["b", "c", "a"]),
+        # What is nobody's is quota of the Cohort.
+        ({"b": 12, "c": 12}, {"b": 8, "c": 8}, ["b", "c", "gpus"]),
+        ({"b": 8, "c": 8}, {"b": 12, "c": 12}, ["gpus", "b", "c"]),
+    ],
+)
+def test_quota_is_lowered_before_other_quota_is_raised(
+    store: ApplyingStore,
+    kubeconfig: Path,
+    before: dict[str, int],
+    after: dict[str, int],
+    order: list[str],
+) -> None:
+    init(kubeconfig, *team_options(before), "--apply", "--no-fair-sharing")
+    store.applied.clear()
+    init(kubeconfig, *team_options(after), "--apply", "--overwrite", "--no-fair-sharing")
+    having = [
+        name
+        for kind, _, name in (one.partition("/") for one in store.applied)
+        if kind in {"ClusterQueue", "Cohort"}
+    ]
+    assert having == order
+
+
+def test_new_queues_come_after_what_they_name(store: ApplyingStore, kubeconfig: Path) -> None:
+    init(kubeconfig, "--team", "a:8", "--apply", "--no-fair-sharing")
+    assert [one.partition("/")[0] for one in store.applied] == [
+        "Namespace",
+        "ResourceFlavor",
+        "ResourceFlavor",
+        "Cohort",
+        "ClusterQueue",
+        "LocalQueue",
+    ]
+
+
+def test_before_quota_is_lowered_it_says_what_may_be_stopped(
+    store: ApplyingStore, kubeconfig: Path
+) -> None:
+    used: list[Any] = [{"name": names.GPU_RESOURCE, "total": "10", "borrowed": "0"}]
+    queue = make_cluster_queue("vision", quota=10, flavors=(FLAVOR,))
+    store.create(resources.CLUSTER_QUEUES, queue)
+    status = {"status": {"flavorsUsage": [{"name": FLAVOR, "resources": used}]}}
+    store.replace(
+        resources.CLUSTER_QUEUES,
+        {**store.get(resources.CLUSTER_QUEUES, "vision"), **status},
+        subresource="status",
+    )
+    said = (
+        f"ClusterQueue/vision gets less: nvidia.com/gpu of {FLAVOR} 10 -> 8 (10 in use); running "
+        "workloads above the new quota may be stopped"
+    )
+    shown = init(kubeconfig, "--team", "vision:8")
+    assert said in shown.stdout.replace("\n# ", " ")
+    kept = init(kubeconfig, "--team", "vision:8", "--apply")
+    assert "gets less" not in kept.stderr
+    changed = init(kubeconfig, "--team", "vision:8", "--apply", "--overwrite")
+    assert f"warning: {said}\n" in changed.stderr
