@@ -225,7 +225,11 @@ def _of_workload(
             if workload.usage[pair]
         ),
         pods=tuple(_running(pod) for pod in read.pods_of.get(workload.key, ())),
-        taken_back_by=() if leaves else tuple(_takers(read, workload)),
+        taken_back_by=()
+        if leaves
+        else tuple(
+            _takers(read, workload, borrowed_here.keys() | (unknown & workload.usage.keys()))
+        ),
         not_before="" if leaves else _not_before(read, workload),
     )
 
@@ -258,8 +262,16 @@ def _running(pod: views.Pod) -> Running:
     )
 
 
-def _takers(read: Read, workload: ReservingWorkload) -> Iterator[str]:
-    """Who may preempt a Workload, by the policies of the ClusterQueues; phrases."""
+def _takers(
+    read: Read, workload: ReservingWorkload, borrowed: AbstractSet[FlavorResource]
+) -> Iterator[str]:
+    """Who may preempt a Workload, by the policies of the ClusterQueues; phrases.
+
+    Args:
+        read: what was read.
+        workload: the Workload.
+        borrowed: of what it holds what its ClusterQueue has borrowed, or may have.
+    """
     node = read.forest.queues.get(workload.cluster_queue)
     if node is None or workload.stays or workload.surges:
         return
@@ -273,25 +285,27 @@ def _takers(read: Read, workload: ReservingWorkload) -> Iterator[str]:
             yield f"Workloads of queue {node.name}"
         case PreemptionPolicy.NEVER:
             pass
-    borrowing = _borrowing(node)
-    if borrowing.keys().isdisjoint(pair for pair, n in workload.usage.items() if n):
-        return
-    whoever, higher = _reclaimers(node, workload)
+    whoever, higher = _reclaimers(node, borrowed)
     if whoever:
         yield f"{_names(whoever)} when it needs its own quota"
     if higher:
         yield f"{_names(higher)} when it needs its own quota, for Workloads with {above}"
 
 
-def _reclaimers(node: QueueNode, workload: ReservingWorkload) -> tuple[list[str], list[str]]:
-    """ClusterQueues that reclaim from any workload, and those that do from lower priorities."""
+def _reclaimers(
+    node: QueueNode, borrowed: AbstractSet[FlavorResource]
+) -> tuple[list[str], list[str]]:
+    """ClusterQueues that reclaim what a ClusterQueue has borrowed.
+
+    First those that do from any Workload, then those that do from lower priorities.
+    """
     whoever: list[str] = []
     higher: list[str] = []
     for other in sorted(
         (other for other in members(node.root()) if isinstance(other, QueueNode)),
         key=lambda other: other.name,
     ):
-        has_quota = any(quota.nominal(other, pair) for pair, n in workload.usage.items() if n)
+        has_quota = any(quota.nominal(other, pair) for pair in borrowed)
         if other is node or not has_quota:
             continue
         policy = other.spec.preemption.reclaim_within_cohort

@@ -284,7 +284,7 @@ def _row(holder: Holder, *, every: bool, knows_pods: bool) -> Sequence[str]:
     nodes = tables.listed(sorted({pod.node for pod in holder.pods if pod.node}))
     return (
         holds or _sums(_on([holder])),
-        _borrowed(shown),
+        _borrowed(shown) or _borrowed_others(holder.held) or "-",
         _name(holder),
         holder.requester,
         holder.local_queue and f"{holder.cluster_queue} ({holder.local_queue})",
@@ -295,7 +295,7 @@ def _row(holder: Holder, *, every: bool, knows_pods: bool) -> Sequence[str]:
 
 
 def _borrowed(amounts_held: Iterable[HeldQuota]) -> str:
-    """Return what is borrowed; ``?`` where that is not known, and ``-`` for nothing."""
+    """Return what is borrowed; ``?`` where that is not known, and nothing for nothing."""
     parts = [
         "?"
         if amount_held.borrowed is None
@@ -303,7 +303,17 @@ def _borrowed(amounts_held: Iterable[HeldQuota]) -> str:
         for amount_held in amounts_held
         if amount_held.borrowed is None or amount_held.borrowed
     ]
-    return "?" if parts and set(parts) == {"?"} else ", ".join(parts) or "-"
+    return "?" if parts and set(parts) == {"?"} else ", ".join(parts)
+
+
+def _borrowed_others(amounts_held: Iterable[HeldQuota]) -> str:
+    """Return what is borrowed of resources that no column shows, with their names."""
+    return ", ".join(
+        f"{quantity.from_canonical(held.resource, held.borrowed)} "
+        f"{held.resource.rpartition('/')[2]}"
+        for held in amounts_held
+        if held.borrowed
+    )
 
 
 def _held(amount_held: HeldQuota) -> str:

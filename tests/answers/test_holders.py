@@ -56,6 +56,13 @@ def test_own_quota_is_reclaimed_by_nobody() -> None:
     assert one(holding("w", "research", 4), queues=queues).taken_back_by == ()
 
 
+def test_only_what_is_counted_as_borrowed_is_reclaimed() -> None:
+    documents = (holding("old", "research", 4), holding("new", "research", 4, at=LATER))
+    queues = (queue("research", 4, 8, preemption={}), queue("prod", 8, 0))
+    found = {h.workload: h.taken_back_by for h in holders.of(related(*documents, queues=queues))}
+    assert found == {"old": (), "new": ("queue prod when it needs its own quota",)}
+
+
 def test_reclaim_from_lower_priorities_only_says_so() -> None:
     policy = {"reclaimWithinCohort": "LowerPriority"}
     queues = (queue("research", 2, 4, preemption={}), queue("prod", 8, 0, preemption=policy))

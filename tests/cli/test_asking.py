@@ -210,6 +210,28 @@ def test_who_says_what_may_take_it_back(world: World) -> None:
     ]
 
 
+def test_who_names_what_is_borrowed_though_no_gpu_is(world: World) -> None:
+    thrifty = queue("thrifty", 8, 1)
+    quotas = thrifty["spec"]["resourceGroups"][0]
+    quotas["coveredResources"].append("cpu")
+    quotas["flavors"][0]["resources"].append({"name": "cpu", "nominalQuota": 1})
+    thrifty["status"]["flavorsReservation"][0]["resources"].append(
+        {"name": "cpu", "total": "4", "borrowed": "3"}
+    )
+    greedy = holding("greedy", "thrifty", 1)
+    assignment = greedy["status"]["admission"]["podSetAssignments"][0]
+    assignment["flavors"]["cpu"] = "a100"
+    assignment["resourceUsage"]["cpu"] = "4"
+    for document in (thrifty, greedy):
+        world.add(document)
+    try:
+        (row,) = [cells(line) for line in world.lines("who", "thrifty") if "greedy " in line]
+        assert row[:4] == ["1", "a100", "3", "cpu"]
+    finally:
+        world.store.delete(resources.WORKLOADS, "greedy", namespace="ml")
+        world.store.delete(resources.CLUSTER_QUEUES, "thrifty")
+
+
 def test_who_says_of_a_node_how_many_gpus_it_has_and_not_what_they_are_worth(
     world: World,
 ) -> None:
