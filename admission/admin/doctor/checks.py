@@ -74,6 +74,7 @@ CHECKS: Final = (
     DoctorCheck("queue-flavors", queues.flavors, _QUOTA),
     DoctorCheck("queue-admits", queues.inactive, _QUOTA),
     DoctorCheck("queue-idle", queues.idle, (*_QUOTA, resources.LOCAL_QUEUES, resources.WORKLOADS)),
+    DoctorCheck("quota-reserved", queues.overcommitted, _QUOTA),
     DoctorCheck("quota-without-node", queues.without_node, (resources.CLUSTER_QUEUES,)),
     DoctorCheck(
         "local-queues",

@@ -305,7 +305,7 @@ _LOST: Final[Mapping[Resource, str]] = {
 
 
 def processes(picture: Picture) -> Iterator[DoctorFinding]:
-    """Webhook and controller run, in the same version."""
+    """Webhook and controller run, in the same version, and no rollout is stuck."""
     if not picture.is_inside:
         yield from _unused(picture)
         return
@@ -330,11 +330,48 @@ def processes(picture: Picture) -> Iterator[DoctorFinding]:
             yield error("Deployment", place, text, mend)
         elif ready < expected:
             yield warning("Deployment", place, text, mend)
+        else:
+            yield from _stuck_rollout(picture, deployment, name)
     if len(set(images.values())) > 1:
         listed = ", ".join(f"{name} {image}" for name, image in images.items())
         places = tuple(f"{picture.namespace}/{name}" for name in images)
         text = f"webhook and controller run different images: {listed}"
         yield warning("Deployment", places, text, "gpu-admission install --image IMAGE")
+
+
+def _stuck_rollout(picture: Picture, deployment: Document, name: str) -> Iterator[DoctorFinding]:
+    """Yield why new pods do not become ready, while enough of the old ones are."""
+    component = name.removeprefix("gpu-admission-")
+    expected = deployment["spec"].get("replicas", 1)
+    status = deployment.get("status") or {}
+    progressing = pictures.condition(deployment, "Progressing")
+    is_failing = any(True for _ in _failing(picture, component))
+    if progressing.get("status") != "False" and not is_failing:
+        return
+    why = "; ".join(_reasons(picture, component)) or progressing.get("message", "")
+    text = (
+        f"its rollout is stuck: {status.get('updatedReplicas', 0)} of {expected} pods are of the "
+        f"new version, and pods of the old one still serve: {why}"
+    )
+    mend = (
+        f"kubectl -n {picture.namespace} logs -l app.kubernetes.io/component={component} --prefix "
+        "--previous; to go back: "
+        f"kubectl -n {picture.namespace} rollout undo deployment {name}"
+    )
+    yield warning("Deployment", f"{picture.namespace}/{name}", text, mend)
+
+
+def _failing(picture: Picture, component: str) -> Iterator[str]:
+    """Yield each pod of ours that was started again and is not ready, with how often."""
+    for pod in picture.of(pictures.OWN_PODS):
+        if pictures.labels_of(pod).get("app.kubernetes.io/component") != component:
+            continue
+        containers = (pod.get("status") or {}).get("containerStatuses") or ()
+        ready = sum(bool(container.get("ready")) for container in containers)
+        restarts = sum(container.get("restartCount", 0) for container in containers)
+        if restarts and ready < len(containers):
+            name = pod["metadata"]["name"]
+            yield f"{name}: {ready} of {len(containers)} containers ready, restarts {restarts}"
 
 
 def _unused(picture: Picture) -> Iterator[DoctorFinding]:
@@ -355,6 +392,7 @@ def _unused(picture: Picture) -> Iterator[DoctorFinding]:
 
 def _reasons(picture: Picture, component: str) -> Iterator[str]:
     """Yield why pods of ours do not run, once each."""
+    yield from _failing(picture, component)
     seen: set[str] = set()
     for pod in picture.of(pictures.OWN_PODS):
         if pictures.labels_of(pod).get("app.kubernetes.io/component") != component:
@@ -366,7 +404,7 @@ def _reasons(picture: Picture, component: str) -> Iterator[str]:
             reasons = (waiting.get("reason", ""), waiting.get("message", ""))
             text = ": ".join(filter(None, reasons))
             if last:
-                text += f" (ended before with exit code {last.get('exitCode')})"
+                text = f"{text} (ended before with exit code {last.get('exitCode')})".lstrip()
             if text and text not in seen:
                 seen.add(text)
                 yield text

@@ -1,13 +1,14 @@
 """Checks of queues: does what they name exist, and can anybody use them."""
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from admission.admin.doctor import picture as pictures
 from admission.admin.doctor.devices import shown
 from admission.admin.doctor.findings import DoctorFinding, error, warning
 from admission.admin.doctor.picture import Picture
-from admission.base import conditions
+from admission.base import conditions, quantity
 from admission.base.conditions import Text
 from admission.kube import resources
 from admission.objects import queue_status, values, views
@@ -16,6 +17,9 @@ from admission.objects.workload import Workload
 from admission.reasons import next_steps, placing, reading, sentences
 
 _PATIENCE_SECONDS: Final = 300.0
+
+_Pair = tuple[str, str]
+"""A flavor and a resource."""
 
 
 def flavors(picture: Picture) -> Iterator[DoctorFinding]:
@@ -70,6 +74,90 @@ def without_node(picture: Picture) -> Iterator[DoctorFinding]:
                 "Nothing is wrong if an autoscaler adds nodes for them"
             )
             yield warning("ClusterQueue", name, text, mend)
+
+
+def overcommitted(picture: Picture) -> Iterator[DoctorFinding]:
+    """What the queues of a cohort have reserved is not more than the nominal quota of the cohort.
+
+    A ClusterQueue without a cohort is compared with its own quota.
+    """
+    parents = {cohort.metadata.name: cohort.spec.parent_name or "" for cohort in picture.cohorts}
+    cohorts: dict[str, list[ClusterQueue]] = {}
+    for queue in picture.cluster_queues:
+        top = _top(queue.spec.cohort_name, parents)
+        if top:
+            cohorts.setdefault(top, []).append(queue)
+        else:
+            own = _nominal(queue.spec.resource_groups)
+            yield from _above("ClusterQueue", queue.metadata.name, [queue], own)
+    for top, queues in sorted(cohorts.items()):
+        nominal: Counter[_Pair] = Counter()
+        for queue in queues:
+            nominal.update(_nominal(queue.spec.resource_groups))
+        for cohort in picture.cohorts:
+            if _top(cohort.metadata.name, parents) == top:
+                nominal.update(_nominal(cohort.spec.resource_groups))
+        yield from _above("Cohort", top, queues, nominal)
+
+
+def _top(name: str, parents: Mapping[str, str]) -> str:
+    """Return the cohort above all others that a cohort is in; empty for none, or for a cycle."""
+    passed: set[str] = set()
+    while parents.get(name) and name not in passed:
+        passed.add(name)
+        name = parents[name]
+    return "" if name in passed else name
+
+
+def _above(
+    kind: str, name: str, queues: Sequence[ClusterQueue], nominal: Mapping[_Pair, int]
+) -> Iterator[DoctorFinding]:
+    """Yield what queues have reserved above the nominal quota that they share."""
+    reserved = {queue.metadata.name: _reserved(queue) for queue in queues}
+    total: Counter[_Pair] = Counter()
+    for amounts in reserved.values():
+        total.update(amounts)
+    own = {queue.metadata.name: _nominal(queue.spec.resource_groups) for queue in queues}
+    for pair, amount in sorted(total.items()):
+        if amount <= nominal.get(pair, 0):
+            continue
+        flavor, resource = pair
+        above = sorted(
+            queue
+            for queue, amounts in reserved.items()
+            if amounts.get(pair, 0) > own[queue].get(pair, 0)
+        )
+        whose = "its queues have" if kind == "Cohort" else "it has"
+        promised = quantity.in_words(resource, nominal.get(pair, 0))
+        text = (
+            f"{whose} reserved {quantity.in_words(resource, amount)} {resource} of flavor "
+            f"{flavor}, and the nominal quota is {promised}; above their own: {shown(above)}"
+        )
+        mend = (
+            f"wait until work of {shown(above)} ends, delete some, or raise the nominalQuota if "
+            f"there are nodes for it: kubectl gpu who {above[0] if above else name}"
+        )
+        yield warning(kind, name, text, mend)
+
+
+def _nominal(groups: Iterable[Any] | None) -> dict[_Pair, int]:
+    return {
+        (flavor.name, quota.name): values.amount_or_zero(quota.name, quota.nominal_quota)
+        for group in groups or ()
+        for flavor in group.flavors
+        for quota in flavor.resources
+    }
+
+
+def _reserved(queue: ClusterQueue) -> dict[_Pair, int]:
+    """Return what Workloads of a queue have reserved; what cannot be read counts as 0."""
+    return {
+        (flavor["name"], resource["name"]): values.amount_or_zero(
+            resource["name"], resource.get("total") or "0"
+        )
+        for flavor in queue.status.flavors_reservation or ()
+        for resource in flavor.get("resources") or ()
+    }
 
 
 def inactive(picture: Picture) -> Iterator[DoctorFinding]:

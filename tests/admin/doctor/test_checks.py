@@ -24,7 +24,7 @@ from admission.reasons import kueue
 from tests.admin.doctor.clusters import NOW, PRODUCT, SYSTEM, Broken, at, issued
 from tests.builders.metadata import make_condition
 from tests.builders.pods import make_pod
-from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.queues import make_cluster_queue, make_cohort, make_flavor, make_local_queue
 from tests.builders.workloads import make_admission, make_workload
 
 REFUSED = (
@@ -249,6 +249,32 @@ def one_replica_is_not_ready(broken: Broken) -> None:
     broken.one(resources.DEPLOYMENTS, manifests.CONTROLLER)["status"] = {"readyReplicas": 1}
 
 
+@fault("processes", WARNING, f"{SYSTEM}/gpu-admission-controller", "its rollout is stuck: 1 of 2 "
+       "pods are of the new version, and pods of the old one still serve: c-2: 0 of 1 containers "
+       "ready, restarts 4; (ended before with exit code 1)", "rollout undo")  # fmt: skip
+def a_new_pod_restarts_beside_the_old_ones(broken: Broken) -> None:
+    status = broken.one(resources.DEPLOYMENTS, manifests.CONTROLLER)["status"]
+    status.update(updatedReplicas=1, unavailableReplicas=1)
+    pod = broken.add(pictures.OWN_PODS, "c-2", SYSTEM)
+    pod["metadata"]["labels"] = {"app.kubernetes.io/component": "controller"}
+    container = {
+        "ready": False,
+        "restartCount": 4,
+        "state": {"running": {}},
+        "lastState": {"terminated": {"exitCode": 1}},
+    }
+    pod["status"] = {"containerStatuses": [container]}
+
+
+@fault("processes", WARNING, f"{SYSTEM}/gpu-admission-webhook", "old one still serve: ReplicaSet "
+       "has timed out progressing", "logs -l")  # fmt: skip
+def a_rollout_has_timed_out(broken: Broken) -> None:
+    broken.one(resources.DEPLOYMENTS, manifests.WEBHOOK)["status"]["conditions"] = [
+        {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded",
+         "message": "ReplicaSet has timed out progressing"}
+    ]  # fmt: skip
+
+
 @fault("processes", WARNING, f"{SYSTEM}/gpu-admission-webhook", "different images", "--image")
 def versions_differ(broken: Broken) -> None:
     spec = broken.one(resources.DEPLOYMENTS, manifests.CONTROLLER)["spec"]["template"]["spec"]
@@ -387,6 +413,36 @@ def pods_of_a_queue_have_no_node(broken: Broken) -> None:
     held = {"name": "nvidia.com/gpu", "total": "4", "since": at(600)}
     listed = [{"name": "a100", "resources": [held]}]
     broken.one(resources.CLUSTER_QUEUES)["status"]["withoutNode"] = listed
+
+
+def _reserve(queue: dict[str, Any], gpus: int) -> None:
+    held = {"name": "nvidia.com/gpu", "total": str(gpus), "borrowed": "0"}
+    listed = [{"name": "a100", "resources": [held]}]
+    queue.setdefault("status", {})["flavorsReservation"] = listed
+
+
+@fault("quota-reserved", WARNING, "gpus", "its queues have reserved 17 nvidia.com/gpu of flavor "
+       "a100, and the nominal quota is 16; above their own: vision",
+       "kubectl gpu who vision")  # fmt: skip
+def queues_of_a_cohort_have_reserved_more_than_there_is(broken: Broken) -> None:
+    research = broken.one(resources.CLUSTER_QUEUES)
+    vision = make_cluster_queue("vision", quota=4, cohortName="ours")
+    group = research["spec"]["resourceGroups"][0]["flavors"][0]
+    group["resources"][0]["nominalQuota"] = 10
+    research["spec"]["cohortName"] = "ours"
+    _reserve(research, 10)
+    _reserve(vision, 7)
+    broken.objects[resources.CLUSTER_QUEUES].append(vision)
+    lent = make_cluster_queue(quota=2)["spec"]["resourceGroups"]
+    broken.objects[resources.COHORTS] = [
+        make_cohort("ours", parentName="gpus"), make_cohort("gpus", resourceGroups=lent)
+    ]  # fmt: skip
+
+
+@fault("quota-reserved", WARNING, "research", "it has reserved 17 nvidia.com/gpu of flavor a100, "
+       "and the nominal quota is 16", "kubectl gpu who research")  # fmt: skip
+def a_queue_without_cohort_has_reserved_more_than_its_quota(broken: Broken) -> None:
+    _reserve(broken.one(resources.CLUSTER_QUEUES), 17)
 
 
 @fault("queue-idle", WARNING, "research", "1 Workload(s) wait, and none has quota; team/train has "
@@ -983,3 +1039,15 @@ def test_a_cluster_without_us_has_one_finding() -> None:
 def test_the_definitions_that_are_looked_for_are_those_of_an_installation(broken: Broken) -> None:
     listed = (one["metadata"]["name"] for one in broken.objects[resources.CRDS])
     assert sorted(pictures.DEFINITIONS) == sorted(listed)
+
+
+def test_what_is_borrowed_within_the_quota_of_a_cohort_is_no_fault() -> None:
+    broken = Broken()
+    research = broken.one(resources.CLUSTER_QUEUES)
+    research["spec"]["cohortName"] = "gpus"
+    research["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = 8
+    lender = make_cluster_queue("vision", quota=8, cohortName="gpus")
+    broken.objects[resources.CLUSTER_QUEUES].append(lender)
+    _reserve(research, 16)
+    found = {one.check: one for one in checks.diagnose(broken.picture()).checked}
+    assert found["quota-reserved"].findings == ()
