@@ -28,7 +28,7 @@ from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.local_queue import LocalQueue
 from admission.objects.workload import Workload
 from admission.owners import pod as pod_owner
-from admission.reasons import next_steps, placing, reading, sentences
+from admission.reasons import kueue, next_steps, placing, reading, sentences
 from admission.reasons.next_steps import Code
 from admission.scheduling.hierarchy import CohortNode, QueueNode
 
@@ -191,7 +191,7 @@ def _of_reviewed_pod(api: Api, subject: ExplainedObject, *, in_full: bool) -> An
         return replace(answer, notes=(late,) if is_queued else ())
     workload = _workload_of_pod(api, subject, named)
     if workload is None:
-        return _without_workload(subject, our_condition)
+        return _without_workload(api, subject, our_condition)
     answer = _of_workload(api, subject, workload, our_condition, in_full=in_full)
     node = _node(pod)
     return replace(answer, nodes={node: 1}) if node else answer
@@ -226,14 +226,65 @@ def _made_for(api: Api, subject: ExplainedObject) -> Document | None:
     return in_order[-1] if in_order else None
 
 
-def _without_workload(subject: ExplainedObject, our_condition: Mapping[str, Any]) -> Answer:
-    text = sentences.no_workload()
+def _without_workload(
+    api: Api, subject: ExplainedObject, our_condition: Mapping[str, Any]
+) -> Answer:
+    """Return why there is no Workload: what our condition says, else what is missing."""
     if our_condition.get("status") == "False":
         text = sentences.text(
             reading.of_condition(our_condition.get("reason", ""), our_condition.get("message", ""))
         )
+    else:
+        text = _why_not_made(api, subject)
     answer = _answer(subject, State.NO_WORKLOAD, text, local=_queue_label(subject.document))
-    return replace(answer, since=our_condition.get("lastTransitionTime", ""))
+    answer = replace(answer, since=our_condition.get("lastTransitionTime", ""))
+    if text.reason != Code.PRIORITY_CLASS_NOT_FOUND or not _class_label(subject.document):
+        return answer
+    return _with_priority_classes(api, answer)
+
+
+def _why_not_made(api: Api, subject: ExplainedObject) -> Text:
+    """Return why the controller makes no Workload for something that has no condition of ours.
+
+    Its label is compared with the classes that exist. Who may not read those, and what else is
+    missing, is told by the last event, which is gone after an hour.
+    """
+    label = _class_label(subject.document)
+    try:
+        if label:
+            api.get(resources.WORKLOAD_PRIORITY_CLASSES, label)
+    except errors.NotFoundError:
+        return sentences.priority_class_not_found("WorkloadPriorityClass", label)
+    except errors.ForbiddenError:
+        label = ""
+    uid = subject.document["metadata"]["uid"]
+    event = without_queues.last_event(api, subject.namespace, uid, _WITHOUT_WORKLOAD)
+    exists = kueue.priority_class_not_found("WorkloadPriorityClass", label).message
+    if event is None or (label and event.message == exists):
+        return sentences.no_workload()
+    if event.reason == Code.PRIORITY_CLASS_NOT_FOUND:
+        return Text(event.reason, sentences.sentence(f"Waits: {event.message}"))
+    return sentences.stated(event.reason, event.message)
+
+
+_WITHOUT_WORKLOAD: Final = frozenset(
+    {conditions.PRIORITY_CLASS_NOT_FOUND, conditions.PREBUILT_NOT_FOUND}
+)
+"""Reasons of events about what has no Workload because something does not exist."""
+
+
+def _with_priority_classes(api: Api, answer: Answer) -> Answer:
+    """Return the answer with the names of the WorkloadPriorityClasses, if they may be listed."""
+    kind = resources.WORKLOAD_PRIORITY_CLASSES
+    try:
+        found = api.list(kind, limit=_FEW).items
+    except errors.ForbiddenError:
+        role = f"{cluster.SHOWN_BY}{names.VIEWER_ROLES[kind.kind]}"
+        missing = f"The classes that exist are not shown: you may not list {kind.kind}es{role}"
+        return replace(answer, missing=(*answer.missing, missing))
+    known = sorted(one["metadata"]["name"] for one in found)
+    note = f"{kind.kind}es that exist: {', '.join(known) or 'none'}"
+    return replace(answer, notes=(*answer.notes, note))
 
 
 # ------------------------------------------------------------------------------------- owners
@@ -264,7 +315,7 @@ def _of_owner(api: Api, subject: ExplainedObject) -> Answer:
         return _answer(subject, State.FINISHED, ended)
     if not _queue_label(subject.document) and not our_condition:
         return _answer(subject, State.NOT_MANAGED, sentences.not_managed())
-    return _without_workload(subject, our_condition)
+    return _without_workload(api, subject, our_condition)
 
 
 def _pods_of(subject: ExplainedObject) -> str | None:
@@ -1041,6 +1092,11 @@ def _told_queue(our_condition: Mapping[str, Any]) -> str:
 
 def _queue_label(document: Document) -> str:
     label: str = document["metadata"].get("labels", {}).get(names.QUEUE_LABEL, "")
+    return label
+
+
+def _class_label(document: Document) -> str:
+    label: str = document["metadata"].get("labels", {}).get(names.PRIORITY_CLASS_LABEL, "")
     return label
 
 

@@ -136,15 +136,17 @@ def _is(item: Document, key: WorkloadKey) -> bool:
     return (metadata.get("namespace", ""), metadata.get("name", "")) == key
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class LastEvent:
     """The last event that said why something waits.
 
     Attributes:
+        reason: of the event.
         message: a sentence of the catalogue.
         at: when, RFC 3339; empty where it does not say that.
     """
 
+    reason: str
     message: str
     at: str
 
@@ -168,9 +170,12 @@ def last_event(api: Api, namespace: str, uid: str, codes: AbstractSet[str]) -> L
             continue  # they may not be listed, or are not served in this form
         of_reasons = [event for event in events if event.get("reason") in codes]
         told_events = sorted(
-            ((_time(event), event.get(note, "")) for event in of_reasons), reverse=True
+            ((_time(event), event.get(note, ""), event["reason"]) for event in of_reasons),
+            reverse=True,
         )
-        return next((LastEvent(message=text, at=at) for at, text in told_events if text), None)
+        return next(
+            (LastEvent(reason, text, at) for at, text, reason in told_events if text), None
+        )
     return None
 
 

@@ -209,6 +209,7 @@ VIEWER_ROLES: Final = {
     kind: f"gpu-admission-{kind.lower()}-viewer-role"
     for kind in (
         "ClusterQueue", "Cohort", "Job", "LocalQueue", "ResourceFlavor", "Topology", "Workload",
+        "WorkloadPriorityClass",
     )
 }  # fmt: skip
 """ClusterRoles that let people read a kind."""

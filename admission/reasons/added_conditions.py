@@ -17,7 +17,7 @@ from admission.base.conditions import (
     EvictionReason,
     Text,
 )
-from admission.reasons import kueue
+from admission.reasons import kueue, sentences
 from admission.reasons.next_steps import Code
 
 # ------------------------------------------------------- Workloads: Evicted, Preempted, Requeued
@@ -421,11 +421,15 @@ def _queue_required(place: str, cause: str) -> Text:
 # -------------------------------------------------- pods and Jobs: what they name does not exist
 
 
-def pod_priority_class_not_found(name: str) -> Text:
-    """Return why a gated pod that names a priority class waits: the class does not exist."""
-    reason, message = kueue.priority_class_not_found("WorkloadPriorityClass", name)
-    hint = f"create it, or recreate the pod without the label {names.PRIORITY_CLASS_LABEL}"
-    return Text(reason, f"{message}; {hint}")
+def pod_priority_class_not_found(name: str, known: Iterable[str]) -> Text:
+    """Return why a gated pod that names a priority class waits: the class does not exist.
+
+    Args:
+        name: of the class.
+        known: names of the WorkloadPriorityClasses that exist.
+    """
+    step = sentences.other_priority_class(sorted(known), "recreate the pod without")
+    return sentences.priority_class_not_found("WorkloadPriorityClass", name, step)
 
 
 def prebuilt_is_deleted(key: str) -> Text:

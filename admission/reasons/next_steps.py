@@ -50,6 +50,7 @@ class Code(StrEnum):
     WAITS_FOR_OWNER = "WaitsForOwner"
     GATED_BY_OTHERS = "GatedByOthers"
     REFERENCE_NOT_FOUND = "ReferenceNotFound"
+    PRIORITY_CLASS_NOT_FOUND = conditions.PRIORITY_CLASS_NOT_FOUND
     NO_WORKLOAD = "NoWorkload"
     # admitted and not running
     START_REFUSED = "StartRefused"
@@ -225,6 +226,11 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
         Code.REFERENCE_NOT_FOUND: CatalogueEntry(
             "Something that it names does not exist",
             "create what the message names, or create it anew with another name",
+        ),
+        Code.PRIORITY_CLASS_NOT_FOUND: CatalogueEntry(
+            "Its priority class does not exist",
+            "name a class that exists, or create it anew without the class; an administrator can "
+            "create the class",
         ),
         Code.NO_WORKLOAD: CatalogueEntry(
             "The controller has not taken it up",

@@ -699,7 +699,6 @@ _NEAREST: Final[Mapping[str, Code]] = MappingProxyType(
         **{kueue.queue_drained(kind).reason: Code.EVICTED for kind in
            ("LocalQueue", "ClusterQueue")},
         # what is said of pods and owners that have no Workload
-        conditions.PRIORITY_CLASS_NOT_FOUND: Code.REFERENCE_NOT_FOUND,
         conditions.PREBUILT_NOT_FOUND: Code.REFERENCE_NOT_FOUND,
         "ResourceClaimUnknown": Code.REFERENCE_NOT_FOUND,
         "PodGroupNotFound": Code.REFERENCE_NOT_FOUND,
@@ -844,6 +843,30 @@ def not_managed() -> Text:
 def no_workload() -> Text:
     """Return that the controller has made no Workload for something."""
     return Text(Code.NO_WORKLOAD, sentence("Waits: the controller has not taken it up yet"))
+
+
+def priority_class_not_found(kind: str, class_name: str, step: str = "") -> Text:
+    """Return that something names a priority class that does not exist.
+
+    Args:
+        kind: ``WorkloadPriorityClass`` or ``PriorityClass``.
+        class_name: that does not exist.
+        step: what to do, as a clause; empty where the next step is told apart.
+    """
+    reason, message = kueue.priority_class_not_found(kind, class_name)
+    return Text(reason, sentence(f"Waits: {message}", step))
+
+
+def other_priority_class(known: Sequence[str], without: str = "leave out") -> str:
+    """Return what to do where a WorkloadPriorityClass does not exist, as a clause.
+
+    Args:
+        known: names of those that exist, sorted.
+        without: how to do without the label, as what stands before it.
+    """
+    use = f"use one of {listed(map(name, known))}, or " if known else ""
+    label = f"the label {names.PRIORITY_CLASS_LABEL}"
+    return f"{use}{without} {label}; an administrator can create the class"
 
 
 def no_pods() -> Text:

@@ -83,11 +83,16 @@ class _Verdict:
 
 
 def queued(
-    parts: Sequence[CreatedPods], placement: QueueingResult, context: Context, lister: Lister
+    metadata: views.ObjectMeta,
+    parts: Sequence[CreatedPods],
+    placement: QueueingResult,
+    context: Context,
+    lister: Lister,
 ) -> tuple[str, ...]:
     """Return warnings about what waits in a queue; few while the cache is not filled.
 
     Args:
+        metadata: of the pod or owner, as the user wrote it.
         parts: its pods.
         placement: its queue.
         context: its namespace.
@@ -99,6 +104,7 @@ def queued(
         for text in (*_rewritten(part), *_doubted(part), *_several_instances(part))
     ]
     queue, about = about_queue(placement, context, lister)
+    about = (*_missing_priority_class(metadata, lister), *about)
     if queue is None:
         return (*rewritten, *about)
     never = [verdict for part in parts for verdict in _about_part(part, queue, lister)]
@@ -282,6 +288,17 @@ def _missing_local_queue(queue: str, context: Context, lister: Lister) -> str:
     if queues:
         step = f"set {_LABEL} to one of {_listed(queues)}, or have it created"
     return _Verdict(sentences.text(causes.QueueMissing(causes.LOCAL_QUEUE, queue)), step).warning
+
+
+def _missing_priority_class(metadata: views.ObjectMeta, lister: Lister) -> Iterator[str]:
+    """Yield that the label names a WorkloadPriorityClass that does not exist."""
+    label = metadata.label(names.PRIORITY_CLASS_LABEL)
+    if not label or not lister.synced or lister.workload_priority_class(label) is not None:
+        return
+    step = sentences.other_priority_class(lister.workload_priority_class_names())
+    yield _Verdict(
+        sentences.priority_class_not_found("WorkloadPriorityClass", label), step
+    ).warning
 
 
 def _listed(members: Sequence[str]) -> str:

@@ -207,6 +207,10 @@ class ClusterLister:
         view = self._get(resources.WORKLOAD_PRIORITY_CLASSES, "", name)
         return cast("WorkloadPriorityClass | None", view)
 
+    def workload_priority_class_names(self) -> tuple[str, ...]:
+        """Return the names of the WorkloadPriorityClasses, sorted."""
+        return tuple(sorted(self._kinds[resources.WORKLOAD_PRIORITY_CLASSES].get("", _EMPTY)))
+
     def admissions(
         self,
         kind: HeldKind,

@@ -181,7 +181,7 @@ def _mutate_templates(
         ),
         warnings=(
             *_warnings(prepared, len(templates)),
-            *admission_warnings.queued(parts, placement, context, lister),
+            *admission_warnings.queued(owner.metadata, parts, placement, context, lister),
         ),
     )
 

@@ -154,7 +154,7 @@ def _admission_warnings(
 ) -> tuple[str, ...]:
     if placement.queue:
         part = admission_warnings.CreatedPods(pod=rewritten.pod, written=pod)
-        return admission_warnings.queued((part,), placement, context, lister)
+        return admission_warnings.queued(pod.metadata, (part,), placement, context, lister)
     if placement.standing is ManagementState.IN_DOUBT and queueing.lacks_a_queue(
         pod, placement, context, lister
     ):

@@ -101,6 +101,10 @@ class Lister(Protocol):
         """Return the WorkloadPriorityClass."""
         ...
 
+    def workload_priority_class_names(self) -> tuple[str, ...]:
+        """Return the names of the WorkloadPriorityClasses, sorted."""
+        ...
+
     def admissions(
         self,
         kind: HeldKind,

@@ -166,7 +166,8 @@ def _admission_warnings(
     many: tuple[str, ...] = ()
     if parts and not refused and owner.of is not serving.STATEFUL_SET:
         many = admission_warnings.too_many(parts, _replicas(owner), placement, context, lister)
-    return _Hints((*refused, *admission_warnings.queued(parts, placement, context, lister)), many)
+    queued = admission_warnings.queued(owner.metadata, parts, placement, context, lister)
+    return _Hints((*refused, *queued), many)
 
 
 def _replicas(owner: Serving) -> int:

@@ -18,7 +18,7 @@ from tests.builders.cluster import make_namespace
 from tests.builders.jobs import make_job
 from tests.builders.metadata import Document, make_condition
 from tests.builders.pods import make_pod
-from tests.builders.queues import make_local_queue
+from tests.builders.queues import make_class, make_local_queue
 from tests.builders.workloads import make_workload
 
 GPU = names.GPU_RESOURCE
@@ -237,3 +237,65 @@ def test_who_may_not_list_replica_sets_is_told_that_labels_decide(team: Team) ->
     answer = why.explain(api, "ml", "deploy/chat")
     assert [one.name for one in answer.parts] == ["pod/chat-0"]
     assert any(one.endswith("you may not list ReplicaSets") for one in answer.missing)
+
+
+NOT_FOUND = 'WorkloadPriorityClass "nope" not found'
+
+
+def make_job_of_class(team: Team, name: str = "nope") -> str:
+    """Its uid; the controller has made no Workload for it."""
+    labels = {names.QUEUE_LABEL: "default", names.PRIORITY_CLASS_LABEL: name}
+    made = team.store.create(resources.JOBS, make_job("train", labels=labels), "ml")
+    uid: str = made["metadata"]["uid"]
+    return uid
+
+
+def test_a_job_whose_class_does_not_exist_says_so_and_which_there_are(team: Team) -> None:
+    make_job_of_class(team)
+    for name in ("low", "high"):
+        team.store.create(resources.WORKLOAD_PRIORITY_CLASSES, make_class(name, 1))
+    answer = why.explain(team.store, "ml", "job.batch/train")
+    assert (answer.reason, answer.message) == (
+        conditions.PRIORITY_CLASS_NOT_FOUND,
+        f"Waits: {NOT_FOUND}.",
+    )
+    assert answer.notes == ("WorkloadPriorityClasses that exist: high, low",)
+    assert answer.advice.startswith("name a class that exists")
+
+
+def test_who_may_not_read_classes_is_told_by_the_event(team: Team) -> None:
+    uid = make_job_of_class(team)
+    at = "2026-01-01T00:02:00.000000Z"
+    team.add_event(uid, NOT_FOUND, at, conditions.PRIORITY_CLASS_NOT_FOUND)
+    answer = team.ask()
+    assert answer.message == f"Waits: {NOT_FOUND}."
+    (missing,) = answer.missing
+    assert missing == (
+        "The classes that exist are not shown: you may not list WorkloadPriorityClasses; shown by"
+        " ClusterRole gpu-admission-workloadpriorityclass-viewer-role"
+    )
+
+
+def test_an_event_about_a_class_that_exists_by_now_tells_nothing(team: Team) -> None:
+    uid = make_job_of_class(team)
+    at = "2026-01-01T00:02:00.000000Z"
+    team.add_event(uid, NOT_FOUND, at, conditions.PRIORITY_CLASS_NOT_FOUND)
+    team.store.create(resources.WORKLOAD_PRIORITY_CLASSES, make_class("nope", 1))
+    answer = why.explain(team.store, "ml", "job.batch/train")
+    assert answer.reason == "NoWorkload"
+
+
+@pytest.mark.parametrize(
+    ("reason", "note"),
+    [
+        (conditions.PRIORITY_CLASS_NOT_FOUND, 'PriorityClass "nope" not found'),
+        (conditions.PREBUILT_NOT_FOUND, 'Prebuilt workload "ml/made" not found'),
+    ],
+)
+def test_an_event_tells_what_else_a_job_without_workload_lacks(
+    team: Team, reason: str, note: str
+) -> None:
+    labels = {names.QUEUE_LABEL: "default"}
+    made = team.store.create(resources.JOBS, make_job("train", labels=labels), "ml")
+    team.add_event(made["metadata"]["uid"], note, "2026-01-01T00:02:00.000000Z", reason)
+    assert note in team.ask().message

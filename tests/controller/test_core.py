@@ -192,11 +192,16 @@ def test_higher_priority_goes_first_and_then_the_older() -> None:
 
 def test_a_workload_priority_class_counts_as_soon_as_it_exists() -> None:
     world = ready_world()
+    world.add(make_class("low", 1))
     world.add_pod("train", labels={names.PRIORITY_CLASS_LABEL: "urgent"})
     world.settle()
     condition = world.condition("train")
     assert condition is not None
     assert condition.reason == "WorkloadPriorityClassNotFound"
+    assert condition.message == (
+        'Waits: WorkloadPriorityClass "urgent" not found; use one of low, or recreate the pod'
+        " without the label kueue.x-k8s.io/priority-class; an administrator can create the class."
+    )
     world.add(make_class("urgent", 7))
     world.settle()
 

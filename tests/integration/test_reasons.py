@@ -78,6 +78,13 @@ def job_waits(system: Installed) -> Asked:
     return Asked(ns, "job.batch/train")
 
 
+def class_missing(system: Installed) -> Asked:
+    ns = system.add_team(2)
+    labels = {names.PRIORITY_CLASS_LABEL: "nope"}
+    post_job(system, ns, make_job("train", 2, gpus=1, labels=labels))
+    return Asked(ns, "job.batch/train")
+
+
 def preempts(system: Installed) -> Asked:
     """The victim stays: nobody stops what a Workload stands for that nobody owns."""
     ns = system.add_team(1, preemption={"withinClusterQueue": "LowerPriority"})
@@ -599,6 +606,8 @@ CASES = (
          'kubectl patch workload off -n {ns} --type=merge -p \'{"spec":{"active":true}}\''),
     Case(gated, Code.ADMISSION_GATED, "Waits: held by the admission gate example.com/gate.",
          names.ADMISSION_GATED_BY),
+    Case(class_missing, Code.PRIORITY_CLASS_NOT_FOUND,
+         'Waits: WorkloadPriorityClass "nope" not found.', "name a class that exists"),
     Case(incomplete, Code.POD_GROUP_INCOMPLETE,
          "2 of 3 pods of group gang are there; they are admitted together.",
          "create the pods that are missing"),

@@ -85,7 +85,7 @@ DEEDS = [
          body=NAMED | {"spec": {"levels": [{"nodeLabel": "rack"}]}}),
     deed("GET", f"{KUEUE}/topologies", "batch-admin"),
     deed("GET", f"{KUEUE}/admissionchecks"),
-    deed("GET", f"{KUEUE}/workloadpriorityclasses"),
+    deed("GET", f"{KUEUE}/workloadpriorityclasses", "batch-admin", "view-all"),
     deed("GET", f"{KUEUE}/workloads", "batch-admin", "view-all"),
     # What belongs to a team.
     deed("POST", f"{LOCAL}{DRY}", "batch-admin", body=NAMED | {"spec": {"clusterQueue": "gpus"}}),

@@ -91,6 +91,9 @@ class Cluster:
             return None
         return WorkloadPriorityClass(metadata=views.ObjectMeta(name=name))
 
+    def workload_priority_class_names(self) -> tuple[str, ...]:
+        return tuple(sorted(self.priority_classes))
+
     def admissions(
         self,
         held: HeldKind,

@@ -80,6 +80,32 @@ def test_a_missing_local_queue_is_named_with_those_that_exist():
     )
 
 
+CLASS = "kueue.x-k8s.io/priority-class"
+
+
+@pytest.mark.parametrize(
+    ("known", "step"),
+    [
+        ({"low", "high"}, "Use one of high, low, or leave out the label"),
+        (set[str](), "Leave out the label"),
+    ],
+)
+def test_a_missing_priority_class_is_named_with_those_that_exist(
+    known: set[str], step: str
+) -> None:
+    cluster = make_world(priority_classes=frozenset(known))
+    (text,) = warnings(cluster, labels={CLASS: "nope"})
+    assert text == (
+        f'Waits: WorkloadPriorityClass "nope" not found. {step} {CLASS}; an administrator can'
+        " create the class"
+    )
+    assert warnings(make_world(priority_classes=frozenset({"low"})), labels={CLASS: "low"}) == ()
+
+
+def test_nothing_is_said_of_priority_classes_before_they_are_known() -> None:
+    assert warnings(make_world(synced=False), labels={CLASS: "nope"}) == ()
+
+
 def test_a_missing_cluster_queue_is_named():
     (text,) = warnings(make_cluster("default"))
     assert text == (

@@ -89,7 +89,7 @@ def hint_for(
         return added_conditions.queue_required_in_cluster()
     label = pod.metadata.label(names.PRIORITY_CLASS_LABEL)
     if label and label not in configuration.priority_classes:
-        return added_conditions.pod_priority_class_not_found(label)
+        return added_conditions.pod_priority_class_not_found(label, configuration.priority_classes)
     return None
 
 
