@@ -217,7 +217,7 @@ def with_flavors(node: QueueNode, text: Text, message: str) -> Text:
         text: what the message says.
         message: of QuotaReserved=False, which tells of the flavors that were tried.
     """
-    if text.reason != Code.NO_MATCHING_FLAVOR:
+    if text.reason not in {Code.NO_MATCHING_FLAVOR, Code.NO_TOPOLOGY}:
         return text
     tried = reading.tried_flavors(message)
     groups = [[flavor.name for flavor in group.flavors] for group in node.spec.resource_groups]

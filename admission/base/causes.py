@@ -232,14 +232,30 @@ class Contradicts:
 
 @dataclass(frozen=True, slots=True)
 class NoTopology:
-    """The pods ask for domains of a topology, and the flavor has none."""
+    """The pods ask for domains of a topology, and the flavor has none.
+
+    Attributes:
+        flavor: the flavor.
+        level: label of the level that they ask for; empty for none, or where it is not known.
+        is_one: whether one domain of the level has to take all pods; else it should.
+    """
 
     flavor: str
+    level: str = ""
+    is_one: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class NoTopologyGiven:
-    """The pods ask for domains, and for no resource of a flavor with a topology."""
+    """The pods ask for domains, and for no resource of a flavor with a topology.
+
+    Attributes:
+        level: label of the level that they ask for; empty for none, or where it is not known.
+        is_one: whether one domain of the level has to take all pods; else it should.
+    """
+
+    level: str = ""
+    is_one: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,9 +267,17 @@ class TopologyOnly:
 
 @dataclass(frozen=True, slots=True)
 class LevelMissing:
-    """The topology of the flavor lacks a level that the pods ask for."""
+    """The topology of the flavor lacks a level that the pods ask for.
+
+    Attributes:
+        flavor: the flavor.
+        level: label of the first level that it lacks; empty where it is not known.
+        is_one: whether one domain of the level has to take all pods; else it should.
+    """
 
     flavor: str
+    level: str = ""
+    is_one: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -555,10 +579,15 @@ Refusal = (
 )
 """Why a flavor is not given to a pod set, or not at once."""
 
+LacksTopology = NoTopology | NoTopologyGiven | LevelMissing
+"""Refusals of what asks for a topology, or a level of one, that its queue does not have."""
+
 OF_NODES: Final = (NoPlace, DomainsTooSmall, NoDomains)
 """Refusals that more room on nodes, or more nodes, may end."""
 
-NODES_REFUSE: Final = (UntoleratedTaint, OtherNodes, Contradicts, FlavorMissing)
+NODES_REFUSE: Final = (
+    UntoleratedTaint, OtherNodes, Contradicts, FlavorMissing, NoTopology, LevelMissing,
+)  # fmt: skip
 """Refusals that no quota changes: the nodes of the flavor do not take the pods."""
 
 

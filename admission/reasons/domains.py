@@ -69,23 +69,27 @@ def shortage(reason: causes.DomainsTooSmall | causes.NoDomains) -> str:
         )
     if not reason.level:
         return f"{_as_far_as_told(reason)}{_not_counted(reason)}"
-    needs = _counted(reason.needed, _unit(reason.size))
+    needs = _counted(reason.needed, _members(reason.size))
     fit = "fits" if reason.fitting == 1 else "fit"
     if not reason.is_one:
         head = f"needs room for {needs} in topology {reason.topology}"
         amount = f"{reason.fitting or 'none'} {fit}"
     else:
-        level = "node" if reason.level == _HOSTNAME else reason.level.rpartition("/")[2]
-        head = f"needs {needs} in one {level} of topology {reason.topology}"
+        head = f"needs {needs} in one {unit(reason.level)} of topology {reason.topology}"
         amount = f"at most {reason.fitting} {fit} into one" if reason.fitting else "none fits now"
     if reason.fitting >= reason.needed:
         amount = "there is no room for the leader or for inner slices beside them"
     return f"{head}; {amount}{_not_counted(reason)}"
 
 
+def unit(level: str) -> str:
+    """Return what a domain of a level is called, by its label: ``rack``, ``node``."""
+    return "node" if level == _HOSTNAME else level.rpartition("/")[2]
+
+
 def _as_far_as_told(reason: causes.DomainsTooSmall) -> str:
     """Return it where only Kueue's message is known, which does not tell the level."""
-    needed = _counted(reason.needed, _unit(reason.size))
+    needed = _counted(reason.needed, _members(reason.size))
     room = reason.fitting or "none"
     return f"topology {reason.topology} has room for {room} of {needed} as close as they must be"
 
@@ -97,7 +101,7 @@ def _not_counted(reason: causes.DomainsTooSmall) -> str:
     )
 
 
-def _unit(size: int) -> str:
+def _members(size: int) -> str:
     if size == 1:
         return "pod"
     return f"slice of {size} pods" if size else "slice"
@@ -109,7 +113,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _too_small(reason: causes.DomainsTooSmall) -> str:
-    unit = "pod(s)" if reason.size == 1 else "slice(s)"
+    members = "pod(s)" if reason.size == 1 else "slice(s)"
     head = f'topology "{reason.topology}"'
     if reason.layers:
         fits = "".join(
@@ -118,9 +122,9 @@ def _too_small(reason: causes.DomainsTooSmall) -> str:
         )
         text = f"{head} doesn't allow to fit{fits}"
     elif reason.fitting:
-        text = f"{head} allows to fit only {reason.fitting} out of {reason.needed} {unit}"
+        text = f"{head} allows to fit only {reason.fitting} out of {reason.needed} {members}"
     else:
-        text = f"{head} doesn't allow to fit any of {reason.needed} {unit}"
+        text = f"{head} doesn't allow to fit any of {reason.needed} {members}"
     parts = sorted(_excluded(reason.excluded))
     if not parts:
         return text

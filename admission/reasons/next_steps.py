@@ -27,6 +27,7 @@ class Code(StrEnum):
     EXCEEDS_LARGEST_NODE = "ExceedsLargestNode"
     WAITING_FOR_NODE = WaitReason.WAITING_FOR_NODE.value
     NO_MATCHING_FLAVOR = WaitReason.NO_MATCHING_FLAVOR.value
+    NO_TOPOLOGY = "NoTopology"
     RESOURCE_NOT_COVERED = "ResourceNotCovered"
     PENDING_EVALUATION = WaitReason.PENDING_EVALUATION.value
     # queues
@@ -140,6 +141,12 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
             "No flavor of its queue matches",
             "create it again with another nodeSelector, affinity or tolerations: it never starts "
             "as it is; the flavors: an administrator, or kubectl gpu why clusterqueue/{queue}",
+        ),
+        Code.NO_TOPOLOGY: CatalogueEntry(
+            "It asks for a topology that its queue does not have",
+            "create it again without its topology annotation (a podAffinity by "
+            "kubernetes.io/hostname keeps pods on one node), or ask an administrator for a flavor "
+            "with such a topology",
         ),
         Code.RESOURCE_NOT_COVERED: CatalogueEntry(
             "Its queue has no quota for one of its resources",
@@ -303,6 +310,7 @@ NEVER_STARTS: Final = frozenset(
         Code.EXCEEDS_MAX_QUOTA,
         Code.EXCEEDS_CAP,
         Code.NO_MATCHING_FLAVOR,
+        Code.NO_TOPOLOGY,
         Code.RESOURCE_NOT_COVERED,
     }
 )

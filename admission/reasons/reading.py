@@ -182,6 +182,11 @@ _REFUSALS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Refusal]
         (r"flavor (\S+) not found", lambda m: causes.FlavorMissing(m[1])),
         (r"resource (\S+) unavailable in ClusterQueue", lambda m: causes.NotCovered(m[1])),
         (_DOMAINS_TOO_SMALL, _domains_too_small),
+        (r'Flavor "([^"]+)" does not support TopologyAwareScheduling',
+         lambda m: causes.NoTopology(m[1])),
+        (r'Flavor "([^"]+)" does not contain the requested level',
+         lambda m: causes.LevelMissing(m[1])),
+        (r"no TAS flavor assigned", lambda _: causes.NoTopologyGiven()),
         (r"no topology domains at level: ([^\s,;]+)", lambda m: causes.NoDomains(m[1])),
     )
 )  # fmt: skip
@@ -204,9 +209,14 @@ def _no_flavor(reason: str, message: str, levels: Mapping[str, RequestedLevel]) 
 
 
 def _with_level(refusal: Refusal, level: RequestedLevel | None) -> Refusal:
-    if level is None or not isinstance(refusal, causes.DomainsTooSmall):
+    if level is None:
         return refusal
-    return replace(refusal, level=level.level, is_one=level.is_one, size=level.size)
+    if isinstance(refusal, causes.DomainsTooSmall):
+        return replace(refusal, level=level.level, is_one=level.is_one, size=level.size)
+    is_told = not isinstance(refusal, causes.LevelMissing) or level.size == 1  # else of slices
+    if isinstance(refusal, causes.LacksTopology) and is_told:
+        return replace(refusal, level=level.level, is_one=level.is_one)
+    return refusal
 
 
 def _pod_sets(message: str) -> tuple[RefusedPodSet, ...]:
@@ -235,7 +245,7 @@ def _amount(resource: str, text: str) -> int:
         return 0
 
 
-_FLAVOR: Final = re.compile(r"\b(?<!no TAS )flavor ([^\s,;]+)")
+_FLAVOR: Final = re.compile(r"\b(?<!no TAS )flavor ([^\s,;]+)|\bFlavor \"([^\"]+)\"")
 
 
 def tried_flavors(message: str) -> frozenset[str]:
@@ -243,7 +253,7 @@ def tried_flavors(message: str) -> frozenset[str]:
 
     They are those that were tried the last time, which need not be all.
     """
-    return frozenset(_FLAVOR.findall(message))
+    return frozenset(match[1] or match[2] for match in _FLAVOR.finditer(message))
 
 
 def refusing_flavors(message: str) -> Mapping[str, frozenset[str]]:

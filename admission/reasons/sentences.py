@@ -299,6 +299,7 @@ def waits_for_domain(
     cluster_queue: str,
     *,
     place: str = "",
+    beside: Iterable[str] = (),
 ) -> Text:
     """Return that a Workload waits until domains of a topology have room for its pods.
 
@@ -308,11 +309,12 @@ def waits_for_domain(
         refusals: what does not take them, at least one.
         cluster_queue: the ClusterQueue in which it waits.
         place: its place in the queue; empty where it is not known.
+        beside: what is against other flavors, a clause each.
     """
     head, *clauses = dict.fromkeys(map(domains.shortage, refusals))
     return Text(
         Code.WAITING_FOR_NODE,
-        sentence(f"Waits for nodes: {head}", *clauses, _at(place, cluster_queue)),
+        sentence(f"Waits for nodes: {head}", *clauses, *beside, _at(place, cluster_queue)),
     )
 
 
@@ -362,6 +364,38 @@ def no_matching_flavor(why: Iterable[str], cluster_queue: str = "") -> Text:
     return Text(
         Code.NO_MATCHING_FLAVOR, sentence(f"Matches no flavor of {queue}: {listed(why, '; ')}")
     )
+
+
+def no_topology(lacking: Sequence[causes.LacksTopology], cluster_queue: str = "") -> Text:
+    """Return that pods ask for a topology, or a level of one, that their queue does not have.
+
+    ``Never starts as it is: it asks for one rack (label example.com/rack), and no flavor of queue
+    research has a topology.``
+
+    Args:
+        lacking: what is against each flavor, at least one; a level that is missing first.
+        cluster_queue: where it waits; empty where it is not known.
+    """
+    first = min(lacking, key=lambda refusal: not isinstance(refusal, causes.LevelMissing))
+    queue = f"queue {name(cluster_queue)}" if cluster_queue else "its queue"
+    match first:
+        case causes.LevelMissing():
+            cause = f"no topology of {queue} has that level"
+        case causes.NoTopologyGiven():
+            cause = f"for no resource for which {queue} has a topology"
+        case _:
+            cause = f"no flavor of {queue} has a topology"
+    head = f"Never starts as it is: it asks for {_closeness(first)}, and {cause}"
+    return Text(Code.NO_TOPOLOGY, sentence(head))
+
+
+def _closeness(refusal: causes.LacksTopology) -> str:
+    """Return how close together pods ask to be: ``one rack (label example.com/rack)``."""
+    if not refusal.level:
+        level = "a level of a topology" if isinstance(refusal, causes.LevelMissing) else ""
+        return level or "a topology"
+    what = f"one {domains.unit(refusal.level)}" if refusal.is_one else "nodes close together"
+    return f"{what} (label {name(refusal.level)})"
 
 
 def waits_for_flavors(flavors: Iterable[str]) -> Text:
@@ -415,7 +449,12 @@ def waiting(
 
 
 _OF_SHORTAGES: Final = frozenset(
-    {Code.WAITING_FOR_QUOTA, Code.EXCEEDS_MAX_QUOTA, Code.NO_MATCHING_FLAVOR}
+    {
+        Code.WAITING_FOR_QUOTA,
+        Code.EXCEEDS_MAX_QUOTA,
+        Code.NO_MATCHING_FLAVOR,
+        Code.NO_TOPOLOGY,
+    }
 )
 
 
@@ -622,7 +661,17 @@ def _of_refusals(reason: causes.NoFlavor, cluster_queue: str) -> Text:
     if beyond:
         beyond.sort(key=lambda refusal: -refusal.limit)
         return too_big([_beyond(refusal) for refusal in beyond], cluster_queue or "its queue")
+    lacking = [refusal for refusal in refusals if isinstance(refusal, causes.LacksTopology)]
+    if lacking and len(lacking) == len(refusals):
+        return no_topology(lacking, cluster_queue)
     against = dict.fromkeys(filter(None, map(_against, refusals)))
+    too_full = [
+        refusal
+        for refusal in refusals
+        if isinstance(refusal, causes.DomainsTooSmall | causes.NoDomains)
+    ]
+    if too_full and len(too_full) + len(lacking) == len(refusals):
+        return waits_for_domain(too_full, cluster_queue, beside=against)
     if against:
         return no_matching_flavor(against, cluster_queue)
     return stated(reason.reason, kueue.message(reason))
@@ -658,6 +707,11 @@ def _against(refusal: Refusal) -> str:
             return f"no node is {both}: label {name(refusal.key)} is {values}"
         case causes.FlavorMissing():
             return f"{name(refusal.flavor)} does not exist"
+        case causes.NoTopology():
+            return f"{name(refusal.flavor)} has no topology, which the pod asks for"
+        case causes.LevelMissing():
+            level = f" {name(refusal.level)}" if refusal.level else ""
+            return f"the topology of {name(refusal.flavor)} lacks the level{level}"
         case _:
             return ""
 

@@ -202,8 +202,8 @@ class Assigner:
         for demand in group:
             choices = self._given(demand, chosen.choices) if failed is None else {}
             refusals = chosen.refusals
-            if failed is None and self._lacks_topology(demand, choices):
-                is_given, choices, refusals = False, {}, [causes.NoTopologyGiven()]
+            if failed is None and (lacking := self._lacks_topology(demand, choices)) is not None:
+                is_given, choices, refusals = False, {}, [lacking]
                 result.note_reason(WaitReason.NO_MATCHING_FLAVOR)
             self._append(result, demand, choices, refusals, chosen.tried)
         return is_given
@@ -310,15 +310,17 @@ class Assigner:
 
     def _lacks_topology(
         self, demand: Demand, choices: Mapping[ResourceName, FlavorChoice]
-    ) -> bool:
-        """Return whether pods ask for domains that none of their flavors has.
+    ) -> causes.NoTopologyGiven | None:
+        """Return that pods ask for domains that none of their flavors has; else None.
 
         Source: kueue pkg/scheduler/flavorassigner/tas_flavorassigner.go (onlyTASFlavor).
         """
         request, flavors = demand.pod_set.topology, self._snapshot.flavors
         if request is None or not request.is_explicit or not demand.count:
-            return False
-        return not any(flavors[choice.flavor].topology for choice in choices.values())
+            return None
+        if any(flavors[choice.flavor].topology for choice in choices.values()):
+            return None
+        return causes.NoTopologyGiven(request.first_level, is_one=bool(request.required))
 
     @staticmethod
     def _append(
@@ -565,10 +567,14 @@ class Assigner:
         if not flavor.topology:
             covered = self._queue.group_of[resource].covered_resources
             needs = dict(pod_set.needs.requests) if pod_set.needs is not None else {}
-            return causes.NoTopology(flavor.name) if needs.keys() & set(covered) else None
+            if not needs.keys() & set(covered):
+                return None
+            is_one = bool(request.required)
+            return causes.NoTopology(flavor.name, request.first_level, is_one=is_one)
         levels = self._snapshot.places.topologies.levels(flavor.name)
-        if not set(request.levels()) <= set(levels):
-            return causes.LevelMissing(flavor.name)
+        for level in request.levels():
+            if level not in levels:
+                return causes.LevelMissing(flavor.name, level, is_one=level == request.required)
         return None
 
     def _is_topology_only(self) -> bool:

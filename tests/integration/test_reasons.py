@@ -130,6 +130,14 @@ def no_flavor(system: Installed) -> Asked:
     return Asked(ns, "picky")
 
 
+def no_topology(system: Installed) -> Asked:
+    ns = system.add_team(2)
+    rack = {names.REQUIRED_TOPOLOGY: "example.com/rack"}
+    job = make_job("train", 2, gpus=1, pod={"annotations": rack})
+    post_job(system, ns, job)
+    return Asked(ns, "job.batch/train")
+
+
 def not_covered(system: Installed) -> Asked:
     ns = system.add_team(2)
     system.create_pod(ns, "hungry", requests={"cpu": "1", names.GPU_RESOURCE: "1"})
@@ -606,6 +614,9 @@ CASES = (
          'kubectl patch workload off -n {ns} --type=merge -p \'{"spec":{"active":true}}\''),
     Case(gated, Code.ADMISSION_GATED, "Waits: held by the admission gate example.com/gate.",
          names.ADMISSION_GATED_BY),
+    Case(no_topology, Code.NO_TOPOLOGY,
+         "Never starts as it is: it asks for one rack (label example.com/rack), and no flavor of"
+         " queue {ns} has a topology.", "create it again without its topology annotation"),
     Case(class_missing, Code.PRIORITY_CLASS_NOT_FOUND,
          'Waits: WorkloadPriorityClass "nope" not found.', "name a class that exists"),
     Case(incomplete, Code.POD_GROUP_INCOMPLETE,

@@ -64,7 +64,83 @@ def test_other_refusals_beside_it_are_not_left_out() -> None:
         WaitReason.TOPOLOGY_PLACEMENT_FAILED, (causes.RefusedPodSet("main", refusals),)
     )
 
-    assert 'Flavor "b" does not support' in sentences.text(reason, "gpus").message
+    text = sentences.text(reason, "gpus")
+    assert text.reason == "WaitingForNode"
+    assert "b has no topology, which the pod asks for" in text.message
+
+
+RACK = "example.com/rack"
+
+
+@pytest.mark.parametrize(
+    ("refusals", "told"),
+    [
+        (
+            (causes.NoTopology("a", RACK, is_one=True), causes.NoTopology("b", RACK, is_one=True)),
+            "one rack (label example.com/rack), and no flavor of queue gpus has a topology",
+        ),
+        (
+            (causes.NoTopology("a", "kubernetes.io/hostname", is_one=True),),
+            "one node (label kubernetes.io/hostname), and no flavor of queue gpus has a topology",
+        ),
+        (
+            (causes.NoTopology("a", RACK),),
+            f"nodes close together (label {RACK}), and no flavor of queue gpus has a topology",
+        ),
+        ((causes.NoTopology("a"),), "a topology, and no flavor of queue gpus has a topology"),
+        (
+            (
+                causes.NoTopology("a", RACK, is_one=True),
+                causes.LevelMissing("b", RACK, is_one=True),
+            ),
+            "one rack (label example.com/rack), and no topology of queue gpus has that level",
+        ),
+        (
+            (causes.LevelMissing("b"),),
+            "a level of a topology, and no topology of queue gpus has that level",
+        ),
+        (
+            (causes.NoTopologyGiven(RACK, is_one=True),),
+            f"one rack (label {RACK}), and for no resource for which queue gpus has a topology",
+        ),
+    ],
+)
+def test_what_asks_for_a_topology_that_is_not_there_never_starts(
+    refusals: tuple[causes.Refusal, ...], told: str
+) -> None:
+    """As the controller says it, and as it is read from what Kueue wrote on the Workload."""
+    reason = causes.NoFlavor(
+        WaitReason.NO_MATCHING_FLAVOR, (causes.RefusedPodSet("main", refusals),)
+    )
+    text = sentences.text(reason, "gpus")
+    assert text == ("NoTopology", f"Never starts as it is: it asks for {told}.")
+    first = refusals[0]
+    assert isinstance(first, causes.LacksTopology)
+    asked = reading.RequestedLevel(first.level, first.is_one)
+    levels = {"main": asked} if first.level else {}
+    written = kueue.message(reason)
+    assert sentences.text(reading.of_condition(reason.reason, written, levels), "gpus") == text
+
+
+def test_a_flavor_without_topology_beside_one_with_other_nodes_is_named() -> None:
+    refusals = (causes.NoTopology("a", RACK), causes.OtherNodes("b"))
+    reason = causes.NoFlavor(
+        WaitReason.NO_MATCHING_FLAVOR, (causes.RefusedPodSet("main", refusals),)
+    )
+    assert sentences.text(reason, "gpus").message == (
+        "Matches no flavor of queue gpus: a has no topology, which the pod asks for; b is on other"
+        " nodes than the pod selects."
+    )
+
+
+def test_flavors_without_topology_count_as_tried_and_as_refusing() -> None:
+    refusals = (causes.NoTopology("a", RACK), causes.LevelMissing("b", RACK))
+    reason = causes.NoFlavor(
+        WaitReason.NO_MATCHING_FLAVOR, (causes.RefusedPodSet("main", refusals),)
+    )
+    written = kueue.message(reason)
+    assert reading.tried_flavors(written) == {"a", "b"}
+    assert reading.refusing_flavors(written) == {"main": {"a", "b"}}
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from admission.base import causes
 from admission.base.causes import Overtaken
 from admission.base.names import (
     ClusterQueueName,
@@ -272,6 +273,8 @@ def test_a_flavor_without_a_topology_is_not_given_to_who_asks_for_one():
 
     assert wait.reason == "NoMatchingFlavor"
     assert message(wait).endswith('Flavor "a" does not support TopologyAwareScheduling')
+    assert isinstance(wait.why, causes.NoFlavor)
+    assert wait.why.refusals == (causes.NoTopology("a", RACK, is_one=True),)
 
 
 def test_a_flavor_with_a_topology_is_not_given_to_who_asks_for_none():

@@ -61,6 +61,11 @@ class TopologyRequest:
             return levels[0]
         return levels[-1] if self.unconstrained else ""
 
+    @property
+    def first_level(self) -> str:
+        """Return the first level that is named; empty for none."""
+        return next(iter(self.levels()), "")
+
     def levels(self) -> tuple[str, ...]:
         """Return all levels that are named."""
         named = (self.required, self.preferred, *(layer.level for layer in self.layers))
