@@ -139,6 +139,24 @@ def in_queue(holders: Iterable[Holder], queue: str) -> tuple[Holder, ...]:
     )
 
 
+def short_user(user: str) -> str:
+    """Return how people call a user: ``ada`` of ``ada@example.com``, the account's own name."""
+    if user.startswith(_SERVICE_ACCOUNT):
+        return user.rpartition(":")[2]
+    return user.partition("@")[0]
+
+
+_SERVICE_ACCOUNT: Final = "system:serviceaccount:"
+
+
+def users_called(typed: str, users: Iterable[str]) -> tuple[str, ...]:
+    """Return the users that a name may mean: the one of that name, else all called so; sorted."""
+    known = set(users)
+    if typed in known:
+        return (typed,)
+    return tuple(sorted(user for user in known if short_user(user) == typed))
+
+
 def of_user(holders: Iterable[Holder], user: str) -> tuple[Holder, ...]:
     """Return what a user has asked for."""
     return tuple(holder for holder in holders if holder.requester == user)

@@ -95,6 +95,28 @@ def queue_names(read: Read, namespace: str) -> list[str]:
     ]
 
 
+def namespace_of(typed: str | None) -> str | None:
+    """Return the namespace in ``NAMESPACE/NAME``; None where none is named."""
+    return (typed or "").rpartition("/")[0] or None
+
+
+def see_queues(read: Read, namespace: str) -> str:
+    """Return how to see the queues there are, by commands that the caller may run.
+
+    Args:
+        read: what could be read.
+        namespace: the one that was read where not all may be.
+    """
+    if cluster.is_whole(read.missing, "LocalQueue"):
+        kinds = ("clusterqueues", "localqueues -A")
+        first = 0 if cluster.is_whole(read.missing, "ClusterQueue") else 1
+        return "see those there are: " + "; ".join(f"kubectl get {kind}" for kind in kinds[first:])
+    return (
+        f"add -n NAMESPACE: you may not read all, and only namespace {namespace} was read; see"
+        " those there are: kubectl get localqueues -n NAMESPACE"
+    )
+
+
 def never_start(count: int) -> str:
     """Return ``1 of them never starts as it is``."""
     return f"{count:,} of them never start{'s as it is' if count == 1 else ' as they are'}"

@@ -70,8 +70,7 @@ def queue(
     QUEUE is a ClusterQueue, or a LocalQueue as NAME or NAMESPACE/NAME. The default is every
     ClusterQueue with waiting Workloads. Place 1 is tried next.
     """
-    within = name.rpartition("/")[0] if name else ""
-    with asking.asked(kubeconfig, context, namespace or within or None) as target:
+    with asking.asked(kubeconfig, context, asking.namespace_of(name) or namespace) as target:
         read = target.read()
         queue_groups = [_all(target, read)] if name is None else [[_one(target, read, name)]]
         queues = queue_groups[0]
@@ -109,8 +108,8 @@ def _one(target: QueriedCluster, read: Read, name: str) -> Queue:
     if name not in read.known_queues and not behind:
         output.fail(
             f"there is no queue {name!r} that you may read",
-            f"{similar(name, asking.queue_names(read, target.namespace))}see those there are: "
-            "kubectl get clusterqueues; kubectl get localqueues -A",
+            similar(name, asking.queue_names(read, target.namespace))
+            + asking.see_queues(read, target.namespace),
             code=ErrorCode.NOT_FOUND,
         )
     if name in read.known_queues:

@@ -66,6 +66,7 @@ _OF_CLUSTER: Final = ("ClusterQueues", "Cohorts", "ResourceFlavors", "Nodes")
 Examples:
   kubectl gpu top
   kubectl gpu top research --all-resources
+  kubectl gpu top team-a/default
   kubectl gpu top --watch
   kubectl gpu top --by rack
   kubectl gpu top -o json
@@ -121,13 +122,13 @@ def top(
 ) -> None:
     """Show quota and its use, by ClusterQueue, Cohort and flavor.
 
-    QUEUE is a ClusterQueue or a Cohort; the default is all of them. Who may not read ClusterQueues
-    sees what the LocalQueues say. With --by, show what the nodes of each rack, block or zone have
-    free.
+    QUEUE is a ClusterQueue, a Cohort, or a LocalQueue as NAMESPACE/NAME; the default is all
+    ClusterQueues. Who may not read ClusterQueues sees what the LocalQueues say. With --by, show
+    what the nodes of each rack, block or zone have free.
     """
     if level is not None and queue is not None:
         raise click.UsageError("--by shows all nodes; leave QUEUE or --by out")
-    with asking.asked(kubeconfig, context, namespace) as target:
+    with asking.asked(kubeconfig, context, asking.namespace_of(queue) or namespace) as target:
         while True:
             if level is not None:
                 grouped = _grouped(target, level)
@@ -217,7 +218,8 @@ def _free_of(domain: tuple[str, DomainAmount]) -> int:
 
 
 def _of(target: QueriedCluster, queue: str | None) -> Use:
-    use = quota_use.of(target.read(pods=cluster.RELEASED, nodes=True))
+    read = target.read(pods=cluster.RELEASED, nodes=True)
+    use = quota_use.of(read)
     if queue is None:
         return use
     selected = _below(use, queue)
@@ -226,9 +228,12 @@ def _of(target: QueriedCluster, queue: str | None) -> Use:
             *(queue_.name for queue_ in use.queues),
             *(cohort.name for cohort in use.cohorts),
         ]
+        is_whole = cluster.is_whole(use.missing, "ClusterQueue")
+        see = "see those there are: kubectl get clusterqueues,cohorts"
         output.fail(
             f"there is no ClusterQueue and no Cohort {queue!r} that you may read",
-            f"{similar(queue, known_names)}see those there are: kubectl get clusterqueues,cohorts",
+            similar(queue, known_names)
+            + (see if is_whole else asking.see_queues(read, target.namespace)),
             code=ErrorCode.NOT_FOUND,
         )
     return selected
@@ -246,7 +251,7 @@ def _below(use: Use, name: str) -> Use | None:
         queue_ for queue_ in use.queues if queue_.name == name or queue_.cohort in cohorts
     )
     if not queues and not cohorts:
-        return None if use.queues else _behind(use, name)
+        return _behind(use, name)
     flavors = {line.flavor for queue_ in queues for line in queue_.lines}
     queue_names = {queue_.name for queue_ in queues}
     return Use(
@@ -263,18 +268,19 @@ def _below(use: Use, name: str) -> Use | None:
 
 
 def _behind(use: Use, name: str) -> Use | None:
-    """The LocalQueues before a ClusterQueue that may not be read, or the one of that name."""
+    """The LocalQueues before a ClusterQueue that may not be read, or the one of that name.
+
+    Who may read ClusterQueues names a LocalQueue with its namespace.
+    """
     local_queues = tuple(
         local_queue
         for local_queue in use.local_queues
-        if name
-        in {
-            local_queue.cluster_queue,
-            local_queue.name,
-            f"{local_queue.namespace}/{local_queue.name}",
-        }
+        if name == f"{local_queue.namespace}/{local_queue.name}"
+        or (not use.queues and name in {local_queue.cluster_queue, local_queue.name})
     )
-    return replace(use, local_queues=local_queues) if local_queues else None
+    if not local_queues:
+        return None
+    return replace(use, queues=(), cohorts=(), flavors=(), local_queues=local_queues)
 
 
 def _lines(use: Use, width: int, *, every: bool) -> Iterator[str]:
@@ -423,11 +429,13 @@ def _pending(waiting: Waiting, resource: str) -> str:
 def _local_lines(use: Use, width: int, *, every: bool) -> Iterator[str]:
     """What a user sees who may not read ClusterQueues: what the LocalQueues say."""
     if not use.local_queues:
-        yield from tables.sentence(
-            "There is no queue that you may read. An administrator makes them: "
-            "gpu-admission init --team NAME",
-            width,
+        is_whole = cluster.is_whole(use.missing, "LocalQueue")
+        step = (
+            "An administrator makes them: gpu-admission init --team NAME"
+            if is_whole
+            else "You may not read those of all namespaces: kubectl gpu top -n NAMESPACE"
         )
+        yield from tables.sentence(f"There is no queue that you may read. {step}", width)
         return
     resources = _resources(use, every=every)
     for number, resource in enumerate(resources):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import click
@@ -43,9 +43,19 @@ _KINDS: Final = ("node", "queue", "cohort", "user")
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a name stands for, and who holds it."""
+    """What a name stands for, and who holds it.
+
+    Attributes:
+        kind: one of `_KINDS`.
+        name: in full; a user may be typed in short.
+        holders: of it.
+        missing: what could not be read.
+        node: the node, if it is one.
+        never: what waits of it and never starts.
+    """
 
     kind: str
+    name: str
     holders: tuple[Holder, ...]
     missing: tuple[str, ...]
     node: NodeGpus | None = None
@@ -89,34 +99,36 @@ def who(
 
     Says since when, whether it is own or borrowed quota, and what could take it back. QUEUE is a
     ClusterQueue, or a LocalQueue as NAME or NAMESPACE/NAME; COHORT stands for all ClusterQueues
-    below it, if nothing else has the name; USER is who created the owner.
+    below it, if nothing else has the name; USER is who created the owner, in full or in short: ci
+    for system:serviceaccount:team-a:ci, ada for ada@example.com.
     """
     with asking.asked(kubeconfig, context, namespace) as target:
         found_ = _found(target, name, kind)
     if form == "json":
         output.print_json(
-            {"subject": {"kind": found_.kind, "name": name}}
+            {"subject": {"kind": found_.kind, "name": found_.name}}
             | holders.document(found_.holders, found_.missing)
             | {"neverStart": [_never_document(place) for place in found_.never]}
         )
         return
-    asking.say(_lines(found_, name, limit, tables.width(), every=all_resources))
+    asking.say(_lines(found_, limit, tables.width(), every=all_resources))
 
 
 def _found(target: QueriedCluster, name: str, kind: str | None) -> _Found:
     node = _node(target, name) if kind in {None, "node"} else None
+    if node is None:
+        target = replace(target, namespace=asking.namespace_of(name) or target.namespace)
     read = target.read(pods=cluster.RELEASED)
     every = holders.of(read)
     namespace, _, local = name.rpartition("/")
     is_local = bool(read.cluster_queue_of(namespace or target.namespace, local))
     is_queue = name in read.known_queues or is_local
-    by_user = holders.of_user(every, name)
     never = waiting.never_starting(read)
-    of_user = tuple(place for place in never if place.requester == name)
+    users = holders.users_called(name, _requesters(every, never))
     below = _below(read, name)
     meant = {
         "node": node is not None, "queue": is_queue, "cohort": bool(below),
-        "user": bool(by_user or of_user),
+        "user": bool(users),
     }  # fmt: skip
     kinds = [kind] if kind else [choice for choice in _KINDS if meant[choice]]
     if len(kinds) > 1 and "cohort" in kinds:
@@ -133,28 +145,47 @@ def _found(target: QueriedCluster, name: str, kind: str | None) -> _Found:
         output.fail(
             f"{name!r} is no {kind or 'node, queue, cohort or user'} that holds something you may "
             "read",
-            f"{similar(name, known_names)}see nodes and queues: kubectl get nodes; "
-            "kubectl gpu top; kubectl gpu queue",
+            similar(name, known_names) + _see(read, target.namespace),
             code=ErrorCode.NOT_FOUND,
+        )
+    if kinds[0] == "user" and len(users) > 1:
+        output.fail(
+            f"{name!r} may be any of {tables.listed(users)}",
+            "name the user in full",
+            code=ErrorCode.AMBIGUOUS,
         )
     match kinds[0]:
         case "node":
             assert node is not None
-            return _on_node(target, node)
+            return _on_node(target, node, name)
         case "queue":
             queue = (
                 name if name in read.known_queues else f"{namespace or target.namespace}/{local}"
             )
             waits = tuple(place for place in never if queue in _queues_of(read, place))
-            return _Found("queue", holders.in_queue(every, queue), read.missing, never=waits)
+            return _Found("queue", name, holders.in_queue(every, queue), read.missing, never=waits)
         case "cohort":
             holders_below = tuple(holder for holder in every if holder.cluster_queue in below)
             waits = tuple(
                 place for place in never if not below.isdisjoint(_queues_of(read, place))
             )
-            return _Found("cohort", holders_below, read.missing, never=waits)
+            return _Found("cohort", name, holders_below, read.missing, never=waits)
         case _:
-            return _Found("user", by_user, read.missing, never=of_user)
+            user = users[0] if users else name
+            waits = tuple(place for place in never if place.requester == user)
+            return _Found("user", user, holders.of_user(every, user), read.missing, never=waits)
+
+
+def _requesters(every: Iterable[Holder], never: Iterable[Place]) -> Iterator[str]:
+    yield from (holder.requester for holder in every)
+    yield from (place.requester for place in never)
+
+
+def _see(read: Read, namespace: str) -> str:
+    """Return how to see what there is, by commands that the caller may run."""
+    if cluster.is_whole(read.missing, "ClusterQueue"):
+        return "see nodes and queues: kubectl get nodes; kubectl gpu top; kubectl gpu queue"
+    return asking.see_queues(read, namespace)
 
 
 def _below(read: Read, name: str) -> AbstractSet[str]:
@@ -196,16 +227,16 @@ def _node_names(target: QueriedCluster) -> list[str]:
     return [document["metadata"]["name"] for document in documents]
 
 
-def _on_node(target: QueriedCluster, node: views.Node) -> _Found:
+def _on_node(target: QueriedCluster, node: views.Node, typed: str) -> _Found:
     """All pods of the node, also those of no queue."""
     name = node.metadata.name
     read = target.read(pods="", pod_fields=f"spec.nodeName={name}")
     (gpus,) = quota_use.capacities([node])
-    return _Found("node", holders.on_node(holders.of(read), name), read.missing, gpus)
+    return _Found("node", typed, holders.on_node(holders.of(read), name), read.missing, gpus)
 
 
-def _lines(result: _Found, name: str, limit: int, width: int, *, every: bool) -> Iterator[str]:
-    yield from tables.sentence(_verdict(result, name), width, "  ")
+def _lines(result: _Found, limit: int, width: int, *, every: bool) -> Iterator[str]:
+    yield from tables.sentence(_verdict(result), width, "  ")
     shown = result.holders[:limit] if limit else result.holders
     if shown:
         knows_pods = cluster.is_whole(result.missing, "Pod")
@@ -221,7 +252,7 @@ def _lines(result: _Found, name: str, limit: int, width: int, *, every: bool) ->
     if len(result.never) > _NEVER_SHOWN:
         rest = len(result.never) - _NEVER_SHOWN
         yield from tables.sentence(f"note: {rest:,} more never start: -o json", width, "  ")
-    if result.kind == "node" and "/" in name and result.holders:
+    if result.kind == "node" and "/" in result.name and result.holders:
         yield from tables.sentence(
             "note: which GPU of a node a pod has is decided on the node and not told to the API "
             "server, so everybody on the node is shown",
@@ -231,7 +262,7 @@ def _lines(result: _Found, name: str, limit: int, width: int, *, every: bool) ->
     yield from asking.not_shown(result.missing, width)
 
 
-def _verdict(result: _Found, name: str) -> str:
+def _verdict(result: _Found) -> str:
     number = tables.counted(len(result.holders), "holder")
     if result.node is not None:
         has = _sums(result.node.healthy)
@@ -243,8 +274,8 @@ def _verdict(result: _Found, name: str) -> str:
             parts.append(f"not usable: {sick or 'all'}{why}")
         return f"node {result.node.name}: {'; '.join(parts)}"
     if not result.holders:
-        return f"{result.kind} {name} holds nothing"
-    return f"{result.kind} {name}: {_sums(_quota(result.holders))} held, {number}"
+        return f"{result.kind} {result.name} holds nothing"
+    return f"{result.kind} {result.name}: {_sums(_quota(result.holders))} held, {number}"
 
 
 def _sums(amounts: Mapping[str, int]) -> str:

@@ -496,3 +496,61 @@ def test_what_users_write_moves_no_cursor_and_adds_no_line(world: World) -> None
                 assert "queue research: nobody waits" not in text.splitlines()
     finally:
         world.store.delete(resources.WORKLOADS, "hostile", "ml")
+
+
+def test_a_local_queue_is_read_in_the_namespace_that_is_typed(world: World, team: World) -> None:
+    """The context has another namespace, and the user may not read all of them."""
+    assert team.told("who", "ml/research")["subject"] == {"kind": "queue", "name": "ml/research"}
+    assert [one["workload"] for one in team.told("who", "ml/research")["holders"]] == ["w"]
+    for asked in (team, world):
+        (found,) = asked.told("top", "ml/research")["localQueues"]
+        assert (found["namespace"], found["name"]) == ("ml", "research")
+    for command in ("who", "top", "queue"):
+        line = (command, "ml/research", "-n", "team")
+        assert team.lines(*line) == team.lines(command, "ml/research")
+
+
+@pytest.mark.parametrize("command", ["top", "who", "queue"])
+def test_who_may_not_read_all_is_told_to_name_the_namespace(team: World, command: str) -> None:
+    result = team.ask(command, "research")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1] == (
+        "hint: add -n NAMESPACE: you may not read all, and only namespace team was read; see"
+        " those there are: kubectl get localqueues -n NAMESPACE"
+    )
+
+
+def test_top_of_a_namespace_without_queues_says_to_name_another(team: World) -> None:
+    assert team.lines("top")[0] == (
+        "There is no queue that you may read. You may not read those of all namespaces: kubectl"
+        " gpu top -n NAMESPACE"
+    )
+
+
+ROBOT = "system:serviceaccount:ml:ci"
+
+
+@pytest.mark.parametrize(
+    ("typed", "user"), [("ci", ROBOT), (ROBOT, ROBOT), ("eve", "eve@example.com")]
+)
+def test_a_user_is_found_by_what_people_call_them(world: World, typed: str, user: str) -> None:
+    world.add(holding("theirs", "prod", 1, annotations={names.REQUESTER: user}))
+    try:
+        assert world.told("who", typed)["subject"] == {"kind": "user", "name": user}
+        assert world.lines("who", typed)[0] == f"user {user}: 1 {GPU} held, 1 holder"
+    finally:
+        world.store.delete(resources.WORKLOADS, "theirs", namespace="ml")
+
+
+def test_a_short_name_of_several_users_is_asked_about(world: World) -> None:
+    users = (ROBOT, "system:serviceaccount:other:ci")
+    for number, user in enumerate(users):
+        world.add(holding(f"of-{number}", "prod", 1, annotations={names.REQUESTER: user}))
+    try:
+        result = world.ask("who", "ci")
+        assert result.exit_code == 1
+        assert "'ci' may be any of system:serviceaccount:ml:ci, system:servic" in result.stderr
+        assert "name the user in full" in result.stderr
+    finally:
+        for number in range(len(users)):
+            world.store.delete(resources.WORKLOADS, f"of-{number}", namespace="ml")
