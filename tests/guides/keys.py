@@ -14,6 +14,8 @@ class Key(NamedTuple):
 
 WORK: Final = "pods and owners"
 QUEUES: Final = "ClusterQueue, LocalQueue"
+TEMPLATES: Final = "pods, pod templates"
+TOPOLOGY: Final = "[topology](../guides/topology.md)"
 
 SET: Final = (
     Key("QUEUE_LABEL", "label", WORK, "the LocalQueue"),
@@ -73,6 +75,19 @@ SET: Final = (
         "`true`: `completions` equal `parallelism`, also if fewer pods were admitted"),
     Key("ELASTIC_JOB", "annotation", "Job, PyTorchJob, RayCluster",
         "`true`: it may change its size while it runs"),
+    Key("REQUIRED_TOPOLOGY", "annotation", TEMPLATES,
+        f"label of a level: all pods in one domain of it, else it waits; {TOPOLOGY}"),
+    Key("PREFERRED_TOPOLOGY", "annotation", TEMPLATES,
+        f"label of a level: one domain of it if one has room, else as few as possible; {TOPOLOGY}"),
+    Key("UNCONSTRAINED_TOPOLOGY", "annotation", TEMPLATES,
+        f"`true`: any domains, those with the least room first; {TOPOLOGY}"),
+    Key("SLICE_REQUIRED_TOPOLOGY", "annotation", TEMPLATES,
+        f"label of a level: each slice of the pods in one domain of it; {TOPOLOGY}"),
+    Key("PODSET_SLICE_SIZE", "annotation", TEMPLATES, f"pods of such a slice; {TOPOLOGY}"),
+    Key("PODSET_SLICE_CONSTRAINTS", "annotation", TEMPLATES,
+        f"slices within slices: a JSON list of levels and sizes, the widest first; {TOPOLOGY}"),
+    Key("PODSET_GROUP_NAME", "annotation", TEMPLATES,
+        f"pod sets of the same name, a leader and its workers, in one domain; {TOPOLOGY}"),
     Key("PROVISIONING_PREFIX", "annotations with this prefix", WORK,
         "parameters of a ProvisioningRequest"),
 )  # fmt: skip
