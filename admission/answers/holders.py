@@ -151,10 +151,10 @@ _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 
 def users_called(typed: str, users: Iterable[str]) -> tuple[str, ...]:
     """Return the users that a name may mean: the one of that name, else all called so; sorted."""
-    known = set(users)
-    if typed in known:
+    names_of_users = set(users)
+    if typed in names_of_users:
         return (typed,)
-    return tuple(sorted(user for user in known if short_user(user) == typed))
+    return tuple(sorted(user for user in names_of_users if short_user(user) == typed))
 
 
 def of_user(holders: Iterable[Holder], user: str) -> tuple[Holder, ...]:

@@ -277,13 +277,13 @@ def _with_priority_classes(api: Api, answer: Answer) -> Answer:
     """Return the answer with the names of the WorkloadPriorityClasses, if they may be listed."""
     kind = resources.WORKLOAD_PRIORITY_CLASSES
     try:
-        found = api.list(kind, limit=_FEW).items
+        classes = api.list(kind, limit=_FEW).items
     except errors.ForbiddenError:
         role = f"{cluster.SHOWN_BY}{names.VIEWER_ROLES[kind.kind]}"
         missing = f"The classes that exist are not shown: you may not list {kind.kind}es{role}"
         return replace(answer, missing=(*answer.missing, missing))
-    known = sorted(one["metadata"]["name"] for one in found)
-    note = f"{kind.kind}es that exist: {', '.join(known) or 'none'}"
+    listed = ", ".join(sorted(each["metadata"]["name"] for each in classes))
+    note = f"{kind.kind}es that exist: {listed or 'none'}"
     return replace(answer, notes=(*answer.notes, note))
 
 

@@ -285,7 +285,9 @@ def _less_first(compared: Sequence[Compared]) -> list[Compared]:
     ]
     in_order = sorted(
         (compared[place] for place in having),
-        key=lambda one: quota_changes.rises(one.proposed.document, one.present),
+        key=lambda comparison: quota_changes.rises(
+            comparison.proposed.document, comparison.present
+        ),
     )
     ordered = list(compared)
     for place, comparison in zip(having, in_order, strict=True):

@@ -340,10 +340,10 @@ def _borrowed(amounts_held: Iterable[HeldQuota]) -> str:
 def _borrowed_others(amounts_held: Iterable[HeldQuota]) -> str:
     """Return what is borrowed of resources that no column shows, with their names."""
     return ", ".join(
-        f"{quantity.from_canonical(held.resource, held.borrowed)} "
-        f"{held.resource.rpartition('/')[2]}"
-        for held in amounts_held
-        if held.borrowed
+        f"{quantity.from_canonical(amount_held.resource, amount_held.borrowed)} "
+        f"{amount_held.resource.rpartition('/')[2]}"
+        for amount_held in amounts_held
+        if amount_held.borrowed
     )
 
 

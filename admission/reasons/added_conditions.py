@@ -421,14 +421,14 @@ def _queue_required(place: str, cause: str) -> Text:
 # -------------------------------------------------- pods and Jobs: what they name does not exist
 
 
-def pod_priority_class_not_found(name: str, known: Iterable[str]) -> Text:
+def pod_priority_class_not_found(name: str, classes: Iterable[str]) -> Text:
     """Return why a gated pod that names a priority class waits: the class does not exist.
 
     Args:
         name: of the class.
-        known: names of the WorkloadPriorityClasses that exist.
+        classes: names of the WorkloadPriorityClasses that exist.
     """
-    step = sentences.other_priority_class(sorted(known), "recreate the pod without")
+    step = sentences.other_priority_class(sorted(classes), "recreate the pod without")
     return sentences.priority_class_not_found("WorkloadPriorityClass", name, step)
 
 

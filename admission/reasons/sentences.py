@@ -394,8 +394,8 @@ def _closeness(refusal: causes.LacksTopology) -> str:
     if not refusal.level:
         level = "a level of a topology" if isinstance(refusal, causes.LevelMissing) else ""
         return level or "a topology"
-    what = f"one {domains.unit(refusal.level)}" if refusal.is_one else "nodes close together"
-    return f"{what} (label {name(refusal.level)})"
+    place = f"one {domains.unit(refusal.level)}" if refusal.is_one else "nodes close together"
+    return f"{place} (label {name(refusal.level)})"
 
 
 def waits_for_flavors(flavors: Iterable[str]) -> Text:
@@ -911,14 +911,14 @@ def priority_class_not_found(kind: str, class_name: str, step: str = "") -> Text
     return Text(reason, sentence(f"Waits: {message}", step))
 
 
-def other_priority_class(known: Sequence[str], without: str = "leave out") -> str:
+def other_priority_class(classes: Sequence[str], without: str = "leave out") -> str:
     """Return what to do where a WorkloadPriorityClass does not exist, as a clause.
 
     Args:
-        known: names of those that exist, sorted.
+        classes: names of those that exist, sorted.
         without: how to do without the label, as what stands before it.
     """
-    use = f"use one of {listed(map(name, known))}, or " if known else ""
+    use = f"use one of {listed(map(name, classes))}, or " if classes else ""
     label = f"the label {names.PRIORITY_CLASS_LABEL}"
     return f"{use}{without} {label}; an administrator can create the class"
 

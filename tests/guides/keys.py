@@ -78,7 +78,7 @@ SET: Final = (
     Key("REQUIRED_TOPOLOGY", "annotation", TEMPLATES,
         f"label of a level: all pods in one domain of it, else it waits; {TOPOLOGY}"),
     Key("PREFERRED_TOPOLOGY", "annotation", TEMPLATES,
-        f"label of a level: one domain of it if one has room, else as few as possible; {TOPOLOGY}"),
+        f"label of a level: one domain of it that has room, else few; {TOPOLOGY}"),
     Key("UNCONSTRAINED_TOPOLOGY", "annotation", TEMPLATES,
         f"`true`: any domains, those with the least room first; {TOPOLOGY}"),
     Key("SLICE_REQUIRED_TOPOLOGY", "annotation", TEMPLATES,

@@ -38,6 +38,7 @@ _ESTABLISHED: Final = "Established"
 _NAMES_ACCEPTED: Final = "NamesAccepted"
 _POD_SCHEDULED: Final = "PodScheduled"
 _AVAILABLE: Final = "Available"
+_PROGRESSING: Final = "Progressing"
 _SILENT_SECONDS: Final = 120.0
 _OTHER_WEBHOOKS: Final = {
     "hami": "HAMi",
@@ -344,7 +345,7 @@ def _stuck_rollout(picture: Picture, deployment: Document, name: str) -> Iterato
     component = name.removeprefix("gpu-admission-")
     expected = deployment["spec"].get("replicas", 1)
     status = deployment.get("status") or {}
-    progressing = pictures.condition(deployment, "Progressing")
+    progressing = pictures.condition(deployment, _PROGRESSING)
     is_failing = any(True for _ in _failing(picture, component))
     if progressing.get("status") != "False" and not is_failing:
         return

@@ -88,8 +88,12 @@ def overcommitted(picture: Picture) -> Iterator[DoctorFinding]:
         if top:
             cohorts.setdefault(top, []).append(queue)
         else:
-            own = _nominal(queue.spec.resource_groups)
-            yield from _above("ClusterQueue", queue.metadata.name, [queue], own)
+            yield from _above(
+                "ClusterQueue",
+                queue.metadata.name,
+                [queue],
+                _nominal(queue.spec.resource_groups),
+            )
     for top, queues in sorted(cohorts.items()):
         nominal: Counter[_Pair] = Counter()
         for queue in queues:
@@ -117,7 +121,7 @@ def _above(
     total: Counter[_Pair] = Counter()
     for amounts in reserved.values():
         total.update(amounts)
-    own = {queue.metadata.name: _nominal(queue.spec.resource_groups) for queue in queues}
+    nominal_of = {queue.metadata.name: _nominal(queue.spec.resource_groups) for queue in queues}
     for pair, amount in sorted(total.items()):
         if amount <= nominal.get(pair, 0):
             continue
@@ -125,7 +129,7 @@ def _above(
         above = sorted(
             queue
             for queue, amounts in reserved.items()
-            if amounts.get(pair, 0) > own[queue].get(pair, 0)
+            if amounts.get(pair, 0) > nominal_of[queue].get(pair, 0)
         )
         whose = "its queues have" if kind == "Cohort" else "it has"
         promised = quantity.in_words(resource, nominal.get(pair, 0))
