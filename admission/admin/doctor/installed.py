@@ -37,6 +37,7 @@ _LEASE_SLACK: Final = 4
 _ESTABLISHED: Final = "Established"
 _NAMES_ACCEPTED: Final = "NamesAccepted"
 _POD_SCHEDULED: Final = "PodScheduled"
+_PROGRESSING: Final = "Progressing"
 _AVAILABLE: Final = "Available"
 _PROGRESSING: Final = "Progressing"
 _SILENT_SECONDS: Final = 120.0
