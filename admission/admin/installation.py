@@ -417,16 +417,29 @@ def gated_pods(api: Api) -> list[Document]:
 
 def webhook_place(api: Api) -> str:
     """Return where the API server asks the webhook: a URL or a Service; empty for nowhere."""
+    config = _webhook_config(api)
+    if "url" in config:
+        parts = urlsplit(config["url"])
+        return f"{parts.scheme}://{parts.netloc}"
+    if "service" in config:
+        return f"Service {config['service']['namespace']}/{config['service']['name']}"
+    return ""
+
+
+def webhook_namespace(api: Api) -> str:
+    """Return in which namespace the API server asks the webhook; empty for nowhere, or a URL."""
+    service = _webhook_config(api).get("service") or {}
+    return str(service.get("namespace", ""))
+
+
+def _webhook_config(api: Api) -> Mapping[str, Any]:
+    """Return the ``clientConfig`` of our webhooks; empty where there are none."""
     try:
         configuration = api.get(resources.MUTATING_WEBHOOKS, MUTATING_NAME)
     except errors.NotFoundError:
-        return ""
-    for _, config in cabundles.client_configs(configuration).values():
-        if "url" in config:
-            parts = urlsplit(config["url"])
-            return f"{parts.scheme}://{parts.netloc}"
-        return f"Service {config['service']['namespace']}/{config['service']['name']}"
-    return ""
+        return {}
+    configs = cabundles.client_configs(configuration).values()
+    return next((config for _, config in configs), {})
 
 
 def configured(api: Api, namespace: str) -> Settings | None:

@@ -8,18 +8,15 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import click
 
 from admission.admin import (
     backups,
-    holding,
     installation,
     manifests,
-    modes,
-    operators,
     own_placement,
 )
 from admission.admin.backups import LeftOut
@@ -27,12 +24,11 @@ from admission.admin.installation import RemovalInventory
 from admission.base import names, structs
 from admission.base.clock import SystemClock
 from admission.base.namespaces import BYPASS_CHOICES
-from admission.cli import clusters, install_options, options, output, tables
+from admission.cli import chosen_settings, clusters, install_options, options, output, tables
+from admission.cli.chosen_settings import SettingOptions
 from admission.config import reading
 from admission.config.addresses import LOOPBACK, Address
 from admission.config.derived import Settings, to_text
-from admission.config.gpu_configuration import HOLD, REFUSE, Modes
-from admission.config.kueue_configuration import FairSharingSettings
 from admission.kube import resources
 from admission.kube.api import Api
 from admission.kube.apply import Applied, Effect
@@ -125,7 +121,8 @@ def install(
 ) -> None:
     """Install gpu-admission in a cluster: CRDs, roles, webhook and controller.
 
-    Uses server-side apply; a second run changes nothing. Shows what changed. The webhook's
+    Uses server-side apply; a second run changes nothing. Shows what changed. Without --config the
+    configuration that is installed stays as it is, but for what options say. The webhook's
     certificate is created, and renewed when it is due, in the Secret gpu-admission-webhook-tls. A
     certificate that cert-manager or somebody else put there is used as it is.
     """
@@ -143,21 +140,21 @@ def install(
     )
     with output.reported(options.CONFIG_ADVICE):
         configured = reading.load_logged(config_file)
-    refuse_twice(configured, config_file, mode, while_down)
-    if fair_sharing is not None and configured.kueue.fair_sharing is not None:
-        raise click.UsageError(
-            f"--fair-sharing: {config_file} has fairSharing, too; leave one out"
-        )
+    setting_options = SettingOptions(
+        file=config_file,
+        mode=mode,
+        while_down=while_down,
+        fair_sharing=fair_sharing,
+        is_outside=bool(webhook_url),
+    )
+    setting_options.refuse_twice(configured)
     if fair_sharing and webhook_url:
         raise click.UsageError(
             "--fair-sharing: webhook and controller run outside the cluster; put fairSharing: {} "
             "into the file of --config that they are started with"
         )
     with clusters.connected(target, _ADVICE) as api:
-        stays = config_file is None and not webhook_url
-        shared = _with_sharing(api, configured, fair_sharing, stays=stays)
-        settings = with_modes(api, with_outage(api, shared, while_down), mode)
-        settings = without_operators(api, settings)
+        settings = chosen_settings.choose(api, configured, setting_options)
         if webhook_url:
             tell_outside(settings, configured)
         _tell_moved(api, settings, webhook_url)
@@ -360,111 +357,6 @@ def _tell_left_out(left_out: LeftOut) -> None:
         f"warning: {left_out.kind}/{left_out.name}{where} is not restored: {left_out.why}",
         err=True,
     )
-
-
-def refuse_twice(
-    configured: Settings, config_file: Path | None, mode: str | None, while_down: str | None
-) -> None:
-    """Refuse an option for what the file says, too.
-
-    Raises:
-        UsageError: there is one.
-    """
-    if mode and configured.gpu.modes is not None:
-        raise click.UsageError(f"--mode {mode}: {config_file} has modes, too; leave one out")
-    if while_down and configured.gpu.while_webhook_down is not None:
-        raise click.UsageError(
-            f"--while-webhook-down {while_down}: {config_file} has whileWebhookDown, too; leave "
-            "one out"
-        )
-
-
-def with_modes(api: Api, settings: Settings, mode: str | None) -> Settings:
-    """The settings with what holds in namespaces, and a line about where that comes from."""
-    if not mode and settings.gpu.modes is not None:
-        return settings
-    kept = None if mode else modes.installed(api)
-    if kept is not None:
-        click.echo(f"mode: as installed before: {modes.to_text(kept)}", err=True)
-        # An installation without modes keeps a file without modes, so its pods are not replaced.
-        return _changed(settings, modes=None if kept == Modes() else kept)
-    if not mode:
-        mode = _asked() if sys.stdin.isatty() and sys.stderr.isatty() else modes.DEFAULT
-    click.echo(f"mode {mode}: {modes.MODES[mode]}", err=True)
-    chosen = modes.of(mode, settings)
-    return _changed(settings, modes=None if chosen == Modes() else chosen)
-
-
-def with_outage(api: Api, settings: Settings, chosen: str | None) -> Settings:
-    """The settings with what becomes of pods while the webhook does not answer."""
-    if chosen:
-        outage = install_options.WHILE_DOWN[chosen]
-        return _changed(settings, while_webhook_down=None if outage == REFUSE else outage)
-    if settings.gpu.while_webhook_down is None and holding.is_installed(api):
-        click.echo("while the webhook is down: hold, as installed before", err=True)
-        return _changed(settings, while_webhook_down=HOLD)
-    return settings
-
-
-def _with_sharing(api: Api, settings: Settings, chosen: bool | None, *, stays: bool) -> Settings:
-    """The settings with how quota is shared that others do not use.
-
-    Args:
-        api: of the cluster.
-        settings: so far.
-        chosen: whether it is shared evenly; None if nobody said.
-        stays: whether it is as installed before then.
-    """
-    fair_sharing = FairSharingSettings() if chosen else None
-    if chosen is None:
-        fair_sharing = (
-            _shared_before(api, settings.namespace) if stays else settings.kueue.fair_sharing
-        )
-    kueue = settings.kueue.model_copy(update={"fair_sharing": fair_sharing})
-    return settings.model_copy(update={"kueue": kueue})
-
-
-def _shared_before(api: Api, namespace: str) -> FairSharingSettings | None:
-    try:
-        before = installation.configured(api, namespace)
-    except reading.ConfigurationError as error:
-        raise click.UsageError(
-            f"the installation may have fair sharing, and {error}; say --fair-sharing or "
-            "--no-fair-sharing"
-        ) from error
-    fair_sharing = None if before is None else before.kueue.fair_sharing
-    if fair_sharing is not None:
-        click.echo("fair sharing: on, as installed before", err=True)
-    return fair_sharing
-
-
-def _asked() -> str:
-    click.echo("Which mode do namespaces get whose labels set none?", err=True)
-    for name, meaning in modes.MODES.items():
-        click.echo(f"  {name}: {meaning}", err=True)
-    choices = click.Choice(list(modes.MODES))
-    answer: str = click.prompt("Mode", type=choices, default=modes.DEFAULT, err=True)
-    return answer
-
-
-def without_operators(api: Api, settings: Settings) -> Settings:
-    """The settings without the namespaces of GPU operators, and a line about each."""
-    excluded = set(settings.gpu.excluded_namespaces)
-    for operator in operators.find(api):
-        if operator.namespace in settings.managed_namespaces.unmanaged:
-            continue
-        sign = f"namespace {operator.namespace}: {operator.sign} belongs to a GPU operator"
-        if operator.has_queue:
-            text = f"not excluded: {sign}, but it has a LocalQueue; see excludedNamespaces"
-        else:
-            text = f"excluded: {sign}"
-            excluded.add(operator.namespace)
-        click.echo(text, err=True)
-    return _changed(settings, excluded_namespaces=sorted(excluded))
-
-
-def _changed(settings: Settings, **changes: Any) -> Settings:
-    return settings.model_copy(update={"gpu": settings.gpu.model_copy(update=changes)})
 
 
 def tell_outside(settings: Settings, configured: Settings) -> None:

@@ -43,7 +43,8 @@ fair_sharing_option: Final[Callable[[Any], Any]] = click.option(
     "--fair-sharing/--no-fair-sharing",
     default=None,
     help="Share quota that others do not use evenly between queues, by the weight of each. "
-    "Default: as the file says, else as installed before, else whoever asks first borrows it.",
+    "Default: as the file says; without --config as installed before. Where neither says "
+    "anything, whoever asks first borrows it.",
 )
 
 webhook_url_option: Final[Callable[[Any], Any]] = click.option(

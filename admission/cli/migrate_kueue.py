@@ -13,8 +13,17 @@ from admission.admin import installation, kueue_found, kueue_move
 from admission.admin.kueue_found import Kueue, Survey
 from admission.admin.kueue_move import Move, MoveRecord, Tools
 from admission.base.clock import SystemClock
-from admission.cli import clusters, install_options, named, options, output, tables
+from admission.cli import (
+    chosen_settings,
+    clusters,
+    install_options,
+    named,
+    options,
+    output,
+    tables,
+)
 from admission.cli import install as installing
+from admission.cli.chosen_settings import SettingOptions
 from admission.config import reading
 from admission.config.derived import Settings
 from admission.kube.api import Api
@@ -101,7 +110,10 @@ def kueue(
         raise click.UsageError("-o json: the plan only")
     with output.reported(options.CONFIG_ADVICE):
         configured = reading.load_logged(config_file)
-    installing.refuse_twice(configured, config_file, mode, while_down)
+    setting_options = SettingOptions(
+        file=config_file, mode=mode, while_down=while_down, is_outside=bool(webhook_url)
+    )
+    setting_options.refuse_twice(configured)
     plan = installation.InstallPlan(
         webhook_url=webhook_url,
         certificates=cert_dir,
@@ -134,8 +146,7 @@ def kueue(
             return
         settings = configured
         if applies:
-            chosen = installing.with_outage(api, configured, while_down)
-            settings = installing.without_operators(api, installing.with_modes(api, chosen, mode))
+            settings = chosen_settings.choose(api, configured, setting_options)
         tools = Tools(api=api, plan=plan, settings=settings, clock=SystemClock(), wait=time.sleep)
         if undoes:
             _say(Move(tools, kueue_, record or MoveRecord()).back())

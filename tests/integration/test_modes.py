@@ -323,14 +323,19 @@ def test_fair_sharing_stays_as_installed_before_unless_told(tmp_path: Path) -> N
     with Cluster.start() as cluster:
         command = ["install", "--kubeconfig", str(cluster.admin_kubeconfig), "--image", "r/i:1"]
 
+        told: list[str] = []
+
         def is_fair(*more: str) -> bool:
             done = run_command(*command, *more)
             assert done.returncode == 0, done.stderr
+            told[:] = done.stderr.splitlines()
             return "fairSharing" in cluster.api.get(path)["data"]["config.yaml"]
 
         assert is_fair("--fair-sharing")
         assert is_fair()
         assert not is_fair("--config", str(plain)), "a file says what is so"
+        assert any(line.startswith("  fairSharing: ") for line in told)
+        assert any(line.endswith(" -> nothing") for line in told)
 
         cluster.api.patch(path, {"data": {"config.yaml": f"{FAIR}fromALaterVersion: true\n"}})
         unread = run_command(*command)
@@ -340,7 +345,7 @@ def test_fair_sharing_stays_as_installed_before_unless_told(tmp_path: Path) -> N
         )
     assert (unread.returncode, both.returncode, outside.returncode) == (2, 2, 2)
     assert "fromALaterVersion" in unread.stderr
-    assert "say --fair-sharing or --no-fair-sharing" in unread.stderr
+    assert "say with --config FILE what it is to be" in unread.stderr
     assert "has fairSharing, too; leave one out" in both.stderr
     assert "put fairSharing: {} into the file" in outside.stderr
 
