@@ -112,8 +112,7 @@ class Answer:
         cluster_queue: where it was admitted, or where it waits; empty if unknown.
         workload: name of its Workload; empty where there is none.
         flavors: assigned flavor by resource.
-        nodes: how many pods are on each node, of a pod or of an owner whose pods are admitted one
-            by one; sorted.
+        nodes: how many pods are on each node, of a pod or of an owner; sorted.
         place: in the ClusterQueue, from 1; None where it is not known or it does not wait.
         is_about: whether the place was said some time ago, or rounded.
         waiting: how many wait in the ClusterQueue; None where that is not known.
@@ -160,7 +159,7 @@ def explain(api: Api, namespace: str, typed: str) -> Answer:
     if subject.resource == resources.LOCAL_QUEUES:
         return _of_local_queue(api, subject)
     if subject.resource == resources.WORKLOADS:
-        return _of_workload(api, subject, subject.document, {})
+        return _on_nodes(api, _of_workload(api, subject, subject.document, {}))
     if subject.resource == resources.PODS:
         return _of_pod(api, subject)
     return _of_owner(api, subject)
@@ -309,13 +308,36 @@ def _of_owner(api: Api, subject: ExplainedObject) -> Answer:
     )
     workload = _named(api, subject, prebuilt) if prebuilt else _made_for(api, subject)
     if workload is not None:
-        return _of_workload(api, subject, workload, our_condition)
+        return _on_nodes(api, _of_workload(api, subject, workload, our_condition))
     ended = _ended(subject.document)
     if ended is not None:
         return _answer(subject, State.FINISHED, ended)
     if not _queue_label(subject.document) and not our_condition:
         return _answer(subject, State.NOT_MANAGED, sentences.not_managed())
     return _without_workload(api, subject, our_condition)
+
+
+def _on_nodes(api: Api, answer: Answer) -> Answer:
+    """Return the answer with the nodes of the pods that an admitted Workload has started."""
+    if answer.state is not State.ADMITTED:
+        return answer
+    try:
+        pods = api.list(resources.PODS, answer.namespace, label_selector=cluster.RELEASED).items
+    except errors.ForbiddenError:
+        missing = f"Its nodes are not shown: you may not list pods of {answer.namespace}"
+        return replace(answer, missing=(*answer.missing, missing))
+    nodes = Counter(
+        _node(pod)
+        for pod in pods
+        if _is_alive(pod) and _node(pod) and _workload_named(pod) == answer.workload
+    )
+    return replace(answer, nodes=dict(sorted(nodes.items())))
+
+
+def _workload_named(pod: Document) -> str:
+    """Return the Workload that has started a pod; empty for none."""
+    name: str = pod["metadata"].get("annotations", {}).get(names.WORKLOAD_ANNOTATION, "")
+    return name
 
 
 def _pods_of(subject: ExplainedObject) -> str | None:
@@ -616,7 +638,24 @@ def _of_admitted(
         return sentences.pods_not_running(*not_running)
     if names.MADE_FOR_RUNNING in workload["metadata"].get("annotations", {}):
         return sentences.charged_running(queue)
-    return sentences.admitted(queue, flavors.values())
+    held, asked = _pods_held(workload)
+    return sentences.admitted(queue, flavors.values(), held=held, asked=asked)
+
+
+def _pods_held(workload: Document) -> tuple[int, int]:
+    """Return for how many pods an admitted Workload holds quota, and for how many it asked.
+
+    They differ where fewer were admitted, where pods have ended, and where fewer are wanted now.
+    """
+    status = workload.get("status", {})
+    asked = {
+        pod_set.get("name", ""): pod_set.get("count") or 0
+        for pod_set in workload.get("spec", {}).get("podSets", ())
+    }
+    assigned = (status.get("admission") or {}).get("podSetAssignments", ())
+    held = asked | {part["name"]: part["count"] for part in assigned if "count" in part}
+    given_back = sum(part.get("count") or 0 for part in status.get("reclaimablePods") or ())
+    return max(0, sum(held.values()) - given_back), sum(asked.values())
 
 
 def _open_checks(workload: Document) -> list[tuple[str, str]]:

@@ -774,11 +774,21 @@ _NEAREST: Final[Mapping[str, Code]] = MappingProxyType(
 # --------------------------------------------------------------------- admitted, evicted, ended
 
 
-def admitted(cluster_queue: str, flavors: Iterable[str] = ()) -> Text:
-    """Return that something has its quota."""
+def admitted(
+    cluster_queue: str, flavors: Iterable[str] = (), *, held: int = 0, asked: int = 0
+) -> Text:
+    """Return that something has its quota.
+
+    Args:
+        cluster_queue: whose quota it is.
+        flavors: of it.
+        held: pods for which it holds quota; matters where these are fewer than `asked`.
+        asked: pods for which it asked.
+    """
     shown = listed(name(flavor) for flavor in dict.fromkeys(flavors))
     where = f"Admitted by ClusterQueue {name(cluster_queue)}"
-    return Text(Code.ADMITTED, sentence(f"{where}{shown and f' on {shown}'}"))
+    part = f"it holds quota for {held} of {_counted(asked, 'pod')}" if held < asked else ""
+    return Text(Code.ADMITTED, sentence(f"{where}{shown and f' on {shown}'}", part))
 
 
 def waits_for_checks(checks: Iterable[tuple[str, str]]) -> Text:

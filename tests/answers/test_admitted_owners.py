@@ -1,0 +1,110 @@
+"""What `why` says of owners that are admitted: how many of their pods, and where these are."""
+
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+from admission.answers import why
+from admission.base import names
+from admission.kube import resources
+from admission.kube.api import Page
+from admission.kube.resources import Resource
+from admission.objects import crds
+from admission.sandbox.store import Store
+from tests.answers.rights import OfTeam, refused
+from tests.builders.cluster import make_namespace
+from tests.builders.jobs import make_job
+from tests.builders.metadata import Document, make_condition
+from tests.builders.pods import make_pod
+from tests.builders.workloads import make_workload
+
+POD_SET = {names.PODSET_LABEL: "main"}
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[Document]:
+    return crds.documents()
+
+
+@pytest.fixture
+def store(documents: list[Document]) -> Store:
+    made = Store(crds=documents)
+    made.create(resources.NAMESPACES, make_namespace("ml"))
+    return made
+
+
+def admit_job(store: Store, asked: int, admitted: int, reclaimable: int = 0) -> None:
+    """Make a Job with an admitted Workload."""
+    labels = {names.QUEUE_LABEL: "default"}
+    job = store.create(resources.JOBS, make_job("train", asked, labels=labels), "ml")
+    metadata = {"labels": {names.JOB_UID_LABEL: job["metadata"]["uid"]}}
+    workload = make_workload("w", namespace="ml", queue="default", metadata=metadata)
+    workload["spec"]["podSets"][0]["count"] = asked
+    made = store.create(resources.WORKLOADS, workload)
+    part = {"name": "main", "count": admitted, "flavors": {names.GPU_RESOURCE: "a100"}}
+    status: Document = {
+        "conditions": [make_condition("Admitted", "True", "Admitted", "")],
+        "admission": {"clusterQueue": "research", "podSetAssignments": [part]},
+    }
+    if reclaimable:
+        status["reclaimablePods"] = [{"name": "main", "count": reclaimable}]
+    store.replace(resources.WORKLOADS, {**made, "status": status}, subresource="status")
+
+
+def start_pod(store: Store, name: str, node: str, workload: str = "w", phase: str = "") -> None:
+    pod = make_pod(
+        name, namespace="ml", labels=POD_SET, annotations={names.WORKLOAD_ANNOTATION: workload},
+        nodeName=node,
+    )  # fmt: skip
+    made = store.create(resources.PODS, pod)
+    if phase:
+        store.replace(resources.PODS, {**made, "status": {"phase": phase}}, subresource="status")
+
+
+@pytest.mark.parametrize(
+    ("asked", "admitted", "reclaimable", "told"),
+    [
+        (3, 3, 0, ""),
+        (6, 4, 0, "; it holds quota for 4 of 6 pods"),
+        (3, 3, 3, "; it holds quota for 0 of 3 pods"),
+        (3, 3, 1, "; it holds quota for 2 of 3 pods"),
+        (2, 1, 1, "; it holds quota for 0 of 2 pods"),
+    ],
+    ids=["all", "partial admission", "parallelism 0", "one has ended", "the only one has ended"],
+)
+def test_an_owner_with_fewer_pods_than_it_asked_for_says_how_many(
+    store: Store, asked: int, admitted: int, reclaimable: int, told: str
+) -> None:
+    admit_job(store, asked, admitted, reclaimable)
+    answer = why.explain(store, "ml", "job.batch/train")
+    assert answer.message == f"Admitted by ClusterQueue research on a100{told}."
+
+
+@pytest.mark.parametrize("what", ["job.batch/train", "workload/w"])
+def test_an_admitted_owner_says_on_which_nodes_its_pods_are(store: Store, what: str) -> None:
+    admit_job(store, 3, 3)
+    for name, node in (("a", "n1"), ("b", "n0"), ("c", "n1"), ("unplaced", "")):
+        start_pod(store, name, node)
+    start_pod(store, "of-another", "n2", "other")
+    start_pod(store, "ended", "n3", phase="Succeeded")
+    assert why.explain(store, "ml", what).nodes == {"n0": 1, "n1": 2}
+
+
+class WithoutPods(OfTeam):
+    """A store as it is seen by who may not list pods."""
+
+    @override
+    def list(self, resource: Resource, namespace: str = "", **more: Any) -> Page[Any]:
+        if resource == resources.PODS:
+            raise refused(resource.plural)
+        return super().list(resource, namespace, **more)
+
+
+def test_who_may_not_list_pods_is_told_that_nodes_are_not_shown(store: Store) -> None:
+    admit_job(store, 3, 3)
+    start_pod(store, "a", "n1")
+    api: Any = WithoutPods(store, "ml")
+    answer = why.explain(api, "ml", "job.batch/train")
+    assert not answer.nodes
+    assert answer.missing == ("Its nodes are not shown: you may not list pods of ml",)
