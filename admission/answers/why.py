@@ -638,8 +638,8 @@ def _of_admitted(
         return sentences.pods_not_running(*not_running)
     if names.MADE_FOR_RUNNING in workload["metadata"].get("annotations", {}):
         return sentences.charged_running(queue)
-    held, asked = _pods_held(workload)
-    return sentences.admitted(queue, flavors.values(), held=held, asked=asked)
+    pods_held, pods_asked = _pods_held(workload)
+    return sentences.admitted(queue, flavors.values(), pods_held=pods_held, pods_asked=pods_asked)
 
 
 def _pods_held(workload: Document) -> tuple[int, int]:
@@ -648,14 +648,14 @@ def _pods_held(workload: Document) -> tuple[int, int]:
     They differ where fewer were admitted, where pods have ended, and where fewer are wanted now.
     """
     status = workload.get("status", {})
-    asked = {
+    counts = {
         pod_set.get("name", ""): pod_set.get("count") or 0
         for pod_set in workload.get("spec", {}).get("podSets", ())
     }
     assigned = (status.get("admission") or {}).get("podSetAssignments", ())
-    held = asked | {part["name"]: part["count"] for part in assigned if "count" in part}
+    admitted = counts | {part["name"]: part["count"] for part in assigned if "count" in part}
     given_back = sum(part.get("count") or 0 for part in status.get("reclaimablePods") or ())
-    return max(0, sum(held.values()) - given_back), sum(asked.values())
+    return max(0, sum(admitted.values()) - given_back), sum(counts.values())
 
 
 def _open_checks(workload: Document) -> list[tuple[str, str]]:

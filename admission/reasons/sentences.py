@@ -775,20 +775,23 @@ _NEAREST: Final[Mapping[str, Code]] = MappingProxyType(
 
 
 def admitted(
-    cluster_queue: str, flavors: Iterable[str] = (), *, held: int = 0, asked: int = 0
+    cluster_queue: str, flavors: Iterable[str] = (), *, pods_held: int = 0, pods_asked: int = 0
 ) -> Text:
     """Return that something has its quota.
 
     Args:
         cluster_queue: whose quota it is.
         flavors: of it.
-        held: pods for which it holds quota; matters where these are fewer than `asked`.
-        asked: pods for which it asked.
+        pods_held: for how many it holds quota; matters where these are fewer than `pods_asked`.
+        pods_asked: for how many it asked.
     """
     shown = listed(name(flavor) for flavor in dict.fromkeys(flavors))
     where = f"Admitted by ClusterQueue {name(cluster_queue)}"
-    part = f"it holds quota for {held} of {_counted(asked, 'pod')}" if held < asked else ""
-    return Text(Code.ADMITTED, sentence(f"{where}{shown and f' on {shown}'}", part))
+    part = f"it holds quota for {pods_held} of {_counted(pods_asked, 'pod')}"
+    is_part = pods_held < pods_asked
+    return Text(
+        Code.ADMITTED, sentence(f"{where}{shown and f' on {shown}'}", part if is_part else "")
+    )
 
 
 def waits_for_checks(checks: Iterable[tuple[str, str]]) -> Text:

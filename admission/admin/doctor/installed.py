@@ -39,7 +39,6 @@ _NAMES_ACCEPTED: Final = "NamesAccepted"
 _POD_SCHEDULED: Final = "PodScheduled"
 _PROGRESSING: Final = "Progressing"
 _AVAILABLE: Final = "Available"
-_PROGRESSING: Final = "Progressing"
 _SILENT_SECONDS: Final = 120.0
 _OTHER_WEBHOOKS: Final = {
     "hami": "HAMi",
