@@ -1,9 +1,10 @@
 """Installs the program's objects in a cluster, and uninstalls them."""
 
 import base64
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -14,6 +15,7 @@ from admission.admin import (
     bypass_policies,
     holding,
     manifests,
+    outside_quota,
     protection,
     rbac,
     visibility_manifests,
@@ -305,8 +307,8 @@ def uninstall(
         settings: settings of the installation; objects that were not installed are not found.
         clock: bounds the wait for the CRDs to be gone.
         wait: sleeps for seconds.
-        release_pods: let the pods that still wait run outside of quota; otherwise they stay
-            pending.
+        release_pods: let the pods and the suspended owners that still wait run outside of quota;
+            otherwise they stay pending, and suspended.
         keep_crds: keep queues and Workloads, served in the stored version only, and the records
             of GPU-time with the namespace that they are in.
 
@@ -322,8 +324,9 @@ def uninstall(
     yield from no_policies(api, settings)
     yield from no_processes(api, settings)
     if release_pods:
-        kinds = integrations.kinds_of(settings)
-        yield from Releaser(api, kinds, clock, wait).pods()
+        releaser = Releaser(api, integrations.kinds_of(settings), clock, wait)
+        yield from releaser.owners()
+        yield from releaser.pods()
     for resource in _FINALIZED:
         _remove_finalizers(api, resource)
     yield from no_roles(api, settings)
@@ -361,6 +364,7 @@ class RemovalInventory:
         waiting: pods that carry our gate.
         running: pods that we released and that have not ended.
         gating: Jobs that run and whose new pods carry a gate of ours.
+        suspended: Jobs and others with a queue that are suspended, by kind.
     """
 
     queues: int
@@ -368,10 +372,15 @@ class RemovalInventory:
     waiting: int
     running: int
     gating: int = 0
+    suspended: Mapping[str, int] = field(default_factory=dict)
 
 
-def inventory(api: Api) -> RemovalInventory:
+def inventory(api: Api, settings: Settings) -> RemovalInventory:
     """Return the objects that an uninstallation affects now.
+
+    Args:
+        api: the cluster.
+        settings: of the installation: which kinds there are.
 
     Raises:
         KubeError: the API server refused.
@@ -387,7 +396,15 @@ def inventory(api: Api) -> RemovalInventory:
         waiting=len(gated_pods(api)),
         running=running,
         gating=sum(map(_makes_gated, every_served(api, resources.JOBS))),
+        suspended=suspended(api, settings),
     )
+
+
+def suspended(api: Api, settings: Settings) -> Mapping[str, int]:
+    """Return how many Jobs and others with a queue are suspended, by kind, sorted."""
+    owners = outside_quota.suspended_owners(api, integrations.kinds_of(settings))
+    counts = Counter(kind for kind, _ in owners)
+    return dict(sorted(counts.items()))
 
 
 def _makes_gated(job: Document) -> bool:

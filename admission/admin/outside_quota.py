@@ -89,25 +89,9 @@ class Releaser:
         Raises:
             KubeError: the API server refused.
         """
-        for integration in self._kinds.integrations:
-            kind = integration.kind
-            if kind.is_deleted_to_stop:
-                continue  # pods
-            resource = _resource_of(integration)
-            if not chosen.is_about(resource):
-                continue
-            listed = every_served(
-                self._api,
-                resource,
-                namespace=chosen.namespace,
-                label_selector=names.QUEUE_LABEL,
-                into=views.Object,
-            )
-            for pod in listed:
-                if chosen.includes(pod.metadata) and self._start(
-                    integration, resource, pod.metadata
-                ):
-                    yield _configured(kind.name, pod.metadata)
+        for integration, resource, document in _queued_owners(self._api, self._kinds, chosen):
+            if self._start(integration, resource, document.metadata):
+                yield _configured(integration.kind.name, document.metadata)
 
     def pods(self, chosen: Selection = EVERYTHING) -> Iterator[Applied]:
         """Take the gate off pods that wait, and yield each; of a group all its pods.
@@ -246,6 +230,39 @@ class Releaser:
                 self._wait(_POLL_SECONDS)
             else:
                 return True
+
+
+def suspended_owners(api: Api, kinds: Kinds) -> Iterator[tuple[str, views.ObjectMeta]]:
+    """Yield kind and metadata of each owner with a queue that is suspended and has not ended.
+
+    Raises:
+        KubeError: the API server refused.
+    """
+    for integration, _, document in _queued_owners(api, kinds, EVERYTHING):
+        if _is_startable(integration, document):
+            yield integration.kind.name, document.metadata
+
+
+def _queued_owners(
+    api: Api, kinds: Kinds, chosen: Selection
+) -> Iterator[tuple[Integration[Any, Any], Resource, Any]]:
+    """Yield the owners with a queue that are meant, each as its integration decodes it."""
+    for integration in kinds.integrations:
+        if integration.kind.is_deleted_to_stop:
+            continue  # pods
+        resource = _resource_of(integration)
+        if not chosen.is_about(resource):
+            continue
+        listed = every_served(
+            api,
+            resource,
+            namespace=chosen.namespace,
+            label_selector=names.QUEUE_LABEL,
+            into=integration.document,
+        )
+        for document in listed:
+            if chosen.includes(document.metadata):
+                yield integration, resource, document
 
 
 def _is_startable(integration: Integration[Any, Any], document: Any) -> bool:

@@ -5,7 +5,7 @@ import shlex
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -16,6 +16,7 @@ import click
 from admission.admin import (
     backups,
     installation,
+    installed_settings,
     manifests,
     own_placement,
 )
@@ -48,6 +49,9 @@ _THEN: Final[tuple[_Step, ...]] = (
 )
 """What to do once it runs, each with what for."""
 
+_START_JOB: Final = (
+    'kubectl patch job NAME -n NAMESPACE --type=merge -p \'{"spec":{"suspend":false}}\''
+)
 _HTTPS: Final = 443
 _AS_POD_SPEC: Final = structs.converter(views.PodSpec)
 _MARKS: Final = {
@@ -181,7 +185,8 @@ Examples:
 @click.option(
     "--release-pods",
     is_flag=True,
-    help="Also remove the scheduling gate of pods that still wait; otherwise they stay pending.",
+    help="Also let run what still waits: remove the scheduling gate of pods, start suspended Jobs "
+    "and others that name a queue. Otherwise they stay pending, and suspended.",
 )
 @click.option(
     "--backup",
@@ -210,12 +215,16 @@ def uninstall(
 
     Deletes the CRDs and with them all queues and Workloads, and the recorded GPU-time. Running
     pods continue to run. Says first what a later installation will do, and asks for confirmation.
-    Pass the configuration file of the installation, if it had one.
+    Without --config the configuration in the cluster says what there is.
     """
     with output.reported(options.CONFIG_ADVICE):
         settings = reading.load_logged(config_file)
     with clusters.connected(target, _ADVICE) as api:
-        _ask(installation.inventory(api), backup, keep_crds=keep_crds, yes=yes)
+        if config_file is None:
+            settings = installed_settings.of(api, settings.namespace).settings or settings
+        inventory = installation.inventory(api, settings)
+        _tell_removal(inventory, backup, keep_crds=keep_crds, release_pods=release_pods)
+        _ask(yes=yes)
         if backup is not None:
             count = backups.save(api, backup, SystemClock())
             click.echo(f"{tables.counted(count, 'object')} written to {backup}", err=True)
@@ -225,10 +234,17 @@ def uninstall(
         )  # fmt: skip
         show(changes, form)
         waiting = len(installation.gated_pods(api))
+        suspended = installation.suspended(api, settings)
     if waiting:
         click.echo(
             f"warning: still gated, and pending: {tables.counted(waiting, 'pod')}; "
             "run again with --release-pods, or delete them",
+            err=True,
+        )
+    if suspended:
+        click.echo(
+            f"warning: still suspended: {_by_kind(suspended)}; run again with --release-pods, or "
+            f"start what shall run: {_START_JOB}",
             err=True,
         )
 
@@ -319,8 +335,10 @@ def _tolerating(api: Api, settings: Settings) -> str:
     return f"kubectl patch deployment -n {settings.namespace} {deployments} -p '{patch}'"
 
 
-def _ask(inventory: RemovalInventory, backup: Path | None, *, keep_crds: bool, yes: bool) -> None:
-    """Say what happens to queues and pods, now and at a later installation, and ask."""
+def _tell_removal(
+    inventory: RemovalInventory, backup: Path | None, *, keep_crds: bool, release_pods: bool
+) -> None:
+    """Say what happens to queues, pods and Jobs, now and at a later installation."""
     if keep_crds:
         becomes = "stay; a later installation uses them"
     elif backup is not None:
@@ -333,10 +351,27 @@ def _ask(inventory: RemovalInventory, backup: Path | None, *, keep_crds: bool, y
         f"{becomes}.\n"
         f"Released pods that continue to run: {inventory.running}. A later installation charges "
         "each to the ClusterQueue that it names, even above quota, once that exists.\n"
-        f"Pods that wait for quota: {inventory.waiting}. They stay pending, and wait again "
-        "after a later installation; --release-pods releases them now, without quota.",
+        f"Pods that wait for quota: {inventory.waiting}. "
+        + (
+            "They are released now, without quota."
+            if release_pods
+            else "They stay pending, and wait again after a later installation; --release-pods "
+            "releases them now, without quota."
+        ),
         err=True,
     )
+    if inventory.suspended:
+        click.echo(
+            f"Suspended, with a queue: {_by_kind(inventory.suspended)}. "
+            + (
+                "They are started now, without quota."
+                if release_pods
+                else "They stay suspended, and wait again after a later installation; "
+                "--release-pods starts them now, without quota. One by one, afterwards: "
+                + _START_JOB
+            ),
+            err=True,
+        )
     if inventory.gating:
         click.echo(
             f"warning: new pods of {tables.counted(inventory.gating, 'running Job')} will stay "
@@ -344,6 +379,14 @@ def _ask(inventory: RemovalInventory, backup: Path | None, *, keep_crds: bool, y
             "these Jobs end first, or run uninstall --release-pods again when they make pods.",
             err=True,
         )
+
+
+def _by_kind(counts: Mapping[str, int]) -> str:
+    return ", ".join(tables.counted(count, kind) for kind, count in counts.items())
+
+
+def _ask(*, yes: bool) -> None:
+    """Ask whether to go on."""
     if yes:
         return
     if not sys.stdin.isatty():

@@ -157,7 +157,7 @@ def test_pods_and_jobs_with_the_topology_gate_are_counted_and_let_run() -> None:
         template["spec"]["schedulingGates"] = gate
         cluster.store.create(resources.JOBS, job)
 
-    inventory = installation.inventory(cluster.store)
+    inventory = installation.inventory(cluster.store, Settings())
 
     assert (inventory.waiting, inventory.gating) == (1, 1)
     assert [pod["metadata"]["name"] for pod in installation.gated_pods(cluster.store)] == ["waits"]
