@@ -775,7 +775,11 @@ _NEAREST: Final[Mapping[str, Code]] = MappingProxyType(
 
 
 def admitted(
-    cluster_queue: str, flavors: Iterable[str] = (), *, pods_held: int = 0, pods_asked: int = 0
+    cluster_queue: str,
+    flavors: Iterable[str] = (),
+    *,
+    pods_held: int = 0,
+    pods_asked: int | None = None,
 ) -> Text:
     """Return that something has its quota.
 
@@ -783,15 +787,16 @@ def admitted(
         cluster_queue: whose quota it is.
         flavors: of it.
         pods_held: for how many it holds quota; matters where these are fewer than `pods_asked`.
-        pods_asked: for how many it asked.
+        pods_asked: for how many it asked; None where that does not matter.
     """
     shown = listed(name(flavor) for flavor in dict.fromkeys(flavors))
     where = f"Admitted by ClusterQueue {name(cluster_queue)}"
-    part = f"it holds quota for {pods_held} of {_counted(pods_asked, 'pod')}"
-    is_part = pods_held < pods_asked
-    return Text(
-        Code.ADMITTED, sentence(f"{where}{shown and f' on {shown}'}", part if is_part else "")
-    )
+    part = ""
+    if pods_asked == 0:
+        part = "it asks for no pods, and holds no quota"
+    elif pods_asked is not None and pods_held < pods_asked:
+        part = f"it holds quota for {pods_held} of {_counted(pods_asked, 'pod')}"
+    return Text(Code.ADMITTED, sentence(f"{where}{shown and f' on {shown}'}", part))
 
 
 def waits_for_checks(checks: Iterable[tuple[str, str]]) -> Text:

@@ -67,11 +67,11 @@ def start_pod(store: Store, name: str, node: str, workload: str = "w", phase: st
     [
         (3, 3, 0, ""),
         (6, 4, 0, "; it holds quota for 4 of 6 pods"),
-        (3, 3, 3, "; it holds quota for 0 of 3 pods"),
+        (0, 0, 0, "; it asks for no pods, and holds no quota"),
         (3, 3, 1, "; it holds quota for 2 of 3 pods"),
-        (2, 1, 1, "; it holds quota for 0 of 2 pods"),
+        (2, 2, 2, "; it holds quota for 0 of 2 pods"),
     ],
-    ids=["all", "partial admission", "parallelism 0", "one has ended", "the only one has ended"],
+    ids=["all", "partial admission", "parallelism 0", "one has ended", "all have ended"],
 )
 def test_an_owner_with_fewer_pods_than_it_asked_for_says_how_many(
     store: Store, asked: int, admitted: int, reclaimable: int, told: str
