@@ -3,7 +3,7 @@
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -261,12 +261,14 @@ def _compare(api: Api, proposed: Proposed) -> Compared:
         present = api.get(resource, name, namespace)
     except errors.NotFoundError:
         return Compared(proposed=proposed, present=None)
+    if resource == resources.COHORTS and present["spec"].get("resourceGroups"):
+        # without quota of its own: that of an earlier run goes, whoever wrote it
+        spec = {"resourceGroups": [], **proposed.document["spec"]}
+        proposed = replace(proposed, document={**proposed.document, "spec": spec})
     expected = {key: proposed.document[key] for key in ("spec",) if key in proposed.document}
     annotations = proposed.document["metadata"].get("annotations")
     if annotations:
         expected["metadata"] = {"annotations": annotations}
-    if resource == resources.COHORTS:  # without quota of its own: that of an earlier run goes
-        expected["spec"] = {"resourceGroups": [], **expected["spec"]}
     return Compared(
         proposed=proposed, present=present, differences=tuple(differences(expected, present))
     )

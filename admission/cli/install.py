@@ -221,7 +221,13 @@ def uninstall(
         settings = reading.load_logged(config_file)
     with clusters.connected(target, _ADVICE) as api:
         if config_file is None:
-            settings = installed_settings.of(api, settings.namespace).settings or settings
+            installed = installed_settings.of(api, settings.namespace)
+            if installed.problem:
+                raise click.UsageError(
+                    f"without --config the installed configuration says what there is, and "
+                    f"{installed.problem}; say with --config FILE what was installed"
+                )
+            settings = installed.settings or settings
         inventory = installation.inventory(api, settings)
         _tell_removal(inventory, backup, keep_crds=keep_crds, release_pods=release_pods)
         _ask(yes=yes)

@@ -151,6 +151,8 @@ class Connection:
             self._received, self._taken = b"".join(parts), 0
         content = self._received[self._taken : self._taken + size]
         self._taken += size
+        if self._taken == len(self._received):
+            self._received, self._taken = b"", 0  # a connection that waits keeps no answer
         return content
 
     def _more(self) -> bytes:

@@ -226,6 +226,7 @@ class Assigner:
             chosen.scans.append(scan)
             if not scan.choices:
                 if scan.without_room:
+                    scan.contradicted = scan.contradicted or _earlier(chosen, ask_for_room, scan)
                     self._look_beyond(scan, group, assumed, chosen)
                 break
             chosen.choices |= scan.choices
@@ -266,25 +267,41 @@ class Assigner:
         """
         in_use = [refusal for other in chosen.scans[:-1] for refusal in other.refusals]
         if in_use:
-            scan.refusals, scan.reason = [*in_use, *scan.refusals], WaitReason.WAITING_FOR_QUOTA
+            scan.refusals = [*in_use, *scan.refusals]
+            scan.reason = _of_quota(in_use)
             return
         beyond = _Choosing(chosen.excluded, {**chosen.choices, **scan.without_room})
         requested = {resource for demand in group for resource in demand.requests}
+        before = len(beyond.choices)
         for resource in podsets.in_visiting_order(requested):
             if resource in beyond.choices or self._is_free(resource, group):
                 continue
             other = self._look_for(resource, group, assumed, beyond, _Nodes.NOT)
             if other.refusals or not other.choices:
+                other.reason = other.reason or _of_quota(other.refusals)
                 other.choices, other.refusals = {}, [*other.refusals, *scan.refusals]
-                other.reason = other.reason or WaitReason.WAITING_FOR_QUOTA
+                other.contradicted = other.contradicted or scan.contradicted
                 chosen.scans.append(other)
                 return
             beyond.choices |= other.choices
-        flavors = {choice.flavor for choice in beyond.choices.values()}
-        wants = self._wants_in(flavors, group)
+        if len(beyond.choices) > before:
+            self._tell_nodes_of_all(scan, beyond, group)
+
+    def _tell_nodes_of_all(
+        self, scan: _Scan, beyond: _Choosing, group: tuple[Demand, ...]
+    ) -> None:
+        """Tell of the nodes that flavors of all groups select, for the first without room."""
+        flavor = next(iter(scan.without_room.values())).flavor
+        wants = self._wants_in({choice.flavor for choice in beyond.choices.values()}, group)
         refusals = self._snapshot.places.never(wants) or self._snapshot.places.why(wants)
-        if refusals:
-            scan.refusals = list(dict.fromkeys(refusal for _, refusal in refusals))
+        no_places = [refusal for _, refusal in refusals if isinstance(refusal, NoPlace)]
+        if no_places and len(no_places) == len(refusals):
+            others = [
+                refusal
+                for refusal in scan.refusals
+                if not (isinstance(refusal, NoPlace) and flavor in refusal.flavors)
+            ]
+            scan.refusals = list(dict.fromkeys([*no_places, *others]))
 
     def _look_for(
         self,
@@ -373,7 +390,7 @@ class Assigner:
         resources_wanted = [r for r in covering.covered_resources if r in requested]
         policy = self._queue.spec.fungibility
         scan = _Scan()
-        best = _WORST
+        best, has_quota = _WORST, False
         last = len(covering.flavors) - 1
         start = self._start(group[0], resource)
         for index in range(start, last + 1):
@@ -406,16 +423,19 @@ class Assigner:
                 )
                 if grade.chance == Chance.NO_FIT:
                     scan.note_without_room(flavor, with_quota)
-            stop = not try_next(grade, policy)
-            if stop or is_preferred(grade, best, policy):
-                best = grade
+            rank = grade
+            if wants and on_nodes is _Nodes.KIND and not self._snapshot.places.fits(wants):
+                rank = Grade(min(grade.chance, Chance.PREEMPT), grade.borrow)
+            stop = not try_next(rank, policy)
+            if stop or is_preferred(rank, best, policy):
+                best, has_quota = rank, grade.chance == Chance.FIT
                 scan.choices = {
                     r: FlavorChoice(flavor, fit.grade.chance.mode, fit.grade.borrow)
                     for r, fit in fits.items()
                 }
             if stop:
                 break
-        if best.chance == Chance.FIT:
+        if has_quota:
             scan.refusals, scan.shortages = [], []
         elif not scan.choices:
             self._tell_passed(scan, covering, start, group, resource, resources_wanted, assumed)
@@ -587,10 +607,10 @@ class Assigner:
 
     def _contradiction(self, scan: _Scan, flavor: FlavorName, chosen: _Choosing) -> Refusal | None:
         """Return why a flavor cannot be used beside those of other resource groups, or None."""
-        if not self._snapshot.config.consistent_flavors:
-            return None
         if flavor in chosen.excluded:
             return chosen.excluded[flavor]
+        if not self._snapshot.config.consistent_flavors:
+            return None
         flavor_ = self._snapshot.flavors[flavor]
         for name in sorted({choice.flavor for choice in chosen.choices.values()} - {flavor}):
             other = self._snapshot.flavors[name]
@@ -710,6 +730,28 @@ def contradicting_label(first: ResourceFlavor, other: ResourceFlavor) -> str | N
 def _contradict(flavor: ResourceFlavor, other: ResourceFlavor, key: str) -> Refusal:
     values = flavor.node_labels[key], other.node_labels[key]
     return causes.Contradicts(flavor.name, other.name, key, *values)
+
+
+def _earlier(
+    chosen: _Choosing, ask_for_room: Collection[ResourceName], scan: _Scan
+) -> tuple[FlavorName, Refusal] | None:
+    """Return a flavor that was chosen before it was known that its nodes have no room, and why.
+
+    It is that of the last resource group in which nodes were not asked for room.
+    """
+    flavors = [
+        choice.flavor
+        for resource, choice in chosen.choices.items()
+        if resource not in ask_for_room
+    ]
+    refusal = next((r for r in scan.refusals if isinstance(r, NoPlace)), None)
+    return None if refusal is None or not flavors else (flavors[-1], refusal)
+
+
+def _of_quota(refusals: Iterable[Refusal]) -> WaitReason:
+    """Return the reason of who is refused flavors that have no reason of their own."""
+    in_use = any(isinstance(refusal, causes.QuotaInUse) for refusal in refusals)
+    return WaitReason.WAITING_FOR_QUOTA if in_use else WaitReason.NO_MATCHING_FLAVOR
 
 
 def _collect(scan: _Scan, fits: Iterable[_Fit], policy: FlavorFungibility) -> Grade:

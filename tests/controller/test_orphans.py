@@ -244,3 +244,15 @@ def test_what_the_author_of_an_owner_says_of_its_start_counts_for_nothing(said: 
     world.settle()
     again = workload_of(world, "train")
     assert since(again, conditions.ADMITTED) == "2026-01-01T00:00:30Z"
+
+
+@pytest.mark.parametrize("name", ["train-0", "train-9"])
+def test_a_pod_beyond_those_that_were_admitted_gets_a_workload_once_it_is_left(name: str) -> None:
+    """One of the three pods is charged on its own before."""
+    world = started(quota=2 * PODS)
+    add_pod(world, "train-9")
+    world.settle()
+    left = patches.merge({"metadata": {"ownerReferences": None}})
+    world.store.patch(resources.PODS, name, left, "ml")
+    world.settle()
+    assert name in world.workloads()

@@ -860,3 +860,78 @@ def test_an_autoscaler_of_other_nodes_does_not_decide_for_those_of_the_gpus():
     cluster.pod("foreign", "gpu", {GPU: 8})
     cluster.world.state.set_workload(with_cpu("next", 8), NOW_US)
     assert not admitted(cluster.cycle())
+
+
+def test_room_in_any_of_the_flavors_is_waited_for():
+    made = cluster(node("n1", 4), node("n3", 4, "b"), quota={"a": 8, "b": 8})
+    for name in ("n1", "n3"):
+        made.pod(f"foreign-{name}", name, {GPU: 4})
+    made.world.add(asking("next", 4))
+    assert [each.flavors for each in no_places(waits(made.cycle())["next"])] == [("a",), ("b",)]
+    made.places.drop_pod("foreign-n3")
+    assert admitted(made.cycle()) == ["next"]
+
+
+MEMORY = ResourceName("memory")
+"""It is visited before GPUs, and cpu after them."""
+
+
+def in_zones(*groups: model.ResourceGroup, **fields: Any) -> Cluster:
+    """A queue with flavors of two zones with a node each, of which that of zone a is full."""
+    flavors = [
+        model.ResourceFlavor(name=FlavorName(name), node_labels=labels)
+        for name, labels in (
+            ("za", {"zone": "a"}), ("zb", {"zone": "b"}), ("a", {"flavor": "a"}),
+            ("ga", {"zone": "a"}), ("gb", {"zone": "b"}), ("any", {}),
+        )
+    ]  # fmt: skip
+    nodes = [
+        replace(machine(f"n-{zone}", 8), labels={"flavor": "a", "zone": zone}) for zone in "ab"
+    ]
+    queue = cluster_queue("q", groups=groups, **fields)
+    config = model.Config(consistent_flavors=True)
+    made = Cluster(world(*flavors, queue, config=config), {each.name: each for each in nodes})
+    made.pod("foreign", "n-a", {GPU: 8})
+    return made
+
+
+def needing(name: str, *resources: ResourceName, **fields: Any) -> model.Workload:
+    """A workload of a pod that asks for 8 GPUs and 1 of each other resource."""
+    (pods,) = asking(name, 8).pod_sets
+    assert pods.needs is not None
+    requests = {**dict.fromkeys(resources, 1), GPU: 8}
+    needs = replace(pods.needs, requests=tuple(sorted(requests.items())))
+    return waiting(name, "q", sets=(replace(pods, requests=requests, needs=needs),), **fields)
+
+
+@pytest.mark.parametrize("beside", [CPU, MEMORY], ids=["GPUs first", "memory first"])
+def test_a_flavor_of_another_resource_group_is_left_where_its_nodes_are_full(beside: ResourceName):
+    zones = group({"za": {beside: (64,)}, "zb": {beside: (64,)}})
+    made = in_zones(zones, group({"a": {GPU: (16,)}}))
+    made.world.add(needing("next", beside))
+    (admit,) = made.cycle().admitted
+    assert admit.pod_sets[0].flavors[beside] == "zb"
+
+
+def test_a_way_around_full_nodes_is_taken_that_needs_a_preemption_elsewhere():
+    """GPUs of zone a contradict memory of zone b; of zone b they need cpu that another one has."""
+    made = in_zones(
+        group({"za": {MEMORY: (64,)}, "zb": {MEMORY: (64,)}}),
+        group({"ga": {GPU: (8,)}, "gb": {GPU: (8,)}}),
+        group({"any": {CPU: (1,)}}),
+        within=LOWER,
+    )
+    low = model.PodSet(
+        name=PodSetName("main"), count=1, requests={CPU: 1000},
+        needs=PodNeeds(requests=((CPU, 1000),)),
+    )  # fmt: skip
+    made.world.add(waiting("low", "q", sets=(low,)))
+    assert admitted(made.cycle()) == ["low"]
+    made.world.add(needing("high", MEMORY, CPU, priority=1))
+    assert list(evicted(made.cycle())) == ["low"]
+
+
+def test_a_resource_without_quota_is_told_where_nodes_are_full_too():
+    made = in_zones(group({"ga": {GPU: (8,)}}))
+    made.world.add(needing("next", CPU))
+    assert waits(made.cycle())["next"].reason == WaitReason.NO_MATCHING_FLAVOR

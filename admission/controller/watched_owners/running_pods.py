@@ -612,8 +612,11 @@ class RunningPods:
         """Tell the inventory of a pod: one that no queue is charged for takes GPUs from all."""
         is_charged = self._is_charged(pod)
         self._inventory.on_pod_update(pod, outside=not is_charged)
-        if not is_charged or pod.metadata.uid in self._besides:
-            self._besides.put(pod.metadata.uid, _Beside(pod, is_stray=not is_charged))
+        before = self._besides.get(pod.metadata.uid)
+        if not is_charged:
+            self._besides.put(pod.metadata.uid, _Beside(pod, is_stray=True))
+        elif before is not None and before.is_stray:
+            self._besides.put(pod.metadata.uid, _Beside(before.pod, is_stray=False))
 
     def _put_beside(self, pod: views.Pod) -> bool:
         """Keep a pod that is charged by itself; return whether it was not kept just so."""
