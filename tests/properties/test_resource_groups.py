@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from admission.base.names import FlavorName, ResourceName, WorkloadKey
 from admission.scheduling import model
 from admission.scheduling.places.model import BoundPod
-from tests.builders.scheduling import ANY, LOWER, NOW_US, cluster_queue, group, waiting
+from tests.builders.scheduling import ANY, LOWER, NEVER, NOW_US, cluster_queue, group, waiting
 from tests.scheduling.test_nodes_decide import GPU, A, Cluster, asking, node
 from tests.scheduling.worlds import admitted, evicted, world
 
 PLENTY = 1_000
 ANYWHERE = "any"
+ZONES = ("za", "zb")
 
 
 class Drawn(NamedTuple):
@@ -67,24 +68,32 @@ def workload(index: int, drawn: Drawn, more: ResourceName | None) -> model.Workl
     return waiting(f"w{index}", drawn.queue, sets=(pods,), priority=drawn.priority, created=index)
 
 
-def made(sizes: list[int], quotas: tuple[int, int], more: ResourceName | None) -> Cluster:
-    """A cohort of two queues; where another resource is given, in a flavor of all nodes."""
+def made(
+    sizes: list[int], quotas: tuple[int, int], more: ResourceName | None, *, is_zoned: bool
+) -> Cluster:
+    """A cohort of two queues; another resource is in a flavor of all nodes, or of each zone.
+
+    Nobody is preempted in zones: who of which zone leaves depends on the order of flavors.
+    """
+    names = ZONES if is_zoned else (ANYWHERE,)
 
     def groups(quota: int) -> list[model.ResourceGroup]:
-        beside = [] if more is None else [group({ANYWHERE: {more: (PLENTY,)}})]
+        beside = [] if more is None else [group({name: {more: (PLENTY,)} for name in names})]
         return [group({"a": {GPU: (quota,)}}), *beside]
 
+    within, reclaim = (NEVER, NEVER) if is_zoned else (LOWER, ANY)
     queues = (
-        cluster_queue(name, groups=groups(quota), cohort="c", within=LOWER, reclaim=ANY)
+        cluster_queue(name, groups=groups(quota), cohort="c", within=within, reclaim=reclaim)
         for name, quota in zip(("q", "other"), quotas, strict=True)
     )
     flavors = (
         model.ResourceFlavor(name=A, node_labels={"flavor": "a"}),
         model.ResourceFlavor(name=FlavorName(ANYWHERE)),
+        *(model.ResourceFlavor(name=FlavorName(n), node_labels={"zone": n}) for n in ZONES),
     )
     hosts = {}
     for index, size in enumerate(sizes):
-        host = node(f"n{index}", size)
+        host = node(f"n{index}", size, labels={"zone": ZONES[index % 2]})
         amounts: Mapping[str, int] = {**host.amounts, **({} if more is None else {more: PLENTY})}
         hosts[host.name] = replace(host, amounts=amounts)
     return Cluster(world(*flavors, *queues), hosts)
@@ -96,12 +105,14 @@ def history(
     drawn: list[Drawn],
     endings: list[int],
     more: ResourceName | None,
+    *,
+    is_zoned: bool = False,
 ) -> list[tuple[list[str], list[str]]]:
     """Who is admitted and preempted, in order, while workloads come and end.
 
     As many cycles follow each event as all heads need: equal ones are tried in one of them.
     """
-    cluster, seen = made(sizes, quotas, more), []
+    cluster, seen = made(sizes, quotas, more, is_zoned=is_zoned), []
     workloads = [workload(index, each, more) for index, each in enumerate(drawn)]
     running: list[str] = []
     for step in range(len(workloads) + len(endings)):
@@ -153,3 +164,27 @@ def test_plenty_of_another_resource_in_a_flavor_of_its_own_changes_no_decision(
     alone = history(sizes, quotas, drawn, endings, None)
     beside = history(sizes, quotas, drawn, endings, ResourceName(more))
     assert beside == alone
+
+
+@given(
+    sizes=st.lists(st.integers(1, 4), min_size=2, max_size=3),
+    quotas=QUOTAS,
+    drawn=WORKLOADS,
+    endings=ENDINGS,
+    more=st.sampled_from(("cpu", "memory")),
+)
+def test_plenty_in_a_flavor_of_each_zone_changes_nothing_for_pods_of_a_gpu(
+    sizes: list[int],
+    quotas: tuple[int, int],
+    drawn: list[Drawn],
+    endings: list[int],
+    more: str,
+) -> None:
+    """The flavor that is tried first may be that of a zone whose nodes are full.
+
+    Each zone has a node: nodes of any size may come to a flavor that has none.
+    """
+    single = [each._replace(pods=1, gpus=1) for each in drawn]  # so every node is as good
+    alone = history(sizes, quotas, single, endings, None, is_zoned=True)
+    zoned = history(sizes, quotas, single, endings, ResourceName(more), is_zoned=True)
+    assert [names for names, _ in zoned] == [names for names, _ in alone]
