@@ -226,7 +226,9 @@ class Assigner:
             chosen.scans.append(scan)
             if not scan.choices:
                 if scan.without_room:
-                    scan.contradicted = scan.contradicted or _earlier(chosen, ask_for_room, scan)
+                    scan.contradicted = scan.contradicted or _early_choice(
+                        chosen, ask_for_room, scan
+                    )
                     self._look_beyond(scan, group, assumed, chosen)
                 break
             chosen.choices |= scan.choices
@@ -268,7 +270,7 @@ class Assigner:
         in_use = [refusal for other in chosen.scans[:-1] for refusal in other.refusals]
         if in_use:
             scan.refusals = [*in_use, *scan.refusals]
-            scan.reason = _of_quota(in_use)
+            scan.reason = _quota_reason(in_use)
             return
         beyond = _Choosing(chosen.excluded, {**chosen.choices, **scan.without_room})
         requested = {resource for demand in group for resource in demand.requests}
@@ -278,7 +280,7 @@ class Assigner:
                 continue
             other = self._look_for(resource, group, assumed, beyond, _Nodes.NOT)
             if other.refusals or not other.choices:
-                other.reason = other.reason or _of_quota(other.refusals)
+                other.reason = other.reason or _quota_reason(other.refusals)
                 other.choices, other.refusals = {}, [*other.refusals, *scan.refusals]
                 other.contradicted = other.contradicted or scan.contradicted
                 chosen.scans.append(other)
@@ -732,7 +734,7 @@ def _contradict(flavor: ResourceFlavor, other: ResourceFlavor, key: str) -> Refu
     return causes.Contradicts(flavor.name, other.name, key, *values)
 
 
-def _earlier(
+def _early_choice(
     chosen: _Choosing, ask_for_room: Collection[ResourceName], scan: _Scan
 ) -> tuple[FlavorName, Refusal] | None:
     """Return a flavor that was chosen before it was known that its nodes have no room, and why.
@@ -748,7 +750,7 @@ def _earlier(
     return None if refusal is None or not flavors else (flavors[-1], refusal)
 
 
-def _of_quota(refusals: Iterable[Refusal]) -> WaitReason:
+def _quota_reason(refusals: Iterable[Refusal]) -> WaitReason:
     """Return the reason of who is refused flavors that have no reason of their own."""
     in_use = any(isinstance(refusal, causes.QuotaInUse) for refusal in refusals)
     return WaitReason.WAITING_FOR_QUOTA if in_use else WaitReason.NO_MATCHING_FLAVOR

@@ -311,7 +311,10 @@ class CapacityGuard:
             self._real_by_nodes = self._capacities.real_by_nodes()
         if changed or promised != self._promised_flavors:
             self._promised_flavors = promised
-            before, self._by_nodes = self._by_nodes, _among(self._real_by_nodes, promised)
+            before, self._by_nodes = (
+                self._by_nodes,
+                _by_promised_flavors(self._real_by_nodes, promised),
+            )
             nodes = before.keys() | self._by_nodes.keys()
             for flavors in nodes:
                 if before.get(flavors) != self._by_nodes.get(flavors):
@@ -590,7 +593,7 @@ def _quota(quota: model.ResourceQuota, share: int, elsewhere: Elsewhere) -> mode
     return replace(quota, nominal=granted, withheld=withheld, elsewhere=withheld_elsewhere)
 
 
-def _among(
+def _by_promised_flavors(
     nodes: Mapping[tuple[str, ...], Amounts], flavors: AbstractSet[str]
 ) -> dict[tuple[str, ...], Amounts]:
     """Return the amounts on nodes by those of some flavors that select them.
