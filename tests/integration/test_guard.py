@@ -640,6 +640,7 @@ def allow(cluster: Cluster, user: str) -> None:
             "rules": [
                 {"apiGroups": groups, "resources": ["*"], "verbs": ["*"]},
                 {"apiGroups": [names.KUEUE_GROUP], "resources": kinds, "verbs": ["*"]},
+                {"apiGroups": ["*"], "resources": ["*"], "verbs": ["list"]},  # owners of any kind
             ],
         },
     )
