@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.base import quantity
+from admission.base.names import FlavorResource
 from admission.kube.api import Document
 
 QUOTA_KINDS: Final = frozenset({"ClusterQueue", "Cohort"})
 """Kinds that have nominal quota."""
-
-_Pair = tuple[str, str]
-"""A flavor and a resource."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,29 +62,33 @@ def lowered(proposed: Document, present: Document) -> tuple[LoweredQuota, ...]:
     after, used = _nominal(proposed), _in_use(present)
     return tuple(
         LoweredQuota(
-            flavor=flavor,
-            resource=resource,
+            flavor=pair.flavor,
+            resource=pair.resource,
             before=amount,
-            after=after.get((flavor, resource), 0),
-            in_use=used.get((flavor, resource)),
+            after=after.get(pair, 0),
+            in_use=used.get(pair),
         )
-        for (flavor, resource), amount in _nominal(present).items()
-        if after.get((flavor, resource), 0) < amount
+        for pair, amount in _nominal(present).items()
+        if after.get(pair, 0) < amount
     )
 
 
-def _nominal(document: Document) -> dict[_Pair, int]:
+def _nominal(document: Document) -> dict[FlavorResource, int]:
     return {
-        (flavor["name"], resource["name"]): _amount(resource["name"], resource["nominalQuota"])
+        FlavorResource(flavor["name"], resource["name"]): _amount(
+            resource["name"], resource["nominalQuota"]
+        )
         for group in (document.get("spec") or {}).get("resourceGroups") or ()
         for flavor in group["flavors"]
         for resource in flavor["resources"]
     }
 
 
-def _in_use(document: Document) -> Mapping[_Pair, int]:
+def _in_use(document: Document) -> Mapping[FlavorResource, int]:
     return {
-        (flavor["name"], resource["name"]): _amount(resource["name"], resource.get("total") or 0)
+        FlavorResource(flavor["name"], resource["name"]): _amount(
+            resource["name"], resource.get("total") or 0
+        )
         for flavor in (document.get("status") or {}).get("flavorsUsage") or ()
         for resource in flavor.get("resources") or ()
     }

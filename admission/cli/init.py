@@ -60,7 +60,7 @@ class Compared:
 
     @property
     def less(self) -> str:
-        """What of its quota becomes less, and what that may do; empty for nothing."""
+        """Return which quota becomes less, and what may follow; empty where none does."""
         lowered = quota_changes.lowered(self.proposed.document, self.present or {})
         if not lowered:
             return ""

@@ -171,8 +171,8 @@ def gpus_of(spec: views.PodSpec) -> Mapping[str, int]:
     Raises:
         InvalidValueError: a quantity cannot be read.
     """
-    asked = spec.containers, spec.init_containers, spec.resources, spec.overhead
-    return _GPUS.get(_ENCODER.encode(asked), lambda: _gpus_of(spec))
+    fields = spec.containers, spec.init_containers, spec.resources, spec.overhead
+    return _GPUS.get(_ENCODER.encode(fields), lambda: _gpus_of(spec))
 
 
 def _gpus_of(spec: views.PodSpec) -> Mapping[str, int]:

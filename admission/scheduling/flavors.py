@@ -216,10 +216,9 @@ class Assigner:
     ) -> _Choosing:
         """Look for a flavor in each resource group, until there is none in one."""
         chosen = _Choosing(excluded)
-        requested = {resource for demand in group for resource in demand.requests}
-        ask_for_room = self._asking_for_room(requested, group)
-        for resource in podsets.in_visiting_order(requested):
-            if resource in chosen.choices or self._is_free(resource, group):
+        ask_for_room = self._asking_for_room(group)
+        for resource in self._charged_resources(group):
+            if resource in chosen.choices:
                 continue
             on_nodes = _Nodes.ROOM if resource in ask_for_room else _Nodes.KIND
             scan = self._look_for(resource, group, assumed, chosen, on_nodes)
@@ -235,9 +234,13 @@ class Assigner:
             chosen.tried.update(dict.fromkeys(scan.choices, scan.stopped))
         return chosen
 
-    def _asking_for_room(
-        self, requested: Iterable[ResourceName], group: tuple[Demand, ...]
-    ) -> frozenset[ResourceName]:
+    def _charged_resources(self, group: tuple[Demand, ...]) -> list[ResourceName]:
+        """Return the resources for which pod sets need quota, in the order of their groups."""
+        requested = {resource for demand in group for resource in demand.requests}
+        in_order = podsets.in_visiting_order(requested)
+        return [resource for resource in in_order if not self._is_free(resource, group)]
+
+    def _asking_for_room(self, group: tuple[Demand, ...]) -> frozenset[ResourceName]:
         """Return the resources in whose groups it is asked whether nodes have room.
 
         These are the last one that is looked at, as all flavors are known then, and the last one
@@ -247,9 +250,9 @@ class Assigner:
         if not self._snapshot.places:
             return frozenset()  # no node is known, so nothing is asked
         by_group: dict[tuple[ResourceName, ...], list[ResourceName]] = {}
-        for resource in podsets.in_visiting_order(requested):
+        for resource in self._charged_resources(group):
             covering = self._queue.group_of.get(resource)
-            if covering is not None and not self._is_free(resource, group):
+            if covering is not None:
                 by_group.setdefault(covering.covered_resources, []).append(resource)
         listed = list(by_group.values())
         of_devices = [names for names in listed if any("/" in name for name in names)]
@@ -273,10 +276,9 @@ class Assigner:
             scan.reason = _quota_reason(in_use)
             return
         beyond = _Choosing(chosen.excluded, {**chosen.choices, **scan.without_room})
-        requested = {resource for demand in group for resource in demand.requests}
         before = len(beyond.choices)
-        for resource in podsets.in_visiting_order(requested):
-            if resource in beyond.choices or self._is_free(resource, group):
+        for resource in self._charged_resources(group):
+            if resource in beyond.choices:
                 continue
             other = self._look_for(resource, group, assumed, beyond, _Nodes.NOT)
             if other.refusals or not other.choices:
@@ -298,12 +300,12 @@ class Assigner:
         refusals = self._snapshot.places.never(wants) or self._snapshot.places.why(wants)
         no_places = [refusal for _, refusal in refusals if isinstance(refusal, NoPlace)]
         if no_places and len(no_places) == len(refusals):
-            others = [
+            of_other_flavors = [
                 refusal
                 for refusal in scan.refusals
                 if not (isinstance(refusal, NoPlace) and flavor in refusal.flavors)
             ]
-            scan.refusals = list(dict.fromkeys([*no_places, *others]))
+            scan.refusals = list(dict.fromkeys([*no_places, *of_other_flavors]))
 
     def _look_for(
         self,

@@ -375,9 +375,9 @@ class Topologies:
             counts[path] = counts.get(path, 0) + 1
             if not node:
                 coming += _spread(tree.labelled[path], want, 1, self._ledger.free)
-        told = tuple(coming)
+        places = tuple(coming)
         if left > 0:
-            self._ledger.take((want,), told)
+            self._ledger.take((want,), places)
             try:
                 free = self.all_leaves(flavor, self._ledger.free)
                 answer = replacement.replaced(
@@ -396,7 +396,7 @@ class Topologies:
                     names = tree.nodes[domain.path]
                     coming += _spread(names, want, domain.pods, self._ledger.free)
             finally:
-                self._ledger.take((want,), told, -1)
+                self._ledger.take((want,), places, -1)
         counts = {path: count for path, count in counts.items() if count}
         first = next(iter(sorted(counts)), near)
         return Completed(_told(levels, counts), tuple(coming), first)
