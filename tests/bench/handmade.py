@@ -158,6 +158,12 @@ def summary(report: runner.Report, queues: int) -> Figures:
         "average_use_of_quota_percent": round(
             100 * report.held_cpu_seconds / quota / report.wall_seconds, 1
         ),
+        "fitting_wait": {
+            f"{name}_s": round(figures.percentile(report.fitting_waits, percent), 3)
+            for name, percent in (("p50", 50), ("p99", 99), ("max", 100))
+        }
+        if report.fitting_waits
+        else {},
         "evictions": report.evictions,
         "queue_status_age": {
             "idle": _ages(report.idle_ages),

@@ -13,9 +13,10 @@ from typing import Any, Final
 import msgspec
 
 from admission.base.clock import SystemClock, to_wire
-from tests.bench import shape
+from tests.bench import fitting, shape
 from tests.bench.agenda import Agenda
 from tests.bench.crew import Crew, Meta, Server
+from tests.bench.fitting import Sight, Step
 from tests.bench.probe import Probe
 from tests.bench.shape import Arrival
 
@@ -61,6 +62,7 @@ class Report(msgspec.Struct, kw_only=True):
         created_seconds: from the first request to the last answer of one that creates.
         admission_seconds: by class, of each Workload from the request to the first admission seen.
         held_cpu_seconds: cpus times seconds from each admission seen to its end seen.
+        fitting_waits: see `fitting.waits`.
         evictions: seen.
         idle_ages: of queue statuses by kind while nothing else happened, see `ages`.
         loaded_ages: likewise under the load.
@@ -72,6 +74,7 @@ class Report(msgspec.Struct, kw_only=True):
     created_seconds: float
     admission_seconds: dict[str, list[float]]
     held_cpu_seconds: float
+    fitting_waits: list[float]
     evictions: int
     idle_ages: dict[str, list[float]]
     loaded_ages: dict[str, list[float]]
@@ -108,13 +111,14 @@ class _Item:
         running_since: None while it does not run.
         runs: admissions so far; tells one run from the next.
         evicted: since the last of them.
+        reserved: it has a reservation.
         over: it is Finished.
         refused: version that the API server no longer took; a newer one is to be seen first.
     """
 
     __slots__ = (
-        "admitted_after", "arrival", "evicted", "over", "refused", "running_since", "runs", "seen",
-        "sent",
+        "admitted_after", "arrival", "evicted", "over", "refused", "reserved", "running_since",
+        "runs", "seen", "sent",
     )  # fmt: skip
 
     def __init__(self, arrival: Arrival) -> None:
@@ -125,6 +129,7 @@ class _Item:
         self.running_since: float | None = None
         self.runs = 0
         self.evicted = False
+        self.reserved = False
         self.over = False
         self.refused = ""
 
@@ -146,6 +151,7 @@ class Runner:
         self._created_at = 0.0
         self._held = 0.0
         self._evictions = 0
+        self._sights: list[Sight] = []
         self._writes: Counter[str] = Counter()
 
     @staticmethod
@@ -182,6 +188,7 @@ class Runner:
             created_seconds=self._created_at - started,
             admission_seconds=self._admission_seconds(),
             held_cpu_seconds=self._held,
+            fitting_waits=self._fitting_waits(),
             evictions=self._evictions,
             idle_ages=probe.ages(idle_from, started),
             loaded_ages=probe.ages(started, ended),
@@ -195,6 +202,14 @@ class Runner:
             if item.admitted_after is not None:
                 found.setdefault(item.arrival.of.name, []).append(item.admitted_after)
         return found
+
+    def _fitting_waits(self) -> list[float]:
+        cohorts = {
+            name: cohort
+            for cohort, name in shape.SHAPES[self._load.shape].queues()
+            if name in self._load.queues
+        }
+        return fitting.waits(self._sights, cohorts, shape.NOMINAL_CPU)
 
     # Threads
 
@@ -213,8 +228,9 @@ class Runner:
                     self._see(item, event.object)
 
     def _see(self, item: _Item, found: _Workload) -> None:
-        item.seen = found
         now, status = self._clock.monotonic(), found.status
+        self._note(item, now, status)
+        item.seen = found
         if status.holds("Finished"):
             self._stop(item, now)
             if not item.over:
@@ -227,6 +243,19 @@ class Runner:
                 self._evict(item, now)
         elif status.holds("Admitted") and item.running_since is None:
             self._run_from(item, now)
+
+    def _note(self, item: _Item, now: float, status: _Status) -> None:
+        """Keep what this sight of a Workload tells about the quota."""
+        is_over = status.holds("Finished")
+        reserved = status.holds("QuotaReserved") and not is_over
+        steps = []
+        if item.reserved != reserved:
+            steps.append(Step.RESERVES if reserved else Step.FREES)
+        if item.seen is None or (item.reserved and not reserved and not is_over):
+            steps.insert(0, Step.WAITS)
+        item.reserved = reserved
+        arrival = item.arrival
+        self._sights += [Sight(now, arrival.queue, arrival.of, step) for step in steps]
 
     def _evict(self, item: _Item, now: float) -> None:
         item.evicted = True

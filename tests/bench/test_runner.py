@@ -11,6 +11,7 @@ def make_report(**changes: Any) -> runner.Report:
         "created_seconds": 8.0,
         "admission_seconds": {"small": [1.0, 3.0], "large": [0.5]},
         "held_cpu_seconds": 3000.0,
+        "fitting_waits": [0.5, 0.25],
         "evictions": 4,
         "idle_ages": {"ClusterQueue": [0.5, 0.25, 0.0], "LocalQueue": []},
         "loaded_ages": {},
