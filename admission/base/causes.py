@@ -377,6 +377,8 @@ class NoPlace:
         together: labels of nodes that all pods must have in common; of all pod sets, if joint.
         relief: namespace and name, such as ``ml/train-3``, of running work whose end would make
             room; empty where none is looked for or known.
+        at_most: how many of the pods the nodes take once they are empty, where these are fewer
+            than there are and nothing but the nodes' size keeps others away; None otherwise.
         telling: those of the flavors that say where the nodes are, where others only select all of
             these nodes and more; none where all of them do.
     """
@@ -394,6 +396,7 @@ class NoPlace:
     largest: int | None = None
     together: tuple[str, ...] = ()
     relief: str = ""
+    at_most: int | None = None
     telling: tuple[FlavorName, ...] = ()
 
     @property
@@ -446,6 +449,7 @@ class DomainsTooSmall:
         is_one: whether one domain of the level has to take all of them.
         layers: the same for each layer of slices; none where there is one layer or none.
         excluded: what takes not even one pod.
+        spares: nodes that are kept for whoever loses a node.
     """
 
     topology: str
@@ -456,6 +460,7 @@ class DomainsTooSmall:
     is_one: bool = True
     layers: tuple[LayerFit, ...] = ()
     excluded: NodesExcluded = NONE_EXCLUDED
+    spares: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ class Code(StrEnum):
     CAP_REACHED = WaitReason.CAP_REACHED.value
     EXCEEDS_CAP = WaitReason.EXCEEDS_CAP.value
     EXCEEDS_LARGEST_NODE = "ExceedsLargestNode"
+    EXCEEDS_NODES = "ExceedsNodes"
     WAITING_FOR_NODE = WaitReason.WAITING_FOR_NODE.value
     NO_MATCHING_FLAVOR = WaitReason.NO_MATCHING_FLAVOR.value
     NO_TOPOLOGY = "NoTopology"
@@ -131,6 +132,11 @@ CATALOGUE: Final[Mapping[Code, CatalogueEntry]] = MappingProxyType(
         Code.EXCEEDS_LARGEST_NODE: CatalogueEntry(
             "One of its pods asks for more than any node has",
             "create it again with more pods that ask for less each, or have a larger node added",
+        ),
+        Code.EXCEEDS_NODES: CatalogueEntry(
+            "Its pods do not all fit on the nodes, even once these are empty",
+            "create it again with fewer pods, with less for each pod, or without the rule that "
+            "keeps its pods together or apart; or have nodes added: kubectl gpu top{at}",
         ),
         Code.WAITING_FOR_NODE: CatalogueEntry(
             "It has quota to take, and no node has room for it",

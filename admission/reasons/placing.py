@@ -23,7 +23,7 @@ def shortage(no_place: NoPlace) -> str:
         )
         head = f"no node of {where} can take a pod with {amount}"
         return f"{head}: {refusals or 'none has the labels that it selects'}"
-    same = f" with the same {' and '.join(no_place.together)}" if no_place.together else ""
+    same = _same(no_place)
     if no_place.is_joint:
         room = f"the nodes of {where} have room for each pod set"
         return f"{room}, but not for all of them at once{same}"
@@ -31,7 +31,7 @@ def shortage(no_place: NoPlace) -> str:
         f"needs {amount} on one node of {where}"
         if count == 1
         else f"needs room on nodes of {where}{same} for {count} pods with {amount} each,"
-        f" {no_place.fitting} fit"
+        f" {_fit(no_place.fitting)}"
     )
     relief = f"; would fit if {no_place.relief} ended" if no_place.relief else ""
     if not no_place.free:
@@ -42,6 +42,29 @@ def shortage(no_place: NoPlace) -> str:
     verb = "is" if no_place.free == 1 else "are"
     hole = f"at most {highest} on one node ({no_place.hole.node})"
     return f"{needs}; {free} {verb} free, {hole}{relief}"
+
+
+def too_many(no_place: NoPlace) -> str:
+    """Return that nodes never take all pods, as a clause.
+
+    ``2 pods with 5 nvidia.com/gpu each on nodes of a100 with the same rack; at most 1 fits once
+    the nodes are empty``
+    """
+    assert no_place.at_most is not None
+    amount = f"{quantity.in_words(no_place.resource, no_place.asks)} {no_place.resource}"
+    where = " and ".join(no_place.told_flavors)
+    return (
+        f"{no_place.count} pods with {amount} each on nodes of {where}{_same(no_place)};"
+        f" at most {_fit(no_place.at_most)} once the nodes are empty"
+    )
+
+
+def _same(no_place: NoPlace) -> str:
+    return f" with the same {' and '.join(no_place.together)}" if no_place.together else ""
+
+
+def _fit(count: int) -> str:
+    return f"{count} {'fits' if count == 1 else 'fit'}"
 
 
 def without_node(resource: str, flavor: str, amount: int, queue: str, since: str) -> str:

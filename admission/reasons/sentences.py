@@ -274,6 +274,8 @@ def waits_for_node(
 
     ``Waits for a node: needs 8 nvidia.com/gpu on one node of a100; 12 are free, at most 3 on one
     node (node-4).``
+    Where the nodes are too small for them: ``Too big: 2 pods with 5 nvidia.com/gpu each on nodes
+    of a100 with the same rack; at most 1 fits once the nodes are empty.``
 
     Args:
         no_places: where nodes have no room, at least one.
@@ -289,6 +291,9 @@ def waits_for_node(
     if all(no_place.largest is not None for no_place in no_places):
         resource = too_small[0].resource
         return exceeds_largest_node([node for node in too_small if node.resource == resource])
+    if all(no_place.at_most is not None for no_place in no_places):
+        never = dict.fromkeys(map(placing.too_many, no_places))
+        return Text(Code.EXCEEDS_NODES, sentence(f"Too big: {' and '.join(never)}"))
     head, *other_reasons = dict.fromkeys(map(placing.shortage, no_places))
     clauses = (*other_reasons, _at(place, cluster_queue))
     return Text(Code.WAITING_FOR_NODE, sentence(f"Waits for a node: {head}", *clauses))

@@ -396,6 +396,20 @@ def beyond_every_node(system: Installed) -> Asked:
     return Asked(ns, "wide")
 
 
+def beyond_all_nodes(system: Installed) -> Asked:
+    """Two pods of a Job that have to be on one host, of which the only node takes one."""
+    ns = on_a_node(system, gpus=4, quota=8, first=1)
+    job = make_job("wide", 2, gpus=3)
+    labels = {"app": "wide"}
+    template = job["spec"]["template"]
+    template["metadata"] = {"labels": labels}
+    term = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
+    rule = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    template["spec"]["affinity"] = {"podAffinity": rule}
+    post_job(system, ns, job)
+    return Asked(ns, "wide")
+
+
 def crowded_node(system: Installed) -> Asked:
     """A pod with more GPUs than are left on the only node, with quota for it."""
     ns = on_a_node(system, gpus=4, quota=8, first=3)
@@ -574,6 +588,10 @@ CASES = (
     Case(beyond_every_node, Code.EXCEEDS_LARGEST_NODE,
          "Too big: a pod asks 4 {ns}, the largest node has 2.",
          "create it again with more pods that ask for less each"),
+    Case(beyond_all_nodes, Code.EXCEEDS_NODES,
+         "Too big: 2 pods with 3 nvidia.com/gpu each on nodes of {ns} with the same"
+         " kubernetes.io/hostname; at most 1 fits once the nodes are empty.",
+         "create it again with fewer pods"),
     Case(crowded_node, Code.WAITING_FOR_NODE,
          "Waits for a node: needs 2 nvidia.com/gpu on one node of {ns}; 1 is free, at most 1.*"
          " node ({ns}).*", "kubectl gpu top"),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from admission.base import causes
 from admission.base.causes import LargestNode
 from admission.base.conditions import PreemptionReason, Text, WaitReason
+from admission.base.names import FlavorName, PodSetName
 from admission.reasons import kueue, next_steps, reading, sentences
 from admission.reasons.next_steps import CATALOGUE, Code
 from admission.reasons.sentences import Lack
@@ -17,6 +18,18 @@ GPU = "nvidia.com/gpu"
 A100 = Lack(GPU, "a100", "8", "3", "16", holders=(("team-b", "6"), ("team-a", "2")))
 H100 = Lack(GPU, "h100", "8", "0", "8")
 LARGE = LargestNode(GPU, "h100", 16, 8)
+NEVER_TOGETHER = causes.NoPlace(
+    flavors=(FlavorName("a100"),),
+    pod_set=PodSetName("main"),
+    count=2,
+    fitting=1,
+    resource=GPU,
+    asks=5,
+    free=8,
+    together=("rack",),
+    hole=causes.NodeFree("n1", 8),
+    at_most=1,
+)
 CPU = Lack("cpu", "spot", "64", "10", "100")
 
 
@@ -142,6 +155,14 @@ def never(lack: Lack, asks: str) -> Lack:
             ),
             Code.PODS_NOT_RUNNING,
             "Admitted, but 3 of 4 pods are created.",
+        ),
+        (
+            sentences.waits_for_node([NEVER_TOGETHER], "research"),
+            Code.EXCEEDS_NODES,
+            (
+                "Too big: 2 pods with 5 nvidia.com/gpu each on nodes of a100 with the same rack; "
+                "at most 1 fits once the nodes are empty."
+            ),
         ),
         (
             sentences.exceeds_largest_node([LargestNode(GPU, "a100", 16, 8)]),

@@ -509,6 +509,62 @@ def test_a_pod_that_follows_stays_with_the_others_of_its_gang():
     assert made.places.ledger.places(WorkloadKey("default", "gang")) == ()
 
 
+HOST = "kubernetes.io/hostname"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "count", "needs", "at_most"),
+    [
+        (5, 2, {"together": (HOST,)}, 1),
+        (4, 2, {"together": (HOST,)}, None),
+        (1, 3, {"apart": (HOST,)}, 2),
+        (1, 2, {"apart": (HOST,)}, None),
+        (8, 4, {}, 2),
+        (8, 2, {}, None),
+        (1, 17, {"spread": (Spread(HOST, 1),)}, 16),
+        (1, 5, {"apart": ("rack",)}, 1),
+    ],
+)
+def test_pods_that_never_fit_on_the_nodes_are_told_so_and_not_to_wait(
+    gpus: int, count: int, needs: dict[str, Any], at_most: int | None
+):
+    made = cluster(*[node(f"n{index}", 8, labels={"rack": "r"}) for index in range(2)])
+    made.world.add(asking("before", 8, 2))
+    made.cycle()
+    made.world.add(asking("w", gpus, count, needs=needs))
+
+    (no_place,) = no_places(waits(made.cycle())["w"])
+
+    assert no_place.at_most == at_most
+    text = sentences.waits_for_node((no_place,), "q")
+    assert text.message.startswith("Waits for a node" if at_most is None else "Too big: ")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        node("n2", 7, sick={GPU: 1}),
+        node("n2", 8, taints=(model.Taint(key="maintenance", effect="NoSchedule"),)),
+    ],
+    ids=["a device is sick", "a node is tainted"],
+)
+def test_pods_that_may_fit_once_a_node_is_well_again_wait(other: Node):
+    made = cluster(node("n1", 8), other)
+    made.world.add(asking("w", 8, 2))
+
+    assert no_places(waits(made.cycle())["w"])[0].at_most is None
+
+
+def test_a_larger_node_ends_the_verdict_that_pods_never_fit():
+    made = cluster(node("n1", 8))
+    made.world.add(asking("w", 8, 2))
+    assert no_places(waits(made.cycle())["w"])[0].at_most == 1
+
+    made.places.set_node(node("n2", 8))
+
+    assert admitted(made.cycle()) == ["w"]
+
+
 @pytest.mark.parametrize(("free", "is_admitted"), [((2, 0), False), ((2, 1), True)])
 def test_a_spread_over_hosts_needs_room_on_each_of_them(free, is_admitted):
     made = cluster(*[node(f"n{index}", 2) for index in range(2)])

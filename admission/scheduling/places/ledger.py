@@ -679,6 +679,7 @@ class NodeLedger:
             is_joint=is_joint,
             largest=rooms.largest(),
             together=want.shape.needs.jointly if is_joint else want.shape.needs.together,
+            at_most=rooms.at_most(want.count, self.labels),
         )
 
     def places(self, key: WorkloadKey) -> tuple[Place, ...]:

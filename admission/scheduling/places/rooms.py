@@ -42,6 +42,10 @@ class Rooms:
         self._judged: dict[str, tuple[Node, predicate.NodeRefusal | None]] = {}
         self._declared: Mapping[str, int] = {}
         self._free: dict[str, int] = {}
+        self._room_once_empty: dict[str, int] = {}
+        self._total_once_empty = 0
+        self._sick: set[str] = set()
+        """Nodes that take such pods and have devices that are sick."""
         self._holes: list[tuple[int, str]] = []
         self._by_room: dict[int, list[str]] = {}
         self._largest: int | None = None
@@ -71,10 +75,24 @@ class Rooms:
                 refused = predicate.refusal(node, self.shape, declared)
                 self._count_refusal(refused, 1)
                 self._judged[name] = node, refused
+            self._note_empty(name, node if refused is None else None)
         takes = node is not None and refused is None
         self._set_free(name, max(0, free.get(self.resource, 0)) if takes else None)
-        room = predicate.copies(free, self.shape) if takes else 0
-        self._set_room(name, min(room, 1) if self._is_apart else room)
+        self._set_room(name, self._copies(free) if takes else 0)
+
+    def _copies(self, amounts: Amounts) -> int:
+        room = predicate.copies(amounts, self.shape)
+        return min(room, 1) if self._is_apart else room
+
+    def _note_empty(self, name: str, node: Node | None) -> None:
+        """Note what a node takes once it is empty; None where it can take no such pod."""
+        self._total_once_empty -= self._room_once_empty.pop(name, 0)
+        self._sick.discard(name)
+        if node is not None:
+            self._room_once_empty[name] = self._copies(node.amounts)
+            self._total_once_empty += self._room_once_empty[name]
+            if any(node.sick.values()):
+                self._sick.add(name)
 
     def _count_refusal(self, refused: predicate.NodeRefusal | None, sign: int) -> None:
         if refused is not None and refused is not predicate.NodeRefusal.LABELS:
@@ -173,15 +191,38 @@ class Rooms:
             count: how many there are.
             labels: returns the labels of a node.
         """
-        fitting = self.total
+        return min(count, self._fitting(self.room, self.total, labels))
+
+    def at_most(self, count: int, labels: Callable[[str], Labels]) -> int | None:
+        """Return how many of so many pods nodes take once they are empty, where not all fit then.
+
+        None where they do, where no node takes one, and where nodes may take more later, as they
+        are: devices are sick, or something else than its size keeps pods away from a node.
+
+        Args:
+            count: how many there are.
+            labels: returns the labels of a node.
+        """
+        refusals = {why for why, n in self.refused.items() if n}
+        if not self._room_once_empty or self._sick or refusals - {predicate.NodeRefusal.SIZE}:
+            return None
+        fitting = self._fitting(self._room_once_empty, self._total_once_empty, labels)
+        return fitting if fitting < count else None
+
+    def _fitting(
+        self, room: Mapping[str, int], total: int, labels: Callable[[str], Labels]
+    ) -> int:
+        """Return how many pods are on nodes at once that take so many each."""
+        fitting = total
         if self.shape.needs.together:
-            fitting = max(self.by_domain(labels).values(), default=0)
+            fitting = max(self._by_domain(room, room, labels).values(), default=0)
         for key in self.shape.needs.apart:
             if key != HOSTNAME:
-                fitting = min(fitting, self._apart(key, labels))
+                fitting = min(fitting, self._apart(room, key, labels))
         for constraint in self.shape.needs.spread:
-            fitting = min(fitting, self._spread(constraint.key, constraint.max_skew, labels))
-        return min(count, fitting)
+            spread = self._spread(room, constraint.key, constraint.max_skew, labels)
+            fitting = min(fitting, spread)
+        return fitting
 
     def by_domain(
         self, labels: Callable[[str], Labels], names: Iterable[str] | None = None
@@ -192,34 +233,45 @@ class Rooms:
             labels: returns the labels of a node.
             names: of the nodes that count; None for all.
         """
+        return self._by_domain(self.room, self.room if names is None else names, labels)
+
+    def _by_domain(
+        self, room: Mapping[str, int], names: Iterable[str], labels: Callable[[str], Labels]
+    ) -> dict[tuple[str, ...], int]:
         rooms: dict[tuple[str, ...], int] = {}
-        for name in self.room if names is None else names:
-            room = self.room.get(name, 0)
-            if not room:
+        for name in names:
+            if not room.get(name, 0):
                 continue
             domain = predicate.together(name, labels(name), self.shape)
-            rooms[domain] = rooms.get(domain, 0) + room
+            rooms[domain] = rooms.get(domain, 0) + room[name]
         return rooms
 
-    def _apart(self, key: str, labels: Callable[[str], Labels]) -> int:
+    @staticmethod
+    def _apart(room: Mapping[str, int], key: str, labels: Callable[[str], Labels]) -> int:
         """One pod in each domain; nodes without the label are no domain and take what they can."""
         domains = set()
         alone = 0
-        for name, room in self.room.items():
+        for name, count in room.items():
             domain = labels(name).get(key)
             if domain is None:
-                alone += room
-            else:
+                alone += count
+            elif count:
                 domains.add(domain)
         return alone + len(domains)
 
-    def _spread(self, key: str, max_skew: int, labels: Callable[[str], Labels]) -> int:
+    def _spread(
+        self,
+        room: Mapping[str, int],
+        key: str,
+        max_skew: int,
+        labels: Callable[[str], Labels],
+    ) -> int:
         rooms: dict[str, int] = {}
         for name in self._free:
             domain = name if key == HOSTNAME else labels(name)[key]
-            rooms[domain] = rooms.get(domain, 0) + self.room.get(name, 0)
+            rooms[domain] = rooms.get(domain, 0) + room.get(name, 0)
         fewest = min(rooms.values(), default=0)
-        return sum(min(room, fewest + max_skew) for room in rooms.values())
+        return sum(min(count, fewest + max_skew) for count in rooms.values())
 
     def emptiest(self, limit: int) -> list[str]:
         """Return the nodes with most free that can take such a pod once they are empty."""
