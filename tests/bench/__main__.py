@@ -6,7 +6,8 @@
 pods at once over the queues of (b), of one run; (g) 50,000 Workloads made by hand over 1,000
 queues of as many namespaces, no webhook registered; (h) decisions while 10,000 Workloads wait and
 the labels of 50 namespaces a second change; (i) start of a controller that finds 50,000 Workloads
-and as many bound pods; ``engine`` the scheduling cycles alone;
+and as many bound pods; ``racks`` 15,000 Workloads of 2 to 8 pods made by hand for 640 nodes in
+10 racks, beside Kueue's manager with ``--beside-kueue``; ``engine`` the scheduling cycles alone;
 ``places`` what room on nodes costs, and its goals;
 ``recovery`` how long nobody is admitted after a failure; ``stall`` what one client can take from
 the others; ``waiting`` how soon 10,000 pods in 1,000 queues say why they wait, and what ten
@@ -27,6 +28,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.bench import availability, pages, recovery, report, stall
+from tests.bench.beside_kueue import KueueStage
 from tests.bench.cold import Cold
 from tests.bench.crowd import Waiting
 from tests.bench.figures import Figures
@@ -38,10 +40,11 @@ from tests.controlplane import forked
 from tests.controlplane.cluster import Cluster
 
 PARTS: Final = (
-    *("a", "b", "c", "d", "e", "f", "g", "h", "i", "engine", "places"),
+    *("a", "b", "c", "d", "e", "f", "g", "h", "i", "racks", "engine", "places"),
     *("recovery", "stall", "waiting", "availability", "pages"),
 )
 _ON_ONE_STAGE: Final = frozenset({"a", "b", "c", "bc", "d", "f"})
+_HANDMADE: Final = ("e", "g", "racks")
 _RUNS: Final = 3
 
 
@@ -58,11 +61,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for part in measured:
                 runs = 1 if part == "f" else _RUNS
                 found[part] = bench.run(part, options.runs or runs)
-    for part in ("e", "g"):
+    for part in _HANDMADE:
         if part in wanted:
             with _stage(options.profile, "--no-older-versions") as stage:
                 handmade = Handmade(stage, options.scale, _say, part)
                 found[part] = handmade.run(options.runs or 1)
+    if options.beside_kueue:
+        for part in [part for part in wanted if part in _HANDMADE]:
+            with Cluster.start() as cluster, tempfile.TemporaryDirectory() as folder:
+                kueue = KueueStage(cluster, Path(folder))
+                handmade = Handmade(kueue, options.scale, _say, part)
+                found[f"{part}{report.OF_KUEUE}"] = handmade.run(options.runs or 1)
     for part, measured_part in (("h", Labelled), ("i", Cold)):
         if part in wanted:
             with _stage(options.profile, "--no-older-versions") as stage:
@@ -99,9 +108,14 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tests.bench", description=__doc__)
     parser.add_argument("--part", nargs="+", choices=PARTS, help="only these")
     parser.add_argument(
-        "--runs", type=int, help=f"runs of each part ({_RUNS}; 1 of e, f, g, availability)"
+        "--runs", type=int, help=f"runs of each part ({_RUNS}; 1 of e, f, g, racks, availability)"
     )
     parser.add_argument("--scale", type=float, default=1.0, help="share of the load, as 0.1")
+    parser.add_argument(
+        "--beside-kueue",
+        action="store_true",
+        help=f"run {', '.join(_HANDMADE)} with Kueue's manager, too, which is compiled first",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.add_argument(
         "--profile",

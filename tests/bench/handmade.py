@@ -1,21 +1,23 @@
-"""(e), (g) Workloads made by hand, in the shapes of Kueue's own scalability runs; see `shape`."""
+"""(e), (g), (racks) Workloads made by hand, in the shapes of Kueue's own runs; see `shape`."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
-from tests.bench import figures, metrics, processes, runner, shape
+from tests.bench import figures, metrics, processes, racks, runner, shape
 from tests.bench.figures import Figures
-from tests.bench.stage import Stage, helper
+from tests.bench.stage import helper
 from tests.controlplane import waiting
+from tests.controlplane.cluster import Cluster
+from tests.integration.installed import Installed
 
 _KUEUE: Final = "/apis/kueue.x-k8s.io/v1beta2"
 _FLAVOR: Final = "shape"
-_SHAPES: Final = {"e": "baseline", "g": "large"}
+_SHAPES: Final = {"e": "baseline", "g": "large", "racks": "racks"}
 _PROBE: Final = "probe"
 _CYCLES: Final = "kueue_admission_attempt_duration_seconds"
 _PERCENTS: Final = (50, 99)
@@ -23,18 +25,47 @@ _IDLE_SECONDS: Final = 10.0
 _DELETED_SECONDS: Final = 300
 
 
+class HandmadeStage(Protocol):
+    """A cluster with a controller that admits Workloads."""
+
+    @property
+    def cluster(self) -> Cluster: ...
+    @property
+    def installed(self) -> Installed: ...
+
+    def controller_alone(self) -> AbstractContextManager[None]:
+        """The controller runs, and nothing is reviewed, inside the block."""
+        ...
+
+    def pids(self) -> Mapping[str, tuple[int, ...]]:
+        """Processes of each program that runs now, the control plane's too."""
+        ...
+
+    def settle(self) -> str:
+        """Waits until nobody writes any more; the API server's metrics then."""
+        ...
+
+    def controller_metrics(self) -> str:
+        """The controller's metrics; empty where they are not read."""
+        ...
+
+
 class Handmade:
     """Measures the part on a stage without webhooks.
 
     Args:
         stage: where; it serves no older version of Workloads.
-        scale: multiplies the number of Workloads of (e), and of queues of (g).
+        scale: multiplies the number of Workloads, in (g) of queues.
         say: tells of progress.
-        part: ``e`` or ``g``.
+        part: ``e``, ``g`` or ``racks``.
     """
 
     def __init__(
-        self, stage: Stage, scale: float, say: Callable[[str], None], part: str = "e"
+        self,
+        stage: HandmadeStage,
+        scale: float,
+        say: Callable[[str], None],
+        part: str = "e",
     ) -> None:
         self._stage = stage
         self._part = part
@@ -45,7 +76,10 @@ class Handmade:
             self._shape, self._scale = self._shape.scaled(scale), 1.0
         self._say = say
         self._queues = tuple(name for _, name in self._shape.queues())
-        stage.installed.add_flavor(_FLAVOR)
+        if self._shape.has_racks:
+            racks.create(stage.cluster, _FLAVOR)
+        else:
+            stage.installed.add_flavor(_FLAVOR)
         for cohort, name in self._shape.queues():
             self._add_cluster_queue(shape.cluster_queue(cohort, name, _FLAVOR))
         probe = shape.cluster_queue("", _PROBE, _FLAVOR)

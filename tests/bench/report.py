@@ -16,6 +16,7 @@ TITLES: Final = {
     "g": "(g) Workloads made by hand, 10 cohorts of 100 queues, as many namespaces",
     "h": "(h) 10,000 Workloads wait in 1,000 queues, 50 namespaces a second change",
     "i": "(i) start with 50,000 Workloads and 50,000 bound pods",
+    "racks": "(racks) Workloads made by hand, 5 cohorts of 6 queues, 640 nodes in 10 racks",
     "engine": "(engine) scheduling cycles alone",
     "places": "(places) room on 5,000 nodes with 50,000 bound pods; goals are upper bounds",
     "recovery": "(recovery) until somebody is admitted again after a failure, in seconds",
@@ -24,14 +25,21 @@ TITLES: Final = {
     "pages": "(pages) pages of the dashboard: 1,000 queues, 5,000 nodes",
     "waiting": "(waiting) 10,000 pods wait in 1,000 queues, and ten browsers watch",
 }
+OF_KUEUE: Final = " of Kueue"
+"""What the name of a part ends with that Kueue's manager ran."""
 _NAME_WIDTH: Final = 44
 
 
 def text(found: Figures) -> str:
     """All parts, one below the other."""
     return "\n\n".join(
-        "\n".join([TITLES[part], *_lines(part, figures)]) for part, figures in found.items()
+        "\n".join([_title(part), *_lines(part, figures)]) for part, figures in found.items()
     )
+
+
+def _title(part: str) -> str:
+    ours = part.removesuffix(OF_KUEUE)
+    return TITLES[ours] if ours == part else f"{TITLES[ours]}, by Kueue's manager"
 
 
 def _lines(part: str, found: Figures) -> Iterator[str]:

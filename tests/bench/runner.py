@@ -281,7 +281,7 @@ class Runner:
         while True:
             item = self._to_create.take()
             arrival = item.arrival
-            body = shape.workload(arrival.name, arrival.queue, arrival.of.cpu, arrival.of.priority)
+            body = shape.workload(arrival.name, arrival.queue, arrival.of)
             item.sent = self._clock.monotonic()
             status, answer = connection.send(
                 "POST", self._path_in(self._load.queues[arrival.queue]), msgspec.json.encode(body)

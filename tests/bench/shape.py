@@ -1,11 +1,13 @@
 """The loads of Kueue's own scalability runs: Workloads over cohorts of equal queues.
 
-Source: kueue test/performance/scheduler/configs (baseline, large-scale: generator.yaml).
+Source: kueue test/performance/scheduler/configs (baseline, large-scale, tas: generator.yaml).
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from tests.bench import racks
 
 NOMINAL_CPU: Final = 20
 BORROWING_CPU: Final = 100
@@ -21,7 +23,9 @@ class Class:
         interval_ms: between two of them.
         runtime_ms: from admission to end.
         priority: of the Workload.
-        cpu: that its pod asks for.
+        cpu: that its pods ask for together.
+        pods: equal pods of each Workload.
+        topology: what its pods ask of the topology, by field; nothing for most.
     """
 
     name: str
@@ -30,6 +34,8 @@ class Class:
     runtime_ms: int
     priority: int
     cpu: int
+    pods: int = 1
+    topology: tuple[tuple[str, str | int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +47,14 @@ class Shape:
         queues_per_cohort: queues of each.
         classes: of Workloads.
         is_spread: whether each queue has a namespace of its own.
+        has_racks: whether its flavor places pods in racks; see `racks`.
     """
 
     cohorts: int
     queues_per_cohort: int
     classes: tuple[Class, ...]
     is_spread: bool = False
+    has_racks: bool = False
 
     def scaled(self, scale: float) -> "Shape":
         """Return the shape with fewer queues, of which each has its whole load."""
@@ -80,7 +88,29 @@ LARGE: Final = Shape(
     is_spread=True,
 )
 """50,000 Workloads in 1,000 queues of as many namespaces."""
-SHAPES: Final = {"baseline": BASELINE, "large": LARGE}
+
+
+def _in_racks() -> Iterator[Class]:
+    """Yield the classes of `BASELINE`, each in three: one rack, one if possible, slices."""
+    for of, pods, counts, size in zip(
+        BASELINE.classes,
+        (2, 4, 8),
+        ((120, 120, 110), (34, 33, 33), (17, 17, 16)),
+        (1, 2, 4),
+        strict=True,
+    ):
+        requests: dict[str, tuple[tuple[str, str | int], ...]] = {
+            "required": (("required", racks.RACK),),
+            "preferred": (("preferred", racks.RACK),),
+            "sliced": (("podSetSliceRequiredTopology", racks.RACK), ("podSetSliceSize", size)),
+        }
+        for (name, topology), count in zip(requests.items(), counts, strict=True):
+            yield replace(of, name=f"{of.name}-{name}", count=count, pods=pods, topology=topology)
+
+
+RACKS: Final = Shape(cohorts=5, queues_per_cohort=6, classes=tuple(_in_racks()), has_racks=True)
+"""15,000 Workloads of 2 to 8 pods in 30 queues, on 640 nodes in 10 racks."""
+SHAPES: Final = {"baseline": BASELINE, "large": LARGE, "racks": RACKS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +170,21 @@ def cluster_queue(cohort: str, name: str, flavor: str) -> dict[str, Any]:
     }
 
 
-def workload(name: str, queue: str, cpu: int, priority: int) -> dict[str, Any]:
-    """A Workload of one pod, as somebody makes it by hand."""
-    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": str(cpu)}}}
+def workload(name: str, queue: str, of: Class) -> dict[str, Any]:
+    """A Workload of equal pods, as somebody makes it by hand."""
+    requests = {"cpu": f"{1000 * of.cpu // of.pods}m"}
+    container = {"name": "main", "image": "none", "resources": {"requests": requests}}
     spec = {"containers": [container], "restartPolicy": "Never"}
+    pod_set: dict[str, Any] = {"name": "main", "count": of.pods, "template": {"spec": spec}}
+    if of.topology:
+        pod_set["topologyRequest"] = dict(of.topology)
     return {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "Workload",
         "metadata": {"name": name},
         "spec": {
             "queueName": queue,
-            "priority": priority,
-            "podSets": [{"name": "main", "count": 1, "template": {"spec": spec}}],
+            "priority": of.priority,
+            "podSets": [pod_set],
         },
     }

@@ -194,10 +194,6 @@ class Stage:
 
     # Readings
 
-    def metrics(self) -> str:
-        """The API server's metrics."""
-        return self.cluster.api.text("GET", "/metrics")
-
     def controller_metrics(self) -> str:
         """The controller's metrics; nothing where none runs."""
         if "controller" not in self._running:
@@ -206,13 +202,18 @@ class Stage:
 
     def settle(self) -> str:
         """Waits until nobody writes any more; the API server's metrics then."""
-        pause, last = threading.Event(), self.metrics()
-        while True:
-            pause.wait(_SETTLED_SECONDS)
-            now = self.metrics()
-            if not metrics.writes(last, now, {}):
-                return now
-            last = now
+        return settled(self.cluster)
+
+
+def settled(cluster: Cluster) -> str:
+    """Waits until nobody writes any more; the API server's metrics then."""
+    pause, last = threading.Event(), cluster.api.text("GET", "/metrics")
+    while True:
+        pause.wait(_SETTLED_SECONDS)
+        now = cluster.api.text("GET", "/metrics")
+        if not metrics.writes(last, now, {}):
+            return now
+        last = now
 
 
 POD: Final[dict[str, Any]] = {

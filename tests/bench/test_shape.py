@@ -46,3 +46,17 @@ def test_fewer_queues_of_the_large_load_have_their_whole_load():
     scaled = shape.LARGE.scaled(0.02)
     assert len(list(scaled.queues())) == 20
     assert scaled.classes == shape.LARGE.classes
+
+
+def test_the_workloads_in_racks_ask_for_what_those_of_the_first_load_do():
+    assert len(shape.arrivals(NAMES, shape=shape.RACKS)) == 15_000
+    for plain in shape.BASELINE.classes:
+        of_racks = [one for one in shape.RACKS.classes if one.name.startswith(plain.name)]
+        assert sum(one.count for one in of_racks) == plain.count
+        assert {(one.cpu, one.priority) for one in of_racks} == {(plain.cpu, plain.priority)}
+        for one in of_racks:
+            (pod_set,) = shape.workload("w", "q", one)["spec"]["podSets"]
+            (container,) = pod_set["template"]["spec"]["containers"]
+            milli = int(container["resources"]["requests"]["cpu"].removesuffix("m"))
+            assert pod_set["count"] * milli == 1000 * plain.cpu
+            assert pod_set["topologyRequest"]

@@ -79,11 +79,7 @@ class Manager:
 
     def install(self) -> None:
         """Create what its manifests have, and wait until its webhooks answer."""
-        self._api.post("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-        self._account()
-        ca = self._issue()
-        self._install_crds(ca)
-        self._register(ca)
+        self._register(self.install_kinds())
         self._api.post(
             f"/api/v1/namespaces/{NAMESPACE}/configmaps",
             {
@@ -94,6 +90,33 @@ class Manager:
         self._api.post(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", _deployment())
         self._thread.start()
         self.wait_serving()
+
+    def install_kinds(self) -> str:
+        """Create its kinds and its account; return its authority, encoded."""
+        self._api.post("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        self._account()
+        ca = self._issue()
+        self._install_crds(ca)
+        return ca
+
+    @contextmanager
+    def process(self) -> Iterator[subprocess.Popen[bytes]]:
+        """One process runs inside the block, and nobody asks it for reviews.
+
+        Its requests are not limited, and it uses the certificates that it finds.
+        """
+        process = self._started(
+            {
+                "internalCertManagement": {"enable": False},
+                "clientConnection": {"qps": 1000, "burst": 2000},
+            }
+        )
+        try:
+            waiting.until(self._serves, what="Kueue serves", within_seconds=60)
+            waiting.until(self.leader, what="a leader of Kueue", within_seconds=60)
+            yield process
+        finally:
+            _end(process)
 
     def wait_serving(self) -> None:
         """Wait until the API server asks its webhooks, and a replica leads."""
@@ -172,9 +195,9 @@ class Manager:
         finally:
             connection.close()
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _started(self, settings: Json | None = None) -> subprocess.Popen[bytes]:
         config = self._folder / "kueue.yaml"
-        config.write_text(yaml.safe_dump(self._config()))
+        config.write_text(yaml.safe_dump({**self._config(), **(settings or {})}))
         command = [
             str(self._program), f"--config={config}", "--zap-log-level=2",
             "--feature-gates=VisibilityOnDemand=false",
