@@ -9,9 +9,8 @@ import click
 
 from admission.answers import cluster
 from admission.answers.cluster import Read, Wanted
-from admission.cli import named, output, tables
+from admission.cli import named, output, tables, targets
 from admission.kube.api import Api
-from admission.run import connection
 
 _TIMEOUT_SECONDS: Final = 30.0
 _ADVICE: Final = "check that gpu-admission is installed there: kubectl get clusterqueues"
@@ -79,7 +78,7 @@ def asked(
     kubeconfig: str | None, context: str | None, namespace: str | None
 ) -> Iterator[QueriedCluster]:
     """Connect to the cluster of a kubeconfig; what fails ends the command with exit code 1."""
-    target = connection.ApiServerTarget(kubeconfig, context)
+    target = targets.chosen(kubeconfig, context)
     with output.reported(_ADVICE):
         namespace = namespace or target.namespace()
         api = target.connect(connections=1, timeout_seconds=_TIMEOUT_SECONDS)

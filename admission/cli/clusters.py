@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from admission.cli import named, output
+from admission.cli import named, output, targets
 from admission.kube.client import Client
 from admission.run.connection import ApiServerTarget
 
@@ -18,11 +18,17 @@ _TIMEOUT_SECONDS: Final = 65.0
 _OPTIONS: Final = ("kubeconfig", "context")
 """Parameters that say which cluster is meant, also to the next command."""
 
-context_option: Final[Callable[[Any], Any]] = click.option(
+_context_option: Final[Callable[[Any], Any]] = click.option(
     "--context",
     shell_complete=named.contexts,
     help="Context of the kubeconfig. Default: its current one.",
 )
+
+
+def context_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of the context, and of whom it acts as."""
+    wrapped: Callable[..., Any] = _context_option(targets.identity_options(command))
+    return wrapped
 
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -32,7 +38,7 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_target(
         *arguments: Any, kubeconfig: str | None, context: str | None, **values: Any
     ) -> Any:
-        return command(*arguments, target=ApiServerTarget(kubeconfig, context), **values)
+        return command(*arguments, target=targets.chosen(kubeconfig, context), **values)
 
     wrapped: Callable[..., Any] = output.kubeconfig_option(context_option(with_target))
     return wrapped
@@ -54,7 +60,8 @@ def connected(target: ApiServerTarget, advice: str = "") -> Iterator[Client]:
 
 def again(command: str) -> str:
     """Return a command to type next, for the cluster that the present one was told to use."""
-    return shlex.join([*shlex.split(command), *_typed()]) if _typed() else command
+    typed = [*_typed(), *targets.typed()]
+    return shlex.join([*shlex.split(command), *typed]) if typed else command
 
 
 def _typed() -> list[str]:

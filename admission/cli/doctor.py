@@ -11,11 +11,10 @@ import click
 from admission.admin.doctor import checks, gathering, looking
 from admission.admin.doctor.findings import Diagnosis, DoctorFinding, Severity
 from admission.base.clock import SystemClock
-from admission.cli import asking, clusters, options, output, tables
+from admission.cli import asking, clusters, options, output, tables, targets
 from admission.config import reading
 from admission.config.derived import Settings
 from admission.kube.client import Client
-from admission.run import connection
 
 _TIMEOUT_SECONDS: Final = 30.0
 _NOT_LOOKED: Final = 3
@@ -119,7 +118,7 @@ def _asked(
         with output.reported(options.CONFIG_ADVICE):
             settings = reading.load_logged(config_file)
     with output.reported():
-        target = connection.ApiServerTarget(kubeconfig, context)
+        target = targets.chosen(kubeconfig, context)
         api = target.connect(connections=1, timeout_seconds=_TIMEOUT_SECONDS)
         with closing(api):
             yield api, settings

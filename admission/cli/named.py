@@ -13,12 +13,12 @@ from typing import Final
 import click
 from click.shell_completion import CompletionItem
 
+from admission.cli import targets
 from admission.gpu import topology_labels
 from admission.kube import kubeconfig, resources
 from admission.kube.api import Api
 from admission.kube.resources import Resource
 from admission.objects import views
-from admission.run.connection import ApiServerTarget
 
 WAIT_SECONDS: Final = 2.0
 MOST: Final = 500
@@ -165,7 +165,7 @@ def _found(
     """Return the names that begin with what was typed, as far as they came in time."""
     names_found: set[str] = set()
     options = context.params
-    target = ApiServerTarget(options.get("kubeconfig"), options.get("context"))
+    target = targets.chosen(options.get("kubeconfig"), options.get("context"))
 
     def ask() -> None:
         # A shell has no place for an error: it would stand in the line that is typed.

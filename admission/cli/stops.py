@@ -11,7 +11,7 @@ from admission.admin import stops as held_stops
 from admission.base import durations, names
 from admission.base.clock import SystemClock
 from admission.base.errors import InvalidValueError
-from admission.cli import clusters, options, output, tables
+from admission.cli import clusters, options, output, tables, targets
 from admission.config import reading
 from admission.run.connection import ApiServerTarget
 
@@ -105,7 +105,7 @@ def allow(
     """
     with output.reported(options.CONFIG_ADVICE):
         settings = reading.load_logged(config_file)
-    chosen = ApiServerTarget(
+    chosen = targets.chosen(
         target.kubeconfig or command_target.kubeconfig, target.context or command_target.context
     )
     with clusters.connected(chosen, _ALLOW_ADVICE) as api:

@@ -75,9 +75,7 @@ Examples:
 {EXITS}"""
 )
 @click.argument("name", metavar="NODE[/GPU]|QUEUE|COHORT|USER", shell_complete=named.holders)
-@click.option(
-    "--as", "kind", type=click.Choice(_KINDS), help="What the name is, if it is ambiguous."
-)
+@click.option("--kind", type=click.Choice(_KINDS), help="What the name is, if it is ambiguous.")
 @asking.limit_option
 @asking.all_resources_option
 @asking.namespace_option
@@ -136,7 +134,7 @@ def _found(target: QueriedCluster, name: str, kind: str | None) -> _Found:
     if len(kinds) > 1:
         output.fail(
             f"{name!r} is a {' and a '.join(kinds)}",
-            "say which is meant: " + " or ".join(f"--as {choice}" for choice in kinds),
+            "say which is meant: " + " or ".join(f"--kind {choice}" for choice in kinds),
             code=ErrorCode.AMBIGUOUS,
         )
     if not kinds or not (meant[kinds[0]] or kinds == ["user"]):

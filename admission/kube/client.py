@@ -22,6 +22,7 @@ from admission.kube.api import (
     WatchEvent,
     WatchStream,
 )
+from admission.kube.impersonation import Identity
 from admission.kube.resources import Resource
 from admission.kube.transport import LineStream, Response, Transport
 
@@ -86,6 +87,7 @@ class Client(Api):
         kubeconfig: str | None = None,
         *,
         context: str | None = None,
+        identity: Identity | None = None,
         user_agent: str = patches.DEFAULT_FIELD_MANAGER,
         connections: int = _CONNECTIONS,
         timeout_seconds: float = _REQUEST_SECONDS,
@@ -99,7 +101,9 @@ class Client(Api):
         Raises:
             ConfigurationError: there are none, or they cannot be used.
         """
-        endpoint = credentials.load(kubeconfig, context=context, connections=connections)
+        endpoint = credentials.load(
+            kubeconfig, context=context, identity=identity, connections=connections
+        )
         transport = Transport(endpoint, user_agent)
         return cls(
             transport,

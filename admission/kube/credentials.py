@@ -17,6 +17,7 @@ import urllib3
 from admission.base.clock import SystemClock
 from admission.kube import credential_plugin, errors, service_account
 from admission.kube import kubeconfig as kubeconfigs
+from admission.kube.impersonation import Identity
 from admission.kube.kubeconfig import Plain
 
 _DEFAULT_NAMESPACE: Final = "default"
@@ -42,6 +43,7 @@ class Endpoint:
         prefix: path before every request's own, empty for most servers.
         authorization: gives the current ``Authorization`` header, refreshed as needed; None where
             the client certificate suffices. Never log what it returns.
+        identity: whom requests act as; None for ourselves.
     """
 
     pool: urllib3.HTTPConnectionPool
@@ -49,10 +51,15 @@ class Endpoint:
     connections: int
     prefix: str
     authorization: Callable[[], str | None]
+    identity: Identity | None = None
 
 
 def load(
-    kubeconfig: str | None = None, *, context: str | None = None, connections: int
+    kubeconfig: str | None = None,
+    *,
+    context: str | None = None,
+    identity: Identity | None = None,
+    connections: int,
 ) -> Endpoint:
     """Find the server and our credentials.
 
@@ -60,11 +67,17 @@ def load(
         kubeconfig: path of a kubeconfig. None takes the service account of the pod that we run
             in, and outside of a cluster what kubectl would take (``KUBECONFIG``, home folder).
         context: context of the kubeconfig; None for its current one.
+        identity: whom requests act as; None for whom the kubeconfig says.
         connections: connections that are kept open; each watch holds one, each writer another.
 
     Raises:
         ConfigurationError: there is none, or it cannot be used.
     """
+    endpoint = _signed_in_endpoint(kubeconfig, context, connections)
+    return endpoint if identity is None else dataclasses.replace(endpoint, identity=identity)
+
+
+def _signed_in_endpoint(kubeconfig: str | None, context: str | None, connections: int) -> Endpoint:
     authorization: Callable[[], str | None]
     if kubeconfig is None and service_account.is_here():
         plain = service_account.read()
@@ -74,7 +87,10 @@ def load(
     if credentials_ is None:
         return _packaged(kubeconfig, context, connections)
     authorization, access = _signed_in(credentials_)
-    return _endpoint(_pool(access, connections), credentials_.server, connections, authorization)
+    endpoint = _endpoint(
+        _pool(access, connections), credentials_.server, connections, authorization
+    )
+    return dataclasses.replace(endpoint, identity=credentials_.identity)
 
 
 def _signed_in(plain: Plain) -> tuple[Callable[[], str | None], Plain]:

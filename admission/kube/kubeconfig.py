@@ -21,6 +21,7 @@ import yaml
 
 from admission.kube import errors
 from admission.kube.credential_plugin import Plugin
+from admission.kube.impersonation import Identity
 
 _PATHS_VARIABLE: Final = "KUBECONFIG"
 _DEFAULT_PATH: Final = "~/.kube/config"
@@ -34,6 +35,7 @@ _USER_MEMBERS: Final = frozenset(
     {
         "client-certificate", "client-certificate-data", "client-key", "client-key-data", "exec",
         "extensions", "password", "token", "tokenFile", "username",
+        "as", "as-groups", "as-uid", "as-user-extra",
     }
 )  # fmt: skip
 _IMPERSONATION: Final = frozenset({"as", "as-groups", "as-uid", "as-user-extra"})
@@ -64,6 +66,7 @@ class Plain:
         login: user and password, if there are any. Never log them.
         plugin: what is run for a token or a client certificate, if nothing else is named.
         proxy: URL of the proxy that the cluster names; None for that of the environment.
+        identity: whom the user acts as; None for the user itself.
     """
 
     server: str
@@ -79,6 +82,7 @@ class Plain:
     login: tuple[str, str] | None = None
     plugin: Plugin | None = None
     proxy: str | None = None
+    identity: Identity | None = None
 
 
 def read(paths: str | None, context: str | None) -> Plain | None:
@@ -221,12 +225,19 @@ def _plain(merged: _Merged, name: str | None) -> Plain:
         if context.get("user")
         else _Item(members={}, folder=cluster.folder)
     )
-    if impersonated := _IMPERSONATION & user.members.keys():
-        # The package reads such a user without it, and would act with the rights of another.
-        raise errors.KubeConfigurationError(
-            f"the user {context['user']} of the kubeconfig has {min(impersonated)}, and we cannot"
-            " act as somebody else: use a user without it"
-        )
+    try:
+        return _access(str(named), context, cluster, user)
+    except (_UnreadError, OSError, ValueError) as error:
+        if impersonated := _IMPERSONATION & user.members.keys():
+            # The package reads such a user without it, and would act with the rights of another.
+            raise errors.KubeConfigurationError(
+                f"the user {context['user']} of the kubeconfig has {min(impersonated)}, and the"
+                f" kubeconfig cannot be used: {error}"
+            ) from error
+        raise
+
+
+def _access(named: str, context: Mapping[str, Any], cluster: _Item, user: _Item) -> Plain:
     for members, ours in ((cluster.members, _CLUSTER_MEMBERS), (user.members, _USER_MEMBERS)):
         if unknown := members.keys() - ours:
             raise _UnreadError(f"it has {min(map(str, unknown))}, which is not supported")
@@ -240,7 +251,7 @@ def _plain(merged: _Merged, name: str | None) -> Plain:
     token_file = _text(user.members, "tokenFile")
     return Plain(
         server=server.rstrip("/"),
-        context=str(named),
+        context=named,
         namespace=_text(context, "namespace") or "",
         verify=not verify,
         ca_file=_file(cluster, "certificate-authority") if secure else None,
@@ -252,7 +263,30 @@ def _plain(merged: _Merged, name: str | None) -> Plain:
         login=_login(user.members),
         plugin=_plugin(cluster, user) if "exec" in user.members else None,
         proxy=_text(cluster.members, "proxy-url"),
+        identity=_identity(user.members),
     )
+
+
+def _identity(user: Mapping[str, Any]) -> Identity | None:
+    if not _IMPERSONATION & user.keys():
+        return None
+    name = _text(user, "as")
+    if not name:
+        raise _UnreadError("it has as-groups, as-uid or as-user-extra, and no as")
+    extra = _mapping(user.get("as-user-extra") or {})
+    return Identity(
+        user=name,
+        groups=_texts(user, "as-groups"),
+        uid=_text(user, "as-uid") or "",
+        extra=tuple((str(key), _texts(extra, key)) for key in sorted(extra)),
+    )
+
+
+def _texts(members: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    texts = members.get(name) or []
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise _UnreadError(f"its {name} is no list of texts")
+    return tuple(texts)
 
 
 def _login(user: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -13,6 +13,7 @@ from typing import Final
 
 import urllib3
 from typing_extensions import override
+from urllib3 import HTTPHeaderDict
 from urllib3.exceptions import (
     ConnectTimeoutError,
     HTTPError,
@@ -77,7 +78,12 @@ class Transport:
 
     def __init__(self, endpoint: Endpoint, user_agent: str) -> None:
         self._endpoint = endpoint
-        self._headers = {"User-Agent": user_agent, "Accept": "application/json"}
+        identity = endpoint.identity
+        self._headers = (
+            ("User-Agent", user_agent),
+            ("Accept", "application/json"),
+            *(() if identity is None else identity.headers()),
+        )
         self._clock = SystemClock()
         self._idle = exchange.ConnectionPool(endpoint.connections)
         self._host = _host(endpoint.pool)
@@ -156,13 +162,13 @@ class Transport:
         common, encoded = self._common
         if encoded and common == authorization:
             return encoded
-        lines = {"Host": self._host, "Accept-Encoding": "identity", **self._headers}
+        lines = [("Host", self._host), ("Accept-Encoding", "identity"), *self._headers]
         if authorization is not None:
-            lines["Authorization"] = authorization
-        if not all(value.isascii() and value.isprintable() for value in lines.values()):
+            lines.append(("Authorization", authorization))
+        if not all(value.isascii() and value.isprintable() for _, value in lines):
             # Without the value: it may be the token.
             raise errors.TransportError("the request cannot be sent (a header is not printable)")
-        encoded = "".join(f"{name}: {value}\r\n" for name, value in lines.items()).encode("ascii")
+        encoded = "".join(f"{name}: {value}\r\n" for name, value in lines).encode("ascii")
         self._common = (authorization, encoded)
         return encoded
 
@@ -192,17 +198,20 @@ class Transport:
         self._idle.close()
         self._endpoint.pool.close()
 
-    def _request_headers(self) -> dict[str, str]:
+    def _request_headers(self) -> HTTPHeaderDict:
+        headers = HTTPHeaderDict()
+        for name, value in self._headers:
+            headers.add(name, value)
         authorization = self._endpoint.authorization()
-        if authorization is None:
-            return dict(self._headers)
-        return {**self._headers, "Authorization": authorization}
+        if authorization is not None:
+            headers["Authorization"] = authorization
+        return headers
 
     def _open(
         self,
         method: str,
         path: str,
-        headers: dict[str, str],
+        headers: HTTPHeaderDict,
         body: bytes | None,
         timeout: urllib3.Timeout,
         *,

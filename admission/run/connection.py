@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from admission.kube import client, credentials
 from admission.kube.client import Client
+from admission.kube.impersonation import Identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,10 +14,12 @@ class ApiServerTarget:
     Attributes:
         kubeconfig: path; None for ``$KUBECONFIG``, ``~/.kube/config`` or the pod's own account.
         context: context of the kubeconfig; None for its current one.
+        identity: whom we act as; None for whom the kubeconfig says.
     """
 
     kubeconfig: str | None
     context: str | None = None
+    identity: Identity | None = None
 
     def namespace(self) -> str:
         """Return the namespace that is meant where none is named.
@@ -32,7 +35,8 @@ class ApiServerTarget:
         Raises:
             KubeError: the kubeconfig cannot be read or used.
         """
-        return credentials.place(self.kubeconfig, context=self.context)
+        place = credentials.place(self.kubeconfig, context=self.context)
+        return place if self.identity is None else f"{place} as {self.identity.user}"
 
     def check(self) -> None:
         """Read the kubeconfig, and ask no server.
@@ -62,6 +66,7 @@ class ApiServerTarget:
         return Client.connect(
             self.kubeconfig,
             context=self.context,
+            identity=self.identity,
             connections=connections,
             timeout_seconds=timeout_seconds,
             silence_seconds=silence_seconds,

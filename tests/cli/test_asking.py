@@ -193,7 +193,7 @@ def test_who_shows_of_a_cohort_what_all_queues_below_it_hold(world: World) -> No
         assert lines[0] == f"cohort inner: 1 {GPU} held, 1 holder"
         world.add(queue("inner", 1, 0))
         assert world.told("who", "inner")["subject"]["kind"] == "queue"
-        assert len(world.told("who", "inner", "--as", "cohort")["holders"]) == 1
+        assert len(world.told("who", "inner", "--kind", "cohort")["holders"]) == 1
         world.store.delete(resources.CLUSTER_QUEUES, "inner")
     finally:
         world.store.delete(resources.WORKLOADS, "deep", namespace="ml")
@@ -296,7 +296,7 @@ def test_a_name_with_two_meanings_is_asked_about(world: World) -> None:
         result = world.ask("who", "ada")
         assert result.exit_code == 1
         assert "say which is meant: --as queue or --as user" in result.stderr
-        assert world.told("who", "ada", "--as", "queue")["holders"] == []
+        assert world.told("who", "ada", "--kind", "queue")["holders"] == []
     finally:
         world.store.delete(resources.CLUSTER_QUEUES, "ada")
 
@@ -488,7 +488,7 @@ def test_what_users_write_moves_no_cursor_and_adds_no_line(world: World) -> None
     hostile = "\x1b[2J\x1b]0;owned\x07eve\r\nqueue research: nobody waits\x9b31m\u202egnp"
     world.add(holding("hostile", "prod", 1, annotations={names.REQUESTER: hostile}))
     try:
-        for asked in (("who", "prod"), ("who", hostile, "--as", "user")):
+        for asked in (("who", "prod"), ("who", hostile, "--kind", "user")):
             for columns in (0, 200):
                 text = world.ask(*asked, columns=columns, color=True).stdout
                 assert "eve" in text

@@ -48,7 +48,7 @@ def words(*typed: str) -> list[str]:
     [
         (("wh",), ["who\t", "why\t", ":4"]),
         (("top", "--all-r"), ["--all-resources\t", ":4"]),
-        (("who", "x", "--as", "co"), ["cohort", ":4"]),
+        (("who", "x", "--kind", "co"), ["cohort", ":4"]),
         (("top", "-o", "y"), ["yaml", ":4"]),
         (("doctor", "--kubeconfig", ""), [":0"]),
         (("queue", "--all-n"), ["--all-namespaces", ":4"]),

@@ -215,14 +215,35 @@ def test_apply_takes_a_users_manifests_or_says_what_is_wrong(system: Reviewed) -
     ) in done.stderr
 
 
-def test_kubectl_finds_its_gpu_command(system: Reviewed, tmp_path: Path) -> None:
+@pytest.fixture
+def plugin(tmp_path: Path) -> str:
+    """A folder with the plugin of kubectl, for the path of programs."""
     program = tmp_path / "kubectl-gpu"
     program.write_text(f"#!{sys.executable}\nfrom admission.cli.kubectl import main\nmain()\n")
     program.chmod(0o755)
+    return str(tmp_path)
+
+
+def test_kubectl_finds_its_gpu_command(system: Reviewed, plugin: str) -> None:
     system.create_pod("default", "web", gpus=None)
-    done = run(system, "gpu", "why", "web", "-o", "json", path=str(tmp_path))
+    done = run(system, "gpu", "why", "web", "-o", "json", path=plugin)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["state"] == "not managed"
-    gone = run(system, "gpu", "why", "gone", "-n", "default", path=str(tmp_path))
+    gone = run(system, "gpu", "why", "gone", "-n", "default", path=plugin)
     assert (gone.returncode, gone.stdout) == (1, "")
     assert "no pod 'gone' in namespace default" in gone.stderr
+
+
+def test_a_gpu_command_asks_with_the_rights_of_whom_it_acts_as(
+    system: Reviewed, plugin: str
+) -> None:
+    asked = ("gpu", "why", "web", "-n", "default")
+    refused = run(system, *asked, "--as", "ada", "--as-group", "ml", path=plugin)
+    assert refused.returncode == 1
+    assert 'User "ada" cannot' in refused.stderr
+    in_group = run(system, *asked, "--as", "ada", "--as-group", "system:masters", path=plugin)
+    assert "no pod" not in in_group.stderr
+    assert "cannot" not in in_group.stderr
+    alone = run(system, *asked, "--as-group", "ml", path=plugin)
+    assert alone.returncode == 2
+    assert "--as-group needs --as" in alone.stderr

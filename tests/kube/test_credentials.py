@@ -28,6 +28,7 @@ from admission.kube import (
     service_account,
 )
 from admission.kube.client import Client
+from admission.kube.impersonation import Identity
 from admission.kube.transport import Transport
 from tests.clocks import FakeClock
 from tests.kube import faulty
@@ -269,14 +270,50 @@ def test_the_package_reads_what_is_not_plain(
     assert says in kubeconfig.problem(file, None)
 
 
-@pytest.mark.parametrize("member", ["as", "as-groups", "as-uid", "as-user-extra"])
+def test_whoever_a_kubeconfig_acts_as_is_in_the_headers_of_every_request(tmp_path: Path) -> None:
+    acting = {
+        "as": "ada",
+        "as-groups": ["ml", "admins"],
+        "as-uid": "u-1",
+        "as-user-extra": {"example.com/reason": ["test"]},
+    }
+    endpoint = credentials.load(written(tmp_path, user={"token": "t", **acting}), connections=1)
+    assert endpoint.identity is not None
+    assert list(endpoint.identity.headers()) == [
+        ("Impersonate-User", "ada"),
+        ("Impersonate-Group", "ml"),
+        ("Impersonate-Group", "admins"),
+        ("Impersonate-Uid", "u-1"),
+        ("Impersonate-Extra-example.com%2Freason", "test"),
+    ]
+    assert endpoint.authorization() == "Bearer t"
+
+
+def test_whom_a_caller_names_counts_before_whom_the_kubeconfig_does(tmp_path: Path) -> None:
+    file = written(tmp_path, user={"token": "t", "as": "ada"})
+    bob = Identity(user="bob")
+    assert credentials.load(file, identity=bob, connections=1).identity == bob
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"as-groups": ["ml"]},
+        {"as-uid": "u-1"},
+        {"as-user-extra": {"reason": ["test"]}},
+        {"as": "ada", "as-groups": "ml"},
+        {"as": "ada", "auth-provider": {"name": "oidc"}},
+        {"as": "ada", "client-certificate": "nowhere"},
+    ],
+)
 def test_nobody_acts_with_other_rights_than_the_kubeconfig_says(
-    member: str, tmp_path: Path
+    members: dict[str, Any], tmp_path: Path
 ) -> None:
     """The package leaves impersonation out, and the user's own rights would be used."""
-    file = written(tmp_path, user={"token": "secret", member: "root"})
-    with pytest.raises(errors.KubeConfigurationError, match=f"the user u .* has {member}, and"):
+    file = written(tmp_path, user={"token": "secret", **members})
+    with pytest.raises(errors.KubeConfigurationError, match=r"the user u .* has as") as raised:
         credentials.load(file, connections=1)
+    assert "secret" not in str(raised.value)
 
 
 def test_of_several_files_the_first_that_says_something_counts(tmp_path: Path) -> None:
