@@ -150,6 +150,7 @@ ENFORCE_LABEL: Final = "gpu-admission.dev/enforce"
 BYPASS_LABEL: Final = "gpu-admission.dev/bypass"  # on a namespace
 HAS_QUEUE_LABEL: Final = "gpu-admission.dev/has-queue"  # on a namespace with a LocalQueue
 PLACEMENT: Final = "gpu-admission.dev/placement"  # on a ResourceFlavor
+SPARE_NODES: Final = "gpu-admission.dev/spare-nodes"  # on a ResourceFlavor with a topology
 CAPACITY_GUARD: Final = "gpu-admission.dev/capacity-guard"  # on a ClusterQueue
 CAPACITY_GUARD_ENFORCE: Final = "Enforce"
 CAPACITY_GUARD_OFF: Final = "Off"

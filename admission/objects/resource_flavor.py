@@ -108,12 +108,20 @@ def scheduling_value(view: ResourceFlavor) -> model.ResourceFlavor:
         tolerations=values.tolerations(spec.tolerations or ()),
         topology=spec.topology_name,
         placement=_placement(view.metadata.annotation(names.PLACEMENT)),
+        spare_nodes=_spare_nodes(view.metadata.annotation(names.SPARE_NODES)),
     )
 
 
 def _placement(text: str) -> model.Enforcement | None:
     """Return what an annotation says; None where it says nothing that is known."""
     return next((enforcement for enforcement in model.Enforcement if enforcement == text), None)
+
+
+def _spare_nodes(text: str) -> model.SpareNodes | None:
+    """Return what an annotation ``LEVEL=COUNT`` says; None where it does not have that form."""
+    level, _, number = text.partition("=")
+    count = syntax.whole_number(number.strip())
+    return model.SpareNodes(level.strip(), count) if level.strip() and count else None
 
 
 def capabilities(
@@ -163,6 +171,16 @@ def _whole_number(path: FieldPath, value: str) -> Iterator[FieldError]:
         yield fielderrors.invalid(path, value, "must be a whole number, 1 or more")
 
 
+def _spares(path: FieldPath, value: str) -> Iterator[FieldError]:
+    spare = _spare_nodes(value)
+    if spare is None:
+        yield fielderrors.invalid(
+            path, value, "must be LEVEL=COUNT, such as example.com/rack=2, with a COUNT from 1 on"
+        )
+    else:
+        yield from syntax.label_key(path, spare.level)
+
+
 def _profile(path: FieldPath, value: str) -> Iterator[FieldError]:
     try:
         problem = profile_names.refuse_compute_instance(profile_names.parse(value))
@@ -177,6 +195,7 @@ _ANNOTATIONS: Final[Mapping[str, rule_checks.Check]] = {
     names.FLAVOR_SHARING: rule_checks.word(*capabilities_of_gpus.SHARING_NAMES),
     names.FLAVOR_REPLICAS: _whole_number,
     names.FAIL_ABOVE_ONE: rule_checks.word("true", "false"),
+    names.SPARE_NODES: _spares,
     names.PLACEMENT: rule_checks.word(*(str(enforcement) for enforcement in model.Enforcement)),
 }
 """Annotations of a ResourceFlavor, each with its rule."""

@@ -95,10 +95,12 @@ def _as_far_as_told(reason: causes.DomainsTooSmall) -> str:
 
 
 def _not_counted(reason: causes.DomainsTooSmall) -> str:
-    return "".join(
+    tainted = "".join(
         f"; not counting {_counted(count, 'node')} with taint {taint[0]}"
         for taint, count in reason.excluded.taints
     )
+    kept = f"; not counting {_counted(reason.spares, 'spare node')}" if reason.spares else ""
+    return f"{tainted}{kept}"
 
 
 def _members(size: int) -> str:

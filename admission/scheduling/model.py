@@ -133,6 +133,18 @@ class Enforcement(StrEnum):
     OFF = "Off"
 
 
+class SpareNodes(NamedTuple):
+    """Nodes that are kept for whoever loses a node of the same domain.
+
+    Attributes:
+        level: label of the level of the domains.
+        count: nodes of each domain.
+    """
+
+    level: str
+    count: int
+
+
 @dataclass(frozen=True, slots=True)
 class NodeTerm:
     """One alternative of a required node affinity; all of its expressions must hold.
@@ -199,6 +211,7 @@ class ResourceFlavor:
         tolerations: given to every pod that is admitted to the flavor.
         topology: name of its Topology; empty when it has none.
         placement: what its nodes decide; None for what the configuration says.
+        spare_nodes: nodes that are kept in each domain of its topology; None for none.
     """
 
     name: FlavorName
@@ -207,6 +220,7 @@ class ResourceFlavor:
     tolerations: tuple[Toleration, ...] = ()
     topology: str = ""
     placement: Enforcement | None = None
+    spare_nodes: SpareNodes | None = None
 
 
 # ------------------------------------------------------------------------------------- queues

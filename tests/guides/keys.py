@@ -51,6 +51,9 @@ SET: Final = (
         "`true`: its nodes refuse more than one share for a container"),
     Key("PLACEMENT", "annotation", "ResourceFlavor",
         "`Enforce`: a workload waits until its nodes have room for all its pods; `Tell`; `Off`"),
+    Key("SPARE_NODES", "annotation", "ResourceFlavor",
+        "`LEVEL=COUNT`: nodes of each domain of a level that only replace nodes that are lost;"
+        " [topology](../guides/topology.md)"),
     Key("CAPACITY_GUARD", "annotation", "ClusterQueue",
         "`Enforce`: admits only as many GPUs as exist; `Off`"),
     Key("SURGE_QUOTA", "annotation", "ClusterQueue",

@@ -151,6 +151,9 @@ CAPS = [
 ]  # fmt: skip
 """Cases of caps (`admission.objects.caps`)."""
 
+INVALID_SPARES = (
+    'Invalid value: "{}": must be LEVEL=COUNT, such as example.com/rack=2, with a COUNT from 1 on'
+)
 MARKS = [
     *RUN_TIMES,
     *CAPS,
@@ -188,6 +191,10 @@ MARKS = [
         "Forbidden: has an effect on ClusterQueues only, where it applies to the whole cohort"
         " tree",
     ),
+    of_flavor("spare-nodes", "example.com/rack=2"),
+    of_flavor("spare-nodes", "example.com/rack", INVALID_SPARES.format("example.com/rack")),
+    of_flavor("spare-nodes", "example.com/rack=0", INVALID_SPARES.format("example.com/rack=0")),
+    of_flavor("spare-nodes", "=2", INVALID_SPARES.format("=2")),
     of_flavor("replicas", "4"),
     of_flavor("replicas", "0", 'Invalid value: "0": must be a whole number, 1 or more'),
     of_flavor("replicas", "four", 'Invalid value: "four": must be a whole number, 1 or more'),

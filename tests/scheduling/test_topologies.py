@@ -21,6 +21,7 @@ from admission.base.names import (
 )
 from admission.base.selectors import Requirement
 from admission.controller.devices import fitting
+from admission.reasons import domains as topology_words
 from admission.reasons import kueue, reading
 from admission.scheduling import model
 from admission.scheduling.decisions import CycleResult, Wait
@@ -71,6 +72,7 @@ def asking(
 def cluster(
     *found: Node,
     flavors: Mapping[str, str] | None = None,
+    spare: model.SpareNodes | None = None,
     quota: int = 64,
     levels: tuple[str, ...] = LEVELS,
     workloads: tuple[model.Workload, ...] = (),
@@ -83,7 +85,12 @@ def cluster(
     }
     queue = cluster_queue("q", groups=[group(quotas)], **fields)
     values = [
-        model.ResourceFlavor(name=FlavorName(name), node_labels={"pool": name}, topology=topology)
+        model.ResourceFlavor(
+            name=FlavorName(name),
+            node_labels={"pool": name},
+            topology=topology,
+            spare_nodes=spare,
+        )
         for name, topology in topologies.items()
     ]
     made = world(*values, queue, *workloads, flavors=())
@@ -616,6 +623,71 @@ def test_a_lost_host_is_replaced_in_the_rack_of_the_other_pod_sets():
     made.state.places.set_node(node("n3", "r1", 1))
     assert made.state.replace_hosts(JOB, ["n1"], NOW_US) is True
     assert made.state.domains(JOB)[PodSetName("a")].counts == ((("n3",), 1),)
+
+
+ONE_SPARE = model.SpareNodes(RACK, 1)
+
+
+@pytest.mark.parametrize(("pods", "is_admitted"), [(3, True), (4, False)])
+def test_a_workload_leaves_the_spare_nodes_of_its_rack(pods: int, is_admitted: bool):
+    rack = {f"n{index}": 1 for index in range(4)}
+    made = cluster(*nodes(r1=rack, r2={"n9": 1}), spare=ONE_SPARE)
+    made.add(asking("job", pods, ONE_RACK))
+
+    result = made.cycle()
+
+    if is_admitted:
+        assert domains(result) == {"n0": 1, "n1": 1, "n2": 1}
+    else:
+        (refusal,) = waits(result)["job"].why.refusals  # type: ignore[union-attr]
+        assert topology_words.shortage(refusal) == (
+            "needs 4 pods in one rack of topology default; at most 3 fit into one; not counting 2"
+            " spare nodes"
+        )
+
+
+def test_each_rack_keeps_its_spare_nodes_whoever_comes():
+    made = cluster(*nodes(r1={"n1": 1, "n2": 1, "n3": 1}, r2={"n4": 1, "n5": 1}), spare=ONE_SPARE)
+    hosts: set[str] = set()
+    for index in range(4):
+        made.add(asking(f"job-{index}", 1, ONE_RACK))
+        result = made.cycle()
+        if admitted(result):
+            hosts |= domains(result, f"job-{index}").keys()
+
+    assert hosts == {"n1", "n2", "n4"}
+
+
+def test_whoever_loses_a_node_gets_a_spare_one():
+    made = cluster(*nodes(r1={"n1": 1, "n2": 1, "n3": 1}), spare=ONE_SPARE)
+    made.add(asking("job", 2, ONE_RACK))
+    assert domains(made.cycle()) == {"n1": 1, "n2": 1}
+    made.state.places.drop_node("n1")
+
+    assert made.state.replace_hosts(JOB, ["n1"], NOW_US) is True
+
+    assert made.state.domains(JOB)[PodSetName("main")].counts == ((("n2",), 1), (("n3",), 1))
+
+
+def test_victims_leave_room_beside_the_spare_nodes():
+    rack = {f"n{index}": 1 for index in range(4)}
+    made = cluster(*nodes(r1=rack), spare=ONE_SPARE, within=LOWER)
+    for index in range(3):
+        made.add(asking(f"low-{index}", 1, ONE_RACK))
+        made.cycle()
+    made.add(asking("large", 4, ONE_RACK, priority=20))
+    assert not evicted(made.cycle())
+    made.add(asking("job", 3, ONE_RACK, priority=10))
+
+    assert sorted(evicted(made.cycle())) == ["low-0", "low-1", "low-2"]
+
+
+@pytest.mark.parametrize("level", [HOSTNAME, "other"])
+def test_spare_nodes_of_no_wider_level_are_no_matter(level: str):
+    made = cluster(*nodes(r1={"n1": 1, "n2": 1}), spare=model.SpareNodes(level, 1))
+    made.add(asking("job", 2, ONE_RACK))
+
+    assert admitted(made.cycle()) == ["job"]
 
 
 @pytest.mark.parametrize("pods", [1, 2])

@@ -9,7 +9,7 @@ import msgspec
 from admission.admin.doctor.devices import shown
 from admission.admin.doctor.findings import DoctorFinding, error, warning
 from admission.admin.doctor.picture import Picture
-from admission.base import conditions, structs
+from admission.base import conditions, names, structs
 from admission.gpu.topology_labels import HOSTNAME
 from admission.kube import resources
 from admission.objects import resource_flavor, workload
@@ -75,6 +75,7 @@ def levels(picture: Picture) -> Iterator[DoctorFinding]:
         yield from _missing(topology)
         yield from _order(topology)
         yield from _single(topology)
+    yield from _spares(picture)
 
 
 def _missing(topology: _TopologyNodes) -> Iterator[DoctorFinding]:
@@ -110,6 +111,23 @@ def _order(topology: _TopologyNodes) -> Iterator[DoctorFinding]:
             )
             mend = f"create a Topology in which {narrow} comes first, and name it in the flavors"
             yield warning(_KIND, topology.name, text, mend)
+
+
+def _spares(picture: Picture) -> Iterator[DoctorFinding]:
+    levels = {topology.name: topology.levels for topology in _topologies(picture)}
+    for flavor in picture.flavors.values():
+        value = resource_flavor.scheduling_value(flavor)
+        spare = value.spare_nodes
+        if spare is None or spare.level in levels.get(value.topology, ())[:-1]:
+            continue
+        problem = (
+            f"its annotation {names.SPARE_NODES} names {spare.level}, which is no level above"
+            " the lowest one of its Topology: no node is kept"
+            if value.topology
+            else f"its annotation {names.SPARE_NODES} keeps no node: it has no Topology"
+        )
+        mend = f"set {names.SPARE_NODES} to LEVEL=COUNT with a level of its Topology, or remove it"
+        yield warning("ResourceFlavor", value.name, problem, mend)
 
 
 def _single(topology: _TopologyNodes) -> Iterator[DoctorFinding]:

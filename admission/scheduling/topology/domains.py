@@ -1,17 +1,19 @@
 """The domains of every flavor with a topology, and where pods go in them now."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from admission.base.causes import (
+    DomainsTooSmall,
     GroupWithoutLeader,
     NodesExcluded,
     SlicesNotWhole,
     TopologyRefusal,
 )
 from admission.base.names import FlavorName, PodSetName
-from admission.scheduling.model import PodDomains, ResourceFlavor
+from admission.scheduling.model import PodDomains, ResourceFlavor, SpareNodes
 from admission.scheduling.places import predicate
 from admission.scheduling.places.ledger import NodeLedger, each
 from admission.scheduling.places.model import (
@@ -33,6 +35,7 @@ from admission.scheduling.topology.tree import DomainPath, DomainTree
 
 _SHAPES: Final = 64
 """Shapes of pods of which it is kept what the domains of a flavor take."""
+_NOTHING: Final[Amounts] = {}
 _PAIR: Final = 2
 """Pod sets of a group: a leader and its workers."""
 _AWAY: Final = frozenset({CORDONED.key, NOT_READY.key})
@@ -115,6 +118,7 @@ class Topologies:
         self._nodes_of = nodes_of
         self._levels: dict[str, tuple[str, ...]] = {}
         self._topology_of: dict[FlavorName, str] = {}
+        self._spares: dict[FlavorName, SpareNodes] = {}
         self._trees: dict[FlavorName, _FlavorTree] = {}
         self._rooms: dict[FlavorName, dict[PodShape, tuple[int, dict[int, LeafRoom]]]] = {}
         """What domains take, by flavor and shape, with the version at which it was so."""
@@ -151,10 +155,13 @@ class Topologies:
         self.drop_flavor(flavor.name)
         if flavor.topology:
             self._topology_of[flavor.name] = flavor.topology
+            if flavor.spare_nodes is not None:
+                self._spares[flavor.name] = flavor.spare_nodes
 
     def drop_flavor(self, name: FlavorName) -> None:
         """Forget a flavor."""
         self._topology_of.pop(name, None)
+        self._spares.pop(name, None)
         self.changed((name,))
 
     def changed(self, flavors: Iterable[FlavorName]) -> None:
@@ -426,8 +433,11 @@ class Topologies:
             return _Answer(None, refused)
         places: list[Place] = []
         taken: dict[str, dict[str, int]] = {}
+        spares: Collection[str] = ()
 
         def free(name: str) -> Amounts:
+            if name in spares:
+                return _NOTHING
             unused = self._ledger.without_workloads(name) if is_empty else self._ledger.free(name)
             used = taken.get(name)
             return {r: n - used.get(r, 0) for r, n in unused.items()} if used else unused
@@ -435,9 +445,16 @@ class Topologies:
         for flavor in sorted({self._flavor(want) for want in wants}):
             of_flavor = [want for want in wants if self._flavor(want) == flavor]
             tree = self._tree(flavor)
-            lazy = _LazyLeaves(self, flavor, free, is_as_it_is=not taken and not is_empty)
+            spares = self._spare_nodes(flavor, is_empty=is_empty)
+            is_as_it_is = not (taken or is_empty or spares)
+            lazy = _LazyLeaves(self, flavor, free, is_as_it_is=is_as_it_is)
             answer = plan(lazy, self.topology(flavor), of_flavor)
-            refused |= answer.refused
+            refused |= {
+                pod_set: replace(refusal, spares=len(spares))
+                if spares and isinstance(refusal, DomainsTooSmall)
+                else refusal
+                for pod_set, refusal in answer.refused.items()
+            }
             for want in of_flavor:
                 for counts in answer.placed.get(want.pod_set, ()):
                     for place in _spread(tree.nodes[counts.path], want, counts.pods, free):
@@ -446,6 +463,27 @@ class Topologies:
                         for resource, amount in each(want.shape).items():
                             used[resource] = used.get(resource, 0) + amount * place.count
         return _Answer(None if refused else tuple(places), refused)
+
+    def _spare_nodes(self, flavor: FlavorName, *, is_empty: bool) -> frozenset[str]:
+        """Return the nodes of a flavor that are kept for whoever loses a node.
+
+        In each domain these are the last of those by name on which no workload has pods.
+
+        Args:
+            flavor: the flavor.
+            is_empty: whether all workloads are supposed to be gone.
+        """
+        spare, levels = self._spares.get(flavor), self.levels(flavor)
+        if spare is None or spare.level not in levels[:-1]:
+            return frozenset()
+        depth = levels.index(spare.level) + 1
+        idle: dict[DomainPath, list[str]] = {}
+        for name, path in self._tree(flavor).paths.items():
+            if is_empty or not self._ledger.workloads_on(name):
+                idle.setdefault(path[:depth], []).append(name)
+        return frozenset(
+            name for members in idle.values() for name in sorted(members)[-spare.count :]
+        )
 
     def rooms(self, flavor: FlavorName, shape: PodShape) -> Mapping[int, LeafRoom]:
         """Return how many pods each domain of a flavor takes now; valid until the next change.

@@ -668,6 +668,19 @@ def each_rack_has_one_node(broken: Broken) -> None:
     topology(broken, RACK, nodes=(("r0",), ("r1",)))
 
 
+@fault("topology-levels", WARNING, "a100", f"spare-nodes names {BLOCK}, which is no level",
+       "LEVEL=COUNT")  # fmt: skip
+def spare_nodes_of_a_level_that_is_none(broken: Broken) -> None:
+    racks = tuple((rack, f"h{number}") for number, rack in enumerate(("r0", "r0", "r1", "r1")))
+    topology(broken, RACK, "kubernetes.io/hostname", nodes=racks)
+    _annotated(names.SPARE_NODES, f"{BLOCK}=1")(broken)
+
+
+@fault("topology-levels", WARNING, "a100", "keeps no node: it has no Topology", "remove it")
+def spare_nodes_without_a_topology(broken: Broken) -> None:
+    _annotated(names.SPARE_NODES, f"{RACK}=1")(broken)
+
+
 @fault("topology-assignments", WARNING, "team/train", "no node is in b0/r9", "labels back")
 def a_workload_is_assigned_a_rack_that_is_gone(broken: Broken) -> None:
     topology(broken, BLOCK, RACK, nodes=(("b0", "r0"), ("b0", "r0")))
