@@ -6,7 +6,7 @@ Source: kueue pkg/scheduler/flavorassigner/flavorassigner.go.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from admission.base import amount, causes
 from admission.base.causes import Capped, NoPlace, Refusal, Shortage
@@ -45,6 +45,8 @@ from admission.scheduling.snapshot import Snapshot
 from admission.scheduling.tolerations import untolerated
 
 _WORST: Final = Grade(Chance.NO_FIT, 0)
+_MOST_TRIES: Final = 64
+"""How often other flavors are chosen for pod sets of which a resource group has none that fits."""
 
 Pins = Mapping[tuple[PodSetName, ResourceName], FlavorName]
 """Flavors that a repeated assignment must keep."""
@@ -79,13 +81,13 @@ class _Scan:
         reason: of a scan without result, the least hopeless of its flavors.
         capped: why a cap refuses one of them; None where none does.
         without_room: resources of the first flavor that has quota, and whose nodes have no room.
-        contradicted: a flavor of another resource group that one of them contradicts, with the
-            reason why that flavor cannot be used then; None where none does.
+        conflicts: flavors chosen in other resource groups that are in the way of one of them,
+            each with the reason why it cannot be used then.
     """
 
     choices: dict[ResourceName, FlavorChoice] = field(default_factory=dict)
     without_room: dict[ResourceName, FlavorChoice] = field(default_factory=dict)
-    contradicted: tuple[FlavorName, Refusal] | None = None
+    conflicts: dict[FlavorName, Refusal] = field(default_factory=dict)
     stopped: int = -1
     refusals: list[Refusal] = field(default_factory=list)
     shortages: list[Shortage] = field(default_factory=list)
@@ -112,16 +114,32 @@ class _Scan:
             self.reason = reason
 
 
+class _Exclusion(NamedTuple):
+    """A flavor that cannot be used beside those chosen in the resource groups before its own.
+
+    Attributes:
+        refusal: why, as far as it is told.
+        group: place of its resource group among those that are looked at.
+        conflicts: flavors chosen before that were in the way, too, with the reasons.
+    """
+
+    refusal: Refusal
+    group: int
+    conflicts: Mapping[FlavorName, Refusal]
+
+
 @dataclass(slots=True)
 class _Choosing:
     """Flavors of all resource groups for pod sets that stay together, as far as they were chosen.
 
     Attributes:
-        excluded: why flavors cannot be used, as all flavors of another group contradict them.
+        excluded: flavors that are passed over.
+        flavors: the flavor of each resource group that has one, in order.
         scans: one for each resource group that was looked at.
     """
 
-    excluded: Mapping[FlavorName, Refusal]
+    excluded: Mapping[FlavorName, _Exclusion]
+    flavors: list[FlavorName] = field(default_factory=list)
     choices: dict[ResourceName, FlavorChoice] = field(default_factory=dict)
     tried: dict[ResourceName, int] = field(default_factory=dict)
     scans: list[_Scan] = field(default_factory=list)
@@ -138,6 +156,15 @@ class _Choosing:
         """Return the scan that found no flavor, or None."""
         last = self.scans[-1] if self.scans else None
         return last if last is not None and not last.choices else None
+
+    def exclusion(self) -> tuple[FlavorName, _Exclusion] | None:
+        """Return the last choice that was in the way of a flavor where none was found, or None."""
+        conflicts = {} if self.failed is None else self.failed.conflicts
+        for group, flavor in reversed([*enumerate(self.flavors)]):
+            if flavor in conflicts:
+                earlier = {name: why for name, why in conflicts.items() if name != flavor}
+                return flavor, _Exclusion(conflicts[flavor], group, earlier)
+        return None
 
 
 class Assigner:
@@ -182,14 +209,22 @@ class Assigner:
     def _assign_group(self, result: Assignment, group: tuple[Demand, ...]) -> bool:
         """One flavor per resource group for pod sets that stay together.
 
-        Flavors that select no common node are not given together: where all flavors of a group
-        contradict one that was chosen before, another one is chosen there.
+        Flavors that select no common node, or none with room, are not given together: where that
+        leaves a resource group without a flavor, the last choice that was in the way is passed
+        over. What was passed over after that choice is tried again, as the choices are others
+        now. So all combinations are found, up to `_MOST_TRIES` of them.
         """
-        excluded: dict[FlavorName, Refusal] = {}
+        excluded: dict[FlavorName, _Exclusion] = {}
         first = chosen = self._choose(result.usage, group, excluded)
-        while chosen.failed is not None and chosen.failed.contradicted is not None:
-            flavor, refusal = chosen.failed.contradicted
-            excluded[flavor] = refusal
+        for _ in range(_MOST_TRIES):
+            in_the_way = chosen.exclusion()
+            if in_the_way is None:
+                break
+            flavor, exclusion = in_the_way
+            excluded = {
+                name: other for name, other in excluded.items() if other.group <= exclusion.group
+            }
+            excluded[flavor] = exclusion
             chosen = self._choose(result.usage, group, excluded)
         chosen = first if chosen.failed is not None else chosen
         failed = chosen.failed
@@ -212,7 +247,7 @@ class Assigner:
         self,
         assumed: Mapping[FlavorResource, int],
         group: tuple[Demand, ...],
-        excluded: Mapping[FlavorName, Refusal],
+        excluded: Mapping[FlavorName, _Exclusion],
     ) -> _Choosing:
         """Look for a flavor in each resource group, until there is none in one."""
         chosen = _Choosing(excluded)
@@ -225,11 +260,15 @@ class Assigner:
             chosen.scans.append(scan)
             if not scan.choices:
                 if scan.without_room:
-                    scan.contradicted = scan.contradicted or _early_choice(
-                        chosen, ask_for_room, scan
-                    )
+                    no_place = next((r for r in scan.refusals if isinstance(r, NoPlace)), None)
+                    if no_place is not None:
+                        scan.conflicts = {
+                            **dict.fromkeys(chosen.flavors, no_place),
+                            **scan.conflicts,
+                        }
                     self._look_beyond(scan, group, assumed, chosen)
                 break
+            chosen.flavors.append(next(iter(scan.choices.values())).flavor)
             chosen.choices |= scan.choices
             chosen.tried.update(dict.fromkeys(scan.choices, scan.stopped))
         return chosen
@@ -255,7 +294,16 @@ class Assigner:
             if covering is not None:
                 by_group.setdefault(covering.covered_resources, []).append(resource)
         listed = list(by_group.values())
-        of_devices = [names for names in listed if any("/" in name for name in names)]
+        devices = {
+            name
+            for demand in group
+            if demand.pod_set.needs is not None
+            for name in demand.pod_set.needs.devices
+        }
+        # Where devices are charged by other names, such as their memory, these have a domain, too.
+        of_devices = [names for names in listed if devices.intersection(names)] or [
+            names for names in listed if any("/" in name for name in names)
+        ]
         return frozenset(name for names in (listed[-1:] + of_devices[-1:]) for name in names)
 
     def _look_beyond(
@@ -275,7 +323,8 @@ class Assigner:
             scan.refusals = [*in_use, *scan.refusals]
             scan.reason = _quota_reason(in_use)
             return
-        beyond = _Choosing(chosen.excluded, {**chosen.choices, **scan.without_room})
+        choices = {**chosen.choices, **scan.without_room}
+        beyond = _Choosing(chosen.excluded, chosen.flavors, choices)
         before = len(beyond.choices)
         for resource in self._charged_resources(group):
             if resource in beyond.choices:
@@ -284,7 +333,7 @@ class Assigner:
             if other.refusals or not other.choices:
                 other.reason = other.reason or _quota_reason(other.refusals)
                 other.choices, other.refusals = {}, [*other.refusals, *scan.refusals]
-                other.contradicted = other.contradicted or scan.contradicted
+                other.conflicts = {**scan.conflicts, **other.conflicts}
                 chosen.scans.append(other)
                 return
             beyond.choices |= other.choices
@@ -611,18 +660,21 @@ class Assigner:
 
     def _contradiction(self, scan: _Scan, flavor: FlavorName, chosen: _Choosing) -> Refusal | None:
         """Return why a flavor cannot be used beside those of other resource groups, or None."""
-        if flavor in chosen.excluded:
-            return chosen.excluded[flavor]
+        exclusion = chosen.excluded.get(flavor)
+        if exclusion is not None:
+            scan.conflicts = {**exclusion.conflicts, **scan.conflicts}
+            return exclusion.refusal
         if not self._snapshot.config.consistent_flavors:
             return None
         flavor_ = self._snapshot.flavors[flavor]
+        refusal: Refusal | None = None
         for name in sorted({choice.flavor for choice in chosen.choices.values()} - {flavor}):
             other = self._snapshot.flavors[name]
             key = contradicting_label(flavor_, other)
             if key is not None:
-                scan.contradicted = name, _contradict(other, flavor_, key)
-                return _contradict(flavor_, other, key)
-        return None
+                scan.conflicts.setdefault(name, _contradict(other, flavor_, key))
+                refusal = refusal or _contradict(flavor_, other, key)
+        return refusal
 
     def _fit(
         self,
@@ -734,22 +786,6 @@ def contradicting_label(first: ResourceFlavor, other: ResourceFlavor) -> str | N
 def _contradict(flavor: ResourceFlavor, other: ResourceFlavor, key: str) -> Refusal:
     values = flavor.node_labels[key], other.node_labels[key]
     return causes.Contradicts(flavor.name, other.name, key, *values)
-
-
-def _early_choice(
-    chosen: _Choosing, ask_for_room: Collection[ResourceName], scan: _Scan
-) -> tuple[FlavorName, Refusal] | None:
-    """Return a flavor that was chosen before it was known that its nodes have no room, and why.
-
-    It is that of the last resource group in which nodes were not asked for room.
-    """
-    flavors = [
-        choice.flavor
-        for resource, choice in chosen.choices.items()
-        if resource not in ask_for_room
-    ]
-    refusal = next((r for r in scan.refusals if isinstance(r, NoPlace)), None)
-    return None if refusal is None or not flavors else (flavors[-1], refusal)
 
 
 def _quota_reason(refusals: Iterable[Refusal]) -> WaitReason:
