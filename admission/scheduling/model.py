@@ -138,11 +138,11 @@ class SpareNodes(NamedTuple):
 
     Attributes:
         level: label of the level of the domains.
-        count: nodes of each domain.
+        nodes: how many of each domain.
     """
 
     level: str
-    count: int
+    nodes: int
 
 
 @dataclass(frozen=True, slots=True)

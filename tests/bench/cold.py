@@ -138,7 +138,7 @@ class Cold:
         """Workloads of no owner that fit."""
         path = f"{_KUEUE}/namespaces/{self._namespace}/workloads"
         for number in range(self._waiting):
-            found = shape.workload(f"waits-{number:04}", _queue(number % self._queues), 0, 0)
+            found = shape.workload(f"waits-{number:04}", _queue(number % self._queues))
             (pod_set,) = found["spec"]["podSets"]
             (container,) = pod_set["template"]["spec"]["containers"]
             container["resources"] = {"requests": {names.GPU_RESOURCE: "1"}}

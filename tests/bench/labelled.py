@@ -182,7 +182,7 @@ def _name(number: int) -> str:
 
 
 def _workload(name: str, gpus: int) -> dict[str, Any]:
-    found = shape.workload(name, "queue", 0, 0)
+    found = shape.workload(name, "queue")
     (pod_set,) = found["spec"]["podSets"]
     (container,) = pod_set["template"]["spec"]["containers"]
     container["resources"] = {"requests": {names.GPU_RESOURCE: str(gpus)}}

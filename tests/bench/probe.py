@@ -86,9 +86,7 @@ class Probe:
         connection = self._server.connect()
         path = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{self._namespace}/workloads"
         while not self._stopping.wait(self._interval):
-            body: dict[str, Any] = shape.workload(
-                f"{self._queue}-{len(self._made)}", self._queue, 1, 0
-            )
+            body: dict[str, Any] = shape.workload(f"{self._queue}-{len(self._made)}", self._queue)
             status, answer = connection.send("POST", path, msgspec.json.encode(body))
             if status != _CREATED:
                 raise RuntimeError(f"probe: {status} {answer.decode()}")

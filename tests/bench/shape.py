@@ -170,7 +170,11 @@ def cluster_queue(cohort: str, name: str, flavor: str) -> dict[str, Any]:
     }
 
 
-def workload(name: str, queue: str, of: Class) -> dict[str, Any]:
+SINGLE: Final = Class(name="single", count=1, interval_ms=0, runtime_ms=0, priority=0, cpu=1)
+"""A Workload of one pod, where it is no matter what it asks for."""
+
+
+def workload(name: str, queue: str, of: Class = SINGLE) -> dict[str, Any]:
     """A Workload of equal pods, as somebody makes it by hand."""
     requests = {"cpu": f"{1000 * of.cpu // of.pods}m"}
     container = {"name": "main", "image": "none", "resources": {"requests": requests}}

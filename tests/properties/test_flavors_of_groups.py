@@ -79,7 +79,7 @@ def made(groups: tuple[list[Flavor], ...], hosts: list[Host]) -> Cluster:
     nodes = {}
     for index, host in enumerate(hosts):
         plain = node(f"n{index}", 8, labels=dict(host.labels))
-        amounts = {**dict.fromkeys(RESOURCES, 8), "pods": 110}
+        amounts: dict[str, int] = {**dict.fromkeys(RESOURCES, 8), "pods": 110}
         nodes[plain.name] = replace(plain, amounts=amounts)
     config = model.Config(consistent_flavors=True)
     cluster = Cluster(world(*flavors, queue, flavors=(), config=config), nodes)

@@ -482,7 +482,7 @@ class Topologies:
             if is_empty or not self._ledger.workloads_on(name):
                 idle.setdefault(path[:depth], []).append(name)
         return frozenset(
-            name for members in idle.values() for name in sorted(members)[-spare.count :]
+            name for members in idle.values() for name in sorted(members)[-spare.nodes :]
         )
 
     def rooms(self, flavor: FlavorName, shape: PodShape) -> Mapping[int, LeafRoom]:
