@@ -640,6 +640,7 @@ def test_a_workload_leaves_the_spare_nodes_of_its_rack(pods: int, is_admitted: b
         assert domains(result) == {"n0": 1, "n1": 1, "n2": 1}
     else:
         (refusal,) = waits(result)["job"].why.refusals  # type: ignore[union-attr]
+        assert isinstance(refusal, causes.DomainsTooSmall)
         assert topology_words.shortage(refusal) == (
             "needs 4 pods in one rack of topology default; at most 3 fit into one; not counting 2"
             " spare nodes"
