@@ -1,7 +1,7 @@
 """Laws of places on nodes: nothing is missed on small clusters, and the ledger adds up."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from unittest import mock
@@ -141,6 +141,51 @@ def test_a_place_is_found_where_brute_force_finds_one_and_nowhere_else(data):
         chosen = [(by_name[p.pod_set], p.node) for p in places for _ in range(p.count)]
         assert is_valid(found, before, asked, chosen)
         assert Counter(want.pod_set for want, _ in chosen) == {w.pod_set: w.count for w in asked}
+
+
+def ways(
+    found: Sequence[Node],
+    free: Mapping[str, Mapping[str, int]],
+    asked: Sequence[Want],
+    chosen: tuple[tuple[Want, str], ...] = (),
+) -> Iterator[tuple[tuple[Want, str], ...]]:
+    """All ways in the order in which they are tried, written down once more and plainly.
+
+    Pod set by pod set and node by node, and a node gets as many pods as it takes, then fewer.
+    """
+    pods = [want for want in asked for _ in range(want.count)]
+    if len(chosen) == len(pods):
+        if is_valid(found, free, asked, chosen):
+            yield chosen
+        return
+    want, name = pods[len(chosen)], ""
+    if chosen and chosen[-1][0] is want:
+        name = chosen[-1][1]  # pods are alike: none of them is on a node before that of another
+    for node in sorted(found, key=lambda node: node.name):
+        if node.name >= name:
+            yield from ways(found, free, asked, (*chosen, (want, node.name)))
+
+
+@given(st.data())
+def test_the_way_that_is_found_is_the_first_in_the_fixed_order(data):
+    found = [data.draw(nodes(name)) for name in NAMES[: data.draw(st.integers(1, 3))]]
+    asked = [data.draw(wants(f"w{i}", constrained=False)) for i in range(2)]
+    if data.draw(st.booleans()):
+        asked = [replace(asked[0], shape=replace(asked[0].shape, needs=replace(
+            asked[0].shape.needs, apart=(HOST,)))), asked[1]]  # fmt: skip
+    ledger = NodeLedger()
+    for node in found:
+        ledger.set_node(node)
+    before = {node.name: dict(ledger.free(node.name)) for node in found}
+
+    places = search._AllWays(ledger, asked, None, search._Steps()).run()
+
+    first = next(ways(found, before, asked), None)
+    counts = None if first is None else Counter((want.pod_set, name) for want, name in first)
+    assert (places is None) == (counts is None)
+    if places is not None:
+        assert {(place.pod_set, place.node): place.count for place in places} == counts
+    assert {node.name: dict(ledger.free(node.name)) for node in found} == before
 
 
 KEYS = tuple(WorkloadKey("default", name) for name in "abc")

@@ -9,7 +9,7 @@ that must be in one domain all together are tried in one domain after the other,
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from admission.scheduling.places import predicate
@@ -220,8 +220,46 @@ class _Limits:
         return self.most(name, chosen, room) > 0
 
 
+@dataclass(frozen=True, slots=True)
+class _PodSetNodes:
+    """The nodes that may get the pods of one pod set, beside all that have a place before it.
+
+    Attributes:
+        index: which of the pod sets it is.
+        room: how many of the pods each node takes.
+        chosen: how many of them each node gets in the way that is tried.
+    """
+
+    index: int
+    want: Want
+    names: Sequence[str]
+    room: dict[str, int]
+    limits: _Limits
+    chosen: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _NodeCount:
+    """How many pods of a pod set a node gets in the way that is tried.
+
+    Attributes:
+        at: which of the nodes it is.
+        left: how many pods had no node before it.
+        count: how many it gets.
+    """
+
+    nodes: _PodSetNodes
+    at: int
+    left: int
+    count: int
+
+
 class _AllWays:
-    """All ways to put the pods of several pod sets on nodes, depth first."""
+    """All ways to put the pods of several pod sets on nodes, depth first.
+
+    What is tried out is kept in a list: a way has as many counts as pod sets times nodes, and the
+    interpreter allows fewer calls within each other.
+    """
 
     def __init__(
         self,
@@ -235,54 +273,77 @@ class _AllWays:
         self._nodes = names
         self._steps = steps
         self._places: list[Place] = []
+        self._counts: list[_NodeCount] = []
 
     def run(self) -> tuple[Place, ...] | None:
         """Return the first way; None where there is none, or none was seen in time."""
-        is_found = self._pod_set(0)
-        self._ledger.take(self._wants, self._places, -1)
-        return tuple(self._places) if is_found else None
+        try:
+            return tuple(self._places) if self._is_found() else None
+        finally:
+            self._ledger.take(self._wants, self._places, -1)
 
-    def _pod_set(self, index: int) -> bool:
-        if index == len(self._wants):
-            return True
-        want = self._wants[index]
-        within = self._nodes if want.shape.needs.jointly else None
-        if within is None and not self._ledger.fits(want):
-            return False
-        rooms = self._ledger.rooms(want.shape)
-        limits = _Limits(self._ledger, want)
-        names = sorted(rooms.room if within is None else rooms.room.keys() & set(within))
-        if len(names) > _NODES:
-            return False
-        room = {name: rooms.room[name] for name in names}
-        chosen: dict[str, int] = {}
+    def _is_found(self) -> bool:
+        """Look for a way; its places are taken in the ledger then.
 
-        def node(at: int, left: int) -> bool:
+        A node gets as many pods as it takes, then one less and so on; the last node first.
+        """
+        position = self._begin(0)
+        while True:
+            if position is None:
+                position = self._after_other_count()
+            if position is None:
+                return False
             self._steps.taken += 1
             if self._steps.taken > _STEPS:
                 return False
+            nodes, at, left = position
             if not left:
-                return self._pod_set(index + 1)
-            if at == len(names):
-                return False
-            name = names[at]
-            for count in range(min(left, max(0, limits.most(name, chosen, room))), -1, -1):
-                place = Place(want.pod_set, name, count)
-                if count:
-                    chosen[name] = count
-                    self._push(want, place)
-                if node(at + 1, left - count):
+                if nodes.index + 1 == len(self._wants):
                     return True
-                if count:
-                    del chosen[name]
-                    self._pop(want)
-            return False
+                position = self._begin(nodes.index + 1)
+            elif at == len(nodes.names):
+                position = None
+            else:
+                most = nodes.limits.most(nodes.names[at], nodes.chosen, nodes.room)
+                count = _NodeCount(nodes, at, left, min(left, max(0, most)))
+                self._counts.append(count)
+                position = self._put(count)
 
-        return node(0, want.count)
+    def _begin(self, index: int) -> tuple[_PodSetNodes, int, int] | None:
+        """Return a pod set before its first node; None where it has no room beside the others."""
+        want = self._wants[index]
+        within = self._nodes if want.shape.needs.jointly else None
+        if within is None and not self._ledger.fits(want):
+            return None
+        rooms = self._ledger.rooms(want.shape)
+        names = sorted(rooms.room if within is None else rooms.room.keys() & set(within))
+        if len(names) > _NODES:
+            return None
+        room = {name: rooms.room[name] for name in names}
+        limits = _Limits(self._ledger, want)
+        return _PodSetNodes(index, want, names, room, limits), 0, want.count
 
-    def _push(self, want: Want, place: Place) -> None:
-        self._ledger.take((want,), (place,))
-        self._places.append(place)
+    def _after_other_count(self) -> tuple[_PodSetNodes, int, int] | None:
+        """Return what comes after the last node that can get a pod less; None if none can."""
+        while self._counts:
+            last = self._counts[-1]
+            if last.count:
+                self._take_back(last)
+                last.count -= 1
+                return self._put(last)
+            self._counts.pop()
+        return None
 
-    def _pop(self, want: Want) -> None:
-        self._ledger.take((want,), (self._places.pop(),), -1)
+    def _put(self, count: _NodeCount) -> tuple[_PodSetNodes, int, int]:
+        """Count pods on a node; return the next node with the pods that are left for it."""
+        nodes, name = count.nodes, count.nodes.names[count.at]
+        if count.count:
+            place = Place(nodes.want.pod_set, name, count.count)
+            self._ledger.take((nodes.want,), (place,))
+            self._places.append(place)
+            nodes.chosen[name] = count.count
+        return nodes, count.at + 1, count.left - count.count
+
+    def _take_back(self, count: _NodeCount) -> None:
+        self._ledger.take((count.nodes.want,), (self._places.pop(),), -1)
+        del count.nodes.chosen[count.nodes.names[count.at]]
