@@ -25,6 +25,7 @@ from admission.scheduling.hierarchy import QueueNode
 from admission.scheduling.model import PreemptionPolicy
 from admission.scheduling.nomination import NominatedHead, nominate, renominate
 from admission.scheduling.places.model import Place, Want
+from admission.scheduling.places.search import StepBudget
 from admission.scheduling.preemption.candidates import Target
 from admission.scheduling.reserving import ReservingWorkload
 from admission.scheduling.snapshot import Snapshot
@@ -58,11 +59,12 @@ def in_place_of(
         holder: the workload that goes.
         stays: whether the pods of that one are still on their nodes beside those of the head.
     """
-    nominee = nomination.in_place_of(snapshot, head, holder)
-    if nominee is None:
-        return None
-    with snapshot.without(() if stays else (holder,)):
-        places = snapshot.places.find(nominee.wants)
+    with snapshot.places.sharing(StepBudget()):
+        nominee = nomination.in_place_of(snapshot, head, holder)
+        if nominee is None:
+            return None
+        with snapshot.without(() if stays else (holder,)):
+            places = snapshot.places.find(nominee.wants)
     if places is None and _asks_domains(nominee):
         return None
     return _admission(snapshot, nominee, places or ())
@@ -94,7 +96,7 @@ class _Cycle:
         """
         if nominee.refusal is not None:
             return nominee.refusal
-        with self.snapshot.without_place_of(nominee.head.key):
+        with self.snapshot.deciding(nominee.head.key):
             return self._process(nominee)
 
     def _process(self, nominee: NominatedHead) -> HeadResult:

@@ -61,7 +61,7 @@ def nominate(snapshot: Snapshot, head: Head) -> NominatedHead:
         return NominatedHead(
             head=head, queue=queue, assignment=empty, mode=Mode.NO_FIT, refusal=refusal
         )
-    with snapshot.without_place_of(head.key):
+    with snapshot.deciding(head.key):
         return _assign(snapshot, head, queue, memory=_valid_memory(snapshot, queue, head))
 
 

@@ -21,6 +21,7 @@ from admission.scheduling.hierarchy import CohortHierarchy, QueueNode
 from admission.scheduling.model import Config, LocalQueue, ResourceFlavor
 from admission.scheduling.places.enforcement import PodPlaces
 from admission.scheduling.places.model import Place, Want
+from admission.scheduling.places.search import StepBudget
 from admission.scheduling.reserving import ReservingWorkload
 
 Holders = tuple[tuple[ClusterQueueName, int], ...]
@@ -57,6 +58,7 @@ class Snapshot:
     holders: dict[tuple[int, FlavorResource], Holders] = field(default_factory=dict)
     held_back: dict[tuple[ClusterQueueName, FlavorResource], int] = field(default_factory=dict)
     places: PodPlaces = field(default_factory=PodPlaces)
+    _budgets: dict[WorkloadKey, StepBudget] = field(default_factory=dict)
     _placed: list[tuple[tuple[Want, ...], tuple[Place, ...]]] = field(default_factory=list)
     _added: list[tuple[QueueNode, Mapping[FlavorResource, int]]] = field(default_factory=list)
 
@@ -108,14 +110,21 @@ class Snapshot:
         self._placed.append((wants, places))
 
     @contextmanager
-    def without_place_of(self, key: WorkloadKey) -> Iterator[None]:
-        """Leave out the places that are kept for an entry, while it is decided itself."""
+    def deciding(self, key: WorkloadKey) -> Iterator[None]:
+        """Decide about an entry within a with statement.
+
+        The places that are kept for it are left out, and all questions whether nodes have room for
+        it share the steps that it has in this cycle.
+        """
         ledger = self.places.ledger
         is_kept = ledger.is_kept(key)
+        if key not in self._budgets:
+            self._budgets[key] = StepBudget()
         if is_kept:
             ledger.lift(key)
         try:
-            yield
+            with self.places.sharing(self._budgets[key]):
+                yield
         finally:
             if is_kept:
                 ledger.put_back(key)

@@ -59,6 +59,7 @@ from admission.scheduling.overview import LocalOverview, Overview
 from admission.scheduling.pending import Pending, PendingQueues, PendingSnapshot
 from admission.scheduling.places.enforcement import PodPlaces, asks_devices
 from admission.scheduling.places.model import Place, Want
+from admission.scheduling.places.search import StepBudget
 from admission.scheduling.preemption import history, relief
 from admission.scheduling.preemption.history import PreemptionHistory
 from admission.scheduling.quota_holders import QuotaHolders
@@ -1182,9 +1183,10 @@ class SchedulerState:
             if want is None:
                 return None
             wants.append(want)
-        if not wants or self.places.find(wants) is not None:
-            return None
-        return relief.find(self.places, wants, self._ledger.get)
+        with self.places.sharing(StepBudget()):
+            if not wants or self.places.find(wants) is not None:
+                return None
+            return relief.find(self.places, wants, self._ledger.get)
 
     def preemptors_of(self, victim: WorkloadKey) -> tuple[tuple[WorkloadKey, str], ...]:
         """Return for which workload one was evicted last, with its ClusterQueue.

@@ -178,7 +178,7 @@ def test_the_way_that_is_found_is_the_first_in_the_fixed_order(data):
         ledger.set_node(node)
     before = {node.name: dict(ledger.free(node.name)) for node in found}
 
-    places = search._AllWays(ledger, asked, None, search._Steps()).run()
+    places = search._AllWays(ledger, asked, None, search._Steps(10_000)).run()
 
     first = next(ways(found, before, asked), None)
     counts = None if first is None else Counter((want.pod_set, name) for want, name in first)

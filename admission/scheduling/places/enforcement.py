@@ -4,7 +4,8 @@ A flavor without any node decides nothing: an autoscaler may bring the first one
 decide for workloads with devices in flavors whose nodes stay as they are (ADR 0261).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
@@ -78,6 +79,8 @@ class PodPlaces:
         """Workloads with domains of which a host may be away."""
         self._shrunk: dict[FlavorName, None] = {}
         """Flavors with fewer nodes than at the last call of `take_helped`."""
+        self._budget: search.StepBudget | None = None
+        """Of all questions that are asked now; None where each has its own."""
 
     def __bool__(self) -> bool:
         """Return whether any node is known, or any flavor with a topology.
@@ -375,11 +378,24 @@ class PodPlaces:
         ]
         return (*refusals, *(self.topologies.never(near) if near else {}).items())
 
+    @contextmanager
+    def sharing(self, budget: search.StepBudget) -> Iterator[None]:
+        """Have all questions within a with statement share the steps of a budget.
+
+        They are questions about one workload: one after the other is asked for each flavor and
+        each victim, and all of them together may cost no more than a few.
+        """
+        before, self._budget = self._budget, budget
+        try:
+            yield
+        finally:
+            self._budget = before
+
     def find(self, wants: Sequence[Want]) -> tuple[Place, ...] | None:
         """Return places for all pods; None where they cannot be on nodes at once now."""
         near, others_ = _by_topology(wants)
         if not near:
-            return search.find(self.ledger, wants) if wants else ()
+            return search.find(self.ledger, wants, self._budget) if wants else ()
         if self._is_scattered(wants):
             return None
         places = self.topologies.find(near)
@@ -387,7 +403,7 @@ class PodPlaces:
             return places
         self.ledger.take(near, places)
         try:
-            search_result = search.find(self.ledger, others_)
+            search_result = search.find(self.ledger, others_, self._budget)
         finally:
             self.ledger.take(near, places, -1)
         return None if search_result is None else (*places, *search_result)

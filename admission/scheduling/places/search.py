@@ -2,10 +2,10 @@
 
 For one pod set without constraints of several labels the answer is exact: its pods are alike, so
 the sum of what each node takes decides. For several pod sets nodes are filled pod set by pod set,
-the largest pods first; where that fails and few nodes take the pods, all ways are tried, in a
-fixed order and up to `_STEPS` steps. So no place is missed on small clusters (ADR 0260). Pod sets
-that must be in one domain all together are tried in one domain after the other, in up to
-`MOST_DOMAINS` of those that have enough free in sum.
+the largest pods first; where that fails, few nodes take the pods and these have enough free in
+sum, all ways are tried, in a fixed order and up to a number of steps (`StepBudget`). So no place
+is missed on small clusters (ADR 0260). Pod sets that must be in one domain all together are tried
+in one domain after the other, in up to `MOST_DOMAINS` of those that have enough free in sum.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,31 +13,65 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from admission.scheduling.places import predicate
-from admission.scheduling.places.ledger import NodeLedger
+from admission.scheduling.places.ledger import NodeLedger, each
 from admission.scheduling.places.model import HOSTNAME, MOST_DOMAINS, Place, Want
 
-_STEPS: Final = 4000
+_STEPS: Final = 8000
+"""Steps for all questions about one workload; the first of them may take half."""
 _NODES: Final = 64
 """Most nodes of which all ways are tried."""
 
 
-def find(ledger: NodeLedger, wants: Sequence[Want]) -> tuple[Place, ...] | None:
+@dataclass(slots=True)
+class StepBudget:
+    """The steps that are left for all questions about one workload, such as one for each victim.
+
+    A question may take half of them. So the first one is answered as exactly as if it were the
+    only one, and how many follow does not matter for what they cost together.
+
+    Attributes:
+        left: how many steps are left.
+        found: the places that were found last for pod sets. They are tried before steps are
+            taken, so what was found once is not missed later because no steps are left.
+    """
+
+    left: int = _STEPS
+    found: dict[tuple[Want, ...], tuple[Place, ...]] = field(default_factory=dict)
+
+
+def find(
+    ledger: NodeLedger, wants: Sequence[Want], budget: StepBudget | None = None
+) -> tuple[Place, ...] | None:
     """Return a place for every pod beside all that is on nodes and promised; None if none is seen.
 
     The ledger is left as it was.
+
+    Args:
+        ledger: what is free on nodes.
+        wants: the pods.
+        budget: says how many ways are tried; where no steps are left, nodes are only filled with
+            the largest pods first. None for a question that is the only one.
     """
+    budget = budget or StepBudget()
     if not all(ledger.fits(want) for want in wants):
         return None
     ordered = sorted(wants, key=_largest_first)
     if len(wants) == 1:
         return _fill(ledger, ordered, None)
-    steps = _Steps()
-    for names in _common_domains(ledger, ordered):
-        places = _fill(ledger, ordered, names)
-        if places is None:
-            places = _AllWays(ledger, ordered, names, steps).run()
-        if places is not None:
-            return places
+    key, steps = tuple(ordered), _Steps(budget.left // 2)
+    budget.left -= steps.left
+    try:
+        for names in _common_domains(ledger, ordered):
+            places = _fill(ledger, ordered, names)
+            if places is None:
+                places = _still_free(ledger, ordered, budget.found.get(key, ()))
+            if places is None and _may_fit_together(ledger, ordered, names):
+                places = _AllWays(ledger, ordered, names, steps).run()
+            if places is not None:
+                budget.found[key] = places
+                return places
+    finally:
+        budget.left += steps.left
     return None
 
 
@@ -63,9 +97,58 @@ def unplaced(ledger: NodeLedger, wants: Sequence[Want]) -> tuple[tuple[Place, ..
 
 @dataclass(slots=True)
 class _Steps:
-    """How many steps were taken in all domains."""
+    """How many steps are left for one question, in all domains."""
 
-    taken: int = 0
+    left: int
+
+
+def _still_free(
+    ledger: NodeLedger, wants: Sequence[Want], places: tuple[Place, ...]
+) -> tuple[Place, ...] | None:
+    """Return places that were found before if all of them are free now; else None."""
+    if not places:
+        return None
+    taken: list[Place] = []
+    try:
+        for want in wants:
+            room, limits = ledger.rooms(want.shape).room, _Limits(ledger, want)
+            chosen: dict[str, int] = {}
+            of_pod_set = [place for place in places if place.pod_set == want.pod_set]
+            for place in of_pod_set:
+                if limits.most(place.node, chosen, room) < place.count:
+                    return None
+                chosen[place.node] = place.count
+            if sum(chosen.values()) < want.count:
+                return None
+            ledger.take(wants, of_pod_set)
+            taken += of_pod_set
+        return places
+    finally:
+        ledger.take(wants, taken, -1)
+
+
+def _may_fit_together(
+    ledger: NodeLedger, wants: Sequence[Want], names: Sequence[str] | None
+) -> bool:
+    """Return whether few nodes take the pods, and these have enough of each resource in sum.
+
+    Where that is not so there is no way, or none is looked for, and no step has to be taken.
+    """
+    demand: dict[str, int] = {}
+    takers: dict[str, set[str]] = {}
+    for want in wants:
+        room = ledger.rooms(want.shape).room
+        on = room.keys() if names is None or not want.shape.needs.jointly else {*names} & {*room}
+        if len(on) > _NODES:
+            return False
+        for resource, amount in each(want.shape).items():
+            demand[resource] = demand.get(resource, 0) + amount * want.count
+            takers.setdefault(resource, set()).update(on)
+    return all(
+        any(resource not in ledger.free(name) for name in takers[resource])
+        or ledger.free_in(takers[resource], resource) >= amount
+        for resource, amount in demand.items()
+    )
 
 
 def _common_domains(ledger: NodeLedger, wants: Sequence[Want]) -> Iterator[Sequence[str] | None]:
@@ -293,9 +376,9 @@ class _AllWays:
                 position = self._after_other_count()
             if position is None:
                 return False
-            self._steps.taken += 1
-            if self._steps.taken > _STEPS:
+            if not self._steps.left:
                 return False
+            self._steps.left -= 1
             nodes, at, left = position
             if not left:
                 if nodes.index + 1 == len(self._wants):
@@ -317,8 +400,6 @@ class _AllWays:
             return None
         rooms = self._ledger.rooms(want.shape)
         names = sorted(rooms.room if within is None else rooms.room.keys() & set(within))
-        if len(names) > _NODES:
-            return None
         room = {name: rooms.room[name] for name in names}
         limits = _Limits(self._ledger, want)
         return _PodSetNodes(index, want, names, room, limits), 0, want.count
