@@ -730,6 +730,13 @@ class FailedChecks:
 
 
 @dataclass(frozen=True, slots=True)
+class SetAside:
+    """An error of the program ended the decision about it; it is tried again after a while."""
+
+    reason: ClassVar[WaitReason] = WaitReason.PENDING_EVALUATION
+
+
+@dataclass(frozen=True, slots=True)
 class PodsOfOthersNotReady:
     """Nothing is admitted until the pods of all admitted workloads are ready."""
 
@@ -877,6 +884,7 @@ Why = (
     | GatesCleared
     | ReservedTwice
     | FailedChecks
+    | SetAside
     | PodsOfOthersNotReady
     | Paused
     | Deactivated

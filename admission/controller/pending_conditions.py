@@ -9,13 +9,14 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from admission.base import clock as clocks
-from admission.base import conditions
+from admission.base import conditions, logs
 from admission.base.causes import (
     EvictedBefore,
     GatesCleared,
     NoFlavor,
     NotTried,
     Preempted,
+    SetAside,
     Stated,
 )
 from admission.base.clock import Clock
@@ -26,7 +27,7 @@ from admission.controller.waiting_events import FindSubject, WaitingEventRecorde
 from admission.controller.watched_owners.pods import Pods
 from admission.controller.workloads import statuses
 from admission.controller.workloads.workloadindex import WorkloadIndex
-from admission.controller.writing import api_requests
+from admission.controller.writing import api_requests, flow_control
 from admission.controller.writing.api_requests import ApiRequest, WritePurpose
 from admission.controller.writing.flow_control import FlowControl
 from admission.objects.workload import Workload
@@ -95,6 +96,7 @@ class PendingConditionWriter:
             waiting_events: tells why something waits once it has for a while.
             subject: finds the owner of a Workload.
         """
+        self._log = logs.get("reasons")
         self._state = state
         self._workloads = workloads
         self._pods = pods
@@ -143,7 +145,10 @@ class PendingConditionWriter:
         all(self._send(rank, now) for rank in _Rank)
         self._waiting_events.collect(now)
         while not self._due[_Rank.NEWS] and (key := self._waiting_events.take()) is not None:
-            self._tell(key, now)
+            try:
+                self._tell(key, now)
+            except Exception:  # noqa: BLE001  # as above
+                self._skip(key)
 
     def next_due(self) -> float | None:
         """Return the monotonic time when the next text may be due."""
@@ -172,7 +177,11 @@ class PendingConditionWriter:
                 break
             if self._flow.is_busy(key):
                 continue
-            request = self._next_request(rank, key, now)
+            try:
+                request = self._next_request(rank, key, now)
+            except Exception:  # noqa: BLE001  # one odd Workload must not stop all others
+                self._skip(key)
+                continue  # it is due until it has rested
             if request:
                 self._flow.report_condition(request)
             else:
@@ -184,6 +193,17 @@ class PendingConditionWriter:
             else:
                 self._saying.pop(key, None)
         return has_room
+
+    def _skip(self, key: WorkloadKey) -> None:
+        """Set a Workload aside for a while: an error ended the look at why it waits."""
+        self._log.exception("workload skipped", namespace=key.namespace, name=key.name)
+        self._saying.pop(key, None)
+        latest = self._explainer.latest(key)
+        if latest is not None:
+            wait = Wait(workload=key, cluster_queue=latest.cluster_queue, why=SetAside())
+            self._explainer.tell(wait, self._clock.monotonic())
+        if not self._flow.is_busy(key):
+            self._flow.rest(key, flow_control.ODD_SECONDS)
 
     def _next_request(self, rank: _Rank, key: WorkloadKey, now: float) -> ApiRequest | None:
         """Return the next write of a rank that tells why a Workload waits; None for none."""

@@ -486,6 +486,10 @@ class Scheduler:
             return ()
         result = self._state.run_cycle(self._now_us())
         self._count(result, self._clock.monotonic() - now)
+        for key, error in result.failed:
+            self._log.error(
+                "workload skipped", namespace=key.namespace, name=key.name, exc_info=error
+            )
         for admit in result.admitted:
             self._admits[admit.workload] = admit
             self._explainer.forget(admit.workload)

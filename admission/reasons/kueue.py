@@ -38,6 +38,10 @@ RESERVED_TWICE: Final = (
 )
 DEACTIVATED: Final = "The workload is deactivated"
 NAMESPACE_NOT_SERVED: Final = "workload namespace doesn't match ClusterQueue selector"
+SET_ASIDE: Final = (
+    "The workload is set aside: an error of gpu-admission ended the decision about it. It is tried"
+    " again every minute"
+)
 PODS_OF_OTHERS_NOT_READY: Final = "waiting for all admitted workloads to be in PodsReady condition"
 NO_LONGER_FITS: Final = "Workload no longer fits after processing another workload"
 DEFERRED: Final = f"{_OVERLAPS}, but will fit after these preemptions complete"
@@ -70,6 +74,8 @@ def message(reason: Why) -> str:
             return RESERVED_TWICE
         case causes.FailedChecks():
             return FAILED_CHECKS
+        case causes.SetAside():
+            return SET_ASIDE
         case causes.PodsOfOthersNotReady():
             return PODS_OF_OTHERS_NOT_READY
         case causes.Paused():

@@ -115,6 +115,7 @@ _WHOLE: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Why]], ...]
         (re.escape(kueue.message(causes.GatesCleared())), lambda _: causes.GatesCleared()),
         (re.escape(kueue.message(causes.ReservedTwice())), lambda _: causes.ReservedTwice()),
         (re.escape(kueue.message(causes.FailedChecks())), lambda _: causes.FailedChecks()),
+        (re.escape(kueue.message(causes.SetAside())), lambda _: causes.SetAside()),
         (re.escape(kueue.message(causes.Deferred())), lambda _: causes.Deferred()),
         (re.escape(kueue.message(causes.Overtaken())), lambda _: causes.Overtaken()),
         (re.escape(kueue.message(causes.Overtaken(takes_victims=True))),

@@ -571,6 +571,12 @@ def text(reason: Why, cluster_queue: str = "") -> Text:
         case causes.FailedChecks():
             head = "Waits: an admission check has not let it pass"
             return Text(Code.WAITING_FOR_CHECKS, sentence(head))
+        case causes.SetAside():
+            head = (
+                "Waits: an error of gpu-admission ended the decision about it; it is tried again"
+                " every minute, and the log of the controller has the error"
+            )
+            return Text(Code.PENDING_EVALUATION, sentence(head))
         case causes.PodsOfOthersNotReady():
             head = "Waits: nothing is admitted until the pods of all admitted workloads are ready"
             return Text(Code.WAITING_FOR_PODS_READY, sentence(head))

@@ -3,8 +3,10 @@
 Source: kueue pkg/scheduler/scheduler.go.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
 
 from admission.base.causes import (
     Deferred,
@@ -13,6 +15,7 @@ from admission.base.causes import (
     PendingPreemption,
     PodsOfOthersNotReady,
     Preempted,
+    SetAside,
     Why,
 )
 from admission.base.conditions import WaitReason
@@ -38,12 +41,43 @@ def run(snapshot: Snapshot, heads: Iterable[Head]) -> tuple[HeadResult, ...]:
     2. Order the nominees.
     3. Process them one by one; what each takes counts for those after it.
     4. Put the snapshot back.
+
+    A head about which an error ends the decision is set aside, with the error.
     """
-    nominees = [nominate(snapshot, head) for head in heads]
+    nominees: list[NominatedHead] = []
+    verdicts: list[HeadResult] = []
     cycle = _Cycle(snapshot)
-    verdicts = tuple(cycle.process(nominee) for nominee in ordering.in_order(snapshot, nominees))
-    snapshot.rollback()
-    return verdicts
+    try:
+        for head in heads:
+            nominee = _unless_failed(snapshot, head, partial(nominate, snapshot, head))
+            if isinstance(nominee, HeadResult):
+                verdicts.append(nominee)
+            else:
+                nominees.append(nominee)
+        for nominee in ordering.in_order(snapshot, nominees):
+            process = partial(cycle.process, nominee)
+            verdicts.append(_unless_failed(snapshot, nominee.head, process))
+    finally:
+        snapshot.rollback()
+    return tuple(verdicts)
+
+
+_Outcome = TypeVar("_Outcome")
+
+
+def _unless_failed(
+    snapshot: Snapshot, head: Head, decide: Callable[[], _Outcome]
+) -> _Outcome | HeadResult:
+    """Return what is decided about a head; where an error ends that, that it is set aside.
+
+    What was done about it until then is undone, and all other heads go on.
+    """
+    try:
+        with snapshot.undone_on_error():
+            return decide()
+    except Exception as error:  # noqa: BLE001  # one odd Workload must not stop all others
+        wait = Wait(workload=head.key, cluster_queue=head.cluster_queue, why=SetAside())
+        return HeadResult(head=head, decision=wait, requeue=Requeue.SET_ASIDE, error=error)
 
 
 def in_place_of(
@@ -59,7 +93,7 @@ def in_place_of(
         holder: the workload that goes.
         stays: whether the pods of that one are still on their nodes beside those of the head.
     """
-    with snapshot.places.sharing(StepBudget()):
+    with snapshot.undone_on_error(), snapshot.places.sharing(StepBudget()):
         nominee = nomination.in_place_of(snapshot, head, holder)
         if nominee is None:
             return None
@@ -96,8 +130,14 @@ class _Cycle:
         """
         if nominee.refusal is not None:
             return nominee.refusal
-        with self.snapshot.deciding(nominee.head.key):
-            return self._process(nominee)
+        claimed = len(self.claimed)
+        try:
+            with self.snapshot.deciding(nominee.head.key):
+                return self._process(nominee)
+        except BaseException:
+            while len(self.claimed) > claimed:
+                self.claimed.popitem()
+            raise
 
     def _process(self, nominee: NominatedHead) -> HeadResult:
         if not self._overlaps(nominee):
@@ -201,9 +241,10 @@ class _Cycle:
         self.snapshot.add(nominee.queue, nominee.assignment.usage)
         self.snapshot.place(nominee.wants, places)
         self.snapshot.unready += 1
+        admission = _admission(self.snapshot, nominee, places)
         if nominee.head.replaces is not None:
             self.replaced.add(nominee.head.replaces)
-        return HeadResult(head=nominee.head, decision=_admission(self.snapshot, nominee, places))
+        return HeadResult(head=nominee.head, decision=admission)
 
 
 def _asks_domains(nominee: NominatedHead) -> bool:

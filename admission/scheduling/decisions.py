@@ -44,6 +44,7 @@ class Requeue(Enum):
     PREEMPTION_NO_CANDIDATES = "PreemptionNoCandidates"
     NAMESPACE_MISMATCH = "NamespaceMismatch"
     CAPPED = "Capped"
+    SET_ASIDE = "SetAside"
     GENERIC = "Generic"
 
 
@@ -132,6 +133,7 @@ class CycleResult:
         bypassed: what was decided of a workload that did not fit, for those equal to it that
             have not heard it yet; none of them was tried.
         recomputed: ClusterQueues of Workloads whose victims were chosen anew, with the outcome.
+        failed: Workloads that were set aside, with the error that ended the decision about each.
     """
 
     admitted: tuple[Admit, ...] = ()
@@ -139,3 +141,4 @@ class CycleResult:
     waiting: tuple[Wait, ...] = ()
     bypassed: tuple[Wait, ...] = ()
     recomputed: tuple[tuple[ClusterQueueName, Recomputation], ...] = ()
+    failed: tuple[tuple[WorkloadKey, Exception], ...] = ()

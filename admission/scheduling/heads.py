@@ -61,6 +61,7 @@ class HeadResult:
         memory: state of the flavor scan for its next try.
         recomputed: what came of choosing its victims anew; None when that was not needed.
         kept: its pods, and the places that are kept for them until its victims have left.
+        error: what ended the decision about it; None where it was decided.
     """
 
     head: Head
@@ -70,6 +71,7 @@ class HeadResult:
     memory: LastAssignment | None = None
     recomputed: Recomputation | None = None
     kept: tuple[tuple[Want, ...], tuple[Place, ...]] | None = None
+    error: Exception | None = None
 
 
 def result_of(verdicts: Iterable[HeadResult]) -> CycleResult:
@@ -78,8 +80,11 @@ def result_of(verdicts: Iterable[HeadResult]) -> CycleResult:
     evicted: list[Evict] = []
     waiting: list[Wait] = []
     recomputed: list[tuple[ClusterQueueName, Recomputation]] = []
+    failed: list[tuple[WorkloadKey, Exception]] = []
     for verdict in verdicts:
         evicted += verdict.evictions
+        if verdict.error is not None:
+            failed.append((verdict.head.key, verdict.error))
         if verdict.recomputed is not None:
             recomputed.append((verdict.head.cluster_queue, verdict.recomputed))
         if isinstance(verdict.decision, Admit):
@@ -91,4 +96,5 @@ def result_of(verdicts: Iterable[HeadResult]) -> CycleResult:
         evicted=tuple(evicted),
         waiting=tuple(waiting),
         recomputed=tuple(recomputed),
+        failed=tuple(failed),
     )

@@ -33,7 +33,7 @@ OrderKey = tuple[int, int, str]
 
 _IMMEDIATE = (Requeue.FAILED_AFTER_NOMINATION, Requeue.PENDING_PREEMPTION)
 _OF_CLASS = (Requeue.NO_FIT, Requeue.PREEMPTION_NO_CANDIDATES)
-_APART = (Requeue.NAMESPACE_MISMATCH, Requeue.CAPPED)
+_APART = (Requeue.NAMESPACE_MISMATCH, Requeue.CAPPED, Requeue.SET_ASIDE)
 """What others do not wait for, whatever the strategy: it is about this workload alone."""
 
 _SAME: Final[Rank] = (False, Fraction(0))
@@ -65,6 +65,7 @@ class Pending:
         replaces: the workload whose quota is counted as its own already, if any.
         parked: not tried until a retry; for itself, whatever its class.
         told: a result of its class was passed on to it, or it had one of its own.
+        set_aside_until_us: not tried before, whatever happens: an error ended its last try.
     """
 
     workload: Workload
@@ -75,6 +76,7 @@ class Pending:
     memory: LastAssignment | None = None
     parked: bool = False
     told: bool = False
+    set_aside_until_us: int = 0
     order: OrderKey = field(init=False)
 
     def __post_init__(self) -> None:
@@ -84,7 +86,7 @@ class Pending:
         """Return when its backoff ends; None when nothing but an event ends it."""
         if not self.workload.requeued:
             return None
-        return self.workload.requeue_at_us or 0
+        return max(self.workload.requeue_at_us or 0, self.set_aside_until_us)
 
     def head(
         self,
@@ -583,6 +585,7 @@ class PendingQueues:
         old = queue.remove(key, left=False)
         if old is not None and old.equivalence == item.equivalence:
             item.memory, item.told = old.memory, old.told
+            item.set_aside_until_us = old.set_aside_until_us
         queue.add(item, now_us)
         self._where[key] = name
         self._busy[name] = None
@@ -600,6 +603,11 @@ class PendingQueues:
             self.queues[name].remove(key)
             self._moved[name] = None
             self._changes.queue(name)
+
+    def set_aside(self, item: Pending, until_us: int) -> None:
+        """Have a workload not tried before a moment, whatever happens to its queue until then."""
+        item.set_aside_until_us = until_us
+        heapq.heappush(self._backoffs, (until_us, item.workload.key))
 
     def mark_active(self, name: ClusterQueueName) -> None:
         """Note that a queue may have a head again."""

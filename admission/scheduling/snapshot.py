@@ -40,7 +40,7 @@ class Snapshot:
         unready: number of workloads whose pods are not all ready.
         local_queues: LocalQueues by key.
         past_usage: rank of a LocalQueue by its past usage; None if past usage does not count.
-        removed: workloads that are taken out for the moment.
+        removed: workloads that are taken out for the moment, by key.
         holders: who uses what in a tree, by root and flavor and resource, as far as asked.
         held_back: the part of usage that entries which wait have kept from those after them.
         places: nodes, and what is free there; it follows what is removed and added here.
@@ -54,13 +54,16 @@ class Snapshot:
     unready: int = 0
     local_queues: Mapping[LocalQueueKey, LocalQueue] = field(default_factory=dict)
     past_usage: Callable[[LocalQueueKey], Rank] | None = None
-    removed: set[WorkloadKey] = field(default_factory=set)
+    removed: dict[WorkloadKey, ReservingWorkload] = field(default_factory=dict)
     holders: dict[tuple[int, FlavorResource], Holders] = field(default_factory=dict)
     held_back: dict[tuple[ClusterQueueName, FlavorResource], int] = field(default_factory=dict)
     places: PodPlaces = field(default_factory=PodPlaces)
     _budgets: dict[WorkloadKey, StepBudget] = field(default_factory=dict)
     _placed: list[tuple[tuple[Want, ...], tuple[Place, ...]]] = field(default_factory=list)
     _added: list[tuple[QueueNode, Mapping[FlavorResource, int]]] = field(default_factory=list)
+    _held: list[tuple[ClusterQueueName, Mapping[FlavorResource, int]]] = field(
+        default_factory=list
+    )
 
     def queue(self, name: ClusterQueueName) -> QueueNode:
         """Return the ClusterQueue of that name."""
@@ -68,14 +71,14 @@ class Snapshot:
 
     def remove(self, workload: ReservingWorkload) -> None:
         """Take a workload out until ``restore``."""
-        self.removed.add(workload.key)
+        self.removed[workload.key] = workload
         if self.places:
             self.places.ledger.lift(workload.key)
         quota.remove_all(self.queue(workload.cluster_queue), workload.usage)
 
     def restore(self, workload: ReservingWorkload) -> None:
         """Put a removed workload back."""
-        self.removed.discard(workload.key)
+        self.removed.pop(workload.key, None)
         if self.places:
             self.places.ledger.put_back(workload.key)
         quota.add_all(self.queue(workload.cluster_queue), workload.usage)
@@ -100,9 +103,14 @@ class Snapshot:
     def hold_back(self, queue: QueueNode, usage: Mapping[FlavorResource, int]) -> None:
         """Count what an entry that waits keeps for itself for the rest of the cycle."""
         self.add(queue, usage)
+        self._held.append((queue.name, usage))
+        self._hold(queue.name, usage, 1)
+
+    def _hold(
+        self, name: ClusterQueueName, usage: Mapping[FlavorResource, int], sign: int
+    ) -> None:
         for fr, value in usage.items():
-            key = queue.name, fr
-            self.held_back[key] = self.held_back.get(key, 0) + value
+            self.held_back[name, fr] = self.held_back.get((name, fr), 0) + sign * value
 
     def place(self, wants: tuple[Want, ...], places: tuple[Place, ...]) -> None:
         """Count pods of an entry at places for the rest of the cycle."""
@@ -129,12 +137,35 @@ class Snapshot:
             if is_kept:
                 ledger.put_back(key)
 
+    @contextmanager
+    def undone_on_error(self) -> Iterator[None]:
+        """Undo what is done within a with statement if that ends with an error.
+
+        Workloads that were taken out meanwhile are put back, and nothing that was counted counts.
+        """
+        marks, unready = (len(self._placed), len(self._added), len(self._held)), self.unready
+        out_before = frozenset(self.removed)
+        try:
+            yield
+        except BaseException:
+            for key, workload in tuple(self.removed.items()):
+                if key not in out_before:
+                    self.restore(workload)
+            self._take_back(*marks)
+            self.unready = unready
+            raise
+
     def rollback(self) -> None:
         """Take back everything that ``add``, ``hold_back`` and ``place`` counted."""
-        for wants, places in reversed(self._placed):
-            self.places.ledger.take(wants, places, -1)
-        self._placed.clear()
-        for queue, usage in reversed(self._added):
-            quota.remove_all(queue, usage)
-        self._added.clear()
+        self._take_back(0, 0, 0)
         self.held_back.clear()
+
+    def _take_back(self, placed: int, added: int, held: int) -> None:
+        """Take back all that was counted but so many of each, which were the first."""
+        while len(self._placed) > placed:
+            wants, places = self._placed.pop()
+            self.places.ledger.take(wants, places, -1)
+        while len(self._added) > added:
+            quota.remove_all(*self._added.pop())
+        while len(self._held) > held:
+            self._hold(*self._held.pop(), -1)

@@ -38,7 +38,7 @@ from admission.scheduling.activity import CheckInfo, Dependencies, InactiveReaso
 from admission.scheduling.admission_fair_sharing import FairUsage
 from admission.scheduling.changes import Changed, Changes
 from admission.scheduling.consumption import Consumption, Rank
-from admission.scheduling.decisions import Admit, CycleResult, Wait
+from admission.scheduling.decisions import Admit, CycleResult, Requeue, Wait
 from admission.scheduling.heads import Head, HeadResult, result_of
 from admission.scheduling.hierarchy import CohortHierarchy, CohortNode, QueueNode
 from admission.scheduling.inadmissible import InadmissibleRequeues
@@ -75,6 +75,8 @@ ClusterQueueStatus = status.QueueReport
 LocalQueueStatus = status.QueueReport
 
 
+_SET_ASIDE_US: Final = 60_000_000
+"""Between two tries of a workload about which an error ended the decision."""
 _KEPT_US: Final = 60_000_000
 """How long places are kept for a workload about which nobody decides any more, as its queue was
 stopped or it has moved. While its victims end it is decided again and again."""
@@ -1079,6 +1081,8 @@ class SchedulerState:
         item = queue.get(decision.workload)
         assert item is not None
         item.memory = verdict.memory
+        if verdict.requeue is Requeue.SET_ASIDE:
+            self._queues.set_aside(item, now_us + _SET_ASIDE_US)
         spares = self._preemption_history.spared(item.workload.lineage)
         waits = queue.settle(item, verdict.requeue, decision, now_us, for_equals=not spares)
         return [replace(decision, workload=key) for key in waits]

@@ -3,13 +3,17 @@
 The API server's schema would refuse most of them, so they are shown to the core as watched.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from admission.base import names
+from admission.base.causes import NoFlavor
 from admission.controller import core
+from admission.controller.pending_conditions import PendingConditionWriter
 from admission.kube import resources
 from admission.kube.reflector import Upserted
 from admission.kube.resources import Resource
@@ -20,6 +24,9 @@ from admission.objects.cohort import Cohort
 from admission.objects.local_queue import LocalQueue
 from admission.objects.resource_flavor import ResourceFlavor
 from admission.objects.workload import Workload
+from admission.scheduling import nomination
+from admission.scheduling.decisions import Wait
+from admission.scheduling.heads import Head
 from tests.builders.cluster import make_namespace
 from tests.builders.jobs import queued_job
 from tests.builders.metadata import make_condition
@@ -256,6 +263,57 @@ def test_a_status_that_only_a_bug_can_explain_is_left_and_others_are_written(
         world.add_pod("train")
         world.pass_time(2)
     assert world.status_of("gpus")["admittedWorkloads"] == 1
+
+
+def skipped(logged: Sequence[Mapping[str, Any]]) -> set[str]:
+    return {line["name"] for line in logged if line["event"] == "workload skipped"}
+
+
+def test_a_head_that_only_a_bug_can_explain_is_set_aside_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = ready_world()
+    known = nomination._assign
+
+    def fail(snapshot: Any, head: Head, *args: Any, **kwargs: Any) -> Any:
+        if head.key.name.startswith("pod-bad-"):
+            raise RecursionError("a bug")
+        return known(snapshot, head, *args, **kwargs)
+
+    with monkeypatch.context() as patched, capture_logs() as logged:
+        patched.setattr(nomination, "_assign", fail)
+        world.add_pod("bad")
+        others_go_on(world)
+        said = world.condition("bad")
+    assert "bad" not in world.admitted()
+    assert skipped(logged) == {world.workloads()["bad"].metadata.name}
+    assert said is not None
+    assert "an error of gpu-admission ended the decision about it" in said.message
+
+    world.pass_time(61)
+    assert "bad" in world.admitted()
+
+
+def test_a_reason_that_only_a_bug_can_explain_ends_nothing_and_is_written_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = ready_world(quota=1)
+
+    def fail(_: PendingConditionWriter, wait: Wait) -> Wait:
+        if isinstance(wait.why, NoFlavor):
+            raise RecursionError("a bug")
+        return wait
+
+    with monkeypatch.context() as patched, capture_logs() as logged:
+        patched.setattr(PendingConditionWriter, "_with_relief", fail)
+        world.add_pod("large", gpus=9)
+        world.pass_time(3)
+        others_go_on(world)
+        assert skipped(logged) == {world.workloads()["large"].metadata.name}
+        world.pass_time(61)
+        said = world.condition("large")
+    assert said is not None
+    assert "an error of gpu-admission ended" in said.message
 
 
 # ------------------------------------------------------------------------------- texts of users

@@ -178,6 +178,23 @@ def test_each_head_has_steps_of_its_own(budgets):
     assert first == second > 0
 
 
+def test_a_question_takes_at_most_half_of_the_steps_that_are_left():
+    ledger = NodeLedger()
+    for each in large_nodes(12):
+        ledger.set_node(each)
+    large = [want(f"w{i}", 8, {CPU: 2_000 - i, MEMORY: 20, GPU: 1}) for i in range(4)]
+    asked = [*large, want("last", 12, {CPU: 1, MEMORY: 7}, (HOSTNAME,))]
+    budget = StepBudget()
+    whole = budget.left
+
+    lefts = []
+    for _ in range(3):
+        assert search.find(ledger, asked, budget) is None
+        lefts.append(budget.left)
+
+    assert lefts == [whole // 2, whole // 4, whole // 8]
+
+
 def test_no_step_is_taken_where_nodes_have_too_little_in_sum(budgets):
     ledger = NodeLedger()
     for each in large_nodes(3):

@@ -41,10 +41,12 @@ def targets(
     ]
     search = _Search(snapshot, preemptor, need)
     quota.add_all(preemptor.queue, need.requests)
-    is_found = search.finds(past, strategies) or (
-        bool(within) and search.finds(within, strategies)
-    )
-    quota.remove_all(preemptor.queue, need.requests)
+    try:
+        is_found = search.finds(past, strategies) or (
+            bool(within) and search.finds(within, strategies)
+        )
+    finally:
+        quota.remove_all(preemptor.queue, need.requests)
     if is_found:
         return candidates.minimise(snapshot, preemptor, need, search.chosen, borrowing=True)
     for target in search.chosen:
@@ -151,9 +153,10 @@ class _Search:
     def _fits(self) -> bool:
         queue, requests = self.preemptor.queue, self.need.requests
         quota.remove_all(queue, requests)
-        fits = candidates.fits(self.snapshot, queue, self.need, borrowing=True)
-        quota.add_all(queue, requests)
-        return fits
+        try:
+            return candidates.fits(self.snapshot, queue, self.need, borrowing=True)
+        finally:
+            quota.add_all(queue, requests)
 
 
 def _rivals(own_queue: QueueNode, other: QueueNode) -> tuple[QuotaNode, QuotaNode]:
