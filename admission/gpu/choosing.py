@@ -120,7 +120,7 @@ def too_many_shares(
 def why_node_never(menu: ResolvedCapabilities, totals: Iterable[tuple[Offered, int]]) -> str:
     """Return why no node of the flavor can ever hold the pod.
 
-    It is empty if one can, or nothing is known.
+    It is empty if one can, or that is not known: nobody is refused for what was not found out.
 
     Args:
         menu: the flavor.

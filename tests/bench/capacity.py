@@ -53,7 +53,7 @@ COLD_SEARCHES: Final = 100
 MIG_PRODUCTS: Final = ("A100-80GB", "RTX-PRO-6000-BLACKWELL-96GB")
 CACHES: Final = (
     placement.addable, placement._checked, placement._example, placement._best_parts,
-    placement._most, placement._capacity,
+    placement._most, placement._capacity, placement._largest, placement._packed_on_empty,
 )  # fmt: skip
 PENDING: Final = 20_000
 RUNS: Final = 5

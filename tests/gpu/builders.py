@@ -21,11 +21,13 @@ MEMORY = "gpu-admission.dev/gpu-memory"
 SLICES = "gpu-admission.dev/gpu-slices"
 GIB = 2**30
 CATALOGUE = catalogues.load()
+UNDECIDED = {"1g.10gb+me": 3, "1g.20gb": 6, "2g.20gb": 6, "3g.40gb": 2, "4g.40gb": 7}
+"""Instances of which a search does not find out whether 8 GPUs H100-80GB of a node hold them."""
 
 
 def mig(profile: str) -> str:
     """The resource of a profile in the device plugin's spelling."""
-    return "nvidia.com/mig-" + profile
+    return "nvidia.com/mig-" + profile.replace("+", ".")
 
 
 def make_container(

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from admission.gpu import placement
 from admission.gpu.rewrite import ContainerRequest, LimitedNames, Rewrite
 from tests.gpu.builders import (
     GIB,
@@ -13,6 +14,7 @@ from tests.gpu.builders import (
     MEMORY,
     SHARED,
     SLICES,
+    UNDECIDED,
     amounts,
     make_container,
     make_flavor,
@@ -287,6 +289,32 @@ REFUSALS = {
 def test_refusals_say_what_to_do(case):
     container, flavors, text = case
     assert text in refused(run(container, flavors=flavors))
+
+
+H100 = make_flavor("h100", "NVIDIA-H100-80GB-HBM3", MEMORY, SLICES, gpus_per_node=8)
+
+
+def test_what_may_fit_a_node_is_not_refused_where_the_search_did_not_find_out():
+    asked = {mig(profile): count for profile, count in UNDECIDED.items()}
+    result = run(make_container(amounts=asked), flavors=(H100,))
+    assert isinstance(result, Rewrite)
+    assert (result.flavor, dict(result.demand)) == ("h100", asked)
+
+
+def test_pods_that_differ_in_names_of_containers_are_searched_for_once(monkeypatch):
+    searches, pack = [], placement.pack
+
+    def counted(*args, **options):
+        searches.append(args)
+        return pack(*args, **options)
+
+    monkeypatch.setattr(placement, "pack", counted)
+    placement._packed_on_empty.cache_clear()
+    asked = {mig(profile): count for profile, count in UNDECIDED.items()}
+    twin = dataclasses.replace(H100, name="twin")
+    for name in ("first", "second"):
+        run(make_container(name, amounts=asked), flavors=(H100, twin))
+    assert len(searches) == 1
 
 
 def test_a_request_that_no_flavor_covers_is_left_to_wait():

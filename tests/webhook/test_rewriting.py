@@ -4,13 +4,15 @@ import copy
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
-from admission.base import fielderrors
+from admission.base import fielderrors, names
 from admission.objects import views
 from admission.objects.resource_flavor import ResourceFlavor
 from tests.builders.pods import make_pod
-from tests.builders.queues import cluster_queue_view, flavor_view
+from tests.builders.queues import cluster_queue_view, flavor_view, make_flavor
+from tests.gpu.builders import UNDECIDED, mig
 from tests.webhook.builders import Cluster, apply, make_cluster, mutate
 
 GPU, SLICE = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
@@ -168,6 +170,19 @@ def test_a_wish_that_cannot_be_granted_is_refused(annotations, text):
     outcome = mutate(make_pod(gpus=1, annotations=annotations), MIXED)
     assert text in fielderrors.aggregate(outcome.errors)
     assert outcome.operations == ()
+
+
+def test_a_mixture_of_slices_of_which_the_search_does_not_find_out_is_let_in():
+    nodes = {names.GPU_PRODUCT_LABEL: "NVIDIA-H100-80GB-HBM3", names.GPU_COUNT_LABEL: "8"}
+    flavor = make_flavor("h100", node_labels=nodes)
+    view = msgspec.convert(flavor, ResourceFlavor)
+    slices = {mig(profile): str(count) for profile, count in UNDECIDED.items()}
+    cluster = with_queue({"h100": dict.fromkeys(slices, "99")}, view)
+    assert not mutate(make_pod(requests=slices, limits=slices), cluster).errors
+    never = {**slices, mig("7g.80gb"): "2"}
+    cluster = with_queue({"h100": dict.fromkeys(never, "99")}, view)
+    refused = mutate(make_pod(requests=never, limits=never), cluster)
+    assert "does not fit on 8 H100-80GB" in fielderrors.aggregate(refused.errors)
 
 
 def test_a_wish_needs_a_queue_that_exists_while_a_plain_request_waits_for_one():
