@@ -23,6 +23,7 @@ from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.seeing import informers
 from admission.controller.seeing.informers import Informer
 from admission.controller.watched_owners import orphans, owner_requests
+from admission.controller.watched_owners.coverage import Coverage
 from admission.controller.watched_owners.domain_tellings import OwnerTellings
 from admission.controller.watched_owners.members import Members
 from admission.controller.watched_owners.orphans import Origin
@@ -216,16 +217,20 @@ class _PodSetPods:
 
     Attributes:
         uids: of the pods, in the order in which they came.
-        is_exceeded: a pod may be charged on its own, so each is looked at when they are counted.
+        coverage: which of them the reservation covers; None where it always covered all.
+        basis: what else decides what is charged for pods on their own, as last charged.
+        uncharged: those beyond the reservation that no queue could be charged for.
         share: the part of one pod in the reservation, as last compared.
         within: the share, and a pod that asks for no more than that; None where none was compared.
     """
 
-    __slots__ = ("is_exceeded", "share", "uids", "within")
+    __slots__ = ("basis", "coverage", "share", "uids", "uncharged", "within")
 
     def __init__(self) -> None:
         self.uids: dict[str, None] = {}
-        self.is_exceeded = False
+        self.coverage: Coverage | None = None
+        self.basis: tuple[Origin | None, bool] | None = None
+        self.uncharged: dict[str, None] = {}
         self.share: Share | None = None
         self.within: tuple[Share, views.PodSpec] | None = None
 
@@ -256,6 +261,9 @@ class _WorkloadPods:
         """Remove a pod, and what is known of its pod set with the last one."""
         pods = self.pod_sets[pod_set]
         del pods.uids[uid]
+        pods.uncharged.pop(uid, None)
+        if pods.coverage is not None:
+            pods.coverage.remove(uid)
         if not pods.uids:
             del self.pod_sets[pod_set]
 
@@ -343,6 +351,8 @@ class RunningPods:
         """Those of them that are charged on their own for pods that are not there yet."""
         self._charges: dict[WorkloadKey, _OwnCharge] = {}
         """Pods that are charged by themselves, by the key of the charge."""
+        self._replaced: dict[WorkloadKey, dict[str, None]] = {}
+        """Pods whose charge that of another one of the same name replaced, by key."""
         self._besides: Table[str, _Beside] = Table()
         """Pods that no queue is charged for, or that are or were charged by themselves, by UID."""
         self._besides_of = self._besides.index(_queues_of_pod)
@@ -383,14 +393,12 @@ class RunningPods:
             if pod_owner.waits_for_domain(pod):
                 self._look_at((self._workloads.current(tracked.workload),))
         self._tell(tracked)
-        if earlier is None or _differs(earlier.view, pod) or doubt is not None:
-            self._recount(tracked.workload, tracked.pod_set)
+        is_counted_anew = earlier is None or _differs(earlier.view, pod)
+        asks_anew = earlier is None or not _asks_alike(earlier.view.spec, pod.spec)
+        if is_counted_anew or asks_anew or doubt is not None:
+            self._recount(tracked.workload, tracked.pod_set, (uid,))
             self._recount_owner(tracked.workload)
-        if (
-            earlier is None
-            or not _asks_alike(earlier.view.spec, pod.spec)
-            or _differs(earlier.view, pod)
-        ):
+        if is_counted_anew or asks_anew:
             self._charge_rest(tracked)
         is_managed = self._configuration.manages(pod.metadata.namespace)
         if resource is not resources.RELEASED_PODS or not is_managed:
@@ -594,7 +602,6 @@ class RunningPods:
         charge = self._charges.get(tracked.key)
         if charge is None or charge.is_rest:
             self._charges[tracked.key] = _OwnCharge(uid, is_rest=False)
-            self._of[tracked.workload].pod_sets[tracked.pod_set].is_exceeded = True
         self._put_beside(tracked.view)
         self._look_at((tracked.key,))
 
@@ -661,9 +668,10 @@ class RunningPods:
         if workload is None:
             return
         is_charged, now = self._charged(key, "") > 0, self._clock.now()
-        counts = {} if is_charged else {
-            name: sum(not self._has_ended(self._pods[uid].view, now) for uid in uids)
-            for name, uids in self._uids_by_pod_set(key)
+        running = None if is_charged else self._of.get(key)
+        counts = {} if running is None else {
+            name: self._count_left(key, name, pods, now)
+            for name, pods in running.pod_sets.items()
         }  # fmt: skip
         missing = [
             msgspec.structs.replace(pod_set, count=pod_set.count - counts.get(pod_set.name, 0))
@@ -684,10 +692,24 @@ class RunningPods:
         charged = msgspec.structs.replace(workload, metadata=metadata, spec=spec)
         self._ledger.charge(charged, queue, {}, ends=False)
 
+    def _count_left(self, key: WorkloadKey, pod_set: str, pods: _PodSetPods, now: datetime) -> int:
+        """Return the number of pods of a pod set that have not ended."""
+        if pods.coverage is None:
+            return sum(not self._has_ended(self._pods[uid].view, now) for uid in pods.uids)
+        if pods.coverage.is_due(now):
+            self._recount(key, pod_set)
+        return len(pods.coverage)
+
     def node_changed(self, name: str) -> None:
         """Take the news that it may have changed whether pods on a node can run."""
-        for key in dict.fromkeys(self._pods[uid].workload for uid in self._on_node.keys(name)):
-            self.recount(key)
+        changed: dict[WorkloadKey, dict[str, list[str]]] = {}
+        for uid in self._on_node.keys(name):
+            tracked = self._pods[uid]
+            changed.setdefault(tracked.workload, {}).setdefault(tracked.pod_set, []).append(uid)
+        for key, pod_sets in changed.items():
+            for pod_set, uids in pod_sets.items():
+                self._recount(key, pod_set, uids)
+            self._recount_owner(key)
             self._look_at((key, *self._of[key].take_awaiting()))
 
     def configuration_changed(self, resource: Resource, view: views.Object) -> None:
@@ -708,7 +730,7 @@ class RunningPods:
             elif not self._is_stray(uid):
                 self._besides.pop(uid)
         for key in keys:
-            self.recount(key)
+            self._recount_all(key, is_priced_anew=True)
         for key in dict.fromkeys(key for queue in queues for key in self._owners_of.keys(queue)):
             self._recount_owner(key)
 
@@ -883,10 +905,13 @@ class RunningPods:
 
     def recount(self, key: WorkloadKey) -> None:
         """Charge each pod of a Workload on its own that the Workload is not charged for."""
-        key = self._workloads.first(key)
+        self._recount_all(self._workloads.first(key))
+
+    def _recount_all(self, key: WorkloadKey, *, is_priced_anew: bool = False) -> None:
+        """Charge pods of all pod sets of a Workload; see `_recount`."""
         running = self._of.get(key)
         for pod_set, pods in () if running is None else tuple(running.pod_sets.items()):
-            self._recount(key, pod_set)
+            self._recount(key, pod_set, pods.uncharged, is_priced_anew=is_priced_anew)
             share = self._ledger.share(self._workloads.current(key), pod_set)
             if share != pods.share:
                 pods.share = share
@@ -916,27 +941,71 @@ class RunningPods:
             name = pod.metadata.annotation(names.REQUESTER)
         return {names.REQUESTER: name} if name else {}
 
-    def _recount(self, key: WorkloadKey, pod_set: str) -> None:
+    def _recount(
+        self,
+        key: WorkloadKey,
+        pod_set: str,
+        changed: Iterable[str] = (),
+        *,
+        is_priced_anew: bool = False,
+    ) -> None:
+        """Charge each pod of a pod set on its own that the reservation does not cover.
+
+        Looks at the pods that have changed and at those that are covered now and were not before,
+        or the other way round: for the others the same is charged as before.
+
+        Args:
+            key: of the first Workload.
+            pod_set: name of the pod set.
+            changed: pods that came, or that differ from before.
+            is_priced_anew: the charge of each pod may differ from before.
+        """
         self._note_origin(key)
         running = self._of.get(key)
         pods = None if running is None else running.pod_sets.get(pod_set)
-        charged = self._charged(key, pod_set)
-        if pods is None or (len(pods.uids) <= charged and not pods.is_exceeded):
-            return  # this is so for nearly all pods, and looks at none of them
-        now = self._clock.now()
-        tracked_pods = [self._pods[uid] for uid in pods.uids]
-        in_order = sorted(
-            (tracked for tracked in tracked_pods if not self._has_ended(tracked.view, now)),
-            key=_order,
-        )
-        alone = {tracked.view.metadata.uid for tracked in in_order[charged:]}
-        pods.is_exceeded = bool(alone) or not self._doubts.keys().isdisjoint(pods.uids)
-        for tracked in tracked_pods:
-            if tracked.view.metadata.uid in alone:
+        if running is None or pods is None:
+            return
+        charged, now = self._charged(key, pod_set), self._clock.now()
+        if pods.coverage is None and len(pods.uids) <= charged:  # so it is with nearly all pods
+            for tracked in (self._pods[uid] for uid in changed):
+                if self._is_alone(tracked):  # it was in doubt
+                    self._stop_charging(tracked)
+                    self._charge_rest(tracked)
+            return
+        basis = running.origin, self._configuration.manages(key.namespace)
+        looks_at_all = is_priced_anew or pods.coverage is None or pods.basis != basis
+        pods.basis = basis
+        coverage = pods.coverage = Coverage() if pods.coverage is None else pods.coverage
+        due = (uid for uid in coverage.take_due(now) if uid in pods.uids)
+        seen = tuple(pods.uids if looks_at_all else dict.fromkeys((*changed, *due)))
+        for uid in seen:
+            self._put_in_order(coverage, self._pods[uid], now)
+        for uid in dict.fromkeys((*seen, *coverage.cover(charged))):
+            tracked = self._pods[uid]
+            pods.uncharged.pop(uid, None)
+            if coverage.is_beyond(uid):
                 self._charge(tracked, now)
+                if not self._is_alone(tracked):
+                    pods.uncharged[uid] = None
             else:
                 self._stop_charging(tracked)
                 self._charge_rest(tracked)
+
+    def _put_in_order(self, coverage: Coverage, tracked: _Pod, now: datetime) -> None:
+        """Give a pod its place among those of its pod set, none if it has ended."""
+        pod = tracked.view
+        if self._has_ended(pod, now):
+            coverage.remove(pod.metadata.uid)
+            return
+        coverage.put(pod.metadata.uid, _order(tracked))
+        due = self._free_at(pod) if pod.metadata.deletion_timestamp else None
+        if due is not None:
+            coverage.add_due(pod.metadata.uid, due)
+
+    def _is_beyond(self, tracked: _Pod) -> bool:
+        """Return whether the reservation does not cover a pod that runs."""
+        coverage = self._of[tracked.workload].pod_sets[tracked.pod_set].coverage
+        return coverage is not None and coverage.is_beyond(tracked.view.metadata.uid)
 
     def _charge_rest(self, tracked: _Pod) -> None:
         """Charge what a pod asks for beyond its part of the reservation that covers it.
@@ -998,6 +1067,7 @@ class RunningPods:
         before = self._charges.get(tracked.key)
         if before is not None and before.uid != metadata.uid and not before.is_rest:
             self._ledger.on_delete(tracked.key)  # of the same name; the other one is confirmed
+            self._replaced.setdefault(tracked.key, {})[before.uid] = None
         self._charges[tracked.key] = _OwnCharge(metadata.uid, is_rest=False)
         is_news = self._put_beside(tracked.view)
         labels = self._inventory.node_labels(tracked.view.spec.node_name)
@@ -1021,7 +1091,15 @@ class RunningPods:
             del self._charges[tracked.key]
             self._ledger.on_delete(tracked.key)
             self._queue.cancel(tracked.key)
+            self._charge_replaced(tracked.key)
         self._note_releasing(tracked)
+
+    def _charge_replaced(self, key: WorkloadKey) -> None:
+        """Charge pods of a name again of which another one is charged no more."""
+        replaced = (self._pods.get(uid) for uid in self._replaced.pop(key, ()))
+        for tracked in replaced:
+            if tracked is not None and self._is_beyond(tracked):
+                self._charge(tracked, self._clock.now())
 
     def _is_charged(self, pod: views.Pod) -> bool:
         """Return whether a pod's labels name a queue, in a namespace where they can be trusted."""
@@ -1070,7 +1148,8 @@ class RunningPods:
             return None
         doubt, now = self._doubts.get(uid), self._clock.now()
         if doubt is None:
-            self.recount(tracked.workload)
+            self._recount(tracked.workload, tracked.pod_set, (uid,))
+            self._recount_owner(tracked.workload)
             return self._charge_orphan(key, tracked) if self._is_alone(tracked) else None
         if doubt.due is not None and now < doubt.due:
             self._queue.add_at(key, doubt.due, now)
