@@ -198,13 +198,40 @@ class Replicas:
         at: its path: ``status.replicatedJobsStatus[*]``.
         name: path of the name of the pod set, from there.
         ready: path of the number of replicas that are ready, from there.
-        succeeded: path of the number of replicas that have succeeded, and never run again.
+        succeeded: path of the number of replicas that have succeeded, from there.
+        failed: path of the number of replicas that have failed, from there.
+        restarts: when its controller runs replicas again that have succeeded.
     """
 
     at: str
     name: str
     ready: str
     succeeded: str
+    failed: str
+    restarts: "Restarts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restarts:
+    """When the controller of an owner runs replicas again that have succeeded (ADR 0116).
+
+    Source: jobset api/jobset/v1alpha2/jobset_types.go (FailurePolicy, FailurePolicyAction,
+    JobSetStatus.restarts) and pkg/controllers (jobset_controller.go, failure_policy.go).
+
+    Attributes:
+        limit: path of how often it may; absent is never.
+        restarted: path of how often it has; empty where the status does not say it.
+        actions: path of the actions of its rules, of which each may run replicas again.
+        counted: actions that run none again, or no oftener than ``limit`` says.
+        removed: path of the time after which the Job of a replica that has ended is deleted: its
+            controller makes it anew.
+    """
+
+    limit: str
+    restarted: str
+    actions: str
+    counted: frozenset[str]
+    removed: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -408,6 +435,30 @@ _OF_JOB_SET: Final = NumberLabels(pod=_COMPLETION_INDEX, replica="jobset.sigs.k8
 _OF_KUBEFLOW: Final = NumberLabels(pod="training.kubeflow.org/replica-index")
 
 
+def _of_job_set(spec: str, status: str, restarted: str) -> Replicas:
+    """Return what is read of the replicas of a JobSet.
+
+    Args:
+        spec: path of its spec.
+        status: path of the status of its replicated Jobs.
+        restarted: see `Restarts.restarted`.
+    """
+    return Replicas(
+        at=status,
+        name="name",
+        ready="ready",
+        succeeded="succeeded",
+        failed="failed",
+        restarts=Restarts(
+            limit=f"{spec}.failurePolicy.maxRestarts",
+            restarted=restarted,
+            actions=f"{spec}.failurePolicy.rules[*].action",
+            counted=frozenset({"FailJobSet", "RestartJobSet"}),
+            removed=f"{spec}.replicatedJobs[*].template.spec.ttlSecondsAfterFinished",
+        ),
+    )
+
+
 def _kubeflow(
     kind: str,
     replicas: str,
@@ -608,9 +659,7 @@ _ROWS: Final[tuple[Row, ...]] = (
         succeeded=Check(condition="Completed"),
         failed=(Check(condition=_FAILED),),
         active=(Check(path="status.replicatedJobsStatus[*].active"),),
-        replicas=Replicas(
-            at="status.replicatedJobsStatus[*]", name="name", ready="ready", succeeded="succeeded"
-        ),
+        replicas=_of_job_set("spec", "status.replicatedJobsStatus[*]", "status.restarts"),
         suspended="Suspended",
     ),
     _kubeflow("PyTorchJob", "pytorchReplicaSpecs", ("Master", "Worker"), may_grow=True),
@@ -784,7 +833,7 @@ TRAIN_JOB: Final = Row(  # pkg/controller/jobs/trainjob; trainer pkg/apis/traine
     succeeded=Check(condition="Complete"),
     failed=(Check(condition=_FAILED),),
     active=(Check(path=f"{_JOBS_STATUS}.active"),),
-    replicas=Replicas(at=_JOBS_STATUS, name="name", ready="ready", succeeded="succeeded"),
+    replicas=_of_job_set("made", _JOBS_STATUS, restarted=""),  # its status tells no restarts
     suspended="Suspended",
 )
 """Its pod sets are those of the JobSet that its controller makes of it: ``made`` is its spec."""

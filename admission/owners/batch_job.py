@@ -216,6 +216,11 @@ class JobOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
         return {POD_SET: reclaimable(self.view, workload)}
 
     @override
+    def pods_ended(self, workload: Workload) -> Mapping[str, int]:
+        """Return the reclaimable pods: a Job runs no index again that is complete."""
+        return self.reclaimable(workload)
+
+    @override
     def is_injected(self) -> bool:
         return is_injected(self.view)
 

@@ -245,6 +245,13 @@ class Reclaims(Protocol):
         """Return how many pods of each pod set will never run again, by its name."""
         ...
 
+    def pods_ended(self, workload: Workload) -> Mapping[str, int]:
+        """Return how many pods of each pod set have ended, by its name.
+
+        They are more than the reclaimable ones where its controller may run some again.
+        """
+        ...
+
 
 class Restores(Protocol):
     """An owner that is suspended to stop it, and restored to what it was before it started."""

@@ -367,6 +367,11 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
             if name in self._roles and self._roles[name].succeeded
         }
 
+    @override
+    def pods_ended(self, workload: Workload) -> Mapping[str, int]:
+        """Return the reclaimable pods: a pod that takes the place of one is another member."""
+        return self.reclaimable(workload)
+
     def _free(self, workload: Workload) -> Mapping[str, int]:
         """Return how many pods of each role need no quota, of those that the Workload asks for.
 

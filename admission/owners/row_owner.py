@@ -578,6 +578,14 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
 
     @override
     def reclaimable(self, workload: Workload) -> Mapping[str, int]:
+        """Return the pods of replicas that have succeeded and are never run again.
+
+        Differs: Kueue gives back the quota of all that have succeeded (ADR 0116).
+        """
+        return {} if self._may_run_again() else self.pods_ended(workload)
+
+    @override
+    def pods_ended(self, workload: Workload) -> Mapping[str, int]:
         """Return the pods of replicas that have succeeded. Source: kueue jobset_controller.go."""
         ended = {
             pod_set.name: succeeded * pod_set.per_replica
@@ -660,8 +668,9 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
     def let_go(self) -> Workload | None:
         if not self.was_admitted() or self.finished() is not None or self.grows() is not None:
             return None  # of an elastic one, pods to come take nothing before they are released
+        is_over = not self._may_run_again()
         ended = {
-            pod_set.name: succeeded * pod_set.per_replica
+            pod_set.name: succeeded * pod_set.per_replica * is_over
             for pod_set, (_, _, succeeded) in zip(
                 self.view.pod_sets, self._replicas(), strict=True
             )
@@ -710,6 +719,29 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
             counts[name] = ready, succeeded
         for pod_set in self.view.pod_sets:
             yield pod_set.replicas, *counts.get(pod_set.name, (0, 0))
+
+    def _may_run_again(self) -> bool:
+        """Return whether its controller may run replicas again that have succeeded.
+
+        With the last restart the status still counts the replicas of the run before, of which one
+        has failed.
+        """
+        replicas = self.row.replicas
+        if replicas is None:
+            return False
+        content, restarts = self._content, replicas.restarts
+        actions = {action.value for action in rows.find(content, restarts.actions)}
+        is_removed = any(True for _ in rows.find(content, restarts.removed))
+        if is_removed or not actions <= restarts.counted:
+            return True
+        limit = rows.number_at(content, restarts.limit, 0)
+        if limit == 0:
+            return False
+        is_restarting = any(
+            rows.number_at(status.value, replicas.failed, 0) > 0
+            for status in rows.find(content, replicas.at)
+        )
+        return is_restarting or rows.number_at(content, restarts.restarted, 0) < limit
 
     def _sizes(self) -> dict[str, int]:
         return {pod_set.name: pod_set.count for pod_set in self.view.pod_sets}
