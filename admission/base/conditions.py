@@ -89,6 +89,7 @@ class EvictionReason(StrEnum):
     NODE_FAILURES = "NodeFailures"
     CLAIMS_CHANGED = "ResourceClaimsChanged"
     SURGE_ENDED = "SurgeEnded"
+    PODS_RUN_AGAIN = "PodsRunAgain"
     POD_GROUP_STOPPED = "PodGroupStopped"
     FAILED_TO_START = "FailedToStart"
     DEACTIVATED = "Deactivated"

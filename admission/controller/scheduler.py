@@ -96,8 +96,10 @@ class Scheduler:
         self._moved: set[WorkloadKey] = set()
         """Workloads whose status says that they use surge quota, and that have quota now."""
         self._surge_ends: set[WorkloadKey] = set()
-        self._starting: set[WorkloadKey] = set()
         """Workloads that are to give surge quota back."""
+        self._charged_again: dict[WorkloadKey, Mapping[str, int]] = {}
+        """How many pods of each pod set are left out still, of Workloads that say more."""
+        self._starting: set[WorkloadKey] = set()
         self._flow = flow
         self._events = events
         self._kinds = kinds
@@ -300,7 +302,8 @@ class Scheduler:
             if view.is_pending():
                 self._explainer.tell(_misconfigured(key, str(error)), self._clock.monotonic())
             return
-        self._put(key, self._moved_to_quota(self._charged(workload, view)))
+        charged = self._moved_to_quota(self._charged(workload, view))
+        self._put(key, self._as_charged_again(charged))
 
     def _moved_to_quota(self, workload: model.Workload) -> model.Workload:
         reservation = workload.reservation
@@ -311,6 +314,17 @@ class Scheduler:
         if workload.key not in self._moved:
             return workload
         return replace(workload, reservation=replace(reservation, surges=False))
+
+    def _as_charged_again(self, workload: model.Workload) -> model.Workload:
+        """Return the workload as it is charged since more of its pods run, until it says so."""
+        counts = self._charged_again.get(workload.key)
+        if counts is None:
+            return workload
+        charged = _reclaiming(workload, counts)
+        if charged == workload or workload.reservation is None or workload.finished:
+            del self._charged_again[workload.key]
+            return workload
+        return charged
 
     def _charged(self, workload: model.Workload, view: Workload) -> model.Workload:
         """Return the workload as it is charged: a deactivated one too, while its owner may run.
@@ -369,6 +383,7 @@ class Scheduler:
         self._admits.pop(key, None)
         self._evicts.pop(key, None)
         self._preemptions.pop(key, None)
+        self._charged_again.pop(key, None)
         for keys in (self._take_backs, self._moved, self._surge_ends):
             keys.discard(key)
         self._explainer.forget(key)
@@ -438,6 +453,18 @@ class Scheduler:
             return False
         self._moved.add(key)
         self._put(key, replace(unpriced, reservation=replace(unpriced.reservation, surges=False)))
+        return True
+
+    def charge_again(self, key: WorkloadKey, reclaimable: Mapping[str, int]) -> bool:
+        """Charge a Workload for pods that run again; see `running_pods.Ledger`."""
+        unpriced = self._unpriced.get(key)
+        if unpriced is None or unpriced.reservation is None:
+            return False
+        charged = _reclaiming(unpriced, reclaimable)
+        if not self._state.fits_beside(self._prices.priced(charged)):
+            return False
+        self._charged_again[key] = reclaimable
+        self._put(key, charged)
         return True
 
     def end_surge(self, key: WorkloadKey) -> None:
@@ -517,7 +544,8 @@ class Scheduler:
     def undecided(self) -> set[WorkloadKey]:
         """Return the Workloads of which a decision is not written yet."""
         return {
-            *self._admits, *self._evicts, *self._take_backs, *self._moved, *self._surge_ends
+            *self._admits, *self._evicts, *self._take_backs, *self._moved, *self._surge_ends,
+            *self._charged_again,
         }  # fmt: skip
 
     def preemption_of(self, key: WorkloadKey) -> decisions.Evict | None:
@@ -536,6 +564,10 @@ class Scheduler:
         if evict is not None:
             status = evictions.preempt(workload, evict, now)
             return api_requests.set_workload_status(workload, WritePurpose.EVICT, status)
+        counts = self._charged_again.get(key)
+        if counts is not None:
+            status = statuses.reclaim(counts)
+            return api_requests.set_workload_status(workload, WritePurpose.RECLAIM_PODS, status)
         if key in self._moved:
             status = statuses.move_to_quota(workload, now)
             return api_requests.set_workload_status(workload, WritePurpose.KEEP_UP, status)
@@ -626,6 +658,17 @@ class Scheduler:
 def _reserves_in(_: WorkloadKey, workload: model.Workload) -> tuple[str, ...]:
     reservation = workload.reservation
     return () if reservation is None else (reservation.cluster_queue,)
+
+
+def _reclaiming(workload: model.Workload, counts: Mapping[str, int]) -> model.Workload:
+    """Return a workload of which no more pods of each pod set than so many need no quota."""
+    pod_sets = tuple(
+        pod_set
+        if pod_set.reclaimable <= counts.get(pod_set.name, 0)
+        else replace(pod_set, reclaimable=counts.get(pod_set.name, 0))
+        for pod_set in workload.pod_sets
+    )
+    return replace(workload, pod_sets=pod_sets)
 
 
 def _asked(workload: model.Workload) -> tuple[object, ...]:

@@ -43,6 +43,8 @@ class Step(Enum):
     FINISH = auto()
     CLEAR_RESERVATION = auto()
     RECLAIM = auto()
+    CHARGE_AGAIN = auto()
+    """Charge the Workload for pods whose quota was given back and that may run again."""
     START = auto()
     STOP = auto()
     RESET = auto()
@@ -249,6 +251,8 @@ def _of_running(owner: Owner, workload: Workload) -> Next:
         return _NO_MATCH
     if reclaims is None:
         return NOTHING
+    if owner.grows() is None and counts_to_keep(reclaims, workload) != _reclaimed(workload):
+        return Next(Step.CHARGE_AGAIN)
     return Next(Step.RECLAIM) if _has_more_reclaimable(reclaims, workload) else NOTHING
 
 
@@ -273,6 +277,23 @@ def _has_more_reclaimable(reclaims: Reclaims, workload: Workload) -> bool:
     return any(count > reclaimed.get(name, 0) for name, count in counts)
 
 
+def reclaims_otherwise(reclaims: Reclaims | None, workload: Workload) -> bool:
+    """Return whether another number of pods never run again than a Workload says."""
+    return reclaims is not None and _reclaimable(reclaims, workload) != _reclaimed(workload)
+
+
+def counts_to_keep(reclaims: Reclaims, workload: Workload) -> dict[str, int]:
+    """Return how many reclaimable pods of each pod set have ended; the others may run again.
+
+    Their controller made them anew: somebody deleted the Job of a replica, or a version before
+    ADR 0116 said it gave back what an owner that restarts gets again. Pods of an elastic owner
+    need no such question: each that it makes waits until it is charged.
+    """
+    ended = reclaims.pods_ended(workload)
+    kept = {name: min(count, ended.get(name, 0)) for name, count in _reclaimed(workload).items()}
+    return {name: count for name, count in kept.items() if count}
+
+
 def reclaims_less(reclaims: Reclaims, workload: Workload) -> bool:
     """Return whether fewer pods never run again than a Workload says that was made smaller."""
     admission = workload.status.admission
@@ -285,7 +306,7 @@ def reclaims_less(reclaims: Reclaims, workload: Workload) -> bool:
     is_shrunk = any(
         pod_set.count < counts.get(pod_set.name, 0) for pod_set in workload.spec.pod_sets or ()
     )
-    return is_shrunk and _reclaimable(reclaims, workload) != _reclaimed(workload)
+    return is_shrunk and reclaims_otherwise(reclaims, workload)
 
 
 def _stop_of_evicted(workload: Workload) -> Next | None:
@@ -333,10 +354,8 @@ def _of_matching(owner: Owner, workload: Workload) -> Next:
         return _FOLLOW
     if not workload.is_pending():
         return NOTHING
-    reclaims = owner.reclaims()
-    if reclaims is not None and _reclaimable(reclaims, workload) != _reclaimed(workload):
-        return Next(Step.RECLAIM)
-    return _WAIT
+    is_otherwise = reclaims_otherwise(owner.reclaims(), workload)
+    return Next(Step.RECLAIM) if is_otherwise else _WAIT
 
 
 def _restoring(owner: Restores | None) -> Next | None:

@@ -27,6 +27,11 @@ CLAIMS_CHANGED: Final = Text(
     "Its ResourceClaims or ResourceClaimTemplates were deleted or replaced after its quota was "
     "reserved, and ask for more than was reserved",
 )
+PODS_RUN_AGAIN: Final = Text(
+    EvictionReason.PODS_RUN_AGAIN,
+    "Pods of it that had succeeded were made anew, and the ClusterQueue has no room for them: "
+    "their quota was given back",
+)
 CLAIMS_WITHOUT_QUEUE: Final = Text(
     "GPUsWithoutQueue",
     "Its ResourceClaims were given GPUs that no queue admitted, and its namespace enforces queues",

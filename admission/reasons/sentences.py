@@ -759,6 +759,7 @@ _NEAREST: Final[Mapping[str, Code]] = MappingProxyType(
         EvictionReason.NODE_FAILURES: Code.EVICTED,
         EvictionReason.CLAIMS_CHANGED: Code.EVICTED,
         EvictionReason.SURGE_ENDED: Code.EVICTED,
+        EvictionReason.PODS_RUN_AGAIN: Code.EVICTED,
         EvictionReason.POD_GROUP_STOPPED: Code.EVICTED,
         EvictionReason.FAILED_TO_START: Code.START_REFUSED,
         **{kueue.queue_drained(kind).reason: Code.EVICTED for kind in

@@ -973,6 +973,32 @@ class SchedulerState:
         limits = caps.of(workload, node.spec, local, node.holdings)
         return not caps.broken_by(limits, holder.usage)
 
+    def fits_beside(self, workload: Workload) -> bool:
+        """Return whether the quota has room for what a workload holds more than it is charged.
+
+        Args:
+            workload: one with quota, of which more pods run than it is charged for.
+        """
+        self.forest.refresh()
+        holder, reservation = self._ledger.get(workload.key), workload.reservation
+        node = None if holder is None else self.forest.queues.get(holder.cluster_queue)
+        if holder is None or node is None or reservation is None:
+            return False
+        counts = {assigned.name: assigned.count for assigned in reservation.pod_sets}
+        if any(each.effective_count > counts.get(each.name, 0) for each in workload.pod_sets):
+            return False  # they had ended when it got quota, which was for the others
+        waived = self._sharing.waived(workload.key, holder.cluster_queue)
+        whole = reserving.of(workload, reservation, waived=waived)
+        excess = {
+            fr: amount - holder.usage.get(fr, 0)
+            for fr, amount in whole.usage.items()
+            if amount > holder.usage.get(fr, 0)
+        }
+        limits = caps.of(
+            workload, node.spec, self._local_queues.get(workload.queue), node.holdings
+        )
+        return quota.fits(node, excess) and not caps.broken_by(limits, excess)
+
     def _in_full(self, verdict: HeadResult) -> HeadResult:
         """Return a verdict that states what the pods of its workload use in full."""
         whole = self._workloads[verdict.head.key]

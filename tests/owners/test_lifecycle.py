@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from admission.objects import views
 from admission.objects.workload import Workload
 from admission.owners import lifecycle
 from admission.owners import pod as pod_owner
-from admission.owners.framework import Kind, Owner, Reclaims, Resizes, Restores
+from admission.owners.framework import Grows, Kind, Owner, Reclaims, Resizes, Restores
 from admission.owners.injection import Injection
 from admission.owners.lifecycle import Next, Step
 from admission.reasons import kueue
@@ -241,6 +242,8 @@ class Sized(Set, Resizes, Reclaims):
     other_wait: bool = False
     other_count: bool = False
     ended_pods: int = 0
+    may_restart: bool = False
+    elastic: bool = False
 
     @override
     def resizes(self) -> Resizes:
@@ -268,7 +271,15 @@ class Sized(Set, Resizes, Reclaims):
 
     @override
     def reclaimable(self, of: Workload) -> Mapping[str, int]:
+        return {} if self.may_restart else {"workers": self.ended_pods}
+
+    @override
+    def pods_ended(self, of: Workload) -> Mapping[str, int]:
         return {"workers": self.ended_pods}
+
+    @override
+    def grows(self) -> Grows | None:
+        return cast(Grows, self) if self.elastic else None
 
 
 def reclaimed(workload: Workload, count: int) -> Workload:
@@ -396,8 +407,16 @@ OF_SIZED = {
         Sized(OBJECT, held=False, injected=True, ended_pods=2), reclaimed(ADMITTED, 2),
         Step.NOTHING,
     ),
-    "fewer of them are no news while it runs": (
+    "pods whose quota was given back and that run again are charged again": (
         Sized(OBJECT, held=False, injected=True, ended_pods=1), reclaimed(ADMITTED, 2),
+        Step.CHARGE_AGAIN,
+    ),
+    "they are not while they have ended though they may run again": (
+        Sized(OBJECT, held=False, injected=True, ended_pods=2, may_restart=True),
+        reclaimed(ADMITTED, 2), Step.NOTHING,
+    ),
+    "those of an elastic one wait until they are charged": (
+        Sized(OBJECT, held=False, injected=True, elastic=True), reclaimed(ADMITTED, 2),
         Step.NOTHING,
     ),
     "fewer of them are told while it waits": (

@@ -9,6 +9,7 @@ from admission.base.events import Event
 from admission.base.names import WorkloadKey
 from admission.base.patches import Patch
 from admission.controller.watched_owners import brake
+from admission.controller.workloads import statuses
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import ApiRequest, Verb, WritePurpose
 from admission.kube import resources
@@ -186,11 +187,8 @@ def remove_finalizer(workload: Workload) -> ApiRequest:
 
 def reclaim(workload: Workload, owner: Reclaims) -> ApiRequest:
     """Return the write that says how many pods of each pod set will never run again."""
-    counts = owner.reclaimable(workload)
-    listed = [{"name": name, "count": count} for name, count in counts.items() if count]
-    return api_requests.set_workload_status(
-        workload, WritePurpose.RECLAIM_PODS, {"reclaimablePods": listed}
-    )
+    status = statuses.reclaim(owner.reclaimable(workload))
+    return api_requests.set_workload_status(workload, WritePurpose.RECLAIM_PODS, status)
 
 
 def is_read(document: dict[str, Any] | None, workload: Workload) -> bool:

@@ -42,7 +42,7 @@ from admission.kube.resources import Resource
 from admission.objects import past_preemptions, views
 from admission.objects.workload import Workload
 from admission.owners import injection, lifecycle, prebuilt, slices
-from admission.owners.framework import Document, Grows, Integration, Kind, Owner, View
+from admission.owners.framework import Document, Grows, Integration, Kind, Owner, Reclaims, View
 from admission.owners.lifecycle import Next, Step
 from admission.owners.workload import (
     MissingPriorityClassError,
@@ -512,14 +512,34 @@ class Owners(Generic[View, Document]):
                 is_held = owner is not None and owner.is_held()
                 stays = is_held or not self._kind.is_deleted_to_stop
                 status = evictions.clear(workload, self._clock.now(), stays=stays)
+                reclaims = None if owner is None else owner.reclaims()
+                is_stopped_whole = owner is not None and owner.restores() is not None
+                if is_stopped_whole and lifecycle.reclaims_otherwise(reclaims, workload):
+                    # In the same write: else it may get quota before, and for too few pods.
+                    assert reclaims is not None
+                    status |= statuses.reclaim(reclaims.reclaimable(workload))
                 return api_requests.set_workload_status(
                     workload, WritePurpose.CLEAR_RESERVATION, status
                 )
             case Step.RECLAIM:
                 reclaims = None if owner is None else owner.reclaims()
                 return None if reclaims is None else owner_requests.reclaim(workload, reclaims)
+            case Step.CHARGE_AGAIN:
+                reclaims = None if owner is None else owner.reclaims()
+                return None if reclaims is None else self._charge_again(workload, reclaims)
             case _:
                 return None
+
+    def _charge_again(self, workload: Workload, reclaims: Reclaims) -> ApiRequest:
+        """Charge a Workload for pods that run again, or evict it where there is no room."""
+        counts = lifecycle.counts_to_keep(reclaims, workload)
+        if self._running.charge_again(workload, counts):
+            status = statuses.reclaim(counts)
+            return api_requests.set_workload_status(workload, WritePurpose.RECLAIM_PODS, status)
+        text = added_conditions.PODS_RUN_AGAIN
+        status = evictions.evict(workload, text, self._clock.now())
+        announced = (events.evicted(*text),)
+        return api_requests.set_workload_status(workload, WritePurpose.EVICT, status, announced)
 
     def _charge_running(
         self,

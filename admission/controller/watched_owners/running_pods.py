@@ -124,6 +124,18 @@ class Ledger(Protocol):
         """
         ...
 
+    def charge_again(self, key: WorkloadKey, reclaimable: Mapping[str, int]) -> bool:
+        """Charge a Workload for pods that it gave the quota back of, if there is room for them.
+
+        Args:
+            key: of the Workload.
+            reclaimable: how many pods of each pod set need no quota still, by its name.
+
+        Returns:
+            Whether they are charged from now on.
+        """
+        ...
+
     def charge_beyond(
         self,
         view: Workload,
@@ -849,6 +861,20 @@ class RunningPods:
         # where the name of a pod set cannot be a label its pods count among all
         is_full |= sum(running.values()) + sum(to_start.values()) > sum(charged.values())
         return self.any_of(first, waits=waits) if is_full else None
+
+    def charge_again(self, workload: Workload, reclaimable: Mapping[str, int]) -> bool:
+        """Charge a Workload for pods that it gave the quota back of; see `Ledger.charge_again`.
+
+        Those of them that run are charged on their own until then, and count once.
+        """
+        first = self._workloads.first(workload.key())
+        for tracked in self._running(first):
+            if self._is_alone(tracked) and tracked.view.metadata.uid not in self._doubts:
+                self._ledger.on_delete(tracked.key)
+        self._lose_owner(first)
+        is_charged = self._ledger.charge_again(workload.key(), reclaimable)
+        self.recount(first)
+        return is_charged
 
     def devices(self, workload: Workload) -> Mapping[str, Mapping[str, int]]:
         """Return how much of each device was admitted for one pod; see `Ledger.devices`."""

@@ -33,6 +33,7 @@ _RETRIED_AT_ONCE: Final = frozenset(
         EvictionReason.NODE_FAILURES,
         EvictionReason.CLAIMS_CHANGED,
         EvictionReason.SURGE_ENDED,
+        EvictionReason.PODS_RUN_AGAIN,
         EvictionReason.POD_GROUP_STOPPED,
     }
 )

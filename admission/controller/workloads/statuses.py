@@ -78,6 +78,12 @@ def _in_domains(assignment: PodSetAssignmentStatus, replaced: PodDomains | None)
     return {member: value for member, value in members.items() if value is not None}
 
 
+def reclaim(counts: Mapping[str, int]) -> dict[str, Any]:
+    """Say how many pods of each pod set need no quota any more, by its name."""
+    listed = [{"name": name, "count": count} for name, count in counts.items() if count]
+    return {"reclaimablePods": listed}
+
+
 def move_to_quota(workload: Workload, now: datetime) -> dict[str, Any]:
     """Charge surge quota to the ordinary quota of the ClusterQueue from now on."""
     return {"conditions": condition_list.merged(workload, _surges(workload, None, now))}
