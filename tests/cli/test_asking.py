@@ -295,7 +295,7 @@ def test_a_name_with_two_meanings_is_asked_about(world: World) -> None:
     try:
         result = world.ask("who", "ada")
         assert result.exit_code == 1
-        assert "say which is meant: --as queue or --as user" in result.stderr
+        assert "say which is meant: --kind queue or --kind user" in result.stderr
         assert world.told("who", "ada", "--kind", "queue")["holders"] == []
     finally:
         world.store.delete(resources.CLUSTER_QUEUES, "ada")
