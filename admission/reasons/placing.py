@@ -34,6 +34,8 @@ def shortage(no_place: NoPlace) -> str:
         f" {_fit(no_place.fitting)}"
     )
     relief = f"; would fit if {no_place.relief} ended" if no_place.relief else ""
+    if no_place.at_most is not None:
+        relief = f"; at most {_fit(no_place.at_most)} once the nodes are empty"
     if not no_place.free:
         return f"{needs}; nothing of it is free there{relief}"
     free, highest = (

@@ -397,17 +397,21 @@ def beyond_every_node(system: Installed) -> Asked:
 
 
 def beyond_all_nodes(system: Installed) -> Asked:
-    """Two pods of a Job that have to be on one host, of which the only node takes one."""
+    """Two pods of a group that have to be on one host, of which the only node takes one."""
     ns = on_a_node(system, gpus=4, quota=8, first=1)
-    job = make_job("wide", 2, gpus=3)
-    labels = {"app": "wide"}
-    template = job["spec"]["template"]
-    template["metadata"] = {"labels": labels}
+    labels = {names.POD_GROUP_NAME: "wide"}
     term = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
     rule = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
-    template["spec"]["affinity"] = {"podAffinity": rule}
-    post_job(system, ns, job)
-    return Asked(ns, "wide")
+    for index in range(2):
+        pod = make_pod(
+            f"wide-{index}",
+            labels=labels,
+            annotations={names.POD_GROUP_TOTAL_COUNT: "2"},
+            limits={names.GPU_RESOURCE: "3"},
+        )
+        pod["spec"]["affinity"] = {"podAffinity": rule}
+        system.api.post(f"/api/v1/namespaces/{ns}/pods", pod)
+    return Asked(ns, "wide-0")
 
 
 def crowded_node(system: Installed) -> Asked:
