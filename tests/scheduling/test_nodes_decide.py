@@ -422,7 +422,8 @@ def test_a_gang_whose_pods_must_be_together_needs_one_rack_with_room(largest, is
         (no_place,) = no_places(waits(result)["gang"])
         assert placing.shortage(no_place) == (
             "needs room on nodes of a with the same rack for 4 pods with 1 nvidia.com/gpu each,"
-            " 3 fit; 6 are free, at most 2 on one node (n1)"
+            " 3 fit; 6 are free, at most 2 on one node (n1); at most 3 fit once the nodes are"
+            " empty"
         )
 
 
