@@ -30,6 +30,8 @@ PRINTS_ITS_OWN: Final = frozenset(
 )
 """What they print is a file of a form of its own."""
 FREE: Final = {
+    "--as": "a user, which is no object",
+    "--as-group": "a group, which is no object",
     "--image": "a name in a registry",
     "--kueue-deployment": "in a namespace that is not known while it is typed",
     "--team": "a new name",
