@@ -249,6 +249,8 @@ def test_each_change_leaves_charged_what_counting_all_anew_charges(history) -> N
                 running.clock.advance(value)
             case "look":
                 running.pods.next_request(WorkloadKey("ml", f"pod p{value}"))
+            case _:
+                pass
         running.pods.recount(WORKLOAD)
         again = Running(running.covered, running.clock, running.nodes)
         for view in there.values():

@@ -1,6 +1,7 @@
 """The order in which a reservation covers the pods of a pod set, and what a change costs."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,8 @@ CHANGES = st.one_of(
 
 @given(st.lists(CHANGES))
 def test_the_first_pods_are_covered_and_those_that_change_sides_are_told(changes) -> None:
-    coverage, orders, covered = Coverage(), {}, 0
+    coverage, covered = Coverage(), 0
+    orders: dict[str, Any] = {}
     known: dict[str, bool] = {}
     for kind, *rest in changes:
         if kind == "cover":

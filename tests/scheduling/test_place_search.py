@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,9 @@ from tests.scheduling.test_nodes_decide import GPU, Cluster, no_places, node
 from tests.scheduling.worlds import admitted, waits, world
 
 CPU, MEMORY = ResourceName("cpu"), ResourceName("memory")
-QUOTA = {"a": {GPU: (1000,), CPU: (100_000,), MEMORY: (100_000,)}}
+QUOTA: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
+    "a": {GPU: (1000,), CPU: (100_000,), MEMORY: (100_000,)}
+}
 
 
 def needs(requests: Mapping[ResourceName, int], apart: Sequence[str] = ()) -> PodNeeds:
@@ -50,7 +53,7 @@ def large_nodes(count: int) -> list[Node]:
     return [replace(node(f"n{index:02}", 8), amounts=amounts) for index in range(count)]
 
 
-def cluster(nodes: Sequence[Node], **fields: object) -> Cluster:
+def cluster(nodes: Sequence[Node], **fields: Any) -> Cluster:
     queue = cluster_queue("q", groups=[group(QUOTA)], **fields)
     flavor = model.ResourceFlavor(name=FlavorName("a"), node_labels={"flavor": "a"})
     return Cluster(world(flavor, queue, flavors=()), {node.name: node for node in nodes})

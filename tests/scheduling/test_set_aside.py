@@ -6,7 +6,7 @@ import pytest
 
 from admission.base.causes import SetAside
 from admission.base.names import ClusterQueueName, LocalQueueKey, WorkloadKey
-from admission.scheduling import cycle, model, nomination
+from admission.scheduling import cycle, model, nomination, ordering
 from admission.scheduling.model import Config, FairSharing, FairStrategy
 from admission.scheduling.preemption import candidates
 from tests.builders.scheduling import (
@@ -20,7 +20,8 @@ from tests.builders.scheduling import (
     holding,
     waiting,
 )
-from tests.scheduling.test_place_search import CPU, GPU, QUOTA, cluster, large_nodes, pods
+from tests.scheduling.test_nodes_decide import GPU
+from tests.scheduling.test_place_search import CPU, QUOTA, cluster, large_nodes, pods
 from tests.scheduling.worlds import World, admitted, evicted, waits, world
 
 FAIR = Config(fair_sharing=FairSharing(strategies=(FairStrategy.LESS_THAN_INITIAL_SHARE,)))
@@ -189,13 +190,13 @@ def test_what_is_counted_for_a_cycle_is_taken_back_where_the_order_of_heads_fail
         waiting("x", "a", 1), waiting("y", "b", 1),
     )  # fmt: skip
     before = usage(made)
-    known = cycle.ordering.in_order
+    known = ordering.in_order
 
     def breaks(*args: Any) -> Any:
         yield next(iter(known(*args)))
         raise RuntimeError("planted")
 
-    monkeypatch.setattr(cycle.ordering, "in_order", breaks)
+    monkeypatch.setattr(ordering, "in_order", breaks)
 
     with pytest.raises(RuntimeError, match="planted"):
         made.cycle()
