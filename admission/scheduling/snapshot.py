@@ -160,12 +160,12 @@ class Snapshot:
         self._take_back(0, 0, 0)
         self.held_back.clear()
 
-    def _take_back(self, placed: int, added: int, held: int) -> None:
+    def _take_back(self, placed: int, added: int, held_back: int) -> None:
         """Take back all that was counted but so many of each, which were the first."""
         while len(self._placed) > placed:
             wants, places = self._placed.pop()
             self.places.ledger.take(wants, places, -1)
         while len(self._added) > added:
             quota.remove_all(*self._added.pop())
-        while len(self._held) > held:
+        while len(self._held) > held_back:
             self._hold(*self._held.pop(), -1)

@@ -387,8 +387,8 @@ class _AllWays:
             elif at == len(nodes.names):
                 position = None
             else:
-                most = nodes.limits.most(nodes.names[at], nodes.chosen, nodes.room)
-                count = _NodeCount(nodes, at, left, min(left, max(0, most)))
+                room = nodes.limits.most(nodes.names[at], nodes.chosen, nodes.room)
+                count = _NodeCount(nodes, at, left, min(left, max(0, room)))
                 self._counts.append(count)
                 position = self._put(count)
 
