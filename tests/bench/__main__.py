@@ -64,13 +64,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for part in _HANDMADE:
         if part in wanted:
             with _stage(options.profile, "--no-older-versions") as stage:
-                handmade = Handmade(stage, options.scale, _say, part)
+                handmade = Handmade(stage, options.scale, _say, part, options.slower)
                 found[part] = handmade.run(options.runs or 1)
     if options.beside_kueue:
         for part in [part for part in wanted if part in _HANDMADE]:
             with Cluster.start() as cluster, tempfile.TemporaryDirectory() as folder:
                 kueue = KueueStage(cluster, Path(folder))
-                handmade = Handmade(kueue, options.scale, _say, part)
+                handmade = Handmade(kueue, options.scale, _say, part, options.slower)
                 found[f"{part}{report.OF_KUEUE}"] = handmade.run(options.runs or 1)
     for part, measured_part in (("h", Labelled), ("i", Cold)):
         if part in wanted:
@@ -111,6 +111,13 @@ def _parser() -> argparse.ArgumentParser:
         "--runs", type=int, help=f"runs of each part ({_RUNS}; 1 of e, f, g, racks, availability)"
     )
     parser.add_argument("--scale", type=float, default=1.0, help="share of the load, as 0.1")
+    parser.add_argument(
+        "--slower",
+        type=int,
+        default=1,
+        help=f"multiply intervals and run times of {', '.join(_HANDMADE)}, as 500: what Workloads "
+        "wait for then is the controller and not an API server without time",
+    )
     parser.add_argument(
         "--beside-kueue",
         action="store_true",

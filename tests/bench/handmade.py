@@ -58,6 +58,7 @@ class Handmade:
         scale: multiplies the number of Workloads, in (g) of queues.
         say: tells of progress.
         part: ``e``, ``g`` or ``racks``.
+        slower: multiplies intervals and run times.
     """
 
     def __init__(
@@ -66,8 +67,10 @@ class Handmade:
         scale: float,
         say: Callable[[str], None],
         part: str = "e",
+        slower: int = 1,
     ) -> None:
         self._stage = stage
+        self._slower = slower
         self._part = part
         self._shape_name = _SHAPES[part]
         self._shape = shape.SHAPES[self._shape_name]
@@ -133,6 +136,7 @@ class Handmade:
             queues=queues,
             shape=self._shape_name,
             scale=self._scale,
+            slower=self._slower,
             idle_seconds=_IDLE_SECONDS,
             probe=_PROBE,
         )

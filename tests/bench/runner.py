@@ -40,6 +40,7 @@ class Load(Server, frozen=True, kw_only=True):
         queues: namespaces by the names of the LocalQueues.
         shape: name of the load.
         scale: see `shape.arrivals`.
+        slower: see `shape.Shape.slowed`; 1 for the load as it is.
         idle_seconds: how long the statuses are looked at before anything comes.
         probe: a queue of the same name as its ClusterQueue that admits nothing.
         threads: connections that create, and as many that write statuses.
@@ -49,6 +50,7 @@ class Load(Server, frozen=True, kw_only=True):
     queues: dict[str, str]
     shape: str
     scale: float
+    slower: int
     idle_seconds: float
     probe: str
     threads: int = 6
@@ -142,7 +144,9 @@ class Runner:
         one = set(load.queues.values())
         self._watched = self._path_in(one.pop()) if len(one) == 1 else f"{_KUEUE}/workloads"
         self._clock = SystemClock()
-        arrivals = shape.arrivals(tuple(load.queues), load.scale, shape.SHAPES[load.shape])
+        chosen = shape.SHAPES[load.shape]
+        chosen = chosen if load.slower == 1 else chosen.slowed(load.slower)
+        arrivals = shape.arrivals(tuple(load.queues), load.scale, chosen)
         self._items = {arrival.name: _Item(arrival) for arrival in arrivals}
         self._left = len(arrivals)
         self._crew = Crew()

@@ -48,6 +48,7 @@ class Shape:
         classes: of Workloads.
         is_spread: whether each queue has a namespace of its own.
         has_racks: whether its flavor places pods in racks; see `racks`.
+        is_even: whether the queues take turns within an interval; else they come at once.
     """
 
     cohorts: int
@@ -55,6 +56,25 @@ class Shape:
     classes: tuple[Class, ...]
     is_spread: bool = False
     has_racks: bool = False
+    is_even: bool = False
+
+    def slowed(self, factor: int) -> "Shape":
+        """Return the shape with intervals and run times multiplied, and its queues by turns.
+
+        The queues are as contended as before, and the API server has less to do in a second.
+        """
+        return replace(
+            self,
+            classes=tuple(
+                replace(
+                    slowed,
+                    interval_ms=slowed.interval_ms * factor,
+                    runtime_ms=slowed.runtime_ms * factor,
+                )
+                for slowed in self.classes
+            ),
+            is_even=True,
+        )
 
     def scaled(self, scale: float) -> "Shape":
         """Return the shape with fewer queues, of which each has its whole load."""
@@ -139,8 +159,14 @@ def arrivals(names: Sequence[str], scale: float = 1.0, shape: Shape = BASELINE) 
         shape: says what comes to a queue.
     """
     found = [
-        Arrival(index * one.interval_ms, f"{name}-{one.name}-{index}", name, one)
-        for name in names
+        Arrival(
+            index * one.interval_ms
+            + (one.interval_ms * number // len(names) if shape.is_even else 0),
+            f"{name}-{one.name}-{index}",
+            name,
+            one,
+        )
+        for number, name in enumerate(names)
         for one in shape.classes
         for index in range(max(1, round(one.count * scale)))
     ]

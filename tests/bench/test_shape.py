@@ -48,6 +48,15 @@ def test_fewer_queues_of_the_large_load_have_their_whole_load():
     assert scaled.classes == shape.LARGE.classes
 
 
+def test_a_slower_load_is_as_contended_and_its_queues_take_turns():
+    slower = shape.LARGE.slowed(500)
+    for before, after in zip(shape.LARGE.classes, slower.classes, strict=True):
+        assert after.interval_ms == 500 * before.interval_ms
+        assert after.runtime_ms * before.interval_ms == before.runtime_ms * after.interval_ms
+        due = [a.due_ms for a in shape.arrivals(["p", "q"], shape=slower) if a.of is after]
+        assert due == [index * after.interval_ms // 2 for index in range(2 * after.count)]
+
+
 def test_the_workloads_in_racks_ask_for_what_those_of_the_first_load_do():
     assert len(shape.arrivals(NAMES, shape=shape.RACKS)) == 15_000
     for plain in shape.BASELINE.classes:
