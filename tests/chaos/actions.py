@@ -103,6 +103,7 @@ class Made:
         claims: ResourceClaims.
         lingering: pods that were deleted with a grace period that nobody waits for.
         number: of the next object.
+        scenes: how many of `QUIET` began.
     """
 
     pods: list[Ref] = field(default_factory=list)
@@ -113,6 +114,7 @@ class Made:
     claims: list[Ref] = field(default_factory=list)
     lingering: list[Ref] = field(default_factory=list)
     number: int = 0
+    scenes: int = 0
 
     def name(self, prefix: str) -> str:
         """Return a name that nothing had before."""
@@ -131,11 +133,13 @@ class Kind:
         act: does it once.
         per_minute: how often.
         is_fault: it takes nodes, programs or kinds away; a storm begins without.
+        is_regular: it happens at equal distances.
     """
 
     act: Action
     per_minute: float
     is_fault: bool = False
+    is_regular: bool = False
 
 
 # ----------------------------------------------------------------------------------- pods, Jobs
@@ -581,6 +585,112 @@ def surge(host: Host, made: Made, rng: random.Random) -> None:
         f"delete deployments {team}/{name}",
         lambda: host.editor.delete(_path("deployments", ref)),
     )
+
+
+# -------------------------------------------------------------------- one thing at a time
+#
+# Where many pods come and go, one that is too many is seldom seen: the quota is not full at that
+# moment. In `QUIET` each scene fills it, and ends before the next one begins.
+
+_SCENE: Final = "chaos.test/scene"
+"""Label of what a scene makes and the next one deletes."""
+_SCENE_SECONDS: Final = 60.0
+
+
+def quiet(host: Host, made: Made, rng: random.Random) -> None:
+    """End the scene before in the quiet queue, and play the next one."""
+    scene = _SCENES[made.scenes % len(_SCENES)]
+    made.scenes += 1
+
+    def clear() -> None:
+        for plural in ("jobs", "deployments"):
+            path = f"{collection(plural, site.QUIET)}?propagationPolicy=Background"
+            host.editor.delete(path)
+        selector = f"labelSelector={_SCENE.replace('/', '%2F')}"
+        host.editor.delete(f"{collection('pods', site.QUIET)}?{selector}&gracePeriodSeconds=0")
+
+    host.send("quiet", f"end what runs in {site.QUIET}", clear)
+    scene(host, made, rng)
+
+
+def _quiet_post(host: Host, seconds: float, what: str, plural: str, document: Json) -> None:
+    name = document["metadata"]["name"]
+    call = partial(host.editor.post, collection(plural, site.QUIET), document)
+    host.later(seconds, "quiet", f"create {plural} {site.QUIET}/{name}: {what}", call)
+
+
+def _quiet_member(host: Host, made: Made, seconds: float, group: str) -> str:
+    """Create a pod of a group as large as the quota; return its name."""
+    body = _pod(1, _SCENE_SECONDS, {_SCENE: group})
+    body["metadata"]["name"] = name = made.name("pod")
+    body["metadata"]["annotations"] |= {
+        names.POD_GROUP_NAME: group,
+        names.POD_GROUP_TOTAL_COUNT: str(site.QUIET_QUOTA),
+    }
+    _quiet_post(host, seconds, f"of group {group}", "pods", body)
+    return name
+
+
+def _quiet_group(host: Host, made: Made) -> tuple[str, list[str]]:
+    """Create a group that fills the quota; return its name and those of its pods."""
+    group = made.name("group")
+    return group, [_quiet_member(host, made, 4, group) for _ in range(site.QUIET_QUOTA)]
+
+
+def _more_surges_than_quota(host: Host, made: Made, rng: random.Random) -> None:
+    """Roll a Deployment out that fills the quota, with more surges than surge quota."""
+    name = made.name("surge")
+    document = {
+        "metadata": {"name": name, "labels": _QUEUED},
+        "spec": {
+            "replicas": site.QUIET_QUOTA,
+            "selector": {"matchLabels": {"app": name}},
+            "template": template_of(make_pod("", labels={"app": name}, **_serving(1))),
+            "strategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": {"maxSurge": site.QUIET_QUOTA, "maxUnavailable": 0},
+            },
+        },
+    }
+    _quiet_post(host, 4, "it fills the quota", "deployments", document)
+    change = {"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 2}}}}
+    roll_out = partial(host.editor.patch, _path("deployments", (site.QUIET, name)), change)
+    host.later(14, "quiet", f"roll deployments {site.QUIET}/{name} out", roll_out)
+
+
+def _member_that_ends_slowly(host: Host, made: Made, rng: random.Random) -> None:
+    """Create a pod in the place of a member of a group that ends slowly."""
+    group, members = _quiet_group(host, made)
+    path = f"{_path('pods', (site.QUIET, members[0]))}?gracePeriodSeconds=15"
+    what = f"delete pod {site.QUIET}/{members[0]}, grace 15"
+    host.later(14, "quiet", what, partial(host.editor.delete, path))
+    _quiet_member(host, made, 16, group)
+
+
+def _thief(host: Host, made: Made, rng: random.Random) -> None:
+    """Create a Job that names the Workload of a group that runs."""
+    group, _ = _quiet_group(host, made)
+    document = make_job(
+        made.name("thief"), site.QUIET_QUOTA, annotations={names.PREBUILT_WORKLOAD: group},
+        pod=_asking(1, _SCENE_SECONDS), backoffLimit=20,
+    )  # fmt: skip
+    _quiet_post(host, 14, f"with Workload {group}", "jobs", document)
+
+
+def _left_behind(host: Host, made: Made, rng: random.Random) -> None:
+    """Leave pods of a Job behind that fill the quota, and create a pod that displaces them."""
+    name = made.name("job")
+    document = make_job(name, site.QUIET_QUOTA, pod=_asking(1, YEARS), labels=LOW, backoffLimit=20)
+    _quiet_post(host, 4, "it fills the quota", "jobs", document)
+    path = f"{_path('jobs', (site.QUIET, name))}?propagationPolicy=Orphan"
+    what = f"delete Job {site.QUIET}/{name}, Orphan"
+    host.later(14, "quiet", what, partial(host.editor.delete, path))
+    body = _pod(site.QUIET_QUOTA, 4, HIGH)
+    body["metadata"]["name"] = made.name("pod")
+    _quiet_post(host, 18, "it displaces what is left", "pods", body)
+
+
+_SCENES: Final = (_more_surges_than_quota, _member_that_ends_slowly, _thief, _left_behind)
 
 
 _STRATEGIES: Final[tuple[Json, ...]] = (
@@ -1122,6 +1232,7 @@ KINDS: Final[dict[str, Kind]] = {
     "rack": Kind(rack, 12),
     "rack-high": Kind(rack_high, 3),
     "rack-lost": Kind(rack_lost, 1.5, is_fault=True),
+    "quiet": Kind(quiet, 1.5, is_regular=True),
     "foreign": Kind(foreign, 3),
     "change-node": Kind(change_node, 3),
     "lose-node": Kind(lose_node, 1, is_fault=True),
@@ -1170,7 +1281,8 @@ def _planned(seed: int, seconds: float, kind: str) -> Iterator[Planned]:
     begin = seconds * _CALM_SHARE if KINDS[kind].is_fault else 0.0
     period = min(60 / KINDS[kind].per_minute, (seconds - begin) * 0.9)
     for place in itertools.count():
-        yield Planned(begin + (place + times.random()) * period, kind, rng)
+        offset = 0.0 if KINDS[kind].is_regular else times.random()
+        yield Planned(begin + (place + offset) * period, kind, rng)
 
 
 def _late(refs: list[T], rng: random.Random) -> T | None:

@@ -109,7 +109,12 @@ RACKED: Final = "coral"
 """Namespace and ClusterQueue like `SCARCE`, whose flavor has a Topology of racks and hosts."""
 OUTSIDE: Final = "outside"
 """A namespace without a queue; pods of administrators run there on nodes of the two before."""
-ALL_NAMESPACES: Final = (*NAMESPACES, SCARCE, RACKED)
+QUIET: Final = "olive"
+"""Namespace and ClusterQueue in which little happens at a time, and fills the quota."""
+QUIET_QUOTA: Final = 3
+QUIET_SURGE: Final = 1
+"""Quota besides that only pods of rolling updates use."""
+ALL_NAMESPACES: Final = (*NAMESPACES, SCARCE, RACKED, QUIET)
 """With a queue."""
 CHECKED_QUOTA: Final = 3
 PER_USER: Final = 6
@@ -120,7 +125,7 @@ IN_USE: Final = 2
 """GPUs that all work of `CAPPED` gets."""
 LENT: Final = ("red", "lent", "blue")
 """A second LocalQueue of a namespace, and its ClusterQueue, which is of the same cohort."""
-NODES: Final = ("node-0", "node-1", "node-2", "node-3")
+NODES: Final = ("node-0", "node-1", "node-2", "node-3", "node-4")
 DRA_NODES: Final = ("dra-0", "dra-1")
 OTHER_NODES: Final = ("t4-0", "h100-0", "mig-0")
 SCARCE_NODES: Final = ("l4-0", "l4-1", "l4-2")
@@ -370,6 +375,7 @@ class Site(System):
         self._add_mixed()
         self._add_scarce()
         self._add_racked()
+        self._add_quiet()
         for namespace in ALL_NAMESPACES:
             self.wait_for_queue(namespace)
 
@@ -411,6 +417,14 @@ class Site(System):
         quota = SCARCE_GPUS * len(RACKED_NODES)
         self.add_cluster_queue(RACKED, quota=quota, flavors=("v100",), preemption=_WITHIN)
         self.add_local_queue(RACKED, RACKED)
+
+    def _add_quiet(self) -> None:
+        """Add the queue in which what takes too much has nothing to hide behind."""
+        self.add_cluster_queue(QUIET, quota=QUIET_QUOTA, flavors=("a100",), preemption=_WITHIN)
+        marks = {names.SURGE_QUOTA: f"a100/{names.GPU_RESOURCE}={QUIET_SURGE}"}
+        change = {"metadata": {"annotations": marks}}
+        self.api.patch(f"{KUEUE}/clusterqueues/{QUIET}", change)
+        self.add_local_queue(QUIET, QUIET)
 
     def _add_mixed(self) -> None:
         """Add the queue with flavors to choose from, slices and caps."""
