@@ -637,18 +637,18 @@ def _quiet_group(host: Host, made: Made) -> tuple[str, list[str]]:
     return group, [_quiet_member(host, made, 4, group) for _ in range(site.QUIET_QUOTA)]
 
 
-def _more_surges_than_quota(host: Host, made: Made, rng: random.Random) -> None:
-    """Roll a Deployment out that fills the quota, with more surges than surge quota."""
-    name = made.name("surge")
+def _surge_larger_than_quota(host: Host, made: Made, rng: random.Random) -> None:
+    """Roll a Deployment out that fills the quota; each of its surges is above surge quota."""
+    name, gpus = made.name("surge"), 2 * site.QUIET_SURGE
     document = {
         "metadata": {"name": name, "labels": _QUEUED},
         "spec": {
-            "replicas": site.QUIET_QUOTA,
+            "replicas": site.QUIET_QUOTA // gpus,
             "selector": {"matchLabels": {"app": name}},
-            "template": template_of(make_pod("", labels={"app": name}, **_serving(1))),
+            "template": template_of(make_pod("", labels={"app": name}, **_serving(gpus))),
             "strategy": {
                 "type": "RollingUpdate",
-                "rollingUpdate": {"maxSurge": site.QUIET_QUOTA, "maxUnavailable": 0},
+                "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
             },
         },
     }
@@ -690,7 +690,7 @@ def _left_behind(host: Host, made: Made, rng: random.Random) -> None:
     _quiet_post(host, 18, "it displaces what is left", "pods", body)
 
 
-_SCENES: Final = (_more_surges_than_quota, _member_that_ends_slowly, _thief, _left_behind)
+_SCENES: Final = (_surge_larger_than_quota, _member_that_ends_slowly, _thief, _left_behind)
 
 
 _STRATEGIES: Final[tuple[Json, ...]] = (

@@ -111,7 +111,7 @@ OUTSIDE: Final = "outside"
 """A namespace without a queue; pods of administrators run there on nodes of the two before."""
 QUIET: Final = "olive"
 """Namespace and ClusterQueue in which little happens at a time, and fills the quota."""
-QUIET_QUOTA: Final = 3
+QUIET_QUOTA: Final = 4
 QUIET_SURGE: Final = 1
 """Quota besides that only pods of rolling updates use."""
 ALL_NAMESPACES: Final = (*NAMESPACES, SCARCE, RACKED, QUIET)

@@ -150,7 +150,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     with snapshot.prepared(tmp_path_factory.mktemp("kinds"), Installed, whole=True) as it:
         kind = serving.LEADER_WORKER_SET.kind
         owner_crds.install_kind(it.cluster, kind.group, kind.version, kind.name, kind.plural)
-        owner_crds.install(it.cluster, *ROWS.values())
+        owner_crds.install(it.cluster, *ROWS.values(), owner_rows.SPARK_APPLICATION)
         it.start()
         yield it
 
@@ -318,6 +318,56 @@ def test_each_replica_of_a_leader_worker_set_runs_in_a_rack_of_its_own(
         if pod["metadata"]["labels"]["template"] == "0"
     }
     assert is_grouped([nodes[place] for place in range(4)])
+
+
+def test_executors_of_a_sparkapplication_run_in_one_rack(system: Installed, team: Pool) -> None:
+    """Spark makes pods from the spec, with what it says of labels and annotations."""
+    rack_of = add_racks(system, team, 1, 2, 1)
+    row = owner_rows.SPARK_APPLICATION
+    api = f"apis/{row.api_version}"
+    executor = {
+        "instances": 3,
+        "coreRequest": "1",
+        "memory": "1g",
+        "gpu": {"name": names.GPU_RESOURCE, "quantity": 1},
+        "annotations": REQUIRED,
+    }
+    spec = {
+        "type": "Scala", "mode": "cluster", "sparkVersion": "4.0.0", "mainClass": "Pi",
+        "driver": {"coreRequest": "1", "memory": "1g"}, "executor": executor,
+    }  # fmt: skip
+    metadata = {"name": "train", "labels": {names.QUEUE_LABEL: "default"}}
+    identity = {"apiVersion": row.api_version, "kind": "SparkApplication", "metadata": metadata}
+    team.create(row.plural, {**identity, "spec": spec}, api=api)
+    started = waiting.until(
+        lambda: (
+            document
+            if not (document := system.api.get(team.path(row.plural, "train", api=api)))["spec"][
+                "suspend"
+            ]
+            else None
+        ),
+        what="it is started",
+    )
+
+    for role, count, gpus in (("driver", 1, 0), ("executor", 3, 1)):
+        part = started["spec"][role]
+        for number in range(count):
+            labels = {
+                **part.get("labels", {}),
+                "sparkoperator.k8s.io/app-name": "train",
+                "spark-role": role,
+                "template": role,
+            }
+            metadata = {
+                "name": f"{role}-{number}",
+                "labels": labels,
+                "annotations": part.get("annotations", {}),
+            }
+            body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+            team.create("pods", {**body, "spec": objects.make_pod_spec(gpus)})
+
+    assert racks_of(team, 4, rack_of)["executor"] == {"r1"}
 
 
 def test_a_group_of_pods_runs_in_one_rack_by_the_number_of_each(

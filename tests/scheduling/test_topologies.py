@@ -132,6 +132,23 @@ def test_who_fits_in_no_rack_waits_with_the_words_of_kueue():
     )
 
 
+def test_places_count_what_pods_ask_for_and_not_what_quota_counts():
+    """Quota may count a resource as another one, or not at all."""
+    needs = PodNeeds(requests=((GPU, 2),), devices=(GPU,))
+    main = model.PodSet(
+        name=PodSetName("main"), count=2, requests={GPU: 30}, needs=needs, topology=ONE_RACK
+    )
+    made = cluster(*nodes(r1={"n1": 2, "n2": 1}, r2={"n3": 2, "n4": 2}))
+    made.add(
+        waiting("job", "q", sets=(main,)),
+        waiting("second", "q", sets=(replace(main, requests={GPU: 1}),), created=1),
+    )
+
+    assert domains(made.cycle()) == {"n3": 1, "n4": 1}
+    wait = waits(made.cycle())["second"]
+    assert 'topology "default" allows to fit only 1 out of 2 pod(s)' in message(wait)
+
+
 def test_entries_of_one_cycle_and_admitted_workloads_are_beside_each_other():
     made = cluster(*nodes(r1={"n1": 2, "n2": 2}, r2={"n3": 2, "n4": 2}))
     made.add(asking("first", 3, ONE_RACK), asking("job", 3, ONE_RACK, created=1))
