@@ -66,6 +66,14 @@ class ResourceFlavorSpec(View, frozen=True, kw_only=True):
             "!has(self.topologyName) || (has(self.nodeLabels) && size(self.nodeLabels) >= 1)",
             "at least one nodeLabel is required when topology is set",
         ),
+        *(
+            CelRule(
+                f"!has(oldSelf.topologyName) || (has(self.{field}) == has(oldSelf.{field})"
+                f" && (!has(self.{field}) || self.{field} == oldSelf.{field}))",
+                f"{field} are immutable when topologyName is set",
+            )
+            for field in ("nodeLabels", "tolerations")
+        ),
         CelRule(
             "!has(oldSelf.topologyName)"
             " || (has(self.topologyName) && self.topologyName == oldSelf.topologyName)",

@@ -241,6 +241,7 @@ POD_CLASS_NAME = (
     " reserved"
 )
 
+TOLERATED = {"tolerations": [{"key": "a", "operator": "Exists"}]}
 CHANGES = [
     ("ResourceFlavor", {"spec": {"topologyName": "t", "nodeLabels": {"a": ""}}},
      {"spec": {"topologyName": "u", "nodeLabels": {"a": ""}}},
@@ -250,6 +251,17 @@ CHANGES = [
      "spec", "topologyName is immutable when topologyName is set"),
     ("ResourceFlavor", {"spec": {"nodeLabels": {"a": ""}}},
      {"spec": {"topologyName": "t", "nodeLabels": {"b": ""}}}, "", ""),
+    *(("ResourceFlavor", {"spec": {"topologyName": "t", "nodeLabels": {"a": "", "b": ""}}},
+       {"spec": {"topologyName": "t", "nodeLabels": labels}},
+       "spec", "nodeLabels are immutable when topologyName is set")
+      for labels in ({"a": ""}, {"a": "", "b": "c"})),
+    *(("ResourceFlavor", {"spec": {"topologyName": "t", "nodeLabels": {"a": ""}, **before}},
+       {"spec": {"topologyName": "t", "nodeLabels": {"a": ""}, **after}},
+       "spec", "tolerations are immutable when topologyName is set")
+      for before, after in ((TOLERATED, {}), ({}, TOLERATED))),
+    ("ResourceFlavor", {"spec": {"topologyName": "t", "nodeLabels": {"a": ""}}},
+     {"spec": {"topologyName": "t", "nodeLabels": {"a": ""},
+               "nodeTaints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]}}, "", ""),
     ("LocalQueue", {"spec": {"clusterQueue": "a"}}, {"spec": {"clusterQueue": "b"}},
      "spec.clusterQueue", '"b": field is immutable'),
     ("LocalQueue", {"spec": {"clusterQueue": "a"}}, {"spec": {}}, "", ""),

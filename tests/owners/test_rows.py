@@ -121,6 +121,18 @@ def test_workers_of_an_mpijob_are_numbered_after_a_launcher_that_works() -> None
     assert offsets == ["", "1"]
 
 
+def test_a_replica_type_that_an_mpijob_does_not_have_is_no_pod_set() -> None:
+    """Its operator makes no pods of it."""
+    sample = next(one for one in samples.ALL if one.row.kind == "MPIJob")
+    before = stored(sample)
+    replicas = before["spec"]["mpiReplicaSpecs"]
+    replicas["Unknown"] = copy.deepcopy(replicas["Worker"])
+
+    workload = made(sample, owner_of(sample, before))
+
+    assert [one["name"] for one in workload["spec"]["podSets"]] == list(sample.pod_sets)
+
+
 @EVERY
 def test_each_template_gets_what_the_admission_gives(sample: Sample) -> None:
     owner = owner_of(sample, started(sample, stored(sample)))

@@ -55,4 +55,4 @@ def test_pods_of_a_trainjob_wait_until_each_is_told_its_domain() -> None:
         job["name"]: job["template"]["spec"]["template"]["spec"].get("schedulingGates", [])
         for job in jobs
     }
-    assert gates == {placed: [{"name": names.TOPOLOGY_GATE}], **dict.fromkeys(others, [])}
+    assert gates == {placed: [{"name": names.TOPOLOGY_GATE}], **{name: [] for name in others}}
