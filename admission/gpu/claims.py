@@ -1,4 +1,4 @@
-"""GPUs asked for through DRA claims, as the names under which quota counts them.
+"""From the DeviceClass of a DRA claim to the resource name under which quota counts it.
 
 A request of a claim is counted as the device plugin's name of what it gets: a whole GPU as
 ``nvidia.com/gpu``, a slice as ``nvidia.com/mig-<profile>``. So the price of a claim, per flavor,

@@ -1,4 +1,4 @@
-"""Kinds of owners that are held as a whole, as data: the paths of their members.
+"""Kinds of owners that are held as a whole (JobSet, Ray, MPI ...), as data: their paths.
 
 A kind is a row of `ROWS`; nothing about it is code. A path names members from the top of the
 object, or of what is said: ``spec.runPolicy.suspend``. ``[*]`` is each item of a list, and ``*``

@@ -1,4 +1,4 @@
-"""ResourceClaim, its template and DeviceClass: what is read of them, and what quota counts.
+"""ResourceClaim, its template and DeviceClass: what they ask for, and how that is summed.
 
 Templates are counted for each pod. A ResourceClaim by name is counted once for all pods of a
 Workload that name it; how often over several Workloads is decided where those are known.

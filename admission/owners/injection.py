@@ -310,7 +310,7 @@ def _marked(
     present: Mapping[str, str] | None,
     marks: Iterable[str],
 ) -> dict[str, str]:
-    """Return the members of ``wanted`` that are missing, or are marks with another value."""
+    """Return the members of ``desired`` that are missing, or are marks with another value."""
     unmarked = {key: text for key, text in (present or {}).items() if key not in marks}
     added = additions(field, desired, unmarked)
     return {key: text for key, text in added.items() if (present or {}).get(key) != text}
@@ -328,7 +328,7 @@ def _assigned_flavors(workload: Workload, pod_set: str) -> Iterable[str]:
 def additions(
     field: str, desired: Mapping[str, str], present: Mapping[str, str] | None
 ) -> dict[str, str]:
-    """Return the members of ``wanted`` that are missing.
+    """Return the members of ``desired`` that are missing.
 
     Raises:
         InjectionConflictError: a key is there with another value.

@@ -1,4 +1,6 @@
-"""Owners whose kind is a row of a table: what the row's paths say, as the Protocol `Owner`.
+"""Owners whose kind is a row of a table (JobSet, RayJob, MPIJob ...): their pod sets and states.
+
+What the paths of `admission/objects/owner_rows.py` say, as the Protocol `Owner`.
 
 Source: kueue pkg/controller/jobs (PodSets, Finished, PodsReady, ReclaimablePods, PriorityClass,
 RunWithPodSetsInfo, RestorePodSetsInfo) and pkg/podset/podset.go. Every patch changes exactly the

@@ -1,4 +1,4 @@
-"""Workload slices: what an owner of which the number of pods changes asks of its Workloads.
+"""Elastic owners: which Workload slices one asks for when the number of its pods changes.
 
 More pods than its Workload has quota for are asked for by another one, the next slice, which says
 of which it takes the place. Fewer pods are written into the Workload as it is. What an owner that

@@ -1,4 +1,4 @@
-"""Workload slices: a workload that is admitted in the place of another one of its owner.
+"""Quota of elastic owners: a Workload slice is charged only for what it has more than the last.
 
 The new slice asks for all pods that its owner is to have. While it waits it is counted without
 what the old one holds, in the flavors of the old one; once it holds quota, the old one counts for

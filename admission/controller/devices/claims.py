@@ -1,4 +1,4 @@
-"""ResourceClaims, their templates and DeviceClasses as watched, and who asks for them.
+"""The ResourceClaims, templates and DeviceClasses that are watched, and who asks for them.
 
 What a Workload already holds is recorded in its status, and stays, whatever becomes of these.
 """

@@ -1,4 +1,4 @@
-"""The choice of victims, by classical preemption or by fair sharing."""
+"""Which method chooses victims: classical preemption or fair sharing; see `candidates`."""
 
 from dataclasses import replace
 from typing import Final
