@@ -16,6 +16,7 @@ import pytest
 from admission.base import names
 from admission.objects import owner_rows
 from admission.owners import row_owner, serving
+from tests.builders.queues import make_group
 from tests.controlplane import waiting
 from tests.controlplane.rest import Json, Rest
 from tests.e2e import objects
@@ -323,6 +324,9 @@ def test_each_replica_of_a_leader_worker_set_runs_in_a_rack_of_its_own(
 def test_executors_of_a_sparkapplication_run_in_one_rack(system: Installed, team: Pool) -> None:
     """Spark makes pods from the spec, with what it says of labels and annotations."""
     rack_of = add_racks(system, team, 1, 2, 1)
+    amounts = {names.GPU_RESOURCE: 64, "cpu": "1k", "memory": "1Ti"}
+    groups = [make_group({team.name: amounts})]
+    system.api.patch(f"{KUEUE}/clusterqueues/{team.name}", {"spec": {"resourceGroups": groups}})
     row = owner_rows.SPARK_APPLICATION
     api = f"apis/{row.api_version}"
     executor = {
