@@ -279,6 +279,8 @@ class Checker:
     _cohorts: dict[str, Json] = field(default_factory=dict)
     _quotas: list[tuple[float, dict[str, Amounts]]] = field(default_factory=list)
     """Quota by cohort, from a second on."""
+    _job_of: dict[str, str] = field(default_factory=dict)
+    """The Job that made each pod, also where it has left the pod since."""
     _surged: dict[str, float] = field(default_factory=dict)
     """When pods of two revisions of a Deployment were held in a ClusterQueue last."""
     _revived: dict[str, float] = field(default_factory=dict)
@@ -354,6 +356,8 @@ class Checker:
         judged = is_new_release and bool(cohort) and event.type != "LISTED"
         held = self.held(cohort) if judged else Counter()
         self._pods[found.uid] = found
+        if found.job:
+            self._job_of[found.uid] = found.job
         self._note_exercised(found, event)
         if found.replica_set:
             self._note_surges(event.at)
@@ -1039,8 +1043,12 @@ class Checker:
         )
 
     def _priority(self, pod: _Pod, unknown: int) -> int:
-        """Return the priority of the Workload of a pod that holds GPUs."""
-        return self._priorities.get(pod.uid, self._priorities.get(pod.job, unknown))
+        """Return the priority of the Workload of a pod that holds GPUs.
+
+        A pod that its Job has left keeps that of the Job, whether it has a Workload or not.
+        """
+        job = pod.job or self._job_of.get(pod.uid, "")
+        return self._priorities.get(pod.uid, self._priorities.get(job, unknown))
 
     def _is_stopped(self, queue: str) -> bool:
         return str(self._cluster_queues[queue]["spec"].get("stopPolicy", "None")) != "None"

@@ -687,6 +687,18 @@ def test_pods_of_a_job_have_the_priority_of_its_workload() -> None:
     assert set(world.checker.outranked()) == {"urgent"}
 
 
+def test_a_pod_that_its_job_has_left_keeps_the_priority_of_the_job() -> None:
+    world = World(alone=4)
+    world.job("job", 1)
+    world.run("low", 4, ns="alone", job="job")
+    world.take("workloads", ranked("job", 1))
+    world.pod("low", 4, ns="alone", node="node", phase="Running")
+    world.pod("urgent", 2, gated=True, type_="ADDED", ns="alone")
+    world.take("workloads", ranked("urgent", 5))
+
+    assert set(world.checker.outranked()) == {"urgent"}
+
+
 def test_nothing_outranks_what_ends_or_in_a_queue_that_is_stopped() -> None:
     world = World(alone=4)
     world.run("low", 4, ns="alone")
