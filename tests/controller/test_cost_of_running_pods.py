@@ -64,6 +64,7 @@ class Running:
         self.nodes = nodes or LostNodes()
         self.has_queue = True
         ledger, configuration, inventory = MagicMock(), MagicMock(), MagicMock()
+        self.ledger = ledger
         workloads = MagicMock()
         ledger.charged_pods.side_effect = lambda *_: self.covered
         ledger.share.return_value = None
@@ -90,6 +91,17 @@ class Running:
 
     def lose(self, view: views.Pod) -> None:
         self.pods.on_delete(view, resources.RELEASED_PODS, for_good=True)
+
+    def charge_again(self, covered: int, *, has_room: bool) -> None:
+        """Have the reservation be for so many pods, if there is room for that."""
+
+        def answer(*_: object) -> bool:
+            self.covered = covered if has_room else self.covered
+            return has_room
+
+        self.ledger.charge_again.side_effect = answer
+        workload = {"metadata": {"name": WORKLOAD.name, "namespace": WORKLOAD.namespace}}
+        self.pods.charge_again(msgspec.convert(workload, Workload), {})
 
     def uids(self) -> set[str]:
         return set(self.charged.values())
@@ -212,6 +224,7 @@ def histories(draw):
         st.tuples(st.just("end"), number, st.integers(0, 400)),
         st.tuples(st.just("go"), number),
         st.tuples(st.just("cover"), st.integers(0, 7)),
+        st.tuples(st.just("charge again"), st.integers(0, 7), st.booleans()),
         st.tuples(st.just("lose node"), st.sampled_from(["n0", "n1"])),
         st.tuples(st.just("find node"), st.sampled_from(["n0", "n1"])),
         st.tuples(st.just("pass time"), st.integers(1, 400)),
@@ -241,6 +254,8 @@ def test_each_change_leaves_charged_what_counting_all_anew_charges(history) -> N
                 running.lose(there.pop(value))
             case "cover":
                 running.covered = value
+            case "charge again":
+                running.charge_again(value, has_room=rest[0])
             case "lose node":
                 running.node(value, now)
             case "find node":

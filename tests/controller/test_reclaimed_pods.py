@@ -1,8 +1,10 @@
 """Quota that an owner gave back early, and what follows when its pods run again (ADR 0116)."""
 
+from typing import Any
+
 import pytest
 
-from admission.base import conditions, names
+from admission.base import conditions, names, patches
 from admission.kube import resources
 from admission.objects.workload import Workload
 from tests.builders.pods import make_pod
@@ -111,6 +113,47 @@ def test_pods_that_run_already_count_once_when_their_workload_is_charged_again()
     assert (owner.used(), owner.given_back()) == (QUOTA, {})
 
 
+def test_pods_beyond_what_is_charged_again_are_charged_on_their_own_still() -> None:
+    """Pods of the run before end slowly."""
+    world = ready_world(quota=QUOTA + 2)
+    world.store.create(resources.NODES, {"metadata": {"name": "n"}})
+    world.settle()
+    owner = JobSet(world, most_restarts=0)
+    owner.say(succeeded=1, active=1, ready=1)
+    for name in ("old-0", "old-1"):
+        add_running(world, owner, name, nodeName="n")
+        held = patches.merge({"metadata": {"finalizers": ["example.com/slow"]}})
+        world.store.patch(resources.PODS, name, held, "ml")
+    world.settle()
+    for name in ("old-0", "old-1"):
+        world.delete_pod(name)
+    for number in range(QUOTA):
+        add_running(world, owner, f"new-{number}", nodeName="n")
+    world.settle()
+    assert owner.used() == QUOTA + 2
+    owner.say(active=2, ready=2)
+    assert owner.runs()
+    assert (owner.used(), owner.given_back()) == (QUOTA + 2, {})
+
+
+def test_pods_that_run_again_without_room_are_charged_until_they_are_gone() -> None:
+    world = ready_world(quota=QUOTA)
+    owner = JobSet(world, most_restarts=0)
+    owner.say(succeeded=2)
+    world.add_pod("other", gpus=QUOTA)
+    world.settle()
+    for number in range(QUOTA):
+        add_running(world, owner, f"worker-{number}")
+    owner.say(active=2, ready=2)
+    assert not owner.runs()
+    assert owner.used() == 2 * QUOTA
+    world.delete_pod("other")
+    world.add_pod("next", gpus=QUOTA)
+    world.settle()
+    assert world.is_gated("next")
+    assert owner.used() == QUOTA
+
+
 @pytest.mark.parametrize("are_seen", [False, True])
 def test_an_owner_whose_pods_run_again_without_room_is_evicted_and_tried_again(
     are_seen: bool,
@@ -172,7 +215,7 @@ def test_an_owner_that_got_quota_without_pods_that_run_again_is_evicted_to_get_i
     assert (owner.used(), owner.given_back()) == (QUOTA, {})
 
 
-def add_running(world: World, owner: JobSet, name: str) -> None:
+def add_running(world: World, owner: JobSet, name: str, **spec: Any) -> None:
     """Add a pod that the JobSet's controllers have made from its template."""
     template = owner.document["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]
     metadata = {member: template["metadata"][member] for member in ("labels", "annotations")}
@@ -180,5 +223,6 @@ def add_running(world: World, owner: JobSet, name: str) -> None:
     maker = {"apiVersion": "batch/v1", "kind": "Job", "name": "train-workers-0", "uid": uid}
     metadata["ownerReferences"] = [{**maker, "controller": True}]
     pod = make_pod(name, namespace="ml", gpus=1, metadata=metadata)
+    pod["spec"] |= spec
     world.store.create(resources.PODS, pod, "ml")
     world.set_phase(name, "Running")

@@ -868,12 +868,16 @@ class RunningPods:
         Those of them that run are charged on their own until then, and count once.
         """
         first = self._workloads.first(workload.key())
+        withdrawn: dict[str, list[str]] = {}
         for tracked in self._running(first):
             if self._is_alone(tracked) and tracked.view.metadata.uid not in self._doubts:
                 self._ledger.on_delete(tracked.key)
+                withdrawn.setdefault(tracked.pod_set, []).append(tracked.view.metadata.uid)
         self._lose_owner(first)
         is_charged = self._ledger.charge_again(workload.key(), reclaimable)
-        self.recount(first)
+        for pod_set, uids in withdrawn.items():  # those that are still beyond it are charged again
+            self._recount(first, pod_set, uids)
+        self._recount_all(first)
         return is_charged
 
     def devices(self, workload: Workload) -> Mapping[str, Mapping[str, int]]:
