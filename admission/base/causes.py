@@ -590,6 +590,9 @@ LacksTopology = NoTopology | NoTopologyGiven | LevelMissing
 OF_NODES: Final = (NoPlace, DomainsTooSmall, NoDomains)
 """Refusals that more room on nodes, or more nodes, may end."""
 
+OF_OTHERS: Final = (QuotaInUse, CapReached, NoDomains)
+"""Refusals that end as other work does."""
+
 NODES_REFUSE: Final = (
     UntoleratedTaint, OtherNodes, Contradicts, FlavorMissing, NoTopology, LevelMissing,
 )  # fmt: skip
@@ -651,6 +654,11 @@ class NoFlavor:
             if isinstance(refusal, DomainsTooSmall | NoDomains)
         )
         return domains if len(domains) == len(self.refusals) else ()
+
+    @property
+    def waits_for_other_flavor(self) -> bool:
+        """Return whether what refuses a flavor may end, though its nodes stay as they are."""
+        return any(isinstance(refusal, OF_OTHERS) for refusal in self.refusals)
 
     @property
     def is_of_nodes(self) -> bool:

@@ -81,12 +81,14 @@ class _Scan:
         reason: of a scan without result, the least hopeless of its flavors.
         capped: why a cap refuses one of them; None where none does.
         without_room: resources of the first flavor that has quota, and whose nodes have no room.
+        of_nodes: why nodes refuse the first flavor that they refuse; None where they refuse none.
         conflicts: flavors chosen in other resource groups that are in the way of one of them,
             each with the reason why it cannot be used then.
     """
 
     choices: dict[ResourceName, FlavorChoice] = field(default_factory=dict)
     without_room: dict[ResourceName, FlavorChoice] = field(default_factory=dict)
+    of_nodes: Refusal | None = None
     conflicts: dict[FlavorName, Refusal] = field(default_factory=dict)
     stopped: int = -1
     refusals: list[Refusal] = field(default_factory=list)
@@ -97,6 +99,7 @@ class _Scan:
     def note_no_places(self, refusals: Refusals) -> None:
         """Remember that nodes of a flavor have no room, or no domain of them."""
         for refusal in dict.fromkeys(refusal for _, refusal in refusals):
+            self.of_nodes = self.of_nodes or refusal
             self.refusals.append(refusal)
             self.note_refusal(of_nodes(refusal))
 
@@ -260,10 +263,9 @@ class Assigner:
             chosen.scans.append(scan)
             if not scan.choices:
                 if scan.without_room:
-                    no_place = next((r for r in scan.refusals if isinstance(r, NoPlace)), None)
-                    if no_place is not None:
+                    if scan.of_nodes is not None:
                         scan.conflicts = {
-                            **dict.fromkeys(chosen.flavors, no_place),
+                            **dict.fromkeys(chosen.flavors, scan.of_nodes),
                             **scan.conflicts,
                         }
                     self._look_beyond(scan, group, assumed, chosen)

@@ -33,6 +33,13 @@ NEVER_TOGETHER = causes.NoPlace(
 CPU = Lack("cpu", "spot", "64", "10", "100")
 
 
+IN_USE = causes.QuotaInUse(GPU, "h100", 2)
+REFUSED = causes.NoFlavor(
+    WaitReason.WAITING_FOR_NODE,
+    (causes.RefusedPodSet(PodSetName("main"), (NEVER_TOGETHER, IN_USE)),),
+)
+
+
 def _not_running(message: str) -> reading.NotRunning:
     value = reading.not_running("WaitForStart", message)
     assert value is not None
@@ -161,6 +168,15 @@ def never(lack: Lack, asks: str) -> Lack:
             Code.EXCEEDS_NODES,
             (
                 "Too big: 2 pods with 5 nvidia.com/gpu each on nodes of a100 with the same rack; "
+                "at most 1 fits once the nodes are empty."
+            ),
+        ),
+        (
+            sentences.waiting(REFUSED, "research"),
+            Code.WAITING_FOR_NODE,
+            (
+                "Waits for a node: needs room on nodes of a100 with the same rack for 2 pods with "
+                "5 nvidia.com/gpu each, 1 fits; 8 are free, at most 8 on one node (n1); "
                 "at most 1 fits once the nodes are empty."
             ),
         ),

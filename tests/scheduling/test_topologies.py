@@ -289,6 +289,36 @@ def test_nobody_starts_beside_its_predecessor_without_a_domain():
     assert take_over(made, asking("new", 2, ONE_RACK), surges=True) is None
 
 
+def test_a_domain_that_is_too_small_has_another_flavor_of_another_resource_tried():
+    """The flavors of all resource groups select the nodes together."""
+    memory = ResourceName("memory")
+    labels = {"m1": {"zone": "1"}, "m2": {"zone": "2"}, "a": {"pool": "a"}}
+    flavors = [
+        model.ResourceFlavor(name=FlavorName(name), node_labels=selected, topology="default")
+        for name, selected in labels.items()
+    ]
+    groups = [
+        group({"m1": {memory: (64,)}, "m2": {memory: (64,)}}),
+        group({"a": {GPU: (64,)}}),
+    ]
+    made = world(*flavors, cluster_queue("q", groups=groups), flavors=())
+    made.state.set_topology("default", LEVELS, NOW_US)
+    for name, gpus, pool, zone in (("n1", 1, "a", "1"), ("n2", 2, "a", "2"), ("n3", 2, "b", "1")):
+        found = node(name, f"rack-of-{name}", gpus, pool)
+        amounts = {**found.amounts, memory: 64}
+        made.state.places.set_node(
+            replace(found, labels={**found.labels, "zone": zone}, amounts=amounts)
+        )
+    requests = {GPU: 2, memory: 1}
+    needs = PodNeeds(requests=tuple(sorted(requests.items())), devices=(GPU,))
+    main = model.PodSet(
+        name=PodSetName("main"), count=1, requests=requests, needs=needs, topology=ONE_RACK
+    )
+    made.add(waiting("job", "q", sets=(main,)))
+
+    assert domains(made.cycle()) == {"n2": 1}
+
+
 def test_a_flavor_without_a_topology_is_not_given_to_who_asks_for_one():
     made = cluster(*nodes(r1={"n1": 4}), flavors={"a": ""})
     made.add(asking("job", 1, ONE_RACK))
