@@ -623,11 +623,13 @@ class Core:
     # ------------------------------------------------------------------------------- seeing
 
     def _on_workload_update(self, view: Workload) -> None:
-        before = self._workloads.get(view.key())
+        before, first = self._workloads.get(view.key()), self._workloads.first(view.key())
         key = self._workloads.on_update(view)
         if key is None:
             return
         self._quarantine.release(key)
+        if self._workloads.first(key) != first:
+            self._running.recount(first)
         if before is not None and view.is_alike(before):
             return
         self._has_changed = True

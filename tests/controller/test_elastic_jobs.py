@@ -282,6 +282,32 @@ def test_a_deleted_workload_of_a_job_that_grows_is_made_for_the_pods_that_run():
     assert sorted(told(world)) == [(3, "Admitted"), (30, "waits")]
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["first slice first", "last slice first"])
+def test_pods_that_the_job_has_left_are_charged_once_its_slices_have_ended(order):
+    """The garbage collector takes the Job off its pods and off both of its Workloads."""
+    world = ready_world()
+    world.add(elastic(pods=1))
+    world.settle()
+    jobs = JobController(world)
+    jobs.work()
+    grow(world, jobs, 2)
+    jobs.work()
+    assert jobs.running() == 2
+    nobody = patches.merge({"metadata": {"ownerReferences": None}})
+    workloads = [one.metadata.name for one in slices(world)]
+    for pod in jobs.pods():
+        name = pod["metadata"]["name"]
+        world.store.patch(resources.PODS, name, nobody, "ml")
+        world.set_phase(name, "Running")
+    world.settle()
+    for place in order:
+        world.store.patch(resources.WORKLOADS, workloads[place], nobody, "ml")
+    world.store.delete(resources.JOBS, "train", "ml")
+    world.settle()
+
+    assert charged(world) == 2
+
+
 def test_a_deleted_slice_that_was_admitted_leaves_its_pods_charged():
     world, jobs = started()
     grow(world, jobs, 8)

@@ -78,12 +78,20 @@ class WorkloadIndex:
         return self._of_volume_claim.keys(claim)
 
     def on_update(self, workload: Workload) -> WorkloadKey | None:
-        """Take a version of a Workload; return None if it was an old one."""
+        """Take a version of a Workload; return None if it was an old one.
+
+        A slice that its owner has left stays one of that owner: the pods name the first one still.
+        """
         key = workload.key()
+        before = self._by_key.get(key)
         if not self._seen.put(key, workload):
             return None
         self.doubt_absence(key)
-        self._note_slice(key, _first_of(workload))
+        first = _first_of(workload)
+        if workload.metadata.controller() is None and before is not None:
+            is_same = before.metadata.uid == workload.metadata.uid
+            first = self._first.get(key) if is_same else None
+        self._note_slice(key, first)
         return key
 
     def on_delete(self, key: WorkloadKey, uid: str) -> bool:
