@@ -590,9 +590,6 @@ LacksTopology = NoTopology | NoTopologyGiven | LevelMissing
 OF_NODES: Final = (NoPlace, DomainsTooSmall, NoDomains)
 """Refusals that more room on nodes, or more nodes, may end."""
 
-OF_OTHERS: Final = (QuotaInUse, CapReached, NoDomains)
-"""Refusals that end as other work does."""
-
 NODES_REFUSE: Final = (
     UntoleratedTaint, OtherNodes, Contradicts, FlavorMissing, NoTopology, LevelMissing,
 )  # fmt: skip
@@ -657,8 +654,13 @@ class NoFlavor:
 
     @property
     def waits_for_other_flavor(self) -> bool:
-        """Return whether what refuses a flavor may end, though its nodes stay as they are."""
-        return any(isinstance(refusal, OF_OTHERS) for refusal in self.refusals)
+        """Return whether a flavor may take it later of which nodes are not known to be too few."""
+        of_nodes = {flavor for no_place in self.no_places for flavor in no_place.flavors}
+        return any(
+            isinstance(refusal, NoDomains)
+            or (isinstance(refusal, QuotaInUse) and refusal.flavor not in of_nodes)
+            for refusal in self.refusals
+        )
 
     @property
     def is_of_nodes(self) -> bool:

@@ -272,7 +272,7 @@ def waits_for_node(
     cluster_queue: str,
     *,
     place: str = "",
-    has_others: bool = False,
+    other_flavor_may: bool = False,
 ) -> Text:
     """Return that a Workload waits until nodes have room for its pods.
 
@@ -285,7 +285,7 @@ def waits_for_node(
         no_places: where nodes have no room, at least one.
         cluster_queue: the ClusterQueue in which it waits.
         place: its place in the queue, such as ``about 10th``; empty where it is not known.
-        has_others: another flavor may take it as other work ends, so it is too big for none.
+        other_flavor_may: another flavor may take it as other work ends, so it is too big for none.
     """
     too_small = [
         LargestNode(no_place.resource, flavor, no_place.asks, no_place.largest)
@@ -293,10 +293,10 @@ def waits_for_node(
         if no_place.largest is not None
         for flavor in no_place.told_flavors
     ]
-    if not has_others and all(no_place.largest is not None for no_place in no_places):
+    if not other_flavor_may and all(no_place.largest is not None for no_place in no_places):
         resource = too_small[0].resource
         return exceeds_largest_node([node for node in too_small if node.resource == resource])
-    if not has_others and all(no_place.at_most is not None for no_place in no_places):
+    if not other_flavor_may and all(no_place.at_most is not None for no_place in no_places):
         never = dict.fromkeys(map(placing.too_many, no_places))
         return Text(Code.EXCEEDS_NODES, sentence(f"Too big: {' and '.join(never)}"))
     head, *other_reasons = dict.fromkeys(map(placing.shortage, no_places))
@@ -446,8 +446,12 @@ def waiting(
         case causes.Overtaken():
             return overtaken(place, cluster_queue)
         case causes.NoFlavor() if reason.reason == WaitReason.WAITING_FOR_NODE:
-            others = reason.waits_for_other_flavor
-            return waits_for_node(reason.no_places, cluster_queue, place=place, has_others=others)
+            return waits_for_node(
+                reason.no_places,
+                cluster_queue,
+                place=place,
+                other_flavor_may=reason.waits_for_other_flavor,
+            )
         case causes.NoFlavor() if reason.no_domains and not shortages:
             return waits_for_domain(reason.no_domains, cluster_queue, place=place)
         case causes.NoFlavor() if shortages:
@@ -648,8 +652,9 @@ def _of_refusals(reason: causes.NoFlavor, cluster_queue: str) -> Text:
     cover, quota that is in use, quota that is too small, nodes that do not take the pods.
     """
     if reason.reason == WaitReason.WAITING_FOR_NODE:
-        others = reason.waits_for_other_flavor
-        return waits_for_node(reason.no_places, cluster_queue, has_others=others)
+        return waits_for_node(
+            reason.no_places, cluster_queue, other_flavor_may=reason.waits_for_other_flavor
+        )
     if reason.no_domains:
         return waits_for_domain(reason.no_domains, cluster_queue)
     refusals = sorted(
