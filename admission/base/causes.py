@@ -654,7 +654,7 @@ class NoFlavor:
 
     @property
     def waits_for_other_flavor(self) -> bool:
-        """Return whether a flavor may take it later of which nodes are not known to be too few."""
+        """Return whether another flavor may take it later, as quota or a domain gets free."""
         of_nodes = {flavor for no_place in self.no_places for flavor in no_place.flavors}
         return any(
             isinstance(refusal, NoDomains)

@@ -53,7 +53,8 @@ def misused(program: str, words: list[str]) -> str:
     Files that a text names need not be there, and what lists the commands of a program is one.
     """
     command: click.Command = PROGRAMS[program]
-    context = click.Context(command)
+    # Commands keep the help option that they are given first: -h comes from the context.
+    context = click.Context(command, **command.context_settings)
     typed = f"{program} {' '.join(words)}"
     while isinstance(command, click.Group) and words:
         inner = command.get_command(context, words[0])
@@ -63,7 +64,7 @@ def misused(program: str, words: list[str]) -> str:
     if isinstance(command, click.Group) and not words:
         return ""
     try:
-        command.make_context(program, words)
+        command.make_context(program, words, parent=context)
     except click.exceptions.Exit:  # --help
         return ""
     except click.UsageError as error:
