@@ -46,6 +46,7 @@ KIND: Final = Kind(
     takes_preferences=True,
 )
 _READY: Final = "Ready"
+_GATES: Final = frozenset({names.ADMISSION_GATE, names.ELASTIC_JOB_GATE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +184,8 @@ def gang_name(reference: gangs.Reference) -> str:
 
 
 def is_gated(pod: views.Pod) -> bool:
-    """Return whether our scheduling gate holds the pod."""
-    return any(gate.name == names.ADMISSION_GATE for gate in pod.spec.scheduling_gates or ())
+    """Return whether a scheduling gate of ours holds the pod until there is quota for it."""
+    return any(gate.name in _GATES for gate in pod.spec.scheduling_gates or ())
 
 
 def is_terminal(pod: views.Pod) -> bool:
@@ -295,17 +296,14 @@ def adopt(
 def release(pod: views.Pod, injection_: Injection) -> patches.Patch:
     """Return the merge patch that releases exactly this version of the pod.
 
-    It is of no owner that may grow, so nobody else would take off the gate of those.
-
     Raises:
         InjectionConflictError: the pod contradicts the injection.
     """
     added, changes = injection.into_template(injection_, pod.metadata, pod.spec)
-    kept = [gate for gate in _foreign_gates(pod) if gate["name"] != names.ELASTIC_JOB_GATE]
     return patches.merge(
         {
             "metadata": {**_precondition(pod), **added},
-            "spec": {"schedulingGates": kept, **changes},
+            "spec": {"schedulingGates": _foreign_gates(pod), **changes},
         }
     )
 
@@ -334,7 +332,7 @@ def gates_of_others(pod: views.Pod) -> tuple[str, ...]:
     """
     gates = {gate.name for gate in pod.spec.scheduling_gates or ()}
     kept = {gate["name"] for gate in _foreign_gates(pod)}
-    return tuple(sorted(gates & kept - {names.ELASTIC_JOB_GATE}))
+    return tuple(sorted(gates & kept))
 
 
 def has_elastic_gate(pod: views.Pod) -> bool:
@@ -395,8 +393,7 @@ def let_run(pod: views.Pod, since: str, injection_: Injection | None) -> patches
     elif pod.metadata.label(names.MANAGED_LABEL):
         labels = {names.MANAGED_LABEL: None}
     metadata = {**_precondition(pod), "labels": labels, "annotations": marks}
-    kept = [gate for gate in _foreign_gates(pod) if gate["name"] != names.ELASTIC_JOB_GATE]
-    return patches.merge({"metadata": metadata, "spec": {"schedulingGates": kept}})
+    return patches.merge({"metadata": metadata, "spec": {"schedulingGates": _foreign_gates(pod)}})
 
 
 def charge_to(
@@ -428,6 +425,33 @@ def charge_to(
     }
     return patches.merge(
         {"metadata": {**_precondition(pod), "labels": labels, "annotations": annotations}}
+    )
+
+
+def queue_singly(
+    pod: views.Pod, queue: str, more_labels: Mapping[str, str], more_annotations: Mapping[str, str]
+) -> patches.Patch:
+    """Return the merge patch after which exactly this version of a pod waits as a single pod does.
+
+    Its gate holds it, and it has marks of the admission of the owner that made it.
+
+    Args:
+        pod: the pod.
+        queue: its LocalQueue.
+        more_labels: what its Workload is to say, too.
+        more_annotations: likewise.
+    """
+    labels: dict[str, str | None] = dict.fromkeys(injection.MARK_LABELS)
+    annotations: dict[str, str | None] = dict.fromkeys(injection.MARK_ANNOTATIONS)
+    marks = {names.QUEUE_LABEL: queue, names.MANAGED_LABEL: names.MANAGED_VALUE}
+    return patches.merge(
+        {
+            "metadata": {
+                **_precondition(pod),
+                "labels": {**labels, **marks, **more_labels},
+                "annotations": {**annotations, **more_annotations},
+            }
+        }
     )
 
 
@@ -589,7 +613,7 @@ def _foreign_gates(pod: views.Pod) -> list[dict[str, str]]:
     Kueue puts its topology gate on every pod, so a pod that was taken over from it loses both. A
     pod that was created with that gate under this program keeps it (ADR 0091).
     """
-    ours = {names.ADMISSION_GATE}
+    ours = set(_GATES)
     if not pod.metadata.annotation(names.FOREIGN_TOPOLOGY_GATE):
         ours.add(names.TOPOLOGY_GATE)
     gates = pod.spec.scheduling_gates or ()

@@ -18,6 +18,7 @@ from tests.builders.queues import (
     make_flavor,
     make_local_queue,
 )
+from tests.controller import test_elastic_jobs
 from tests.controller.world import World
 
 PODS = 2
@@ -66,8 +67,20 @@ def add_pod(world: World, name: str) -> None:
     world.add({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 
 
+def grown(waiting: int) -> tuple[World, test_elastic_jobs.JobController]:
+    """An elastic Job of two pods runs in a queue that is full; as many more wait."""
+    world = started_queue(quota=PODS)
+    labels = {names.PRIORITY_CLASS_LABEL: "middle"}
+    world.add(test_elastic_jobs.elastic(pods=PODS, labels=labels))
+    world.settle()
+    jobs = test_elastic_jobs.JobController(world)
+    jobs.work()
+    test_elastic_jobs.grow(world, jobs, PODS + waiting)
+    return world, jobs
+
+
 def leave(world: World) -> None:
-    """Delete the Job, and leave its pods and its Workload."""
+    """Delete the Job, and leave its pods and its Workloads."""
     nobody = patches.merge({"metadata": {"ownerReferences": None}})
     for resource in (resources.WORKLOADS, resources.PODS):
         for one in world.store.list(resource).items:
@@ -256,3 +269,42 @@ def test_a_pod_beyond_those_that_were_admitted_gets_a_workload_once_it_is_left(n
     world.store.patch(resources.PODS, name, left, "ml")
     world.settle()
     assert name in world.workloads()
+
+
+def test_a_waiting_pod_of_an_elastic_job_that_is_left_waits_on_with_its_own_workload() -> None:
+    world, jobs = grown(waiting=1)
+    (waiting,) = (pod["metadata"]["name"] for pod in jobs.pods() if is_waiting(pod))
+    leave(world)
+    assert charged(world) == PODS
+    workload = workload_of(world, waiting)
+    assert (workload.spec.queue_name, workload.spec.priority) == ("team-a", 50)
+    world.pass_time(70)
+    status = world.store.get(resources.PODS, waiting, "ml")["status"]
+    told = {one["type"]: one["message"] for one in status["conditions"]}
+    assert told[conditions.POD_ADMITTED].startswith("Waits: needs 1 a100, 0 free of 2;")
+
+
+def test_a_pod_that_waited_when_it_was_left_starts_once_there_is_quota() -> None:
+    world, jobs = grown(waiting=1)
+    running = [pod["metadata"]["name"] for pod in jobs.pods() if not is_waiting(pod)]
+    leave(world)
+    world.delete_pod(running[0])
+    world.pass_time(3)
+    assert (jobs.running(), charged(world)) == (PODS, PODS)
+
+
+def test_the_next_controller_finds_pods_that_wait_and_that_were_left() -> None:
+    world, jobs = grown(waiting=2)
+    leave(world)
+    again = world.restarted()
+    again.settle()
+    assert charged(again) == PODS
+    for pod in jobs.pods():
+        if not is_waiting(pod):
+            again.delete_pod(pod["metadata"]["name"])
+    again.pass_time(3)
+    assert charged(again) == PODS
+
+
+def is_waiting(pod: dict[str, Any]) -> bool:
+    return bool(pod["spec"].get("schedulingGates"))

@@ -341,6 +341,17 @@ def test_a_pod_of_an_elastic_owner_is_released(guarded: Guarded) -> None:
     assert "gates of others" in guarded.refuses(path, {"spec": {"schedulingGates": []}})
 
 
+def test_a_pod_that_an_elastic_owner_has_left_waits_by_itself_and_is_released(
+    guarded: Guarded,
+) -> None:
+    path = guarded.pod(guarded.team, gates=(names.ELASTIC_JOB_GATE, FOREIGN_GATE))
+    guarded.send(path, pod_owner.queue_singly(guarded.view(path), "default", {}, {}))
+    guarded.send(path, pod_owner.release(guarded.view(path), GIVEN))
+    spec = guarded.view(path).spec
+    assert [one.name for one in spec.scheduling_gates or ()] == [FOREIGN_GATE]
+    assert spec.node_selector == GIVEN.node_selector
+
+
 def test_a_running_pod_is_not_changed(guarded: Guarded) -> None:
     toleration = {"key": "a", "operator": "Exists", "effect": "NoExecute"}
     for body in (

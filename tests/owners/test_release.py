@@ -140,6 +140,7 @@ OF_THIS_VERSION: dict[str, patches.Patch | None] = {
     "let_go": pod_owner.let_go(WAITS),
     "let_run": pod_owner.let_run(WAITS, "2026-01-01T00:00:00Z", None),
     "charge_to": pod_owner.charge_to(WAITS, "team-a", "gpus"),
+    "queue_singly": pod_owner.queue_singly(WAITS, "team-a", {}, {}),
     "put_in_queue": pod_owner.put_in_queue(WAITS, "team-a"),
     "leave_podgroup": pod_owner.leave_podgroup(WAITS, {"a": "b"}, is_beyond=True),
     "return_to_podgroup": pod_owner.return_to_podgroup(WAITS),

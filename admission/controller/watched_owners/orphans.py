@@ -1,8 +1,9 @@
-"""Pods that run and that their owner has left: each has a Workload of its own (ADR 0116).
+"""Pods that their owner has left: each has a Workload of its own (ADR 0116).
 
-A deletion with ``--cascade=orphan`` leaves pods that nothing controls. They hold what their owner
-was admitted with, so they keep its priority, its queue and the time since which it ran, and can be
-preempted, drained and timed out as pods that were created singly.
+A deletion with ``--cascade=orphan`` leaves pods that nothing controls. Those that run hold what
+their owner was admitted with, so they keep its priority, its queue and the time since which it
+ran, and can be preempted, drained and timed out as pods that were created singly. Those of an
+elastic owner that still wait keep its priority and its queue, and wait for quota as such pods do.
 """
 
 from collections.abc import Container
@@ -76,17 +77,39 @@ def charge(
         origin: what its Workload said; None where that is not known.
         classes: names of the WorkloadPriorityClasses that are there.
     """
-    labels, annotations = {}, {}
+    labels, annotations = _kept(origin, classes)
+    created = pod.metadata.creation_timestamp or ""
+    since = created if origin is None or origin.since is None else clock.to_wire(origin.since)
+    annotations[names.RUNS_SINCE] = since
+    return pod_owner.charge_to(pod, queue, cluster_queue, labels, annotations)
+
+
+def put_in_queue(
+    pod: views.Pod, queue: str, origin: Origin | None, classes: Container[str]
+) -> patches.Patch:
+    """Return the patch after which a pod that its gate holds waits with a Workload of its own.
+
+    Args:
+        pod: in exactly this version.
+        queue: its LocalQueue.
+        origin: what its Workload said; None where that is not known.
+        classes: names of the WorkloadPriorityClasses that are there.
+    """
+    labels, annotations = _kept(origin, classes)
+    return pod_owner.queue_singly(pod, queue, labels, annotations)
+
+
+def _kept(origin: Origin | None, classes: Container[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the labels and annotations that say of a pod what its Workload said."""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
     if origin is not None and origin.priority_class in classes:
         labels[names.PRIORITY_CLASS_LABEL] = origin.priority_class
     if origin is not None and origin.max_seconds is not None:
         labels[names.MAX_EXEC_TIME_LABEL] = str(origin.max_seconds)
     if origin is not None and origin.requester:
         annotations[names.REQUESTER] = origin.requester
-    created = pod.metadata.creation_timestamp or ""
-    since = created if origin is None or origin.since is None else clock.to_wire(origin.since)
-    annotations[names.RUNS_SINCE] = since
-    return pod_owner.charge_to(pod, queue, cluster_queue, labels, annotations)
+    return labels, annotations
 
 
 def runs_since(pod: views.ObjectMeta, now: datetime) -> datetime:

@@ -356,6 +356,8 @@ class RunningPods:
         self._gated: Table[str, views.Pod] = Table()
         """Pods of elastic owners that wait to be released, by UID."""
         self._gated_of = self._gated.index(_workloads_of_gated)
+        self._left_waiting: Table[WorkloadKey, views.Pod] = Table()
+        """Such pods that their owner has left, by the key of a Workload of their own."""
         self._owners: Table[WorkloadKey, Workload] = Table()
         """What owners ask for that were let go as a whole, by the key of their Workload."""
         self._owners_of = self._owners.index(_queues_of_owner)
@@ -441,6 +443,7 @@ class RunningPods:
             return False
         self.members.on_delete(uid)
         self._gated.pop(uid)
+        self._forget_left(pod_owner.KIND.key_of(gone), uid)
         if tracked is None:
             return True
         view = tracked.view
@@ -461,12 +464,26 @@ class RunningPods:
             self._look_at(keys)
 
     def _note_gated(self, pod: views.Pod) -> None:
-        """Take a pod that may wait to be released with others of its owner."""
+        """Take a pod that may wait to be released with others of its owner, or after it."""
+        uid, key = pod.metadata.uid, pod_owner.KIND.key_of(pod)
         waits = pod_owner.has_elastic_gate(pod) and not pod.metadata.deletion_timestamp
-        if waits and not _is_single(pod) and not pod_owner.is_terminal(pod):
-            self._gated.put(pod.metadata.uid, pod)
+        waits = waits and not _is_single(pod) and not pod_owner.is_terminal(pod)
+        is_left = orphans.is_left(pod)
+        if waits and not is_left:
+            self._gated.put(uid, pod)
+            self._look_at((self._workloads.current(_workload_of(pod)),))
         else:
-            self._gated.pop(pod.metadata.uid)
+            self._gated.pop(uid)
+        if waits and is_left:
+            self._left_waiting.put(key, pod)
+            self._look_at((key,))
+        else:
+            self._forget_left(key, uid)
+
+    def _forget_left(self, key: WorkloadKey, uid: str) -> None:
+        pod = self._left_waiting.get(key)
+        if pod is not None and pod.metadata.uid == uid:
+            self._left_waiting.pop(key)
 
     def to_release(self, first: WorkloadKey) -> views.Pod | None:
         """Return the oldest pod of an elastic owner that waits and for which there is quota.
@@ -1175,7 +1192,7 @@ class RunningPods:
         uid = self._uid_alone(key)
         tracked = self._pods.get(uid) if uid is not None else None
         if uid is None or tracked is None:
-            return None
+            return self._queue_left(key)
         doubt, now = self._doubts.get(uid), self._clock.now()
         if doubt is None:
             self._recount(tracked.workload, tracked.pod_set, (uid,))
@@ -1204,6 +1221,20 @@ class RunningPods:
             return None
         classes, origin = self._configuration.priority_classes, self._origin(tracked.workload)
         changes = orphans.charge(pod, queue, cluster_queue, origin, classes)
+        return owner_requests.patch(
+            key, resources.PODS, pod, WritePurpose.CHARGE_ORPHAN, changes, into=views.Pod
+        )
+
+    def _queue_left(self, key: WorkloadKey) -> ApiRequest | None:
+        """Return the write after which a pod that its owner has left waits on its own, or None."""
+        pod = self._left_waiting.get(key)
+        queue = "" if pod is None else _queue(pod)
+        if pod is None or not queue or not self._configuration.manages(key.namespace):
+            return None
+        first = _workload_of(pod)
+        workload = self._workloads.get(self._workloads.current(first))
+        origin = self._origin(first) if workload is None else orphans.origin(workload)
+        changes = orphans.put_in_queue(pod, queue, origin, self._configuration.priority_classes)
         return owner_requests.patch(
             key, resources.PODS, pod, WritePurpose.CHARGE_ORPHAN, changes, into=views.Pod
         )
