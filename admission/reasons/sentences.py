@@ -267,13 +267,7 @@ def no_node_has_free(nodes: causes.NoNodeFree) -> str:
     return f"a pod asks {lack.need}, and no node has as many free"
 
 
-def waits_for_node(
-    no_places: Sequence[causes.NoPlace],
-    cluster_queue: str,
-    *,
-    place: str = "",
-    other_flavor_may: bool = False,
-) -> Text:
+def waits_for_node(refused: causes.NoFlavor, cluster_queue: str, *, place: str = "") -> Text:
     """Return that a Workload waits until nodes have room for its pods.
 
     ``Waits for a node: needs 8 nvidia.com/gpu on one node of a100; 12 are free, at most 3 on one
@@ -281,12 +275,14 @@ def waits_for_node(
     Where the nodes are too small for them: ``Too big: 2 pods with 5 nvidia.com/gpu each on nodes
     of a100 with the same rack; at most 1 fits once the nodes are empty.``
 
+    It is not too big where another flavor may take it as other work ends.
+
     Args:
-        no_places: where nodes have no room, at least one.
+        refused: what is in the way, nodes without room among it.
         cluster_queue: the ClusterQueue in which it waits.
         place: its place in the queue, such as ``about 10th``; empty where it is not known.
-        other_flavor_may: another flavor may take it as other work ends, so it is too big for none.
     """
+    no_places, other_flavor_may = refused.no_places, refused.waits_for_other_flavor
     too_small = [
         LargestNode(no_place.resource, flavor, no_place.asks, no_place.largest)
         for no_place in no_places
@@ -446,12 +442,7 @@ def waiting(
         case causes.Overtaken():
             return overtaken(place, cluster_queue)
         case causes.NoFlavor() if reason.reason == WaitReason.WAITING_FOR_NODE:
-            return waits_for_node(
-                reason.no_places,
-                cluster_queue,
-                place=place,
-                other_flavor_may=reason.waits_for_other_flavor,
-            )
+            return waits_for_node(reason, cluster_queue, place=place)
         case causes.NoFlavor() if reason.no_domains and not shortages:
             return waits_for_domain(reason.no_domains, cluster_queue, place=place)
         case causes.NoFlavor() if shortages:
@@ -652,9 +643,7 @@ def _of_refusals(reason: causes.NoFlavor, cluster_queue: str) -> Text:
     cover, quota that is in use, quota that is too small, nodes that do not take the pods.
     """
     if reason.reason == WaitReason.WAITING_FOR_NODE:
-        return waits_for_node(
-            reason.no_places, cluster_queue, other_flavor_may=reason.waits_for_other_flavor
-        )
+        return waits_for_node(reason, cluster_queue)
     if reason.no_domains:
         return waits_for_domain(reason.no_domains, cluster_queue)
     refusals = sorted(

@@ -33,6 +33,9 @@ NEVER_TOGETHER = causes.NoPlace(
 CPU = Lack("cpu", "spot", "64", "10", "100")
 
 
+ALONE = causes.NoFlavor(
+    WaitReason.WAITING_FOR_NODE, (causes.RefusedPodSet(PodSetName("main"), (NEVER_TOGETHER,)),)
+)
 IN_USE = causes.QuotaInUse(GPU, "h100", 2)
 REFUSED = causes.NoFlavor(
     WaitReason.WAITING_FOR_NODE,
@@ -164,7 +167,7 @@ def never(lack: Lack, asks: str) -> Lack:
             "Admitted, but 3 of 4 pods are created.",
         ),
         (
-            sentences.waits_for_node([NEVER_TOGETHER], "research"),
+            sentences.waits_for_node(ALONE, "research"),
             Code.EXCEEDS_NODES,
             (
                 "Too big: 2 pods with 5 nvidia.com/gpu each on nodes of a100 with the same rack; "

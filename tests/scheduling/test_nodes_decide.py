@@ -534,10 +534,11 @@ def test_pods_that_never_fit_on_the_nodes_are_told_so_and_not_to_wait(
     made.cycle()
     made.world.add(asking("w", gpus, count, needs=needs))
 
-    (no_place,) = no_places(waits(made.cycle())["w"])
+    why = waits(made.cycle())["w"].why
 
-    assert no_place.at_most == at_most
-    text = sentences.waits_for_node((no_place,), "q")
+    assert isinstance(why, NoFlavor)
+    assert [no_place.at_most for no_place in why.no_places] == [at_most]
+    text = sentences.waits_for_node(why, "q")
     assert text.message.startswith("Waits for a node" if at_most is None else "Too big: ")
 
 
@@ -554,6 +555,18 @@ def test_pods_that_may_fit_once_a_node_is_well_again_wait(other: Node):
     made.world.add(asking("w", 8, 2))
 
     assert no_places(waits(made.cycle())["w"])[0].at_most is None
+
+
+@pytest.mark.parametrize(("gpus", "count"), [(4, 3), (9, 1)], ids=["too many", "too large"])
+def test_pods_wait_where_an_autoscaler_brings_nodes_though_those_that_are_there_decide(
+    gpus: int, count: int
+):
+    made = cluster(node("n1", 8, is_scaled=True), placement=Enforcement.ENFORCE)
+    made.world.add(asking("w", gpus, count))
+
+    (no_place,) = no_places(waits(made.cycle())["w"])
+
+    assert (no_place.at_most, no_place.largest) == (None, None)
 
 
 def test_a_larger_node_ends_the_verdict_that_pods_never_fit():

@@ -447,9 +447,16 @@ class PodPlaces:
         return tuple((want.pod_set, self._why(want, is_joint=True)) for want in others_)
 
     def _why(self, want: Want, *, is_joint: bool = False) -> NoPlace:
-        """Return why pods cannot be on nodes, with the flavors that tell which nodes these are."""
+        """Return why pods cannot be on nodes, with the flavors that tell which nodes these are.
+
+        The nodes that are there are no limit where an autoscaler brings others to all of these.
+        """
         no_place, telling = self.ledger.why(want, is_joint=is_joint), self._telling(want.flavors)
-        return no_place if telling == want.flavors else replace(no_place, telling=telling)
+        if telling != want.flavors:
+            no_place = replace(no_place, telling=telling)
+        if all(self.grows(name) for name in telling):
+            no_place = replace(no_place, largest=None, at_most=None)
+        return no_place
 
     def _telling(self, flavors: tuple[FlavorName, ...]) -> tuple[FlavorName, ...]:
         """Return the flavors that tell which nodes pods of all of them may be on.
