@@ -103,14 +103,9 @@ class Manager:
     def process(self) -> Iterator[subprocess.Popen[bytes]]:
         """One process runs inside the block, and nobody asks it for reviews.
 
-        Its requests are not limited, and it uses the certificates that it finds.
+        Its requests are not limited.
         """
-        process = self._started(
-            {
-                "internalCertManagement": {"enable": False},
-                "clientConnection": {"qps": 1000, "burst": 2000},
-            }
-        )
+        process = self._started({"clientConnection": {"qps": 1000, "burst": 2000}})
         try:
             waiting.until(self._serves, what="Kueue serves", within_seconds=60)
             waiting.until(self.leader, what="a leader of Kueue", within_seconds=60)
