@@ -128,7 +128,7 @@ def gated(picture: Picture) -> Iterator[DoctorFinding]:
     lost = tuple(
         f"{pod.metadata.namespace}/{pod.metadata.name}"
         for pod in picture.pods
-        if any(gate.name == names.ADMISSION_GATE for gate in pod.spec.scheduling_gates or ())
+        if _waits_by_itself(pod)
         and not pod.metadata.deletion_timestamp
         and picture.age_seconds(pod.metadata.creation_timestamp) > _PATIENCE_SECONDS
         and pod.metadata.uid not in owned
@@ -146,6 +146,16 @@ def gated(picture: Picture) -> Iterator[DoctorFinding]:
             "namespace: delete the pods and create them again"
         )
         yield error("Pod", lost, text, mend)
+
+
+def _waits_by_itself(pod: views.Pod) -> bool:
+    """Return whether a gate holds a pod until a Workload of its own or of its group is admitted.
+
+    Pods behind the gate of an elastic owner are its own as long as it controls them.
+    """
+    gates = {gate.name for gate in pod.spec.scheduling_gates or ()}
+    is_left = names.ELASTIC_JOB_GATE in gates and pod.metadata.controller() is None
+    return names.ADMISSION_GATE in gates or is_left
 
 
 # ------------------------------------------------------------------------------------ the ending

@@ -882,7 +882,16 @@ def a_gpu_pod_was_not_reviewed(broken: Broken) -> None:
 
 @fault("pods-held", ERROR, "team/train", "no controller handles them", "kubectl gpu why")
 def a_pod_is_held_by_nobody(broken: Broken) -> None:
-    pod = make_pod("train", namespace="team", gpus=1, gates=[names.ADMISSION_GATE])
+    _waits(broken, names.ADMISSION_GATE)
+
+
+@fault("pods-held", ERROR, "team/train", "no controller handles them", "kubectl gpu why")
+def a_pod_that_an_elastic_job_has_left_is_held_by_nobody(broken: Broken) -> None:
+    _waits(broken, names.ELASTIC_JOB_GATE)
+
+
+def _waits(broken: Broken, gate: str) -> None:
+    pod = make_pod("train", namespace="team", gpus=1, gates=[gate])
     pod["metadata"] |= {"creationTimestamp": at(900), "uid": "u1"}
     broken.pods.append(pod)
 
