@@ -109,6 +109,10 @@ class PodSetResult:
         return min(choice.mode for choice in self.choices.values())
 
 
+Combination = tuple[FlavorName, ...]
+"""One flavor of each resource group, in the order in which the groups are looked at."""
+
+
 @dataclass(frozen=True, slots=True)
 class LastAssignment:
     """Where the search for flavors of a workload stopped; the next attempt continues there.
@@ -117,11 +121,15 @@ class LastAssignment:
         tried: index of the last flavor looked at, per pod set and resource; -1 at the end.
         cycle: number of the cycle that looked.
         generation: generation of the ClusterQueue at that time.
+        passed: what the attempts until then were given, by the first of the pod sets that stay
+            together. These combinations are passed over where flavors of one resource group are
+            in the way of those of another, in place of the flavors up to those in `tried`.
     """
 
     tried: Mapping[tuple[PodSetName, ResourceName], int]
     cycle: int
     generation: int
+    passed: Mapping[PodSetName, tuple[Combination, ...]]
 
     @property
     def unfinished(self) -> bool:
@@ -137,6 +145,7 @@ class Assignment:
         pod_sets: results in the order of the spec; stops after the first failure.
         usage: what it would take, per flavor and resource.
         tried: see ``LastAssignment``.
+        passed: see ``LastAssignment``.
         refusal: the most hopeless reason met in the last pod set; None when it was refused no
             flavor.
         shortages: what was missing where.
@@ -146,6 +155,7 @@ class Assignment:
     pod_sets: list[PodSetResult] = field(default_factory=list)
     usage: dict[FlavorResource, int] = field(default_factory=dict)
     tried: dict[tuple[PodSetName, ResourceName], int] = field(default_factory=dict)
+    passed: dict[PodSetName, tuple[Combination, ...]] = field(default_factory=dict)
     refusal: WaitReason | None = None
     shortages: list[Shortage] = field(default_factory=list)
     capped: Capped | None = None

@@ -359,6 +359,8 @@ def _wait(
 
 def _memory(snapshot: Snapshot, nominee: NominatedHead) -> LastAssignment | None:
     """Return where the scans stopped; nothing when none came to a flavor."""
-    if not nominee.assignment.tried:
+    assignment = nominee.assignment
+    if not assignment.tried:
         return None
-    return LastAssignment(nominee.assignment.tried, snapshot.cycle, nominee.queue.generation)
+    generation = nominee.queue.generation
+    return LastAssignment(assignment.tried, snapshot.cycle, generation, assignment.passed)

@@ -18,6 +18,7 @@ from admission.scheduling.assignment import (
     SEVERITY,
     Assignment,
     Chance,
+    Combination,
     FlavorChoice,
     Grade,
     LastAssignment,
@@ -46,7 +47,10 @@ from admission.scheduling.tolerations import untolerated
 
 _WORST: Final = Grade(Chance.NO_FIT, 0)
 _MOST_TRIES: Final = 64
-"""How often other flavors are chosen for pod sets of which a resource group has none that fits."""
+"""How many combinations of flavors one search looks at.
+
+An attempt makes three searches at most, so its cost does not grow with the number of combinations.
+"""
 
 Pins = Mapping[tuple[PodSetName, ResourceName], FlavorName]
 """Flavors that a repeated assignment must keep."""
@@ -76,6 +80,8 @@ class _Scan:
 
     Attributes:
         choices: the best flavor's resources; empty when no flavor will do.
+        chance: of the best flavor.
+        is_final: the policy of the queue ends the scan at the best flavor, whatever comes after.
         stopped: index of the last flavor looked at, -1 for the last one of the group.
         refusals: of all flavors looked at; none when the best one fits.
         reason: of a scan without result, the least hopeless of its flavors.
@@ -83,13 +89,15 @@ class _Scan:
         without_room: resources of the first flavor that has quota, and whose nodes have no room.
         of_nodes: why nodes refuse the first flavor that they refuse; None where they refuse none.
         conflicts: flavors chosen in other resource groups that are in the way of one of them,
-            each with the reason why it cannot be used then.
+            each with the reason why it cannot be used then; None where none is told.
     """
 
     choices: dict[ResourceName, FlavorChoice] = field(default_factory=dict)
+    chance: Chance = Chance.NO_FIT
+    is_final: bool = False
     without_room: dict[ResourceName, FlavorChoice] = field(default_factory=dict)
     of_nodes: Refusal | None = None
-    conflicts: dict[FlavorName, Refusal] = field(default_factory=dict)
+    conflicts: dict[FlavorName, Refusal | None] = field(default_factory=dict)
     stopped: int = -1
     refusals: list[Refusal] = field(default_factory=list)
     shortages: list[Shortage] = field(default_factory=list)
@@ -111,6 +119,14 @@ class _Scan:
                 for r, fit in fits.items()
             }
 
+    def note_conflict(self, flavors: Iterable[FlavorName], refusals: Refusals) -> None:
+        """Remember that nodes of flavors chosen before, all together, are in the way.
+
+        A label that contradicts says more of one flavor than the nodes of all.
+        """
+        if refusals:
+            self.conflicts = {**dict.fromkeys(flavors, refusals[0][1]), **self.conflicts}
+
     def note_refusal(self, reason: WaitReason) -> None:
         """Remembers why a flavor cannot be used; the least hopeless one counts."""
         if self.reason is None or SEVERITY[reason] < SEVERITY[self.reason]:
@@ -121,14 +137,14 @@ class _Exclusion(NamedTuple):
     """A flavor that cannot be used beside those chosen in the resource groups before its own.
 
     Attributes:
-        refusal: why, as far as it is told.
+        refusal: why; None where it is not told.
         group: place of its resource group among those that are looked at.
         conflicts: flavors chosen before that were in the way, too, with the reasons.
     """
 
-    refusal: Refusal
+    refusal: Refusal | None
     group: int
-    conflicts: Mapping[FlavorName, Refusal]
+    conflicts: Mapping[FlavorName, Refusal | None]
 
 
 @dataclass(slots=True)
@@ -137,15 +153,27 @@ class _Choosing:
 
     Attributes:
         excluded: flavors that are passed over.
+        continued: how many of the resource groups, from the first, are looked through from where
+            the last attempt stopped. The others are from their first flavor.
         flavors: the flavor of each resource group that has one, in order.
         scans: one for each resource group that was looked at.
+        is_passed: an earlier attempt was given this combination, and it does not count now.
     """
 
     excluded: Mapping[FlavorName, _Exclusion]
+    continued: int
     flavors: list[FlavorName] = field(default_factory=list)
     choices: dict[ResourceName, FlavorChoice] = field(default_factory=dict)
     tried: dict[ResourceName, int] = field(default_factory=dict)
     scans: list[_Scan] = field(default_factory=list)
+    is_passed: bool = False
+
+    def add(self, scan: _Scan) -> None:
+        """Take the flavor of the next resource group."""
+        self.scans.append(scan)
+        self.flavors.append(next(iter(scan.choices.values())).flavor)
+        self.choices |= scan.choices
+        self.tried.update(dict.fromkeys(scan.choices, scan.stopped))
 
     @property
     def refusals(self) -> list[Refusal]:
@@ -160,9 +188,52 @@ class _Choosing:
         last = self.scans[-1] if self.scans else None
         return last if last is not None and not last.choices else None
 
-    def exclusion(self) -> tuple[FlavorName, _Exclusion] | None:
-        """Return the last choice that was in the way of a flavor where none was found, or None."""
-        conflicts = {} if self.failed is None else self.failed.conflicts
+    @property
+    def chance(self) -> Chance:
+        """Return how well the flavors fit, which is as well as the worst of them."""
+        if self.is_passed:
+            return Chance.NO_FIT
+        return min((scan.chance for scan in self.scans), default=Chance.FIT)
+
+    @property
+    def has_conflicts(self) -> bool:
+        """Return whether flavors of one resource group were in the way of those of another."""
+        return bool(self.excluded) or any(scan.conflicts for scan in self.scans)
+
+    def exclusion(self, beyond: Chance) -> tuple[FlavorName, _Exclusion] | None:
+        """Return the choice to take back in a search for flavors that fit better, or None.
+
+        Args:
+            beyond: how well the best flavors fit that are there already.
+
+        It is the last one that was in the way in a resource group that has nothing better. With
+        nothing in the way there, other choices would not help. Nor do they where the policy ends
+        the scan. Of a combination that was passed it is the last choice of all.
+        """
+        if self.is_passed:
+            return self._take_back(dict.fromkeys(self.flavors))
+        worst = [scan for scan in self.scans if scan.chance <= beyond]
+        if self.failed is not None:
+            worst = [self.failed]
+        if not worst or any(scan.is_final or not scan.conflicts for scan in worst):
+            return None
+        return self._take_back(worst[0].conflicts)
+
+    def without(self, flavor: FlavorName, exclusion: _Exclusion) -> "_Choosing":
+        """Return the choices before a flavor, without it from here on.
+
+        What was passed over after it is looked at again, as the choices are others now. For the
+        same reason a resource group after it starts at its first flavor.
+        """
+        kept = {name: old for name, old in self.excluded.items() if old.group <= exclusion.group}
+        again = _Choosing({**kept, flavor: exclusion}, min(self.continued, exclusion.group + 1))
+        for scan in self.scans[: exclusion.group]:
+            again.add(scan)
+        return again
+
+    def _take_back(
+        self, conflicts: Mapping[FlavorName, Refusal | None]
+    ) -> tuple[FlavorName, _Exclusion] | None:
         for group, flavor in reversed([*enumerate(self.flavors)]):
             if flavor in conflicts:
                 earlier = {name: why for name, why in conflicts.items() if name != flavor}
@@ -210,26 +281,8 @@ class Assigner:
         return result
 
     def _assign_group(self, result: Assignment, group: tuple[Demand, ...]) -> bool:
-        """One flavor per resource group for pod sets that stay together.
-
-        Flavors that select no common node, or none with room, are not given together: where that
-        leaves a resource group without a flavor, the last choice that was in the way is passed
-        over. What was passed over after that choice is tried again, as the choices are others
-        now. So all combinations are found, up to `_MOST_TRIES` of them.
-        """
-        excluded: dict[FlavorName, _Exclusion] = {}
-        first = chosen = self._choose(result.usage, group, excluded)
-        for _ in range(_MOST_TRIES):
-            in_the_way = chosen.exclusion()
-            if in_the_way is None:
-                break
-            flavor, exclusion = in_the_way
-            excluded = {
-                name: other for name, other in excluded.items() if other.group <= exclusion.group
-            }
-            excluded[flavor] = exclusion
-            chosen = self._choose(result.usage, group, excluded)
-        chosen = first if chosen.failed is not None else chosen
+        """One flavor per resource group for pod sets that stay together."""
+        chosen = self._best(result, group)
         failed = chosen.failed
         result.refusal = None
         for scan in chosen.scans:
@@ -246,34 +299,117 @@ class Assigner:
             self._append(result, demand, choices, refusals, chosen.tried)
         return is_given
 
+    def _best(self, result: Assignment, group: tuple[Demand, ...]) -> _Choosing:
+        """Return the best flavors, and note where the next attempt continues.
+
+        As in Kueue, each resource group continues after the flavor at which it stopped. Where
+        flavors of groups are in each other's way, that would leave combinations out, so it is
+        the combinations that earlier attempts were given that are passed over.
+        """
+        name = group[0].pod_set.name
+        passed = () if self._memory is None else self._memory.passed.get(name, ())
+        if passed and self._are_tied(group):
+            chosen = self._next_best(result.usage, group, passed)
+        else:
+            chosen = self._search(result.usage, group, is_continued=True)
+            if passed and chosen.has_conflicts:
+                chosen = self._next_best(result.usage, group, passed)
+        is_unfinished = any(index != -1 for index in chosen.tried.values())
+        if is_unfinished and chosen.failed is None and len(chosen.flavors) > 1:
+            result.passed[name] = (*passed, tuple(chosen.flavors))
+        return chosen
+
+    def _next_best(
+        self,
+        assumed: Mapping[FlavorResource, int],
+        group: tuple[Demand, ...],
+        passed: tuple[Combination, ...],
+    ) -> _Choosing:
+        """Return the best flavors that no attempt was given yet, or the best of all.
+
+        The latter where they fit better, and where nothing is left that can come to anything.
+        Then no other attempt follows until something changes.
+        """
+        left = self._search(assumed, group, passed=passed)
+        if left.chance == Chance.FIT:
+            return left
+        best = self._search(assumed, group)
+        if Chance.NO_CANDIDATES < left.chance >= best.chance:
+            return left
+        best.tried = dict.fromkeys(best.tried, -1)
+        return best
+
+    def _search(
+        self,
+        assumed: Mapping[FlavorResource, int],
+        group: tuple[Demand, ...],
+        *,
+        passed: Collection[Combination] = (),
+        is_continued: bool = False,
+    ) -> _Choosing:
+        """Return the best flavors of all resource groups.
+
+        Flavors that select no common node, or none with room, are not given together. Where that
+        leaves a resource group with less than a fit, the last choice that was in the way is taken
+        back. Of combinations that fit equally well the first one counts. All are found, up to
+        `_MOST_TRIES` of them. Those that were passed do not count. A search that is continued
+        begins in each resource group after the flavor at which the last attempt stopped.
+        """
+        continued = len(self._queue.spec.resource_groups) if is_continued else 0
+        best = chosen = _Choosing({}, continued)
+        for _ in range(_MOST_TRIES):
+            self._choose(assumed, group, chosen)
+            chosen.is_passed = chosen.failed is None and tuple(chosen.flavors) in passed
+            if chosen.chance > best.chance:
+                best = chosen
+            if best.chance == Chance.FIT:
+                break
+            taken_back = chosen.exclusion(best.chance)
+            if taken_back is None:
+                break
+            chosen = chosen.without(*taken_back)
+        return best
+
+    def _are_tied(self, group: tuple[Demand, ...]) -> bool:
+        """Return whether a flavor of one resource group contradicts one of another."""
+        if not self._snapshot.config.consistent_flavors:
+            return False
+        charged = self._charged_resources(group)
+        before: dict[str, set[str]] = {}
+        for covering in self._queue.spec.resource_groups:
+            if not any(resource in covering.covered_resources for resource in charged):
+                continue
+            labels: dict[str, set[str]] = {}
+            for quotas in covering.flavors:
+                flavor = self._snapshot.flavors.get(quotas.name)
+                for key, value in () if flavor is None else flavor.node_labels.items():
+                    labels.setdefault(key, set()).add(value)
+            for key, values in labels.items():
+                if key in before and len(values | before[key]) > 1:
+                    return True
+                before.setdefault(key, set()).update(values)
+        return False
+
     def _choose(
         self,
         assumed: Mapping[FlavorResource, int],
         group: tuple[Demand, ...],
-        excluded: Mapping[FlavorName, _Exclusion],
-    ) -> _Choosing:
-        """Look for a flavor in each resource group, until there is none in one."""
-        chosen = _Choosing(excluded)
+        chosen: _Choosing,
+    ) -> None:
+        """Look for a flavor in each resource group without one, until there is none in one."""
         ask_for_room = self._asking_for_room(group)
         for resource in self._charged_resources(group):
             if resource in chosen.choices:
                 continue
             on_nodes = _Nodes.ROOM if resource in ask_for_room else _Nodes.KIND
             scan = self._look_for(resource, group, assumed, chosen, on_nodes)
+            if scan.choices:
+                chosen.add(scan)
+                continue
             chosen.scans.append(scan)
-            if not scan.choices:
-                if scan.without_room:
-                    if scan.of_nodes is not None:
-                        scan.conflicts = {
-                            **dict.fromkeys(chosen.flavors, scan.of_nodes),
-                            **scan.conflicts,
-                        }
-                    self._look_beyond(scan, group, assumed, chosen)
-                break
-            chosen.flavors.append(next(iter(scan.choices.values())).flavor)
-            chosen.choices |= scan.choices
-            chosen.tried.update(dict.fromkeys(scan.choices, scan.stopped))
-        return chosen
+            if scan.without_room:
+                self._look_beyond(scan, group, assumed, chosen)
+            break
 
     def _charged_resources(self, group: tuple[Demand, ...]) -> list[ResourceName]:
         """Return the resources for which pod sets need quota, in the order of their groups."""
@@ -326,7 +462,7 @@ class Assigner:
             scan.reason = _quota_reason(in_use)
             return
         choices = {**chosen.choices, **scan.without_room}
-        beyond = _Choosing(chosen.excluded, chosen.flavors, choices)
+        beyond = _Choosing(chosen.excluded, chosen.continued, chosen.flavors, choices)
         before = len(beyond.choices)
         for resource in self._charged_resources(group):
             if resource in beyond.choices:
@@ -335,6 +471,7 @@ class Assigner:
             if other.refusals or not other.choices:
                 other.reason = other.reason or _quota_reason(other.refusals)
                 other.choices, other.refusals = {}, [*other.refusals, *scan.refusals]
+                other.chance, other.is_final = Chance.NO_FIT, False
                 other.conflicts = {**scan.conflicts, **other.conflicts}
                 chosen.scans.append(other)
                 return
@@ -447,11 +584,18 @@ class Assigner:
         scan = _Scan()
         best, has_quota = _WORST, False
         last = len(covering.flavors) - 1
-        start = self._start(group[0], resource)
+        is_continued = len(chosen.flavors) < chosen.continued
+        start = self._start(group[0], resource) if is_continued else 0
         for index in range(start, last + 1):
             flavor = covering.flavors[index].name
             scan.stopped = index if index < last else -1
             refusal = self._refusal(flavor, resource, group)
+            exclusion = chosen.excluded.get(flavor)
+            if refusal is None and exclusion is not None:
+                scan.conflicts = {**exclusion.conflicts, **scan.conflicts}
+                refusal = exclusion.refusal
+                if refusal is None:
+                    continue
             if refusal is None:
                 refusal = self._contradiction(scan, flavor, chosen)
             if refusal is not None:
@@ -470,20 +614,26 @@ class Assigner:
                 if all(isinstance(fit.refusal, causes.QuotaInUse | None) for fit in fits.values()):
                     scan.note_no_places(nowhere)
                     scan.note_without_room(flavor, fits)
+                    scan.note_conflict(chosen.flavors, nowhere)
                 continue
             if wants and on_nodes is _Nodes.ROOM:
-                with_quota = fits
+                with_quota, of_quota = fits, grade
                 grade, fits = self._on_nodes(
                     scan, flavor, group, assumed, chosen, wants, grade, fits
                 )
                 if grade.chance == Chance.NO_FIT:
                     scan.note_without_room(flavor, with_quota)
+                if grade.chance < of_quota.chance and (
+                    grade.chance <= Chance.NO_CANDIDATES or self._has_room_alone(flavor, group)
+                ):
+                    scan.note_conflict(chosen.flavors, self._snapshot.places.why(wants))
             rank = grade
             if wants and on_nodes is _Nodes.KIND and not self._snapshot.places.fits(wants):
                 rank = Grade(min(grade.chance, Chance.PREEMPT), grade.borrow)
             stop = not try_next(rank, policy)
             if stop or is_preferred(rank, best, policy):
                 best, has_quota = rank, grade.chance == Chance.FIT
+                scan.chance, scan.is_final = grade.chance, stop
                 scan.choices = {
                     r: FlavorChoice(flavor, fit.grade.chance.mode, fit.grade.borrow)
                     for r, fit in fits.items()
@@ -495,6 +645,10 @@ class Assigner:
         elif not scan.choices:
             self._tell_passed(scan, covering, start, group, resource, resources_wanted, assumed)
         return scan
+
+    def _has_room_alone(self, flavor: FlavorName, group: tuple[Demand, ...]) -> bool:
+        """Return whether nodes of a flavor have room where no other flavor selects nodes, too."""
+        return self._snapshot.places.fits(self._wants_in({flavor}, group))
 
     def _wants(
         self, flavor: FlavorName, group: tuple[Demand, ...], chosen: _Choosing
@@ -662,10 +816,6 @@ class Assigner:
 
     def _contradiction(self, scan: _Scan, flavor: FlavorName, chosen: _Choosing) -> Refusal | None:
         """Return why a flavor cannot be used beside those of other resource groups, or None."""
-        exclusion = chosen.excluded.get(flavor)
-        if exclusion is not None:
-            scan.conflicts = {**exclusion.conflicts, **scan.conflicts}
-            return exclusion.refusal
         if not self._snapshot.config.consistent_flavors:
             return None
         flavor_ = self._snapshot.flavors[flavor]

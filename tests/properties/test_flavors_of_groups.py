@@ -3,17 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from admission.base.names import FlavorName, PodSetName, ResourceName
+from admission.base.names import ClusterQueueName, FlavorName, PodSetName, ResourceName
 from admission.scheduling import model
 from admission.scheduling.model import PodNeeds
-from tests.builders.scheduling import cluster_queue, group, waiting
+from admission.scheduling.places.model import HOSTNAME
+from admission.scheduling.topology.request import TopologyRequest
+from tests.builders.scheduling import LOWER, NOW_US, cluster_queue, group, waiting
 from tests.scheduling.test_nodes_decide import GPU, Cluster, node
-from tests.scheduling.worlds import admitted, waits, world
+from tests.scheduling.worlds import admitted, evicted, waits, world
 
 MEMORY, NIC = ResourceName("memory"), ResourceName("rdma/hca")
 RESOURCES = (MEMORY, GPU, NIC)
@@ -26,10 +28,12 @@ class Flavor(NamedTuple):
     Attributes:
         quota: of its resource.
         labels: of its nodes.
+        held: how much of the quota a workload holds.
     """
 
     quota: int
     labels: Mapping[str, str]
+    held: int = 0
 
 
 class Host(NamedTuple):
@@ -46,9 +50,19 @@ class Host(NamedTuple):
 
 VALUES = st.sampled_from(("1", "2"))
 FLAVORS = st.builds(
-    Flavor, st.sampled_from((0, 1)), st.dictionaries(st.sampled_from(LABELS), VALUES, max_size=2)
+    Flavor,
+    st.sampled_from((0, 1)),
+    st.dictionaries(st.sampled_from(LABELS), VALUES, max_size=2),
+    st.just(0),
 )
 GROUPS = st.tuples(*(st.lists(FLAVORS, min_size=1, max_size=3) for _ in RESOURCES))
+HELD = st.builds(
+    Flavor,
+    st.just(1),
+    st.dictionaries(st.sampled_from(LABELS), VALUES, max_size=2),
+    st.sampled_from((0, 0, 1)),
+)
+GROUPS_HELD = st.tuples(*(st.lists(HELD, min_size=1, max_size=3) for _ in RESOURCES))
 HOSTS = st.lists(
     st.builds(Host, st.sampled_from((0, 1)), st.fixed_dictionaries(dict.fromkeys(LABELS, VALUES))),
     max_size=4,
@@ -62,23 +76,31 @@ def named(groups: tuple[list[Flavor], ...]) -> list[dict[str, Flavor]]:
     ]
 
 
-def made(groups: tuple[list[Flavor], ...], hosts: list[Host]) -> Cluster:
+def made(
+    groups: tuple[list[Flavor], ...], hosts: list[Host], topology: str = "", **fields: Any
+) -> Cluster:
+    """A queue with these groups, whose flavors have a topology if it is named.
+
+    Args:
+        fields: of the queue.
+    """
     by_group = named(groups)
     queue = cluster_queue(
         "q",
+        **fields,
         groups=[
             group({name: {resource: (flavor.quota,)} for name, flavor in flavors.items()})
             for resource, flavors in zip(RESOURCES, by_group, strict=True)
         ],
     )
     flavors = [
-        model.ResourceFlavor(name=FlavorName(name), node_labels=flavor.labels)
+        model.ResourceFlavor(name=FlavorName(name), node_labels=flavor.labels, topology=topology)
         for flavors in by_group
         for name, flavor in flavors.items()
     ]
     nodes = {}
     for index, host in enumerate(hosts):
-        plain = node(f"n{index}", 8, labels=dict(host.labels))
+        plain = node(f"n{index}", 8, labels={**host.labels, HOSTNAME: f"n{index}"})
         amounts: dict[str, int] = {**dict.fromkeys(RESOURCES, 8), "pods": 110}
         nodes[plain.name] = replace(plain, amounts=amounts)
     config = model.Config(consistent_flavors=True)
@@ -86,13 +108,37 @@ def made(groups: tuple[list[Flavor], ...], hosts: list[Host]) -> Cluster:
     for index, host in enumerate(hosts):
         if not host.free:
             cluster.pod(f"other-{index}", f"n{index}", {GPU: 8})
+    if topology:
+        cluster.world.state.set_topology(topology, ("zone", HOSTNAME), NOW_US)
+    for resource, flavors_of_group in zip(RESOURCES, by_group, strict=True):
+        for name, flavor in flavors_of_group.items():
+            if flavor.held:
+                cluster.world.add(holder(resource, FlavorName(name)))
     return cluster
 
 
+def holder(resource: ResourceName, flavor: FlavorName) -> model.Workload:
+    """A workload that holds 1 of a flavor, and has no pods."""
+    requests = {resource: 1}
+    needs = PodNeeds(requests=tuple(requests.items()))
+    pods = model.PodSet(name=PodSetName("main"), count=1, requests=requests, needs=needs)
+    given_flavor = model.PodSetAssignment(
+        name=pods.name, count=1, flavors={resource: flavor}, usage=requests
+    )
+    reservation = model.Reservation(
+        cluster_queue=ClusterQueueName("q"),
+        pod_sets=(given_flavor,),
+        reserved_us=NOW_US,
+        admitted=True,
+    )
+    name = f"holder-of-{flavor}"
+    return replace(waiting(name, "q", sets=(pods,), priority=-1), reservation=reservation)
+
+
 def fits(groups: tuple[list[Flavor], ...], hosts: list[Host]) -> bool:
-    """Whether some flavors have quota, contradict nothing, and select a node that has room."""
+    """Whether some flavors have free quota, contradict nothing, and select a node with room."""
     return any(
-        all(flavor.quota for flavor in flavors)
+        all(flavor.quota > flavor.held for flavor in flavors)
         and (not hosts or any(host.free and _selects(flavors, host) for host in hosts))
         and all(
             first.labels.get(label, value) == value
@@ -108,10 +154,12 @@ def _selects(flavors: tuple[Flavor, ...], host: Host) -> bool:
     return all(flavor.labels.items() <= host.labels.items() for flavor in flavors)
 
 
-def asking() -> model.Workload:
+def asking(request: TopologyRequest | None = None) -> model.Workload:
     requests = dict.fromkeys(RESOURCES, 1)
     needs = PodNeeds(requests=tuple(sorted(requests.items())), devices=(GPU,))
-    pods = model.PodSet(name=PodSetName("main"), count=1, requests=requests, needs=needs)
+    pods = model.PodSet(
+        name=PodSetName("main"), count=1, requests=requests, needs=needs, topology=request
+    )
     return waiting("w", "q", sets=(pods,))
 
 
@@ -145,3 +193,64 @@ def test_whoever_fits_in_some_flavors_gets_flavors(
 
     if fits(groups, hosts):
         assert admitted(result) == ["w"], waits(result)["w"].why
+
+
+A_FEW_CYCLES = 3
+
+
+@given(
+    groups=GROUPS_HELD,
+    hosts=HOSTS,
+    has_topology=st.booleans(),
+)
+@example(
+    groups=(
+        [Flavor(1, ONE), Flavor(1, TWO)],
+        [Flavor(1, ONE, held=1), Flavor(1, TWO)],
+        [Flavor(1, {})],
+    ),
+    hosts=[],
+    has_topology=False,
+)
+@example(
+    groups=(
+        [Flavor(1, {}), Flavor(1, {"zone": "2", "card": "1"})],
+        [Flavor(1, {"zone": "2", "card": "2"}), Flavor(1, {"card": "2"})],
+        [Flavor(1, {"card": "2"}, held=1), Flavor(1, {}, held=1), Flavor(1, ONE)],
+    ),
+    hosts=[],
+    has_topology=False,
+)
+def test_whoever_fits_beside_those_that_hold_flavors_gets_flavors(
+    groups: tuple[list[Flavor], ...],
+    hosts: list[Host],
+    has_topology: bool,
+) -> None:
+    cluster = made(groups, hosts, "racks" if has_topology else "")
+    cluster.world.add(asking(TopologyRequest(required="zone") if has_topology else None))
+
+    results = [cluster.world.cycle() for _ in range(A_FEW_CYCLES)]
+
+    if fits(groups, hosts) and (hosts or not has_topology):
+        assert [name for result in results for name in admitted(result)] == ["w"]
+
+
+@given(groups=GROUPS_HELD, hosts=HOSTS)
+@example(
+    groups=(
+        [Flavor(1, ONE), Flavor(1, TWO)],
+        [Flavor(1, ONE, held=1), Flavor(1, TWO)],
+        [Flavor(1, {})],
+    ),
+    hosts=[],
+)
+def test_nobody_is_preempted_for_whom_some_flavors_are_free(
+    groups: tuple[list[Flavor], ...], hosts: list[Host]
+) -> None:
+    cluster = made(groups, hosts, within=LOWER)
+    cluster.world.add(asking())
+
+    result = cluster.world.cycle()
+
+    if fits(groups, hosts):
+        assert (admitted(result), evicted(result)) == (["w"], {})
