@@ -254,3 +254,38 @@ def test_nobody_is_preempted_for_whom_some_flavors_are_free(
 
     if fits(groups, hosts):
         assert (admitted(result), evicted(result)) == (["w"], {})
+
+
+def test_who_is_overtaken_in_some_flavors_gets_others_that_are_free():
+    """The first flavors are taken by another queue, and the second ones contradict each other."""
+    labels = {"m1": ONE, "m2": TWO, "g1": {}, "g2": ONE}
+    queues = [
+        cluster_queue(
+            name,
+            cohort="all",
+            groups=[
+                group({"m1": {MEMORY: (amount,)}, "m2": {MEMORY: (amount,)}}),
+                group({"g1": {GPU: (2 * amount,)}, "g2": {GPU: (amount,)}}),
+            ],
+        )
+        for name, amount in (("lender", 1), ("first", 0), ("second", 0))
+    ]
+    flavors = [
+        model.ResourceFlavor(name=FlavorName(name), node_labels=of_nodes)
+        for name, of_nodes in labels.items()
+    ]
+    engine = world(
+        *flavors, *queues, flavors=(), config=model.Config(consistent_flavors=True)
+    )  # fmt: skip
+    requests = {MEMORY: 1, GPU: 1}
+    pods = model.PodSet(name=PodSetName("main"), count=1, requests=requests)
+    for name in ("first", "second"):
+        engine.add(waiting(f"of-{name}", name, sets=(pods,)))
+
+    overtaken = engine.cycle()
+    results = [engine.cycle() for _ in range(A_FEW_CYCLES)]
+
+    assert admitted(overtaken) == ["of-first"]
+    assert "of-second" in waits(overtaken)
+    given_flavors = [dict(a.pod_sets[0].flavors) for result in results for a in result.admitted]
+    assert given_flavors == [{MEMORY: "m2", GPU: "g1"}]
