@@ -32,6 +32,10 @@ class AwaitedRoom:
             if not shapes:
                 del self._queues[flavor]
 
+    def awaits(self, flavor: FlavorName) -> bool:
+        """Return whether somebody waits for room in a flavor."""
+        return flavor in self._queues
+
     def queues(self) -> tuple[ClusterQueueName, ...]:
         """Return all queues in which somebody waits for room."""
         return tuple(self._shapes)

@@ -79,6 +79,8 @@ class PodPlaces:
         """Workloads with domains of which a host may be away."""
         self._shrunk: dict[FlavorName, None] = {}
         """Flavors with fewer nodes than at the last call of `take_helped`."""
+        self._respared: dict[FlavorName, None] = {}
+        """Flavors with other spare nodes than somebody who waits was refused beside."""
         self._budget: search.StepBudget | None = None
         """Of all questions that are asked now; None where each has its own."""
 
@@ -223,10 +225,19 @@ class PodPlaces:
         """Note that a workload waits in a queue until a topology of its flavors has room."""
         has_devices = asks_devices(workload)
         for flavor in flavors:
+            self._note_spares(flavor)
             for pod_set in workload.pod_sets if self.topologies.levels(flavor) else ():
                 want = self.want(pod_set, pod_set.count, (flavor,), has_devices=has_devices)
                 if want is not None:
                     self._awaited.note(queue, want)
+
+    def _note_spares(self, flavor: FlavorName) -> None:
+        """Note the spare nodes of a flavor beside which pods are refused from now on."""
+        is_changed = self.topologies.note_spares(flavor)
+        if not self._awaited.awaits(flavor):
+            self._respared.pop(flavor, None)
+        elif is_changed:
+            self._respared[flavor] = None
 
     def forget_waiting(self, queue: ClusterQueueName) -> None:
         """Note that all in a queue are tried again."""
@@ -236,13 +247,20 @@ class PodPlaces:
         """Return the queues in which somebody may have got room since the last call, sorted.
 
         That is somebody whose pods can be on a node that was changed or that has more free, or
-        whose pods are spread over nodes of which one is gone.
+        whose pods are spread over nodes of which one is gone. Where other nodes are spare than
+        before it is everybody in the flavor: a node that becomes spare lets another one be used,
+        and one that was spare can be used itself.
         """
         roomier, ledger = self.ledger.take_roomier(), self.ledger
         shrunk, self._shrunk = self._shrunk, {}
+        for flavor in self.topologies.with_spares():
+            if self._awaited.awaits(flavor):
+                self._note_spares(flavor)
+        respared, self._respared = self._respared, {}
         if ledger.take_redeclared():
             return tuple(sorted(self._awaited.queues()))
         helped = self._awaited.concerned(shrunk, lambda shape: bool(shape.needs.spread))
+        helped |= self._awaited.concerned(respared, lambda _: True)
         for name in roomier:
 
             def may_help(shape: PodShape, node: str = name) -> bool:

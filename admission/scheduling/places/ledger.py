@@ -77,6 +77,8 @@ class NodeLedger:
         self._free: dict[str, dict[str, int]] = {}
         self._used: dict[str, dict[str, int]] = {}
         """What pods and promises use on a node, also on one that is not known."""
+        self._held: dict[str, int] = {}
+        """How many pods of workloads are or are to be on a node, where there are any."""
         self._pods: Table[str, BoundPod] = Table()
         self._of_workload = self._pods.index(
             lambda _, pod: () if pod.workload is None else (pod.workload,)
@@ -102,6 +104,8 @@ class NodeLedger:
         self._roomier: dict[str, None] = {}
         self._is_redeclared = False
         self._is_supposing = False
+        self._lifted: dict[WorkloadKey, None] = {}
+        """Workloads that are supposed to be gone."""
 
     # ---------------------------------------------------------------------------------- seeing
 
@@ -158,9 +162,9 @@ class NodeLedger:
             return
         self._pods.put(uid, pod)
         if before is not None:
-            self._use(before.node, before.requests, -1)
+            self._use(before.node, before.requests, -1, is_held=before.workload is not None)
             self._count_bound(before, -1)
-        self._use(pod.node, pod.requests, 1)
+        self._use(pod.node, pod.requests, 1, is_held=pod.workload is not None)
         self._count_bound(pod, 1)
         for workload in dict.fromkeys((pod.workload, before.workload if before else None)):
             self._fit_to_bound(workload, pod.node)
@@ -173,7 +177,7 @@ class NodeLedger:
         """Forget a pod that has ended or is gone."""
         pod = self._pods.pop(uid)
         if pod is not None:
-            self._use(pod.node, pod.requests, -1)
+            self._use(pod.node, pod.requests, -1, is_held=pod.workload is not None)
             self._count_bound(pod, -1)
             self._fit_to_bound(pod.workload, pod.node)
 
@@ -479,10 +483,26 @@ class NodeLedger:
                 if not promised:
                     del self._promised_on[place.node]
         shape = next(want.shape for want in promise.wants if want.pod_set == place.pod_set)
-        self._use(place.node, each(shape), place.count)
+        self._use(place.node, each(shape), place.count, is_held=True)
 
-    def _use(self, name: str, requests: Amounts, count: int) -> None:
-        """Count so many pods more on a node; fewer if negative."""
+    def _use(self, name: str, requests: Amounts, count: int, *, is_held: bool) -> None:
+        """Count so many pods more on a node; fewer if negative.
+
+        What is free and which nodes are idle change here and nowhere else, so they never
+        contradict each other, whatever is supposed.
+
+        Args:
+            name: of the node.
+            requests: of each pod.
+            count: how many pods.
+            is_held: whether they are of a workload.
+        """
+        if is_held:
+            held = self._held.get(name, 0) + count
+            if held:
+                self._held[name] = held
+            else:
+                self._held.pop(name, None)
         used = self._used.setdefault(name, {})
         free = self._free.get(name)
         for resource, amount in requests.items():
@@ -532,23 +552,28 @@ class NodeLedger:
         self._suppose(key, 1)
 
     def _suppose(self, key: WorkloadKey, sign: int) -> None:
+        if sign < 0:
+            self._lifted[key] = None
+        else:
+            self._lifted.pop(key, None)
         with self._supposing():
             for uid in self._of_workload.keys((key.namespace, key.name)):
                 pod = self._pods[uid]
-                self._use(pod.node, pod.requests, sign)
+                self._use(pod.node, pod.requests, sign, is_held=True)
             promise = self._promises.get(key)
             if promise is None:
                 return
             shapes = {want.pod_set: want.shape for want in promise.wants}
             for (pod_set, name), count in promise.places.items():
-                self._use(name, each(shapes[pod_set]), sign * count)
+                self._use(name, each(shapes[pod_set]), sign * count, is_held=True)
 
     def take(self, wants: Iterable[Want], places: Iterable[Place], sign: int = 1) -> None:
         """Suppose that pods are at places, or with a negative sign that they are not any more."""
         shapes = {want.pod_set: want.shape for want in wants}
         with self._supposing():
             for place in places:
-                self._use(place.node, each(shapes[place.pod_set]), sign * place.count)
+                amounts, count = each(shapes[place.pod_set]), sign * place.count
+                self._use(place.node, amounts, count, is_held=True)
 
     # --------------------------------------------------------------------------------- answers
 
@@ -656,8 +681,7 @@ class NodeLedger:
     def _free_by_preemption(self, name: str, priority: int) -> Amounts:
         """Return what is free on a node without its pods of a lower priority."""
         free = dict(self._free.get(name, {}))
-        for uid in self._on_node.keys(name):
-            pod = self._pods[uid]
+        for pod in self._pods_on(name):
             if pod.priority < priority:
                 for resource in pod.requests.keys() & free.keys():
                     free[resource] += pod.requests[resource]
@@ -700,16 +724,34 @@ class NodeLedger:
         return {name: count for (owner, name), count in assigned.items() if owner == pod_set}
 
     def workloads_on(self, name: str) -> tuple[WorkloadKey, ...]:
-        """Return the workloads with pods on a node, or with places there, each once."""
-        bound = (self._pods[uid].workload for uid in self._on_node.keys(name))
+        """Return the workloads with pods on a node, or with places there, each once.
+
+        Those that are supposed to be gone are left out.
+        """
+        bound = (pod.workload for pod in self._pods_on(name))
+        promised = self._promised_on.get(name, ())
         return tuple(
             dict.fromkeys(
                 (
                     *(WorkloadKey(*key) for key in bound if key is not None),
-                    *self._promised_on.get(name, ()),
+                    *(key for key in promised if key not in self._lifted),
                 )
             )
         )
+
+    def is_idle(self, name: str) -> bool:
+        """Return whether no workload has pods on a node, or places there.
+
+        It follows what is supposed, as what is free does.
+        """
+        return name not in self._held
+
+    def _pods_on(self, name: str) -> Iterator[BoundPod]:
+        """Yield the pods on a node but those of workloads that are supposed to be gone."""
+        for uid in self._on_node.keys(name):
+            pod = self._pods[uid]
+            if pod.workload is None or WorkloadKey(*pod.workload) not in self._lifted:
+                yield pod
 
     def held_by_pods(self) -> dict[str, dict[str, int]]:
         """Return what is counted for bound pods on each node, without zeros, as copies."""
@@ -733,8 +775,7 @@ class NodeLedger:
         """Return what is free on a node beside pods that no queue admitted."""
         node = self._nodes.get(name)
         free = {} if node is None else dict(node.amounts)
-        for uid in self._on_node.keys(name):
-            pod = self._pods[uid]
+        for pod in self._pods_on(name):
             if pod.workload is None:
                 for resource in pod.requests.keys() & free.keys():
                     free[resource] -= pod.requests[resource]

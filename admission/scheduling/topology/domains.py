@@ -31,6 +31,7 @@ from admission.scheduling.topology.leaves import Leaf
 from admission.scheduling.topology.plan import FreeLeaves, joint_depth, plan
 from admission.scheduling.topology.request import ANYWHERE
 from admission.scheduling.topology.search import DomainCount, Excluded, LeafRoom
+from admission.scheduling.topology.spares import FlavorSpares
 from admission.scheduling.topology.tree import DomainPath, DomainTree
 
 _SHAPES: Final = 64
@@ -58,6 +59,20 @@ class _FlavorTree(NamedTuple):
     nodes: Mapping[DomainPath, tuple[str, ...]]
     labelled: Mapping[DomainPath, tuple[str, ...]]
     shown: Mapping[tuple[str, ...], DomainPath]
+
+
+class _Rooms(NamedTuple):
+    """What the domains of a flavor take of a shape, as it was counted last.
+
+    Attributes:
+        version: of the ledger when it was counted.
+        takes: what each domain with room takes, by its index.
+        spares: the spare nodes that were left out, by the domain that keeps them.
+    """
+
+    version: int
+    takes: dict[int, LeafRoom]
+    spares: dict[DomainPath, tuple[str, ...]]
 
 
 class _Answer(NamedTuple):
@@ -120,8 +135,10 @@ class Topologies:
         self._topology_of: dict[FlavorName, str] = {}
         self._spares: dict[FlavorName, SpareNodes] = {}
         self._trees: dict[FlavorName, _FlavorTree] = {}
-        self._rooms: dict[FlavorName, dict[PodShape, tuple[int, dict[int, LeafRoom]]]] = {}
-        """What domains take, by flavor and shape, with the version at which it was so."""
+        self._flavor_spares: dict[FlavorName, FlavorSpares] = {}
+        """The spare nodes of flavors, as far as anybody asked for them."""
+        self._rooms: dict[FlavorName, dict[PodShape, _Rooms]] = {}
+        """What domains take, by flavor and shape."""
         self._answered: tuple[int, dict[tuple[tuple[Want, ...], bool], _Answer]] = (-1, {})
         self._unresolved: dict[FlavorName, None] = {}
         """Flavors in which somebody is assigned a domain that no node has."""
@@ -162,6 +179,7 @@ class Topologies:
         """Forget a flavor."""
         self._topology_of.pop(name, None)
         self._spares.pop(name, None)
+        self._flavor_spares.pop(name, None)
         self.changed((name,))
 
     def changed(self, flavors: Iterable[FlavorName]) -> None:
@@ -432,21 +450,13 @@ class Topologies:
         if refused:
             return _Answer(None, refused)
         places: list[Place] = []
-        taken: dict[str, dict[str, int]] = {}
-        spares: Collection[str] = ()
-
-        def free(name: str) -> Amounts:
-            if name in spares:
-                return _NOTHING
-            unused = self._ledger.without_workloads(name) if is_empty else self._ledger.free(name)
-            used = taken.get(name)
-            return {r: n - used.get(r, 0) for r, n in unused.items()} if used else unused
-
+        nodes = _NodesSupposed(self._ledger, is_empty=is_empty)
         for flavor in sorted({self._flavor(want) for want in wants}):
             of_flavor = [want for want in wants if self._flavor(want) == flavor]
             tree = self._tree(flavor)
-            spares = self._spare_nodes(flavor, is_empty=is_empty)
-            is_as_it_is = not (taken or is_empty or spares)
+            is_as_it_is = nodes.is_as_it_is
+            spares = self._spare_nodes(flavor, nodes)
+            free = partial(_free_beside, spares, nodes.free)
             lazy = _LazyLeaves(self, flavor, free, is_as_it_is=is_as_it_is)
             answer = plan(lazy, self.topology(flavor), of_flavor)
             refused |= {
@@ -459,50 +469,66 @@ class Topologies:
                 for counts in answer.placed.get(want.pod_set, ()):
                     for place in _spread(tree.nodes[counts.path], want, counts.pods, free):
                         places.append(place)
-                        used = taken.setdefault(place.node, {})
-                        for resource, amount in each(want.shape).items():
-                            used[resource] = used.get(resource, 0) + amount * place.count
+                        nodes.take(want.shape, place)
         return _Answer(None if refused else tuple(places), refused)
 
-    def _spare_nodes(self, flavor: FlavorName, *, is_empty: bool) -> frozenset[str]:
-        """Return the nodes of a flavor that are kept for whoever loses a node.
+    def _spare_nodes(self, flavor: FlavorName, nodes: "_NodesSupposed") -> Collection[str]:
+        """Return the nodes of a flavor that are kept for whoever loses a node."""
+        spares = self._spares_of(flavor)
+        if spares is None:
+            return ()
+        return spares if nodes.is_as_it_is else spares.supposing(nodes.is_idle)
 
-        In each domain these are the last of those by name on which no workload has pods.
-
-        Args:
-            flavor: the flavor.
-            is_empty: whether all workloads are supposed to be gone.
-        """
+    def _spares_of(self, flavor: FlavorName) -> FlavorSpares | None:
+        """Return the spare nodes of a flavor now; None where no level of it keeps any."""
         spare, levels = self._spares.get(flavor), self.levels(flavor)
         if spare is None or spare.level not in levels[:-1]:
-            return frozenset()
-        depth = levels.index(spare.level) + 1
-        idle: dict[DomainPath, list[str]] = {}
-        for name, path in self._tree(flavor).paths.items():
-            if is_empty or not self._ledger.workloads_on(name):
-                idle.setdefault(path[:depth], []).append(name)
-        return frozenset(
-            name for members in idle.values() for name in sorted(members)[-spare.nodes :]
-        )
+            return None
+        paths, spares = self._tree(flavor).paths, self._flavor_spares.get(flavor)
+        if spares is None or spares.paths is not paths:
+            depth = levels.index(spare.level) + 1
+            noted = None if spares is None else spares.noted
+            spares = FlavorSpares(self._ledger, paths, depth, spare.nodes, noted)
+            self._flavor_spares[flavor] = spares
+        spares.refresh()
+        return spares
+
+    def with_spares(self) -> tuple[FlavorName, ...]:
+        """Return the flavors that say how many spare nodes domains keep."""
+        return tuple(self._spares)
+
+    def note_spares(self, flavor: FlavorName) -> bool:
+        """Remember the spare nodes of a flavor as they are now, with nothing supposed.
+
+        Returns:
+            Whether they are others than at the last call.
+        """
+        spares = self._spares_of(flavor)
+        return spares is not None and spares.note()
 
     def rooms(self, flavor: FlavorName, shape: PodShape) -> Mapping[int, LeafRoom]:
         """Return how many pods each domain of a flavor takes now; valid until the next change.
 
-        Only what has changed since the last call is counted anew.
+        Spare nodes take none. Only what has changed since the last call is counted anew.
         """
         kept = self._rooms.setdefault(flavor, {})
         entry = kept.get(shape)
         version = self._ledger.version
-        changed = None if entry is None else self._ledger.changed_since(entry[0])
-        tree = self._tree(flavor)
+        changed = None if entry is None else self._ledger.changed_since(entry.version)
+        tree, spares = self._tree(flavor), self._spares_of(flavor)
         if entry is None or changed is None:
             takes: dict[int, LeafRoom] = {}
+            left_out = {} if spares is None else spares.by_domain()
             paths: Iterable[DomainPath] = tree.nodes
         else:
-            takes = entry[1]
-            paths = {tree.paths[name]: None for name in changed if name in tree.paths}
+            _, takes, left_out = entry
+            changed_nodes = dict.fromkeys(changed)
+            if spares is not None:
+                changed_nodes |= dict.fromkeys(_respared(spares, left_out, changed_nodes))
+            paths = {tree.paths[name]: None for name in changed_nodes if name in tree.paths}
+        free = partial(_free_beside, spares or (), self._ledger.free)
         for path in paths:
-            leaf = self.leaf(flavor, path, self._ledger.free)
+            leaf = self.leaf(flavor, path, free)
             room = leaves.room(leaf, shape)
             if room is None:
                 takes.pop(leaf.domain.index, None)
@@ -510,7 +536,7 @@ class Topologies:
                 takes[leaf.domain.index] = room
         if len(kept) >= _SHAPES and shape not in kept:
             kept.clear()
-        kept[shape] = version, takes
+        kept[shape] = _Rooms(version, takes, left_out)
         return takes
 
     def all_leaves(self, flavor: FlavorName, free: Callable[[str], Amounts]) -> FreeLeaves:
@@ -574,6 +600,46 @@ class Topologies:
         return next(name for name in want.flavors if self.levels(name))
 
 
+class _NodesSupposed:
+    """What is free on nodes, and which are idle, beside pods that were placed by one question.
+
+    Both are told from the same supposition.
+    """
+
+    def __init__(self, ledger: NodeLedger, *, is_empty: bool) -> None:
+        """Suppose no pods yet.
+
+        Args:
+            ledger: what is on the nodes.
+            is_empty: whether all workloads are supposed to be gone.
+        """
+        self._ledger = ledger
+        self._is_empty = is_empty
+        self._taken: dict[str, dict[str, int]] = {}
+
+    @property
+    def is_as_it_is(self) -> bool:
+        """Return whether nothing is supposed but what the ledger supposes."""
+        return not (self._is_empty or self._taken)
+
+    def take(self, shape: PodShape, place: Place) -> None:
+        """Suppose that pods are at a place."""
+        used = self._taken.setdefault(place.node, {})
+        for resource, amount in each(shape).items():
+            used[resource] = used.get(resource, 0) + amount * place.count
+
+    def free(self, name: str) -> Amounts:
+        """Return what is free on a node."""
+        ledger = self._ledger
+        unused = ledger.without_workloads(name) if self._is_empty else ledger.free(name)
+        used = self._taken.get(name)
+        return {r: n - used.get(r, 0) for r, n in unused.items()} if used else unused
+
+    def is_idle(self, name: str) -> bool:
+        """Return whether no workload has pods on a node, or places there."""
+        return name not in self._taken and (self._is_empty or self._ledger.is_idle(name))
+
+
 class _LazyLeaves:
     """The domains of a flavor; all are looked at only where what is kept of them does not do."""
 
@@ -615,6 +681,27 @@ class _LazyLeaves:
         if self._whole is None:
             self._whole = self._topologies.all_leaves(self._flavor, self._free)
         return self._whole
+
+
+def _free_beside(spares: Collection[str], free: Callable[[str], Amounts], name: str) -> Amounts:
+    """Return what is free on a node for a new workload: nothing on a spare one."""
+    return _NOTHING if name in spares else free(name)
+
+
+def _respared(
+    spares: FlavorSpares, left_out: dict[DomainPath, tuple[str, ...]], changed: Iterable[str]
+) -> Iterator[str]:
+    """Yield the nodes that are spare now or were, and not both, and note those that are.
+
+    Args:
+        spares: those that are now.
+        left_out: those that were, by domain.
+        changed: the nodes that have changed since; the spares of other domains are the same.
+    """
+    for domain in {spares.domain(name): None for name in changed}:
+        if domain is not None and left_out.get(domain, ()) != spares.of(domain):
+            yield from sorted({*left_out.get(domain, ())} ^ {*spares.of(domain)})
+            left_out[domain] = spares.of(domain)
 
 
 def _unplaceable(wants: Iterable[Want]) -> dict[PodSetName, TopologyRefusal]:
