@@ -209,6 +209,23 @@ def _staying(pods: Mapping[str, BoundPod], holder: WorkloadKey) -> int:
     return sum(pod.workload == workload and not pod.is_ending for pod in pods.values())
 
 
+def _check_idle(ledger: NodeLedger, lifted: Sequence[WorkloadKey]) -> None:
+    """A node is idle where no workload is on it, whichever of them are supposed to be gone."""
+    for name in NAMES:
+        on_node = ledger.workloads_on(name)
+        assert ledger.is_idle(name) == (not on_node)
+        assert not {*on_node} & {*lifted}
+        if lifted == KEYS and name in ledger.nodes:
+            assert ledger.free(name) == ledger.without_workloads(name)
+    if len(lifted) < len(KEYS):
+        holder = KEYS[len(lifted)]
+        before = {name: ledger.workloads_on(name) for name in NAMES}
+        ledger.lift(holder)
+        _check_idle(ledger, (*lifted, holder))
+        ledger.put_back(holder)
+        assert {name: ledger.workloads_on(name) for name in NAMES} == before
+
+
 def _try_events(data: st.DataObject) -> None:
     ledger = NodeLedger()
     known: dict[str, Node] = {}
@@ -271,6 +288,7 @@ def _try_events(data: st.DataObject) -> None:
             assert ledger.free(node.name).get(GPU, 0) == node.amounts.get(GPU, 0) - (
                 (used + there) if GPU in node.amounts else 0
             )
+        _check_idle(ledger, ())
         for holder, count in promised.items():
             bound = _staying(pods, holder)
             assert sum(place.count for place in ledger.places(holder)) <= max(0, count - bound)

@@ -6,7 +6,13 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.base.names import ClusterQueueName, FlavorName, PodSetName, WorkloadKey
+from admission.base.names import (
+    ClusterQueueName,
+    FlavorName,
+    PodSetName,
+    ResourceName,
+    WorkloadKey,
+)
 from admission.scheduling import model
 from admission.scheduling.decisions import CycleResult
 from admission.scheduling.model import PodNeeds
@@ -15,7 +21,7 @@ from admission.scheduling.topology.request import TopologyRequest
 from tests.builders.scheduling import LOWER, NOW_US, SECOND_US, cluster_queue, group, waiting
 from tests.scheduling.worlds import World, admitted, evicted, world
 
-GPU, RACK = "nvidia.com/gpu", "rack"
+GPU, RACK = ResourceName("nvidia.com/gpu"), "rack"
 MAIN = PodSetName("main")
 QUEUES = ("q", "p")
 """One queue for each flavor: the flavor of the second keeps no spares on the same nodes."""
@@ -82,8 +88,8 @@ class _Site:
     """A scheduler and what it has decided.
 
     Attributes:
-        runs: places of the pods of each workload that was admitted, while it runs.
-        bound: names of pods that are on nodes, by workload.
+        runs: names of the workloads that were admitted and run.
+        bound: UIDs of pods that are on nodes, by workload.
     """
 
     made: World = field(default_factory=lambda: _made(1))
@@ -162,7 +168,9 @@ class _Site:
                     uid = f"{name}-{place.node}"
                     self.bound.setdefault(name, []).append(uid)
                     requests = {GPU: 1, "pods": 1}
-                    places.set_pod(uid, BoundPod(place.node, requests, tuple(key), MAIN))
+                    places.set_pod(
+                        uid, BoundPod(place.node, requests, (key.namespace, key.name), MAIN)
+                    )
             case "pods gone":
                 for uid in self.bound.pop(name, ()) if name not in self.runs else ():
                     places.drop_pod(uid)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from admission.base.names import FlavorName, WorkloadKey
+from admission.base.names import FlavorName, PodSetName, WorkloadKey
 from admission.scheduling import model
 from admission.scheduling.places.model import CORDONED, NOT_READY, BoundPod, Place
 from tests.builders.scheduling import LOWER, NOW_US
@@ -26,6 +26,7 @@ from tests.scheduling.worlds import World, evicted, waits
 
 ONE_SPARE = model.SpareNodes(RACK, 1)
 FLAVOR = FlavorName("a")
+MAIN, SMALL = PodSetName("main"), PodSetName("small")
 
 
 def set_spares(made: World, count: int) -> None:
@@ -93,11 +94,11 @@ def test_places_that_are_taken_on_trial_make_a_node_busy():
     job = asking("job", 2, ONE_RACK)
     want = places.want(job.pod_sets[0], 2, (FLAVOR,), has_devices=True)
     assert want is not None
-    assert places.find((want,)) == (Place("main", "n1", 1), Place("main", "n2", 1))
+    assert places.find((want,)) == (Place(MAIN, "n1", 1), Place(MAIN, "n2", 1))
 
-    on_spare = (Place("main", "n3", 1),)
+    on_spare = (Place(MAIN, "n3", 1),)
     places.ledger.take((want,), on_spare)
-    assert places.find((replace(want, count=1),)) == (Place("main", "n1", 1),)
+    assert places.find((replace(want, count=1),)) == (Place(MAIN, "n1", 1),)
     assert places.find((want,)) is None
     places.ledger.take((want,), on_spare, -1)
 
@@ -119,11 +120,11 @@ def test_pods_of_one_workload_in_two_flavors_see_the_same_nodes():
     second = places.want(small.pod_sets[0], 1, (FlavorName("b"),), has_devices=True)
     assert first is not None
     assert second is not None
-    second = replace(second, pod_set="small")
+    second = replace(second, pod_set=SMALL)
 
     # n2 is in use, so n1 is the only idle node, and the spare
     assert places.find((first, second)) is None
-    assert places.find((second,)) == (Place("small", "n1", 1),)
+    assert places.find((second,)) == (Place(SMALL, "n1", 1),)
 
 
 def test_what_the_scheduler_would_preempt_is_free_once_where_its_workload_is_lifted():
