@@ -126,7 +126,8 @@ class _Cycle:
         4. Will fit as soon as claimed victims are gone: hold that back.
         5. No longer fits after the entries before it: try again next cycle.
         6. Victims: claim them and tell them to leave.
-        7. Fits: give it the quota, unless another must be ready first.
+        7. Fits: give it the quota, unless another must be ready first, or pods that are on their
+           way to nodes may take its places: then hold these back, and try again next cycle.
         """
         if nominee.refusal is not None:
             return nominee.refusal
@@ -238,6 +239,10 @@ class _Cycle:
             if _asks_domains(nominee):
                 return self._skipped(nominee, Overtaken())
             places = ()  # the scheduler or victims of others make room for them
+        if self.snapshot.are_contended(nominee.wants, places):
+            self.snapshot.hold_back(nominee.queue, nominee.assignment.usage)
+            self.snapshot.place(nominee.wants, places)
+            return self._skipped(nominee, Overtaken())
         self.snapshot.add(nominee.queue, nominee.assignment.usage)
         self.snapshot.place(nominee.wants, places)
         self.snapshot.unready += 1

@@ -117,6 +117,13 @@ class Snapshot:
         self.places.ledger.take(wants, places)
         self._placed.append((wants, places))
 
+    def are_contended(self, wants: tuple[Want, ...], places: tuple[Place, ...]) -> bool:
+        """Return whether pods of others may take the places of an entry, or lose theirs to it.
+
+        So it is where both may come to the same node, and it has no room for all of them.
+        """
+        return self.places.are_contended(wants, places, self.now_us, self._placed)
+
     @contextmanager
     def deciding(self, key: WorkloadKey) -> Iterator[None]:
         """Decide about an entry within a with statement.

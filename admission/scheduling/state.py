@@ -80,6 +80,9 @@ _SET_ASIDE_US: Final = 60_000_000
 _KEPT_US: Final = 60_000_000
 """How long places are kept for a workload about which nobody decides any more, as its queue was
 stopped or it has moved. While its victims end it is decided again and again."""
+_COMING_US: Final = 10_000_000
+"""How long after an admission pods are taken to be on their way to nodes. Some come much later,
+such as those of a JobSet that starts its Jobs in order; nobody waits for these."""
 
 
 class SchedulerState:
@@ -555,6 +558,8 @@ class SchedulerState:
             if pod_set.domains is not None
         }
         self.places.promise(workload, counts, flavors, places, domains)
+        if reservation.admitted:
+            self.places.ledger.expect(workload.key, reservation.admitted_us + _COMING_US)
 
     def take_shaken(self) -> tuple[WorkloadKey, ...]:
         """Return the workloads of which an assigned host may be away since the last call."""

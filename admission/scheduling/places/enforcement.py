@@ -7,6 +7,7 @@ decide for workloads with devices in flavors whose nodes stay as they are (ADR 0
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from types import MappingProxyType
 from typing import Final
 
@@ -20,7 +21,7 @@ from admission.scheduling.model import (
     ResourceFlavor,
     Workload,
 )
-from admission.scheduling.places import search
+from admission.scheduling.places import contention, search
 from admission.scheduling.places.awaited import AwaitedRoom
 from admission.scheduling.places.ledger import NodeLedger
 from admission.scheduling.places.model import (
@@ -425,6 +426,31 @@ class PodPlaces:
         finally:
             self.ledger.take(near, places, -1)
         return None if search_result is None else (*places, *search_result)
+
+    def are_contended(
+        self,
+        wants: Sequence[Want],
+        places: Sequence[Place],
+        now_us: int,
+        beside: Iterable[tuple[Sequence[Want], Sequence[Place]]] = (),
+    ) -> bool:
+        """Return whether pods of others may take some of these places, or lose theirs to them.
+
+        So far they have no node.
+
+        Args:
+            wants: the pods that get the places now.
+            places: what `find` returned for them.
+            now_us: the present.
+            beside: pods and places of others that are not promised yet.
+        """
+        others = [contention.arrivals(*coming) for coming in self.ledger.coming(now_us)]
+        others += [contention.arrivals(*given, {}) for given in beside]
+        if not others:
+            return False
+        free = {place.node: self.ledger.free(place.node) for place in places}
+        new = contention.arrivals(wants, places, {})
+        return contention.is_contended(new, [*chain.from_iterable(others)], free)
 
     def fits(self, wants: Sequence[Want]) -> bool:
         """Return whether all pods can be on nodes at once now.

@@ -90,6 +90,8 @@ class NodeLedger:
         self._promises: dict[WorkloadKey, _Promise] = {}
         self._kept: dict[WorkloadKey, None] = {}
         """Workloads without quota for which places are kept."""
+        self._coming: dict[WorkloadKey, int] = {}
+        """Until when pods of a workload that have no node are taken to be on their way to one."""
         self._promised_on: dict[str, dict[WorkloadKey, None]] = {}
         self._lacking = Lacking()
         self._grown: dict[str, None] = {}
@@ -247,8 +249,31 @@ class NodeLedger:
         promise = self._promises.pop(key, None)
         self._lacking.discard(key)
         self._kept.pop(key, None)
+        self._coming.pop(key, None)
         if promise is not None:
             self._withdraw(key, promise)
+
+    def expect(self, key: WorkloadKey, until_us: int) -> None:
+        """Take pods of a workload that have no node to be on their way to one until a time."""
+        if key in self._promises:
+            self._coming[key] = until_us
+
+    def coming(
+        self, now_us: int
+    ) -> Iterator[tuple[tuple[Want, ...], tuple[Place, ...], dict[PodSetName, list[str]]]]:
+        """Yield what workloads want of which pods are on their way to nodes.
+
+        With it, the places of the pods that have no node, and the nodes of the others by pod set.
+        """
+        for key, until_us in tuple(self._coming.items()):
+            promise = self._promises.get(key)
+            if until_us <= now_us or promise is None:
+                del self._coming[key]
+            elif promise.places:
+                bound = {
+                    want.pod_set: [*self._staying(key, want.pod_set)] for want in promise.wants
+                }
+                yield promise.wants, self.places(key), bound
 
     def is_promised(self, key: WorkloadKey) -> bool:
         """Return whether a workload is promised places, or was bound to all of them."""

@@ -1,0 +1,101 @@
+"""Whether pods that have no node yet may take each other's places.
+
+Pods of a workload prefer the nodes of its places. kube-scheduler may put more of them on one of
+these nodes than there were places for: it sees what is free when a pod comes, and pods come from
+one template. So places of several workloads hold only if every node has room for as many pods as
+may come to it at once. Whoever was told a domain goes where its places are.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from admission.base.names import PodSetName
+from admission.scheduling.places import predicate
+from admission.scheduling.places.ledger import each
+from admission.scheduling.places.model import Amounts, Place, PodShape, Want
+
+
+class Arrivals(NamedTuple):
+    """Pods of one pod set that have places and no node yet.
+
+    Attributes:
+        shape: of each pod.
+        places: how many places there are on each node.
+        nodes: all nodes that the pods prefer: those with places, and those of bound pods.
+        is_bound_to_places: the pods go where their places are.
+    """
+
+    shape: PodShape
+    places: Mapping[str, int]
+    nodes: frozenset[str]
+    is_bound_to_places: bool
+
+    @property
+    def is_free(self) -> bool:
+        """Return whether the scheduler may choose among several nodes."""
+        return len(self.nodes) > 1 and not self.is_bound_to_places
+
+    def most(self, node: str, free: Amounts) -> int:
+        """Return how many of the pods may come to a node on which so much is free for them."""
+        if not self.is_free:
+            return self.places.get(node, 0)
+        return max(0, min(sum(self.places.values()), predicate.copies(free, self.shape)))
+
+
+def arrivals(
+    wants: Iterable[Want], places: Iterable[Place], bound: Mapping[PodSetName, Iterable[str]]
+) -> tuple[Arrivals, ...]:
+    """Return the pods of a workload that have no node yet.
+
+    Args:
+        wants: its pods.
+        places: the places of those that have no node.
+        bound: the nodes of the others, by pod set.
+    """
+    counts: dict[PodSetName, dict[str, int]] = {}
+    for place in places:
+        on_nodes = counts.setdefault(place.pod_set, {})
+        on_nodes[place.node] = on_nodes.get(place.node, 0) + place.count
+    return tuple(
+        Arrivals(
+            shape=want.shape,
+            places=counts[want.pod_set],
+            nodes=frozenset((*counts[want.pod_set], *bound.get(want.pod_set, ()))),
+            is_bound_to_places=want.request is not None,
+        )
+        for want in wants
+        if want.pod_set in counts
+    )
+
+
+def is_contended(
+    new: Sequence[Arrivals], others: Sequence[Arrivals], free: Mapping[str, Amounts]
+) -> bool:
+    """Return whether pods that come may take places of new ones, or new ones places of theirs.
+
+    Args:
+        new: pods that get their places now.
+        others: pods that have theirs.
+        free: what is free on each node beside the places of the others, and not of the new ones.
+    """
+    for node in dict.fromkeys(node for coming in new for node in coming.places):
+        there = [coming for coming in others if node in coming.nodes]
+        mine = [coming for coming in new if node in coming.places]
+        if not there or not any(coming.is_free for coming in (*there, *mine)):
+            continue
+        held = _sum((coming.shape, coming.places.get(node, 0)) for coming in there)
+        room = {r: amount + held.get(r, 0) for r, amount in free.get(node, {}).items()}
+        demand = _sum((coming.shape, coming.most(node, room)) for coming in (*there, *mine))
+        asked = {resource for coming in mine for resource in each(coming.shape)}
+        if any(demand[resource] > room[resource] for resource in asked & room.keys()):
+            return True
+    return False
+
+
+def _sum(pods: Iterable[tuple[PodShape, int]]) -> dict[str, int]:
+    """Return what so many pods of each shape take of a node."""
+    amounts: dict[str, int] = {}
+    for shape, count in pods:
+        for resource, amount in each(shape).items():
+            amounts[resource] = amounts.get(resource, 0) + amount * count
+    return amounts
