@@ -205,6 +205,8 @@ class _Job:
     """How many pods it ran in parallel then."""
     is_elastic: bool
     """Whether it may run more pods later."""
+    prebuilt: str
+    """Name of the Workload that it names; empty for none."""
     grants: dict[int, float] = field(default_factory=dict)
     """When an elastic Job first ran that many pods in parallel within the quota."""
 
@@ -707,6 +709,7 @@ class Checker:
             started=0.0 if event.type == "LISTED" else event.at,
             entitled=sum(count for count, _ in runs),
             is_elastic=_marks(event.object).get(ELASTIC) == "true",
+            prebuilt=_marks(event.object).get(PREBUILT, ""),
         )
         if before is not None and not before.is_suspended and not found.is_suspended:
             found.started, found.entitled = before.started, before.entitled
@@ -1107,6 +1110,8 @@ class Checker:
                 continue
             if not job.pods or name in self.scarce:
                 continue  # it has no pod that could wait, or nodes decide
+            if job.prebuilt and uid not in self._priorities:
+                continue  # the Workload that it names is not there, or another's
             cohort = self._root(name)
             free = _without(quotas[cohort], self.held(cohort))
             choices = {one: self._choices(queue, one, job.selector) for one in job.devices}

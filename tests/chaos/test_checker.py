@@ -96,6 +96,7 @@ class World:
         *,
         suspend: bool = False,
         elastic: bool = False,
+        prebuilt: str = "",
         type_: str = "MODIFIED",
     ) -> None:
         spec = {
@@ -106,6 +107,8 @@ class World:
         metadata: Json = {"name": name, "namespace": "team", "uid": name}
         if elastic:
             metadata["annotations"] = {"kueue.x-k8s.io/elastic-job": "true"}
+        if prebuilt:
+            metadata["labels"] = {"kueue.x-k8s.io/prebuilt-workload-name": prebuilt}
         self.take("jobs", {"metadata": metadata, "spec": spec}, type_)
 
     def gang(self, name: str, workers: int, gpus: int = 0, *, suspend: bool = False) -> None:
@@ -443,6 +446,16 @@ def test_a_pod_whose_prebuilt_workload_is_not_there_or_anothers_is_not_stuck() -
     world = World(team=1)
     named = {"annotations": {"kueue.x-k8s.io/prebuilt-workload-name": "mine"}}
     world.pod("named", gated=True, type_="ADDED", metadata=named)
+    assert world.checker.stuck() == {}
+
+    world.take("workloads", ranked("named", 0))
+
+    assert set(world.checker.stuck()) == {"named"}
+
+
+def test_a_job_whose_prebuilt_workload_is_not_there_or_anothers_is_not_stuck() -> None:
+    world = World(team=1)
+    world.job("named", 1, suspend=True, prebuilt="mine")
     assert world.checker.stuck() == {}
 
     world.take("workloads", ranked("named", 0))
