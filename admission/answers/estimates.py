@@ -20,6 +20,7 @@ from admission.base.causes import (
     ExceedsCap,
     NoFlavor,
     Overtaken,
+    PodsComing,
 )
 from admission.base.conditions import WaitReason
 from admission.base.names import (
@@ -278,7 +279,7 @@ def _choices(
 
 def _needs_quota_only(wait: Wait | None) -> bool:
     """Return whether a workload starts once it has quota, as far as that is known."""
-    if wait is None or wait.reason in _UNDECIDED or isinstance(wait.why, Overtaken):
+    if wait is None or wait.reason in _UNDECIDED or isinstance(wait.why, Overtaken | PodsComing):
         return True
     return (
         wait.reason == WaitReason.WAITING_FOR_QUOTA

@@ -712,6 +712,16 @@ class Overtaken:
 
 
 @dataclass(frozen=True, slots=True)
+class PodsComing:
+    """Pods that were admitted before may go to the nodes that it would get.
+
+    It is tried again in the next cycle, until these pods have nodes.
+    """
+
+    reason: ClassVar[WaitReason] = WaitReason.WAITING_FOR_NODE
+
+
+@dataclass(frozen=True, slots=True)
 class NotTried:
     """No cycle has judged it yet."""
 
@@ -888,6 +898,7 @@ Why = (
     | PendingPreemption
     | Deferred
     | Overtaken
+    | PodsComing
     | CapReached
     | ExceedsCap
     | NotTried

@@ -43,6 +43,10 @@ SET_ASIDE: Final = (
     " again every minute"
 )
 PODS_OF_OTHERS_NOT_READY: Final = "waiting for all admitted workloads to be in PodsReady condition"
+PODS_COMING: Final = (
+    "Pods that were admitted before may start on the nodes for this workload. It is tried again"
+    " once they have nodes"
+)
 NO_LONGER_FITS: Final = "Workload no longer fits after processing another workload"
 DEFERRED: Final = f"{_OVERLAPS}, but will fit after these preemptions complete"
 
@@ -64,6 +68,8 @@ def message(reason: Why) -> str:
             return DEFERRED
         case causes.Overtaken():
             return _OVERLAPS if reason.takes_victims else NO_LONGER_FITS
+        case causes.PodsComing():
+            return PODS_COMING
         case causes.CapReached() | causes.ExceedsCap():
             return refusal(reason)
         case causes.NotTried():

@@ -107,6 +107,7 @@ _WHOLE: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Why]], ...]
          lambda m: causes.NamespaceMissing(m[1])),
         (re.escape(kueue.message(causes.PodsOfOthersNotReady())),
          lambda _: causes.PodsOfOthersNotReady()),
+        (re.escape(kueue.message(causes.PodsComing())), lambda _: causes.PodsComing()),
         (re.escape(kueue.message(causes.Paused())), lambda _: causes.Paused()),
         (rf"{re.escape(kueue.message(causes.Deactivated()))}(?: due to (.+))?",
          lambda m: causes.Deactivated(m[1] or "")),

@@ -343,6 +343,15 @@ def overtaken(place: str = "", cluster_queue: str = "") -> Text:
     return Text(Code.WAITING_FOR_QUOTA, sentence(head, _at(place, cluster_queue)))
 
 
+def waits_for_pods(place: str = "", cluster_queue: str = "") -> Text:
+    """Return that pods on their way may take the nodes that a Workload would get."""
+    head = (
+        "Waits for a node: pods that were admitted before it may start on the nodes that it would"
+        " get; it is tried again once they have nodes"
+    )
+    return Text(Code.WAITING_FOR_NODE, sentence(head, _at(place, cluster_queue)))
+
+
 def not_judged(place: str = "", cluster_queue: str = "") -> Text:
     """Return that a Workload has not been tried yet."""
     at = _at(place, cluster_queue)
@@ -441,6 +450,8 @@ def waiting(
             return not_judged(place, cluster_queue)
         case causes.Overtaken():
             return overtaken(place, cluster_queue)
+        case causes.PodsComing():
+            return waits_for_pods(place, cluster_queue)
         case causes.NoFlavor() if reason.reason == WaitReason.WAITING_FOR_NODE:
             return waits_for_node(reason, cluster_queue, place=place)
         case causes.NoFlavor() if reason.no_domains and not shortages:
@@ -562,6 +573,8 @@ def text(reason: Why, cluster_queue: str = "") -> Text:
             return Text(Code.WAITING_FOR_PREEMPTED, sentence(head))
         case causes.Overtaken():
             return overtaken()
+        case causes.PodsComing():
+            return waits_for_pods()
         case causes.CapReached() | causes.ExceedsCap():
             return Text(Code(reason.reason), sentence(kueue.capped(reason)))
         case causes.NotTried() | causes.GatesCleared():

@@ -13,6 +13,7 @@ from admission.base.causes import (
     NoFlavor,
     Overtaken,
     PendingPreemption,
+    PodsComing,
     PodsOfOthersNotReady,
     Preempted,
     SetAside,
@@ -210,7 +211,7 @@ class _Cycle:
         self.snapshot.hold_back(nominee.queue, nominee.assignment.usage)
         return _wait(self.snapshot, nominee, Deferred(), Requeue.PENDING_PREEMPTION)
 
-    def _skipped(self, nominee: NominatedHead, why: Overtaken) -> HeadResult:
+    def _skipped(self, nominee: NominatedHead, why: Overtaken | PodsComing) -> HeadResult:
         return _wait(self.snapshot, nominee, why, Requeue.FAILED_AFTER_NOMINATION)
 
     def _not_yet(self, nominee: NominatedHead) -> HeadResult:
@@ -242,7 +243,7 @@ class _Cycle:
         if self.snapshot.are_contended(nominee.wants, places):
             self.snapshot.hold_back(nominee.queue, nominee.assignment.usage)
             self.snapshot.place(nominee.wants, places)
-            return self._skipped(nominee, Overtaken())
+            return self._skipped(nominee, PodsComing())
         self.snapshot.add(nominee.queue, nominee.assignment.usage)
         self.snapshot.place(nominee.wants, places)
         self.snapshot.unready += 1

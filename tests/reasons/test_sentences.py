@@ -248,6 +248,9 @@ def no_flavor(reason: WaitReason, *refusals: causes.Refusal) -> causes.NoFlavor:
          "Waits: its ClusterQueue does not serve its namespace (namespaceSelector)."),
         (causes.NamespaceMissing("ml"), Code.MISCONFIGURED,
          "Waits: namespace ml does not exist."),
+        (causes.PodsComing(), Code.WAITING_FOR_NODE,
+         ("Waits for a node: pods that were admitted before it may start on the nodes that it "
+          "would get; it is tried again once they have nodes.")),
         (causes.PodsOfOthersNotReady(), Code.WAITING_FOR_PODS_READY,
          "Waits: nothing is admitted until the pods of all admitted workloads are ready."),
         (causes.Paused(), Code.ADMISSION_PAUSED,

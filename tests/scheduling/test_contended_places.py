@@ -2,7 +2,7 @@
 
 import pytest
 
-from admission.base.causes import NoFlavor, Overtaken
+from admission.base.causes import NoFlavor, PodsComing
 from admission.scheduling.places.contention import Arrivals, is_contended
 from admission.scheduling.places.model import PodShape
 from tests.scheduling.test_nodes_decide import GPU, Cluster, asking, cluster, node
@@ -34,7 +34,7 @@ def test_nobody_is_admitted_to_places_that_pods_on_their_way_may_take() -> None:
 
     wait = waits(made.world.cycle())["next"]
 
-    assert isinstance(wait.why, Overtaken)
+    assert isinstance(wait.why, PodsComing)
 
 
 def test_it_is_admitted_once_these_have_come_to_their_places() -> None:
@@ -70,7 +70,7 @@ def test_nobody_is_admitted_who_may_take_the_places_of_pods_on_their_way() -> No
     assert admitted(made.world.cycle()) == ["large"]
     made.world.add(asking("small", 1, 3))
 
-    assert isinstance(waits(made.world.cycle())["small"].why, Overtaken)
+    assert isinstance(waits(made.world.cycle())["small"].why, PodsComing)
     made.pod("large-0", "n0", {GPU: 3}, "large")
     assert admitted(made.world.cycle()) == ["small"]
 
