@@ -444,11 +444,11 @@ class PodPlaces:
             now_us: the present.
             beside: pods and places of others that are not promised yet.
         """
-        others = [contention.arrivals(*coming) for coming in self.ledger.coming(now_us)]
+        free = {place.node: self.ledger.free(place.node) for place in places}
+        others = [contention.arrivals(*coming) for coming in self.ledger.coming(free, now_us)]
         others += [contention.arrivals(*given, {}) for given in beside]
         if not others:
             return False
-        free = {place.node: self.ledger.free(place.node) for place in places}
         new = contention.arrivals(wants, places, {})
         return contention.is_contended(new, [*chain.from_iterable(others)], free)
 

@@ -259,21 +259,22 @@ class NodeLedger:
             self._coming[key] = until_us
 
     def coming(
-        self, now_us: int
+        self, nodes: Iterable[str], now_us: int
     ) -> Iterator[tuple[tuple[Want, ...], tuple[Place, ...], dict[PodSetName, list[str]]]]:
-        """Yield what workloads want of which pods are on their way to nodes.
+        """Yield what workloads want of which pods are on their way to some nodes.
 
         With it, the places of the pods that have no node, and the nodes of the others by pod set.
         """
-        for key, until_us in tuple(self._coming.items()):
-            promise = self._promises.get(key)
-            if until_us <= now_us or promise is None:
+        there = {key for name in nodes for key in self.workloads_on(name)}
+        for key in sorted(there & self._coming.keys()):
+            promise = self._promises[key]
+            if self._coming[key] <= now_us or not promise.places:
                 del self._coming[key]
-            elif promise.places:
-                bound = {
-                    want.pod_set: [*self._staying(key, want.pod_set)] for want in promise.wants
-                }
-                yield promise.wants, self.places(key), bound
+                continue
+            bound_nodes = {
+                want.pod_set: [*self._staying(key, want.pod_set)] for want in promise.wants
+            }
+            yield promise.wants, self.places(key), bound_nodes
 
     def is_promised(self, key: WorkloadKey) -> bool:
         """Return whether a workload is promised places, or was bound to all of them."""
