@@ -535,13 +535,21 @@ class SchedulerState:
         self._queue(workload, now_us)
 
     def _promise(
-        self, workload: Workload, reservation: Reservation, places: tuple[Place, ...] = ()
+        self,
+        workload: Workload,
+        reservation: Reservation,
+        now_us: int,
+        places: tuple[Place, ...] = (),
     ) -> None:
         """Promise places to the pods of a workload with quota.
 
-        Not to those of one that is told to leave, and not to pods that are charged while they
-        run. Pods of a workload slice are those of the slice before, so nothing is promised.
+        Not to those of one that is told to leave, unless they are on their way, and not to pods
+        that are charged while they run. Pods of a workload slice are those of the slice before, so
+        nothing is promised.
         """
+        if workload.is_leaving and reservation.admitted:
+            self.places.leave(workload.key, now_us)
+            return
         if workload.is_leaving or workload.is_pod or workload.replaces is not None:
             self.places.release(workload.key)
             return
@@ -739,7 +747,7 @@ class SchedulerState:
                 domains_by_name[assignment.name] = want, assignment.domains
         return domains_by_name
 
-    def _promise_again(self) -> None:
+    def _promise_again(self, now_us: int) -> None:
         """Promise places anew in flavors in which nodes decide otherwise than before."""
         for flavor in self.places.take_turned():
             for name in self._supplies.listing(flavor):
@@ -748,13 +756,13 @@ class SchedulerState:
                     workload = self._workloads.get(key)
                     holder = None if workload is None else self._held_by(workload)
                     if workload is not None and holder is not None:
-                        self._promise(workload, holder)
+                        self._promise(workload, holder, now_us)
 
     def _look_at_nodes(self, now_us: int) -> None:
         """Keep promises that nodes could not keep elsewhere, and try again who waits for room."""
         for name in [key_ for key_, (_, until_us) in self._kept.items() if until_us <= now_us]:
             self._give_up_places(name)
-        self._promise_again()
+        self._promise_again(now_us)
         self.places.ledger.settle()
         for name in self.places.take_helped():
             self.places.forget_waiting(name)
@@ -776,7 +784,7 @@ class SchedulerState:
         self._ledger.hold(holder, now_us)
         bound = self.places.ledger.bound(workload.key)
         self._without_node.hold(workload, reservation, holder, bound)
-        self._promise(workload, reservation, places)
+        self._promise(workload, reservation, now_us, places)
         if workload.reservation is None:
             return
         if reservation.admitted:

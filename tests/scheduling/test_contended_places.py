@@ -1,14 +1,20 @@
 """Who is admitted beside pods that have places and no node yet: they may go to other nodes."""
 
+from dataclasses import replace
+
 import pytest
 
 from admission.base.causes import NoFlavor, PodsComing
+from admission.base.names import WorkloadKey
+from admission.scheduling import model
 from admission.scheduling.places.contention import Arrivals, is_contended
 from admission.scheduling.places.model import PodShape
+from tests.builders.scheduling import NOW_US
 from tests.scheduling.test_nodes_decide import GPU, Cluster, asking, cluster, node
 from tests.scheduling.test_place_search import needs
 from tests.scheduling.worlds import admitted, waits
 
+MODEST = WorkloadKey("default", "modest")
 HOSTS = ("n0", "n1", "n2")
 
 
@@ -102,3 +108,45 @@ def test_pods_that_were_told_their_node_take_no_other_places() -> None:
     other = Arrivals(shape, {"n0": 3}, frozenset({"n0"}), is_bound_to_places=False)
 
     assert not is_contended([told], [other], {"n0": {GPU: 1, "pods": 110}})
+
+
+def told_to_leave(pods_bound: int) -> Cluster:
+    """A workload of two pods on their way is preempted when so many of them are bound."""
+    made = cluster(node("n0", 4))
+    made.world.add(asking("modest", 2, 2))
+    (admit,) = made.world.cycle().admitted
+    for index in range(pods_bound):
+        made.pod(f"modest-{index}", "n0", {GPU: 2}, "modest")
+    reservation = model.Reservation(
+        cluster_queue=admit.cluster_queue,
+        pod_sets=admit.pod_sets,
+        reserved_us=NOW_US,
+        admitted=True,
+        admitted_us=NOW_US,
+    )
+    eviction = model.Eviction(reason="Preempted", since_us=NOW_US)
+    made.world.add(replace(asking("modest", 2, 2), reservation=reservation, eviction=eviction))
+    return made
+
+
+@pytest.mark.parametrize("pods_bound", [0, 1, 2])
+def test_pods_on_their_way_keep_their_places_while_they_are_told_to_leave(pods_bound: int) -> None:
+    made = told_to_leave(pods_bound)
+
+    assert made.places.ledger.free("n0")[GPU] == 0
+
+
+def test_no_pod_follows_one_that_was_told_to_leave() -> None:
+    made = told_to_leave(1)
+    made.pod("modest-0", "n0", {GPU: 2}, "modest", is_ending=True)
+    made.world.cycle()
+
+    assert made.places.ledger.free("n0")[GPU] == 0
+    assert sum(place.count for place in made.places.ledger.places(MODEST)) == 1
+
+
+def test_the_places_of_who_left_are_free_once_its_quota_is() -> None:
+    made = told_to_leave(0)
+    made.world.add(asking("modest", 2, 2, eviction=model.Eviction(reason="Preempted")))
+
+    assert made.places.ledger.free("n0")[GPU] == 4

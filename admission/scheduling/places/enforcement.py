@@ -583,6 +583,10 @@ class PodPlaces:
             if len(names_) <= _MOST_HOSTS
         }
 
+    def leave(self, key: WorkloadKey, now_us: int) -> None:
+        """End the promises to a workload that is told to leave, but for pods on their way."""
+        self.ledger.leave(key, now_us)
+
     def release(self, key: WorkloadKey) -> None:
         """End the promises to a workload."""
         self.ledger.release(key)

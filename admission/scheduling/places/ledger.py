@@ -50,11 +50,13 @@ class _Promise:
         wants: all its pods, bound or not.
         places: where those are to be that are not bound.
         assigned: where all are to be whose domains are assigned; these never move.
+        is_leaving: no other pods follow those that there are.
     """
 
     wants: tuple[Want, ...]
     places: dict[tuple[PodSetName, str], int] = field(default_factory=dict)
     assigned: dict[tuple[PodSetName, str], int] = field(default_factory=dict)
+    is_leaving: bool = False
 
     def count(self, pod_set: PodSetName) -> int:
         """Return how many pods of a pod set are promised a place."""
@@ -217,7 +219,8 @@ class NodeLedger:
         ):
             if pod_set in near:
                 assigned[pod_set, name] = assigned.get((pod_set, name), 0) + count
-        if promise is not None and (promise.wants, promise.assigned) == (wants, assigned):
+        is_same = promise is not None and (promise.wants, promise.assigned) == (wants, assigned)
+        if promise is not None and is_same and not promise.is_leaving:
             return
         if promise is not None:
             self._withdraw(key, promise)
@@ -257,6 +260,19 @@ class NodeLedger:
         """Take pods of a workload that have no node to be on their way to one until a time."""
         if key in self._promises:
             self._coming[key] = until_us
+
+    def leave(self, key: WorkloadKey, now_us: int) -> None:
+        """End the promises to a workload that is told to leave, but for pods on their way.
+
+        These were released, so the scheduler may bind them until they are deleted. No pods follow
+        those that end.
+        """
+        promise = self._promises.get(key)
+        if promise is None or self._coming.get(key, now_us) <= now_us:
+            self.release(key)
+        else:
+            promise.is_leaving = True
+            self._lacking.discard(key)
 
     def coming(
         self, nodes: Iterable[str], now_us: int
@@ -307,7 +323,8 @@ class NodeLedger:
             for pod_set, node in tuple(promise.places):
                 if node == name and (pod_set, node) not in promise.assigned:
                     self._put(key, promise, Place(pod_set, node, -promise.places[pod_set, node]))
-            self._lacking.add(key, (want.shape for want in promise.wants))
+            if not promise.is_leaving:
+                self._lacking.add(key, (want.shape for want in promise.wants))
 
     def _find_places(self, key: WorkloadKey, promise: _Promise) -> None:
         is_complete = True
@@ -399,13 +416,27 @@ class NodeLedger:
         return max(ranked, default=(False, 0, ()))[2]
 
     def _unbound(self, key: WorkloadKey, want: Want) -> int:
-        return want.count - sum(self._staying(key, want.pod_set).values())
+        return want.count - sum(self._placed(key, want.pod_set).values())
 
     def bound(self, key: WorkloadKey) -> dict[str, int]:
         """Return how many pods of each pod set of a workload are on nodes."""
         counts: dict[str, int] = {}
         for (pod_set, _, _), count in self._bound_on.get((key.namespace, key.name), {}).items():
             counts[pod_set] = counts.get(pod_set, 0) + count
+        return counts
+
+    def _placed(self, key: WorkloadKey, pod_set: PodSetName) -> dict[str, int]:
+        """Return how many pods of a pod set are on each node and stand for a promise.
+
+        A pod that is being deleted does so only where its workload leaves: else one follows it.
+        """
+        promise = self._promises.get(key)
+        if promise is None or not promise.is_leaving:
+            return self._staying(key, pod_set)
+        counts: dict[str, int] = {}
+        for (name, node, _), count in self._bound_on.get((key.namespace, key.name), {}).items():
+            if name == pod_set:
+                counts[node] = counts.get(node, 0) + count
         return counts
 
     def _staying(self, key: WorkloadKey, pod_set: PodSetName) -> dict[str, int]:
@@ -434,7 +465,7 @@ class NodeLedger:
             if want.shape.needs.together:
                 self._follow(key, promise, want)
             surplus = promise.count(want.pod_set) - self._unbound(key, want)
-            is_lacking = is_lacking or surplus < 0
+            is_lacking = is_lacking or (surplus < 0 and not promise.is_leaving)
             nodes_held = [name for pod_set, name in promise.places if pod_set == want.pod_set]
             for name in sorted(nodes_held, key=lambda name_: name_ != node):
                 if surplus <= 0:
@@ -469,7 +500,7 @@ class NodeLedger:
 
         Pods elsewhere take the place of others, but for those that end with a lost node.
         """
-        bound = self._staying(key, want.pod_set)
+        bound = self._placed(key, want.pod_set)
         left = want.count - sum(
             count
             for node, count in bound.items()
