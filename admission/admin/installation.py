@@ -691,7 +691,7 @@ def _gates(pod: Document) -> list[str]:
 
 
 def _kept(pod: Document) -> list[str]:
-    ours = {names.ADMISSION_GATE, names.ELASTIC_JOB_GATE}
+    ours = set(names.QUOTA_GATES)
     if not pod["metadata"].get("annotations", {}).get(names.FOREIGN_TOPOLOGY_GATE):
         ours.add(names.TOPOLOGY_GATE)  # of a Job's pod, or Kueue's of a pod that was taken over
     return [gate for gate in _gates(pod) if gate not in ours]

@@ -26,7 +26,6 @@ from admission.owners.framework import Integration
 from admission.owners.injection import Injection
 from admission.owners.integrations import Kinds
 
-_GATES: Final = frozenset({names.ADMISSION_GATE, names.ELASTIC_JOB_GATE})
 _REFUSED_SECONDS: Final = 10.0
 """How long an API server may go on applying policies that were deleted; it looks every second."""
 _POLL_SECONDS: Final = 0.1
@@ -280,7 +279,7 @@ def _is_gated(pod: views.Pod) -> bool:
     """Return whether a gate holds a pod that only a controller of ours takes off."""
     is_ours = not pod.metadata.annotation(names.FOREIGN_TOPOLOGY_GATE)
     is_placed = is_ours and bool(pod.metadata.label(names.PODSET_LABEL))
-    gates = _GATES | {names.TOPOLOGY_GATE} if is_placed else _GATES
+    gates = names.QUOTA_GATES | {names.TOPOLOGY_GATE} if is_placed else names.QUOTA_GATES
     return any(gate.name in gates for gate in pod.spec.scheduling_gates or ())
 
 

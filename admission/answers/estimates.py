@@ -86,18 +86,18 @@ def of_source(source: Source, queues: Iterable[ClusterQueueName], now: datetime)
         now: the present.
     """
     overview = source.overview()
-    found: dict[WorkloadKey, datetime] = {}
+    times: dict[WorkloadKey, datetime] = {}
     for members in _trees(overview, frozenset(queues)):
         ends = source.quota_ends(tuple(queue.name for queue in members))
         if ends:
-            found |= _of_tree(source, members, overview.cohorts, ends, now)
-    return found
+            times |= _of_tree(source, members, overview.cohorts, ends, now)
+    return times
 
 
 def _trees(
-    overview: Overview, wanted: frozenset[ClusterQueueName]
+    overview: Overview, queues: frozenset[ClusterQueueName]
 ) -> Iterator[list[QueueOverview]]:
-    """Yield the ClusterQueues of each tree that has one of those that are wanted."""
+    """Yield the ClusterQueues of each tree that has one of some ClusterQueues."""
     parents = {cohort.name: cohort.parent for cohort in overview.cohorts}
     trees: dict[tuple[str, str], list[QueueOverview]] = {}
     for queue in overview.queues:
@@ -105,7 +105,7 @@ def _trees(
         if root is not None:
             trees.setdefault((root, "" if root else queue.name), []).append(queue)
     for members in trees.values():
-        if any(queue.name in wanted for queue in members):
+        if any(queue.name in queues for queue in members):
             yield members
 
 
@@ -174,17 +174,18 @@ def of_read(read: Read, queues: Iterable[Queue], now: datetime) -> Starts:
     if not ends or count > _MOST_WAITING:
         return {}
     forest = cluster.relate(read.objects).forest  # it is used up
-    found = _estimated(forest, ends, lines, now)
-    return {key: start for key, start in found.items() if _has_all_quota(read, key)}
+    times = _estimated(forest, ends, lines, now)
+    return {key: start for key, start in times.items() if _has_all_quota(read, key)}
 
 
 def _estimated(
     forest: CohortHierarchy, ends: Iterable[QuotaEnd], lines: starts.Lines, now: datetime
 ) -> Starts:
     now_us = int(now.timestamp() * 1_000_000)
-    found = starts.estimate(forest, ends, lines, now_us, _MOST_STEPS)
+    starts_us = starts.estimate(forest, ends, lines, now_us, _MOST_STEPS)
     return {
-        key: datetime.fromtimestamp(-(-at_us // 1_000_000), UTC) for key, at_us in found.items()
+        key: datetime.fromtimestamp(-(-at_us // 1_000_000), UTC)
+        for key, at_us in starts_us.items()
     }
 
 
@@ -222,11 +223,12 @@ def _groups(quotas: Mapping[FlavorResource, ResourceQuota]) -> tuple[ResourceGro
     for pair, quota in quotas.items():
         flavors.setdefault(pair.flavor, {})[pair.resource] = quota
     groups: dict[tuple[ResourceName, ...], list[FlavorQuotas]] = {}
-    for name, own in flavors.items():
-        groups.setdefault(tuple(sorted(own)), []).append(FlavorQuotas(name=name, resources=own))
+    for name, of_flavor in flavors.items():
+        members = groups.setdefault(tuple(sorted(of_flavor)), [])
+        members.append(FlavorQuotas(name=name, resources=of_flavor))
     return tuple(
-        ResourceGroup(covered_resources=covered, flavors=tuple(members))
-        for covered, members in groups.items()
+        ResourceGroup(covered_resources=covered, flavors=tuple(in_group))
+        for covered, in_group in groups.items()
     )
 
 

@@ -112,6 +112,8 @@ PROVISIONING: Final = "kueue.x-k8s.io/provisioning-request"
 # Gates, finalizers, field managers
 ADMISSION_GATE: Final = "kueue.x-k8s.io/admission"
 ELASTIC_JOB_GATE: Final = "kueue.x-k8s.io/elastic-job"
+QUOTA_GATES: Final = frozenset({ADMISSION_GATE, ELASTIC_JOB_GATE})
+"""Those that hold a pod until there is quota for it."""
 TOPOLOGY_GATE: Final = "kueue.x-k8s.io/topology"
 KUEUE_POD_FINALIZER: Final = MANAGED_LABEL  # Kueue's alone: no pod gets it here
 RESOURCE_IN_USE: Final = "kueue.x-k8s.io/resource-in-use"

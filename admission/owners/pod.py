@@ -46,7 +46,6 @@ KIND: Final = Kind(
     takes_preferences=True,
 )
 _READY: Final = "Ready"
-_GATES: Final = frozenset({names.ADMISSION_GATE, names.ELASTIC_JOB_GATE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +184,7 @@ def gang_name(reference: gangs.Reference) -> str:
 
 def is_gated(pod: views.Pod) -> bool:
     """Return whether a scheduling gate of ours holds the pod until there is quota for it."""
-    return any(gate.name in _GATES for gate in pod.spec.scheduling_gates or ())
+    return any(gate.name in names.QUOTA_GATES for gate in pod.spec.scheduling_gates or ())
 
 
 def is_terminal(pod: views.Pod) -> bool:
@@ -613,7 +612,7 @@ def _foreign_gates(pod: views.Pod) -> list[dict[str, str]]:
     Kueue puts its topology gate on every pod, so a pod that was taken over from it loses both. A
     pod that was created with that gate under this program keeps it (ADR 0091).
     """
-    ours = set(_GATES)
+    ours = set(names.QUOTA_GATES)
     if not pod.metadata.annotation(names.FOREIGN_TOPOLOGY_GATE):
         ours.add(names.TOPOLOGY_GATE)
     gates = pod.spec.scheduling_gates or ()

@@ -60,6 +60,8 @@ class Snapshot:
     places: PodPlaces = field(default_factory=PodPlaces)
     _budgets: dict[WorkloadKey, StepBudget] = field(default_factory=dict)
     _placed: list[tuple[tuple[Want, ...], tuple[Place, ...]]] = field(default_factory=list)
+    _placed_on: dict[str, dict[int, None]] = field(default_factory=dict)
+    """Indexes of `_placed` by node."""
     _added: list[tuple[QueueNode, Mapping[FlavorResource, int]]] = field(default_factory=list)
     _held: list[tuple[ClusterQueueName, Mapping[FlavorResource, int]]] = field(
         default_factory=list
@@ -115,6 +117,8 @@ class Snapshot:
     def place(self, wants: tuple[Want, ...], places: tuple[Place, ...]) -> None:
         """Count pods of an entry at places for the rest of the cycle."""
         self.places.ledger.take(wants, places)
+        for place in places:
+            self._placed_on.setdefault(place.node, {})[len(self._placed)] = None
         self._placed.append((wants, places))
 
     def are_contended(self, wants: tuple[Want, ...], places: tuple[Place, ...]) -> bool:
@@ -122,7 +126,11 @@ class Snapshot:
 
         So it is where both may come to the same node, and it has no room for all of them.
         """
-        return self.places.are_contended(wants, places, self.now_us, self._placed)
+        if not places:
+            return False
+        beside = {index for place in places for index in self._placed_on.get(place.node, ())}
+        entries = [self._placed[index] for index in sorted(beside)]
+        return self.places.are_contended(wants, places, self.now_us, entries)
 
     @contextmanager
     def deciding(self, key: WorkloadKey) -> Iterator[None]:
@@ -171,6 +179,8 @@ class Snapshot:
         """Take back all that was counted but so many of each, which were the first."""
         while len(self._placed) > placed:
             wants, places = self._placed.pop()
+            for place in places:
+                self._placed_on[place.node].pop(len(self._placed), None)
             self.places.ledger.take(wants, places, -1)
         while len(self._added) > added:
             quota.remove_all(*self._added.pop())

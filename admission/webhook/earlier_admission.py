@@ -33,7 +33,6 @@ _LABELS: Final = frozenset(injection.MARK_LABELS)
 _NODE_AFFINITY: Final = "nodeAffinity"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 Item = TypeVar("Item")
-_OUR_GATES: Final = (names.ADMISSION_GATE, names.ELASTIC_JOB_GATE)
 
 
 class _InjectedPod(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -213,7 +212,7 @@ def kept_marks(
         kept.append(f"no label {names.MANAGED_LABEL}")
     gates, gates_kept = _gates(new), _gates(new)
     if is_replaced:
-        gates_kept = [gate for gate in _gates(old) if gate in gates or gate in _OUR_GATES]
+        gates_kept = [gate for gate in _gates(old) if gate in gates or gate in names.QUOTA_GATES]
     elif names.ADMISSION_GATE not in _gates(old):
         gates_kept = [gate for gate in gates if gate != names.ADMISSION_GATE]
     if gates_kept != gates:

@@ -1,14 +1,16 @@
 """Who is admitted beside pods that have places and no node yet: they may go to other nodes."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from admission.base.causes import NoFlavor, PodsComing
 from admission.base.names import WorkloadKey
 from admission.scheduling import model
+from admission.scheduling.places import contention
 from admission.scheduling.places.contention import Arrivals, is_contended
-from admission.scheduling.places.model import PodShape
+from admission.scheduling.places.model import HOSTNAME, PodShape
 from tests.builders.scheduling import NOW_US
 from tests.scheduling.test_nodes_decide import GPU, Cluster, asking, cluster, node
 from tests.scheduling.test_place_search import needs
@@ -108,6 +110,35 @@ def test_pods_that_were_told_their_node_take_no_other_places() -> None:
     other = Arrivals(shape, {"n0": 3}, frozenset({"n0"}), is_bound_to_places=False)
 
     assert not is_contended([told], [other], {"n0": {GPU: 1, "pods": 110}})
+
+
+def test_an_admission_looks_only_at_pods_that_come_to_the_nodes_of_its_places(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_at: list[int] = []
+    arrivals = contention.arrivals
+
+    def counted(*pods: Any) -> tuple[Arrivals, ...]:
+        looked_at.append(1)
+        return arrivals(*pods)
+
+    monkeypatch.setattr(contention, "arrivals", counted)
+    counts = []
+    for size in (4, 16):
+        hosts = [f"n{index:02}" for index in range(size)]
+        made = cluster(*(node(name, 4) for name in hosts), quota={"a": 8 * size})
+        for name in hosts:
+            made.world.add(asking(name, 4, selector={HOSTNAME: name}))
+        for _ in hosts:
+            made.world.cycle()
+        looked_at.clear()
+        made.pod("other", hosts[0], {GPU: 4})
+        made.world.finish(hosts[0], hosts[1])
+        made.world.add(asking("next", 4))
+        made.world.cycle()
+        counts.append(len(looked_at))
+
+    assert counts[0] == counts[1]
 
 
 def told_to_leave(pods_bound: int) -> Cluster:

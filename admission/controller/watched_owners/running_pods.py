@@ -1165,8 +1165,6 @@ class RunningPods:
         """Return whether a pod may use what it was admitted for, as far as it tells itself."""
         if pod_owner.is_gated(pod) or pod_owner.is_terminal(pod):
             return False
-        if pod_owner.has_elastic_gate(pod):
-            return False
         if not pod.metadata.deletion_timestamp:
             return True
         return pod_owner.may_run_on(pod) and not self._settings.releases_on_deletion

@@ -69,25 +69,25 @@ def arrivals(
 
 
 def is_contended(
-    new: Sequence[Arrivals], others: Sequence[Arrivals], free: Mapping[str, Amounts]
+    new: Sequence[Arrivals], placed: Sequence[Arrivals], free: Mapping[str, Amounts]
 ) -> bool:
     """Return whether pods that come may take places of new ones, or new ones places of theirs.
 
     Args:
         new: pods that get their places now.
-        others: pods that have theirs.
-        free: what is free on each node beside the places of the others, and not of the new ones.
+        placed: pods that have theirs.
+        free: what is free on each node beside the places of these, and not of the new ones.
     """
-    for node in dict.fromkeys(node for coming in new for node in coming.places):
-        there = [coming for coming in others if node in coming.nodes]
-        mine = [coming for coming in new if node in coming.places]
-        if not there or not any(coming.is_free for coming in (*there, *mine)):
+    for node in dict.fromkeys(node for pods in new for node in pods.places):
+        arriving = [pods for pods in placed if node in pods.nodes]
+        placed_now = [pods for pods in new if node in pods.places]
+        if not arriving or not any(pods.is_free for pods in (*arriving, *placed_now)):
             continue
-        held = _sum((coming.shape, coming.places.get(node, 0)) for coming in there)
-        room = {r: amount + held.get(r, 0) for r, amount in free.get(node, {}).items()}
-        demand = _sum((coming.shape, coming.most(node, room)) for coming in (*there, *mine))
-        asked = {resource for coming in mine for resource in each(coming.shape)}
-        if any(demand[resource] > room[resource] for resource in asked & room.keys()):
+        promised = _sum((pods.shape, pods.places.get(node, 0)) for pods in arriving)
+        room = {r: amount + promised.get(r, 0) for r, amount in free.get(node, {}).items()}
+        demand = _sum((pods.shape, pods.most(node, room)) for pods in (*arriving, *placed_now))
+        requested = {resource for pods in placed_now for resource in each(pods.shape)}
+        if any(demand[resource] > room[resource] for resource in requested & room.keys()):
             return True
     return False
 

@@ -445,12 +445,12 @@ class PodPlaces:
             beside: pods and places of others that are not promised yet.
         """
         free = {place.node: self.ledger.free(place.node) for place in places}
-        others = [contention.arrivals(*coming) for coming in self.ledger.coming(free, now_us)]
-        others += [contention.arrivals(*given, {}) for given in beside]
-        if not others:
+        placed = [contention.arrivals(*coming) for coming in self.ledger.coming(free, now_us)]
+        placed += [contention.arrivals(*entry, {}) for entry in beside]
+        if not placed:
             return False
         new = contention.arrivals(wants, places, {})
-        return contention.is_contended(new, [*chain.from_iterable(others)], free)
+        return contention.is_contended(new, [*chain.from_iterable(placed)], free)
 
     def fits(self, wants: Sequence[Want]) -> bool:
         """Return whether all pods can be on nodes at once now.

@@ -281,8 +281,8 @@ class NodeLedger:
 
         With it, the places of the pods that have no node, and the nodes of the others by pod set.
         """
-        there = {key for name in nodes for key in self.workloads_on(name)}
-        for key in sorted(there & self._coming.keys()):
+        workloads = {key for name in nodes for key in self.workloads_on(name)}
+        for key in sorted(workloads & self._coming.keys()):
             promise = self._promises[key]
             if self._coming[key] <= now_us or not promise.places:
                 del self._coming[key]
@@ -555,9 +555,9 @@ class NodeLedger:
             is_held: whether they are of a workload.
         """
         if is_held:
-            held = self._held.get(name, 0) + count
-            if held:
-                self._held[name] = held
+            pods = self._held.get(name, 0) + count
+            if pods:
+                self._held[name] = pods
             else:
                 self._held.pop(name, None)
         used = self._used.setdefault(name, {})
