@@ -72,6 +72,8 @@ class _Scheduler:
                 self.evict(at)
             case "delete", at:
                 self.end(self.evicted & {pod.workload for pod in self.pods}, at)
+            case _:
+                raise AssertionError(f"no such step: {step}")
 
     def cycle(self) -> None:
         """Have the late pods bound, then admit, and have who was admitted make its pods."""
