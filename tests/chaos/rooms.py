@@ -5,8 +5,9 @@ It looks at one namespace, whose pods run on nodes of one product. The rules:
 - When a pod is released, it has room beside the pods that were released since something changed on
   the nodes and have no node yet, unless that was less than `DECIDED_SECONDS` before its Workload
   got its quota (`nowhere`).
-- A released pod has a node within `PLACED_SECONDS`, unless something changed on the nodes after
-  its release that left no room for it (`nowhere`). A pod that selects a host has room only there.
+- A released pod has a node within `PLACED_SECONDS`. Where something changed on the nodes after
+  its release, it has a node once there has been room for it for so long (`nowhere`). A pod that
+  selects a host has room only there.
 - What others were preempted for gets a node (`in_vain`), unless something changed on the nodes, or
   something of the same priority or a higher one came, after the preemption.
 - Where everything is calm, nothing waits that has quota and nodes (`kept_out`).
@@ -177,6 +178,8 @@ class RoomJudge:
     """Domain of each node, also of those that are gone."""
     _away: dict[str, float] = field(default_factory=dict)
     """Since when pods have been told a host that takes none, by uid."""
+    _room_since: dict[str, float] = field(default_factory=dict)
+    """Since when there has been room for pods that wait for a node, by uid."""
     _told: set[str] = field(default_factory=set)
     """What was counted as exercised."""
     _quota: int = 0
@@ -354,12 +357,18 @@ class RoomJudge:
     def _judge(self, now: float) -> None:
         if now - self._restarted <= RESTARTED_SECONDS:
             return
-        for pod in self._guests.values():
-            if not self._waits_for_a_node(pod) or pod.uid in self.nowhere:
-                continue
-            released = self._released[pod.uid]
-            is_late = now - max(released, self._changed) > PLACED_SECONDS
-            if is_late and (released > self._changed or can_place([pod], self._free())):
+        waiting = [pod for pod in self._guests.values() if self._waits_for_a_node(pod)]
+        free = self._free() if waiting else {}
+        self._room_since = {
+            pod.uid: self._room_since.get(pod.uid, now)
+            for pod in waiting
+            if can_place([pod], free)
+        }
+        for pod in waiting:
+            since = self._released[pod.uid]
+            if since <= self._changed:
+                since = max(self._changed, self._room_since.get(pod.uid, now))
+            if now - since > PLACED_SECONDS and pod.uid not in self.nowhere:
                 self.nowhere[pod.uid] = (
                     f"pod {_text(pod.ref)} of {pod.gpus} GPUs was released at second"
                     f" {self._released[pod.uid]:.1f} and has no node at second {now:.1f}; nodes"

@@ -152,6 +152,19 @@ def test_a_released_pod_may_wait_where_something_changed_on_the_nodes(change: st
     assert set(world.judge.nowhere) == {"waits"}
 
 
+def test_a_pod_whose_room_was_taken_has_the_time_anew_when_there_is_room_again() -> None:
+    world = World()
+    world.pod("small", 2, node="n0")
+    world.pod("waits", 4)
+    world.pod("other", 1, node="n1", namespace="outside")
+    world.wait()
+    world.pod("small", 2, node="n0", type_="DELETED")
+    world.wait(PLACED_SECONDS - 1)
+    assert world.judge.nowhere == {}
+    world.wait(2)
+    assert set(world.judge.nowhere) == {"waits"}
+
+
 def test_a_pod_that_is_released_where_the_nodes_have_no_room_is_nowhere_at_once() -> None:
     world = World()
     world.pod("small", 2, node="n0")
