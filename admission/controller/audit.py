@@ -549,7 +549,7 @@ class Auditor:
         """Return the amounts by which charged quota exceeds held quota, and have them corrected.
 
         What differs is looked at again, three times in all: only what differs each time by the
-        same amount counts.
+        same amount counts. Nothing does where the process is to stop before that is known.
 
         Raises:
             KubeError: the API server could not be listed.
@@ -558,8 +558,10 @@ class Auditor:
         look = self._look()
         lasting, nodes = look.workloads, look.nodes
         for _ in range(_LOOKS - 1):
-            if not (lasting or nodes) or self._wait(_PAUSE_SECONDS):
+            if not (lasting or nodes):
                 break
+            if self._wait(_PAUSE_SECONDS):
+                return {}
             look = self._look()
             lasting = {k: drift for k, drift in look.workloads.items() if lasting.get(k) == drift}
             nodes = {name: drift for name, drift in look.nodes.items() if nodes.get(name) == drift}

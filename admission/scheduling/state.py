@@ -1146,7 +1146,8 @@ class SchedulerState:
             return
         head = verdict.head
         kept_for, _ = self._kept.get(head.cluster_queue, (None, 0))
-        preemptor = None if kept_for is None else self._workloads.get(kept_for)
+        is_kept = kept_for is not None and self.places.ledger.is_kept(kept_for)
+        preemptor = self._workloads.get(kept_for) if kept_for is not None and is_kept else None
         if (
             preemptor is not None
             and verdict.kept is None

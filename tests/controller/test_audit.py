@@ -38,6 +38,7 @@ class Audits:
     waited: list[float] = field(default_factory=list)
     between: Callable[[], object] = lambda: None
     is_current: bool = True
+    is_ending: bool = False
     namespaces: ManagedNamespaces = MANAGED
 
     def __post_init__(self) -> None:
@@ -62,7 +63,7 @@ class Audits:
     def wait(self, seconds: float) -> bool:
         self.waited.append(seconds)
         self.between()
-        return False
+        return self.is_ending
 
 
 def forget(found: World, name: str) -> None:
@@ -181,6 +182,18 @@ def test_what_differs_only_for_a_moment_is_no_drift() -> None:
     audits = Audits(found, between=found.settle)  # the core has not seen it yet
     assert audits.auditor.audit() == {}
     assert audits.repairs == []
+
+
+def test_a_process_that_ends_between_two_looks_tells_nothing() -> None:
+    """As one that ends because the API server went back to an earlier state."""
+    found = made()
+    run(found, "first", gpus=2)
+    forget(found, "first")
+    audits = Audits(found, is_ending=True)
+
+    assert audits.auditor.audit() == {}
+    assert audits.repairs == []
+    assert [event for event in found.events.recorded if event[1] == "LedgerDrift"] == []
 
 
 def test_a_sum_that_is_not_the_sum_of_what_is_charged_is_told() -> None:

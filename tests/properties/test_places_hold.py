@@ -11,19 +11,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.scheduling import model
-from tests.builders.scheduling import NOW_US, SECOND_US
+from tests.builders.scheduling import LOWER, NOW_US, SECOND_US
 from tests.scheduling.test_nodes_decide import GPU, Cluster, asking, cluster, node
+from tests.scheduling.worlds import evicted
 
-NODES = {"n0": 4, "n1": 4, "n2": 4}
 BOUND_WITHIN_CYCLES = 5
-STEP = st.one_of(
-    st.tuples(st.just("add"), st.integers(1, 4), st.integers(1, 3)),
-    st.tuples(st.just("cycle")),
-    st.tuples(st.just("bind"), st.integers(0, 20), st.integers(0, 2)),
-    st.tuples(st.just("end"), st.integers(0, 20)),
-    st.tuples(st.just("evict"), st.integers(0, 20)),
-    st.tuples(st.just("delete"), st.integers(0, 20)),
-)
+GPUS_OF_NODE = 4
+AT = st.integers(0, 20)
+
+
+def steps(gpus: st.SearchStrategy[int], most_pods: int) -> st.SearchStrategy[list[Any]]:
+    """What may happen, with pods of some sizes and workloads of so many pods at most.
+
+    Without a least size, lists have about five steps, and most faults need more.
+    """
+    return st.lists(
+        st.one_of(
+            st.tuples(st.just("add"), gpus, st.integers(1, most_pods), st.integers(0, 1)),
+            st.tuples(st.just("cycle")),
+            st.tuples(st.just("cycle")),
+            st.tuples(st.just("bind"), AT, AT),
+            st.tuples(st.just("end"), AT),
+            st.tuples(st.just("evict"), AT),
+            st.tuples(st.just("delete"), AT),
+        ),
+        min_size=25,
+        max_size=60,
+    )
 
 
 @dataclass
@@ -47,7 +61,9 @@ class _Scheduler:
     """Pods, and the nodes on which they are."""
 
     made: Cluster
-    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    nodes: tuple[str, ...]
+    sizes: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    """GPUs of a pod, number of pods, and priority, by workload."""
     pods: list[_Pod] = field(default_factory=list)
     reservations: dict[str, model.Reservation] = field(default_factory=dict)
     evicted: set[str] = field(default_factory=set)
@@ -55,10 +71,10 @@ class _Scheduler:
 
     def step(self, step: tuple[Any, ...]) -> None:
         match step:
-            case "add", gpus, count:
+            case "add", *size:
                 name = f"w{len(self.sizes)}"
-                self.sizes[name] = gpus, count
-                self.made.world.add(asking(name, gpus, count, created=len(self.sizes)))
+                self.sizes[name] = (size[0], size[1], size[2])
+                self.made.world.add(self.workload(name))
             case ("cycle",):
                 self.cycle()
             case "bind", at, choice:
@@ -75,6 +91,19 @@ class _Scheduler:
             case _:
                 raise AssertionError(f"no such step: {step}")
 
+    def workload(self, name: str, **fields: Any) -> model.Workload:
+        gpus, count, priority = self.sizes[name]
+        created = int(name[1:])
+        return asking(name, gpus, count, priority=priority, created=created, **fields)
+
+    def free(self) -> dict[str, int]:
+        """Return how many GPUs are free on each node."""
+        free = dict.fromkeys(self.nodes, GPUS_OF_NODE)
+        for pod in self.pods:
+            if pod.node:
+                free[pod.node] -= pod.gpus
+        return free
+
     def cycle(self) -> None:
         """Have the late pods bound, then admit, and have who was admitted make its pods."""
         for pod in self.pods:
@@ -85,7 +114,7 @@ class _Scheduler:
         self.cycles += 1
         for admit in result.admitted:
             name = admit.workload.name
-            gpus, count = self.sizes[name]
+            gpus, count, _ = self.sizes[name]
             hosts = tuple(sorted({place.node for place in admit.places}))
             self.pods += [
                 _Pod(f"{name}-{index}", name, gpus, hosts, self.cycles) for index in range(count)
@@ -98,13 +127,12 @@ class _Scheduler:
                 admitted_us=now_us,
             )
             self.reservations[name] = reservation
-            self.made.world.add(replace(asking(name, gpus, count), reservation=reservation))
+            self.made.world.add(replace(self.workload(name), reservation=reservation))
+        for name in evicted(result):
+            self.leave(name)
 
     def bind(self, pod: _Pod, choice: int) -> None:
-        free = {
-            name: gpus - sum(other.gpus for other in self.pods if other.node == name)
-            for name, gpus in NODES.items()
-        }
+        free = self.free()
         preferred = [name for name in pod.prefers if free[name] >= pod.gpus]
         if not preferred and pod.workload in self.evicted:
             return  # it is deleted anyway
@@ -116,11 +144,13 @@ class _Scheduler:
         """Tell a workload to leave; its pods can be bound until they are deleted."""
         running = sorted({pod.workload for pod in self.pods} - self.evicted)
         if running:
-            name = running[at % len(running)]
-            self.evicted.add(name)
-            eviction = model.Eviction(reason="Preempted", since_us=NOW_US)
-            workload = asking(name, *self.sizes[name], eviction=eviction)
-            self.made.world.add(replace(workload, reservation=self.reservations[name]))
+            self.leave(running[at % len(running)])
+
+    def leave(self, name: str) -> None:
+        self.evicted.add(name)
+        eviction = model.Eviction(reason="Preempted", since_us=NOW_US)
+        workload = self.workload(name, eviction=eviction)
+        self.made.world.add(replace(workload, reservation=self.reservations[name]))
 
     def end(self, workloads: set[str], at: int) -> None:
         """End one of some workloads, with its pods."""
@@ -130,27 +160,44 @@ class _Scheduler:
             self.made.finish(name)
 
 
-@given(st.lists(STEP, max_size=60))
-def test_every_pod_of_who_was_admitted_gets_a_node_in_any_order(
-    steps: list[tuple[Any, ...]],
-) -> None:
-    scheduler = _Scheduler(cluster(*(node(name, gpus) for name, gpus in NODES.items())))
-    for step in steps:
+def scheduler_of(count: int) -> _Scheduler:
+    names = tuple(f"n{index}" for index in range(count))
+    nodes = (node(name, GPUS_OF_NODE) for name in names)
+    return _Scheduler(cluster(*nodes, within=LOWER), names)
+
+
+def hold(scheduler: _Scheduler, taken: list[tuple[Any, ...]]) -> None:
+    for step in taken:
         scheduler.step(step)
     for pod in scheduler.pods:
         if not pod.node:
             scheduler.bind(pod, 0)
 
 
+@given(steps(st.integers(1, GPUS_OF_NODE), 3))
+def test_every_pod_of_who_was_admitted_gets_a_node_in_any_order(
+    taken: list[tuple[Any, ...]],
+) -> None:
+    hold(scheduler_of(3), taken)
+
+
+@given(steps(st.sampled_from([2, GPUS_OF_NODE]), 1))
+def test_every_large_pod_of_who_was_admitted_gets_one_of_two_nodes(
+    taken: list[tuple[Any, ...]],
+) -> None:
+    """So most who have a higher priority preempt others, and have places kept meanwhile."""
+    hold(scheduler_of(2), taken)
+
+
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 3)), min_size=1, max_size=8))
 def test_whoever_fits_on_empty_nodes_is_admitted_at_last(sizes: list[tuple[int, int]]) -> None:
-    scheduler = _Scheduler(cluster(*(node(name, gpus) for name, gpus in NODES.items())))
+    scheduler = scheduler_of(3)
     for gpus, count in sizes:
-        scheduler.step(("add", gpus, count))
+        scheduler.step(("add", gpus, count, 0))
     fitting = {
         name
-        for name, (gpus, count) in scheduler.sizes.items()
-        if count <= sum(size // gpus for size in NODES.values())
+        for name, (gpus, count, _) in scheduler.sizes.items()
+        if count <= len(scheduler.nodes) * (GPUS_OF_NODE // gpus)
     }
     seen: set[str] = set()
     for _ in range(4 * len(sizes)):

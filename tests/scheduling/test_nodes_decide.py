@@ -258,6 +258,64 @@ def test_victims_do_not_come_back_before_their_preemptor_while_their_pods_end():
     assert admitted(made.cycle()) == ["high"]
 
 
+def unbound(*nodes: Node, priority: int = 1) -> Cluster:
+    """A pod with a place on `n0` that has not come to it yet, and a victim on each other node."""
+    made = cluster(node("n0", 4), *nodes, within=LOWER)
+    made.world.add(asking("unbound", 4, priority=priority))
+    assert admitted(made.world.cycle()) == ["unbound"]
+    for other in nodes:
+        made.world.add(asking(f"low-{other.name}", 4, priority=1))
+        assert admitted(made.cycle()) == [f"low-{other.name}"]
+    return made
+
+
+def test_the_room_of_a_victim_goes_first_to_a_pod_that_lost_its_place():
+    made = unbound(node("n1", 4))
+    made.pod("foreign", "n0", {GPU: 2})
+    made.world.add(asking("high", 4, priority=9))
+
+    assert sorted(evicted(made.cycle())) == ["low-n1", "unbound"]
+
+
+def test_nobody_is_stopped_for_a_place_that_a_pod_without_one_takes():
+    made = unbound(node("n1", 4), priority=9)
+    made.pod("foreign", "n0", {GPU: 2})
+    made.world.add(asking("high", 4, priority=5))
+
+    assert evicted(made.cycle()) == {}
+
+
+def test_what_is_kept_for_a_preemptor_is_given_up_where_a_pod_that_lost_its_place_takes_it():
+    made = unbound(node("n1", 4))
+    made.world.add(asking("high", 4, priority=9))
+    (victim,) = evicted(made.cycle())
+    assert victim == "low-n1"
+    made.pod("foreign", "n0", {GPU: 2})
+    made.finish("low-n1")
+
+    result = made.cycle()
+
+    assert admitted(result) == []
+    assert list(evicted(result)) == ["unbound"]
+
+
+def test_what_is_kept_for_a_preemptor_is_kept_beside_a_pod_that_lost_its_place():
+    made = unbound(node("n1", 8))
+    made.pod("foreign", "n1", {GPU: 4})
+    made.world.add(asking("high", 4, priority=9))
+    assert list(evicted(made.cycle())) == ["low-n1"]
+    made.pod("low-n1-main-n1-0", "n1", {GPU: 4}, "low-n1", is_ending=True)
+    made.pod("other", "n0", {GPU: 2})
+    made.places.drop_pod("foreign")
+
+    made.places.ledger.settle()
+
+    assert made.places.ledger.is_kept(WorkloadKey("default", "high"))
+    assert admitted(made.cycle()) == []
+    made.finish("low-n1")
+    assert admitted(made.cycle()) == ["high"]
+
+
 @pytest.mark.parametrize("how", ["stopped", "gone", "moved"])
 def test_places_are_given_up_of_who_is_not_decided_any_more(how):
     made = cluster(node("n1", 8), within=LOWER)

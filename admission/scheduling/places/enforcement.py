@@ -411,7 +411,14 @@ class PodPlaces:
             self._budget = before
 
     def find(self, wants: Sequence[Want]) -> tuple[Place, ...] | None:
-        """Return places for all pods; None where they cannot be on nodes at once now."""
+        """Return places for all pods; None where they cannot be on nodes at once now.
+
+        Pods that lack a place come first where somebody is supposed to be gone.
+        """
+        with self.ledger.lacking_placed():
+            return self._find(wants)
+
+    def _find(self, wants: Sequence[Want]) -> tuple[Place, ...] | None:
         near, others_ = _by_topology(wants)
         if not near:
             return search.find(self.ledger, wants, self._budget) if wants else ()
@@ -455,11 +462,16 @@ class PodPlaces:
     def fits(self, wants: Sequence[Want]) -> bool:
         """Return whether all pods can be on nodes at once now.
 
-        What the scheduler makes room for by preempting pods on nodes is left to it.
+        What the scheduler makes room for by preempting pods on nodes is left to it. Pods that lack
+        a place come first where somebody is supposed to be gone.
         """
+        with self.ledger.lacking_placed():
+            return self._fits(wants)
+
+    def _fits(self, wants: Sequence[Want]) -> bool:
         near, _ = _by_topology(wants)
         if near or len(wants) > 1 or (wants and wants[0].shape.needs.together):
-            fits = self.find(wants) is not None
+            fits = self._find(wants) is not None
         else:
             fits = not wants or self.ledger.fits(wants[0])
         if fits or near or any(want.shape.needs.jointly for want in wants):

@@ -25,6 +25,15 @@ class Lacking:
         """Return whether pods of a workload lack a place."""
         return key in self._ages
 
+    def __bool__(self) -> bool:
+        """Return whether pods of any workload lack a place."""
+        return bool(self._ages)
+
+    @property
+    def shapes(self) -> tuple[PodShape, ...]:
+        """Return the shapes of the pods that lack a place."""
+        return tuple(self._of_shape)
+
     def add(self, key: WorkloadKey, shapes: Iterable[PodShape]) -> None:
         """Note that pods of a workload lack a place; it keeps its age."""
         listed = tuple(dict.fromkeys(shapes))

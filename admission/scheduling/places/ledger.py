@@ -8,7 +8,7 @@ counts on its node, and its workload is promised a place for the pod that follow
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from admission.base.causes import NoPlace
@@ -235,7 +235,9 @@ class NodeLedger:
     def keep(self, key: WorkloadKey, wants: tuple[Want, ...], places: Iterable[Place]) -> None:
         """Keep places for a workload without quota until those end that are there now.
 
-        They are counted as promised, so nodes may have less than nothing free.
+        They are counted as promised, so nodes may have less than nothing free. They are given up
+        when pods without a place get room there: the scheduler binds these as soon as there is
+        room, and does not know what is kept.
         """
         self.release(key)
         promise = self._promises[key] = _Promise(wants)
@@ -297,19 +299,74 @@ class NodeLedger:
         return key in self._promises
 
     def settle(self) -> None:
-        """Find other places for promises that a node cannot keep, the oldest workload first."""
+        """Find other places for promises that a node cannot keep, the oldest workload first.
+
+        What is kept counts for neither: pods go to their nodes whatever is kept there.
+        """
         if self._settled == self.version:
             return
-        for name in tuple(self._crowded):
-            self._relieve(name)
-        self._crowded.clear()
         grown, self._grown = tuple(self._grown), {}
-        due = self._lacking.pop_due(
-            lambda shape: any(self.takes_now(name, shape) for name in grown)
-        )
-        for key in self._lacking.in_turn(due, lambda shape: bool(self.rooms(shape).total)):
-            self._find_places(key, self._promises[key])
+        if self._crowded or self._lacking:
+            with self._beside_kept():
+                for name in tuple(self._crowded):
+                    self._relieve(name)
+                self._crowded.clear()
+                due = self._lacking.pop_due(
+                    lambda shape: any(self.takes_now(name, shape) for name in grown)
+                )
+                placed = tuple(self._place_lacking(due))
+            self._end_kept(place.node for _, place in placed)
         self._settled = self.version
+
+    @contextmanager
+    def _beside_kept(self) -> Iterator[None]:
+        """Suppose that nothing is kept."""
+        kept = tuple(self._kept)
+        for key in kept:
+            self.lift(key)
+        try:
+            yield
+        finally:
+            for key in kept:
+                self.put_back(key)
+
+    @contextmanager
+    def lacking_placed(self) -> Iterator[None]:
+        """Suppose that pods without a place get the room of who is supposed to be gone.
+
+        The scheduler binds them as soon as there is room, whoever it was made for.
+        """
+        placed: list[tuple[WorkloadKey, Place]] = []
+        try:
+            if self._lifted and self._lacking:
+                with self._supposing():
+                    placed.extend(self._place_lacking(self._lacking.shapes))
+            yield
+        finally:
+            with self._supposing():
+                for key, place in placed:
+                    self._put(key, self._promises[key], replace(place, count=-place.count))
+
+    def _place_lacking(self, shapes: Iterable[PodShape]) -> Iterator[tuple[WorkloadKey, Place]]:
+        """Promise places to workloads that lack them, and yield these."""
+        for key in self._lacking.in_turn(shapes, lambda shape: bool(self.rooms(shape).total)):
+            if key not in self._lifted:
+                for place in self._find_places(key, self._promises[key]):
+                    yield key, place
+
+    def _end_kept(self, nodes: Iterable[str]) -> None:
+        """Give up places that are kept on nodes that have no room for them any more.
+
+        Pods that are being deleted are about to leave their nodes.
+        """
+        for name in dict.fromkeys(nodes):
+            for key in [key_ for key_ in self._promised_on.get(name, ()) if key_ in self._kept]:
+                room = dict(self.free(name))
+                for pod in self._pods_on(name):
+                    for resource in pod.requests.keys() & room.keys() if pod.is_ending else ():
+                        room[resource] += pod.requests[resource]
+                if any(amount < 0 for amount in room.values()):
+                    self.release(key)
 
     def _relieve(self, name: str) -> None:
         """Withdraw promises from a node until it has room for the rest, the newest first."""
@@ -326,7 +383,8 @@ class NodeLedger:
             if not promise.is_leaving:
                 self._lacking.add(key, (want.shape for want in promise.wants))
 
-    def _find_places(self, key: WorkloadKey, promise: _Promise) -> None:
+    def _find_places(self, key: WorkloadKey, promise: _Promise) -> Iterator[Place]:
+        """Promise places to pods that have none, as far as there is room, and yield these."""
         is_complete = True
         for want in promise.wants:
             if want.request is not None:
@@ -343,12 +401,13 @@ class NodeLedger:
                 if name is None:
                     break
                 taken.add(name)
-                count = min(left, rooms.room[name])
-                self._put(key, promise, Place(want.pod_set, name, count))
-                left -= count
+                place = Place(want.pod_set, name, min(left, rooms.room[name]))
+                self._put(key, promise, place)
+                yield place
+                left -= place.count
                 rooms = self.rooms(want.shape)
             is_complete = is_complete and left <= 0
-        if is_complete:
+        if is_complete and not self._is_supposing:
             self._lacking.discard(key)
 
     def _outside(
