@@ -319,6 +319,30 @@ def test_who_scales_up_during_a_rollout_keeps_no_surge_quota() -> None:
     assert (used(world), in_use(world)) == ("2", [])
 
 
+def test_nothing_surges_once_its_deployment_is_gone() -> None:
+    """Its pods stay where it was deleted with ``--cascade=orphan``."""
+    world = surging_world()
+    add(world, "new-0", "b2")
+    world.shown[DEPLOYMENTS] = ()
+    world.pass_time(30)
+    assert surges(world, "new-0") == ("True", "Surge")  # a moment, for quota to become free
+    world.pass_time(40)
+    assert world.admitted() == {"old-0", "old-1"}
+    assert (used(world), in_use(world)) == ("2", [])
+
+
+def test_nothing_surges_once_all_pods_of_the_earlier_revision_have_ended() -> None:
+    """As beside a Deployment of the same name that wants no pods, and does not own these."""
+    world = surging_world()
+    add(world, "new-0", "b2")
+    deploy(world, 0, **ROLLING)
+    end(world, "old-0")
+    end(world, "old-1")
+    world.pass_time(3)
+    assert {"new-0", "other"} <= world.admitted()
+    assert (used(world), in_use(world)) == ("2", [])
+
+
 def test_surge_quota_of_a_pod_that_goes_is_free_at_once() -> None:
     world = surging_world()
     add(world, "new-0", "b2")

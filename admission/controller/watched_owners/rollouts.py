@@ -339,13 +339,21 @@ class Rollouts:
     # ----------------------------------------------------------------------------- surging
 
     def _end_surges(self, ident: _Ident, pods: _Pods) -> Iterator[WorkloadKey]:
-        """Have pods that are not beyond the replicas any more move to the quota, and yield them.
+        """Have pods that do not surge any more move to the quota, and yield them.
 
-        One for which there is no room gives its surge quota back after a while.
+        A pod surges that is beyond the replicas of its Deployment, and beside one of an earlier
+        revision that runs and holds quota. Where the Deployment is gone, none does: nobody ends
+        its pods. One for which there is no room gives its surge quota back after a while.
         """
         owner, now = self._deployments.get(ident), self._clock.now()
-        replicas = 0 if owner is None else deployment.replicas(owner.spec)
-        beyond = max(0, len(pods.holding) - replicas)
+        revisions = {pods.known[key].revision for key in pods.surging}
+        beside = [
+            pods.known[key]
+            for key in pods.holding - pods.surging.keys()
+            if pods.known[key].runs and revisions - {pods.known[key].revision}
+        ]
+        replicas = len(pods.holding) if owner is None else deployment.replicas(owner.spec)
+        beyond = min(len(beside), max(0, len(pods.holding) - replicas))
         listed = pods.in_order(pods.surging)
         for key in listed[len(listed) - beyond :] if beyond else ():
             pods.surging[key] = None
