@@ -5,9 +5,9 @@ It looks at one namespace, whose pods run on nodes of one product. The rules:
 - When a pod is released, it has room beside the pods that were released since something changed on
   the nodes and have no node yet, unless that was less than `DECIDED_SECONDS` before its Workload
   got its quota (`nowhere`).
-- A released pod has a node within `PLACED_SECONDS`. Where something changed on the nodes after
-  its release, it has a node once there has been room for it for so long (`nowhere`). A pod that
-  selects a host has room only there.
+- A released pod has a node within `PLACED_SECONDS`. Where something changed on the nodes since
+  `DECIDED_SECONDS` before its Workload got its quota, it has a node once there has been room for
+  it for so long (`nowhere`). A pod that selects a host has room only there.
 - What others were preempted for gets a node (`in_vain`), unless something changed on the nodes, or
   something of the same priority or a higher one came, after the preemption.
 - Where everything is calm, nothing waits that has quota and nodes (`kept_out`).
@@ -304,13 +304,12 @@ class RoomJudge:
     # ------------------------------------------------------------------------------- the rules
 
     def _judge_release(self, pod: Guest, now: float) -> None:
-        decided = min(self._reserved.get(key, now) for key in (pod.uid, pod.job, pod.group[0]))
         pods = [
             guest
             for guest in self._guests.values()
             if self._waits_for_a_node(guest) and self._released[guest.uid] > self._changed
         ]
-        is_settled = decided - self._changed > DECIDED_SECONDS and len(pods) <= _MOST_PODS
+        is_settled = self._is_decided_on_these_nodes(pod, now) and len(pods) <= _MOST_PODS
         if is_settled and not can_place(pods, self._free()):
             needs = " + ".join(
                 f"{pod.gpus} on {pod.host}" if pod.host else f"{pod.gpus}" for pod in pods
@@ -320,6 +319,11 @@ class RoomJudge:
                 f" released pods without a node need {needs} GPUs;"
                 f" {self._rooms_text()}; nodes changed last at second {self._changed:.1f}"
             )
+
+    def _is_decided_on_these_nodes(self, pod: Guest, now: float) -> bool:
+        """Return whether nothing changed on the nodes when a pod got its quota, or after that."""
+        decided = min(self._reserved.get(key, now) for key in (pod.uid, pod.job, pod.group[0]))
+        return decided - self._changed > DECIDED_SECONDS
 
     def _judge_domains(self, pod: Guest, now: float) -> None:
         """Judge whether all of a Job or group is in the domain of a pod that was told a host."""
@@ -366,7 +370,7 @@ class RoomJudge:
         }
         for pod in waiting:
             since = self._released[pod.uid]
-            if since <= self._changed:
+            if since <= self._changed or not self._is_decided_on_these_nodes(pod, now):
                 since = max(self._changed, self._room_since.get(pod.uid, now))
             if now - since > PLACED_SECONDS and pod.uid not in self.nowhere:
                 self.nowhere[pod.uid] = (

@@ -91,9 +91,11 @@ class World:
         phase = "Running" if node else "Pending"
         self.take("pods", {"metadata": metadata, "spec": spec, "status": {"phase": phase}}, type_)
 
-    def workload(self, name: str, priority: int = 0, *, preemptor: str = "") -> None:
+    def workload(
+        self, name: str, priority: int = 0, *, preemptor: str = "", quota: bool = False
+    ) -> None:
         """The Workload of the pod of the same name; it is preempted where a preemptor is named."""
-        conditions = []
+        conditions = [{"type": "QuotaReserved", "status": "True"}] if quota else []
         if preemptor:
             message = f"Preempted to accommodate a workload (UID: {preemptor}, JobUID: x) due to y"
             conditions.append({"type": "Preempted", "status": "True", "message": message})
@@ -162,6 +164,20 @@ def test_a_pod_whose_room_was_taken_has_the_time_anew_when_there_is_room_again()
     world.wait(PLACED_SECONDS - 1)
     assert world.judge.nowhere == {}
     world.wait(2)
+    assert set(world.judge.nowhere) == {"waits"}
+
+
+def test_a_pod_whose_room_was_taken_just_before_its_release_may_wait_for_it() -> None:
+    """What was decided did not know of it."""
+    world = World()
+    world.wait()
+    world.workload("waits", quota=True)
+    world.pod("other", 4, node="n1", namespace="outside")
+    world.pod("waits", 4, host="n1")
+    world.wait()
+    assert world.judge.nowhere == {}
+    world.pod("other", 4, node="n1", namespace="outside", type_="DELETED")
+    world.wait()
     assert set(world.judge.nowhere) == {"waits"}
 
 
