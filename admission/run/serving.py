@@ -44,8 +44,13 @@ LINGER_SECONDS: Final = 2.0
 with ``Connection: close``."""
 
 FIRST_REQUEST_SECONDS: Final = 5.0
-"""How long a new connection may take to shake hands, and then to send its first request. API
-servers do both at once: they open a connection when they have a review to send."""
+"""How long a new connection may take to shake hands, and then to send its first request.
+
+An API server opens a connection when it has a review to send. It sends the review on another one
+if that becomes free earlier, and keeps the new one for later. A review that it then sends on a
+connection that was never used is not sent again if the connection closes. So an address on whose
+other connections requests were answered may keep one that is unused for ``KEEPALIVE_SECONDS``
+more."""
 
 MAX_CONNECTIONS: Final = 512
 """Connections at once, handshakes included. An API server has one for each review under way; one
@@ -95,7 +100,8 @@ def serve(
         bytes_in_flight: of all long bodies together, see `InlineAdapter`.
         max_connections: connections at once; for a further one the inline worker closes one of
             the address that has most of them, see `InlineWorker.make_room`.
-        first_request_seconds: how long a new connection may be silent with the inline worker.
+        first_request_seconds: how long a new connection may be silent with the inline worker, of
+            an address without another one on which requests were answered.
         client_authority: PEM file; a client must show a certificate that one in it has signed. It
             is read again when a client shakes hands. None asks nobody for one.
 
@@ -196,6 +202,13 @@ class InlineWorker(ASGIWorker):  # type: ignore[misc]  # gunicorn has no types
         )
         victim.abort()
 
+    def has_answered(self, source: str) -> bool:
+        """Return whether a request was answered on a connection of an address that is open."""
+        return any(
+            connection.has_completed and connection.source == source
+            for connection in self.accepted
+        )
+
     async def _serve(self) -> None:
         context = sock.ssl_context(self.cfg)
         for listener in self.sockets:
@@ -259,8 +272,7 @@ class _Tls(SSLProtocol):
     @property
     def source(self) -> str:
         """Return the address from which the connection was opened."""
-        peer = self._raw.get_extra_info("peername")
-        return str(peer[0]) if peer else ""
+        return _source(self._raw)
 
     @property
     def has_completed(self) -> bool:
@@ -308,7 +320,7 @@ class _Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no types
         worker = self.worker
         worker.connections[self] = None
         self._touch()
-        worker.loop.call_later(worker.first_request_seconds, self._close_if_unused)
+        worker.loop.call_later(worker.first_request_seconds, self._end_first_wait)
 
     def data_received(self, data: bytes) -> None:
         self._touch()
@@ -345,8 +357,16 @@ class _Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no types
         poll.register(end.fileno(), select.POLLIN)
         return bool(poll.poll(0))
 
+    def _end_first_wait(self) -> None:
+        if self.has_completed:
+            return
+        if self.worker.has_answered(_source(self.transport)):
+            self.worker.loop.call_later(KEEPALIVE_SECONDS, self._close_if_unused)
+        else:
+            self.close_if_idle()
+
     def _close_if_unused(self) -> None:
-        if self.req_count <= 1:
+        if not self.has_completed:
             self.close_if_idle()
 
 
@@ -390,6 +410,12 @@ def _prepare(after_fork: Callable[[], None]) -> None:
     # A terminal sends SIGINT to both processes; the parent decides how this one ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     after_fork()
+
+
+def _source(transport: Any) -> str:
+    """Return the address from which a connection was opened; it is empty once it is closed."""
+    peer = transport.get_extra_info("peername")
+    return str(peer[0]) if peer else ""
 
 
 def _bracketed(host: str) -> str:

@@ -32,6 +32,8 @@ from tests.controlplane.waiting import PATIENCE_SECONDS
 from tests.webhook import reviews, served
 
 WORKERS = ["inline", "gthread"]
+STRANGER = "127.0.0.2"
+"""An address from which no request comes."""
 
 
 @dataclass
@@ -197,23 +199,38 @@ def serial(webhook: Webhook, host: str = "localhost") -> str:
     return str(certificate["serialNumber"])
 
 
-def test_a_silent_connection_is_closed_and_a_used_one_is_not(inline_webhook):
+def test_a_silent_connection_of_an_address_that_sent_no_request_is_closed(inline_webhook):
     used = inline_webhook.connect()
-    post(used, reviews.MUTATE, review_of())
-    silent = inline_webhook.connect()
+    silent = inline_webhook.connect(source=STRANGER)
     silent.connect()
+    post(used, reviews.MUTATE, review_of())  # a turn of the loop: the handshakes are over
     sock = used.sock
-
-    def silent_is_closed() -> bool:
-        # Again and again: the server may end the handshake after its clock was moved.
-        advance(used, served.FIRST_REQUEST_SECONDS)
-        return is_closed(silent.sock)
-
-    waiting.until(silent_is_closed, what="the silent connection closed")
+    advance(used, served.FIRST_REQUEST_SECONDS)
+    waiting.until(lambda: is_closed(silent.sock), what="the silent connection closed")
     assert post(used, reviews.MUTATE, review_of())["response"]["allowed"] is True
     assert used.sock is sock
     silent.close()
     used.close()
+
+
+def test_an_address_that_was_answered_keeps_an_unused_connection_as_long_as_a_used_one(
+    inline_webhook,
+):
+    used, unused, silent = (inline_webhook.connect() for _ in range(3))
+    stranger = inline_webhook.connect(source=STRANGER)
+    for connection in (unused, silent, stranger):
+        connection.connect()
+    post(used, reviews.MUTATE, review_of())  # a turn of the loop: the handshakes are over
+    sock = unused.sock
+    advance(used, served.FIRST_REQUEST_SECONDS)
+    waiting.until(lambda: is_closed(stranger.sock), what="the connection of a stranger closed")
+    assert post(unused, reviews.MUTATE, review_of())["response"]["allowed"] is True
+    assert unused.sock is sock
+    assert not is_closed(silent.sock)
+    advance(used, serving.KEEPALIVE_SECONDS)
+    waiting.until(lambda: is_closed(silent.sock), what="the silent connection closed")
+    for connection in (used, unused, silent, stranger):
+        connection.close()
 
 
 def test_a_connection_over_the_limit_takes_the_place_of_the_one_idle_for_longest(inline_webhook):
