@@ -159,6 +159,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
     Attributes:
         workload: what there is under the name of the group.
         serving: the owner that serves whose pods they are, if they are such pods.
+        is_left: whether that owner is gone and has left its pods; nobody makes further ones.
     """
 
     def __init__(
@@ -170,6 +171,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         is_ending: Callable[[views.Pod], bool] = single.may_run_on,
         copied: Iterable[str] = (),
         serving: ServingGroup | None = None,
+        is_left: bool = False,
         gives_up: Callable[[Workload], bool] = lambda _: False,
         awaits_gates: bool = False,
     ) -> None:
@@ -183,6 +185,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
             is_ending: whether the containers of a pod that is being deleted may run.
             copied: keys of labels that the Workload takes over.
             serving: the owner that serves whose pods they are, if they are such pods.
+            is_left: whether that owner is gone and has left its pods.
             gives_up: whether nothing has come in the place of pods that are gone for so long that
                 nothing will.
             awaits_gates: whether it waits until other controllers have taken their gates off.
@@ -191,6 +194,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         self._awaits_gates = awaits_gates
         self._gives_up = gives_up
         self.serving = serving
+        self.is_left = is_left
         self._copied = tuple(copied)
         self._named = single.gang_of(view.metadata)
         """The PodGroup that the pods name."""
@@ -355,12 +359,14 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
 
     @override
     def reclaims(self) -> Reclaims | None:
-        return None if serves(self._view.metadata) else self
+        return None if serves(self._view.metadata) and not self.is_left else self
 
     @override
     def reclaimable(self, workload: Workload) -> Mapping[str, int]:
         if self._named is not None:
             return self._free(workload)
+        if self.is_left:
+            return self._not_followed(workload)
         return {
             name: min(count, len(self._roles[name].succeeded))
             for name, count in _counts(workload).items()
@@ -392,6 +398,20 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
             back = max(given_back[name], min(max(0, left), len(role.succeeded)) + over)
             if back:
                 free[name] = counts[name] - count + min(count, back)
+        return free
+
+    def _not_followed(self, workload: Workload) -> Mapping[str, int]:
+        """Return how many pods of each role nobody makes any more, of those that were asked for.
+
+        What was given back is not taken again.
+        """
+        if workload.status.admission is None:
+            return {}
+        asked, given_back, free = _asked(workload), _given_back(workload), {}
+        for name, count in _counts(workload).items():
+            back = max(given_back[name], count - self._active(name, workload))
+            if back > 0:
+                free[name] = asked[name] - count + back
         return free
 
     def _missing(self, workload: Workload) -> dict[str, int]:
@@ -623,13 +643,14 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
 
     def _startable(self, workload: Workload) -> Iterator[views.Pod]:
         """Yield the gated pods for which there is room in their roles, in order."""
+        given_back = _given_back(workload)
         for name, count in sorted(_counts(workload).items()):
             role = self._roles.get(name)
             if role is None:
                 continue
-            ended = len(role.succeeded)
-            if self._named is not None:  # what has not given its quota back is paid for
-                ended = _given_back(workload)[name]
+            ended = given_back[name]
+            if self._named is None:  # else what has not given its quota back is paid for
+                ended = max(ended, len(role.succeeded))
             room = count - ended - len(role.running) - len(role.ending)
             suiting = (pod for pod in role.gated if self._suits(pod, workload))
             yield from islice(suiting, max(0, room))
@@ -840,7 +861,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
 
     def _over(self) -> int:
         """Return how many pods have succeeded, or have given their quota back otherwise."""
-        if self._named is None or self._workload is None:
+        if self._workload is None:
             return self._succeeded()
         back = _given_back(self._workload)
         succeeded = {name: len(role.succeeded) for name, role in self._roles.items()}

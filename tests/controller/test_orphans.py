@@ -89,27 +89,31 @@ def leave(world: World) -> None:
     world.settle()
 
 
-def started_set() -> World:
-    """The pods of a StatefulSet that has left them run; they are a group."""
+def started_set(there: int = PODS) -> World:
+    """The pods of a StatefulSet of two that has left them run; they are a group."""
     world = started_queue(PODS)
-    for number in range(PODS):
-        marks = {
-            names.POD_SUSPENDING_PARENT: serving.STATEFUL_SET.parent,
-            names.POD_GROUP_NAME: "statefulset-train",
-            names.POD_GROUP_TOTAL_COUNT: str(PODS),
-            names.POD_GROUP_SERVING: "true",
-            names.POD_GROUP_FAST_ADMISSION: "true",
-            names.ROLE_HASH: "main",
-        }
-        world.add_pod(f"train-{number}", gpus=1, annotations=marks)
+    for number in range(there):
+        add_to_set(world, number)
     world.settle()
     made = patches.merge({"metadata": {"labels": {names.JOB_UID_LABEL: "of-the-set"}}})
     world.store.patch(resources.WORKLOADS, "statefulset-train", made, "ml")
-    for number in range(PODS):
+    for number in range(there):
         bound = patches.merge({"spec": {"nodeName": "node"}})
         world.store.patch(resources.PODS, f"train-{number}", bound, "ml")
     world.settle()
     return world
+
+
+def add_to_set(world: World, number: int) -> None:
+    marks = {
+        names.POD_SUSPENDING_PARENT: serving.STATEFUL_SET.parent,
+        names.POD_GROUP_NAME: "statefulset-train",
+        names.POD_GROUP_TOTAL_COUNT: str(PODS),
+        names.POD_GROUP_SERVING: "true",
+        names.POD_GROUP_FAST_ADMISSION: "true",
+        names.ROLE_HASH: "main",
+    }
+    world.add_pod(f"train-{number}", gpus=1, annotations=marks)
 
 
 def pods(world: World) -> list[views.Pod]:
@@ -183,6 +187,30 @@ def test_a_higher_priority_preempts_the_pods_that_a_stateful_set_has_left() -> N
     assert pods(world) == []
     assert not world.is_gated("urgent")
     assert charged(world) == PODS
+
+
+def test_quota_of_pods_that_a_stateful_set_did_not_make_before_it_was_gone_is_given_back() -> None:
+    world = started_set(there=1)
+    world.add_pod("other", gpus=1)
+    world.pass_time(3)
+    assert not world.is_gated("other")
+    assert charged(world) == PODS
+
+
+def test_quota_of_a_pod_that_a_stateful_set_has_left_is_given_back_when_it_has_ended() -> None:
+    world = started_set()
+    world.store.delete(resources.PODS, "train-1", "ml")
+    world.pass_time(3)
+    assert charged(world) == PODS - 1
+
+
+def test_a_pod_that_is_made_for_what_was_given_back_does_not_start() -> None:
+    world = started_set(there=1)
+    world.pass_time(3)
+    add_to_set(world, 1)
+    world.pass_time(3)
+    assert world.is_gated("train-1")
+    assert charged(world) == PODS - 1
 
 
 def test_a_lower_priority_does_not() -> None:

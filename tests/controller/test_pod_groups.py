@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 
 from admission.base import conditions, names, patches
+from admission.controller.watched_owners.owner_writes import resource_of
 from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import resources
 from admission.kube.errors import NotFoundError
 from admission.objects import views
 from admission.objects.workload import Workload
+from admission.owners import serving
+from admission.owners.serving_group import ServingDocument
 from tests.builders.cluster import make_node
 from tests.builders.jobs import queued_job
 from tests.builders.pods import group_pod, queued_pod
@@ -20,12 +23,13 @@ from tests.builders.workloads import make_pod_set, make_workload
 from tests.controller.world import World, ready_world
 
 NODES = resources.NODES
+STATEFUL_SETS = resource_of(serving.STATEFUL_SET.kind)
 LASTING: dict[str, Any] = {"metadata": {"finalizers": ["example.com/hold"]}}
 """Of a pod that stays when it is deleted, and runs on for all that anybody can tell."""
 NOT_RETRIABLE = {names.RETRIABLE_IN_GROUP: "false"}
 FAST = {names.POD_GROUP_FAST_ADMISSION: "true"}
 SERVING = {names.POD_GROUP_SERVING: "true"}
-OF_A_SET = {**SERVING, names.POD_SUSPENDING_PARENT: "statefulset"}
+OF_A_SET = {**SERVING, **FAST, names.POD_SUSPENDING_PARENT: serving.STATEFUL_SET.parent}
 
 
 def add(world: World, *pods: str, group: str = "gang", total: int = 2, **more: Any) -> None:
@@ -529,28 +533,102 @@ def serving_group() -> World:
     return world
 
 
+class StatefulSet:
+    """A StatefulSet of two pods in a queue, and its controller."""
+
+    kind = serving.STATEFUL_SET.kind
+
+    def __init__(self, world: World, uid: str = "1") -> None:
+        queue = {names.QUEUE_LABEL: "team-a"}
+        metadata = views.ObjectMeta(name="serve", namespace="ml", uid=uid, labels=queue)
+        document = ServingDocument(metadata=metadata, spec={"replicas": 2})
+        self.world, self.metadata = world, metadata
+        self.group = self.kind.key_of(document).name
+        world.shown[STATEFUL_SETS] = (document,)
+        world.settle()
+
+    def add(self, *pods: str) -> None:
+        add(self.world, *pods, group=self.group, annotations=OF_A_SET)
+        self.adopt(*pods)
+
+    def adopt(self, *pods: str) -> None:
+        reference = {"ownerReferences": [self.kind.reference(self.metadata)]}
+        for name in pods:
+            self.world.store.patch(
+                resources.PODS, name, patches.merge({"metadata": reference}), "ml"
+            )
+
+    def leave(self) -> None:
+        """Delete the StatefulSet, but not its pods (`--cascade=orphan`)."""
+        nobody = patches.merge({"metadata": {"ownerReferences": None}})
+        for name in pods(self.world):
+            self.world.store.patch(resources.PODS, name, nobody, "ml")
+        self.world.shown[STATEFUL_SETS] = ()
+        self.world.settle()
+
+
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_pod_of_a_serving_group_is_replaced_however_it_ended(phase: str) -> None:
+def test_a_pod_of_a_stateful_set_is_replaced_however_it_ended(phase: str) -> None:
     world = ready_world(quota=2)
-    add(world, "a", "b", annotations=OF_A_SET)
+    stateful_set = StatefulSet(world)
+    stateful_set.add("a", "b")
     world.settle()
     run(world, "a", "b")
     world.settle()
     world.set_phase("b", phase)
     world.settle()
-    assert not workload(world).status.reclaimable_pods
-    add(world, "c", annotations=OF_A_SET)
+    assert not workload(world, stateful_set.group).status.reclaimable_pods
+    stateful_set.add("c")
     world.settle()
     assert not world.is_gated("c")
     remove(world, "b")
     world.settle()
-    add(world, "d", annotations=OF_A_SET)
+    stateful_set.add("d")
     world.pass_time(3)
     assert world.is_gated("d")
     told = world.condition("d")
     assert told is not None
     assert told.reason == conditions.GROUP_FULL
-    assert "the 2 pods with which group gang was admitted are there" in (told.message or "")
+    admitted = f"the 2 pods with which group {stateful_set.group} was admitted are there"
+    assert admitted in (told.message or "")
+
+
+def test_a_stateful_set_made_anew_gets_the_quota_that_its_former_pods_do_not_use() -> None:
+    world = ready_world(quota=3)
+    former = StatefulSet(world)
+    former.add("a")
+    world.settle()
+    run(world, "a")
+    world.settle()
+    former.leave()
+    anew = StatefulSet(world, "2")
+    assert anew.group != former.group
+    anew.adopt("a")
+    anew.add("b")
+    world.settle()
+    assert not world.is_gated("b")
+    assert [one.count for one in workload(world, former.group).status.reclaimable_pods or ()] == [
+        1
+    ]
+
+
+def test_no_pod_starts_in_quota_given_back_before_its_stateful_set_was_restored() -> None:
+    world = ready_world(quota=2)
+    stateful_set = StatefulSet(world)
+    stateful_set.add("a")
+    world.settle()
+    run(world, "a")
+    world.settle()
+    stateful_set.leave()
+    world.add_pod("other")
+    world.settle()
+    assert not world.is_gated("other")
+    restored = StatefulSet(world)
+    assert restored.group == stateful_set.group
+    restored.adopt("a")
+    restored.add("b")
+    world.settle()
+    assert world.is_gated("b")
 
 
 def test_a_serving_group_that_lost_workload_and_pod_at_once_is_made_anew_whole() -> None:

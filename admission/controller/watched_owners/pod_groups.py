@@ -161,6 +161,7 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
         if last is not None and self._made_of.get(key) is group and last.workload is workload:
             return Subject(key, last, workload)
         made_of, serving = group, self._serving.of(key, group.members, workload)
+        is_left = self._serving.has_left(key, group.members, workload)
         if serving is not None:
             group = pod_group.of_owner(group, serving)
         owner = PodGroupOwner(
@@ -170,6 +171,7 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
             is_ending=self._endings.is_ending,
             copied=self._copied,
             serving=serving,
+            is_left=bool(group.members) and is_left,
             gives_up=self._gives_up,
             awaits_gates=self._awaits_gates,
         )

@@ -82,6 +82,23 @@ class ServingGroups:
             self._groups[key] = group
         return group if group.of is STATEFUL_SET or group.is_wanted else None
 
+    def has_left(
+        self, key: WorkloadKey, pods: Iterable[views.Pod], workload: Workload | None
+    ) -> bool:
+        """Return whether the owner of pods is gone: no others come into their group.
+
+        An owner that was made anew under the same name has another group, also if it adopts them.
+
+        Args:
+            key: the key of the group's Workload.
+            pods: the pods of the group.
+            workload: the Workload.
+        """
+        if key in self._groups:
+            return False
+        ident, group = self._of_pods(pods) or self._of_workload(key, workload) or _NOTHING
+        return ident is not None and (group is None or group.key != key)
+
     def _of_pods(self, pods: Iterable[views.Pod]) -> _Found | None:
         pod = next(filter(self.includes, pods), None)
         if pod is None:
