@@ -35,10 +35,10 @@ from admission.controller.pending_conditions import PendingConditionWriter
 from admission.controller.quarantine import Quarantine, Unreadable
 from admission.controller.queries import Counted, Query
 from admission.controller.queues import affected_workloads
-from admission.controller.queues.accounting import KueueMetrics
 from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.queues.gpu_transformations import GpuTransformations
 from admission.controller.queues.queue_status_writer import QueueStatuses
+from admission.controller.queues.workload_metrics import KueueMetrics
 from admission.controller.reconciler import Cache, Reconciler
 from admission.controller.scheduler import Scheduler
 from admission.controller.seeing import informers

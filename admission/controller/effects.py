@@ -8,7 +8,7 @@ from admission.base import clock, metrics
 from admission.base.clock import Clock
 from admission.base.events import Event, Events
 from admission.base.names import WorkloadKey
-from admission.controller.queues.accounting import KueueMetrics
+from admission.controller.queues.workload_metrics import KueueMetrics
 from admission.controller.trace import Trace
 from admission.controller.watched_owners.index import Subject
 from admission.controller.watched_owners.owner_writes import Owners

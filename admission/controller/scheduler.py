@@ -11,8 +11,8 @@ from admission.base.names import ClusterQueueName, WorkloadKey
 from admission.base.tables import Table
 from admission.controller.condition_schedule import ConditionSchedule
 from admission.controller.devices.resource_adjustments import ResourceAdjustments
-from admission.controller.queues.accounting import KueueMetrics
 from admission.controller.queues.gpu_transformations import GpuTransformations
+from admission.controller.queues.workload_metrics import KueueMetrics
 from admission.controller.workloads import evictions, statuses
 from admission.controller.workloads.lost_hosts import LostHosts
 from admission.controller.writing import api_requests

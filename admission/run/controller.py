@@ -18,7 +18,7 @@ from admission.controller.audit import Auditor
 from admission.controller.core import Core, Message
 from admission.controller.journal import Counting, UsageJournal
 from admission.controller.queries import Answer, Query, Reader
-from admission.controller.queues.accounting import KueueMetrics
+from admission.controller.queues.workload_metrics import KueueMetrics
 from admission.controller.writing.writer import Sender, WriterPool
 from admission.kube.api import Api
 from admission.kube.events import EventRecorder

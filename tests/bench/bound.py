@@ -16,7 +16,7 @@ from admission.base import names
 from admission.config.derived import Settings
 from admission.controller import core, watched
 from admission.controller.core import Core
-from admission.controller.queues.accounting import KueueMetrics
+from admission.controller.queues.workload_metrics import KueueMetrics
 from admission.kube import decoding, resources
 from admission.kube.reflector import Replaced, Upserted
 from admission.kube.resources import Resource

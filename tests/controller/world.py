@@ -16,7 +16,7 @@ from admission.config.kueue_configuration import Configuration
 from admission.controller import core, watched
 from admission.controller.core import Core
 from admission.controller.quarantine import Unreadable
-from admission.controller.queues.accounting import KueueMetrics
+from admission.controller.queues.workload_metrics import KueueMetrics
 from admission.controller.watched_owners import pod_groups
 from admission.controller.writing.api_requests import ApiRequest, RequestResult
 from admission.controller.writing.writer import Sender

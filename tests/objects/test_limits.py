@@ -9,7 +9,7 @@ import pytest
 from admission.objects import structural
 from tests.objects import limits, schemas, whole
 from tests.objects.limits import Broken
-from tests.objects.test_whole import META
+from tests.objects.test_conversion_of_every_field import META
 
 LIMITS = (
     "enum", "maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minimum",

@@ -13,10 +13,10 @@ from admission.base import logs
 from admission.base.clock import Clock
 from admission.base.names import ClusterQueueName, CohortName, LocalQueueKey
 from admission.controller.queues import queue_status_document, queuemetrics
-from admission.controller.queues.accounting import KueueMetrics
 from admission.controller.queues.configuration import WatchedConfiguration
 from admission.controller.queues.finalizers import Finalizers
 from admission.controller.queues.support import Support
+from admission.controller.queues.workload_metrics import KueueMetrics
 from admission.controller.seeing import object_cache
 from admission.controller.writing import api_requests
 from admission.controller.writing.api_requests import QueueKey, RequestResult, Result

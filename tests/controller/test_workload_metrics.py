@@ -10,7 +10,7 @@ from prometheus_client import REGISTRY
 from admission.base import patches
 from admission.base.causes import Overtaken
 from admission.base.names import ClusterQueueName, WorkloadKey
-from admission.controller.queues.accounting import KueueMetrics
+from admission.controller.queues.workload_metrics import KueueMetrics
 from admission.kube import resources
 from admission.objects import views
 from admission.objects.workload import EvictionCount, SchedulingStats, Workload
