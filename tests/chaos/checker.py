@@ -289,6 +289,8 @@ class Checker:
     """When pods held GPUs again because their node was back, by uid."""
     _evicted: set[str] = field(default_factory=set)
     """Uids of owners whose Workload is evicted."""
+    _in_part: set[Ref] = field(default_factory=set)
+    """Workloads that were admitted with fewer pods than they ask for."""
     _priorities: dict[str, int] = field(default_factory=dict)
     """Priority of the Workload of each owner, by its uid."""
     _told: set[tuple[str, str]] = field(default_factory=set)
@@ -775,7 +777,9 @@ class Checker:
     def _take_workload(self, event: Event) -> None:
         """Take what is read of Workloads: whether somebody decided to stop their owner."""
         if event.type == "RESET":
+            self._in_part.clear()
             return
+        self._note_part(event)
         owners = {one["uid"] for one in event.object["metadata"].get("ownerReferences") or ()}
         conditions = event.object.get("status", {}).get("conditions") or ()
         is_active = event.object["spec"].get("active", True)
@@ -796,6 +800,14 @@ class Checker:
             self._evicted |= owners
         elif event.type != "DELETED":
             self._evicted -= owners
+
+    def _note_part(self, event: Event) -> None:
+        """Note whether a Workload holds quota for fewer pods than it asks for."""
+        admission = event.object.get("status", {}).get("admission") or {}
+        admitted = [one.get("count", 0) for one in admission.get("podSetAssignments") or ()]
+        asked = [one.get("count", 1) for one in event.object["spec"].get("podSets") or ()]
+        is_in_part = bool(admitted) and sum(admitted) < sum(asked) and event.type != "DELETED"
+        (self._in_part.add if is_in_part else self._in_part.discard)(_ref(event.object))
 
     def _note_preempted(self, owners: Iterable[str], event: Event) -> None:
         """Note whether the Workload of owners is preempted, and whether it is deactivated."""
@@ -971,12 +983,19 @@ class Checker:
         return [*waiting, *lacking] if is_whole and waiting else []
 
     def half(self) -> dict[str, str]:
-        """Return the groups of which some pods run while others wait, with a text."""
+        """Return the groups of which some pods run while others wait, with a text.
+
+        The group of a StatefulSet may: if its Workload and a pod were lost at once, and others had
+        got the quota of that pod, it was admitted again with the pods that ran. Its other pods
+        wait, and say that the set is to be scaled to 0 and back.
+        """
         waiting: set[Ref] = set()
         running: set[Ref] = set()
         for pod in self._pods.values():
             name, _ = pod.group
-            if name and not pod.is_gone and pod.ends_by is None and not pod.has_ended:
+            is_in_part = pod.is_fast and (pod.ref[0], name) in self._in_part
+            is_there = not pod.is_gone and pod.ends_by is None and not pod.has_ended
+            if name and is_there and not is_in_part:
                 (running if pod.is_released else waiting).add((pod.ref[0], name))
         return {
             "/".join(group): f"group {'/'.join(group)} runs in part, the rest of it waits"

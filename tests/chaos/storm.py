@@ -31,7 +31,7 @@ from typing import Final
 from admission.admin import rbac
 from admission.base import names
 from admission.base.clock import SystemClock
-from tests.chaos import actions, alerts, site
+from tests.chaos import actions, alerts, site, stops
 from tests.chaos.actions import KINDS, Made
 from tests.chaos.budget import Budget
 from tests.chaos.checker import Checker
@@ -728,35 +728,16 @@ class Storm:
         return [line for line in lines if _DRIFT in line]
 
     def _stopped(self) -> list[str]:
-        """Return what the controller stopped without a decision.
-
-        A Workload that is evicted and gone before its watch is connected again is seen by nobody;
-        the controllers' logs tell of it.
-        """
-        ours, decided = set(_stopped_by_us(self._audit)), tuple(self._evicted())
-        return [
-            text
-            for uid, text in self._checker.stopped.items()
-            if uid in ours and not text.startswith(decided)
-        ]
+        """Return what the controller stopped without a decision."""
+        logs = self._site.cluster.logs
+        lines = (line for name in CONTROLLERS for line in logs[name].read_text().splitlines())
+        return stops.undecided(self._checker.stopped, self._audit.read_text().splitlines(), lines)
 
     def _hurried(self) -> list[str]:
         """Return what the controller stopped before its notice had ended."""
-        ours = set(_stopped_by_us(self._audit))
+        audit = self._audit.read_text().splitlines()
+        ours = {stop.key for stop in stops.by_controller(audit)}
         return [text for key, text in self._checker.hurried.items() if key in ours]
-
-    def _evicted(self) -> Iterator[str]:
-        """Yield how texts of `Checker.stopped` begin about what was evicted."""
-        logs = self._site.cluster.logs
-        for line in (line for name in CONTROLLERS for line in logs[name].read_text().splitlines()):
-            with suppress(ValueError):
-                told = json.loads(line)
-                if told.get("event") == "workload evicted":
-                    for kind, key in (("pod", "pod"), ("Job", "job")):
-                        if key in told:
-                            yield f"{kind} {told['namespace']}/{told[key]} was "
-                    kind, _, name = told.get("owner", "").partition("/")
-                    yield f"{kind} {told['namespace']}/{name} was "
 
 
 _LAWS: Final = ("halted", "unchecked", "overcap")
@@ -785,26 +766,6 @@ def _awaits_pods(workload: Json) -> bool:
 def _is_finished(workload: Json) -> bool:
     conditions = workload.get("status", {}).get("conditions") or ()
     return any(one["type"] == "Finished" and one["status"] == "True" for one in conditions)
-
-
-def _stopped_by_us(audit: Path) -> Iterator[str]:
-    """Yield the pods that the controller deleted, and the Jobs and PyTorchJobs that it suspended.
-
-    They are named as in `Checker.stopped`.
-    """
-    for line in audit.read_text().splitlines():
-        with suppress(ValueError):  # the last line may be half written
-            event = json.loads(line)
-            answer = event.get("responseObject") or {}
-            if event["verb"] == "delete":
-                options = event.get("requestObject") or {}
-                yield (options.get("preconditions") or {}).get("uid", "")
-                yield answer.get("metadata", {}).get("uid", "")
-            elif event["objectRef"]["resource"] in {"jobs", "pytorchjobs"}:
-                spec = answer.get("spec") or {}
-                if {**spec, **(spec.get("runPolicy") or {})}.get("suspend"):
-                    metadata = answer["metadata"]
-                    yield f"{metadata['uid']}@{metadata['resourceVersion']}"
 
 
 def rage(options: Options, folder: Path, tell: Callable[[str], None]) -> Report:

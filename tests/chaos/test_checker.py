@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.checker import Checker, Event, Json
+from tests.chaos.checker import GROUP_FAST, Checker, Event, Json
 
 NOON = 1767268800.0
 """2026-01-01T12:00:00Z."""
@@ -481,6 +481,34 @@ def test_a_group_of_which_one_pod_runs_while_another_waits_is_half() -> None:
     assert list(world.checker.half()) == ["team/g"]
 
 
+@pytest.mark.parametrize(
+    ("fast", "admitted", "is_half"),
+    [("true", 1, False), ("true", 2, True), ("false", 1, True)],
+    ids=["admitted with those that ran", "admitted whole", "of no StatefulSet"],
+)
+def test_a_stateful_set_that_was_admitted_with_those_that_ran_may_be_half(
+    fast: str, admitted: int, is_half: bool
+) -> None:
+    world = World(team=2)
+    mark = {
+        "labels": {"kueue.x-k8s.io/pod-group-name": "g"},
+        "annotations": {GROUP_FAST: fast},
+    }
+    world.run("first", metadata=mark)
+    world.pod("second", gated=True, type_="ADDED", metadata=mark)
+    assignments = [{"name": "main", "count": admitted}]
+    world.take(
+        "workloads",
+        {
+            "metadata": {"namespace": "team", "name": "g"},
+            "spec": {"podSets": [{"name": "main", "count": 2}]},
+            "status": {"admission": {"podSetAssignments": assignments}},
+        },
+    )
+
+    assert (list(world.checker.half()) == ["team/g"]) is is_half
+
+
 def test_a_job_has_no_more_pods_than_were_admitted_while_old_ones_end() -> None:
     world = World(team=2)
     world.job("job", 2)
@@ -543,7 +571,7 @@ def test_a_container_that_ends_before_the_others_start_counts_if_it_asks_for_mor
 def workload(owner: str, *, evicted: bool, active: bool = True) -> Json:
     condition = {"type": "Evicted", "status": str(evicted)}
     return {
-        "metadata": {"ownerReferences": [{"uid": owner}]},
+        "metadata": {"namespace": "team", "name": "w", "ownerReferences": [{"uid": owner}]},
         "spec": {"active": active},
         "status": {"conditions": [condition]},
     }

@@ -22,9 +22,9 @@ from admission.scheduling.reserving import ReservingWorkload
 from admission.serve import lists, statuses
 from admission.serve.dashboard import (
     gpu_map,
+    holding_rows,
     node_map,
     overview_page,
-    queue_page,
     shades,
     team_page,
     timeline,
@@ -33,7 +33,7 @@ from admission.serve.dashboard import (
     waiting_rows,
     words,
 )
-from admission.serve.dashboard.queue_page import Holding
+from admission.serve.dashboard.holding_rows import Holding
 from admission.serve.dashboard.source import Source
 from admission.serve.dashboard.tree import PAGE, Tree
 from admission.serve.dashboard.trend import Trend
@@ -191,25 +191,25 @@ class Pages:
                 Waiter(item=item, queue=queue.name)
                 for item in sorted(line.members, key=line.sort_key())
             ]
-            cut = _cut(order, queue_page.PAGE)
-            holders = queue_page.in_order(self._source.holders(queue.name))
+            cut = _cut(order, holding_rows.PAGE)
+            holders = holding_rows.in_order(self._source.holders(queue.name))
             return self._page(
                 "queue.html",
                 queue=queue,
                 bars=tree.all_bars(queue),
                 asks=words.in_words({str(r): n for r, n in queue.requested.items()}),
                 waiting=self._rows(viewer, cut["rows"], {queue.name: line}),
-                first=(cut["page"] - 1) * queue_page.PAGE,
+                first=(cut["page"] - 1) * holding_rows.PAGE,
                 holding=[
-                    self._holding(viewer, workload) for workload in holders[: queue_page.PAGE]
+                    self._holding(viewer, workload) for workload in holders[: holding_rows.PAGE]
                 ],
-                more=len(holders) > queue_page.PAGE,
+                more=len(holders) > holding_rows.PAGE,
                 page=cut["page"],
                 last=cut["last"],
             )
 
     def _holding(self, viewer: Viewer, workload: ReservingWorkload) -> Holding:
-        row = queue_page.holding(workload, self._clock.now())
+        row = holding_rows.holding(workload, self._clock.now())
         kind = resources.PODS if workload.is_pod else resources.WORKLOADS
         if viewer.may_list(kind, workload.key.namespace):
             return row
@@ -380,7 +380,7 @@ class Pages:
                 for line in waiting_rows.in_order(lines)
                 if line.item.workload.queue.namespace == namespace
             ]
-            cut = _cut(waiters if may_see else [], queue_page.PAGE)
+            cut = _cut(waiters if may_see else [], holding_rows.PAGE)
             holders = [
                 holder
                 for queue in (behind if may_see else ())
@@ -397,7 +397,7 @@ class Pages:
                 count=len(waiters),
                 holding=[
                     self._holding(viewer, holder)
-                    for holder in queue_page.in_order(holders)[: queue_page.PAGE]
+                    for holder in holding_rows.in_order(holders)[: holding_rows.PAGE]
                 ],
                 held=len(holders),
                 names_queues=viewer.may("list", resources.CLUSTER_QUEUES),
