@@ -22,7 +22,8 @@ from admission.scheduling.places.model import PODS, BoundPod
 FIELDS: Final = "spec.nodeName!="
 """Selects the pods that are bound."""
 
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
+_SUCCEEDED: Final = "Succeeded"
+_ENDED: Final = frozenset({_SUCCEEDED, "Failed"})
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 
@@ -69,11 +70,22 @@ def value(pod: BoundPodDocument) -> BoundPod | None:
     """
     if not pod.spec.node_name or pod.status.phase in _ENDED:
         return None
+    return _bound(pod, _requests(_asked(pod.spec)))
+
+
+def succeeded(pod: BoundPodDocument) -> BoundPod | None:
+    """Return a pod of a Workload that has succeeded, and uses nothing; None for another one."""
+    if not pod.spec.node_name or pod.status.phase != _SUCCEEDED:
+        return None
+    return _bound(pod, {}) if pod.metadata.annotation(names.WORKLOAD_ANNOTATION) else None
+
+
+def _bound(pod: BoundPodDocument, requests: Mapping[str, int]) -> BoundPod:
     metadata = pod.metadata
     name = metadata.annotation(names.WORKLOAD_ANNOTATION)
     return BoundPod(
         node=pod.spec.node_name,
-        requests=_requests(_asked(pod.spec)),
+        requests=requests,
         workload=(metadata.namespace, name) if name else None,
         pod_set=metadata.label(names.PODSET_LABEL),
         priority=pod.spec.priority or 0,

@@ -289,6 +289,8 @@ class Checker:
     """When pods held GPUs again because their node was back, by uid."""
     _evicted: set[str] = field(default_factory=set)
     """Uids of owners whose Workload is evicted."""
+    _admitted_at: dict[str, float] = field(default_factory=dict)
+    """Since when the Workload of each owner is admitted, by its uid."""
     _in_part: set[Ref] = field(default_factory=set)
     """Workloads that were admitted with fewer pods than they ask for."""
     _priorities: dict[str, int] = field(default_factory=dict)
@@ -461,6 +463,8 @@ class Checker:
             f"pod {'/'.join(pod.ref)} was released in ClusterQueue {name} (second {event.at:.1f})"
         )
         halted = self._halted_since.get(name)
+        admitted = self._admitted_at.get(pod.uid, event.at)  # what is admitted goes on
+        since = min(since, admitted - self.window)
         if halted is not None and halted <= since and not (pod.group[0] or pod.prebuilt):
             self.halted[pod.uid] = f"{said}, which has been stopped since second {halted:.1f}"
         strategy = queue["spec"].get("admissionChecksStrategy") or {}
@@ -778,6 +782,7 @@ class Checker:
         """Take what is read of Workloads: whether somebody decided to stop their owner."""
         if event.type == "RESET":
             self._in_part.clear()
+            self._admitted_at.clear()
             return
         self._note_part(event)
         owners = {one["uid"] for one in event.object["metadata"].get("ownerReferences") or ()}
@@ -787,6 +792,14 @@ class Checker:
         self._priorities |= dict.fromkeys(owners, event.object["spec"].get("priority") or 0)
         if _SLICE in (event.object["metadata"].get("annotations") or {}):
             self._exercise("elastic steps", uid)
+        is_admitted = event.type != "DELETED" and any(
+            one["type"] == "Admitted" and one["status"] == "True" for one in conditions
+        )
+        for owner in owners:
+            if is_admitted:
+                self._admitted_at.setdefault(owner, event.at)
+            else:
+                self._admitted_at.pop(owner, None)
         for one in conditions:
             if one["type"] == "Preempted" and one["status"] == "True":
                 self._exercise("preemptions", f"{uid} {one['lastTransitionTime']}")

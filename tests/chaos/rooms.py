@@ -2,9 +2,9 @@
 
 It looks at one namespace, whose pods run on nodes of one product. The rules:
 
-- When a pod is released, it has room beside the pods that were released since something changed on
-  the nodes and have no node yet, unless that was less than `DECIDED_SECONDS` before its Workload
-  got its quota (`nowhere`).
+- When a pod is released, it has room beside the pods that were released and have no node yet. Pods
+  whose Workload got its quota before something changed on the nodes, or less than
+  `DECIDED_SECONDS` after that, are left out (`nowhere`).
 - A released pod has a node within `PLACED_SECONDS`. Where something changed on the nodes since
   `DECIDED_SECONDS` before its Workload got its quota, it has a node once there has been room for
   it for so long (`nowhere`). A pod that selects a host has room only there.
@@ -307,10 +307,12 @@ class RoomJudge:
         pods = [
             guest
             for guest in self._guests.values()
-            if self._waits_for_a_node(guest) and self._released[guest.uid] > self._changed
+            if self._waits_for_a_node(guest)
+            and self._released[guest.uid] > self._changed
+            and self._is_decided_on_these_nodes(guest, now)  # else its room may have gone since
         ]
-        is_settled = self._is_decided_on_these_nodes(pod, now) and len(pods) <= _MOST_PODS
-        if is_settled and not can_place(pods, self._free()):
+        is_judged = pod in pods and len(pods) <= _MOST_PODS
+        if is_judged and not can_place(pods, self._free()):
             needs = " + ".join(
                 f"{pod.gpus} on {pod.host}" if pod.host else f"{pod.gpus}" for pod in pods
             )

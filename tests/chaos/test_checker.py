@@ -942,6 +942,21 @@ def test_what_is_released_in_a_queue_that_has_been_stopped_is_found() -> None:
     assert world.found() == []
 
 
+def test_what_was_admitted_before_its_queue_was_stopped_may_be_released_late() -> None:
+    world = World(alone=4)
+    admitted = {"conditions": [{"type": "Admitted", "status": "True"}]}
+    for owner in ("early", "again"):
+        world.take("workloads", ranked(owner, 1, status=admitted))
+    world.take("workloads", ranked("again", 1))
+    halt(world, "Hold")
+    world.second += world.checker.window
+    world.take("workloads", ranked("again", 1, status=admitted))
+    for name in ("early", "again"):
+        world.run(name, ns="alone")
+
+    assert set(world.checker.halted) == {"again"}
+
+
 def test_what_is_released_before_its_checks_are_ready_is_found() -> None:
     world = World()
     strategy = {"admissionChecksStrategy": {"admissionChecks": [{"name": "budget"}]}}

@@ -181,6 +181,19 @@ def test_a_pod_whose_room_was_taken_just_before_its_release_may_wait_for_it() ->
     assert set(world.judge.nowhere) == {"waits"}
 
 
+def test_a_pod_whose_room_was_taken_does_not_count_for_others_that_are_released() -> None:
+    world = World()
+    world.wait()
+    world.workload("waits", quota=True)
+    world.pod("other", 4, node="n1", namespace="outside")
+    world.pod("waits", 4, host="n1")
+    world.wait()
+    world.pod("late", 1, host="n0")
+    assert world.judge.nowhere == {}
+    world.pod("beside", 4, host="n0")
+    assert set(world.judge.nowhere) == {"beside"}
+
+
 def test_a_pod_that_is_released_where_the_nodes_have_no_room_is_nowhere_at_once() -> None:
     world = World()
     world.pod("small", 2, node="n0")

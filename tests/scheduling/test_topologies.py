@@ -349,6 +349,36 @@ def test_in_a_queue_with_topologies_only_everybody_gets_hosts():
     assert domains(made.cycle()) == {"n2": 2}
 
 
+@pytest.mark.parametrize("is_last", [False, True], ids=["ended before", "ended after"])
+def test_the_last_pod_of_a_workload_keeps_its_place_in_the_domain_that_is_left(is_last: bool):
+    made = cluster(*nodes(r1={"n1": 2, "n2": 2}))
+    made.add(asking("job", 4, ONE_RACK))
+    assert domains(made.cycle()) == {"n1": 2, "n2": 2}
+    key = WorkloadKey("default", "job")
+    bound = [
+        BoundPod(name, {GPU: 1}, (key.namespace, key.name), "main") for name in ("n1", "n1", "n2")
+    ]
+
+    def end_pods() -> None:
+        for index, pod in enumerate(bound):
+            made.state.places.end_pod(f"pod-{index}", replace(pod, requests={}))
+
+    for index, pod in enumerate(bound):
+        made.state.places.set_pod(f"pod-{index}", pod)
+    if not is_last:
+        end_pods()
+    workload = made.state.workload(key)
+    assert workload is not None
+    (main,) = workload.pod_sets
+    given_back = replace(workload, pod_sets=(replace(main, reclaimable=len(bound)),))
+    made.state.set_workload(given_back, NOW_US)
+    if is_last:
+        end_pods()
+
+    made.add(asking("next", 3, ONE_RACK))
+    assert domains(made.cycle(), "next") == {"n1": 2, "n2": 1}
+
+
 def test_a_topology_whose_narrowest_level_is_no_host_gives_all_levels():
     made = cluster(*nodes(r1={"n1": 1, "n2": 1}, r2={"n3": 1}), levels=(BLOCK, RACK))
     made.add(asking("job", 2, ONE_RACK))

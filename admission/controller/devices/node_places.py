@@ -81,10 +81,13 @@ class NodePlaces:
     def _see_pod(self, pod: bound_pod.BoundPodDocument) -> None:
         uid = pod.metadata.uid
         value = None if uid in self._ended else bound_pod.value(pod)
-        if value is None:
-            self._note(lambda: self._places.drop_pod(uid))
-        else:
+        ended = bound_pod.succeeded(pod) if value is None else None
+        if value is not None:
             self._note(lambda: self._places.set_pod(uid, value))
+        elif ended is not None:
+            self._note(lambda: self._places.end_pod(uid, ended))
+        else:
+            self._note(lambda: self._places.drop_pod(uid))
         self.on_outside(uid, bound_pod.outside(pod, value))
 
     def _lose_pod(self, pod: views.Object) -> None:

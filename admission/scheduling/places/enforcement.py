@@ -196,6 +196,10 @@ class PodPlaces:
         """Take a pod that is on a node and has not ended."""
         self.ledger.set_pod(uid, pod)
 
+    def end_pod(self, uid: str, pod: BoundPod) -> None:
+        """Take a pod of a workload that has succeeded."""
+        self.ledger.end_pod(uid, pod)
+
     def drop_pod(self, uid: str) -> None:
         """Forget a pod that has ended or is gone."""
         self.ledger.drop_pod(uid)

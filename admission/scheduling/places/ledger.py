@@ -86,6 +86,10 @@ class NodeLedger:
             lambda _, pod: () if pod.workload is None else (pod.workload,)
         )
         self._bound_on: dict[tuple[str, str], dict[tuple[str, str, bool], int]] = {}
+        self._succeeded: dict[str, BoundPod] = {}
+        """Pods of workloads that have succeeded and are there, by uid."""
+        self._succeeded_on: dict[tuple[str, str], dict[tuple[str, str], int]] = {}
+        """How many of them were on each node, by workload and pod set."""
         """How many pods of a workload are on nodes, by pod set, node and whether they end."""
         self._on_node = self._pods.index(lambda _, pod: (pod.node,))
         self._of_priority = self._pods.index(lambda _, pod: (pod.priority,))
@@ -177,8 +181,20 @@ class NodeLedger:
         """Return whether a pod is counted on a node."""
         return uid in self._pods.by_key
 
+    def end_pod(self, uid: str, pod: BoundPod) -> None:
+        """Take a pod that has succeeded: in its domain its workload needs a place less."""
+        if self._succeeded.get(uid) == pod or pod.workload is None:
+            return
+        self.drop_pod(uid)
+        self._succeeded[uid] = pod
+        self._count_succeeded(pod, 1)
+        self._fit_to_bound(pod.workload, pod.node)
+
     def drop_pod(self, uid: str) -> None:
-        """Forget a pod that has ended or is gone."""
+        """Forget a pod that has failed or is gone."""
+        succeeded = self._succeeded.pop(uid, None)
+        if succeeded is not None:
+            self._count_succeeded(succeeded, -1)
         pod = self._pods.pop(uid)
         if pod is not None:
             self._use(pod.node, pod.requests, -1, is_held=pod.workload is not None)
@@ -195,6 +211,17 @@ class NodeLedger:
             del bound[at]
         if not bound:
             del self._bound_on[pod.workload]
+
+    def _count_succeeded(self, pod: BoundPod, sign: int) -> None:
+        if pod.workload is None:
+            return
+        counts = self._succeeded_on.setdefault(pod.workload, {})
+        at = pod.pod_set, pod.node
+        counts[at] = counts.get(at, 0) + sign
+        if not counts[at]:
+            del counts[at]
+        if not counts:
+            del self._succeeded_on[pod.workload]
 
     # ------------------------------------------------------------------------------- promising
 
@@ -557,7 +584,8 @@ class NodeLedger:
     def _fit_to_assigned(self, key: WorkloadKey, promise: _Promise, want: Want) -> None:
         """Promise on each node what is assigned to it, less the pods that are there.
 
-        Pods elsewhere take the place of others, but for those that end with a lost node.
+        Pods elsewhere take the place of others, but for those that end with a lost node. Where
+        fewer pods need a place than are assigned, those that have succeeded need none.
         """
         bound = self._placed(key, want.pod_set)
         left = want.count - sum(
@@ -565,13 +593,22 @@ class NodeLedger:
             for node, count in bound.items()
             if (want.pod_set, node) in promise.assigned or not self._is_lost(node)
         )
+        succeeded = self._succeeded_on.get((key.namespace, key.name), {})
+        room, spent = {}, -want.count
         for (pod_set, name), assigned in promise.assigned.items():
             if pod_set == want.pod_set:
-                count = max(0, min(assigned - bound.get(name, 0), left))
-                left -= count
-                change = count - promise.places.get((pod_set, name), 0)
-                if change:
-                    self._put(key, promise, Place(pod_set, name, change))
+                room[pod_set, name] = max(0, assigned - bound.get(name, 0))
+                spent += assigned
+        for where, free in room.items():
+            ended = max(0, min(spent, free, succeeded.get(where, 0)))
+            room[where] -= ended
+            spent -= ended
+        for where, free in room.items():
+            count = max(0, min(free, left))
+            left -= count
+            change = count - promise.places.get(where, 0)
+            if change:
+                self._put(key, promise, Place(*where, change))
 
     def _is_lost(self, name: str) -> bool:
         """Return whether pods cannot go on running on a node."""
