@@ -167,14 +167,20 @@ def test_a_pod_whose_room_was_taken_has_the_time_anew_when_there_is_room_again()
     assert set(world.judge.nowhere) == {"waits"}
 
 
-def test_a_pod_whose_room_was_taken_just_before_its_release_may_wait_for_it() -> None:
-    """What was decided did not know of it."""
+def robbed() -> World:
+    """The pod "waits" was released to n1, whose room a pod of others took after the decision."""
     world = World()
     world.wait()
     world.workload("waits", quota=True)
     world.pod("other", 4, node="n1", namespace="outside")
     world.pod("waits", 4, host="n1")
     world.wait()
+    return world
+
+
+def test_a_pod_whose_room_was_taken_just_before_its_release_may_wait_for_it() -> None:
+    """What was decided did not know of it."""
+    world = robbed()
     assert world.judge.nowhere == {}
     world.pod("other", 4, node="n1", namespace="outside", type_="DELETED")
     world.wait()
@@ -182,12 +188,7 @@ def test_a_pod_whose_room_was_taken_just_before_its_release_may_wait_for_it() ->
 
 
 def test_a_pod_whose_room_was_taken_does_not_count_for_others_that_are_released() -> None:
-    world = World()
-    world.wait()
-    world.workload("waits", quota=True)
-    world.pod("other", 4, node="n1", namespace="outside")
-    world.pod("waits", 4, host="n1")
-    world.wait()
+    world = robbed()
     world.pod("late", 1, host="n0")
     assert world.judge.nowhere == {}
     world.pod("beside", 4, host="n0")

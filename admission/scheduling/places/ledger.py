@@ -183,23 +183,33 @@ class NodeLedger:
 
     def end_pod(self, uid: str, pod: BoundPod) -> None:
         """Take a pod that has succeeded: in its domain its workload needs a place less."""
-        if self._succeeded.get(uid) == pod or pod.workload is None:
+        if pod.workload is None or self._succeeded.get(uid) == pod:
             return
-        self.drop_pod(uid)
+        self._forget_success(uid)
         self._succeeded[uid] = pod
         self._count_succeeded(pod, 1)
-        self._fit_to_bound(pod.workload, pod.node)
+        if not self._unbind(uid) and WorkloadKey(*pod.workload) in self._promises:
+            self._fit_to_bound(pod.workload, pod.node)
 
     def drop_pod(self, uid: str) -> None:
         """Forget a pod that has failed or is gone."""
-        succeeded = self._succeeded.pop(uid, None)
-        if succeeded is not None:
-            self._count_succeeded(succeeded, -1)
+        self._forget_success(uid)
+        self._unbind(uid)
+
+    def _unbind(self, uid: str) -> bool:
+        """Count a pod on its node no more; return whether it was counted there."""
         pod = self._pods.pop(uid)
+        if pod is None:
+            return False
+        self._use(pod.node, pod.requests, -1, is_held=pod.workload is not None)
+        self._count_bound(pod, -1)
+        self._fit_to_bound(pod.workload, pod.node)
+        return True
+
+    def _forget_success(self, uid: str) -> None:
+        pod = self._succeeded.pop(uid, None)
         if pod is not None:
-            self._use(pod.node, pod.requests, -1, is_held=pod.workload is not None)
-            self._count_bound(pod, -1)
-            self._fit_to_bound(pod.workload, pod.node)
+            self._count_succeeded(pod, -1)
 
     def _count_bound(self, pod: BoundPod, sign: int) -> None:
         if pod.workload is None:
