@@ -407,11 +407,11 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         """
         if workload.status.admission is None:
             return {}
-        asked, given_back, free = _asked(workload), _given_back(workload), {}
+        counts, given_back, free = _asked(workload), _given_back(workload), {}
         for name, count in _counts(workload).items():
             back = max(given_back[name], count - self._active(name, workload))
             if back > 0:
-                free[name] = asked[name] - count + back
+                free[name] = counts[name] - count + back
         return free
 
     def _missing(self, workload: Workload) -> dict[str, int]:

@@ -217,7 +217,9 @@ class World:
     def listed(self, resource: Resource, into: type[Any]) -> Replaced[Any]:
         """Everything of a kind that is watched."""
         if resource in _ROWS:
-            return Replaced(self.shown.get(resource, ()))  # no such kind is served
+            # The store has no such kind. Those of Kubernetes itself are served in every cluster.
+            version = "1" if resource.group == "apps" else ""
+            return Replaced(self.shown.get(resource, ()), version=version)
         selector = watched.selectors(integrations.DEFAULT).get(resource, "")
         page = self.store.list(resource, label_selector=selector, into=into)
         items = (*page.items, *self.shown.get(resource, ()))

@@ -9,7 +9,7 @@ import pytest
 from admission.base import names
 from admission.base.names import WorkloadKey
 from admission.controller.watched_owners.serving_groups import ServingGroups
-from admission.kube.reflector import Upserted
+from admission.kube.reflector import Replaced, Upserted
 from admission.objects import views
 from admission.owners import serving_group
 from admission.owners.serving import LEADER_WORKER_SET, STATEFUL_SET
@@ -117,14 +117,35 @@ def test_an_owner_with_very_many_replicas_costs_nothing_until_their_pods_are_the
     parent = {names.POD_SUSPENDING_PARENT: LEADER_WORKER_SET.parent}
     member = pod(labels=labels, annotations=parent)
     key = ServingGroup(LEADER_WORKER_SET, many, 2_000_000_000).key
-    assert made.of(key, (member,), None) is None
+    assert made.of(key, (member,), None) == (None, False)
     informer.apply(Upserted(many))
     assert looked_at == {key}
-    found = made.of(key, (member,), None)
+    found, is_left = made.of(key, (member,), None)
+    assert not is_left
     assert found is not None
     assert found.key == key
 
     looked_at.clear()
     informer.apply(Upserted(owner(replicas=1)))
     assert looked_at == {key}
-    assert made.of(key, (member,), None) is None
+    assert made.of(key, (member,), None) == (None, False)
+
+
+def test_pods_are_left_once_all_owners_are_known_and_theirs_is_not_there() -> None:
+    made = ServingGroups((STATEFUL_SET,), lambda _: None)
+    (informer,) = made.informers.values()
+    member = pod(annotations={names.POD_SUSPENDING_PARENT: STATEFUL_SET.parent})
+    former, anew = owner(), msgspec.convert({"metadata": {**SET, "uid": "set-2"}}, ServingDocument)
+    key = ServingGroup(STATEFUL_SET, former).key
+    adopted = pod("set-2", annotations={names.POD_SUSPENDING_PARENT: STATEFUL_SET.parent})
+
+    assert made.of(key, (member,), None) == (None, False)  # no StatefulSet is known yet
+    informer.apply(Replaced(()))
+    assert made.of(key, (member,), None) == (None, False)  # the kind is not served
+    informer.apply(Replaced((), version="1"))
+    assert made.of(key, (member,), None) == (None, True)
+    assert made.of(key, (pod(),), None) == (None, False)  # it does not say that it is of one
+    informer.apply(Upserted(former))
+    assert made.of(key, (member,), None) == (ServingGroup(STATEFUL_SET, former), False)
+    informer.apply(Upserted(anew))
+    assert made.of(key, (adopted,), None) == (None, True)

@@ -37,6 +37,7 @@ class Informer(Generic[Value]):
         on_reverted: told that a list shows an object in an earlier state than the one known.
         taken: of a list that is being taken, how many objects were; any thread may look.
         listed: how many objects that list has; 0 while there is none.
+        is_served: whether the kind was served when it was listed last.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Informer(Generic[Value]):
         self._slim = slim
         self._known: dict[tuple[str, str], views.Object] = {}
         self._log = logs.get("mirror")
-        self.synced = False
+        self.synced = self.is_served = False
         self.taken = self.listed = 0
         self.on_left_out: Callable[[views.Object, str], None] = _ignore
         self.on_reverted: Callable[[], None] = _ignore
@@ -73,7 +74,7 @@ class Informer(Generic[Value]):
                 (undecodable.namespace, undecodable.name) for undecodable in change.undecodable
             }
             self._replace(change.items, unreadable, change.version)
-            self.synced = True
+            self.synced, self.is_served = True, bool(change.version)
         elif isinstance(change, Upserted):
             self._set(change.object)
         else:

@@ -160,8 +160,8 @@ class GroupIndex(OwnerIndex[Any, views.PodDocument]):
         last = self._owners.get(key)
         if last is not None and self._made_of.get(key) is group and last.workload is workload:
             return Subject(key, last, workload)
-        made_of, serving = group, self._serving.of(key, group.members, workload)
-        is_left = self._serving.has_left(key, group.members, workload)
+        made_of = group
+        serving, is_left = self._serving.of(key, group.members, workload)
         if serving is not None:
             group = pod_group.of_owner(group, serving)
         owner = PodGroupOwner(

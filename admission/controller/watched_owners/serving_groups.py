@@ -64,8 +64,12 @@ class ServingGroups:
 
     def of(
         self, key: WorkloadKey, pods: Iterable[views.Pod], workload: Workload | None
-    ) -> ServingGroup | None:
-        """Return the group whose Workload has a key, if its owner is to have it.
+    ) -> tuple[ServingGroup | None, bool]:
+        """Return the group whose Workload has a key, and whether its owner has left it.
+
+        The group is None if its owner is not to have it, or is not there. It is left if the
+        owner is gone, as far as all owners of the kind are known: no other pods come into it. An
+        owner that was made anew under the same name has another group, also if it adopts them.
 
         Args:
             key: the key.
@@ -78,26 +82,18 @@ class ServingGroups:
             if ident is not None:
                 self._keys.setdefault(ident, set()).add(key)  # it is looked at with its owner
             if group is None or group.key != key:
-                return None
+                return None, ident is not None and self._is_gone(ident, group)
             self._groups[key] = group
-        return group if group.of is STATEFUL_SET or group.is_wanted else None
+        return (group if group.of is STATEFUL_SET or group.is_wanted else None), False
 
-    def has_left(
-        self, key: WorkloadKey, pods: Iterable[views.Pod], workload: Workload | None
-    ) -> bool:
-        """Return whether the owner of pods is gone: no others come into their group.
+    def _is_gone(self, ident: _Ident, group: ServingGroup | None) -> bool:
+        """Return whether an owner is not there, or is another one, which has another group.
 
-        An owner that was made anew under the same name has another group, also if it adopts them.
-
-        Args:
-            key: the key of the group's Workload.
-            pods: the pods of the group.
-            workload: the Workload.
+        While an API server starts, it says of kinds that it does not serve them.
         """
-        if key in self._groups:
-            return False
-        ident, group = self._of_pods(pods) or self._of_workload(key, workload) or _NOTHING
-        return ident is not None and (group is None or group.key != key)
+        informer = self.informers[resource_of(self._kinds[ident[0]].kind)]
+        is_known = informer.synced and informer.is_served
+        return is_known and (ident not in self._owners or group is not None)
 
     def _of_pods(self, pods: Iterable[views.Pod]) -> _Found | None:
         pod = next(filter(self.includes, pods), None)
