@@ -2,9 +2,10 @@
 
 import time
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
+@runtime_checkable
 class Clock(Protocol):
     """Source of time: wall time for what is written, monotonic time for what is measured."""
 

@@ -12,7 +12,6 @@ import click
 from admission.admin import break_glass as glass
 from admission.admin import installation
 from admission.admin.outside_quota import EVERYTHING, Releaser, Selection
-from admission.base.clock import SystemClock
 from admission.cli import clusters, named, options, output, tables
 from admission.cli.install import show
 from admission.config import reading
@@ -74,7 +73,7 @@ def on(target: ApiServerTarget, config_file: Path | None, form: str, new_only: b
     off puts them back.
     """
     with _connected(target, config_file) as (api, settings):
-        changes = list(glass.open_gates(api, settings, SystemClock()))
+        changes = list(glass.open_gates(api, settings, output.clock()))
         if not new_only:
             changes += _released(api, settings, EVERYTHING)
     show(changes, form)
@@ -186,6 +185,6 @@ def _connected(
 
 
 def _released(api: Client, settings: Settings, chosen: Selection) -> Iterator[Applied]:
-    releaser = Releaser(api, integrations.kinds_of(settings), SystemClock(), time.sleep)
+    releaser = Releaser(api, integrations.kinds_of(settings), output.clock(), time.sleep)
     yield from releaser.owners(chosen)
     yield from releaser.pods(chosen)

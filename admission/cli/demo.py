@@ -12,7 +12,6 @@ import rich.live
 import rich.table
 import rich.text
 
-from admission.base.clock import SystemClock
 from admission.cli import output, tables
 from admission.run import signals
 from admission.sandbox.demo import stage
@@ -49,7 +48,7 @@ def demo(keep: bool) -> None:
     API server; it needs no cluster. It ends by itself within 30 seconds.
     """
     signals.exit_on_terminate()
-    clock = SystemClock()
+    clock = output.clock()
     with output.reported("the log of the processes is part of the message"):
         output.console().print("starting webhook (TLS) and controller on an embedded store ...")
         with Sandbox(clock) as sandbox:

@@ -10,7 +10,6 @@ import click
 
 from admission.admin.doctor import checks, gathering, looking
 from admission.admin.doctor.findings import Diagnosis, DoctorFinding, Severity
-from admission.base.clock import SystemClock
 from admission.cli import asking, clusters, options, output, tables, targets
 from admission.config import reading
 from admission.config.derived import Settings
@@ -51,7 +50,7 @@ def doctor(
     if no error was found but some checks could not be made.
     """
     with _asked(kubeconfig, context, config_file) as (api, settings):
-        diagnosis = checks.diagnose(looking.look(api, settings, SystemClock()))
+        diagnosis = checks.diagnose(looking.look(api, settings, output.clock()))
     if form == "json":
         output.print_json(diagnosis.document())
     else:
@@ -95,7 +94,7 @@ def must_gather(
     users, namespaces and images remain: check the file before you pass it on.
     """
     with _asked(kubeconfig, context, config_file) as (api, settings):
-        clock = SystemClock()
+        clock = output.clock()
         picture = looking.look(api, settings, clock)
         diagnosis = checks.diagnose(picture)
         files = gathering.gather(api, picture, diagnosis)

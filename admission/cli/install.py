@@ -23,7 +23,6 @@ from admission.admin import (
 from admission.admin.backups import LeftOut
 from admission.admin.installation import RemovalInventory
 from admission.base import names, structs
-from admission.base.clock import SystemClock
 from admission.base.namespaces import BYPASS_CHOICES
 from admission.cli import chosen_settings, clusters, install_options, options, output, tables
 from admission.cli.chosen_settings import SettingOptions
@@ -163,7 +162,7 @@ def install(
             tell_outside(settings, configured)
         _tell_moved(api, settings, webhook_url)
         changes = installation.install(
-            api, plan, settings, SystemClock(), time.sleep, _tell_left_out
+            api, plan, settings, output.clock(), time.sleep, _tell_left_out
         )
         show(changes, form)
         if form == "text":
@@ -232,10 +231,10 @@ def uninstall(
         _tell_removal(inventory, backup, keep_crds=keep_crds, release_pods=release_pods)
         _ask(yes=yes)
         if backup is not None:
-            count = backups.save(api, backup, SystemClock())
+            count = backups.save(api, backup, output.clock())
             click.echo(f"{tables.counted(count, 'object')} written to {backup}", err=True)
         changes = installation.uninstall(
-            api, settings, SystemClock(), time.sleep,
+            api, settings, output.clock(), time.sleep,
             release_pods=release_pods, keep_crds=keep_crds,
         )  # fmt: skip
         show(changes, form)

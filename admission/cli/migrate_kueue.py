@@ -12,7 +12,6 @@ import click
 from admission.admin import installation, kueue_found, kueue_move
 from admission.admin.kueue_found import Kueue, Survey
 from admission.admin.kueue_move import Move, MoveRecord, Tools
-from admission.base.clock import SystemClock
 from admission.cli import (
     chosen_settings,
     clusters,
@@ -147,7 +146,7 @@ def kueue(
         settings = configured
         if applies:
             settings = chosen_settings.choose(api, configured, setting_options)
-        tools = Tools(api=api, plan=plan, settings=settings, clock=SystemClock(), wait=time.sleep)
+        tools = Tools(api=api, plan=plan, settings=settings, clock=output.clock(), wait=time.sleep)
         if undoes:
             _say(Move(tools, kueue_, record or MoveRecord()).back())
             click.echo("done: Kueue decides again")
@@ -190,7 +189,7 @@ def _finish(api: Api, settings: Settings, record: MoveRecord | None) -> None:
     if record is None:
         raise kueue_move.MoveError("no move from Kueue is under way: there is nothing to finish")
     if not record.finished:
-        kueue_move.finish(api, settings.namespace, record, SystemClock())
+        kueue_move.finish(api, settings.namespace, record, output.clock())
     click.echo("done: there is no way back any more")
     _tell_leftovers(kueue_move.from_record(record))
 

@@ -19,7 +19,6 @@ from admission.admin.resource_quota_migration import (
     WaitingQueue,
 )
 from admission.base import names
-from admission.base.clock import SystemClock
 from admission.cli import clusters, init, options, output, tables
 from admission.config import reading
 from admission.config.derived import Settings
@@ -63,7 +62,7 @@ def resource_quota(
     if applies and undoes:
         raise click.UsageError("--apply and --undo are opposites; leave one out")
     with _connected(target, config_file) as (api, settings):
-        run = Run(api, settings, SystemClock(), time.sleep)
+        run = Run(api, settings, output.clock(), time.sleep)
         if undoes:
             _undo(run, form)
             return

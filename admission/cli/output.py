@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 
 from admission.base import json_answers
+from admission.base.clock import Clock, SystemClock
 from admission.base.errors import AdmissionError
 from admission.base.json_answers import ErrorCode
 from admission.kube import errors
@@ -153,6 +154,13 @@ def print_json(document: Any) -> None:
 
         text = yaml.safe_dump(json.loads(text), sort_keys=False, allow_unicode=True).rstrip()
     click.echo(text)
+
+
+def clock() -> Clock:
+    """Return the clock of the command: the one that it was called with, else the machine's."""
+    context = click.get_current_context(silent=True)
+    passed = None if context is None else context.find_root().obj
+    return passed if isinstance(passed, Clock) else SystemClock()
 
 
 def one_line(text: str) -> str:

@@ -13,7 +13,6 @@ from admission.answers.estimates import Starts
 from admission.answers.subjects import similar
 from admission.answers.waiting import Place, Queue
 from admission.base import durations, quantity
-from admission.base.clock import SystemClock
 from admission.base.json_answers import ErrorCode
 from admission.cli import asking, clusters, named, output, tables
 from admission.cli.asking import QueriedCluster
@@ -74,7 +73,7 @@ def queue(
         read = target.read()
         queue_groups = [_all(target, read)] if name is None else [[_one(target, read, name)]]
         queues = queue_groups[0]
-    now = SystemClock().now()
+    now = output.clock().now()
     starts = estimates.of_read(read, _whole(read, queues), now)
     if form == "json":
         output.print_json(waiting.document(queues, starts, read.missing))

@@ -9,7 +9,6 @@ from typing_extensions import override
 
 from admission.admin import stops as held_stops
 from admission.base import durations, names
-from admission.base.clock import SystemClock
 from admission.base.errors import InvalidValueError
 from admission.cli import clusters, options, output, tables, targets
 from admission.config import reading
@@ -109,7 +108,7 @@ def allow(
         target.kubeconfig or command_target.kubeconfig, target.context or command_target.context
     )
     with clusters.connected(chosen, _ALLOW_ADVICE) as api:
-        until = held_stops.allow(api, settings.namespace, seconds, SystemClock())
+        until = held_stops.allow(api, settings.namespace, seconds, output.clock())
     if form == "json":
         output.print_json({"namespace": settings.namespace, names.STOPS_ALLOWED_UNTIL: until})
     else:

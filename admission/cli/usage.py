@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from admission.answers import usage as usages
 from admission.answers.usage import Usage, UsageRow
-from admission.base import clock, durations, names
+from admission.base import durations, names
 from admission.base.errors import InvalidValueError
 from admission.base.json_answers import ErrorCode
 from admission.cli import asking, clusters, named, output, tables
@@ -111,7 +111,7 @@ def usage(
         if form == output.WIDE
         else tuple(dimension for dimension in by if dimension != _OWNER)
     )
-    now = int(clock.SystemClock().now().timestamp())
+    now = int(output.clock().now().timestamp())
     with asking.asked(kubeconfig, context, None) as target:
         try:
             records, unreadable = usages.read(target.api, system_namespace)

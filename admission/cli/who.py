@@ -317,7 +317,7 @@ def _row(holder: Holder, *, every: bool, knows_pods: bool) -> Sequence[str]:
         _name(holder),
         holder.requester,
         holder.local_queue and f"{holder.cluster_queue} ({holder.local_queue})",
-        tables.age(holder.since, clock.SystemClock().now()),
+        tables.age(holder.since, output.clock().now()),
         holder.state,
         nodes or ("" if knows_pods else "?"),
     )
@@ -368,6 +368,6 @@ def _taken_back(holders: Iterable[Holder], width: int) -> Iterator[str]:
     for phrase, whose in by_phrase.items():
         yield from tables.sentence(f"  {phrase}: {tables.listed(whose)}", width, "    ")
     for holder in holders:
-        if holder.not_before and clock.from_wire(holder.not_before) > clock.SystemClock().now():
+        if holder.not_before and clock.from_wire(holder.not_before) > output.clock().now():
             text = f"  others are preempted before {_name(holder)} until {holder.not_before}"
             yield from tables.sentence(text, width, "    ")

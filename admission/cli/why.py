@@ -8,7 +8,7 @@ import click
 from admission.answers import quota_use
 from admission.answers import why as visibility_why
 from admission.answers.why import Answer, Numbers, State
-from admission.base import clock, quantity
+from admission.base import quantity
 from admission.cli import asking, clusters, named, output, tables
 from admission.cli.kubectl import EXITS
 from admission.cli.tables import TableColumn
@@ -109,7 +109,7 @@ def _shortest_first(answer: Answer) -> list[Numbers]:
 def _rows(answer: Answer) -> dict[str, str]:
     """Return what is known, by heading."""
     subject = "/".join(filter(None, (answer.namespace, answer.name)))
-    age = tables.age(answer.since, clock.SystemClock().now())
+    age = tables.age(answer.since, output.clock().now())
     flavors = ", ".join(f"{resource} on {flavor}" for resource, flavor in answer.flavors.items())
     rows = {
         answer.kind.lower(): subject,

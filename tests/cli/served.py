@@ -3,12 +3,13 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 from click.testing import CliRunner, Result
 
+from admission.base.clock import Clock, SystemClock
 from admission.cli.kubectl import main
 from admission.kube.api import Api
 from admission.kube.resources import Resource
@@ -32,17 +33,19 @@ class Served:
     """A store that commands ask.
 
     Attributes:
+        clock: what the commands read; with the clock of the store, ages are the same each time.
         command: what every question begins with.
     """
 
     store: Store
     kubeconfig: Path
+    clock: Clock = field(default_factory=SystemClock, kw_only=True)
     command: ClassVar[tuple[str, ...]] = ()
 
     def ask(self, *arguments: str, columns: int = 0, color: bool = False) -> Result:
         line = [*self.command, *arguments, "--kubeconfig", str(self.kubeconfig)]
         env = {"COLUMNS": str(columns) if columns else ""}
-        return CliRunner().invoke(main, line, env=env, color=color)
+        return CliRunner().invoke(main, line, env=env, color=color, obj=self.clock)
 
     def lines(self, *arguments: str, columns: int = 0) -> list[str]:
         result = self.ask(*arguments, columns=columns)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from tests.builders.cluster import make_namespace
 from tests.builders.metadata import Document, make_condition
 from tests.builders.queues import make_cohort, make_flavor, make_local_queue
 from tests.cli.served import Served, served
+from tests.clocks import FakeClock
 from tests.controlplane import nodes
 
 KINDS = {
@@ -63,12 +65,13 @@ class World(Served):
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    store = Store(crds=crds.documents())
+    clock = FakeClock()
+    store = Store(clock=clock, crds=crds.documents())
     for namespace in ("ml", "team"):
         store.create(resources.NAMESPACES, make_namespace(namespace))
     folder = tmp_path_factory.mktemp("asking")
     with served(store, resources.BUILT_IN + resources.CUSTOM, folder) as kubeconfig:
-        found = World(store, kubeconfig)
+        found = World(store, kubeconfig, clock=clock)
         for document in DOCUMENTS:
             found.add(document)
         yield found
@@ -123,6 +126,15 @@ def test_queue_shows_places_in_their_order(world: World) -> None:
         ["1", "2", GPU, "ml/workload/soon"], ["2", "1", GPU, "ml/workload/late"],
     ]  # fmt: skip
     assert any(line.startswith("note: places follow priority and time") for line in lines)
+
+
+def test_ages_follow_the_clock_that_the_command_was_called_with(world: World) -> None:
+    """Two answers at one moment are equal, however long each of them takes."""
+    later = FakeClock(world.clock.now() + timedelta(minutes=7))
+    asked_later = World(world.store, world.kubeconfig, clock=later)
+    for line in (("queue", "research"), ("who", "research")):
+        (row, *_) = (row for row in asked_later.lines(*line) if "ml/workload/" in row)
+        assert "7m" in cells(row)
 
 
 @pytest.fixture
@@ -417,7 +429,7 @@ def team(world: World, tmp_path: Path) -> Iterator[World]:
     """The same as a user of the team ``ml`` sees it."""
     restricted: Any = OfTeam(world.store, "ml")
     with served(restricted, resources.BUILT_IN + resources.CUSTOM, tmp_path) as kubeconfig:
-        yield World(world.store, kubeconfig)
+        yield World(world.store, kubeconfig, clock=world.clock)
 
 
 def test_top_shows_a_team_what_its_local_queues_say(world: World, team: World) -> None:

@@ -9,7 +9,6 @@ import pytest
 from admission.admin import manifests
 from admission.answers import usage as usages
 from admission.base import names
-from admission.base.clock import SystemClock
 from admission.config.derived import Settings
 from admission.kube import errors, resources
 from admission.objects import usage_record
@@ -17,9 +16,10 @@ from admission.objects.usage_record import Account, Period, Record, RecordedOwne
 from admission.sandbox.store import Store
 from tests.builders.cluster import make_namespace
 from tests.cli.served import Served, served
+from tests.clocks import START, FakeClock
 
 SYSTEM = names.SYSTEM_NAMESPACE
-NOW = int(SystemClock().now().timestamp())
+NOW = int(START.timestamp())
 HOUR = Period.HOUR.start_of(NOW)
 GPU, MEMORY = names.GPU_RESOURCE, names.GPU_MEMORY
 MIG = "nvidia.com/mig-1g.10gb"
@@ -46,7 +46,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     store = Store()
     store.create(resources.NAMESPACES, make_namespace(SYSTEM))
     with served(store, resources.BUILT_IN, tmp_path) as kubeconfig:
-        yield World(store, kubeconfig)
+        yield World(store, kubeconfig, clock=FakeClock())
 
 
 def test_who_may_not_read_the_records_is_told_which_role_lets_them(
