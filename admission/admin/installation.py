@@ -319,7 +319,7 @@ def uninstall(
     lease = HeldLease(name=names.LEASE_NAME, namespace=settings.namespace, holder=UNINSTALLER)
     with suppress(errors.NotFoundError):  # the namespace is gone already
         lease.take(api, clock)
-    yield from apply.delete_all(api, _api_services(settings))
+    yield from apply.delete_all(api, api_services(settings))
     yield from no_reviews(api, settings)
     yield from no_policies(api, settings)
     yield from no_processes(api, settings)
@@ -572,7 +572,7 @@ def visibility(
 ) -> Iterator[Applied]:
     """Apply the APIServices, or delete them."""
     if not plan.visibility:
-        yield from _taken_away(api, _api_services(settings))
+        yield from _taken_away(api, api_services(settings))
         return
     port = visibility_manifests.PORT
     if place.host:
@@ -584,8 +584,8 @@ def visibility(
     )
 
 
-def _api_services(settings: Settings) -> list[Document]:
-    """Enough to delete them."""
+def api_services(settings: Settings) -> list[Document]:
+    """Return the APIServices for requests for pending workloads: enough to delete them."""
     port = visibility_manifests.PORT
     return visibility_manifests.api_services(settings.namespace, port, b"")
 

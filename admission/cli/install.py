@@ -16,6 +16,7 @@ import click
 from admission.admin import (
     backups,
     installation,
+    installed_parts,
     installed_settings,
     manifests,
     own_placement,
@@ -85,19 +86,17 @@ Examples:
 @click.option("--take-over", is_flag=True, help="Install even if Kueue's webhooks exist.")
 @click.option(
     "--bypass-guard/--no-bypass-guard",
-    default=True,
-    show_default=True,
+    default=None,
     help="Install policies in the API server against pods that get GPUs around quota. A namespace "
     f"chooses with the label {names.BYPASS_LABEL}: {', '.join(BYPASS_CHOICES)}. --mode decides "
-    "for all others.",
+    "for all others. Default: as installed before, else they are installed.",
 )
 @install_options.visibility_option
 @click.option(
     "--older-versions/--no-older-versions",
-    default=True,
-    show_default=True,
+    default=None,
     help="Serve v1beta1 of every kind. Without v1beta1 the API server converts no Workload when "
-    "it is written.",
+    "it is written. Default: as installed before, else it is served.",
 )
 @click.option(
     "--restore",
@@ -114,33 +113,23 @@ def install(
     fair_sharing: bool | None,
     webhook_url: str,
     cert_dir: Path,
-    image: str,
+    image: str | None,
     take_over: bool,
-    bypass_guard: bool,
-    visibility: bool,
-    older_versions: bool,
+    bypass_guard: bool | None,
+    visibility: bool | None,
+    older_versions: bool | None,
     restore: Path | None,
     form: str,
 ) -> None:
     """Install gpu-admission in a cluster: CRDs, roles, webhook and controller.
 
-    Uses server-side apply; a second run changes nothing. Shows what changed. Without --config the
-    configuration that is installed stays as it is, but for what options say. The webhook's
+    Uses server-side apply; a second run changes nothing. Shows what changed. What no option and
+    no file says stays as it is installed. The webhook's
     certificate is created, and renewed when it is due, in the Secret gpu-admission-webhook-tls. A
     certificate that cert-manager or somebody else put there is used as it is.
     """
     with output.reported():
         backup = None if restore is None else backups.read(restore)
-    plan = installation.InstallPlan(
-        backup=backup,
-        webhook_url=webhook_url,
-        certificates=cert_dir,
-        image=image,
-        take_over=take_over,
-        bypass_guard=bypass_guard,
-        visibility=visibility,
-        older_versions=older_versions,
-    )
     with output.reported(options.CONFIG_ADVICE):
         configured = reading.load_logged(config_file)
     setting_options = SettingOptions(
@@ -161,12 +150,37 @@ def install(
         if webhook_url:
             tell_outside(settings, configured)
         _tell_moved(api, settings, webhook_url)
+        before = installed_parts.of(api, settings)
+        parts = before.told(
+            image=image,
+            bypass_guard=bypass_guard,
+            visibility=visibility,
+            older_versions=older_versions,
+        )
+        if image is None and parts.image != manifests.DEFAULT_IMAGE:
+            click.echo(
+                f"image: as installed before ({parts.image}); --image replaces it", err=True
+            )
+        plan = installation.InstallPlan(
+            backup=backup,
+            webhook_url=webhook_url,
+            certificates=cert_dir,
+            image=parts.image,
+            take_over=take_over,
+            bypass_guard=parts.bypass_guard,
+            visibility=parts.visibility,
+            older_versions=parts.older_versions,
+        )
         changes = installation.install(
             api, plan, settings, output.clock(), time.sleep, _tell_left_out
         )
         show(changes, form)
         if form == "text":
-            first = _starting(plan, config_file) if webhook_url else _waiting(api, settings, image)
+            first = (
+                _starting(plan, config_file)
+                if webhook_url
+                else _waiting(api, settings, plan.image)
+            )
             _tell_next(first)
 
 

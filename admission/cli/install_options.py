@@ -12,9 +12,8 @@ from admission.config.gpu_configuration import HOLD, REFUSE
 
 image_option: Final[Callable[[Any], Any]] = click.option(
     "--image",
-    default=manifests.DEFAULT_IMAGE,
-    show_default=True,
-    help="Image of the webhook's and the controller's pods.",
+    help="Image of the webhook's and the controller's pods. Default: as installed before, else "
+    f"{manifests.DEFAULT_IMAGE}.",
 )
 
 mode_option: Final[Callable[[Any], Any]] = click.option(
@@ -66,10 +65,9 @@ cert_dir_option: Final[Callable[[Any], Any]] = click.option(
 
 visibility_option: Final[Callable[[Any], Any]] = click.option(
     "--visibility/--no-visibility",
-    default=False,
-    show_default=True,
+    default=None,
     help=f"Serve the pending workloads of each queue as {names.VISIBILITY_GROUP} through the API "
     "server, as kueuectl expects. While the controller cannot be reached, no namespace can be "
     "deleted. With --webhook-url the API server looks for the controller on the same host, at "
-    "the file's visibilityServer.bindPort (8082).",
+    "the file's visibilityServer.bindPort (8082). Default: as installed before, else not.",
 )

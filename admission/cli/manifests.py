@@ -34,7 +34,7 @@ Examples:
     help="Write a Helm chart to this folder. Its values choose image, modes and certificates.",
 )
 def manifests_command(
-    config_file: Path | None, image: str, out: Path | None, chart_folder: Path | None
+    config_file: Path | None, image: str | None, out: Path | None, chart_folder: Path | None
 ) -> None:
     """Print or write the manifests of an installation.
 
@@ -44,6 +44,7 @@ def manifests_command(
     """
     with output.reported(options.CONFIG_ADVICE):
         settings = reading.load_logged(config_file)
+        image = image or manifests.DEFAULT_IMAGE
         if out is None and chart_folder is None:
             click.echo(manifests.stream(settings, image), nl=False)
         if out is not None:

@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from admission.admin import installation, kueue_found, kueue_move
+from admission.admin import installation, installed_parts, kueue_found, kueue_move
 from admission.admin.kueue_found import Kueue, Survey
 from admission.admin.kueue_move import Move, MoveRecord, Tools
 from admission.cli import (
@@ -85,8 +85,8 @@ def kueue(
     while_down: str | None,
     webhook_url: str,
     cert_dir: Path,
-    image: str,
-    visibility: bool,
+    image: str | None,
+    visibility: bool | None,
     backup: Path | None,
     kueue_namespace: str,
     kueue_deployment: str,
@@ -113,13 +113,6 @@ def kueue(
         file=config_file, mode=mode, while_down=while_down, is_outside=bool(webhook_url)
     )
     setting_options.refuse_twice(configured)
-    plan = installation.InstallPlan(
-        webhook_url=webhook_url,
-        certificates=cert_dir,
-        image=image,
-        take_over=True,
-        visibility=visibility,
-    )
     with clusters.connected(target, _ADVICE) as api:
         record = kueue_move.read(api, configured.namespace)
         if finishes:
@@ -146,6 +139,16 @@ def kueue(
         settings = configured
         if applies:
             settings = chosen_settings.choose(api, configured, setting_options)
+        parts = installed_parts.of(api, settings).told(image=image, visibility=visibility)
+        plan = installation.InstallPlan(
+            webhook_url=webhook_url,
+            certificates=cert_dir,
+            image=parts.image,
+            take_over=True,
+            bypass_guard=parts.bypass_guard,
+            visibility=parts.visibility,
+            older_versions=parts.older_versions,
+        )
         tools = Tools(api=api, plan=plan, settings=settings, clock=output.clock(), wait=time.sleep)
         if undoes:
             _say(Move(tools, kueue_, record or MoveRecord()).back())

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import yaml
@@ -247,8 +247,42 @@ def test_who_waits_is_passed_on_on_request_only_and_with_our_authority(cluster: 
     assert serving_certificate.visibility_host(SYSTEM) in hosts.value.get_values_for_type(
         x509.DNSName
     )
-    assert install(cluster)[f"APIService/v1beta2.{names.VISIBILITY_GROUP}"] == "deleted"
+    changed = install(cluster, "--no-visibility")
+    assert changed[f"APIService/v1beta2.{names.VISIBILITY_GROUP}"] == "deleted"
     assert ours() == []
+
+
+PARTS: Final[dict[str, tuple[str, ...]]] = {
+    "image": ("--image", "registry.example.com/gpu:1"),
+    "visibility": ("--visibility",),
+    "bypass guard": ("--no-bypass-guard",),
+    "older versions": ("--no-older-versions",),
+}
+AS_NEW: Final = (
+    "--image", manifests.DEFAULT_IMAGE, "--no-visibility", "--bypass-guard", "--older-versions",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_who_installs_again_and_says_nothing_of_a_part_leaves_it(
+    cluster: Cluster, part: str
+) -> None:
+    """As for a repair, by somebody who does not know how it was installed."""
+    install(cluster, *AS_NEW)
+    install(cluster, *PARTS[part])
+    try:
+        assert set(install(cluster).values()) == {"unchanged"}
+    finally:
+        install(cluster, *AS_NEW)
+
+
+def test_an_image_of_our_own_name_follows_the_version(cluster: Cluster) -> None:
+    """It was never chosen: nodes have what `make image` built, under the name of its version."""
+    install(cluster, "--image", "gpu-admission:0.0.1")
+    assert install(cluster)[f"Deployment/{manifests.CONTROLLER}"] == "configured"
+    path = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{manifests.CONTROLLER}"
+    (container,) = cluster.api.get(path)["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == manifests.DEFAULT_IMAGE
 
 
 def test_a_configuration_reaches_the_pods_and_the_webhooks(

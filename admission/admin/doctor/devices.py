@@ -111,7 +111,7 @@ def quota(picture: Picture) -> Iterator[DoctorFinding]:
         )
         problem = (
             f"queues promise {text(promised)} {pair.resource} of it, its nodes have "
-            f"{text(healthy)}{why}: pods admitted beyond that wait for a node"
+            f"{text(healthy)}{why}: pods beyond that wait for a node"
         )
         mend = (
             f"lower the nominalQuota in {_queues_of(picture, pair) or 'the Cohorts'}, add nodes, "
