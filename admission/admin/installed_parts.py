@@ -61,7 +61,11 @@ def of(api: Api, settings: Settings) -> Parts:
         image=image,
         bypass_guard=any(_stored(api, policy) for policy in policies),
         visibility=any(_stored(api, service) for service in services),
-        older_versions=any(_is_converted(_stored(api, crd)) for crd in crds.documents()),
+        # Without older versions a CRD may still say how it would be converted: another field
+        # manager, such as kubectl, has written that.
+        older_versions=any(
+            len(_versions(_stored(api, crd))) > len(_versions(crd)) for crd in crds.documents()
+        ),
     )
 
 
@@ -85,6 +89,6 @@ def _stored(api: Api, document: Document) -> Document:
         return {}
 
 
-def _is_converted(crd: Document) -> bool:
-    conversion = crd.get("spec", {}).get("conversion", {})
-    return bool(conversion.get("strategy") == "Webhook")
+def _versions(crd: Document) -> list[str]:
+    versions = crd.get("spec", {}).get("versions", ())
+    return [version["name"] for version in versions if version["served"]]
