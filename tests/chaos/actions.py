@@ -161,6 +161,7 @@ def _asking(gpus: int, seconds: float) -> Json:
     ]
     return {
         "annotations": {nodes.RUN_FOR: f"{seconds:.1f}s"},
+        "automountServiceAccountToken": False,  # or no Job has containers equal to those of pods
         "gpus": gpus,
         "restartPolicy": "Never",
         "tolerations": tolerations,
