@@ -8,9 +8,9 @@ pod or its Job names, and the flavor from the labels of its node, or from its no
 it has one. What a claim costs is what was allocated, or what it asks for until then.
 
 More rules, each with a part of the report: nothing is released in a queue that was stopped
-(`halted`), before its admission checks are ready (`unchecked`), or above a cap (`overcap`), and
-nothing that is preempted is stopped before its notice has ended (`hurried`). Checks and evictions
-are read from Workloads.
+(`halted`), before its admission checks are ready (`unchecked`), or above a cap (`overcap`), no Job
+takes the Workload of a group of pods (`taken`), and nothing that is preempted is stopped before
+its notice has ended (`hurried`). Checks, evictions and owners are read from Workloads.
 
 Words:
     released: a pod without scheduling gates, or with a node.
@@ -238,6 +238,7 @@ class Checker:
         halted: releases in a ClusterQueue that was stopped, by uid of the pod.
         unchecked: releases before the admission checks of a Workload were ready.
         overcap: releases above a cap of a user or LocalQueue.
+        taken: Workloads of a group of pods that a Job controls, by namespace and name.
         raises: releases that were judged.
         surges: those of them that surge quota allowed.
         exercised: how often something happened that rules of the program are about.
@@ -254,6 +255,7 @@ class Checker:
     halted: dict[str, str] = field(default_factory=dict)
     unchecked: dict[str, str] = field(default_factory=dict)
     overcap: dict[str, str] = field(default_factory=dict)
+    taken: dict[str, str] = field(default_factory=dict)
     raises: int = 0
     surges: int = 0
     exercised: dict[str, int] = field(default_factory=lambda: dict.fromkeys(EXERCISED, 0))
@@ -807,12 +809,28 @@ class Checker:
         if checks and all(one["state"] == "Ready" for one in checks):
             self._ready |= {*owners, _ref(event.object)}
         self._note_preempted(owners, event)
+        self._note_taken(event)
         if not is_active or any(
             one["type"] == "Evicted" and one["status"] == "True" for one in conditions
         ):
             self._evicted |= owners
         elif event.type != "DELETED":
             self._evicted -= owners
+
+    def _note_taken(self, event: Event) -> None:
+        """Note a Workload that pods own together, and that a Job controls."""
+        metadata = event.object["metadata"]
+        owners = metadata.get("ownerReferences") or ()
+        jobs = [
+            one["name"] for one in owners if one.get("kind") == "Job" and one.get("controller")
+        ]
+        pods = sorted(one["name"] for one in owners if one.get("kind") == "Pod")
+        if jobs and pods:
+            workload = "/".join(_ref(event.object))
+            said = (
+                f"Workload {workload} is of pods {', '.join(pods)}, and Job {jobs[0]} has taken it"
+            )
+            self.taken[workload] = said
 
     def _note_part(self, event: Event) -> None:
         """Note whether a Workload holds quota for fewer pods than it asks for."""

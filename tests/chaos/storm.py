@@ -156,6 +156,7 @@ class Report:
         after: second of the storm in which something was found first, by part of the report.
         violations: releases above quota.
         halted: releases in a ClusterQueue that was stopped.
+        taken: Workloads of a group of pods that a Job controls.
         unchecked: releases before the admission checks were ready.
         overcap: releases above a cap.
         hurried: what was preempted and stopped before its notice had ended.
@@ -187,6 +188,7 @@ class Report:
     after: dict[str, float] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
     halted: list[str] = field(default_factory=list)
+    taken: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
     overcap: list[str] = field(default_factory=list)
     hurried: list[str] = field(default_factory=list)
@@ -208,7 +210,7 @@ class Report:
     faults: list[str] = field(default_factory=list)
 
     UNSAFE = (
-        *("violations", "halted", "unchecked", "overcap", "hurried"),
+        *("violations", "halted", "unchecked", "overcap", "taken", "hurried"),
         *("leaked", "uncharged", "stopped", "drifts"),
     )
     FOUND = (
@@ -740,7 +742,7 @@ class Storm:
         return [text for key, text in self._checker.hurried.items() if key in ours]
 
 
-_LAWS: Final = ("halted", "unchecked", "overcap")
+_LAWS: Final = ("halted", "unchecked", "overcap", "taken")
 """Parts of a report that the checker finds at once, besides violations."""
 _PLACES: Final = ("nowhere", "in_vain", "scattered", "stranded")
 """Parts of a report that are found at once about places on nodes."""

@@ -597,6 +597,30 @@ def test_running_pods_that_are_stopped_without_a_decision_are_found(
     assert len(world.checker.stopped) == count
 
 
+@pytest.mark.parametrize(
+    ("owners", "taken"),
+    [
+        ([("Pod", False), ("Pod", False)], []),
+        ([("Job", True)], []),
+        ([("Pod", False), ("Job", False)], []),
+        ([("Pod", False), ("Job", True)], ["team/w"]),
+    ],
+    ids=["of a group", "of a Job", "of a Job beside", "of a group that a Job controls"],
+)
+def test_the_workload_of_a_group_that_a_job_takes_is_found(
+    owners: list[tuple[str, bool]], taken: list[str]
+) -> None:
+    world = World(team=1)
+    document = workload("first", evicted=False)
+    document["metadata"]["ownerReferences"] = [
+        {"kind": kind, "name": f"owner-{at}", "uid": f"uid-{at}", "controller": controls}
+        for at, (kind, controls) in enumerate(owners)
+    ]
+    world.take("workloads", document)
+
+    assert list(world.checker.taken) == taken
+
+
 @pytest.mark.parametrize(("parallelism", "found"), [(1, ["job@7"]), (2, [])])
 def test_a_running_job_that_is_suspended_without_a_decision_is_found(
     parallelism: int, found: list[str]
