@@ -584,12 +584,14 @@ class Storm:
         self._pool.submit(self._site.mend_nodes).result()
         outside = f"/api/v1/namespaces/{site.OUTSIDE}/pods?gracePeriodSeconds=0"
         self._pool.submit(actions.surely, partial(self.admin.delete, outside)).result()
-        if behind := self._feed.behind:
-            self.report.faults.append(f"heal: not watched: {', '.join(behind)}")
         try:
             self._site.apply_workload_kind()
         except TimeoutError as late:
             self.report.stuck.append(str(late))
+        try:  # a kind that was made again a moment ago is watched a moment later
+            self._await(lambda: not self._feed.behind, "all watches connected")
+        except TimeoutError:
+            self.report.faults.append(f"heal: not watched: {', '.join(self._feed.behind)}")
         for name in (WEBHOOK, *CONTROLLERS):
             try:
                 self._await(partial(self._site.is_ready_program, name), f"{name} ready")
