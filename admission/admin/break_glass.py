@@ -121,6 +121,11 @@ def close_gates(api: Api, settings: Settings) -> Iterator[Applied]:
     apply.delete(api, identity(settings.namespace))
 
 
+def is_broken(api: Api, namespace: str) -> bool:
+    """Return whether something is taken away that `close_gates` would put back."""
+    return _record(api, namespace) is not None
+
+
 def status(api: Api, namespace: str) -> Status:
     """Return whether the glass is broken, and what runs outside of quota.
 

@@ -65,6 +65,41 @@ class InstallationError(AdmissionError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Parts of an installation that no configuration file names; the defaults of a new one.
+
+    Attributes:
+        image: of the pods in the cluster.
+        bypass_guard: install the policies against ways around quota; else take them away.
+        visibility: have API servers pass requests for pending workloads on. While they cannot
+            reach the controller, no namespace of the cluster can be deleted.
+        older_versions: serve v1beta1 of kinds that must be converted. The API server then keeps
+            a cache of each version, and has every Workload that is written converted for it.
+    """
+
+    image: str = manifests.DEFAULT_IMAGE
+    bypass_guard: bool = True
+    visibility: bool = False
+    older_versions: bool = True
+
+    def with_options(
+        self,
+        *,
+        image: str | None = None,
+        bypass_guard: bool | None = None,
+        visibility: bool | None = None,
+        older_versions: bool | None = None,
+    ) -> "Parts":
+        """Return these parts with what options say of them; None says nothing."""
+        return Parts(
+            image=self.image if image is None else image,
+            bypass_guard=self.bypass_guard if bypass_guard is None else bypass_guard,
+            visibility=self.visibility if visibility is None else visibility,
+            older_versions=self.older_versions if older_versions is None else older_versions,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InstallPlan:
     """What to install.
 
@@ -72,23 +107,15 @@ class InstallPlan:
         webhook_url: ``https://host:port`` of a webhook outside the cluster, where the controller
             then runs, too; empty to run both in the cluster.
         certificates: directory of such a webhook's certificates; filled where it has none.
-        image: of the pods in the cluster.
+        parts: what to install of the parts.
         take_over: install beside Kueue's webhook configurations.
-        bypass_guard: install the policies against ways around quota; else take them away.
-        visibility: have API servers pass requests for pending workloads on. While they cannot
-            reach the controller, no namespace of the cluster can be deleted.
-        older_versions: serve v1beta1 of kinds that must be converted. The API server then keeps
-            a cache of each version, and has every Workload that is written converted for it.
         backup: queues and reservations to bring back; None for nothing.
     """
 
     webhook_url: str
     certificates: Path
-    image: str = manifests.DEFAULT_IMAGE
+    parts: Parts = Parts()
     take_over: bool = False
-    bypass_guard: bool = True
-    visibility: bool = False
-    older_versions: bool = True
     backup: Backup | None = None
 
 
@@ -190,7 +217,7 @@ def definitions(
 ) -> Iterator[Applied]:
     """Apply the CRDs, and wait until they are served."""
     # Only who asks for an older version than the stored one waits for the webhook behind this.
-    conversion = manifests.conversion(place.client_config) if plan.older_versions else None
+    conversion = manifests.conversion(place.client_config) if plan.parts.older_versions else None
     yield from _apply_pointed(api, crds.documents(conversion))
     _await_crds(api, clock, wait)
 
@@ -242,7 +269,7 @@ def policies(api: Api, plan: InstallPlan, settings: Settings) -> Iterator[Applie
 def processes(api: Api, plan: InstallPlan, settings: Settings) -> Iterator[Applied]:
     """Apply what runs in the cluster, if it shall run there."""
     if not plan.webhook_url:
-        yield from apply.apply_all(api, _processes(settings, plan.image))
+        yield from apply.apply_all(api, _processes(settings, plan.parts.image))
 
 
 def reviews(api: Api, settings: Settings, place: WebhookPlace) -> Iterator[Applied]:
@@ -527,7 +554,7 @@ def _processes(settings: Settings, image: str) -> list[Document]:
 def _guard(api: Api, plan: InstallPlan, settings: Settings) -> Iterator[Applied]:
     """The policies, or their removal; a controller outside the cluster is the installing user."""
     leftovers = bypass_policies.leftovers(settings)
-    if plan.bypass_guard:
+    if plan.parts.bypass_guard:
         users = [_own_name(api)] if plan.webhook_url else []
         yield from apply.apply_all(api, bypass_policies.documents(settings, users))
         yield from _taken_away(api, leftovers)
@@ -571,7 +598,7 @@ def visibility(
     api: Api, plan: InstallPlan, settings: Settings, place: WebhookPlace
 ) -> Iterator[Applied]:
     """Apply the APIServices, or delete them."""
-    if not plan.visibility:
+    if not plan.parts.visibility:
         yield from _taken_away(api, api_services(settings))
         return
     port = visibility_manifests.PORT

@@ -1,49 +1,21 @@
-"""What a cluster has of the parts of an installation that no configuration file names.
+"""Which parts of an installation a cluster has.
 
 A command that is told nothing of a part leaves it as it is: who installs again, to repair a role
 or a certificate, does not have to know how the program was installed.
 """
 
-from dataclasses import dataclass
-from typing import Final
-
-from admission.admin import bypass_policies, installation, manifests
+from admission.admin import break_glass, bypass_policies, installation, manifests
+from admission.admin.installation import Parts
 from admission.config.derived import Settings
 from admission.kube import apply, errors, resources
 from admission.kube.api import Api, Document
 from admission.objects import crds
 
-_REPOSITORY: Final = manifests.DEFAULT_IMAGE.partition(":")[0]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """The parts, each as the attribute of `admission.admin.installation.InstallPlan`."""
-
-    image: str = manifests.DEFAULT_IMAGE
-    bypass_guard: bool = True
-    visibility: bool = False
-    older_versions: bool = True
-
-    def told(
-        self,
-        *,
-        image: str | None = None,
-        bypass_guard: bool | None = None,
-        visibility: bool | None = None,
-        older_versions: bool | None = None,
-    ) -> "Parts":
-        """Return these parts with what options say of them; None says nothing."""
-        return Parts(
-            image=self.image if image is None else image,
-            bypass_guard=self.bypass_guard if bypass_guard is None else bypass_guard,
-            visibility=self.visibility if visibility is None else visibility,
-            older_versions=self.older_versions if older_versions is None else older_versions,
-        )
-
 
 def of(api: Api, settings: Settings) -> Parts:
     """Return the parts that are installed; those of a new installation where there is none.
+
+    What `break_glass` has taken away is installed.
 
     Args:
         api: the cluster.
@@ -52,13 +24,13 @@ def of(api: Api, settings: Settings) -> Parts:
     Raises:
         KubeError: the API server refused.
     """
-    image = _image(api, settings)
-    if not installation.is_installed(api, settings):
-        return Parts(image=image)
+    is_broken = break_glass.is_broken(api, settings.namespace)
+    if not is_broken and not installation.is_installed(api, settings):
+        return Parts()
     policies = bypass_policies.documents(settings)
     services = installation.api_services(settings)
     return Parts(
-        image=image,
+        image=_image(api, settings),
         bypass_guard=any(_stored(api, policy) for policy in policies),
         visibility=any(_stored(api, service) for service in services),
         # Without older versions a CRD may still say how it would be converted: another field
@@ -70,14 +42,13 @@ def of(api: Api, settings: Settings) -> Parts:
 
 
 def _image(api: Api, settings: Settings) -> str:
-    """Return the image of the controller; the one of this version where none was chosen."""
+    """Return the image of the controller; the default where it runs outside of the cluster."""
     try:
         deployment = api.get(resources.DEPLOYMENTS, manifests.CONTROLLER, settings.namespace)
     except errors.NotFoundError:
         return manifests.DEFAULT_IMAGE
     (container, *_) = deployment["spec"]["template"]["spec"]["containers"]
-    image = str(container["image"])
-    return manifests.DEFAULT_IMAGE if image.partition(":")[0] == _REPOSITORY else image
+    return str(container["image"])
 
 
 def _stored(api: Api, document: Document) -> Document:

@@ -338,7 +338,7 @@ class Move:
                 continue  # what we apply says all that has to change
             without = dict.fromkeys(saved["annotations"])
             change: Document = {"metadata": {"annotations": without}, "spec": {"conversion": None}}
-            if self._tools.plan.older_versions and saved["conversion"] is not None:
+            if self._tools.plan.parts.older_versions and saved["conversion"] is not None:
                 # In one write: between two, objects of the older version would not be converted.
                 client_config = manifests.conversion(place.client_config).client_config
                 change["spec"] = {"conversion": _conversion(client_config)}

@@ -150,8 +150,7 @@ def install(
         if webhook_url:
             tell_outside(settings, configured)
         _tell_moved(api, settings, webhook_url)
-        before = installed_parts.of(api, settings)
-        parts = before.told(
+        parts = installed_parts.of(api, settings).with_options(
             image=image,
             bypass_guard=bypass_guard,
             visibility=visibility,
@@ -165,11 +164,8 @@ def install(
             backup=backup,
             webhook_url=webhook_url,
             certificates=cert_dir,
-            image=parts.image,
+            parts=parts,
             take_over=take_over,
-            bypass_guard=parts.bypass_guard,
-            visibility=parts.visibility,
-            older_versions=parts.older_versions,
         )
         changes = installation.install(
             api, plan, settings, output.clock(), time.sleep, _tell_left_out
@@ -179,7 +175,7 @@ def install(
             first = (
                 _starting(plan, config_file)
                 if webhook_url
-                else _waiting(api, settings, plan.image)
+                else _waiting(api, settings, parts.image)
             )
             _tell_next(first)
 

@@ -139,15 +139,12 @@ def kueue(
         settings = configured
         if applies:
             settings = chosen_settings.choose(api, configured, setting_options)
-        parts = installed_parts.of(api, settings).told(image=image, visibility=visibility)
+        parts = installed_parts.of(api, settings)
         plan = installation.InstallPlan(
             webhook_url=webhook_url,
             certificates=cert_dir,
-            image=parts.image,
+            parts=parts.with_options(image=image, visibility=visibility),
             take_over=True,
-            bypass_guard=parts.bypass_guard,
-            visibility=parts.visibility,
-            older_versions=parts.older_versions,
         )
         tools = Tools(api=api, plan=plan, settings=settings, clock=output.clock(), wait=time.sleep)
         if undoes:

@@ -68,6 +68,7 @@ Examples:
 )
 @click.option(
     "--by",
+    "dimensions",
     multiple=True,
     type=click.Choice([*usages.FIELDS, _OWNER]),
     help="By what to add up; may be repeated. owner shows run times. Default: namespace.",
@@ -92,7 +93,7 @@ Examples:
 )
 def usage(
     since: int,
-    by: tuple[str, ...],
+    dimensions: tuple[str, ...],
     namespace: str | None,
     system_namespace: str,
     limit: int,
@@ -109,7 +110,7 @@ def usage(
     fields = (
         tuple(usages.FIELDS)
         if form == output.WIDE
-        else tuple(dimension for dimension in by if dimension != _OWNER)
+        else tuple(dimension for dimension in dimensions if dimension != _OWNER)
     )
     now = int(output.clock().now().timestamp())
     with asking.asked(kubeconfig, context, None) as target:
@@ -140,7 +141,7 @@ def usage(
         output.print_json(usages.document(usage_))
         return
     width = tables.width()
-    asking.say(_lines(usage_, now, since, limit, width, has_runs=_OWNER in by))
+    asking.say(_lines(usage_, now, since, limit, width, has_runs=_OWNER in dimensions))
 
 
 def _lines(

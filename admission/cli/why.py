@@ -41,7 +41,7 @@ Examples:
 
 {EXITS}"""
 )
-@click.argument("what", metavar="[KIND/]NAME", shell_complete=named.subjects)
+@click.argument("subject", metavar="[KIND/]NAME", shell_complete=named.subjects)
 @click.option(
     "-n", "--namespace", shell_complete=named.namespaces,
     help="Where it is. Default: that of the context.",
@@ -52,7 +52,7 @@ Examples:
     output.WIDE, help_text="Form of the answer; wide has Kueue's own message, too."
 )
 def why(
-    what: str, namespace: str | None, kubeconfig: str | None, context: str | None, form: str
+    subject: str, namespace: str | None, kubeconfig: str | None, context: str | None, form: str
 ) -> None:
     """Say where something stands: admitted and on what, or waiting, why, and what to do.
 
@@ -61,7 +61,7 @@ def why(
     pod or, if there is none, of whatever else has the name.
     """
     with asking.asked(kubeconfig, context, namespace) as target:
-        answer = visibility_why.explain(target.api, target.namespace, what)
+        answer = visibility_why.explain(target.api, target.namespace, subject)
     if form == "json":
         output.print_json(visibility_why.document(answer))
         return

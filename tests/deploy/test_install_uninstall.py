@@ -253,7 +253,7 @@ def test_who_waits_is_passed_on_on_request_only_and_with_our_authority(cluster: 
 
 
 PARTS: Final[dict[str, tuple[str, ...]]] = {
-    "image": ("--image", "registry.example.com/gpu:1"),
+    "image": ("--image", "gpu-admission:of-ours"),
     "visibility": ("--visibility",),
     "bypass guard": ("--no-bypass-guard",),
     "older versions": ("--no-older-versions",),
@@ -292,17 +292,14 @@ def test_who_installs_again_and_says_nothing_of_a_part_leaves_it(
     chosen = parts(cluster)
     install(cluster)
     after = parts(cluster)
+    broken = run_command("break-glass", "on", "--kubeconfig", str(cluster.admin_kubeconfig))
+    install(cluster)
+    after_broken_glass = parts(cluster)
+    off = run_command("break-glass", "off", "--kubeconfig", str(cluster.admin_kubeconfig))
     install(cluster, *AS_NEW)
-    assert chosen == after != as_new
-
-
-def test_an_image_of_our_own_name_follows_the_version(cluster: Cluster) -> None:
-    """It was never chosen: nodes have what `make image` built, under the name of its version."""
-    install(cluster, "--image", "gpu-admission:0.0.1")
-    assert install(cluster)[f"Deployment/{manifests.CONTROLLER}"] == "configured"
-    path = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{manifests.CONTROLLER}"
-    (container,) = cluster.api.get(path)["spec"]["template"]["spec"]["containers"]
-    assert container["image"] == manifests.DEFAULT_IMAGE
+    assert (broken.returncode, off.returncode) == (0, 0), broken.stderr + off.stderr
+    assert chosen == after == after_broken_glass
+    assert chosen != as_new
 
 
 def test_a_configuration_reaches_the_pods_and_the_webhooks(
