@@ -9,7 +9,8 @@ from typing import Final
 
 import click
 
-from admission.admin import installation, installed_parts, kueue_found, kueue_move
+from admission.admin import installation, kueue_found, kueue_move
+from admission.admin.installation import Parts
 from admission.admin.kueue_found import Kueue, Survey
 from admission.admin.kueue_move import Move, MoveRecord, Tools
 from admission.cli import (
@@ -139,11 +140,11 @@ def kueue(
         settings = configured
         if applies:
             settings = chosen_settings.choose(api, configured, setting_options)
-        parts = installed_parts.of(api, settings)
         plan = installation.InstallPlan(
             webhook_url=webhook_url,
             certificates=cert_dir,
-            parts=parts.with_options(image=image, visibility=visibility),
+            # Not what the cluster has: until the step "define" the CRDs are Kueue's.
+            parts=Parts().with_options(image=image, visibility=visibility),
             take_over=True,
         )
         tools = Tools(api=api, plan=plan, settings=settings, clock=output.clock(), wait=time.sleep)
