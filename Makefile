@@ -125,7 +125,7 @@ release: $(READY) ## build all that people download in build/release, equal for 
 	$(BIN)/python -m deploy.release --url $(RELEASE_URL) --source '$(RELEASE_SOURCE)'
 
 matrix: $(READY) ## run contract, integration tests and a storm on each Kubernetes version (ARGS="--version 1.35")
-	$(BIN)/python -m tests.matrix $(ARGS)
+	$(BIN)/python -m tests.matrix --workers $(WORKERS) $(ARGS)
 
 controlplane: ## compile the control plane for tests if needed; the last line is its folder
 	@$(PYTHON) -m tests.controlplane.build

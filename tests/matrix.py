@@ -27,11 +27,18 @@ _PASSED: Final = "passed"
 _FAILED: Final = "failed"
 
 
-def parts(files: Sequence[str], minutes: int) -> dict[str, list[str]]:
-    """Return the commands that are run for a version, by what they show."""
+def parts(files: Sequence[str], minutes: int, workers: int = 0) -> dict[str, list[str]]:
+    """Return the commands that are run for a version, by what they show.
+
+    Args:
+        files: of tests; none for those of `_FILES`.
+        minutes: of the storm; 0 for none.
+        workers: how many processes run tests side by side; 0 for the process of pytest itself.
+    """
     python = sys.executable
+    spread = [f"-n{workers}", "--dist", "loadfile", "--no-loadscope-reorder"]
     commands = {
-        name: [python, "-m", "pytest", "-n0", "-q", "-m", "controlplane", name]
+        name: [python, "-m", "pytest", *spread, "-q", "-m", "controlplane", name]
         for name in files or _FILES
     }
     if minutes:
@@ -67,12 +74,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.matrix")
     parser.add_argument("--version", action="append", choices=every, help="may be repeated")
     parser.add_argument("--file", action="append", default=[], help="tests in place of all")
+    parser.add_argument("--workers", type=int, default=0, help="tests that run side by side")
     parser.add_argument("--minutes", type=int, default=1, help="of the storm; 0 for none")
     chosen = parser.parse_args(arguments)
     results = recorded()
     ended: dict[str, dict[str, str]] = {}
     for version in chosen.version or every:
-        ended[version] = run(version, parts(chosen.file, chosen.minutes))
+        ended[version] = run(version, parts(chosen.file, chosen.minutes, chosen.workers))
         known = results.get(version, {})
         same = known if known.get("kubernetes") == every[version] else {}
         results[version] = {**same, "kubernetes": every[version], **ended[version]}

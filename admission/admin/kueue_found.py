@@ -274,8 +274,8 @@ def _refuse_other_storage(api: Api) -> None:
         version = next(stored["name"] for stored in crd["spec"]["versions"] if stored["storage"])
         if version != kinds.STORED:
             raise NoKueueError(
-                f"CustomResourceDefinition {name}: stores {version}: upgrade Kueue to a version "
-                f"that stores {kinds.STORED} first"
+                f"CustomResourceDefinition {name}: stores {version}: first upgrade Kueue to 0.16 "
+                f"or newer, which stores {kinds.STORED}"
             )
 
 

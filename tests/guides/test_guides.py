@@ -32,6 +32,42 @@ names of their own, and share the nodes."""
 OF_EDITORS = {"first-hour-user"}
 """Pages that are followed with the role ``edit``; others as an administrator."""
 READING = ("kubectl get ", "kubectl describe ", "kubectl gpu ")
+REVIEWS = "/apis/admissionregistration.k8s.io/v1"
+LONG_JOBS = ("cheap", "close", "dear", "split", "tune", "wide")
+"""Jobs of the guides that stand for minutes of work; other Jobs end after a second."""
+LASTING = {
+    "metadata": {"name": "lasting"},
+    "spec": {
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "Never",
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": [""],
+                    "apiVersions": ["v1"],
+                    "operations": ["CREATE"],
+                    "resources": ["pods"],
+                }
+            ]
+        },
+        "matchConditions": [
+            {
+                "name": "long",
+                "expression": f"object.metadata.?labels['job-name'].orValue('') in {[*LONG_JOBS]}",
+            }
+        ],
+        "mutations": [
+            {
+                "patchType": "ApplyConfiguration",
+                "applyConfiguration": {
+                    "expression": "Object{metadata: Object.metadata{"
+                    f"annotations: {{'{nodes.RUN_FOR}': '10m'}}}}}}"
+                },
+            }
+        ],
+    },
+}
+LASTING_BOUND = {"metadata": {"name": "lasting"}, "spec": {"policyName": "lasting"}}
 
 
 class Reader:
@@ -125,6 +161,8 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
             "nvidia.com/gpu.replicas": "4",
             "nvidia.com/gpu.sharing-strategy": "time-slicing",
         }
+        cluster.api.post(f"{REVIEWS}/mutatingadmissionpolicies", LASTING)
+        cluster.api.post(f"{REVIEWS}/mutatingadmissionpolicybindings", LASTING_BOUND)
         cluster.add_gpu_node("t4-0", product="Tesla-T4", gpus=16, labels=shared, taints=taints)
         it = Installed(cluster, tmp_path_factory.mktemp("installed"))
         it.install_as_new()

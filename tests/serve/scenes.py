@@ -87,17 +87,18 @@ def small() -> Dashboard:
         waiting("job-sweep-12", namespace="speech", at=ago(4)),
     ]
     notebook = waiting("notebook-kim", namespace="vision", at=ago(1))
+    holders = (("speech", 9), ("serving", 6), ("vision", 6))
     _wait(board, large, "speech", _shortage(64, 3, 24))
     for one in others:
-        _wait(board, one, "speech", _shortage(8, 3, 24, ("serving", 12), ("speech", 9)))
-    _wait(board, notebook, "vision", _shortage(4, 3, 24, ("serving", 12), ("speech", 9)))
+        _wait(board, one, "speech", _shortage(8, 3, 24, *holders))
+    _wait(board, notebook, "vision", _shortage(4, 3, 24, *holders))
     board.known.add_line("speech", large, *others)
     board.known.add_line("vision", notebook)
     mixed = {**dashboards.quota_of("a100", 8), **dashboards.quota_of("any-node", 64_000, "cpu")}
     used = {**on("a100", 9), **on("any-node", 18_000, "cpu")}
     board.known.found = Overview(
         (
-            dashboards.queue("serving", "research", 8, 12, leaving=on("a100", 4)),
+            dashboards.queue("serving", "research", 8, 6, leaving=on("a100", 4)),
             dashboards.queue(
                 "speech",
                 "research",
@@ -107,7 +108,7 @@ def small() -> Dashboard:
                 holding=2,
                 requested={GPU: 80},
             ),
-            dashboards.queue("vision", "research", 8, 0, pending=1, requested={GPU: 4}),
+            dashboards.queue("vision", "research", 8, 6, pending=1, requested={GPU: 4}),
         ),
         (dashboards.cohort("research"),),
     )
@@ -126,9 +127,9 @@ def small() -> Dashboard:
     board.known.nodes = (
         _node("a100-0", {"serving": 6, "speech": 2}),
         _node("a100-1", {"speech": 5}, healthy=6),
-        _node("a100-2", {"serving": 4}, others={str(GPU): 2}),
+        _node("a100-2", {"vision": 6, "speech": 2}),
         dashboards.node(
-            "mig-0", {str(GPU): 1, "nvidia.com/mig-3g.40gb": 2, "nvidia.com/mig-1g.10gb": 7},
+            "mig-0", {"nvidia.com/mig-3g.40gb": 2, "nvidia.com/mig-1g.10gb": 7},
             [("speech", "note", {"nvidia.com/mig-1g.10gb": 2})], queue="speech", rack="rack-3",
         ),
     )  # fmt: skip
