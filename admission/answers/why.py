@@ -272,6 +272,24 @@ _WITHOUT_WORKLOAD: Final = frozenset(
 """Reasons of events about what has no Workload because something does not exist."""
 
 
+def _with_class_without_effect(
+    api: Api, answer: Answer, subject: ExplainedObject, workload: Document
+) -> Answer:
+    """Return the answer with a note where the label names a class that does not exist."""
+    label = _class_label(subject.document)
+    reference = workload.get("spec", {}).get("priorityClassRef") or {}
+    if not label or label == reference.get("name"):
+        return answer
+    try:
+        api.get(resources.WORKLOAD_PRIORITY_CLASSES, label)
+    except errors.NotFoundError:
+        note = sentences.class_without_effect(label).message.rstrip(".")
+        return _with_priority_classes(api, replace(answer, notes=(*answer.notes, note)))
+    except errors.ForbiddenError:
+        pass
+    return answer
+
+
 def _with_priority_classes(api: Api, answer: Answer) -> Answer:
     """Return the answer with the names of the WorkloadPriorityClasses, if they may be listed."""
     kind = resources.WORKLOAD_PRIORITY_CLASSES
@@ -535,6 +553,8 @@ def _of_workload(
         if lost.reason == Code.EVICTED:
             answer = replace(answer, notes=(lost.message.rstrip("."),))
     is_waiting = not admission and state in {State.WAITING, State.EVICTED}
+    if in_full and state is not State.FINISHED:
+        answer = _with_class_without_effect(api, answer, subject, workload)
     if not in_full or not is_waiting or not queue:
         return answer
     return _with_numbers(api, answer, subject, workload, our_condition)

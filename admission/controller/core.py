@@ -582,7 +582,7 @@ class Core:
         return self._state.holders(queue)
 
     def waits(self, keys: Iterable[WorkloadKey]) -> tuple[Wait | None, ...]:
-        """Return why Workloads wait; None for one that does not, or was not tried yet."""
+        """Return why Workloads wait; None for one that does not."""
         return tuple(map(self._pending_conditions.told, keys))
 
     def judged(self, key: WorkloadKey) -> Wait | None:

@@ -314,9 +314,16 @@ class PendingConditionWriter:
         return self._explainer.latest(key)
 
     def told(self, key: WorkloadKey) -> Wait | None:
-        """Return why a Workload waits, as it is told to people; None for one that does not."""
+        """Return why a Workload waits, as it is told to people; None for one that does not.
+
+        One that this process has not tried, which may not lead, has what is lacking now: why it
+        waits, its Workload says if the leader has tried it.
+        """
         wait = self.judged(key)
-        return None if wait is None else self._with_relief(wait)
+        if wait is None or not isinstance(wait.why, NotTried):
+            return None if wait is None else self._with_relief(wait)
+        queue, lacking = self._state.shortages(key)
+        return replace(wait, cluster_queue=queue, shortages=lacking)
 
     def _with_relief(self, wait: Wait) -> Wait:
         """Return a reason with the running work whose end would make room on nodes."""

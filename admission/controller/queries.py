@@ -67,7 +67,7 @@ class Reader(Protocol):
         ...
 
     def waits(self, keys: Iterable[WorkloadKey]) -> tuple[Wait | None, ...]:
-        """Return why Workloads wait; None for one that does not, or was not tried yet."""
+        """Return why Workloads wait; None for one that does not."""
         ...
 
     def judged(self, key: WorkloadKey) -> Wait | None:

@@ -36,7 +36,6 @@ from admission.owners.workload import (
     has_other_gates,
     labelled_priority,
     max_execution_seconds,
-    names_other_class,
     pod_class_priority,
     template_spec,
     time_limit,
@@ -534,10 +533,10 @@ def _template(template: Mapping[str, Any]) -> dict[str, Any]:
 
 def _priority(job: batch.Job, classes: PriorityClasses) -> dict[str, Any]:
     """Return priority and source: WorkloadPriorityClass, PriorityClass, the default, or none."""
-    labelled = labelled_priority(job.metadata, classes.workload)
+    labelled = labelled_priority(job.metadata, classes)
     if labelled:
         return labelled
-    return pod_class_priority(job.spec.template.spec.priority_class_name or "", classes.pod)
+    return pod_class_priority(job.spec.template.spec.priority_class_name or "", classes)
 
 
 def has_other_count(job: batch.Job, workload: Workload) -> bool:
@@ -577,14 +576,13 @@ def asks_otherwise(job: batch.Job, workload: Workload) -> bool:
 
 
 def waits_otherwise(job: batch.Job, workload: Workload) -> bool:
-    """Return whether class, time limit or admission gates of a Workload are not its Job's.
+    """Return whether time limit or admission gates of a Workload are not its Job's.
 
     One that was made for running pods waits in no queue, and must once its Job is suspended.
     """
     limit = workload.spec.maximum_execution_time_seconds
     return (
-        names_other_class(job, workload)
-        or limit != max_execution_seconds(job.metadata)
+        limit != max_execution_seconds(job.metadata)
         or has_other_gates(job, workload)
         or workload.waits_to_be_charged()
     )

@@ -299,7 +299,7 @@ class Resizes(Protocol):
         ...
 
     def waits_otherwise(self, workload: Workload) -> bool:
-        """Return whether class, time limit or admission gates differ from the Workload's."""
+        """Return whether time limit or admission gates differ from the Workload's."""
         ...
 
 

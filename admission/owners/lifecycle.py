@@ -18,7 +18,7 @@ from admission.base.conditions import Text
 from admission.objects.workload import Workload
 from admission.owners import prebuilt
 from admission.owners.framework import Gathers, Kind, Owner, Reclaims, Resizes, Restores
-from admission.owners.workload import differs
+from admission.owners.workload import differs, names_other_class
 from admission.reasons import added_conditions, kueue
 
 
@@ -324,7 +324,7 @@ def _of_held(owner: Owner, workload: Workload) -> Next:
         return restoring
     resizes = owner.resizes()
     if resizes is not None:
-        changed = _of_changed(resizes, workload)
+        changed = _of_changed(owner, resizes, workload)
         if changed is not None:
             return changed
     elif owner.places_otherwise(workload):
@@ -332,12 +332,12 @@ def _of_held(owner: Owner, workload: Workload) -> Next:
     return _of_matching(owner, workload)
 
 
-def _of_changed(owner: Resizes, workload: Workload) -> Next | None:
+def _of_changed(owner: Owner, resizes: Resizes, workload: Workload) -> Next | None:
     """Return the next step if a Workload does not ask for what its owner asks for now."""
     if not workload.is_pending():
-        return Next(Step.DELETE_WORKLOAD) if owner.asks_otherwise(workload) else None
-    is_other = owner.asks_otherwise(workload) or owner.waits_otherwise(workload)
-    return _FOLLOW if is_other else None
+        return Next(Step.DELETE_WORKLOAD) if resizes.asks_otherwise(workload) else None
+    is_other = resizes.asks_otherwise(workload) or resizes.waits_otherwise(workload)
+    return _FOLLOW if is_other or names_other_class(owner.view, workload) else None
 
 
 def _of_matching(owner: Owner, workload: Workload) -> Next:

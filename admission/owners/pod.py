@@ -243,7 +243,7 @@ def build(
     set_document = {
         "queueName": metadata.label(names.QUEUE_LABEL),
         "podSets": [pod_set],
-        **_priority(pod, classes.workload),
+        **_priority(pod, classes),
         **time_limit(metadata),
     }
     workload_ = document(
@@ -258,7 +258,7 @@ def build(
     return workload_
 
 
-def _priority(pod: views.Pod, classes: Mapping[str, int]) -> dict[str, Any]:
+def _priority(pod: views.Pod, classes: PriorityClasses) -> dict[str, Any]:
     """Return priority and its source: WorkloadPriorityClass, else PriorityClass, else none."""
     labelled = labelled_priority(pod.metadata, classes)
     if labelled:

@@ -792,7 +792,7 @@ class PodGroupOwner(Owner, Reclaims, Gathers):
         return {names.POD_GROUP_TOPOLOGY: keys} if keys else {}
 
     def _priority(self, classes: PriorityClasses) -> dict[str, Any]:
-        labelled = workloads.labelled_priority(self._view.metadata, classes.workload)
+        labelled = workloads.labelled_priority(self._view.metadata, classes)
         if labelled:
             return labelled
         specs = [part.pod.spec for part in self._composition()]

@@ -44,7 +44,6 @@ from admission.owners.workload import (
     has_other_gates,
     labelled_priority,
     max_execution_seconds,
-    names_other_class,
     pod_class_priority,
     template_spec,
     time_limit,
@@ -644,8 +643,7 @@ class RowOwner(Owner, Reclaims, Restores, Resizes, Suspends, Grows):
     def waits_otherwise(self, workload: Workload) -> bool:
         limit = workload.spec.maximum_execution_time_seconds
         return (
-            names_other_class(self.view, workload)
-            or limit != max_execution_seconds(self.view.metadata)
+            limit != max_execution_seconds(self.view.metadata)
             or has_other_gates(self.view, workload)
             or workload.waits_to_be_charged()
         )
@@ -845,12 +843,12 @@ def _topology_request(pod_set: OwnerPodSet) -> dict[str, Any] | None:
 
 def _priority(row: Row, owner: RowView, classes: PriorityClasses) -> dict[str, Any]:
     """Return priority and source: WorkloadPriorityClass, PriorityClass, the default, or none."""
-    labelled = labelled_priority(owner.metadata, classes.workload)
+    labelled = labelled_priority(owner.metadata, classes)
     if labelled:
         return labelled
     class_named = rows.value_at(owner.document.content, row.priority_class)
     of_pods = (pod_set.template.spec.priority_class_name for pod_set in owner.pod_sets)
-    return pod_class_priority(next(filter(None, (class_named, *of_pods)), ""), classes.pod)
+    return pod_class_priority(next(filter(None, (class_named, *of_pods)), ""), classes)
 
 
 def adopt(

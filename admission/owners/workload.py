@@ -36,10 +36,13 @@ class PriorityClasses:
     Attributes:
         workload: values of the WorkloadPriorityClasses by name.
         pod: the PriorityClasses by name.
+        kept: class and priority, as a Workload's spec has them, of an owner that names a
+            WorkloadPriorityClass that does not exist; None where that is an error.
     """
 
     workload: Mapping[str, int]
     pod: Mapping[str, views.PriorityClass]
+    kept: Mapping[str, Any] | None = None
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -103,22 +106,24 @@ def annotations(owner: views.ObjectMeta) -> dict[str, str]:
     return {**annotations_, names.ADMISSION_GATED_BY: gated_by} if gated_by else annotations_
 
 
-def labelled_priority(owner: views.ObjectMeta, classes: Mapping[str, int]) -> dict[str, Any]:
+def labelled_priority(owner: views.ObjectMeta, classes: PriorityClasses) -> dict[str, Any]:
     """Return priority and class from the label of an owner; empty without the label.
 
     Args:
         owner: metadata of the owner.
-        classes: values of the WorkloadPriorityClasses by name.
+        classes: that it may name.
 
     Raises:
-        MissingPriorityClassError: the label names a class that is not among them.
+        MissingPriorityClassError: the label names a class that does not exist, and none is kept.
     """
     label = owner.label(names.PRIORITY_CLASS_LABEL)
     if not label:
         return {}
-    if label not in classes:
-        raise MissingPriorityClassError(label)
-    return _of_workload_class(label, classes[label])
+    if label not in classes.workload:
+        if classes.kept is None:
+            raise MissingPriorityClassError(label)
+        return dict(classes.kept)
+    return _of_workload_class(label, classes.workload[label])
 
 
 def pod_priority(name: str, value: int) -> dict[str, Any]:
@@ -127,27 +132,36 @@ def pod_priority(name: str, value: int) -> dict[str, Any]:
     return {"priorityClassRef": reference, "priority": value}
 
 
-def pod_class_priority(name: str, classes: Mapping[str, views.PriorityClass]) -> dict[str, Any]:
+def pod_class_priority(name: str, classes: PriorityClasses) -> dict[str, Any]:
     """Return priority and class of a Workload whose pods name a PriorityClass, or none.
 
     Args:
         name: of the class; empty for the global default with the lowest value.
-        classes: the PriorityClasses by name.
+        classes: that they may name.
 
     Raises:
         MissingPriorityClassError: the class is not among them.
     """
     defaults = [
         (priority_class.value, key)
-        for key, priority_class in classes.items()
+        for key, priority_class in classes.pod.items()
         if priority_class.global_default
     ]
     name = name or (min(defaults)[1] if defaults else "")
     if not name:
         return {"priority": 0}
-    if name not in classes:
+    if name not in classes.pod:
         raise MissingPriorityClassError(name)
-    return pod_priority(name, classes[name].value)
+    return pod_priority(name, classes.pod[name].value)
+
+
+def kept_priority(workload: Workload) -> dict[str, Any]:
+    """Return class and priority of a Workload, as its spec has them."""
+    reference, priority = workload.spec.priority_class_ref, workload.spec.priority or 0
+    if reference is None:
+        return {"priority": priority}
+    fields = {"group": reference.group, "kind": reference.kind, "name": reference.name}
+    return {"priorityClassRef": fields, "priority": priority}
 
 
 def _of_workload_class(name: str, value: int) -> dict[str, Any]:

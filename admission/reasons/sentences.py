@@ -955,6 +955,16 @@ def priority_class_not_found(kind: str, class_name: str, step: str = "") -> Text
     return Text(reason, sentence(f"Waits: {message}", step))
 
 
+def class_without_effect(class_name: str) -> Text:
+    """Return that something that has a priority names a WorkloadPriorityClass in vain.
+
+    Args:
+        class_name: that does not exist.
+    """
+    reason, message = kueue.priority_class_not_found("WorkloadPriorityClass", class_name)
+    return Text(reason, sentence(f"Without effect: {message}, so its priority stays as it was"))
+
+
 def other_priority_class(classes: Sequence[str], without: str = "leave out") -> str:
     """Return what to do where a WorkloadPriorityClass does not exist, as a clause.
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from admission.base import causes
-from admission.base.causes import NoFlavor, NoPlace
+from admission.base.causes import NoFlavor, NoPlace, Shortage
 from admission.base.names import (
     ClusterQueueName,
     CohortName,
@@ -31,6 +31,7 @@ from admission.scheduling import (
     reserving,
     running,
     sharing,
+    shortages,
     slices,
     status,
 )
@@ -1255,6 +1256,22 @@ class SchedulerState:
     def place(self, key: WorkloadKey) -> tuple[ClusterQueueName, int] | None:
         """Return the queue in which a workload waits, and its place there, from 1; else None."""
         return self._queues.place(key)
+
+    def shortages(self, key: WorkloadKey) -> tuple[ClusterQueueName, tuple[Shortage, ...]]:
+        """Return where a workload waits, and what it asks for there that is not free now."""
+        workload, place = self._workloads.get(key), self.place(key)
+        if workload is None or place is None:
+            return ClusterQueueName(""), ()
+        self.forest.refresh()
+        requests: dict[str, Mapping[str, int]] = {
+            pod_set.name: {
+                resource: amount * pod_set.effective_count
+                for resource, amount in pod_set.requests.items()
+            }
+            for pod_set in workload.pod_sets
+        }
+        amounts = shortages.of_requests(self.forest.queues[place[0]], requests)
+        return place[0], tuple(shortage for shortage in amounts if shortage.missing)
 
     def waiting_in(self, name: ClusterQueueName) -> tuple[WorkloadKey, ...]:
         """Return the pending Workloads of a ClusterQueue, in no order."""

@@ -118,6 +118,30 @@ def queued(
     return (*rewritten, *about, *(verdict.warning for verdict in never), *classes, *behind)
 
 
+def relabelled(
+    old: views.ObjectMeta, new: views.ObjectMeta, context: Context, lister: Lister
+) -> tuple[str, ...]:
+    """Return warnings about an update that names another queue or class, which will not do.
+
+    Args:
+        old: metadata of the pod or owner as stored.
+        new: metadata as they would be stored; with a queue.
+        context: its namespace.
+        lister: what was last seen of the cluster.
+    """
+    texts: list[str] = []
+    label = new.label(names.PRIORITY_CLASS_LABEL)
+    if label != old.label(names.PRIORITY_CLASS_LABEL) and _is_class_missing(label, lister):
+        classes = _listed(lister.workload_priority_class_names())
+        step = f"use one of {classes}, or have it created" if classes else "have it created"
+        texts.append(_Verdict(sentences.class_without_effect(label), step).warning)
+    queue = new.label(names.QUEUE_LABEL)
+    if queue != old.label(names.QUEUE_LABEL):
+        placement = QueueingResult(standing=ManagementState.QUEUED, queue=queue)
+        texts += about_queue(placement, context, lister)[1]
+    return tuple(texts)
+
+
 def without_queue(
     metadata: views.ObjectMeta, wants: Iterable[str], context: Context, lister: Lister
 ) -> tuple[str, ...]:
@@ -293,12 +317,18 @@ def _missing_local_queue(queue: str, context: Context, lister: Lister) -> str:
 def _missing_priority_class(metadata: views.ObjectMeta, lister: Lister) -> Iterator[str]:
     """Yield that the label names a WorkloadPriorityClass that does not exist."""
     label = metadata.label(names.PRIORITY_CLASS_LABEL)
-    if not label or not lister.synced or lister.workload_priority_class(label) is not None:
+    if not _is_class_missing(label, lister):
         return
     step = sentences.other_priority_class(lister.workload_priority_class_names())
     yield _Verdict(
         sentences.priority_class_not_found("WorkloadPriorityClass", label), step
     ).warning
+
+
+def _is_class_missing(label: str, lister: Lister) -> bool:
+    """Return whether a label names a WorkloadPriorityClass that does not exist."""
+    is_looked_for = bool(label) and lister.synced
+    return is_looked_for and lister.workload_priority_class(label) is None
 
 
 def _listed(members: Sequence[str]) -> str:

@@ -202,6 +202,7 @@ def validate(
         return ReviewOutcome(standing=ManagementState.OF_JOB)
     try:
         templates = new.templates()
+        is_in_vain = old is not None and _is_suspended_in_vain(old, new)
     except msgspec.ValidationError as broken:
         return unreadable(broken)
     errors = [
@@ -221,6 +222,10 @@ def validate(
     if is_queued:
         errors += requester.created(new.metadata, context, rules)
     if old is not None:
+        if is_in_vain:
+            warnings += (admission_warnings.started_again(new.kind.name),)
+        if new.metadata.label(names.QUEUE_LABEL):
+            warnings += admission_warnings.relabelled(old.metadata, new.metadata, context, lister)
         errors += requester.changed(old.metadata, new.metadata)
         has_default = queueing.has_default_queue(context.namespace, lister)
         errors += metadata_rules.update_errors(
@@ -231,6 +236,16 @@ def validate(
     return ReviewOutcome(
         standing=ManagementState.FREE, errors=fielderrors.in_order(errors), warnings=warnings
     )
+
+
+def _is_suspended_in_vain(old: Reviewed, new: Reviewed) -> bool:
+    """Return whether an admitted owner is suspended, with the pods that it was admitted with."""
+    if old.is_held() or not new.is_held():
+        return False
+    before = {template.name: template for template in old.templates()}
+    is_admitted = any(template.mark for template in before.values())
+    after = (template for template in new.templates() if template.name in before)
+    return is_admitted and not any(_asks_more(before[t.name], t) for t in after)
 
 
 def is_child(owner: Reviewed, rules: Rules) -> bool:
@@ -582,11 +597,7 @@ def protect(
     errors = fielderrors.in_order(
         [*_let_run(old, new), *_more_than_admitted(old, new, before, after)]
     ) or fielderrors.in_order(_second_time(old, new, before, after))
-    is_admitted = any(template.mark for template in before.values())
-    is_same = not any(_asks_more(before[t.name], t) for t in after if t.name in before)
-    stops = is_admitted and is_same and new.is_held() and not old.is_held()
-    warnings = (admission_warnings.started_again(new.kind.name),) if stops else ()
-    return ReviewOutcome(standing=ManagementState.FREE, errors=errors, warnings=warnings)
+    return ReviewOutcome(standing=ManagementState.FREE, errors=errors)
 
 
 def _let_run(old: Reviewed, new: Reviewed) -> Iterator[FieldError]:

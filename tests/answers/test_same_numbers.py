@@ -15,6 +15,7 @@ from admission.answers.quota_use import Use
 from admission.base import patches
 from admission.base.names import ClusterQueueName
 from admission.kube import resources
+from admission.objects.workload import Workload
 from admission.serve.dashboard import waiting_rows
 from tests.builders.cluster import make_namespace
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
@@ -141,6 +142,18 @@ def _waiting_world(seed: int) -> World:
     return world
 
 
+class Standby(World):
+    """A controller that follows all and decides nothing."""
+
+    leads = False
+
+
+def _told_by(world: World, workload: Workload) -> tuple[str, bool]:
+    """What the dashboard of a controller says of a Workload."""
+    (wait,) = world.core.waits((workload.key(),))
+    return waiting_rows.said(wait, workload)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_pods_events_and_commands_say_the_same_of_what_waits(seed: int) -> None:
     world = _waiting_world(seed)
@@ -152,6 +165,8 @@ def test_pods_events_and_commands_say_the_same_of_what_waits(seed: int) -> None:
     }
     pods = [name for name in workloads if world.is_gated(name)]
     assert pods
+    standby = Standby(store=world.store, clock=world.clock)
+    standby.settle()
     for pod in pods:
         condition, workload = world.condition(pod), workloads[pod]
         assert condition is not None
@@ -159,15 +174,15 @@ def test_pods_events_and_commands_say_the_same_of_what_waits(seed: int) -> None:
         assert (answer.reason, answer.message) == (condition.reason, condition.message)
         of_workload = why.explain(world.store, "ml", f"workload/{workload.metadata.name}")
         line = lines[workload.metadata.name]
-        (wait,) = world.core.waits((workload.key(),))
-        shown, never = waiting_rows.said(wait, workload)
+        shown, never = _told_by(world, workload)
         texts = {
             "pod": condition.message,
             "event": told[pod],
             "why": of_workload.message,
             "queue": line.message,
             "dashboard": shown,
+            "dashboard of a standby": _told_by(standby, workload)[0],
         }
         assert {_head(text) for text in texts.values()} == {_head(condition.message)}, texts
         assert {of_workload.reason, line.reason} == {condition.reason}
-        assert never is line.never
+        assert never is line.never is _told_by(standby, workload)[1]

@@ -299,3 +299,13 @@ def test_an_event_tells_what_else_a_job_without_workload_lacks(
     made = team.store.create(resources.JOBS, make_job("train", labels=labels), "ml")
     team.add_event(made["metadata"]["uid"], note, "2026-01-01T00:02:00.000000Z", reason)
     assert note in team.ask().message
+
+
+def test_a_waiting_job_that_names_a_missing_class_says_that_its_priority_stays(team: Team) -> None:
+    uid = make_job_of_class(team)
+    team.add_workload(uid, WAITS, "WaitingForQuota")
+    answer = why.explain(team.store, "ml", "job.batch/train")
+    assert answer.notes[:2] == (
+        f"Without effect: {NOT_FOUND}, so its priority stays as it was",
+        "WorkloadPriorityClasses that exist: none",
+    )

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from admission.base import names, patches
+from admission.controller.writing.api_requests import WritePurpose
 from admission.kube import resources
 from admission.objects.workload import Workload
 from tests.builders.jobs import queued_job
@@ -159,3 +160,29 @@ def test_a_class_that_is_edited_while_it_is_taken_over_counts_as_it_is_then() ->
     world.core.step()
     world.settle()
     assert asked(world, "first") == ("low", 50)
+
+
+@pytest.mark.parametrize("before", ["", "low"])
+def test_a_waiting_job_that_names_a_missing_class_is_followed_in_all_else(before: str) -> None:
+    world = ordered_world(quota=0)
+    add(world, "first", before, pods=4)
+    kept = asked(world, "first")
+    name_class(world, "first", "later")
+    assert asked(world, "first") == kept
+    world.store.patch(
+        resources.JOBS,
+        "first",
+        patches.merge({"spec": {"parallelism": 2, "completions": 2}}),
+        "ml",
+    )
+    world.settle()
+    pod_sets = world.workloads()["first"].spec.pod_sets or ()
+    assert [pod_set.count for pod_set in pod_sets] == [2]
+    assert asked(world, "first") == kept
+    sent = len(world.sent)
+    world.pass_time(60)
+    later = {request.operation for request in world.sent[sent:]}
+    assert WritePurpose.FOLLOW_OWNER not in later
+    world.add(make_class("later", 7))
+    world.settle()
+    assert asked(world, "first") == ("later", 7)

@@ -8,7 +8,7 @@ from admission.objects import views
 from admission.objects.cluster_queue import ClusterQueue
 from admission.objects.cohort import Cohort, CohortSpec
 from admission.objects.resource_group import FlavorQuotasSpec, ResourceGroupSpec, ResourceQuotaSpec
-from admission.webhook import pod_review
+from admission.webhook import admission_warnings, pod_review
 from admission.webhook.review_context import Context
 from tests.builders.cluster import namespace_view
 from tests.builders.metadata import make_condition
@@ -363,3 +363,48 @@ def test_others_are_told_of_only_where_a_pod_does_not_fit_now(
     cluster.cluster_queues = {**cluster.cluster_queues, "lender": lender}
     found = [text for text in warnings(cluster) if text.startswith("May wait behind")]
     assert bool(found) is waits
+
+
+NO_CLASS = (
+    'Without effect: WorkloadPriorityClass "nope" not found, so its priority stays as it was. '
+)
+
+NO_QUEUE = (
+    "Waits: LocalQueue absent does not exist in its namespace. Set the label"
+    " kueue.x-k8s.io/queue-name to one of default, or have it created"
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ({}, {CLASS: "nope"}, (f"{NO_CLASS}Use one of high, low, or have it created",)),
+        ({CLASS: "low"}, {CLASS: "high"}, ()),
+        ({CLASS: "nope"}, {CLASS: "nope", "team": "a"}, ()),
+        (
+            {},
+            {QUEUE: "absent"},
+            (NO_QUEUE,),
+        ),
+    ],
+    ids=["missing class", "class that exists", "other label", "missing queue"],
+)
+def test_an_update_that_names_what_does_not_exist_is_warned_about(
+    before: dict[str, str], after: dict[str, str], said: tuple[str, ...]
+) -> None:
+    cluster = make_world(priority_classes=frozenset({"low", "high"}))
+    held = {QUEUE: "default", MANAGED: "true"}
+    gates = [{"name": "kueue.x-k8s.io/admission"}]
+    old, new = (
+        read(make_pod(gpus=1, schedulingGates=gates, labels={**held, **labels}))
+        for labels in (before, after)
+    )
+    context = Context(namespace="team-a", now_us=NOW_US)
+    assert pod_review.validate(old, new, context, RULES, cluster).warnings == said
+
+
+def test_the_warning_about_a_class_says_nothing_of_others_where_there_are_none() -> None:
+    old, new = (views.ObjectMeta(name="train", labels=labels) for labels in ({}, {CLASS: "nope"}))
+    context = Context(namespace="team-a", now_us=NOW_US)
+    said = admission_warnings.relabelled(old, new, context, make_world())
+    assert said == (f"{NO_CLASS}Have it created",)

@@ -312,3 +312,11 @@ def test_the_marks_of_an_earlier_admission_are_dropped_from_a_new_template() -> 
     made = after(document, mutate(document, cluster))["spec"]["template"]["metadata"]
     assert names.PODSET_LABEL not in made["labels"]
     assert names.WORKLOAD_ANNOTATION not in made["annotations"]
+
+
+def test_who_gives_a_deployment_a_class_that_does_not_exist_is_told_once() -> None:
+    old, new = make_deployment(gpus=0), make_deployment(gpus=0)
+    new["metadata"]["labels"][names.PRIORITY_CLASS_LABEL] = "nope"
+    (warning,) = mutate(new, make_cluster("batch"), old=old).warnings
+    assert warning.startswith('Without effect: WorkloadPriorityClass "nope" not found')
+    assert mutate(new, make_cluster("batch"), old=new).warnings == ()

@@ -114,15 +114,20 @@ class OwnerEvents:
             self._events.event(api_requests.reference(self._resource, owner.metadata), event)
 
 
-def followed(owner: Owner, workload: Workload) -> Iterator[Event]:
+def followed(owner: Owner, workload: Workload, *, lacks_class: bool) -> Iterator[Event]:
     """Return the events about what a Workload without quota is about to take over from its owner.
 
     A change of the queue, or of the limit on the running time, is told by nothing.
+
+    Args:
+        owner: the owner.
+        workload: its Workload.
+        lacks_class: whether the class that the owner names does not exist.
     """
     resizes = owner.resizes()
     if resizes is not None and resizes.has_other_pods(workload):
         yield events.updated_pod_sets(workload.key().text())
-    if names_other_class(owner.view, workload):
+    if names_other_class(owner.view, workload) and not lacks_class:
         yield class_changed(workload)
     if has_other_gates(owner.view, workload):
         yield gates_changed(owner.view)

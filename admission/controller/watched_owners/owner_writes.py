@@ -47,7 +47,9 @@ from admission.owners.lifecycle import Next, Step
 from admission.owners.workload import (
     MissingPriorityClassError,
     PriorityClasses,
+    kept_priority,
     may_change_class,
+    names_other_class,
 )
 from admission.reasons import added_conditions, kueue
 from admission.scheduling.model import NEVER_PREEMPTED
@@ -425,22 +427,36 @@ class Owners(Generic[View, Document]):
         announced = () if self._kind.has_condition else (events.created_workload(key.text()),)
         return api_requests.create_workload(key, request, announced)
 
-    def _make(self, key: WorkloadKey, owner: Owner) -> dict[str, Any] | ApiRequest | None:
-        """Return the document of a Workload, the read that is needed first, or None to wait."""
+    def _make(
+        self, key: WorkloadKey, owner: Owner, workload: Workload | None = None
+    ) -> dict[str, Any] | ApiRequest | None:
+        """Return the document of a Workload, the read that is needed first, or None to wait.
+
+        Args:
+            key: of the owner.
+            owner: the owner.
+            workload: that it has already, whose class it keeps where it names one that does not
+                exist; None for none.
+        """
         owner_key = self._kind.key_of(owner.view)
         document, view = self.index.document_of(owner_key), self.index.get(owner_key)
         if document is None or view is None:
             return self._read(key, owner)
-        configuration = self._configuration
-        classes = PriorityClasses(
-            workload=configuration.priority_classes, pod=configuration.pod_priority_classes
-        )
-        copied = configuration.settings.integrations.label_keys_to_copy
+        copied = self._configuration.settings.integrations.label_keys_to_copy
+        classes = self._classes(workload)
         try:
             return self.integration.build(view, document, classes, copied)
         except MissingPriorityClassError as missing:
             self._lacks_class(key, owner.view, missing.name)
             return None
+
+    def _classes(self, workload: Workload | None) -> PriorityClasses:
+        """Return the classes that an owner may name, whose Workload exists or is to be made."""
+        return PriorityClasses(
+            workload=self._configuration.priority_classes,
+            pod=self._configuration.pod_priority_classes,
+            kept=None if workload is None else kept_priority(workload),
+        )
 
     def _adopt(self, key: WorkloadKey, owner: Owner, workload: Workload) -> ApiRequest:
         """Take the Workload that the owner names; both are read whole before."""
@@ -472,26 +488,40 @@ class Owners(Generic[View, Document]):
     def _follow(self, key: WorkloadKey, owner: Owner, workload: Workload) -> ApiRequest | None:
         """Make a Workload without quota ask for what its owner asks for."""
         is_adopted = prebuilt.is_adopted(workload, owner.view)
-        is_placed_otherwise = owner.places_otherwise(workload)
-        if is_adopted or (owner.resizes() is None and not is_placed_otherwise):
+        is_placed_otherwise, resizes = owner.places_otherwise(workload), owner.resizes()
+        if is_adopted or (resizes is None and not is_placed_otherwise):
             return self._follow_labels(key, owner.view, workload)
-        request = self._make(key, owner)
+        lacks_class = names_other_class(owner.view, workload) and self._tell_if_lacking_class(
+            key, owner.view
+        )
+        is_same = resizes is not None and not (
+            resizes.asks_otherwise(workload) or resizes.waits_otherwise(workload)
+        )
+        if lacks_class and is_same:
+            return None
+        request = self._make(key, owner, workload)
         if request is None or isinstance(request, ApiRequest):
             return request
         if is_placed_otherwise:
             return owner_requests.follow_nodes(workload, request)
-        announced = owner_events.followed(owner, workload)
+        announced = owner_events.followed(owner, workload, lacks_class=lacks_class)
         return owner_requests.follow(workload, owner.view, request, announced)
 
     def _follow_labels(
         self, key: WorkloadKey, owner: views.Object, workload: Workload
     ) -> ApiRequest | None:
         """Make a Workload take over what the labels of its owner say now."""
+        if may_change_class(owner, workload):
+            self._tell_if_lacking_class(key, owner)
+        return keeping.follow_owner(owner, workload, self._configuration.priority_classes)
+
+    def _tell_if_lacking_class(self, key: WorkloadKey, owner: views.Object) -> bool:
+        """Return whether an owner names a class that does not exist; if so, tell of it."""
         label = owner.metadata.label(PRIORITY_CLASS_LABEL)
-        classes = self._configuration.priority_classes
-        if may_change_class(owner, workload) and label not in classes:
+        lacks = bool(label) and label not in self._configuration.priority_classes
+        if lacks:
             self._lacks_class(key, owner, label)
-        return keeping.follow_owner(owner, workload, classes)
+        return lacks
 
     def _about_workload(
         self, subject: Subject, step: Next, workload: Workload

@@ -46,7 +46,7 @@ from admission.owners.framework import Integration, Owner
 from admission.owners.lifecycle import Next, Step
 from admission.owners.pod_group import Departed, PodGroup, PodGroupOwner
 from admission.owners.serving import ServingKind
-from admission.owners.workload import MissingPriorityClassError, PriorityClasses
+from admission.owners.workload import MissingPriorityClassError
 from admission.reasons import added_conditions, kueue, sentences
 from admission.scheduling.decisions import Wait
 
@@ -533,7 +533,9 @@ class PodGroups(Owners[Any, views.PodDocument]):
         return super()._next_step(subject)
 
     @override
-    def _make(self, key: WorkloadKey, owner: Owner) -> dict[str, Any] | ApiRequest | None:
+    def _make(
+        self, key: WorkloadKey, owner: Owner, workload: Workload | None = None
+    ) -> dict[str, Any] | ApiRequest | None:
         if not isinstance(owner, PodGroupOwner) or self._gathers(key, owner):
             return None
         documents = {}
@@ -544,12 +546,8 @@ class PodGroups(Owners[Any, views.PodDocument]):
                     key, WritePurpose.READ_OWNER, self.resource, pod.metadata, views.PodDocument
                 )
             documents[role] = document
-        configuration = self._configuration
-        classes = PriorityClasses(
-            workload=configuration.priority_classes, pod=configuration.pod_priority_classes
-        )
         try:
-            return owner.build(documents, classes)
+            return owner.build(documents, self._classes(workload))
         except MissingPriorityClassError as missing:
             self._stuck.add(key, stuck.priority_class(missing.name))
             return None

@@ -208,9 +208,11 @@ class Pods(Owners[views.Pod, views.PodDocument]):
         self.predecessors.forget_pod(key)
 
     @override
-    def _make(self, key: WorkloadKey, owner: Owner) -> dict[str, Any] | ApiRequest | None:
+    def _make(
+        self, key: WorkloadKey, owner: Owner, workload: Workload | None = None
+    ) -> dict[str, Any] | ApiRequest | None:
         """Return the document of a Workload; it takes over what its predecessor remembers."""
-        request = super()._make(key, owner)
+        request = super()._make(key, owner, workload)
         controller = owner.view.metadata.controller()
         if isinstance(request, dict) and controller is not None:
             inherited = self.predecessors.inherited(key, controller.uid)

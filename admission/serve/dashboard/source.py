@@ -28,7 +28,7 @@ class Source(lists.PendingSource, estimates.Source, Protocol):
         ...
 
     def waits(self, keys: tuple[WorkloadKey, ...]) -> tuple[Wait | None, ...]:
-        """Return why Workloads wait; None for one that does not, or was not tried yet."""
+        """Return why Workloads wait; None for one that does not."""
         ...
 
     def stock(self) -> tuple[NodeStock, ...]:

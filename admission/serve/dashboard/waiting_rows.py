@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
-from admission.answers import owning
+from admission.answers import owning, shortages
 from admission.answers.estimates import Starts
-from admission.base import clock, conditions, durations
+from admission.base import causes, clock, conditions, durations
+from admission.base.causes import Shortage
 from admission.base.conditions import Text
 from admission.base.names import ClusterQueueName, ResourceName, WorkloadKey
 from admission.objects.workload import Workload
@@ -92,7 +93,7 @@ class Lookup(Protocol):
         ...
 
     def waits(self, keys: tuple[WorkloadKey, ...]) -> tuple[Wait | None, ...]:
-        """Return why Workloads wait; None for one that does not, or was not tried yet."""
+        """Return why Workloads wait; None for one that does not."""
         ...
 
 
@@ -190,17 +191,25 @@ def said(wait: Wait | None, view: Workload | None) -> tuple[str, bool]:
 
     A controller that stands by has judged nothing: then it is what the Workload says.
     """
-    if wait is None:
+    if wait is None or isinstance(wait.why, causes.NotTried):
         condition = None if view is None else view.status.condition(conditions.QUOTA_RESERVED)
-        if condition is None or condition.status == "True":
+        if view is None or condition is None or condition.status == "True":
             return _NOT_TRIED, False
-        return _in_short(sentences.text(reading.of_condition(condition.reason, condition.message)))
-    alone = tuple(replace(shortage, holders=()) for shortage in wait.shortages)
+        queue, lacking = ("", ()) if wait is None else (wait.cluster_queue, wait.shortages)
+        text = sentences.text(reading.of_condition(condition.reason, condition.message), queue)
+        alone = _without_holders(shortages.of_fitting_flavors(lacking, view))
+        return _in_short(shortages.verdict(text, alone, queue))
+    alone = _without_holders(wait.shortages)
     return _in_short(
         sentences.waiting(
             wait.why, wait.cluster_queue, shortages=alone, preempting=len(wait.preempting)
         )
     )
+
+
+def _without_holders(amounts: Iterable[Shortage]) -> tuple[Shortage, ...]:
+    """Return what is lacking without who holds it, which has a column of its own."""
+    return tuple(replace(shortage, holders=()) for shortage in amounts)
 
 
 def _in_short(text: Text) -> tuple[str, bool]:

@@ -1,0 +1,47 @@
+"""What pod sets ask for in each flavor of a ClusterQueue, beside what there is."""
+
+from collections.abc import Mapping
+
+from admission.base.causes import Shortage
+from admission.base.names import ClusterQueueName, FlavorResource, PodSetName, ResourceName
+from admission.scheduling import quota
+from admission.scheduling.hierarchy import CohortNode, QueueNode
+
+
+def of_requests(node: QueueNode, requests: Mapping[str, Mapping[str, int]]) -> list[Shortage]:
+    """Return each amount that is asked for in each flavor, also what is there.
+
+    Args:
+        node: the ClusterQueue.
+        requests: total of each pod set by resource, canonical units.
+    """
+    return [
+        _shortage(node, pod_set, FlavorResource(flavor.name, ResourceName(resource)), amount)
+        for pod_set, amounts in requests.items()
+        for group in node.spec.resource_groups
+        for flavor in group.flavors
+        for resource, amount in sorted(amounts.items())
+        if resource in group.covered_resources
+    ]
+
+
+def _shortage(node: QueueNode, pod_set: str, fr: FlavorResource, amount: int) -> Shortage:
+    return Shortage(
+        pod_set=PodSetName(pod_set),
+        resource=fr.resource,
+        flavor=fr.flavor,
+        requested=amount,
+        available=max(0, quota.available(node, fr)),
+        limit=quota.potential(node, fr),
+        nominal=quota.nominal(node, fr),
+        withheld=quota.withheld(node, fr),
+        holders=_holders(node, fr),
+    )
+
+
+def _holders(node: QueueNode, fr: FlavorResource) -> tuple[tuple[ClusterQueueName, int], ...]:
+    root = node.root()
+    leaves = root.leaves() if isinstance(root, CohortNode) else (node,)
+    using = ((leaf.name, leaf.usage.get(fr, 0)) for leaf in leaves)
+    positive = (pair for pair in using if pair[1] > 0)
+    return tuple(sorted(positive, key=lambda pair: (-pair[1], pair[0])))
