@@ -1,8 +1,9 @@
 """When to write why a Workload waits: after a second, on a new reason, otherwise rarely.
 
-What only people change is no matter of numbers, and is due at once. Numbers, and a place in the
-queue, are due at most once in a while. An event is due when a Workload has waited for some time,
-and when its reason is another one. Nothing is due while nothing changes.
+What only people change is no matter of numbers, and is due at once: so is another amount that a
+Workload asks for. What is free, and a place in the queue, are due at most once in a while. An
+event is due when a Workload has waited for some time, and when its reason is another one. Nothing
+is due while nothing changes.
 """
 
 import heapq
@@ -37,7 +38,8 @@ class Due(NamedTuple):
 
     Attributes:
         workload: which waits.
-        is_news: no reason was written of it, or another one; else numbers or a place changed.
+        is_news: no reason was written of it, or another one, or it asks for other amounts; else
+            what is free or a place changed.
     """
 
     workload: WorkloadKey
@@ -117,7 +119,7 @@ class ConditionSchedule:
         written = entry.written
         if written is None or wait == written or (entry.is_taken and wait.reason == before):
             return
-        if wait.reason != written.reason or wait.reason in OF_BLOCKERS:
+        if _is_news(wait, written) or wait.reason in OF_BLOCKERS:
             self._schedule(key, entry, now)
         elif not entry.is_taken:
             self._refresh_later(key, entry, now)
@@ -168,8 +170,7 @@ class ConditionSchedule:
             if entry is None or entry.due != due:
                 continue
             entry.due, entry.is_taken = math.inf, True
-            written = entry.written
-            return Due(key, written is None or entry.wait.reason != written.reason)
+            return Due(key, entry.written is None or _is_news(entry.wait, entry.written))
         return None
 
     def write(
@@ -254,3 +255,9 @@ class ConditionSchedule:
         if due < entry.due:
             entry.due = due
             heapq.heappush(self._heap, (due, key))
+
+
+def _is_news(wait: Wait, written: Wait) -> bool:
+    """Return whether a reason is another one, or what the Workload asks for."""
+    asks_otherwise = wait.requests != written.requests and wait.requests and written.requests
+    return wait.reason != written.reason or bool(asks_otherwise)

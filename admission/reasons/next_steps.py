@@ -315,6 +315,8 @@ NEVER_STARTS: Final = frozenset(
     {
         Code.EXCEEDS_MAX_QUOTA,
         Code.EXCEEDS_CAP,
+        Code.EXCEEDS_LARGEST_NODE,
+        Code.EXCEEDS_NODES,
         Code.NO_MATCHING_FLAVOR,
         Code.NO_TOPOLOGY,
         Code.RESOURCE_NOT_COVERED,

@@ -22,6 +22,9 @@ def shortage(no_place: NoPlace) -> str:
             f"{nodes} {_REFUSED[reason][nodes != 1]}" for reason, nodes in no_place.refusals
         )
         head = f"no node of {where} can take a pod with {amount}"
+        if no_place.largest is not None:
+            largest = quantity.in_words(resource, no_place.largest)
+            return f"{head}: {refusals}, the largest has {largest}"
         return f"{head}: {refusals or 'none has the labels that it selects'}"
     same = _same(no_place)
     if no_place.is_joint:

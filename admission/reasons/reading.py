@@ -20,6 +20,7 @@ from admission.base.conditions import (
     WaitReason,
 )
 from admission.base.errors import InvalidValueError
+from admission.base.names import FlavorName, PodSetName
 from admission.reasons import kueue
 
 # ---------------------------------------------------------------------- why a Workload waits
@@ -59,6 +60,9 @@ def of_condition(
         if match is not None:
             return value(match)
     if reason == WaitReason.WAITING_FOR_NODE and _POD_SET.search(message):
+        too_small = _nodes_too_small(message)
+        if too_small is not None:
+            return too_small
         return causes.Stated(reason, f"Waits for a node: {_POD_SET.sub('', message)}")
     return _no_flavor(reason, message, levels) or causes.Stated(reason, message)
 
@@ -127,6 +131,11 @@ _WHOLE: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Why]], ...]
 )  # fmt: skip
 """Whole messages of conditions of Workloads."""
 
+_NODES: Final = re.compile(r"\bnodes? of ")
+_NODES_TOO_SMALL: Final = re.compile(
+    r"\bno node of (\S+(?: and \S+)*) can take a pod with (\S+) (\S+): \d+ (?:is|are) too small,"
+    r" the largest has ([^\s,;]+)"
+)
 _POD_SET: Final = re.compile(r"couldn't assign flavors to pod set (\S+): ")
 _OF_FLAVORS: Final = frozenset(
     {
@@ -193,6 +202,29 @@ _REFUSALS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Refusal]
     )
 )  # fmt: skip
 """Parts of a message that say why flavors are not given."""
+
+
+def _nodes_too_small(message: str) -> NoFlavor | None:
+    """Return that pods are too big for every node; None where any flavor may take them yet."""
+    matches = list(_NODES_TOO_SMALL.finditer(message))
+    no_places = tuple(
+        causes.NoPlace(
+            flavors=tuple(map(FlavorName, match[1].split(" and "))),
+            pod_set=PodSetName(""),
+            count=1,
+            fitting=0,
+            resource=match[3],
+            asks=_amount(match[3], match[2]),
+            free=0,
+            largest=_amount(match[3], match[4]),
+        )
+        for match in matches
+    )
+    refusals = (*no_places, *_refusals(message))
+    too_small = NoFlavor(WaitReason.WAITING_FOR_NODE, (RefusedPodSet("", refusals),))
+    is_all = len(_NODES.findall(message)) == len(no_places) > 0
+    may_fit = too_small.waits_for_other_flavor or too_small.is_of_domains
+    return too_small if is_all and not may_fit else None
 
 
 def _no_flavor(reason: str, message: str, levels: Mapping[str, RequestedLevel]) -> NoFlavor | None:

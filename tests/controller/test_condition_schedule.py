@@ -1,7 +1,10 @@
 """Reasons are written after a second, at once when they change, and their numbers rarely."""
 
+from dataclasses import replace
+
+from admission.base import names
 from admission.base.causes import Stated
-from admission.base.names import ClusterQueueName, WorkloadKey
+from admission.base.names import ClusterQueueName, PodSetName, WorkloadKey
 from admission.controller.condition_schedule import ConditionSchedule, Due
 from admission.scheduling.decisions import Wait
 
@@ -74,6 +77,19 @@ def test_what_only_people_change_is_told_anew_at_once() -> None:
     it.tell(wait("Misconfigured", "no ClusterQueue"), 12.0)
 
     assert said(it, 12.0) == wait("Misconfigured", "no ClusterQueue")
+
+
+def test_what_is_said_of_another_amount_that_is_asked_for_is_due_at_once() -> None:
+    it = explainer()
+    sixteen, eight = (
+        replace(wait("A"), requests=((PodSetName("main"), {names.GPU_RESOURCE: amount}),))
+        for amount in (16, 8)
+    )
+    it.tell(sixteen, 10.0)
+    said(it, 11.0)
+    it.tell(eight, 12.0)
+
+    assert it.pop_due(12.0) == Due(KEY, is_news=True)
 
 
 def test_the_same_text_is_never_written_twice() -> None:

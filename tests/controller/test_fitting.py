@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from admission.answers import why
-from admission.base import patches
+from admission.answers import cluster, waiting, why
+from admission.answers.cluster import Wanted
+from admission.base import names, patches
 from admission.kube import resources
 from admission.reasons.next_steps import Code
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
@@ -200,3 +201,35 @@ def test_a_pod_of_a_flavor_without_nodes_prefers_none() -> None:
 
     assert made.admitted() == {"pod"}
     assert preferences(made, "pod") == []
+
+
+@pytest.mark.parametrize("quota", [16, 32], ids=["quota in use", "quota free"])
+def test_workload_and_queue_say_of_nodes_that_are_too_small_what_the_pod_says(quota: int) -> None:
+    made = world(node("n0", gpu=8), node("n1", gpu=4), quota=quota)
+    add(made, "first", gpus=8)
+    add(made, "big", gpus=16)
+
+    assert says(made, "big") == (Code.EXCEEDS_LARGEST_NODE, f"{TOO_BIG}.")
+    read = cluster.relate(cluster.read(made.store, Wanted(namespace="ml")))
+    (place,) = waiting.of(read, "gpus").waiting
+    answer = why.explain(made.store, "ml", f"workload/{place.workload}")
+    assert {place.message, answer.message} == {f"{TOO_BIG}."}
+    assert {place.reason, answer.reason} == {Code.EXCEEDS_LARGEST_NODE}
+    assert place.never
+
+
+def test_a_pod_too_big_for_the_nodes_of_one_flavor_waits_for_quota_of_another() -> None:
+    made = make_world(
+        node("n0", gpu=8),
+        node("n1", labels={names.GPU_PRODUCT_LABEL: "NVIDIA-H100-80GB-HBM3"}, gpu=16),
+        make_flavor("h100", product="NVIDIA-H100-80GB-HBM3"),
+        make_cluster_queue(quota=16, flavors=("a100", "h100")),
+        make_local_queue(),
+    )
+    add(made, "first", gpus=16)
+    add(made, "big", gpus=16)
+    made.pass_time(32)
+    read = cluster.relate(cluster.read(made.store, Wanted(namespace="ml")))
+    (place,) = waiting.of(read, "gpus").waiting
+    assert not place.never
+    assert not place.message.startswith("Too big")
