@@ -663,8 +663,8 @@ def unit_of(resource: str) -> int:
 def shares(supply: Supply, teams: Sequence[Team]) -> tuple[list[TeamShare], dict[_Key, int]]:
     """Return what each team gets, and what is left, which the Cohort lends to all.
 
-    A team with a number gets this part of everything; teams without one get equal parts of the
-    rest.
+    A team with a number gets this part of everything, and as many whole GPUs as the number says;
+    teams without one get equal parts of the rest.
 
     Raises:
         ProposalError: the teams are to get more GPUs than there are.
@@ -687,6 +687,7 @@ def shares(supply: Supply, teams: Sequence[Team]) -> tuple[list[TeamShare], dict
         )
         for key, amount in left.items()
     }
+    _fill_up(parts, numbered, [flavor for flavor in supply.flavors if _is_whole(flavor)])
     for place, team in enumerate(numbered):
         amounts = {key: part[place] for key, part in parts.items()}
         why = f"{team.gpus} of {total} GPUs, and the same part of everything else."
@@ -702,9 +703,39 @@ def shares(supply: Supply, teams: Sequence[Team]) -> tuple[list[TeamShare], dict
             ),
             others={name: rest[ANY_NODE, name] for name in supply.others},
         )
-        shares_by_team |= {share.team.name: share for share in equal_shares(remaining, unnumbered)}
+        those = ", ".join(team.name for team in numbered)
+        whole = f"what is left beside {those}"
+        shares_by_team |= {
+            share.team.name: share for share in equal_shares(remaining, unnumbered, whole)
+        }
         rest = {}
     return [shares_by_team[team.name] for team in teams], rest
+
+
+def _fill_up(
+    parts: Mapping[_Key, list[int]], numbered: Sequence[Team], flavors: Sequence[Flavor]
+) -> None:
+    """Give each team whole GPUs of what is left until it has its number.
+
+    Its parts were rounded down. Of the flavors of which something is left, it gets one more of
+    those first that were rounded most; ties go by the order of the flavors.
+
+    Args:
+        parts: what each team gets by flavor and resource, in their order, and last what is left.
+        numbered: the teams.
+        flavors: of whole GPUs.
+    """
+    total = sum(flavor.amount for flavor in flavors)
+    for place, team in enumerate(numbered):
+        wanted = team.gpus or 0
+        by_rest = sorted(flavors, key=lambda flavor: -(flavor.amount * wanted % max(1, total)))
+        missing = wanted - sum(parts[flavor.name, flavor.resource][place] for flavor in flavors)
+        for flavor in by_rest * missing:
+            part = parts[flavor.name, flavor.resource]
+            if missing and part[-1]:
+                part[place] += 1
+                part[-1] -= 1
+                missing -= 1
 
 
 def _is_whole(flavor: Flavor) -> bool:
@@ -723,8 +754,16 @@ def _in_ratio(total: int, weights: Sequence[int], resource: str) -> list[int]:
     return [*parts, total - sum(parts)]
 
 
-def equal_shares(supply: Supply, teams: Sequence[Team]) -> list[TeamShare]:
-    """Return everything, divided equally between teams; without teams it is everybody's."""
+def equal_shares(
+    supply: Supply, teams: Sequence[Team], whole: str = "everything that the nodes have"
+) -> list[TeamShare]:
+    """Return a supply, divided equally between teams; without teams it is everybody's.
+
+    Args:
+        supply: what is divided.
+        teams: who gets a part.
+        whole: what the supply is, in words.
+    """
     if not teams:
         everybody = Team(name=EVERYBODY, namespaces=())
         why = "Everything that the nodes have. Without --team, all share one queue."
@@ -737,10 +776,10 @@ def equal_shares(supply: Supply, teams: Sequence[Team]) -> list[TeamShare]:
             amounts[(turn + place) % len(teams)][key] = part
         turn += sum(part > parts[-1] for part in parts)
     why = (
-        f"One of {len(teams)} equal shares of everything that the nodes have; what cannot be "
-        "divided goes to one team after the other."
+        f"One of {len(teams)} equal shares of {whole}; what cannot be divided goes to one team "
+        "after the other."
         if len(teams) > 1
-        else "Everything that the nodes have."
+        else f"{whole[:1].upper()}{whole[1:]}."
     )
     return [
         TeamShare(team=team, amounts=amount, why=why)

@@ -11,7 +11,7 @@ import click
 
 from admission.admin import fair_sharing, manifests, proposal, quota_changes, quota_takeover
 from admission.admin.proposal import ClusterNode, Document, Proposed, Supply, Team
-from admission.base import quantity
+from admission.base import names, quantity
 from admission.base.errors import AdmissionError, InvalidValueError
 from admission.cli import clusters, options, output, tables
 from admission.cli.sharing import TeamSharing
@@ -32,6 +32,7 @@ _ADVICE: Final = (
 )
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _KEPT: Final = "kept"
+_KUBECTL: Final = "kubectl"
 _WIDTH: Final = 96
 
 
@@ -478,7 +479,22 @@ def _effect(api: Api, comparison: Compared, *, overwrite: bool) -> str:
         return apply.Effect.UNCHANGED.value
     if comparison.exists and not overwrite:
         return _KEPT
-    return apply.apply(api, comparison.proposed.document).value
+    manager = _field_manager(comparison.present or {})
+    return apply.apply(api, comparison.proposed.document, field_manager=manager).value
+
+
+def _field_manager(present: Document) -> str:
+    """Return who applies an object: kubectl, except where an earlier version has applied it.
+
+    An administrator keeps the file and changes the queues with ``kubectl apply --server-side``,
+    which may change only what its own manager has applied.
+    """
+    entries = present.get("metadata", {}).get("managedFields") or ()
+    is_of_earlier = any(
+        entry.get("manager") == names.FIELD_MANAGER and entry.get("operation") == "Apply"
+        for entry in entries
+    )
+    return names.FIELD_MANAGER if is_of_earlier else _KUBECTL
 
 
 def _next(compared: Iterable[Compared]) -> list[str]:

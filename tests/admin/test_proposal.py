@@ -216,6 +216,46 @@ def test_a_team_gets_the_number_of_gpus_that_is_said_and_the_same_part_of_the_re
         assert sum(one.amounts.get(key, 0) for one in shares) == amount
 
 
+@given(
+    counts=st.lists(st.integers(1, 9), min_size=1, max_size=4),
+    parts=st.lists(st.integers(0, 12), min_size=1, max_size=4),
+    has_rest=st.booleans(),
+)
+def test_a_team_gets_its_number_of_gpus_of_however_many_products(
+    counts: list[int], parts: list[int], *, has_rest: bool
+) -> None:
+    products = ["NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3", "NVIDIA-L4", "Tesla-T4"]
+    found = supply(
+        *(
+            gpu_node(product[:12].lower(), product=product, gpus=count)
+            for product, count in zip(products, counts, strict=False)
+        )
+    )
+    total, asked = sum(counts), {}
+    for number, part in enumerate(parts):
+        asked[f"team-{number}"] = min(part, total - sum(asked.values()))
+    shares, left = proposal.shares(
+        found, numbered(**asked, **({"rest": None} if has_rest else {}))
+    )
+    gpus = {
+        one.team.name: sum(n for key, n in one.amounts.items() if key[1] == GPU) for one in shares
+    }
+    assert {name: gpus[name] for name in asked} == asked
+    for key, amount in found.amounts().items():
+        of_teams = [one.amounts.get(key, 0) for one in shares]
+        assert min(of_teams) >= 0
+        assert sum(of_teams) + left.get(key, 0) == amount
+
+
+def test_who_gets_an_equal_part_of_the_rest_is_told_of_what() -> None:
+    found = supply(gpu_node("a"), gpu_node("b"))
+    shares, _ = proposal.shares(found, numbered(big=8, other=None, more=None))
+    assert {one.team.name: one.why for one in shares}["other"] == (
+        "One of 2 equal shares of what is left beside big; what cannot be divided goes to one"
+        " team after the other."
+    )
+
+
 def test_what_no_team_gets_is_a_buffer_that_the_cohort_lends() -> None:
     found = supply(gpu_node("a"), gpu_node("b"))
     shares, left = proposal.shares(found, numbered(big=8, small=4))

@@ -257,6 +257,24 @@ def test_a_second_run_changes_nothing_and_an_edit_is_shown_and_kept(system: Inst
     assert annotations["gpu-admission.dev/capacity-guard"] == "Enforce"  # not ours: it stays
 
 
+def test_what_was_applied_is_changed_with_kubectl(system: Installed, tmp_path: Path) -> None:
+    done(system, *TEAMS, "--apply")
+    (document,) = [
+        one["object"]
+        for one in json.loads(done(system, *TEAMS, "-o", "json"))["objects"]
+        if (one["object"]["kind"], one["object"]["metadata"]["name"]) == ("ClusterQueue", "blue")
+    ]
+    document["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = 1
+    (tmp_path / "queues.json").write_text(json.dumps(document))
+    finished = subprocess.run(
+        [str(build.folder() / "kubectl"), f"--kubeconfig={system.kubeconfig}", "apply",
+         "--server-side", "-f", str(tmp_path / "queues.json")],
+        capture_output=True, text=True, check=False, timeout=waiting.PATIENCE_SECONDS,
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stderr
+    assert quota_of(system, "blue") == 1
+
+
 def quota_of(system: Installed, name: str) -> Any:
     groups = stored(system, "clusterqueues", name)["spec"]["resourceGroups"]
     return groups[0]["flavors"][0]["resources"][0]["nominalQuota"]
