@@ -331,8 +331,22 @@ def _of_owner(api: Api, subject: ExplainedObject) -> Answer:
     if ended is not None:
         return _answer(subject, State.FINISHED, ended)
     if not _queue_label(subject.document) and not our_condition:
+        pods = _held_by_themselves(api, subject)
+        if pods:
+            return _of_pods(api, subject, pods)
         return _answer(subject, State.NOT_MANAGED, sentences.not_managed())
     return _without_workload(api, subject, our_condition)
+
+
+def _held_by_themselves(api: Api, subject: ExplainedObject) -> list[Document]:
+    """Return the pods of an owner without a queue that are in a queue, or wait for one."""
+    try:
+        selector = f"{names.MANAGED_LABEL}={names.MANAGED_VALUE}"
+        pods = api.list(resources.PODS, subject.namespace, label_selector=selector).items
+    except errors.ForbiddenError:
+        return []
+    uid = subject.document["metadata"]["uid"]
+    return [pod for pod in pods if _controller(pod) == uid]
 
 
 def _on_nodes(api: Api, answer: Answer) -> Answer:

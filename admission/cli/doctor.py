@@ -141,6 +141,9 @@ def _lines(diagnosis: Diagnosis, limit: int) -> Iterator[str]:
 
 def _verdict(diagnosis: Diagnosis) -> str:
     errors, warnings = diagnosis.of(Severity.ERROR), diagnosis.of(Severity.WARNING)
+    if diagnosis.unseen and len(diagnosis.unseen) == len(diagnosis.checked):
+        unseen = tables.counted(len(diagnosis.unseen), "check")
+        return f"Nothing was checked: {unseen} could not be made."
     total = tables.counted(len(diagnosis.checked) - len(diagnosis.unseen), "check")
     parts = [
         tables.counted(len(listed), noun)

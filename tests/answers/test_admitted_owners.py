@@ -108,3 +108,27 @@ def test_who_may_not_list_pods_is_told_that_nodes_are_not_shown(store: Store) ->
     answer = why.explain(api, "ml", "job.batch/train")
     assert not answer.nodes
     assert answer.missing == ("Its nodes are not shown: you may not list pods of ml",)
+
+
+def test_a_job_without_a_queue_whose_pods_hold_quota_says_what_its_pods_say(store: Store) -> None:
+    job = store.create(resources.JOBS, make_job("night", 1), "ml")
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "night", "controller": True}
+    pod = make_pod(
+        "night-a", namespace="ml", nodeName="n1",
+        labels={names.MANAGED_LABEL: names.MANAGED_VALUE},
+        annotations={names.WORKLOAD_ANNOTATION: "w"},
+    )  # fmt: skip
+    pod["metadata"]["ownerReferences"] = [{**owner, "uid": job["metadata"]["uid"]}]
+    store.create(resources.PODS, pod)
+    made = store.create(resources.WORKLOADS, make_workload("w", namespace="ml", queue="default"))
+    part = {"name": "main", "count": 1, "flavors": {names.GPU_RESOURCE: "a100"}}
+    status: Document = {
+        "conditions": [make_condition("Admitted", "True", "Admitted", "")],
+        "admission": {"clusterQueue": "research", "podSetAssignments": [part]},
+    }
+    store.replace(resources.WORKLOADS, {**made, "status": status}, subresource="status")
+    answer = why.explain(store, "ml", "job.batch/night")
+    assert answer.message == "Admitted by ClusterQueue research on a100."
+    assert [part.name for part in answer.parts] == ["pod/night-a"]
+    api: Any = WithoutPods(store, "ml")
+    assert why.explain(api, "ml", "job.batch/night").reason == "NotManaged"

@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import timedelta
@@ -420,6 +421,13 @@ def test_what_may_not_be_read_is_said_and_the_rest_is_checked(system: Examined) 
             done = run_command("doctor", "--kubeconfig", kubeconfig)
         assert done.returncode == 1, done
         assert "there is no ResourceFlavor gone" in " ".join(done.stdout.split())
+
+
+def test_who_may_read_nothing_is_told_that_nothing_was_checked(system: Examined) -> None:
+    done = run_command("doctor", "--kubeconfig", str(system.cluster.kubeconfig("nobody")))
+    assert done.returncode == 3, done
+    first = done.stdout.splitlines()[0]
+    assert re.fullmatch(r"Nothing was checked: \d+ checks could not be made\.", first), done
 
 
 def test_a_machine_whose_clock_is_wrong_is_told(system: Examined) -> None:
