@@ -906,8 +906,8 @@ def _cluster_queue(supply: Supply, share: TeamShare) -> Proposed:
         f"{share.why}\nOthers can borrow unused quota; the queue takes it back when it needs it "
         "(reclaimWithinCohort).\nFlavors are tried in this order. A pod whose nodeSelector names "
         "a product gets only that one;\nany other takes back what the queue has lent of the first "
-        "flavor before it borrows\nof the next (whenCanPreempt: MayStopSearch; TryNextFlavor "
-        "preempts nobody while\nanother flavor is free)."
+        "flavor before it takes the\nnext, even where that is free (whenCanPreempt: "
+        "MayStopSearch; TryNextFlavor preempts\nnobody while another flavor is free)."
     )
     return Proposed(document=_kueue("ClusterQueue", {"name": team.name}, spec), why=why)
 
