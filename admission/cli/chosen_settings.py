@@ -30,6 +30,7 @@ class SettingOptions:
         mode: of --mode; None if nobody said.
         while_down: of --while-webhook-down; None if nobody said.
         fair_sharing: of --fair-sharing; None if nobody said.
+        dashboard: of --dashboard; None if nobody said.
         is_outside: whether webhook and controller run outside of the cluster: they read a file of
             their own, and the cluster has none.
     """
@@ -38,6 +39,7 @@ class SettingOptions:
     mode: str | None
     while_down: str | None
     fair_sharing: bool | None = None
+    dashboard: bool | None = None
     is_outside: bool = False
 
     def refuse_twice(self, configured: Settings) -> None:
@@ -53,6 +55,10 @@ class SettingOptions:
             ),
             "--fair-sharing": (
                 self.fair_sharing, configured.kueue.fair_sharing, "fairSharing"
+            ),
+            "--dashboard": (
+                self.dashboard, configured.gpu.dashboard_bind_address or None,
+                "dashboardBindAddress",
             ),
         }  # fmt: skip
         for option, (value, in_file, field) in says.items():
@@ -76,6 +82,7 @@ def choose(api: Api, configured: Settings, command_line: SettingOptions) -> Sett
         before = installed_settings.of(api, configured.namespace)
     settings = _base(before, configured, command_line)
     settings = _with_sharing(settings, command_line.fair_sharing)
+    settings = _with_dashboard(settings, command_line.dashboard)
     settings = _with_outage(api, settings, configured, command_line)
     settings = _with_modes(api, settings, configured, command_line, before)
     settings = _without_operators(api, settings)
@@ -127,6 +134,14 @@ def _with_sharing(settings: Settings, chosen: bool | None) -> Settings:
     fair_sharing = (settings.kueue.fair_sharing or FairSharingSettings()) if chosen else None
     kueue = settings.kueue.model_copy(update={"fair_sharing": fair_sharing})
     return settings.model_copy(update={"kueue": kueue})
+
+
+def _with_dashboard(settings: Settings, chosen: bool | None) -> Settings:
+    """Return the settings with where the controller serves the dashboard."""
+    if chosen is None or (chosen and settings.gpu.dashboard_bind_address):
+        return settings
+    address = install_options.DASHBOARD_ADDRESS if chosen else ""
+    return _changed(settings, dashboard_bind_address=address)
 
 
 def _with_outage(

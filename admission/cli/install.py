@@ -70,6 +70,7 @@ Examples:
       --cert-dir ./certs
   gpu-admission install --image registry.example.com/gpu-admission:0.2.0 --mode deny
   gpu-admission install --image registry.example.com/gpu-admission:0.2.0 -o json
+  gpu-admission install --dashboard
   gpu-admission install --image registry.example.com/gpu-admission:0.2.0 \\
       --while-webhook-down hold
   gpu-admission install --restore queues.jsonl
@@ -80,6 +81,7 @@ Examples:
 @install_options.mode_option
 @install_options.while_down_option
 @install_options.fair_sharing_option
+@install_options.dashboard_option
 @install_options.webhook_url_option
 @install_options.cert_dir_option
 @install_options.image_option
@@ -111,6 +113,7 @@ def install(
     mode: str | None,
     while_down: str | None,
     fair_sharing: bool | None,
+    dashboard: bool | None,
     webhook_url: str,
     cert_dir: Path,
     image: str | None,
@@ -137,6 +140,7 @@ def install(
         mode=mode,
         while_down=while_down,
         fair_sharing=fair_sharing,
+        dashboard=dashboard,
         is_outside=bool(webhook_url),
     )
     setting_options.refuse_twice(configured)
@@ -144,6 +148,11 @@ def install(
         raise click.UsageError(
             "--fair-sharing: webhook and controller run outside the cluster; put fairSharing: {} "
             "into the file of --config that they are started with"
+        )
+    if dashboard and webhook_url:
+        raise click.UsageError(
+            "--dashboard: webhook and controller run outside the cluster; start them with"
+            f" --dashboard-bind {install_options.DASHBOARD_ADDRESS}"
         )
     with clusters.connected(target, _ADVICE) as api:
         settings = chosen_settings.choose(api, configured, setting_options)

@@ -28,6 +28,9 @@ mode_option: Final[Callable[[Any], Any]] = click.option(
 WHILE_DOWN: Final = {"refuse": REFUSE, "hold": HOLD}
 """Each choice of --while-webhook-down, as a configuration file has it."""
 
+DASHBOARD_ADDRESS: Final = "127.0.0.1:8083"
+"""Where the controller serves the dashboard if nobody says another address."""
+
 while_down_option: Final[Callable[[Any], Any]] = click.option(
     "--while-webhook-down",
     "while_down",
@@ -44,6 +47,13 @@ fair_sharing_option: Final[Callable[[Any], Any]] = click.option(
     help="Share quota that others do not use evenly between queues, by the weight of each. "
     "Default: as the file says; without --config as installed before. Where neither says "
     "anything, whoever asks first borrows it.",
+)
+
+dashboard_option: Final[Callable[[Any], Any]] = click.option(
+    "--dashboard/--no-dashboard",
+    default=None,
+    help=f"Serve the dashboard in the controller's pods, at {DASHBOARD_ADDRESS}, for kubectl "
+    "port-forward. Default: as the file says; without --config as installed before.",
 )
 
 webhook_url_option: Final[Callable[[Any], Any]] = click.option(

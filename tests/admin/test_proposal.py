@@ -231,7 +231,8 @@ def test_a_team_gets_its_number_of_gpus_of_however_many_products(
             for product, count in zip(products, counts, strict=False)
         )
     )
-    total, asked = sum(counts), {}
+    total = sum(counts)
+    asked: dict[str, int] = {}
     for number, part in enumerate(parts):
         asked[f"team-{number}"] = min(part, total - sum(asked.values()))
     shares, left = proposal.shares(

@@ -45,6 +45,7 @@ def options(
     mode: str | None = None,
     while_down: str | None = None,
     fair_sharing: bool | None = None,
+    dashboard: bool | None = None,
     is_outside: bool = False,
 ) -> SettingOptions:
     return SettingOptions(
@@ -52,6 +53,7 @@ def options(
         mode=mode,
         while_down=while_down,
         fair_sharing=fair_sharing,
+        dashboard=dashboard,
         is_outside=is_outside,
     )
 
@@ -81,6 +83,23 @@ def test_options_change_what_is_installed_and_nothing_else() -> None:
     assert chosen.kueue.fair_sharing is None
     again = chosen_settings.choose(store, Settings(), options(fair_sharing=True))
     assert again.kueue.fair_sharing == read(FAIR).kueue.fair_sharing, "it is on already"
+
+
+def test_the_dashboard_is_turned_on_and_off_where_it_is_served() -> None:
+    store = installed(Settings())
+    chosen = chosen_settings.choose(store, Settings(), options(dashboard=True))
+    assert chosen.gpu.dashboard_bind_address == "127.0.0.1:8083"
+    store = installed(read(BOARD))
+    kept = chosen_settings.choose(store, Settings(), options(dashboard=True))
+    assert kept.gpu.dashboard_bind_address == "0.0.0.0:8000"
+    none = chosen_settings.choose(store, Settings(), options(dashboard=False))
+    assert none.gpu.dashboard_bind_address == ""
+
+
+def test_the_dashboard_is_not_chosen_twice(tmp_path: Path) -> None:
+    given = options(tmp_path / "cfg.yaml", dashboard=True)
+    with pytest.raises(click.UsageError, match=r"--dashboard: .*has dashboardBindAddress, too"):
+        given.refuse_twice(read(BOARD))
 
 
 def test_each_setting_that_a_file_changes_is_told(

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from admission.base import names
 from admission.base.causes import Stated
-from admission.base.names import ClusterQueueName, PodSetName, WorkloadKey
+from admission.base.names import ClusterQueueName, PodSetName, ResourceName, WorkloadKey
 from admission.controller.condition_schedule import ConditionSchedule, Due
 from admission.scheduling.decisions import Wait
 
@@ -82,7 +82,9 @@ def test_what_only_people_change_is_told_anew_at_once() -> None:
 def test_what_is_said_of_another_amount_that_is_asked_for_is_due_at_once() -> None:
     it = explainer()
     sixteen, eight = (
-        replace(wait("A"), requests=((PodSetName("main"), {names.GPU_RESOURCE: amount}),))
+        replace(
+            wait("A"), requests=((PodSetName("main"), {ResourceName(names.GPU_RESOURCE): amount}),)
+        )
         for amount in (16, 8)
     )
     it.tell(sixteen, 10.0)
